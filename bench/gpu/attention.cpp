@@ -1,9 +1,9 @@
 #include "backend/cuda/kernels/attention.h"
 
-#include <cmath>
-
-#include "bench/gpu/device_data.h"
+#include "bench/gpu/device_timing.h"
+#include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
+#include "bench/gpu/uploaded_attention.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -22,20 +22,12 @@ class TimedAttention {
     pool_ = {pool_memory_.as<uint16_t>(), layers_, shape.kv_heads, shape.head_dim};
     std::vector<int32_t> table;
     for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * 7 + 3) % pages));
-    table_ = to_device(stream, table);
+    table_ = upload(stream, table);
     GroupCells group{
         .first_row = 0, .num_rows = static_cast<int32_t>(rows), .first_page = 0, .first_seen_by = {}};
     group.first_seen_by.assign(static_cast<size_t>(cells), 0);
-    plan_ = plan_attention({{group}}, static_cast<int32_t>(shape.heads / shape.kv_heads));
-    tasks_ = to_device(stream, plan_.tasks);
-    merges_ = to_device(stream, plan_.merges);
-    runs_ = to_device(stream, plan_.runs);
-    masks_ = to_device(stream, plan_.masks);
-    queries_ = to_device(stream, random_bf16(rows * shape.heads * shape.head_dim, 9));
-    const size_t partials = plan_.tasks.size() * static_cast<size_t>(shape.kv_heads) * kTaskQueries;
-    partial_out_ = DeviceBuffer(partials * static_cast<size_t>(shape.head_dim) * sizeof(float));
-    partial_max_ = DeviceBuffer(partials * sizeof(float));
-    partial_sum_ = DeviceBuffer(partials * sizeof(float));
+    attention_ = UploadedAttention(stream, {{group}}, pool_, shape.heads);
+    queries_ = upload(stream, random_bf16(static_cast<size_t>(rows * shape.heads * shape.head_dim), 9));
     out_ = DeviceBuffer(queries_.bytes());
   }
 
@@ -48,23 +40,12 @@ class TimedAttention {
 
  private:
   void send(int layer) {
-    AttendArguments a;
-    a.pool = pool_;
-    a.page_table = table_.as<int32_t>();
-    a.queries = queries_.as<uint16_t>();
-    a.tasks = tasks_.as<AttendTask>();
-    a.merges = merges_.as<MergeTask>();
-    a.runs = runs_.as<TileRun>();
-    a.masks = masks_.as<int32_t>();
-    a.partial_out = partial_out_.as<float>();
-    a.partial_max = partial_max_.as<float>();
-    a.partial_sum = partial_sum_.as<float>();
-    a.out = out_.as<uint16_t>();
-    a.out_stride = shape_.heads * shape_.head_dim;
-    a.layer = layer;
-    a.num_heads = shape_.heads;
-    a.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
-    attend(stream_, a, static_cast<uint32_t>(plan_.tasks.size()), static_cast<uint32_t>(plan_.merges.size()));
+    attention_.send(stream_, {.pool = {},
+                              .page_table = table_.as<int32_t>(),
+                              .queries = queries_.as<uint16_t>(),
+                              .out = out_.as<uint16_t>(),
+                              .out_stride = shape_.heads * shape_.head_dim,
+                              .layer = layer});
   }
 
   Stream& stream_;
@@ -72,9 +53,8 @@ class TimedAttention {
   int64_t cell_bytes_ = 0;  // of one layer
   int layers_ = 1;
   PagePool pool_;
-  AttentionPlan plan_;
-  DeviceBuffer pool_memory_, table_, tasks_, merges_, runs_, masks_, queries_;
-  DeviceBuffer partial_out_, partial_max_, partial_sum_, out_;
+  UploadedAttention attention_;
+  DeviceBuffer pool_memory_, table_, queries_, out_;
 };
 
 }  // namespace

@@ -4,23 +4,29 @@
     python3 bench/gpu/check.py --pack FOLDER       builds, and copies the programs with the libraries that they need
     python3 FOLDER/check.py --packed FOLDER        runs what was packed, on a machine without compilers
 
-The checks: kernel tests, bits, peaks and times of kernels (gpu_check), passes of whole models on the device, the CPU by
-threads.
+The checks: kernel tests, bits, peaks and times of kernels (gpu_check), logits of random models and greedy tokens of small
+trained ones against the CPU's, passes of whole models on the device, the CPU by threads.
 Each line of --out is one JSON object with device, driver, cuda, commit and what; `python3 tools/results gpu` makes
 docs/results/gpu.md of them. What does not fit into --minutes is left out, and a line says so.
 Exit codes: 0, 1: something failed, 2: wrong usage, 77: there is no device. Only the standard library is used.
 """
 import argparse
+import array
+import ast
 import json
+import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+MODELS_FOLDER = HERE / "models" if (HERE / "models").exists() else ROOT / "models"  # a packed folder has its own
 NO_DEVICE = 77
 PROGRAMS = {"gpu_check": "bench/gpu/gpu_check", "cuda_device_tests": "tests/backend/cuda/cuda_device_tests",
             "lacuna": "lacuna"}
@@ -32,6 +38,17 @@ MODELS = (  # shapes with random weights
     "bench step -m random:llada2-mini --canvas 1024 --rows 128,32",
 )
 CPU = "bench step -m random:llada-8b,layers=2 --canvas 1024 --rows 256,32 --repeat 3"
+
+# Published shapes, cut to two layers, with random weights. Their logits on the device and on the CPU are compared, and greedy
+# tokens of the small trained models in models/.
+LAYERS = 2
+COMPARED = ("llada-8b", "dream-7b", "sdar-1.7b", "fast-dllm-v2-7b", "gidd-3b", "sumi-7b", "qwen3-0.6b", "llada-moe-7b",
+            "llada2-mini")
+ROWS = 16
+PROMPT = "Q: 17 + 25 = ? A:"
+# How far a row's logits may lie from the CPU's, as a part of their root mean square. bf16: six roundings in a layer and one in
+# the head, which add up like independent ones (tests/backend/cuda/cuda_model_test.cpp derives it). f32: sums in other orders.
+BOUNDS = {"bf16": 2**-9 * math.sqrt(6 * LAYERS + 1), "f32": 2e-4}
 
 
 class Failed(Exception):
@@ -77,6 +94,7 @@ def pack(built, folder):
         subprocess.run(["strip", str(folder / name)], check=False)
         for library in libraries_of(built / path):
             shutil.copy2(library, folder / "lib" / library.name)
+    shutil.copytree(ROOT / "models", folder / "models", dirs_exist_ok=True)
     shutil.copy2(__file__, folder / "check.py")
     (folder / "commit").write_text(commit() + "\n", encoding="utf-8")
 
@@ -87,6 +105,26 @@ def cublaslt():
     return str(found[0]) if found else ""
 
 
+def read_npy(path):
+    """Rows of a NumPy file of f32."""
+    data = path.read_bytes()
+    begin = data.index(b"\n") + 1
+    count, columns = ast.literal_eval(data[data.index(b"{"):begin].decode().strip())["shape"]
+    values = array.array("f", data[begin:])
+    return [values[row * columns:(row + 1) * columns] for row in range(count)]
+
+
+def relative_difference(row, other):
+    """Root mean square of the difference, relative to that of `other`."""
+    squares = sum((a - b) * (a - b) for a, b in zip(row, other))
+    return math.sqrt(squares / sum(b * b for b in other))
+
+
+def best(row):
+    """The token with the largest logit."""
+    return max(range(len(row)), key=row.__getitem__)
+
+
 class Checks:
     """Runs programs and writes lines with what they have in common."""
 
@@ -94,6 +132,8 @@ class Checks:
         self._programs, self._out, self._environment = programs, out, environment
         self._end = time.monotonic() + 60 * minutes
         self.common, self.failed = {}, []
+        self.device = "cuda:0"
+        self.models_at = sorted(path.parent for path in MODELS_FOLDER.glob("mini-*/config.json"))
 
     def add(self, what, **more):
         """Writes a line."""
@@ -161,12 +201,76 @@ class Checks:
         self.add(what, command=f"lacuna {command}", **more, result=json.loads(output.splitlines()[-1]))
         return None
 
-    def models(self):
-        """Passes of whole models on the device."""
+    def require_cuda(self):
+        """Fails where the program has no backend for the device."""
         _, version = self.run("lacuna", "--version")
         if "cuda" not in version.lower():
             raise Failed(f"this program computes on the CPU alone: {version.strip()}")
-        problems = [self.lacuna("model", f"{command} --device cuda:0") for command in MODELS]
+
+    def on_both(self, words, read):
+        """What `read` makes of a command's output on the device and on the CPU."""
+        found = []
+        for device in (self.device, "cpu"):
+            code, output = self.run("lacuna", *words, "--device", device)
+            if code is None:
+                raise Failed("time was out")
+            if code != 0:
+                raise Failed(f"`lacuna {' '.join(words)} --device {device}` ended with exit code {code}")
+            found.append(read(output))
+        return found
+
+    def compare_logits(self, folder, model, dtype):
+        """A line about the logits of one pass; returns a problem or None."""
+        tokens = [(37 * i + 11) % 1000 for i in range(ROWS)]
+        request, out = folder / "request.json", folder / "logits.npy"
+        request.write_text(json.dumps({"tokens": tokens}), encoding="utf-8")
+        words = ("logits", "-m", model, "--dtype", dtype, "--request", str(request), "--out", str(out))
+        rows, expected = self.on_both(words, lambda _: read_npy(out))
+        # Of models with experts, a row whose router nearly ties may choose another expert: the median leaves such rows out.
+        differences = [relative_difference(*pair) for pair in zip(rows, expected)]
+        median = statistics.median(differences)
+        self.add("logits", model=model, dtype=dtype, rows=ROWS, vocabulary=len(rows[0]), difference=median,
+                 largest_difference=max(differences), bound=BOUNDS[dtype],
+                 same_best=sum(best(row) == best(other) for row, other in zip(rows, expected)))
+        return None if median <= BOUNDS[dtype] else f"{model}, {dtype}: logits differ by {median:.2g} of their size"
+
+    def compare_tokens(self, model, dtype):
+        """A line about greedy tokens; returns a problem or None."""
+        words = ("run", "-m", str(model), "--dtype", dtype, "--prompt", PROMPT, "--gen-length", "16", "--temperature", "0",
+                 "--json")
+        tokens, expected = self.on_both(words, lambda output: json.loads(output.splitlines()[-1])["tokens"])
+        self.add("tokens", model=model.name, dtype=dtype, tokens=len(expected),
+                 same=sum(a == b for a, b in zip(tokens, expected)))
+        # In bf16 another token may win where two nearly tie, and change all that are denoised after it.
+        return f"{model.name}, {dtype}: greedy tokens differ" if dtype == "f32" and tokens != expected else None
+
+    def agreement(self, dtype):
+        """Logits and greedy tokens on the device against the CPU's."""
+        self.require_cuda()
+        problems = []
+        with tempfile.TemporaryDirectory() as folder:
+            checks = [(name, lambda name=name: self.compare_logits(Path(folder), f"random:{name},layers={LAYERS}", dtype))
+                      for name in COMPARED]
+            checks += [(model.name, lambda model=model: self.compare_tokens(model, dtype)) for model in self.models_at]
+            for name, function in checks:
+                try:
+                    problems.append(function())
+                except Failed as failure:
+                    self.add("left_out", check=f"{name}, {dtype}", why=str(failure))
+        return "; ".join(filter(None, problems)) or None
+
+    def agreement_bf16(self):
+        """In bf16."""
+        return self.agreement("bf16")
+
+    def agreement_f32(self):
+        """In f32, where the greedy tokens have to be equal."""
+        return self.agreement("f32")
+
+    def models(self):
+        """Passes of whole models on the device."""
+        self.require_cuda()
+        problems = [self.lacuna("model", f"{command} --device {self.device}") for command in MODELS]
         return "; ".join(filter(None, problems)) or None
 
     def threads(self):
@@ -207,7 +311,7 @@ def run_checks(programs, options, environment):
         return code if code is not None else 1
     first = json.loads(device)
     checks.common = {key: first[key] for key in ("device", "driver", "cuda", "commit")}
-    for name in ("tests", "kernels", "models", "threads"):
+    for name in ("tests", "kernels", "agreement_bf16", "agreement_f32", "models", "threads"):
         checks.step(name, getattr(checks, name))
     print(options.out)
     for problem in checks.failed:

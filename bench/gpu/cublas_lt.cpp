@@ -6,9 +6,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backend/cuda/check_cuda.h"
+#include "bench/gpu/device_timing.h"
 #include "bench/gpu/library_product.h"
-#include "bench/timing.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -113,41 +112,19 @@ class Plan {
   cublasLtMatmulHeuristicResult_t chosen_ = {};
 };
 
-/// A stream, two events and a workspace of the library's own.
-struct Timer {
-  cudaStream_t stream = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
-  void* workspace = nullptr;
-
-  Timer() {
-    check_call("cudaStreamCreate", cudaStreamCreate(&stream));
-    check_call("cudaEventCreate", cudaEventCreate(&begin));
-    check_call("cudaEventCreate", cudaEventCreate(&end));
-    check_call("cudaMalloc", cudaMalloc(&workspace, kWorkspaceBytes));
-  }
-
-  double seconds(const Plan& plan, const LibraryProduct& product, int count) const {
-    check_call("cudaEventRecord", cudaEventRecord(begin, stream));
-    for (int i = 0; i < count; ++i) plan.run(product, i, workspace, stream);
-    check_call("cudaEventRecord", cudaEventRecord(end, stream));
-    check_call("cudaEventSynchronize", cudaEventSynchronize(end));
-    float milliseconds = 0;
-    check_call("cudaEventElapsedTime", cudaEventElapsedTime(&milliseconds, begin, end));
-    return 1e-3 * milliseconds / count;
-  }
-};
-
 }  // namespace
 
-LibraryTime time_of_library(const LibraryProduct& product, int count, int repeat) {
+LibraryTime time_of_library(Stream& stream, const LibraryProduct& product, int count, int repeat) {
   try {
     static const Library library;
-    static const Timer timer;
+    static const DeviceBuffer workspace(kWorkspaceBytes);
     const Plan plan(library, product);
-    timer.seconds(plan, product, count);
-    std::vector<double> seconds;
-    for (int i = 0; i < repeat; ++i) seconds.push_back(timer.seconds(plan, product, count));
-    return {.seconds = median(seconds), .why_not = ""};
+    const auto send = [&](int i) {
+      plan.run(product, i, workspace.as<std::byte>(), static_cast<cudaStream_t>(stream.native()));
+    };
+    send(0);  // what the library loads when it first runs is not recorded
+    stream.wait();
+    return {.seconds = seconds_of_call(stream, count, repeat, send), .why_not = ""};
   } catch (const LibraryError& error) {
     return {.seconds = 0, .why_not = error.what()};
   }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "backend/cuda/kernels/attention.h"
@@ -8,9 +7,10 @@
 #include "backend/cuda/kernels/quantised_product.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/kernels/statistics.h"
-#include "bench/gpu/device_data.h"
+#include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/hopper_sum.h"
+#include "bench/gpu/uploaded_attention.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -62,14 +62,14 @@ void compare(const char* kernel, const CheckSizes& sizes, uint64_t seed, CheckRe
 class Products {
  public:
   Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
-    x_ = to_device(stream, random_bf16(sizes.plan_rows * depth_, 21));
-    weights_ = to_device(stream, random_bf16(kOutputs * depth_, 22));
-    codes_ = to_device(stream, random_bytes(kOutputs * depth_, 23));
-    scales_ = to_device(stream, random_floats(kOutputs * depth_ / kCodeGroup, 24));
+    x_ = upload(stream, random_bf16(static_cast<size_t>(sizes.plan_rows * depth_), 21));
+    weights_ = upload(stream, random_bf16(static_cast<size_t>(kOutputs * depth_), 22));
+    codes_ = upload(stream, random_bytes(static_cast<size_t>(kOutputs * depth_), 23));
+    scales_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 24));
   }
 
   std::vector<float> run(const Rows& rows, bool codes, bool groups) const {
-    const DeviceBuffer list = to_device(stream_, rows);
+    const DeviceBuffer list = upload(stream_, rows);
     const DeviceBuffer out(rows.size() * static_cast<size_t>(kOutputs) * sizeof(float));
     ProductArguments a;
     a.x = x_.as<uint16_t>();
@@ -81,13 +81,13 @@ class Products {
     a.out_stride = kOutputs;
     if (groups) {
       quantised_product(stream_, {a, codes_.as<uint8_t>(), scales_.as<float>()});
-      return to_host<float>(stream_, out);
+      return download<float>(stream_, out);
     }
     a.weights = codes ? nullptr : weights_.as<uint16_t>();
     a.codes = codes ? codes_.as<int8_t>() : nullptr;
     a.scales = codes ? scales_.as<float>() : nullptr;
     product(stream_, a);
-    return to_host<float>(stream_, out);
+    return download<float>(stream_, out);
   }
 
  private:
@@ -108,10 +108,11 @@ void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, Ch
 
 void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   const int64_t hidden = sizes.plan_depth;
-  const DeviceBuffer residual = to_device(stream, random_floats(sizes.plan_rows * hidden, 25));
-  const DeviceBuffer weight = to_device(stream, random_floats(hidden, 26));
+  const DeviceBuffer residual =
+      upload(stream, random_numbers(static_cast<size_t>(sizes.plan_rows * hidden), 25));
+  const DeviceBuffer weight = upload(stream, random_numbers(static_cast<size_t>(hidden), 26));
   compare<uint16_t>("norm", sizes, seed, report, [&](const Rows& rows) {
-    const DeviceBuffer list = to_device(stream, rows);
+    const DeviceBuffer list = upload(stream, rows);
     const DeviceBuffer out(rows.size() * static_cast<size_t>(hidden) * sizeof(uint16_t));
     NormArguments a;
     a.residual = residual.as<float>();
@@ -121,18 +122,19 @@ void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, Check
     a.hidden = hidden;
     a.stride = hidden;
     rms_norm(stream, a, static_cast<uint32_t>(rows.size()));
-    return to_host<uint16_t>(stream, out);
+    return download<uint16_t>(stream, out);
   });
 }
 
 void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   const int64_t vocabulary = sizes.plan_depth + 3;
-  const DeviceBuffer logits = to_device(stream, random_floats(sizes.plan_rows * vocabulary, 27, 8));
-  const DeviceBuffer rules = to_device(stream, std::vector<DrawRule>{{.temperature = 0.8F}});
+  const DeviceBuffer logits =
+      upload(stream, random_numbers(static_cast<size_t>(sizes.plan_rows * vocabulary), 27, 8));
+  const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{{.temperature = 0.8F}});
   compare<double>("draw", sizes, seed, report, [&](const Rows& rows) {
     std::vector<DrawRequest> requests;
     for (const int32_t row : rows) requests.push_back({RngStream(3, row).key(), row, 0, 1});
-    const DeviceBuffer asked = to_device(stream, requests);
+    const DeviceBuffer asked = upload(stream, requests);
     const DeviceBuffer out(rows.size() * sizeof(DrawStatistics));
     DrawArguments a{.logits = logits.as<float>(), .requests = asked.as<DrawRequest>()};
     a.rules = rules.as<DrawRule>();
@@ -141,7 +143,7 @@ void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, Check
     a.stride = vocabulary;
     draw(stream, a, static_cast<uint32_t>(rows.size()));
     std::vector<double> values;
-    for (const DrawStatistics& s : to_host<DrawStatistics>(stream, out)) {
+    for (const DrawStatistics& s : download<DrawStatistics>(stream, out)) {
       values.insert(values.end(), {static_cast<double>(s.token), s.log_sum, s.negative_entropy, s.probability,
                                    s.scored_probability, static_cast<double>(s.scored_rank)});
     }
@@ -158,9 +160,10 @@ class Sequence {
     const int64_t pages = cells_ / kPageCells + 2;
     std::vector<int32_t> table;
     for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * kPagesFactor + 3) % pages));
-    table_ = to_device(stream, table);
-    memory_ = to_device(stream, random_bf16(pages * kKvHeads * 2 * kPageCells * kHeadDim, 28));
-    queries_ = random_bf16(rows_ * kHeads * kHeadDim, 29);
+    table_ = upload(stream, table);
+    memory_ =
+        upload(stream, random_bf16(static_cast<size_t>(pages * kKvHeads * 2 * kPageCells * kHeadDim), 28));
+    queries_ = random_bf16(static_cast<size_t>(rows_ * kHeads * kHeadDim), 29);
   }
 
   int64_t rows() const { return rows_; }
@@ -173,36 +176,18 @@ class Sequence {
       const int32_t seen_by = row < begin ? 0 : row < end ? row - begin : kNeverSeen;
       group.first_seen_by[static_cast<size_t>(cells_ - rows_ + row)] = seen_by;
     }
-    const AttentionPlan plan = plan_attention({{group}}, kHeads / kKvHeads);
-    const DeviceBuffer tasks = to_device(stream_, plan.tasks);
-    const DeviceBuffer merges = to_device(stream_, plan.merges);
-    const DeviceBuffer runs = to_device(stream_, plan.runs);
-    const DeviceBuffer masks = to_device(stream_, plan.masks);
+    const PagePool pool{memory_.as<uint16_t>(), 1, kKvHeads, kHeadDim};
+    const UploadedAttention attention(stream_, {{group}}, pool, kHeads);
     const DeviceBuffer queries =
-        to_device(stream_, std::vector<uint16_t>(queries_.begin() + begin * kHeads * kHeadDim,
-                                                 queries_.begin() + end * kHeads * kHeadDim));
-    const size_t partials = plan.tasks.size() * kKvHeads * kTaskQueries;
-    const DeviceBuffer partial_out(partials * kHeadDim * sizeof(float));
-    const DeviceBuffer partial_max(partials * sizeof(float));
-    const DeviceBuffer partial_sum(partials * sizeof(float));
+        upload(stream_, std::vector<uint16_t>(queries_.begin() + begin * kHeads * kHeadDim,
+                                              queries_.begin() + end * kHeads * kHeadDim));
     const DeviceBuffer out(queries.bytes());
-    attend(stream_,
-           {.pool = {memory_.as<uint16_t>(), 1, kKvHeads, kHeadDim},
-            .page_table = table_.as<int32_t>(),
-            .queries = queries.as<uint16_t>(),
-            .tasks = tasks.as<AttendTask>(),
-            .merges = merges.as<MergeTask>(),
-            .runs = runs.as<TileRun>(),
-            .masks = masks.as<int32_t>(),
-            .partial_out = partial_out.as<float>(),
-            .partial_max = partial_max.as<float>(),
-            .partial_sum = partial_sum.as<float>(),
-            .out = out.as<uint16_t>(),
-            .out_stride = kHeads * kHeadDim,
-            .num_heads = kHeads,
-            .scale = 1 / std::sqrt(static_cast<float>(kHeadDim))},
-           static_cast<uint32_t>(plan.tasks.size()), static_cast<uint32_t>(plan.merges.size()));
-    return to_host<uint16_t>(stream_, out);
+    attention.send(stream_, {.pool = {},
+                             .page_table = table_.as<int32_t>(),
+                             .queries = queries.as<uint16_t>(),
+                             .out = out.as<uint16_t>(),
+                             .out_stride = kHeads * kHeadDim});
+    return download<uint16_t>(stream_, out);
   }
 
   static constexpr int32_t kHeads = 8, kKvHeads = 2, kHeadDim = 128;
@@ -253,13 +238,15 @@ void check_sums(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckRep
   constexpr int64_t kDepth = 512;
   int64_t different = 0;
   for (int chain = 0; chain < sizes.chains; ++chain) {
-    const auto a = random_bf16(16 * kDepth, seed + 100 + static_cast<uint64_t>(2 * chain));
-    const auto b = random_bf16(8 * kDepth, seed + 101 + static_cast<uint64_t>(2 * chain));
-    const DeviceBuffer left = to_device(stream, a);
-    const DeviceBuffer right = to_device(stream, b);
+    const auto a =
+        random_bf16(static_cast<size_t>(16 * kDepth), seed + 100 + static_cast<uint64_t>(2 * chain));
+    const auto b =
+        random_bf16(static_cast<size_t>(8 * kDepth), seed + 101 + static_cast<uint64_t>(2 * chain));
+    const DeviceBuffer left = upload(stream, a);
+    const DeviceBuffer right = upload(stream, b);
     const DeviceBuffer out(16 * 8 * sizeof(float));
     multiply_chain(stream, {left.as<uint16_t>(), right.as<uint16_t>(), out.as<float>(), kDepth});
-    const std::vector<float> got = to_host<float>(stream, out);
+    const std::vector<float> got = download<float>(stream, out);
     for (int64_t i = 0; i < 16 * 8; ++i) {
       float sum = 0;
       for (int64_t k = 0; k < kDepth; k += kProductsAtOnce) {

@@ -7,6 +7,8 @@
 
 namespace lacuna::cuda {
 
+class Stream;
+
 /// x [rows, inputs] times the transpose of weights [outputs, inputs], bf16, sums in f32; the result in bf16.
 struct LibraryProduct {
   int64_t rows = 0;
@@ -22,6 +24,6 @@ struct LibraryTime {
   std::string why_not;  ///< a sentence; empty where there is a time
 };
 
-LibraryTime time_of_library(const LibraryProduct& product, int count, int repeat);
+LibraryTime time_of_library(Stream& stream, const LibraryProduct& product, int count, int repeat);
 
 }  // namespace lacuna::cuda

@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/probe.h"
-#include "bench/gpu/device_data.h"
+#include "bench/gpu/device_timing.h"
+#include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/library_product.h"
 
@@ -12,7 +13,8 @@ constexpr uint32_t kReadBlocks = 132 * 8;  // of 256 threads: all that an H200 r
 
 void measure_bandwidth(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
   const DeviceBuffer from =
-      repeated(stream, sizes.copy_bytes, random_bytes(std::min(sizes.copy_bytes, int64_t{1} << 22), 1));
+      repeated(stream, sizes.copy_bytes,
+               random_bytes(static_cast<size_t>(std::min(sizes.copy_bytes, int64_t{1} << 22)), 1));
   const DeviceBuffer to(from.bytes());
   const double copy = seconds_of_call(
       stream, 2, sizes.repeat, [&](int) { stream.copy(to.as<uint8_t>(), from.as<uint8_t>(), from.bytes()); });
@@ -31,7 +33,7 @@ void measure_square(Stream& stream, const CheckSizes& sizes, CheckReport& report
   const DeviceBuffer weights = repeated(stream, 2 * n * n, random_bf16(kPatternNumbers, 3));
   const DeviceBuffer out(static_cast<size_t>(2 * n * n));
   const LibraryTime time = time_of_library(
-      {n, n, n, x.as<uint16_t>(), {weights.as<uint16_t>()}, out.as<uint16_t>()}, 4, sizes.repeat);
+      stream, {n, n, n, x.as<uint16_t>(), {weights.as<uint16_t>()}, out.as<uint16_t>()}, 4, sizes.repeat);
   if (!time.why_not.empty()) {
     report.add("library", {{"missing", time.why_not}});
     return;

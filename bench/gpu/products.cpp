@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/quantised_product.h"
-#include "bench/gpu/device_data.h"
+#include "bench/gpu/device_timing.h"
+#include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/library_product.h"
 
@@ -26,7 +27,7 @@ class TimedProduct {
       weights_ = repeated(stream, copies_ * weight_bytes_, random_bf16(kPatternNumbers, 4, 0.05F));
     } else {
       weights_ = repeated(stream, copies_ * weight_bytes_, random_bytes(kPatternNumbers, 5));
-      scales_ = repeated(stream, copies_ * num_scales_ * 4, random_floats(kPatternNumbers, 6, 0.01F));
+      scales_ = repeated(stream, copies_ * num_scales_ * 4, random_numbers(kPatternNumbers, 6, 0.01F));
     }
     x_ = repeated(stream, kMostProductRows * shape.inputs * 2, random_bf16(kPatternNumbers, 7));
     out_ = DeviceBuffer(static_cast<size_t>(kMostProductRows * shape.outputs) * sizeof(float));
@@ -41,7 +42,7 @@ class TimedProduct {
   LibraryTime library(const CheckSizes& sizes, int64_t rows) const {
     LibraryProduct same{rows, shape_.outputs, shape_.inputs, x_.as<uint16_t>(), {}, out_.as<uint16_t>()};
     for (int copy = 0; copy < copies_; ++copy) same.weights.push_back(weights_of(copy));
-    return time_of_library(same, calls(sizes), sizes.repeat);
+    return time_of_library(stream_, same, calls(sizes), sizes.repeat);
   }
 
   /// What a call has to read and write at least.

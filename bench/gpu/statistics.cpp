@@ -1,7 +1,8 @@
 #include "backend/cuda/kernels/statistics.h"
 
 #include "backend/cuda/kernels/rows.h"
-#include "bench/gpu/device_data.h"
+#include "bench/gpu/device_timing.h"
+#include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 
 namespace lacuna::cuda {
@@ -19,8 +20,8 @@ void add_line(CheckReport& report, const char* kernel, int64_t rows, int64_t byt
 void measure_norm(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
   constexpr int64_t kHidden = 4096;
   const int64_t rows = sizes.statistics_rows;
-  const DeviceBuffer residual = repeated(stream, rows * kHidden * 4, random_floats(kPatternNumbers, 10));
-  const DeviceBuffer weight = repeated(stream, kHidden * 4, random_floats(kHidden, 11));
+  const DeviceBuffer residual = repeated(stream, rows * kHidden * 4, random_numbers(kPatternNumbers, 10));
+  const DeviceBuffer weight = repeated(stream, kHidden * 4, random_numbers(static_cast<size_t>(kHidden), 11));
   const DeviceBuffer out(static_cast<size_t>(rows * kHidden) * sizeof(uint16_t));
   NormArguments a;
   a.residual = residual.as<float>();
@@ -40,17 +41,17 @@ void measure_statistics(Stream& stream, const CheckSizes& sizes, CheckReport& re
   const int64_t rows = sizes.statistics_rows;
   const int64_t bytes = rows * sizes.vocabulary * 4;
   const int copies = num_copies(bytes, sizes.rotate_bytes);
-  const DeviceBuffer logits = repeated(stream, copies * bytes, random_floats(kPatternNumbers, 12, 8));
+  const DeviceBuffer logits = repeated(stream, copies * bytes, random_numbers(kPatternNumbers, 12, 8));
   std::vector<DrawRequest> requests;
   for (int64_t row = 0; row < rows; ++row) {
     requests.push_back({RngStream(1, row).key(), static_cast<int32_t>(row), 0, -1});
   }
-  const DeviceBuffer asked = to_device(stream, requests);
+  const DeviceBuffer asked = upload(stream, requests);
   const DeviceBuffer out(std::max(static_cast<size_t>(rows) * sizeof(DrawStatistics), size_t{1}));
   const auto rows_of = [&](int i) { return logits.as<float>() + i % copies * rows * sizes.vocabulary; };
   const int calls = std::max(sizes.timed_calls, copies);
   for (const float temperature : {0.0F, 1.0F}) {
-    const DeviceBuffer rules = to_device(stream, std::vector<DrawRule>{{.temperature = temperature}});
+    const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{{.temperature = temperature}});
     DrawArguments a{.requests = asked.as<DrawRequest>(), .rules = rules.as<DrawRule>()};
     a.out = out.as<DrawStatistics>();
     a.vocabulary = sizes.vocabulary;

@@ -49,6 +49,9 @@ DeviceName device_named(std::string_view text, std::string_view field) {
                      field, text, describe_devices());
   }
   const int count = num_cuda_devices();
+  if (count == 0) {
+    throw InputError("{} is {}; this machine has no CUDA device: {}", field, text, why_no_cuda_device());
+  }
   if (*index >= count) {
     throw InputError("{} is {}; this machine has {} CUDA {}", field, text, count,
                      count == 1 ? "device" : "devices");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace lacuna {
 
@@ -27,20 +28,24 @@ int64_t Engine::room_of_pools() const {
 void Engine::check(const Decoder& decoder) const {
   if (decoder.attends_sparsely() && !models_[0]->attends_sparsely()) {
     throw InputError(
-        "sparse attention chooses cells, which the model on {} cannot; expected `sparse` exact, or another "
-        "device",
+        "the model on {} does not implement sparse attention; expected `sparse` exact, or --device cpu",
         models_[0]->device());
   }
   const auto check_room = [](const KvPool& pool, int64_t needed) {
     if (needed <= pool.limit()) return;
     throw InputError(
-        "the request needs {} MiB of keys and values, and the device has {} MiB for them; expected a shorter "
-        "canvas",
-        (needed >> 20) + 1, pool.limit() >> 20);
+        "the request needs {} of keys and values, and the device has {} for them; expected a shorter canvas",
+        human_bytes(needed), human_bytes(pool.limit()));
   };
   check_room(*pools_[0], pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences());
   if (decoder.num_guide_cells() > 0)
     check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));
+}
+
+std::string Engine::failure() const {
+  std::string sentence = models_[0]->failure();
+  if (sentence.empty() && models_[1] != nullptr) sentence = models_[1]->failure();
+  return sentence;
 }
 
 size_t Engine::add(std::unique_ptr<Decoder> decoder) {

@@ -61,7 +61,7 @@ class Engine {
   /// Throws InputError if the models cannot compute the request, or could never hold its keys and values. Any
   /// thread may ask.
   void check(const Decoder& decoder) const;
-  /// Queues a request, which passed check(). Requests are numbered from 0.
+  /// Queues a request; InputError as check(). Requests are numbered from 0.
   size_t add(std::unique_ptr<Decoder> decoder);
 
   /// Bytes of K/V that all requests may hold together; a request that needs more waits, and one that needs
@@ -80,8 +80,8 @@ class Engine {
   }
   /// Rows of the request's uncached baseline; of a request without one, its cells. Any thread.
   int64_t planned_rows(const Decoder& decoder) const;
-  /// Why the model computes no pass any more (BackendModel::failure). Any thread.
-  std::string failure() const { return models_[0]->failure(); }
+  /// Why a model, the guide included, computes no pass any more (BackendModel::failure). Any thread.
+  std::string failure() const;
 
   /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
   /// have computed the fewest rows while others waited, so that a request with long passes and one with short
@@ -172,7 +172,7 @@ class Engine {
   void update_baseline(Request& request) const;
   /// A pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
-  /// Drops a request whose logits were not finite.
+  /// Ends a request whose logits were not finite, or whose keys and values do not fit on the device.
   void end_failed(size_t request, const std::string& failure);
 
   std::shared_ptr<const BackendModel> models_[2];  // by ModelRole

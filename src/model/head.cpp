@@ -12,11 +12,6 @@
 
 namespace lacuna {
 
-int64_t head_chunk_rows(int64_t vocab) {
-  constexpr int64_t kMostFloats = int64_t{1} << 25;
-  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
-}
-
 void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples) {
   for_each_logits(wanted, [&](size_t first, Matrix<float> logits) {
     context_.threads.parallel_for(logits.rows, [&](int64_t i, int) {
@@ -227,12 +222,6 @@ Matrix<float> Model::Pass::head() {
     });
   }
   return logits;
-}
-
-void Model::Pass::apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
-  for (size_t n = 0; n < logits.size(); ++n) {
-    logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
-  }
 }
 
 }  // namespace lacuna

@@ -278,10 +278,12 @@ void Model::Pass::route(const LayerParameters& layer) {
     ws_.expert_rows[e].clear();
     ws_.expert_weights[e].clear();
   }
+  // What experts next to a dense layer add is scaled with it, by add_projected().
+  const float scale = moe.parallel_dense ? 1 : config_.residual_scale;
   for (int64_t row = 0; row < num_rows_; ++row) {
     for (const ExpertChoice& choice : choices_of(row)) {
       ws_.expert_rows[static_cast<size_t>(choice.expert)].push_back(static_cast<int32_t>(row));
-      ws_.expert_weights[static_cast<size_t>(choice.expert)].push_back(choice.weight);
+      ws_.expert_weights[static_cast<size_t>(choice.expert)].push_back(scale * choice.weight);
     }
   }
   ws_.times.other += watch_.restart();

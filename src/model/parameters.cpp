@@ -38,13 +38,14 @@ template <typename Source>
 class Builder {
  public:
   Builder(const ModelConfig& config, Source& source, const WeightFormats& formats,
-          const LoadProgress& progress, const ModelPart& part)
+          const LoadProgress& progress, const ModelPart& part, const LayerSink& take_layer = {})
       : config_(config),
         part_(part),
         names_(config.gguf_names ? gguf_tensor_names(config.family) : family_entry(config.family).tensors),
         source_(source),
         formats_(formats),
         progress_(progress),
+        take_layer_(take_layer),
         total_(count_parameters(config)) {}
 
   Parameters build() {
@@ -57,8 +58,14 @@ class Builder {
     }
     parameters.layers.resize(static_cast<size_t>(config_.num_layers));
     const ModelPart::Range own_layers = part_.layers(config_.num_layers);
-    for (int64_t layer = own_layers.begin; layer < own_layers.end; ++layer)
-      parameters.layers[static_cast<size_t>(layer)] = build_layer(layer);
+    for (int64_t layer = own_layers.begin; layer < own_layers.end; ++layer) {
+      LayerParameters built = build_layer(layer);
+      if (take_layer_) {
+        take_layer_(layer, std::move(built));
+      } else {
+        parameters.layers[static_cast<size_t>(layer)] = std::move(built);
+      }
+    }
     parameters.final_norm = vector(std::string(names_.final_norm), hidden, Role::kNorm);
     if (!config_.tied_embeddings && part_.samples()) {
       parameters.own_head =
@@ -242,6 +249,7 @@ class Builder {
   Source& source_;
   const WeightFormats& formats_;
   const LoadProgress& progress_;
+  const LayerSink take_layer_;
   int64_t total_;
   int64_t done_ = 0;
 };
@@ -508,9 +516,9 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
                            const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress,
-                           const ModelPart& part) {
+                           const ModelPart& part, const LayerSink& take_layer) {
   CheckpointSource checkpoint(source, formats.dtype, threads);
-  return Builder(config, checkpoint, formats, progress, part).build();
+  return Builder(config, checkpoint, formats, progress, part, take_layer).build();
 }
 
 void pack_parameters(const ModelConfig& config, const WeightSource& source, const WeightFormats& formats,
@@ -521,9 +529,10 @@ void pack_parameters(const ModelConfig& config, const WeightSource& source, cons
 }
 
 Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
-                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part) {
+                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part,
+                             const LayerSink& take_layer) {
   RandomSource random(config, seed, formats.dtype, threads);
-  return Builder(config, random, formats, progress, part).build();
+  return Builder(config, random, formats, progress, part, take_layer).build();
 }
 
 }  // namespace lacuna

@@ -92,6 +92,10 @@ struct WeightFormats {
 /// Called as parameters arrive: how many of how many are ready.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
+/// Takes a model's layers as they become ready, in ascending order, so that they need not be in memory
+/// together.
+using LayerSink = std::function<void(int64_t layer, LayerParameters parameters)>;
+
 /// Weights and biases as numbers; norms and biases are not counted into bytes.
 int64_t count_parameters(const ModelConfig& config);
 
@@ -107,10 +111,11 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
 /// Packs a checkpoint's tensors one by one, each straight from its file; those that lie there in panels of
 /// the format that is wanted are mapped. Routers stay dense (and may ask for f32); norms and biases are f32.
 /// Throws InputError where a tensor is missing or has another shape than the config says.
-///   part  whose matrices are kept; of the others no row is read
+///   part        whose matrices are kept; of the others no row is read
+///   take_layer  gets each layer, which the result then lacks; empty: the result has all
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,
                            const WeightFormats& formats, ThreadPool& threads, const LoadProgress& progress,
-                           const ModelPart& part = {});
+                           const ModelPart& part = {}, const LayerSink& take_layer = {});
 
 /// Takes the tensors of a packed copy as they become ready.
 using PackedTensorSink = std::function<void(HeldTensors)>;
@@ -123,7 +128,9 @@ void pack_parameters(const ModelConfig& config, const WeightSource& source, cons
 /// Random weights of the config's shapes, the same for the same config and seed: uniform, scaled so that
 /// activations keep their size from layer to layer and logits spread over several units. All values are bf16
 /// numbers, so both dtypes hold the same model.
+///   part, take_layer  as load_parameters() has them
 Parameters random_parameters(const ModelConfig& config, uint64_t seed, const WeightFormats& formats,
-                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part = {});
+                             ThreadPool& threads, const LoadProgress& progress, const ModelPart& part = {},
+                             const LayerSink& take_layer = {});
 
 }  // namespace lacuna

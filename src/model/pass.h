@@ -14,11 +14,9 @@
 #include "base/clock.h"
 #include "cache/sparse_cells.h"
 #include "model/model.h"
+#include "model/sampling.h"
 
 namespace lacuna {
-
-/// Logits of some rows at a time: enough rows to use the head's weights well, at most 128 MiB.
-int64_t head_chunk_rows(int64_t vocab);
 
 /// A matrix of this size in a buffer, which grows where it has to.
 Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols);
@@ -232,8 +230,6 @@ class Model::Pass {
 
   /// Logits of the rows that are packed, which have had the final norm.
   Matrix<float> head();
-
-  static void apply_guidance(const float* unconditional, float guidance, std::span<float> logits);
 
   void norm(const float* x, const std::vector<float>& weight, float* out) const {
     kernels_.rms_norm(x, weight.data(), config_.hidden_dim, config_.norm_eps, out);

@@ -297,4 +297,15 @@ bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest) {
   return rule.unsure.empty() && num_likeliest == 0 && (is_raw || (rule.temperature <= 0 && !filters));
 }
 
+int64_t head_chunk_rows(int64_t vocab) {
+  constexpr int64_t kMostFloats = int64_t{1} << 25;
+  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
+}
+
+void apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
+  for (size_t n = 0; n < logits.size(); ++n) {
+    logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
+  }
+}
+
 }  // namespace lacuna

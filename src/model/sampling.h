@@ -82,4 +82,12 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
 
 bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest);
 
+/// Rows whose logits exist at a time: enough to use the head's weights well, at most 128 MiB.
+int64_t head_chunk_rows(int64_t vocab);
+
+/// Classifier-free guidance of a row: u + (guidance + 1) * (l - u), where u are the logits of the same row
+/// without the prompt. Both have their soft cap and scale by then.
+///   unconditional  [logits.size()]
+void apply_guidance(const float* unconditional, float guidance, std::span<float> logits);
+
 }  // namespace lacuna

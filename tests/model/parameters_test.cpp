@@ -93,6 +93,31 @@ TEST(RandomParameters, ReportProgressUpToTheParametersOfTheModel) {
   }
 }
 
+TEST(Parameters, HandOnEachLayerBeforeTheNextIsMade) {
+  ThreadPool threads(1);
+  for (const ModelConfig& config : tiny_configs()) {
+    const Parameters whole = random_parameters(config, 3, DType::kBF16, threads, {});
+    int64_t done = 0;
+    std::vector<int64_t> done_before;  // each layer
+    const LayerSink take = [&](int64_t layer, const LayerParameters& taken) {
+      EXPECT_EQ(layer, std::ssize(done_before));
+      done_before.push_back(done);
+      const PackedMatrix& expected = whole.layers[static_cast<size_t>(layer)].q.weight;
+      ASSERT_EQ(taken.q.weight.bytes(), expected.bytes());
+      EXPECT_EQ(std::memcmp(taken.q.weight.view().data, expected.view().data,
+                            static_cast<size_t>(expected.bytes())),
+                0);
+      EXPECT_EQ(taken.attn_norm, whole.layers[static_cast<size_t>(layer)].attn_norm);
+    };
+    const Parameters rest = random_parameters(
+        config, 3, DType::kBF16, threads, [&](int64_t now, int64_t) { done = now; }, {}, take);
+    ASSERT_EQ(std::ssize(done_before), config.num_layers);
+    for (size_t i = 1; i < done_before.size(); ++i) EXPECT_GT(done_before[i], done_before[i - 1]);
+    EXPECT_EQ(rest.bytes(), whole.embedding.bytes() + whole.own_head.bytes());
+    EXPECT_EQ(rest.final_norm, whole.final_norm);
+  }
+}
+
 TEST(Parameters, CountIsThePublishedOne) {
   EXPECT_EQ(count_parameters(parse_random_spec("random:llada-8b")), 8'015'581'184);
   EXPECT_EQ(count_parameters(parse_random_spec("random:dream-7b")), 7'615'616'512);

@@ -82,6 +82,22 @@ def bits(run):
     return ["device", "what", "compared", "different or failed"], rows
 
 
+@table
+def logits(run):
+    """Logits on the device against the CPU's."""
+    return (["device", "model", "type", "rows", "difference, median row", "largest", "bound", "same best token"],
+            [[row["device"], code(row["model"]), row["dtype"], row["rows"], f'{row["difference"]:.1e}',
+              f'{row["largest_difference"]:.1e}', f'{row["bound"]:.1e}', f'{row["same_best"]} of {row["rows"]}']
+             for row in run.of_kind("logits")])
+
+
+@table
+def tokens(run):
+    """Greedy tokens on the device against the CPU's."""
+    return (["device", "model", "type", "tokens", "same"],
+            [[row["device"], row["model"], row["dtype"], row["tokens"], row["same"]] for row in run.of_kind("tokens")])
+
+
 def by_rows(found, keys, cell):
     """A line for each combination of keys, a column for each number of rows."""
     counts = list(dict.fromkeys(row["rows"] for row in found))

@@ -205,6 +205,9 @@ class GpuTest(Folder):
         {"what": "tests", "passed": 41, "failed": ["Stream.Runs"]},
         {"what": "invariance", "kernel": "norm", "plans": 200, "rows": 9000, "different": 0},
         {"what": "sums", "depth": 512, "elements": 8192, "different": 3},
+        {"what": "logits", "model": "random:llada-8b,layers=2", "dtype": "bf16", "rows": 16, "vocabulary": 126464,
+         "difference": 0.0012, "largest_difference": 0.0034, "bound": 0.00704, "same_best": 15},
+        {"what": "tokens", "model": "mini-llada", "dtype": "f32", "tokens": 16, "same": 16},
         {"what": "copy", "copy_gbs": 4000.0},
         {"what": "gap", "gap_us": 1.25},
         {"what": "product", "shape": "qkv", "format": "bf16", "rows": 1, "us": 20.0, "share_of_copy": 0.5, "library_us": 30.0},
@@ -231,6 +234,8 @@ class GpuTest(Folder):
         page = self.page()
         self.assertNotIn("Not yet measured", page)
         for line in ("| D | 13.0 | 13.0 | abc | 4000 GB/s | - | - | 1.25 µs |", "| D | kernel tests | 41 | 1 |",
+                     "| D | `random:llada-8b,layers=2` | bf16 | 16 | 1.2e-03 | 3.4e-03 | 7.0e-03 | 15 of 16 |",
+                     "| D | mini-llada | f32 | 16 | 16 |",
                      "| D | qkv | bf16 | 50.0% | 40.0% |", "| D | qkv | bf16 | 1.50× |", "| D | sdar-8b | 1024 | 9 µs, 10.0% |",
                      "| D | `lacuna bench step` | 32 | 5.00 ms | 6400 |", "| P | amx | 32 | 16 | 100.0 ms | 9.50× |",
                      "- D, models: time was out."):

@@ -10,7 +10,7 @@ namespace lacuna::cuda {
 /// A sentence about an error of the CUDA runtime.
 std::string sentence_of(const char* call, cudaError_t error);
 
-/// CudaError with the call's name where `error` is one.
+/// Throws if `error` is one: DeviceMemoryError if memory is short, else CudaError.
 void check_call(const char* call, cudaError_t error);
 
 }  // namespace lacuna::cuda

@@ -28,35 +28,57 @@ int64_t usable_bytes(const DeviceStream& device) {
   return std::min(usable - device.taken_bytes, memory.free);
 }
 
-/// What a model has learned of the cell that every row sees.
-PageArena::Sink sink_of(const ModelConfig& config, const Parameters& parameters) {
-  PageArena::Sink sink{.exists = config.kv_sink || config.zero_sink, .keys = {}, .values = {}};
-  for (const LayerParameters& layer : parameters.layers) {
-    if (!config.kv_sink) break;
-    sink.keys.push_back(layer.k_sink);
-    sink.values.push_back(layer.v_sink);
+/// Brings weights to the device as they are read: the host holds the embedding, the head and one layer.
+class Upload {
+ public:
+  Upload(const CudaDevice& device, const CpuDevice& host, const ModelConfig& config)
+      : device_(*device.stream()), host_(host), config_(config) {
+    sink_.exists = config.kv_sink || config.zero_sink;
   }
-  return sink;
-}
+
+  void add_layer(int64_t index, const LayerParameters& layer) {
+    if (config_.kv_sink) {
+      sink_.keys.push_back(layer.k_sink);
+      sink_.values.push_back(layer.v_sink);
+    }
+    cuda::on_stream(device_, [&] {
+      const std::lock_guard lock(host_.mutex());
+      layers_.push_back(cuda::upload_layer(device_.stream, host_.threads(), config_, index, layer));
+    });
+  }
+  /// What add_layer() did not get.
+  cuda::DeviceWeights finish(const Parameters& rest) {
+    return cuda::on_stream(device_, [&] {
+      const std::lock_guard lock(host_.mutex());
+      return cuda::upload_weights(device_.stream, host_.threads(), config_, rest, std::move(layers_));
+    });
+  }
+  /// What the model has learned of the cell that every row sees.
+  const PageArena::Sink& sink() const { return sink_; }
+
+ private:
+  DeviceStream& device_;
+  const CpuDevice& host_;
+  const ModelConfig& config_;
+  PageArena::Sink sink_;
+  std::vector<cuda::DeviceLayer> layers_;
+};
 
 class CudaModel final : public BackendModel {
  public:
   CudaModel(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CpuDevice> host,
-            const CudaOptions& options, ModelConfig config, Parameters parameters,
-            const LoadProgress& progress)
-      : device_(std::move(device)), host_(std::move(host)), options_(options) {
+            const CudaOptions& options, const ModelConfig& config, cuda::DeviceWeights weights,
+            PageArena::Sink sink)
+      : device_(std::move(device)), host_(std::move(host)), options_(options), sink_(std::move(sink)) {
     const int64_t rotary_dim = config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
-    sink_ = sink_of(config, parameters);
     on_device_.rope = rope_frequencies(config.rope, rotary_dim);
-    on_device_.config = std::move(config);
+    on_device_.config = config;
     on_device_.device = device_->stream();
-    cuda::on_stream(*on_device_.device, [&] {
-      const std::lock_guard lock(host_->mutex());
-      on_device_.weights = cuda::upload_weights(on_device_.stream(), host_->threads(), on_device_.config,
-                                                std::move(parameters), progress);
-      on_device_.device->taken_bytes += on_device_.weights.bytes();
-      ++on_device_.device->num_without_pages;
-    });
+    on_device_.uses_graphs = options.graphs;
+    on_device_.weights = std::move(weights);
+    const std::lock_guard lock(on_device_.device->mutex);
+    on_device_.device->taken_bytes += on_device_.weights.bytes();
+    ++on_device_.device->num_without_pages;
   }
   ~CudaModel() override {
     const std::lock_guard lock(on_device_.device->mutex);
@@ -116,7 +138,7 @@ class CudaModel final : public BackendModel {
     cuda::on_stream(*on_device_.device, [&] {
       DeviceStream& device = *on_device_.device;
       const int64_t share = usable_bytes(device) / device.num_without_pages;
-      pages = std::min(options_.kv_bytes, share) / page_bytes - (sink_.exists ? 1 : 0);
+      pages = std::min(options_.kv_bytes, share) / page_bytes - PageArena::num_own_pages(sink_);
       if (pages < 1) {
         throw InputError("{} has {} left after the weights, and keys and values of {} tokens need {}",
                          device_->name(), human_bytes(std::max<int64_t>(share, 0)), cuda::kPageCells,
@@ -124,7 +146,7 @@ class CudaModel final : public BackendModel {
       }
     });
     arena_ = std::make_shared<PageArena>(on_device_.device, shape, pages, sink_);
-    page_bytes_ = pages * page_bytes;
+    page_bytes_ = (pages + PageArena::num_own_pages(sink_)) * page_bytes;
     const std::lock_guard device_lock(on_device_.device->mutex);
     --on_device_.device->num_without_pages;
     on_device_.device->taken_bytes += page_bytes_;
@@ -190,6 +212,10 @@ int num_cuda_devices() {
   return cuda::num_devices();
 }
 
+std::string why_no_cuda_device() {
+  return cuda::list_devices().why_none;
+}
+
 CudaBuild cuda_build() {
 #ifdef LACUNA_SIMULATED_DEVICE
   return CudaBuild::kSimulator;
@@ -212,11 +238,16 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
   cuda::check_supported(config);
   const std::unique_ptr<WeightSource> stored = folder.empty() ? nullptr : open_weights(folder, config);
   check_room(*device, config, formats, stored.get());
-  Parameters parameters = folder.empty()
-                              ? random_parameters(config, random_seed, formats, host->threads(), progress)
-                              : load_parameters(config, *stored, formats, host->threads(), progress);
-  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(parameters),
-                                           LoadProgress());
+  Upload upload(*device, *host, config);
+  const LayerSink add_layer = [&](int64_t index, const LayerParameters& layer) {
+    upload.add_layer(index, layer);
+  };
+  ThreadPool& threads = host->threads();
+  cuda::DeviceWeights weights = upload.finish(
+      folder.empty() ? random_parameters(config, random_seed, formats, threads, progress, {}, add_layer)
+                     : load_parameters(config, *stored, formats, threads, progress, {}, add_layer));
+  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(weights),
+                                           upload.sink());
 }
 
 }  // namespace lacuna

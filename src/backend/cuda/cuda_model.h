@@ -40,12 +40,16 @@ enum class CudaBuild : uint8_t {
 CudaBuild cuda_build();
 /// Devices of this machine; the simulator is one.
 int num_cuda_devices();
+/// The reason, a sentence without a full stop, if there are none; else empty.
+std::string why_no_cuda_device();
 /// InputError.
 std::shared_ptr<const CudaDevice> open_cuda_device(int index);
 
 struct CudaOptions {
   /// The most that keys and values take; what is left of the device's memory may be less.
   int64_t kv_bytes = std::numeric_limits<int64_t>::max();
+  /// Whether the layers of passes are sent as graphs where passes of one shape repeat.
+  bool graphs = true;
 };
 
 /// Reads the weights of a checkpoint, or makes random ones, and brings them to the device. InputError where

@@ -1,18 +1,14 @@
-// What the host asks of a device besides memory and streams: which devices there are, how much memory one
-// has, and memory of the host that it copies from quickly. Bodies: device_cuda.cpp, and device_simulated.cpp
-// without CUDA. Sizes are in bytes.
+// What the host asks of a device besides memory and streams: which devices there are, and how much memory one
+// has. Bodies: device_cuda.cpp, and device_simulated.cpp without CUDA. Sizes are in bytes.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace lacuna::cuda {
 
 struct DeviceInfo {
-  int number = 0;    ///< as use_device() takes it
   std::string name;  ///< "NVIDIA H200"
   int64_t total = 0;
   int major = 0;  ///< of the compute capability: 9 of 9.0
@@ -22,10 +18,10 @@ struct DeviceInfo {
 
 /// Versions are 1000 * major + 10 * minor: 13000 is 13.0.
 struct DeviceList {
-  std::vector<DeviceInfo> devices;
-  std::string why_none;     ///< a sentence; empty where there are devices
-  int driver_version = 0;   ///< the latest CUDA that the driver knows; 0: there is no driver
-  int runtime_version = 0;  ///< 0: the simulator
+  std::vector<DeviceInfo> devices;  ///< in the order of use_device()
+  std::string why_none;             ///< a sentence; empty where there are devices
+  int driver_version = 0;           ///< the latest CUDA that the driver knows; 0: there is no driver
+  int runtime_version = 0;          ///< 0: the simulator
 };
 
 /// Never throws: without a driver there are no devices, and a reason. Uses no memory of a device.
@@ -51,22 +47,5 @@ DeviceMemory device_memory();
 
 /// What the simulator says that it has: enough for the mini models, and little to fill with NaN.
 inline constexpr int64_t kSimulatedBytes = int64_t{256} << 20;
-
-/// Memory of the host for copies to and from the device, which are asynchronous from there alone (pinned).
-class HostBuffer {
- public:
-  HostBuffer() = default;
-  explicit HostBuffer(size_t bytes);
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(memory_.get());
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  std::unique_ptr<void, void (*)(void*)> memory_{nullptr, nullptr};
-  size_t bytes_ = 0;
-};
 
 }  // namespace lacuna::cuda

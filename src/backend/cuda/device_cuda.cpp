@@ -34,7 +34,6 @@ DeviceInfo describe(int number) {
   cudaDeviceProp properties = {};
   check_call("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, number));
   DeviceInfo device;
-  device.number = number;
   device.name = properties.name;
   device.total = static_cast<int64_t>(properties.totalGlobalMem);
   device.major = properties.major;
@@ -60,7 +59,9 @@ std::string sentence_of(const char* call, cudaError_t error) {
 void check_call(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // an error that was reported here is not reported by the next call
-  throw CudaError(sentence_of(call, error));
+  const std::string sentence = sentence_of(call, error);
+  if (error == cudaErrorMemoryAllocation) throw DeviceMemoryError(sentence);
+  throw CudaError(sentence);
 }
 
 DeviceList list_devices() {
@@ -78,7 +79,7 @@ DeviceList list_devices() {
   try {
     for (int number = 0; number < count; ++number) list.devices.push_back(describe(number));
     if (count == 0) list.why_none = "the CUDA driver finds no device";
-  } catch (const CudaError& failure) {
+  } catch (const std::exception& failure) {
     list.devices.clear();
     list.why_none = failure.what();
   }
@@ -102,14 +103,6 @@ DeviceMemory device_memory() {
   size_t total_bytes = 0;
   check_call("cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &total_bytes));
   return {static_cast<int64_t>(total_bytes), static_cast<int64_t>(free_bytes)};
-}
-
-HostBuffer::HostBuffer(size_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
-  void* memory = nullptr;
-  check_call(fmt::format("cudaMallocHost of {} bytes", bytes).c_str(), cudaMallocHost(&memory, bytes));
-  // A deleter cannot throw, and a process that ends may have lost the device already.
-  memory_ = {memory, [](void* pointer) { cudaFreeHost(pointer); }};
 }
 
 }  // namespace lacuna::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/kv_pool.h"
+#include "backend/cuda/pass_graphs.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/staging.h"
 #include "backend/cuda/weights.h"
@@ -30,7 +31,8 @@ struct PassMemory {
   DeviceBuffer residual;                        ///< [rows of the plan, hidden]
   DeviceBuffer kv_drift;                        ///< [rows, layers, 2]
   DeviceBuffer statistics, further_statistics;  ///< DrawStatistics
-  HostBuffer results;                           ///< what is copied back
+  PassGraphs graphs;                            ///< of passes that use this memory
+  HostBuffer results;                           ///< what is copied back: the statistics, then the K/V drift
 };
 
 struct DeviceModel {
@@ -39,6 +41,7 @@ struct DeviceModel {
   std::vector<float> rope;  ///< radians per position of each pair
   std::shared_ptr<DeviceStream> device;
   Scratch scratch;
+  bool uses_graphs = true;
 
   Stream& stream() { return device->stream; }
   int64_t hidden_depth() const { return padded_depth(config.hidden_dim); }

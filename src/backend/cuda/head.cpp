@@ -49,11 +49,6 @@ RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& 
   return row;
 }
 
-int64_t head_chunk_rows(int64_t vocab) {
-  constexpr int64_t kMostFloats = int64_t{1} << 25;
-  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
-}
-
 void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted, Staging& staging) {
   const int64_t chunk = head_chunk_rows(model_.config.vocab_size);
   std::vector<DrawRule> rules;

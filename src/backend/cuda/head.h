@@ -18,10 +18,7 @@ bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit);
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn);
 
-/// Rows of logits that exist at once: at most 128 MiB.
-int64_t head_chunk_rows(int64_t vocab);
-
-/// Who calls holds the device's mutex.
+/// Not thread-safe: the caller holds the device's mutex.
 class DeviceHead {
  public:
   ///   residual  [rows, hidden] of a pass

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -28,19 +29,23 @@ float widened(uint16_t bits) {
 
 PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages,
                      const Sink& sink)
-    : device_(std::move(stream)),
-      memory_(static_cast<size_t>((num_pages + (sink.exists ? 1 : 0)) * shape.page_elements()) *
-              sizeof(uint16_t)),
-      pool_(shape),
-      num_pages_(num_pages) {
-  pool_.memory = memory_.as<uint16_t>();
+    : device_(std::move(stream)), pool_(shape), num_pages_(num_pages) {
   for (int64_t page = num_pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
-  if (sink.exists) write_sink(sink);
+  const int64_t bytes = (num_pages + num_own_pages(sink)) * page_bytes();
+  on_stream(*device_, [&] {
+    try {
+      memory_ = DeviceBuffer(static_cast<size_t>(bytes));
+    } catch (const std::bad_alloc& error) {
+      throw InputError("{} of keys and values do not fit into the device's memory: {}", human_bytes(bytes),
+                       error.what());
+    }
+    pool_.memory = memory_.as<uint16_t>();
+    if (sink.exists) write_sink(sink);
+  });
 }
 
 void PageArena::write_sink(const Sink& sink) {
-  sink_page_ = static_cast<int32_t>(num_pages_);
-  const std::lock_guard lock(device_->mutex);
+  sink_page_ = spare_page() + 1;
   fill_with_zeros(sink_page_);
   const auto dim = static_cast<size_t>(pool_.head_dim);
   std::vector<uint16_t> row(dim);
@@ -58,11 +63,12 @@ void PageArena::write_sink(const Sink& sink) {
   }
 }
 
-int32_t PageArena::take() {
-  if (free_.empty()) return -1;
-  const int32_t page = free_.back();
-  free_.pop_back();
-  return page;
+std::vector<int32_t> PageArena::take(int64_t count) {
+  if (count > num_free()) return {};
+  const std::vector<int32_t> pages(free_.rbegin(), free_.rbegin() + count);
+  for (const int32_t page : pages) fill_with_zeros(page);
+  free_.resize(free_.size() - pages.size());  // only now: if a fill throws, they are still free
+  return pages;
 }
 
 void PageArena::give_back(int32_t page) {
@@ -102,18 +108,15 @@ KvPageShare::~KvPageShare() {
 }
 
 CudaSequence::CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena> arena,
-                           std::vector<std::shared_ptr<KvPageShare>> pages, int64_t hidden_dim,
-                           std::shared_ptr<int64_t> taken_bytes)
+                           std::vector<std::shared_ptr<KvPageShare>> pages, DeviceBuffer outputs,
+                           int64_t hidden_dim, std::shared_ptr<int64_t> taken_bytes)
     : KvSequence(shape),
       arena_(std::move(arena)),
       pages_(std::move(pages)),
       hidden_dim_(hidden_dim),
+      outputs_(std::move(outputs)),
       taken_bytes_(std::move(taken_bytes)) {
-  if (!shape.remembers_outputs) return;
-  outputs_ = DeviceBuffer(static_cast<size_t>(output_bytes(shape, hidden_dim)));
   *taken_bytes_ += output_bytes(shape, hidden_dim);
-  const std::lock_guard lock(arena_->device().mutex);
-  arena_->device().stream.fill(outputs_.as<float>(), 0, outputs_.bytes());
 }
 
 CudaSequence::~CudaSequence() {
@@ -138,8 +141,7 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
   expects(keys.rows >= cells.size() && values.rows >= cells.size(), "read_cells: there is room");
   const int64_t dim = arena_->pool().head_dim;
   std::vector<uint16_t> bits(static_cast<size_t>(2 * cells.size() * dim));
-  {
-    const std::lock_guard lock(arena_->device().mutex);
+  on_stream(arena_->device(), [&] {
     Stream& stream = arena_->device().stream;
     uint16_t* to = bits.data();
     for (int32_t cell = cells.begin; cell < cells.end; ++cell) {
@@ -150,7 +152,7 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
       to += 2 * dim;
     }
     stream.wait();
-  }
+  });
   for (int64_t row = 0; row < cells.size(); ++row) {
     const uint16_t* from = bits.data() + 2 * row * dim;
     for (int64_t i = 0; i < dim; ++i) {
@@ -163,14 +165,16 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
 void CudaSequence::read_outputs(std::span<const int32_t> cells, Matrix<float> out) const {
   expects(shape().remembers_outputs, "read_outputs: the sequence remembers outputs");
   expects(out.rows >= std::ssize(cells) && out.cols == hidden_dim_, "read_outputs: there is room");
-  const std::lock_guard lock(arena_->device().mutex);
-  Stream& stream = arena_->device().stream;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    expects(cells[i] >= 0 && cells[i] < shape().num_cells, "read_outputs: the cells exist");
-    stream.copy(out.row(static_cast<int64_t>(i)), outputs_.as<float>() + cells[i] * hidden_dim_,
-                static_cast<size_t>(hidden_dim_) * sizeof(float));
-  }
-  stream.wait();
+  for (const int32_t cell : cells)
+    expects(cell >= 0 && cell < shape().num_cells, "read_outputs: the cells exist");
+  on_stream(arena_->device(), [&] {
+    Stream& stream = arena_->device().stream;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      stream.copy(out.row(static_cast<int64_t>(i)), outputs_.as<float>() + cells[i] * hidden_dim_,
+                  static_cast<size_t>(hidden_dim_) * sizeof(float));
+    }
+    stream.wait();
+  });
 }
 
 CudaSequence& on_device(KvSequence& sequence) {
@@ -210,28 +214,31 @@ int64_t CudaPool::bytes_of(std::span<const KvSequence* const> sequences) const {
 
 std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, const KvPrefix& prefix) {
   if (bytes_for(shape, prefix.count) > limit_ - *taken_bytes_) return nullptr;
+  const int64_t own_pages = num_pages_for(shape.num_cells) - prefix.count / kPageCells;
   std::vector<int32_t> taken;
-  {
-    const std::lock_guard lock(arena_->device().mutex);
-    const int64_t own_pages = num_pages_for(shape.num_cells) - prefix.count / kPageCells;
-    for (int64_t i = 0; i < own_pages; ++i) {
-      const int32_t page = arena_->take();
-      if (page < 0) break;  // another pool of the model has the others
-      taken.push_back(page);
+  DeviceBuffer outputs;
+  const bool has_room = on_stream(arena_->device(), [&] {
+    if (own_pages > arena_->num_free()) return false;  // another pool of the model has the others
+    if (shape.remembers_outputs) {
+      try {
+        outputs = DeviceBuffer(static_cast<size_t>(output_bytes(shape, hidden_dim_)));
+      } catch (const std::bad_alloc&) {
+        return false;
+      }
+      arena_->device().stream.fill(outputs.as<float>(), 0, outputs.bytes());
     }
-    if (std::ssize(taken) < own_pages) {
-      for (const int32_t page : taken) arena_->give_back(page);
-      return nullptr;
-    }
-    for (const int32_t page : taken) arena_->fill_with_zeros(page);
-  }
+    taken = arena_->take(own_pages);
+    return true;
+  });
+  if (!has_room) return nullptr;
   std::vector<std::shared_ptr<KvPageShare>> pages;
   if (prefix.count >= kPageCells) {
     const auto& from = on_device(*prefix.sequence).pages();
     pages.assign(from.begin(), from.begin() + prefix.count / kPageCells);
   }
   for (const int32_t page : taken) pages.push_back(std::make_shared<KvPageShare>(arena_, page, taken_bytes_));
-  auto sequence = std::make_unique<CudaSequence>(shape, arena_, std::move(pages), hidden_dim_, taken_bytes_);
+  auto sequence = std::make_unique<CudaSequence>(shape, arena_, std::move(pages), std::move(outputs),
+                                                 hidden_dim_, taken_bytes_);
   if (prefix.count > 0) take_prefix(*sequence, prefix);
   return sequence;
 }
@@ -245,8 +252,7 @@ void CudaPool::take_prefix(KvSequence& to, const KvPrefix& prefix) {
   for (size_t i = 0; i < whole; ++i) pages[i] = from[i];
   const int64_t rest = prefix.count % kPageCells;
   if (rest == 0) return;
-  const std::lock_guard lock(arena_->device().mutex);
-  arena_->copy_cells(from[whole]->page(), pages[whole]->page(), rest);
+  on_stream(arena_->device(), [&] { arena_->copy_cells(from[whole]->page(), pages[whole]->page(), rest); });
 }
 
 }  // namespace lacuna::cuda

@@ -4,13 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/device.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/runtime.h"
+#include "base/error.h"
 
 namespace lacuna::cuda {
 
@@ -20,21 +24,54 @@ struct DeviceStream {
   std::mutex mutex;
   int index = 0;  ///< of the device
   Stream stream;
-  std::string failure;        ///< why nothing more is computed; empty: it works
-  int64_t taken_bytes = 0;    ///< by weights and pages of the models on the device
-  int num_without_pages = 0;  ///< of these models, those that have no pages yet
+  std::string failure;           ///< why nothing more is computed; empty: it works
+  int64_t taken_bytes = 0;       ///< by weights and pages of the models on the device
+  int num_without_pages = 0;     ///< of these models, those that have no pages yet
+  int64_t num_graph_passes = 0;  ///< whose layers were sent as a graph; for tests
 };
+
+/// Calls `work` with the device's mutex held and the device in use. After a failure there, all
+/// later calls throw the same DeviceError. InputError and std::logic_error are the caller's; a pass for which
+/// there is too little memory fails alone.
+template <typename Work>
+auto on_stream(DeviceStream& device, Work&& work) {
+  const std::lock_guard lock(device.mutex);
+  if (!device.failure.empty()) throw lacuna::DeviceError(device.failure);
+  try {
+    use_device(device.index);
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      device.stream.wait();  // what was sent reads memory that is given up now; a failure is the device's
+      throw;
+    }
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error(
+        "the device has too little memory left for this pass; expected fewer rows in it");
+  } catch (const std::exception& error) {
+    device.failure = "the device failed and computes nothing more: " + std::string(error.what());
+    throw lacuna::DeviceError(device.failure);
+  }
+}
 
 /// The pages of one model. Those who have pages keep it alive.
 class PageArena {
  public:
-  /// With the page that every sequence ends with, if the model has learned or zero sinks; see sink().
-  ///   shape  without memory     num_pages  that sequences may take
-  ///   sink   [num_layers] keys and values of all kv heads, empty: zeros; the whole empty: there is no sink
+  /// The cell that every row of a model with attention sinks sees.
   struct Sink {
     bool exists = false;
+    /// [num_layers] of all kv heads, [num_kv_heads * head_dim] each; empty if the sink's keys and values are
+    /// zeros.
     std::vector<std::vector<float>> keys, values;
   };
+  /// Allocates the pages, a spare one, and one more for the sink if it exists. InputError if the device has
+  /// too little memory left.
+  ///   shape      without memory
+  ///   num_pages  that sequences may take
   PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages, const Sink& sink);
 
   const PagePool& pool() const { return pool_; }
@@ -42,18 +79,26 @@ class PageArena {
   int64_t page_bytes() const { return pool_.page_elements() * static_cast<int64_t>(sizeof(uint16_t)); }
   /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
+  /// Index of the page for keys and values of rows that pad a pass. No row attends to its cells.
+  int32_t spare_page() const { return static_cast<int32_t>(num_pages_); }
+  /// Pages of an arena that no sequence takes.
+  static int64_t num_own_pages(const Sink& sink) { return sink.exists ? 2 : 1; }
   DeviceStream& device() const { return *device_; }
 
-  /// Takes a free page and returns its index, or -1 if no page is free. The device's mutex must be held.
-  int32_t take();
+  /// Takes free pages, the lowest first, and fills them with zeros; returns their indices, or nothing if
+  /// fewer are free. The device's mutex must be held.
+  std::vector<int32_t> take(int64_t count);
+  int64_t num_free() const { return std::ssize(free_); }
+  /// The device's mutex must be held.
   void give_back(int32_t page);
   /// Keys of a page's cell for one layer and kv head; values lie kPageCells keys further.
   uint16_t* keys_of(int32_t page, int64_t layer, int64_t kv_head, int64_t cell) const;
-  void fill_with_zeros(int32_t page);
   /// Copies the first cells of a page.
   void copy_cells(int32_t from, int32_t to, int64_t count);
 
  private:
+  void fill_with_zeros(int32_t page);
+  /// The device's mutex must be held.
   void write_sink(const Sink& sink);
 
   std::shared_ptr<DeviceStream> device_;
@@ -67,6 +112,7 @@ class PageArena {
 /// A page that sequences have together; the last of them gives it back.
 class KvPageShare {
  public:
+  ///   page  taken from the arena
   KvPageShare(std::shared_ptr<PageArena> arena, int32_t page, std::shared_ptr<int64_t> taken_bytes);
   ~KvPageShare();
   KvPageShare(const KvPageShare&) = delete;
@@ -82,8 +128,9 @@ class KvPageShare {
 
 class CudaSequence final : public KvSequence {
  public:
+  ///   outputs  filled with zeros; empty if outputs are not remembered
   CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena> arena,
-               std::vector<std::shared_ptr<KvPageShare>> pages, int64_t hidden_dim,
+               std::vector<std::shared_ptr<KvPageShare>> pages, DeviceBuffer outputs, int64_t hidden_dim,
                std::shared_ptr<int64_t> taken_bytes);
   ~CudaSequence() override;
 

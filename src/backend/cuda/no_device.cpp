@@ -12,6 +12,10 @@ int num_cuda_devices() {
   return 0;
 }
 
+std::string why_no_cuda_device() {
+  return "this build has neither CUDA nor the simulator of CUDA threads";
+}
+
 std::shared_ptr<const CudaDevice> open_cuda_device(int /*index*/) {
   throw InputError("this build has neither CUDA nor the simulator of CUDA threads");
 }

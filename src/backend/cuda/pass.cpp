@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kBf16 = sizeof(uint16_t);
+static_assert(kGraphRowStep <= kPageCells, "rows that pad a pass have a cell each");
 
 /// Makes room, and fills it with zeros where there was less: what lies behind a row's numbers is never
 /// written.
@@ -41,13 +42,44 @@ void DevicePass::send(std::span<const LogitRow> drawn) {
   send_plan(drawn);
   extend_rotations();
   reserve_scratch();
+  if (is_graph_) {
+    memory_.graphs.launch(stream_, shape_, num_moves, [&] { send_layers(); });
+    ++model_.device->num_graph_passes;
+  } else {
+    send_layers();
+  }
+  if (drawn.empty()) return;
+  head_.draw_all(memory_.plan, memory_.statistics.as<DrawStatistics>());
+}
+
+void DevicePass::send_layers() {
   embed(stream_,
         {memory_.plan.at(tokens_), model_.weights.embedding(), memory_.residual.as<float>(),
          config_.hidden_dim, config_.embedding_scale},
         static_cast<uint32_t>(num_rows_));
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
-  if (drawn.empty()) return;
-  head_.draw_all(memory_.plan, memory_.statistics.as<DrawStatistics>());
+}
+
+bool DevicePass::pads_to_graph(int64_t num_pages) {
+  const bool fits = num_rows_ <= kMostGraphRows && num_output_rows_ == num_rows_;
+  if (!model_.uses_graphs || !fits) return false;
+  shape_ = rounded_up({.rows = num_rows_,
+                       .tasks = std::ssize(attention_.tasks),
+                       .merges = std::ssize(attention_.merges),
+                       .pages = num_pages + 1,
+                       .runs = std::ssize(attention_.runs),
+                       .masks = std::ssize(attention_.masks),
+                       .measures_kv_drift = plan_.measures_kv_drift});
+  if (!memory_.graphs.has_seen(shape_)) return false;
+  num_rows_ = num_output_rows_ = shape_.rows;
+  // Tasks and merges of no rows compute nothing.
+  attention_.tasks.resize(static_cast<size_t>(shape_.tasks));
+  attention_.merges.resize(static_cast<size_t>(shape_.merges));
+  attention_.runs.resize(static_cast<size_t>(shape_.runs));
+  attention_.masks.resize(static_cast<size_t>(shape_.masks));
+  num_tasks_ = attention_.tasks.size();
+  num_merges_ = attention_.merges.size();
+  return true;
 }
 
 void DevicePass::send_plan(std::span<const LogitRow> drawn) {
@@ -58,28 +90,43 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     sequence->add_page_table(table);
   }
   std::vector<int32_t> first_pages(plan_.tokens.size());
-  std::vector<int32_t> whole_rows;
+  std::vector<int32_t> output_rows;
   for (const RowGroup& group : plan_.groups) {
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       first_pages[static_cast<size_t>(row)] = first_page_of_sequence[static_cast<size_t>(group.sequence)];
-      if (!group.only_kv) whole_rows.push_back(row);
+      if (!group.only_kv) output_rows.push_back(row);
     }
   }
-  num_whole_rows_ = std::ssize(whole_rows);
+  num_output_rows_ = std::ssize(output_rows);
   plan_attention_of_groups(first_page_of_sequence);
+  std::vector<int32_t> tokens = plan_.tokens;
+  std::vector<int32_t> positions = plan_.positions;
+  std::vector<int32_t> cells = plan_.cells;
+  is_graph_ = pads_to_graph(std::ssize(table));
+  if (is_graph_) {
+    // Rows that pad the pass write to a page that no row reads, each to a cell of its own.
+    const auto spare = static_cast<int32_t>(table.size());
+    table.push_back(sequences_.front()->arena()->spare_page());
+    table.resize(static_cast<size_t>(shape_.pages), table.back());
+    first_pages.resize(static_cast<size_t>(num_rows_), spare);
+    tokens.resize(first_pages.size());
+    positions.resize(first_pages.size());
+    for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
+    output_rows.clear();
+  }
 
   Staging& staging = memory_.plan;
   staging.clear();
-  tokens_ = staging.add(plan_.tokens);
-  positions_ = staging.add(plan_.positions);
-  cells_ = staging.add(plan_.cells);
+  tokens_ = staging.add(tokens);
+  positions_ = staging.add(positions);
+  cells_ = staging.add(cells);
   first_pages_ = staging.add(first_pages);
   page_table_ = staging.add(table);
   tasks_ = staging.add(attention_.tasks);
   merges_ = staging.add(attention_.merges);
   runs_ = staging.add(attention_.runs);
   masks_ = staging.add(attention_.masks);
-  whole_rows_ = staging.add(whole_rows);
+  output_rows_ = staging.add(output_rows);
   head_.stage_draws(plan_, drawn, staging);
   staging.send(stream_);
   const auto statistics_bytes = static_cast<int64_t>(drawn.size() * sizeof(DrawStatistics));
@@ -87,20 +134,20 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
 }
 
 void DevicePass::plan_attention_of_groups(std::span<const int32_t> first_pages) {
-  std::vector<GroupCells> whole, only_kv;
+  std::vector<GroupCells> groups, only_kv;
   for (const RowGroup& group : plan_.groups) {
-    (group.only_kv ? only_kv : whole)
+    (group.only_kv ? only_kv : groups)
         .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)]));
   }
   const auto heads = static_cast<int32_t>(config_.num_heads / config_.num_kv_heads);
-  attention_ = plan_attention(whole, heads);
-  num_whole_tasks_ = attention_.tasks.size();
-  num_whole_merges_ = attention_.merges.size();
-  num_tasks_ = num_whole_tasks_;
-  num_merges_ = num_whole_merges_;
+  attention_ = plan_attention(groups, heads);
+  num_output_tasks_ = attention_.tasks.size();
+  num_output_merges_ = attention_.merges.size();
+  num_tasks_ = num_output_tasks_;
+  num_merges_ = num_output_merges_;
   if (only_kv.empty()) return;
-  whole.insert(whole.end(), only_kv.begin(), only_kv.end());
-  attention_ = plan_attention(whole, heads);  // the same tasks, and those of the others behind them
+  groups.insert(groups.end(), only_kv.begin(), only_kv.end());
+  attention_ = plan_attention(groups, heads);  // the same tasks, and those of the others behind them
   num_tasks_ = attention_.tasks.size();
   num_merges_ = attention_.merges.size();
 }
@@ -143,6 +190,7 @@ void DevicePass::extend_rotations() {
     }
   }
   const auto bytes = static_cast<int64_t>(cosines.size()) * kFloat;
+  scratch_.num_rotations = 0;  // until both tables are written: what follows may throw
   grow(stream_, scratch_.cosines, bytes);
   grow(stream_, scratch_.sines, bytes);
   stream_.copy(scratch_.cosines.as<float>(), cosines.data(), static_cast<size_t>(bytes));
@@ -152,7 +200,7 @@ void DevicePass::extend_rotations() {
 }
 
 void DevicePass::reserve_scratch() {
-  const int64_t rows = plan_.num_rows();
+  const int64_t rows = num_rows_;
   grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * kBf16);
@@ -239,7 +287,7 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .epsilon = config_.norm_eps,
               .clip = config_.qkv_clip.value_or(0)},
              static_cast<uint32_t>(num_rows_));
-  if (index + 1 == config_.num_layers) leave_rows_behind();
+  if (index + 1 == config_.num_layers) drop_kv_only_rows();
   if (num_rows_ == 0) return;
   const float scale =
       config_.attn_scale > 0 ? config_.attn_scale : 1 / std::sqrt(static_cast<float>(config_.head_dim));
@@ -264,12 +312,12 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
   add_product(layer.o, scratch_.attended.as<uint16_t>(), rows_);
 }
 
-void DevicePass::leave_rows_behind() {
-  if (num_whole_rows_ == num_rows_) return;
-  num_rows_ = num_whole_rows_;
-  rows_ = memory_.plan.at(whole_rows_);
-  num_tasks_ = num_whole_tasks_;
-  num_merges_ = num_whole_merges_;
+void DevicePass::drop_kv_only_rows() {
+  if (num_output_rows_ == num_rows_) return;
+  num_rows_ = num_output_rows_;
+  rows_ = memory_.plan.at(output_rows_);
+  num_tasks_ = num_output_tasks_;
+  num_merges_ = num_output_merges_;
 }
 
 void DevicePass::feed_forward(const DeviceLayer& layer) {
@@ -364,6 +412,7 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
            .residual = memory_.residual.as<float>(),
            .hidden = config_.hidden_dim,
            .choices = choices,
+           .scale = config_.residual_scale,
            .rows = rows_},
           rows);
 }

@@ -12,7 +12,7 @@
 
 namespace lacuna::cuda {
 
-/// Who calls holds the device's mutex.
+/// Not thread-safe: the caller holds the device's mutex.
 class DevicePass {
  public:
   ///   sequences  one per sequence that the plan names
@@ -26,8 +26,10 @@ class DevicePass {
 
  private:
   void send_plan(std::span<const LogitRow> drawn);
-  /// Rows of the plan's groups in the order in which attention takes them: groups of which K/V alone are
-  /// wanted come last, so that the last layer can leave them out.
+  /// Whether the layers are sent as a graph; the plan's arrays are then padded.
+  bool pads_to_graph(int64_t num_pages);
+  void send_layers();
+  /// Tasks of the plan's groups: K/V-only groups come last, so that the last layer can skip them.
   void plan_attention_of_groups(std::span<const int32_t> first_pages);
   GroupCells cells_of(const RowGroup& group, int32_t first_page) const;
   void extend_rotations();
@@ -35,8 +37,8 @@ class DevicePass {
 
   void run_layer(int64_t index);
   void project_and_attend(const DeviceLayer& layer, int64_t index);
-  /// In the last layer, once all K/V are written: continues with the rows of which more is wanted.
-  void leave_rows_behind();
+  /// In the last layer, once all K/V are written: continues with the rows whose outputs are wanted.
+  void drop_kv_only_rows();
   void feed_forward(const DeviceLayer& layer);
   void run_dense(const DeviceFeedForward& ffn, int64_t dim);
   void run_experts(const DeviceLayer& layer);
@@ -54,8 +56,10 @@ class DevicePass {
   DeviceHead head_;
   PagePool pool_;
   AttentionPlan attention_;
-  size_t num_whole_tasks_ = 0;  // of groups of which more than K/V is wanted
-  size_t num_whole_merges_ = 0;
+  size_t num_output_tasks_ = 0;  // of groups whose outputs are wanted
+  size_t num_output_merges_ = 0;
+  PassShape shape_;
+  bool is_graph_ = false;
 
   // What the next kernels compute: num_rows_ rows of the residual stream.
   int64_t num_rows_;
@@ -63,8 +67,8 @@ class DevicePass {
   size_t num_tasks_ = 0;
   size_t num_merges_ = 0;
 
-  int64_t num_whole_rows_ = 0;
-  Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, masks_, whole_rows_;
+  int64_t num_output_rows_ = 0;
+  Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, masks_, output_rows_;
   Staged<AttendTask> tasks_;
   Staged<MergeTask> merges_;
   Staged<TileRun> runs_;

@@ -1,13 +1,15 @@
-// What the host needs of a device: memory, streams, events, graphs and launches. There are two bodies:
-// runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work runs late, in order, on the
-// simulator.
+// What the host needs of a device: its memory, pinned memory of the host, streams, events, graphs and
+// launches. There are two bodies: runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work runs
+// late, in order, on the simulator.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
+#include <string>
 
 #include "backend/cuda/simt/simt.h"
 
@@ -19,12 +21,23 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Memory of the device, which the host must not touch. It holds 0xff (NaN in f32 and bf16) until it is
-/// written. CudaError, or std::bad_alloc in the simulator, where there is not enough.
-class DeviceBuffer {
+/// A call of the CUDA runtime that failed because memory was short, after which the device still works. The
+/// message is a sentence with the call's name.
+class DeviceMemoryError : public std::bad_alloc {
  public:
-  DeviceBuffer() = default;
-  explicit DeviceBuffer(size_t bytes);
+  explicit DeviceMemoryError(const std::string& sentence) : sentence_(sentence) {}
+  const char* what() const noexcept override { return sentence_.what(); }
+
+ private:
+  std::runtime_error sentence_;  // copies of it do not throw, as copies of exceptions must not
+};
+
+/// Memory that is freed with its owner.
+class OwnedMemory {
+ public:
+  OwnedMemory() = default;
+  ///   release  frees `memory`; it does not throw
+  OwnedMemory(size_t bytes, void* memory, void (*release)(void*)) : memory_(memory, release), bytes_(bytes) {}
 
   template <typename T>
   T* as() const {
@@ -35,6 +48,22 @@ class DeviceBuffer {
  private:
   std::unique_ptr<void, void (*)(void*)> memory_{nullptr, nullptr};
   size_t bytes_ = 0;
+};
+
+/// Memory of the device, which the host must not touch. It holds 0xff (NaN in f32 and bf16) until it is
+/// written. Throws std::bad_alloc (a DeviceMemoryError on a device) if too little memory is left.
+class DeviceBuffer : public OwnedMemory {
+ public:
+  DeviceBuffer() = default;
+  explicit DeviceBuffer(size_t bytes);
+};
+
+/// Memory of the host for copies to and from the device, which are asynchronous only there (pinned). Throws
+/// as DeviceBuffer does.
+class HostBuffer : public OwnedMemory {
+ public:
+  HostBuffer() = default;
+  explicit HostBuffer(size_t bytes);
 };
 
 class Stream;
@@ -77,7 +106,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   /// Between host and device, or on the device. Memory on the host must keep its bytes until the copy has
-  /// run; in a graph it is a HostBuffer's (device.h).
+  /// run; in a graph it is a HostBuffer's.
   void copy(void* to, const void* from, size_t bytes);
   void fill(void* to, uint8_t byte, size_t bytes);
   void record(Event& event);
@@ -94,6 +123,8 @@ class Stream {
 
   /// For launch() alone; only the body for devices has it.
   void launch_kernel(const void* kernel, const simt::LaunchShape& shape, void** arguments);
+  /// The cudaStream_t, for what libraries send; only the body for devices has it.
+  void* native() const;
   /// For launch() and tests of the simulator, whose body alone has these.
   void enqueue(std::function<void()> work);
   size_t num_waiting() const;
@@ -102,6 +133,22 @@ class Stream {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// What `send` sends, as a graph. If `send` throws, nothing of it is left in the stream.
+template <typename Send>
+Graph record_graph(Stream& stream, Send&& send) {
+  stream.begin_capture();
+  try {
+    send();
+  } catch (...) {
+    try {
+      stream.end_capture();
+    } catch (const std::exception&) {  // the first error is the one to know
+    }
+    throw;
+  }
+  return stream.end_capture();
+}
 
 /// Sends `kernel` with a copy of its arguments.
 template <typename Arguments>

@@ -47,9 +47,29 @@ std::string allocation(const char* call, size_t bytes) {
   return fmt::format("{} of {}, with {} free", call, in_mebibytes(bytes), in_mebibytes(free_bytes));
 }
 
-/// A deleter cannot throw, and a process that ends may have lost the device already.
+// What frees memory cannot throw, and a process that ends may have lost the device already.
 void free_device(void* memory) {
   cudaFree(memory);
+}
+void free_pinned(void* memory) {
+  cudaFreeHost(memory);
+}
+
+OwnedMemory allocate_device(size_t bytes) {
+  if (bytes == 0) return {};
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error != cudaSuccess) check_call(allocation("cudaMalloc", bytes).c_str(), error);
+  return {bytes, memory, free_device};
+}
+
+OwnedMemory allocate_pinned(size_t bytes) {
+  if (bytes == 0) return {};
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocHost(&memory, bytes);
+  if (error != cudaSuccess)
+    check_call(fmt::format("cudaMallocHost of {}", in_mebibytes(bytes)).c_str(), error);
+  return {bytes, memory, free_pinned};
 }
 
 }  // namespace
@@ -97,19 +117,14 @@ struct Stream::State {
   }
 };
 
-DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+DeviceBuffer::DeviceBuffer(size_t bytes) : OwnedMemory(allocate_device(bytes)) {
   if (bytes == 0) return;
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes);
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    throw CudaError(sentence_of(allocation("cudaMalloc", bytes).c_str(), error));
-  }
-  memory_ = {memory, free_device};
-  check_call("cudaMemset", cudaMemset(memory, 0xff, bytes));
+  check_call("cudaMemset", cudaMemset(as<std::byte>(), 0xff, bytes));
   // Streams do not wait for cudaMemset, which returns before it is done.
   check_call("cudaDeviceSynchronize", cudaDeviceSynchronize());
 }
+
+HostBuffer::HostBuffer(size_t bytes) : OwnedMemory(allocate_pinned(bytes)) {}
 
 bool Event::is_done() const {
   if (state_ == nullptr) return true;
@@ -187,6 +202,10 @@ Graph Stream::end_capture() {
 void Stream::launch(const Graph& graph) {
   expects(graph.state_ != nullptr, "a graph was recorded");
   check_call("cudaGraphLaunch", cudaGraphLaunch(graph.state_->graph, state_->on_device()));
+}
+
+void* Stream::native() const {
+  return state_->on_device();
 }
 
 void Stream::launch_kernel(const void* kernel, const simt::LaunchShape& shape, void** arguments) {

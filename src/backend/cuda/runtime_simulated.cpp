@@ -12,6 +12,16 @@ namespace lacuna::cuda {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+OwnedMemory allocate(size_t bytes) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
+  return {bytes, memory, std::free};
+}
+
+}  // namespace
+
 struct Event::State {
   bool pending = true;
   Clock::time_point when;
@@ -42,12 +52,11 @@ struct Stream::State {
   }
 };
 
-DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 256, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
-  std::memset(memory, 0xff, bytes);
-  memory_ = {memory, std::free};
+DeviceBuffer::DeviceBuffer(size_t bytes) : OwnedMemory(allocate(bytes)) {
+  std::memset(as<std::byte>(), 0xff, bytes);
 }
+
+HostBuffer::HostBuffer(size_t bytes) : OwnedMemory(allocate(bytes)) {}
 
 bool Event::is_done() const {
   return state_ == nullptr || !state_->pending;

@@ -2,6 +2,7 @@
 // the host, and one copy brings them to the device.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,19 @@
 #include "backend/cuda/runtime.h"
 
 namespace lacuna::cuda {
+
+/// How often grow() has moved a buffer: while it does not change, buffers stay where they are.
+inline std::atomic<uint64_t> num_moves = 0;
+
+/// Makes a buffer of the device at least as large; what it held is lost. Waits for the work that may still
+/// use it.
+inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
+  if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
+  stream.wait();
+  ++num_moves;
+  buffer = {};
+  buffer = DeviceBuffer(static_cast<size_t>(bytes));
+}
 
 /// Where an array of a Staging begins, in bytes.
 template <typename T>
@@ -37,7 +51,7 @@ class Staging {
 
   /// Sends all arrays with one copy; at() is valid from now on.
   void send(Stream& stream) {
-    if (device_.bytes() < used_) device_ = DeviceBuffer(host_.bytes());
+    if (device_.bytes() < used_) grow(stream, device_, static_cast<int64_t>(host_.bytes()));
     stream.copy(device_.as<std::byte>(), host_.as<std::byte>(), used_);
   }
   template <typename T>
@@ -63,14 +77,5 @@ class Staging {
   DeviceBuffer device_;
   size_t used_ = 0;
 };
-
-/// Makes a buffer of the device at least as large; what it held is lost. Waits for the work that may still
-/// use it.
-inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
-  if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
-  stream.wait();
-  buffer = {};
-  buffer = DeviceBuffer(static_cast<size_t>(bytes));
-}
 
 }  // namespace lacuna::cuda

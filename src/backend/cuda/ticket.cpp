@@ -14,11 +14,6 @@ namespace {
 /// Rows of logits that are brought to the host together.
 constexpr int64_t kHostRows = 64;
 
-void apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {
-  for (size_t n = 0; n < logits.size(); ++n)
-    logits[n] = unconditional[n] + (guidance + 1) * (logits[n] - unconditional[n]);
-}
-
 std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const size_t> indices) {
   std::vector<LogitRow> rows;
   rows.reserve(indices.size());
@@ -33,8 +28,7 @@ void check_plan(const StepPlan& plan, std::span<const CudaSequence* const> seque
     expects(sequence.arena() == sequences.front()->arena(), "submit: sequences are of this model's pools");
     if (group.sparse.choice != SparseAttention::Choice::kAll) {
       throw InputError(
-          "sparse attention needs kernels that choose cells, of which there are none for CUDA yet; expected "
-          "no --sparse, or --device cpu");
+          "the CUDA backend does not implement sparse attention; expected `sparse` exact, or --device cpu");
     }
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       const int32_t cell = plan.cells[static_cast<size_t>(row)];
@@ -96,13 +90,16 @@ CudaTicket::~CudaTicket() {
 void CudaTicket::send() {
   DevicePass(model_, plan_, sequences_, *memory_).send(selected(plan_.logits, drawn_));
   const size_t statistics_bytes = drawn_.size() * sizeof(DrawStatistics);
-  if (memory_->results.bytes() < statistics_bytes) memory_->results = HostBuffer(statistics_bytes);
+  const int64_t num_drifts =
+      plan_.measures_kv_drift ? 2 * int64_t{plan_.num_rows()} * model_.config.num_layers : 0;
+  const size_t drift_bytes = static_cast<size_t>(num_drifts) * sizeof(float);
+  HostBuffer& results = memory_->results;
+  if (results.bytes() < statistics_bytes + drift_bytes) results = HostBuffer(statistics_bytes + drift_bytes);
+  std::byte* drift = results.as<std::byte>() + statistics_bytes;
+  result_.kv_drift = {reinterpret_cast<const float*>(drift), static_cast<size_t>(num_drifts)};
   Stream& stream = model_.stream();
-  stream.copy(memory_->results.as<std::byte>(), memory_->statistics.as<std::byte>(), statistics_bytes);
-  if (plan_.measures_kv_drift) {
-    kv_drift_.resize(static_cast<size_t>(2 * plan_.num_rows() * model_.config.num_layers));
-    stream.copy(kv_drift_.data(), memory_->kv_drift.as<float>(), kv_drift_.size() * sizeof(float));
-  }
+  stream.copy(results.as<std::byte>(), memory_->statistics.as<std::byte>(), statistics_bytes);
+  stream.copy(drift, memory_->kv_drift.as<std::byte>(), drift_bytes);
   stream.record(done_);
 }
 
@@ -114,7 +111,7 @@ const PassResult& CudaTicket::wait() {
   samples_.resize(plan_.logits.size());
   take_statistics(memory_->results.as<DrawStatistics>(), drawn_, plan_.logits, samples_);
   draw_on_host(host_drawn_, plan_.logits, samples_);
-  result_ = {samples_, kv_drift_};
+  result_.samples = samples_;
   has_result_ = true;
   return result_;
 }
@@ -142,6 +139,11 @@ void CudaTicket::on_host_threads(int64_t count, Body&& body) {
   host_.threads().parallel_for(count, [&](int64_t i, int) { body(i); });
 }
 
+void CudaTicket::scale_logits() {
+  if (model_.config.logit_scale == 1) return;
+  for (float& logit : logits_) logit *= model_.config.logit_scale;
+}
+
 template <typename Use>
 void CudaTicket::for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
   const int64_t vocab = model_.config.vocab_size;
@@ -165,9 +167,7 @@ void CudaTicket::for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
       model_.stream().wait();
     });
     times_.head += clock.seconds();
-    if (model_.config.logit_scale != 1) {
-      for (float& logit : logits_) logit *= model_.config.logit_scale;
-    }
+    scale_logits();
     const Matrix<float> logits(logits_.data(), std::ssize(rows), vocab);
     int64_t guide = std::ssize(chunk);
     for (size_t i = 0; i < chunk.size(); ++i) {
@@ -200,6 +200,7 @@ void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
   if (!on_device_indices.empty()) {
     std::vector<DrawStatistics> drawn(on_device_indices.size());
     const size_t bytes = drawn.size() * sizeof(DrawStatistics);
+    const Stopwatch clock;
     on_stream(*model_.device, [&] {
       Stream& stream = model_.stream();
       memory_->questions.clear();
@@ -210,6 +211,7 @@ void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
       stream.copy(drawn.data(), memory_->further_statistics.as<std::byte>(), bytes);
       stream.wait();
     });
+    times_.head += clock.seconds();
     take_statistics(drawn.data(), on_device_indices, wanted, further_samples_);
   }
   draw_on_host(on_host_indices, wanted, further_samples_);
@@ -289,6 +291,7 @@ void CudaTicket::compare(std::span<const DriftProbe> probes) {
       }
       stream.wait();
     });
+    if (is_guided) scale_logits();
     for (size_t i = 0; i < chunk.size(); ++i) {
       drifts_[first + i] = is_guided ? guided_drift(chunk[i], static_cast<int64_t>(i), count)
                                      : Drift{measured[2 * i], measured[2 * i + 1]};
@@ -302,7 +305,6 @@ Drift CudaTicket::guided_drift(const DriftProbe& probe, int64_t index, int64_t c
     const std::span<float> logits(row, static_cast<size_t>(vocab));
     const float* without = row + count / 2 * vocab;
     if (probe.unconditional_row >= 0) apply_guidance(without, probe.guidance, logits);
-    for (float& logit : logits) logit *= model_.config.logit_scale;
   }
   const auto size = static_cast<size_t>(vocab);
   return lacuna::measure_drift({logits_.data() + index * vocab, size},

@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,33 +13,8 @@
 #include "backend/cuda/device_model.h"
 #include "backend/cuda/head.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 namespace lacuna::cuda {
-
-/// Calls `work` with the device's mutex held and the device in use. After a failure there, all
-/// later calls throw the same DeviceError. InputError and std::logic_error are the caller's; a pass for which
-/// there is too little memory fails alone.
-template <typename Work>
-auto on_stream(DeviceStream& device, Work&& work) {
-  const std::lock_guard lock(device.mutex);
-  if (!device.failure.empty()) throw lacuna::DeviceError(device.failure);
-  try {
-    use_device(device.index);
-    return work();
-  } catch (const InputError&) {
-    throw;
-  } catch (const std::logic_error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    device.stream.wait();  // what was sent reads memory that is given up now
-    throw std::runtime_error(
-        "the device has too little memory left for this pass; expected fewer rows in it");
-  } catch (const std::exception& error) {
-    device.failure = "the device failed and computes nothing more: " + std::string(error.what());
-    throw lacuna::DeviceError(device.failure);
-  }
-}
 
 /// Memory of passes that nobody uses just now. A pass that finds none gets a new one, which stays: with two
 /// passes in flight, two take turns.
@@ -81,6 +55,8 @@ class CudaTicket final : public PassTicket {
   /// From downloaded logits: rows now, then `count` rows as they were; of both, those that guide come second.
   Drift guided_drift(const DriftProbe& probe, int64_t index, int64_t count);
 
+  /// Multiplies downloaded logits by the model's scale of logits.
+  void scale_logits();
   /// Calls use(first, logits) for one chunk of downloaded logits after the other, with guidance applied.
   template <typename Use>
   void for_each_logits(std::span<const LogitRow> wanted, Use&& use);
@@ -103,7 +79,7 @@ class CudaTicket final : public PassTicket {
   bool has_result_ = false;
   PassResult result_;
   std::vector<RowStatistics> samples_, further_samples_;
-  std::vector<float> kv_drift_, logits_;
+  std::vector<float> logits_;
   std::vector<Drift> drifts_;
   std::vector<ClassStatistics> classes_;
   PassTimes times_;

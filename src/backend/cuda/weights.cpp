@@ -9,12 +9,15 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/kernels/quantised_product.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "weights/weight_format.h"
 
 namespace lacuna::cuda {
 namespace {
 
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
+/// Formats of layers that have kernels.
+constexpr const char* kFormatsWithKernels = "bf16, int8 or int4-group";
 
 /// One output of a matrix; null: zeros.
 struct MatrixRow {
@@ -59,7 +62,7 @@ DeviceMatrix::Kind kind_of(const WeightFormat& format, const std::string& name) 
   if (format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
   if (format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
   throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
-                   describe(format), formats_with_kernels());
+                   describe(format), kFormatsWithKernels);
 }
 
 void write_bf16(const MatrixRow& from, int64_t inputs, uint16_t* out) {
@@ -161,9 +164,9 @@ class Uploader {
     const DeviceMemory memory = device_memory();
     if (bytes > memory.free) {
       throw InputError(
-          "the weights do not fit into the device's memory: {} MiB more are needed and {} are "
-          "free; `--weights int8` or int4-group takes less",
-          bytes >> 20, memory.free >> 20);
+          "the weights do not fit into the device's memory: {} more are needed and {} are free; "
+          "`--weights int8` or int4-group takes less",
+          human_bytes(bytes), human_bytes(memory.free));
     }
     return DeviceBuffer(static_cast<size_t>(bytes));
   }
@@ -252,8 +255,8 @@ void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerPa
   }
 }
 
-DeviceLayer upload_layer(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
-                         const std::string& name) {
+DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
+                            const std::string& name) {
   DeviceLayer to;
   to.attn_norm = uploader.floats(from.attn_norm);
   to.ffn_norm = uploader.floats(from.ffn_norm);
@@ -289,12 +292,14 @@ int64_t bytes_of(const DeviceLayer& layer) {
 
 }  // namespace
 
-const char* formats_with_kernels() {
-  return "bf16, int8 or int4-group";
+DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, int64_t index,
+                         const LayerParameters& layer) {
+  Uploader uploader(stream, threads);
+  return upload_layer_as(uploader, config, layer, "layer " + std::to_string(index));
 }
 
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
-                             Parameters parameters, const LoadProgress& progress) {
+                             const Parameters& parameters, std::vector<DeviceLayer> layers) {
   Uploader uploader(stream, threads);
   DeviceWeights weights;
   const WeightFormat embedding = parameters.embedding.format();
@@ -311,16 +316,9 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
     add_rows(parameters.embedding, config.vocab_size, rows);
     weights.own_embedding = uploader.bf16_rows(rows, config.hidden_dim, config.hidden_dim);
   }
-  parameters.embedding = {};
-  parameters.own_head = {};
   weights.final_norm = uploader.floats(parameters.final_norm);
-  for (size_t i = 0; i < parameters.layers.size(); ++i) {
-    weights.layers.push_back(
-        upload_layer(uploader, config, parameters.layers[i], "layer " + std::to_string(i)));
-    weights.layer_bytes += bytes_of(weights.layers.back());
-    parameters.layers[i] = {};
-    if (progress) progress(static_cast<int64_t>(i) + 1, std::ssize(parameters.layers));
-  }
+  for (const DeviceLayer& layer : layers) weights.layer_bytes += bytes_of(layer);
+  weights.layers = std::move(layers);
   return weights;
 }
 

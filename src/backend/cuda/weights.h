@@ -73,12 +73,15 @@ struct DeviceWeights {
   int64_t bytes() const { return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()); }
 };
 
-/// Names of the formats of layers that have kernels: "bf16, int8, int4-group".
-const char* formats_with_kernels();
+/// Brings one layer to the device, in pieces of a few MiB of pinned memory. InputError where a matrix has a
+/// format without a kernel, with its name, or where the device has too little memory.
+DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, int64_t index,
+                         const LayerParameters& layer);
 
-/// Brings weights to the device, matrix by matrix, and frees each on the host once it is there. InputError
-/// where a matrix has a format without a kernel, with its name, or where the device has too little memory.
+/// Brings what is left to the device, embedding, head and final norm, in the same way.
+///   parameters  without layers
+///   layers      which are there already
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
-                             Parameters parameters, const LoadProgress& progress);
+                             const Parameters& parameters, std::vector<DeviceLayer> layers);
 
 }  // namespace lacuna::cuda

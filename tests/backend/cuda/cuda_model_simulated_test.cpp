@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda_model.h"
 #include "backend/cuda/device_model.h"
+#include "backend/cuda/kv_pool.h"
 #include "base/error.h"
 #include "cuda_models.h"
 
@@ -34,6 +35,53 @@ TEST(SimulatedCudaModel, ComputesNothingMoreOnceTheDeviceHasFailed) {
   const auto sentence = HasSubstr("the device failed and computes nothing more: an illegal address was read");
   EXPECT_THAT([&] { model->submit(plan, sequences)->wait(); }, ThrowsMessage<lacuna::DeviceError>(sentence));
   EXPECT_THAT([&] { model->submit(plan, sequences)->wait(); }, ThrowsMessage<lacuna::DeviceError>(sentence));
+}
+
+TEST(SimulatedCudaDevice, WorksOnAfterAPassForWhichThereWasTooLittleMemory) {
+  DeviceStream device;
+  bool has_run = false;
+  const auto run_out_of_memory = [&] {
+    on_stream(device, [&] {
+      device.stream.enqueue([&] { has_run = true; });
+      throw DeviceMemoryError("cudaMalloc of 3.0 MiB, with 1.0 MiB free: out of memory");
+    });
+  };
+  EXPECT_THAT(run_out_of_memory, ThrowsMessage<std::runtime_error>(HasSubstr("too little memory left")));
+  EXPECT_TRUE(has_run);  // nothing that was sent reads memory that its owner has given up
+  EXPECT_EQ(device.failure, "");
+  EXPECT_EQ(on_stream(device, [] { return 7; }), 7);
+}
+
+TEST(SimulatedCudaDevice, HasFailedIfWhatWasSentBeforeMemoryRanOutFails) {
+  DeviceStream device;
+  const auto run = [&] {
+    on_stream(device, [&] {
+      device.stream.enqueue([] { throw std::runtime_error("an illegal address was read"); });
+      throw DeviceMemoryError("cudaMalloc of 3.0 MiB, with 1.0 MiB free: out of memory");
+    });
+  };
+  const auto sentence = HasSubstr("the device failed and computes nothing more: an illegal address was read");
+  EXPECT_THAT(run, ThrowsMessage<lacuna::DeviceError>(sentence));
+  EXPECT_THAT([&] { on_stream(device, [] {}); }, ThrowsMessage<lacuna::DeviceError>(sentence));
+}
+
+TEST(SimulatedCudaPool, RecordsAFailureWhenItReadsOrMakesASequence) {
+  const ModelConfig config = supported_configs().front();
+  const auto device = open_cuda_device(0);
+  const auto model = load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {}, {1 << 20});
+  const auto pool = model->make_pool(KvPool::kNoLimit);
+  const auto sequence = pool->make_sequence({64});
+  const int64_t bytes = pool->bytes();
+  std::vector<float> keys(static_cast<size_t>(config.head_dim)), values(keys.size());
+  device->stream()->stream.enqueue([] { throw std::runtime_error("an illegal address was read"); });
+  const auto sentence = HasSubstr("the device failed and computes nothing more: an illegal address was read");
+  const auto read = [&] {
+    sequence->read_cells(0, 0, {0, 1}, {keys.data(), 1, config.head_dim},
+                         {values.data(), 1, config.head_dim});
+  };
+  EXPECT_THAT(read, ThrowsMessage<lacuna::DeviceError>(sentence));
+  EXPECT_THAT([&] { pool->make_sequence({64}); }, ThrowsMessage<lacuna::DeviceError>(sentence));
+  EXPECT_EQ(pool->bytes(), bytes);
 }
 
 TEST(SimulatedCudaDevice, IsNamed) {

@@ -12,6 +12,7 @@
 #include "backend/cuda/kv_pool.h"
 #include "base/error.h"
 #include "cuda_models.h"
+#include "model/drift.h"
 #include "model/sampling.h"
 #include "orders.h"
 
@@ -48,9 +49,12 @@ class Passes {
   }
   std::vector<RowStatistics> samples(const StepPlan& plan) {
     const std::unique_ptr<PassTicket> ticket = submit(plan);
-    const auto samples = ticket->wait().samples;
-    return {samples.begin(), samples.end()};
+    const PassResult& result = ticket->wait();
+    kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
+    return {result.samples.begin(), result.samples.end()};
   }
+  /// K/V drift of the pass of the last samples().
+  const std::vector<float>& kv_drift() const { return kv_drift_; }
   KvPool& pool() { return *pool_; }
   const BackendModel& model() const { return *model_; }
 
@@ -58,6 +62,7 @@ class Passes {
   std::shared_ptr<const BackendModel> model_;
   std::unique_ptr<KvPool> pool_;
   std::vector<std::unique_ptr<KvSequence>> sequences_;
+  std::vector<float> kv_drift_;
 };
 
 std::vector<float> logits_of(const std::shared_ptr<const BackendModel>& model, const StepPlan& plan) {
@@ -96,17 +101,65 @@ void expect_close(const ModelConfig& config, const WeightFormats& formats, const
   EXPECT_LT(root_mean_square(got, expected), bound_of(config) * scale) << name;
 }
 
-ModelConfig config_of(const std::string& family) {
-  const std::vector<ModelConfig> configs = supported_configs();
-  return *std::find_if(configs.begin(), configs.end(),
-                       [&](const ModelConfig& config) { return config.family == family; });
-}
-
 TEST(CudaModel, GivesTheLogitsOfEverySupportedFamily) {
   for (const ModelConfig& config : supported_configs())
     expect_close(config, DType::kBF16, std::string(config.family));
   // Among few cells, the sink has a large part of the attention.
   for (const char* family : {"gidd", "sumi"}) expect_close(config_of(family), DType::kBF16, family, 2);
+}
+
+TEST(CudaModel, GivesTheLogitsOfHeadsAndActivationsThatNoFamilyHasHere) {
+  ModelConfig capped = config_of("llada");
+  capped.rotary_dim = 16;
+  capped.attn_soft_cap = 5;
+  capped.activation = Activation::kSquaredRelu;
+  capped.ffn_bias = true;
+  expect_close(capped, DType::kBF16, "a soft cap, squared ReLU and biases");
+  for (const int64_t head_dim : {64, 128}) {
+    ModelConfig wide = config_of("qwen3");
+    wide.head_dim = wide.rotary_dim = head_dim;
+    expect_close(wide, DType::kBF16, "heads of " + std::to_string(head_dim));
+  }
+}
+
+TEST(CudaModel, ScalesWhatExpertsAddToTheResidualStream) {
+  for (const char* family : {"llada-moe", "llada2"}) {  // the second with a shared expert
+    ModelConfig config = config_of(family);
+    config.residual_scale = 0.5F;
+    expect_close(config, DType::kBF16, family);
+  }
+}
+
+TEST(CudaModel, GuidesScaledLogitsWhenPosteriorsAreCompared) {
+  ModelConfig config = config_of("llada");
+  config.logit_scale = 0.37F;
+  const StepPlan before = plan_of(config, 1);
+  StepPlan now = before;
+  now.tokens[5] = now.tokens[5] == 1 ? 2 : 1;
+  Passes passes(cuda_model(config));
+  passes.add_sequence(kTokens, /*remembers_outputs=*/true);
+  const auto logits_of_row_4 = [&](PassTicket& ticket, int32_t unconditional_row) {
+    LogitRow row;
+    row.row = 4;
+    row.unconditional_row = unconditional_row;
+    row.guidance = 0.5F;
+    std::vector<float> logits(static_cast<size_t>(config.vocab_size));
+    ticket.read_logits({&row, 1}, {logits.data(), 1, config.vocab_size});
+    return logits;
+  };
+  const std::unique_ptr<PassTicket> first = passes.submit(before);
+  first->wait();
+  first->remember_outputs();
+  const std::vector<float> logits_before = logits_of_row_4(*first, -1);
+  const std::unique_ptr<PassTicket> second = passes.submit(now);
+  second->wait();
+  // The cell remembers the same output for the row and for the one that guides it, so that guidance changes
+  // nothing of the posterior before.
+  const std::vector<DriftProbe> probes = {{.row = 4, .unconditional_row = 9, .guidance = 0.5F, .cell = 4}};
+  const Drift drift = second->follow_up({{}, probes}).drifts.front();
+  const Drift expected = lacuna::measure_drift(logits_of_row_4(*second, 9), logits_before);
+  EXPECT_EQ(drift.kl, expected.kl);
+  EXPECT_EQ(drift.max_log_change, expected.max_log_change);
 }
 
 TEST(CudaModel, GivesTheLogitsOfQuantizedWeights) {
@@ -144,21 +197,16 @@ TEST(CudaModel, GivesARowTheSameBitsAloneAndInCompany) {
     for (size_t i = 0; i < plans.size(); ++i) company.add_sequence();
     const std::vector<float> all = company.logits(together);
     const std::vector<RowStatistics> all_samples = company.samples(together);
-    auto logits = all.begin();
-    auto samples = all_samples.begin();
-    for (const StepPlan& plan : {plans[0], plans[2]}) {
-      if (&plan != &plans[0] && plan.num_rows() == 21) {
-        logits += 130 * config.vocab_size;
-        samples += 130;
-      }
+    int64_t first = 0;  // of the plan's rows in the common pass
+    for (size_t i = 0; i < plans.size(); first += plans[i++].num_rows()) {
+      if (i == 1) continue;  // its products take two calls alone, too, which is slow in the simulator
       Passes alone(cuda_model(config));
       alone.add_sequence();
-      const std::vector<float> own = alone.logits(plan);
-      EXPECT_TRUE(std::equal(own.begin(), own.end(), logits)) << family << ", " << plan.num_rows();
-      const std::vector<RowStatistics> own_samples = alone.samples(plan);
-      EXPECT_TRUE(std::equal(own_samples.begin(), own_samples.end(), samples)) << family;
-      logits += std::ssize(own);
-      samples += std::ssize(own_samples);
+      const std::vector<float> own = alone.logits(plans[i]);
+      EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + first * config.vocab_size))
+          << family << ", " << plans[i].num_rows();
+      const std::vector<RowStatistics> own_samples = alone.samples(plans[i]);
+      EXPECT_TRUE(std::equal(own_samples.begin(), own_samples.end(), all_samples.begin() + first)) << family;
     }
   }
 }
@@ -193,7 +241,6 @@ TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
     const std::vector<float> got = passes.logits(rest_of(tokens, kept));
     EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin() + kept * config.vocab_size)) << kept;
     // The same from another sequence that takes the prefix over.
-    Passes others(model);
     const KvPrefix shared{&sequence, kept};
     const std::unique_ptr<KvSequence> taken = passes.pool().make_sequence({60}, shared);
     KvSequence* sequences[] = {taken.get()};
@@ -203,6 +250,33 @@ TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
     std::vector<float> again(got.size());
     ticket->read_logits(rest.logits, {again.data(), std::ssize(rest.logits), config.vocab_size});
     EXPECT_EQ(again, got) << kept;
+  }
+}
+
+TEST(CudaModel, GivesTheBitsOfDirectLaunchesFromAGraphThatIsLaunchedAgain) {
+  for (const char* family : {"llada", "llada2", "gidd"}) {  // dense; experts; a sink
+    const ModelConfig config = config_of(family);
+    const auto device = open_cuda_device(0);
+    const auto load = [&](bool graphs) {
+      return load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {},
+                          {.kv_bytes = int64_t{1} << 20, .graphs = graphs});
+    };
+    Passes direct(load(false));
+    Passes replayed(load(true));
+    direct.add_sequence(64);
+    replayed.add_sequence(64);
+    // 19 and 21 rows are padded to one graph, the first of them is sent directly, and its graph is recorded
+    // by the second.
+    for (const int32_t rows : {19, 21, 19, 21}) {
+      StepPlan plan = plan_of(config, static_cast<uint64_t>(rows), rows);
+      plan.measures_kv_drift = true;
+      EXPECT_EQ(replayed.samples(plan), direct.samples(plan)) << family << ", " << rows;
+      EXPECT_EQ(replayed.kv_drift(), direct.kv_drift()) << family << ", " << rows;
+    }
+    StepPlan plan = plan_of(config, 7, 20);
+    plan.measures_kv_drift = true;
+    EXPECT_EQ(replayed.logits(plan), direct.logits(plan)) << family;
+    EXPECT_EQ(device->stream()->num_graph_passes, 4) << family;
   }
 }
 
@@ -403,7 +477,9 @@ TEST(CudaModel, RefusesPassesThatNeedOtherKernels) {
   StepPlan plan = plan_of(config, 2);
   EXPECT_FALSE(passes.model().attends_sparsely());
   plan.groups.front().sparse.choice = SparseAttention::Choice::kRemembered;
-  EXPECT_THAT([&] { passes.submit(plan); }, ThrowsMessage<InputError>(HasSubstr("--sparse")));
+  EXPECT_THAT([&] { passes.submit(plan); },
+              ThrowsMessage<InputError>(HasSubstr(
+                  "does not implement sparse attention; expected `sparse` exact, or --device cpu")));
   const std::vector<KvSequence*> none;
   EXPECT_THAT([&] { passes.model().submit(plan, none, {[](const ObservedAttention&) {}}); },
               ThrowsMessage<InputError>(HasSubstr("cannot be observed")));

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -33,6 +35,13 @@ inline std::vector<ModelConfig> supported_configs() {
     config.architecture = config.family;
   }
   return configs;
+}
+
+inline ModelConfig config_of(std::string_view family) {
+  for (const ModelConfig& config : supported_configs()) {
+    if (config.family == family) return config;
+  }
+  throw std::invalid_argument("supported_configs() has no family " + std::string(family));
 }
 
 inline std::shared_ptr<const CpuDevice> one_thread() {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/runtime.h"
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 
 namespace lacuna::cuda::runtime_simulated_test {
 namespace {

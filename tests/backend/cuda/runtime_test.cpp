@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/device.h"
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 
 namespace lacuna::cuda::runtime_test {
 namespace {

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
+#include "bench/gpu/uploaded_attention.h"
 #include "orders.h"
 
 namespace lacuna::cuda::attention_test {
@@ -58,38 +59,20 @@ struct Store {
 std::vector<uint16_t> run(const Store& store, const std::vector<GroupCells>& groups,
                           const std::vector<uint16_t>& queries) {
   const Shape& shape = store.shape;
-  const AttentionPlan plan = plan_attention(groups, static_cast<int32_t>(shape.heads / shape.kv_heads));
   Stream stream;
   const DeviceBuffer memory = upload(stream, store.memory);
   const DeviceBuffer table = upload(stream, store.page_table);
   const DeviceBuffer q = upload(stream, queries);
-  const DeviceBuffer tasks = upload(stream, plan.tasks);
-  const DeviceBuffer merges = upload(stream, plan.merges);
-  const DeviceBuffer runs = upload(stream, plan.runs);
-  const DeviceBuffer masks = upload(stream, plan.masks);
-  const size_t partials = plan.tasks.size() * static_cast<size_t>(shape.kv_heads) * kTaskQueries;
-  const DeviceBuffer partial_out(partials * static_cast<size_t>(shape.head_dim) * sizeof(float));
-  const DeviceBuffer partial_max(partials * sizeof(float));
-  const DeviceBuffer partial_sum(partials * sizeof(float));
+  const PagePool pool{memory.as<uint16_t>(), 2, shape.kv_heads, shape.head_dim};
+  const UploadedAttention attention(stream, groups, pool, shape.heads);
   const DeviceBuffer out(queries.size() * sizeof(uint16_t));
-  attend(stream,
-         {.pool = {memory.as<uint16_t>(), 2, shape.kv_heads, shape.head_dim},
-          .page_table = table.as<int32_t>(),
-          .queries = q.as<uint16_t>(),
-          .tasks = tasks.as<AttendTask>(),
-          .merges = merges.as<MergeTask>(),
-          .runs = runs.as<TileRun>(),
-          .masks = masks.as<int32_t>(),
-          .partial_out = partial_out.as<float>(),
-          .partial_max = partial_max.as<float>(),
-          .partial_sum = partial_sum.as<float>(),
-          .out = out.as<uint16_t>(),
-          .out_stride = shape.heads * shape.head_dim,
-          .layer = 1,
-          .num_heads = shape.heads,
-          .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
-          .soft_cap = shape.soft_cap},
-         static_cast<uint32_t>(plan.tasks.size()), static_cast<uint32_t>(plan.merges.size()));
+  attention.send(stream, {.pool = {},
+                          .page_table = table.as<int32_t>(),
+                          .queries = q.as<uint16_t>(),
+                          .out = out.as<uint16_t>(),
+                          .out_stride = shape.heads * shape.head_dim,
+                          .layer = 1,
+                          .soft_cap = shape.soft_cap});
   return download<uint16_t>(stream, out);
 }
 

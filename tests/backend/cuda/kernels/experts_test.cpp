@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 #include "model/router.h"
 #include "orders.h"
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <span>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 #include "orders.h"
 
 namespace lacuna::cuda::product_test {

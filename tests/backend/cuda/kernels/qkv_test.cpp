@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 #include "orders.h"
 
 namespace lacuna::cuda::qkv_test {

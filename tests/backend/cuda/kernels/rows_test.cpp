@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 #include "orders.h"
 
 namespace lacuna::cuda::rows_test {

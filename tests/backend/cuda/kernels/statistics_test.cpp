@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "device_vectors.h"
+#include "bench/gpu/device_vectors.h"
 #include "orders.h"
 
 namespace lacuna::cuda::statistics_test {

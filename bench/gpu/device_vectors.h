@@ -1,6 +1,8 @@
-// Vectors on the host and buffers on the device, and numbers of bf16, for tests of kernels.
+// Vectors on the host, buffers on the device, and random numbers for both: for measurements and tests of
+// kernels. nvcc compiles this header, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +28,7 @@ std::vector<T> download(Stream& stream, const DeviceBuffer& buffer) {
   return values;
 }
 
+/// Uniform in [-scale, scale].
 inline std::vector<float> random_numbers(size_t count, uint64_t seed, float scale = 1) {
   const RngStream random(seed);
   std::vector<float> values(count);
@@ -33,6 +36,7 @@ inline std::vector<float> random_numbers(size_t count, uint64_t seed, float scal
   return values;
 }
 
+/// Rounded to bf16.
 inline std::vector<uint16_t> to_bits(const std::vector<float>& values) {
   std::vector<uint16_t> bits;
   bits.reserve(values.size());
@@ -47,5 +51,31 @@ inline float from_bits(uint16_t bits) {
 }
 
 inline constexpr uint16_t kNaNBits = 0xffff;
+
+inline std::vector<uint16_t> random_bf16(size_t count, uint64_t seed, float scale = 1) {
+  return to_bits(random_numbers(count, seed, scale));
+}
+
+inline std::vector<uint8_t> random_bytes(size_t count, uint64_t seed) {
+  const RngStream random(seed);
+  std::vector<uint8_t> bytes(count);
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<uint8_t>(random.bits(i));
+  return bytes;
+}
+
+inline constexpr size_t kPatternNumbers = size_t{1} << 20;
+
+/// A buffer full of a pattern, which is repeated: gigabytes of numbers that took no time to draw. Zeros would
+/// let tensor cores run faster than on a model's numbers.
+template <typename T>
+DeviceBuffer repeated(Stream& stream, int64_t bytes, const std::vector<T>& pattern) {
+  DeviceBuffer buffer(static_cast<size_t>(bytes));
+  const size_t size = pattern.size() * sizeof(T);
+  for (size_t at = 0; at < buffer.bytes(); at += size) {
+    stream.copy(buffer.as<uint8_t>() + at, pattern.data(), std::min(size, buffer.bytes() - at));
+  }
+  stream.wait();
+  return buffer;
+}
 
 }  // namespace lacuna::cuda
