@@ -73,6 +73,9 @@ class ReplyBudget {
   std::atomic<size_t> used_{0};
 };
 
+/// The type of a stream that may hold comments.
+inline constexpr std::string_view kServerSentEvents = "text/event-stream";
+
 /// What goes back. Whoever answers calls send(), or begin_stream(), write() any number of times and end();
 /// the connection takes what there is. Any thread may call anything.
 ///
