@@ -8,8 +8,8 @@ namespace lacuna {
 
 /// For alternatives each of which is a string, a vector, a pointer or trivially copyable. libstdc++ takes a
 /// std::variant of such alternatives for one that always holds a value: where the copy of an alternative
-/// throws, the destructor of the unfinished variant reads an index that was never set. Here the alternative is
-/// copied first. Used as std::variant is: std::visit, std::get and comparisons take it.
+/// throws, the destructor of the unfinished variant reads an index that was never set. Here the alternative
+/// is copied first. Used as std::variant is: std::visit, std::get and comparisons take it.
 template <typename... Types>
 class Variant : public std::variant<Types...> {
   using Base = std::variant<Types...>;
