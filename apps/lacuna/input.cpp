@@ -37,6 +37,7 @@ std::string read_bounded(std::istream& stream, std::string_view place) {
     if (text.size() > kMostBytes)
       throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMostBytes);
   }
+  if (stream.bad()) throw InputError("{}: cannot be read to its end", place);
   return text;
 }
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "base/written_file.h"
 #include "tokenizer/unicode.h"
 
@@ -17,16 +17,6 @@ namespace {
 constexpr std::string_view kChatFormat = "lacuna-chat";
 constexpr int kChatVersion = 1;
 constexpr size_t kMostChatBytes = size_t{1} << 26;
-
-std::string read_chat_file(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) throw InputError("{}: cannot be read", file);
-  std::string text(kMostChatBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
-  if (text.size() > kMostChatBytes) throw InputError("{}: is larger than {} bytes", file, kMostChatBytes);
-  return text;
-}
 
 /// Nobody's notes are lost because of a name that was typed wrong.
 void expect_replaceable(const std::string& file) {
@@ -86,7 +76,7 @@ void save_chat(const SavedChat& chat, const std::string& file) {
 }
 
 SavedChat load_chat(const std::string& file) {
-  return parse_chat(read_chat_file(file), file);
+  return parse_chat(read_whole_file(file, kMostChatBytes), file);
 }
 
 }  // namespace lacuna

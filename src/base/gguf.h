@@ -14,11 +14,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/variant.h"
 
 namespace lacuna {
 
@@ -47,8 +47,8 @@ struct GgufTensor {
 };
 
 /// A metadata value: a number of any of the format's types, a string, or a list of either.
-using GgufValue = std::variant<int64_t, double, bool, std::string_view, std::vector<int64_t>,
-                               std::vector<double>, std::vector<std::string_view>>;
+using GgufValue = Variant<int64_t, double, bool, std::string_view, std::vector<int64_t>, std::vector<double>,
+                          std::vector<std::string_view>>;
 
 /// Contents of one file, as views into it. Throws InputError naming `file_name`, what was found and what was
 /// expected. Takes time and memory in proportion to the file's size.

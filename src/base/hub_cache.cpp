@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 
 namespace lacuna {
 namespace {
@@ -151,11 +151,8 @@ std::optional<std::string> HubCache::commit(const HubModel& model) const {
       return model.revision;
     return {};
   }
-  constexpr std::streamsize kMaxReference = 256;
-  std::string text(kMaxReference, '\0');
-  std::ifstream file(reference, std::ios::binary);
-  file.read(text.data(), kMaxReference);
-  text.resize(static_cast<size_t>(file.gcount()));
+  constexpr size_t kMaxReference = 256;
+  std::string text = read_whole_file(reference, kMaxReference);
   text.resize(text.find_last_not_of(" \r\n") + 1);
   if (!is_relative_file(text) || text.find('/') != text.npos) {
     throw InputError("{}: holds {}; expected the name of a commit", reference.string(), in_quotes(text));

@@ -115,7 +115,10 @@ extern "C" void handle_bus_error(int signal, siginfo_t* information, void* /*con
     if (begin == nullptr || address < begin || address >= begin + node->size) continue;
     write_error("lacuna: ");
     write_error(node->name);
-    write_error(": was shortened while it was in use; start again\n");
+    struct stat now = {};
+    const bool is_whole = ::fstat(node->descriptor, &now) == 0 && now.st_size == node->status.st_size;
+    write_error(is_whole ? ": cannot be read from its disk\n"
+                         : ": was shortened while it was in use; start again\n");
     _exit(1);
   }
   struct sigaction by_default = {};

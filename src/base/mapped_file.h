@@ -11,7 +11,7 @@ namespace lacuna {
 
 /// A file's bytes, read-only and mapped: a page is read from disk when it is first touched, and processes
 /// share it. Replacing the file (by renaming another one to its name) or deleting it is harmless. Writing to
-/// it changes the bytes; shortening it raises SIGBUS where the missing pages are read.
+/// it changes the bytes; where its pages are missing or cannot be read from disk, reading raises SIGBUS.
 ///
 /// While it lives the file stays open and registered, for the functions below.
 class MappedFile {
@@ -41,8 +41,8 @@ class MappedFile {
 /// two calls of stat(2) per file.
 std::optional<std::string> find_changed_mapped_file();
 
-/// Installs a handler so that SIGBUS within a mapped file that was shortened ends the program with a message
-/// and exit code 1.
+/// Installs a handler so that SIGBUS within a mapped file, which was shortened or whose disk fails, ends the
+/// program with a message and exit code 1.
 void report_shortened_mapped_files();
 
 }  // namespace lacuna

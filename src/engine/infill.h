@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/token.h"
+#include "base/variant.h"
 #include "constraint/token_automaton.h"
 #include "decode/make_decoder.h"
 #include "engine/engine.h"
@@ -28,7 +28,7 @@ struct Hole {
 };
 
 /// Parts of a canvas in their order: texts, single tokens, holes.
-using CanvasPart = std::variant<std::string, TokenId, Hole>;
+using CanvasPart = Variant<std::string, TokenId, Hole>;
 
 inline constexpr int32_t kMostHoleTokens = 4096;
 inline constexpr size_t kMostCandidates = 64;  ///< combinations of lengths that are tried

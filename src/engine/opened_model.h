@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "base/variant.h"
 #include "constraint/automaton_cache.h"
 #include "constraint/constraint.h"
 #include "decode/make_decoder.h"
@@ -56,7 +56,7 @@ struct GuideSource {
 };
 
 /// The input that an answer continues: a text as it is, token ids, or turns for the chat template to render.
-using Prompt = std::variant<std::string, std::vector<TokenId>, std::vector<Message>>;
+using Prompt = Variant<std::string, std::vector<TokenId>, std::vector<Message>>;
 
 /// One answer that is asked for.
 struct GenerateRequest {

@@ -434,13 +434,15 @@ void Scheduler::fail_late() {
 
 void Scheduler::break_off(std::string_view cause, std::string_view consequence) {
   std::string sentence = "a device ended";  // short enough to need no memory
+  std::string kept = sentence;
   try {
-    sentence = fmt::format("{}{}", cause, consequence);
+    kept = fmt::format("{}{}", cause, consequence);
+    sentence = kept;
   } catch (const std::bad_alloc&) {
   }
   {
     const MutexLock lock(mutex_);
-    failure_ = sentence;
+    failure_ = std::move(kept);
   }
   fail_all(sentence.c_str());
 }

@@ -41,10 +41,14 @@ bool read_bounded_line(std::istream& stream, size_t most, std::string& line, std
   line.clear();
   std::streambuf& buffer = *stream.rdbuf();
   constexpr int kEnd = std::char_traits<char>::eof();
-  for (int next = buffer.sbumpc(); next != '\n'; next = buffer.sbumpc()) {
-    if (next == kEnd) return !line.empty();
-    if (line.size() == most) throw InputError("{}: is longer than {} bytes", place, most);
-    line += static_cast<char>(next);
+  try {
+    for (int next = buffer.sbumpc(); next != '\n'; next = buffer.sbumpc()) {
+      if (next == kEnd) return !line.empty();
+      if (line.size() == most) throw InputError("{}: is longer than {} bytes", place, most);
+      line += static_cast<char>(next);
+    }
+  } catch (const std::ios_base::failure&) {  // of a file's buffer: read(2) failed
+    throw InputError("{}: cannot be read", place);
   }
   return true;
 }

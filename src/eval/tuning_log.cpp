@@ -65,6 +65,10 @@ TuningLog::TuningLog(const std::filesystem::path& path, int32_t prompts)
     ends_line = !stream.eof();
     if (take_line(line)) ++num_found_;
   }
+  if (stream.bad()) {
+    close(file_);
+    throw InputError("{}: cannot be read; runs are kept there", path_);
+  }
   if (!ends_line) write("");  // begin a new line for the next record
 }
 

@@ -8,9 +8,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -21,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "base/written_file.h"
 #include "hub/blob_download.h"
 #include "hub/hub_api.h"
@@ -62,12 +61,13 @@ void find_token(HubAccess& access) {
     access.token_source = name;
     if (!access.token.empty()) return;
   }
+  constexpr size_t kMostBytes = 4096;
   fs::path path = variable("HF_TOKEN_PATH");
   if (path.empty() && !HubCache::home().empty()) path = HubCache::home() / "token";
   std::error_code ignored;
-  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > 4096) return;
-  std::ifstream file(path, std::ios::binary);
-  access.token = checked_token(std::string(std::istreambuf_iterator<char>(file), {}), path.string());
+  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kMostBytes)
+    return;
+  access.token = checked_token(read_whole_file(path, kMostBytes), path.string());
   access.token_source = path.string();
 }
 

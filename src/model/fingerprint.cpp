@@ -12,19 +12,21 @@
 namespace lacuna {
 namespace {
 
-constexpr std::streamsize kFirstBytes = 64 << 10;
+constexpr int64_t kFirstBytes = 64 << 10;
 constexpr std::streamsize kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
 constexpr int64_t kMostWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
 constexpr size_t kMostFiles = 10'000;
 
-void add_range(std::ifstream& stream, int64_t begin, std::streamsize size, Fnv1a& hash) {
+/// Returns whether the range could be read; what lies behind the end of the file counts as read.
+bool add_range(std::ifstream& stream, int64_t begin, std::streamsize size, Fnv1a& hash) {
   std::string bytes(static_cast<size_t>(size), '\0');
   stream.clear();
   stream.seekg(begin);
   stream.read(bytes.data(), size);
   bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, stream.gcount())));
   hash.add(bytes);
+  return !stream.bad();
 }
 
 void add_file(const std::filesystem::path& path, bool is_whole, Fnv1a& hash) {
@@ -33,14 +35,13 @@ void add_file(const std::filesystem::path& path, bool is_whole, Fnv1a& hash) {
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
   if (!stream || error) throw InputError("{}: cannot be read", path.string());
   hash.add_piece(std::to_string(size));
-  if (is_whole && size <= kMostWhole) {
-    add_range(stream, 0, static_cast<std::streamsize>(size), hash);
-    return;
+  const bool takes_all = is_whole && size <= kMostWhole;
+  bool is_read = add_range(
+      stream, 0, static_cast<std::streamsize>(takes_all ? size : std::min(size, kFirstBytes)), hash);
+  for (int64_t piece = 1; piece <= kPieces && size > kFirstBytes && !takes_all && is_read; ++piece) {
+    is_read = add_range(stream, (size - kPiece) / kPieces * piece, kPiece, hash);
   }
-  add_range(stream, 0, static_cast<std::streamsize>(std::min<int64_t>(size, kFirstBytes)), hash);
-  for (int64_t piece = 1; piece <= kPieces && size > kFirstBytes; ++piece) {
-    add_range(stream, (size - kPiece) / kPieces * piece, kPiece, hash);
-  }
+  if (!is_read) throw InputError("{}: cannot be read", path.string());
 }
 
 bool is_weights(const std::filesystem::path& path) {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "base/written_file.h"
 #include "options/assign.h"
 
@@ -139,18 +139,6 @@ Certificate read_certificate(const nlohmann::json& json, const std::string& file
   return certificate;
 }
 
-std::string read_small_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) throw InputError("{}: cannot be read", path.string());
-  std::string text(kMostPresetBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
-  if (text.size() > kMostPresetBytes) {
-    throw InputError("{}: is larger than {} bytes", path.string(), kMostPresetBytes);
-  }
-  return text;
-}
-
 std::filesystem::path file_of(std::string_view name) {
   return presets_folder() / fmt::format("{}.json", name);
 }
@@ -254,7 +242,7 @@ std::optional<SavedPreset> load_saved_preset(std::string_view name) {
   const std::filesystem::path path = file_of(name);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  SavedPreset preset = parse_saved_preset(read_small_file(path), path.string());
+  SavedPreset preset = parse_saved_preset(read_whole_file(path, kMostPresetBytes), path.string());
   if (preset.name != name) {
     throw InputError("{}: \"name\" is \"{}\"; expected the name of the file", path.string(), preset.name);
   }

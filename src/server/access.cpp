@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "server/api_error.h"
 
 namespace lacuna {
@@ -103,15 +103,8 @@ std::string admit_headers(std::string_view wanted) {
 
 std::vector<std::string> read_keys(const std::string& path) {
   constexpr size_t kMostBytes = 1 << 20, kLongestKey = 4096;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  if (text.size() > kMostBytes) {
-    throw InputError("{}: has more than {} bytes; expected one key a line", path, kMostBytes);
-  }
   std::vector<std::string> keys;
-  std::istringstream lines(text);
+  std::istringstream lines(read_whole_file(path, kMostBytes));
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;

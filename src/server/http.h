@@ -73,6 +73,9 @@ class ReplyBudget {
   std::atomic<size_t> used_{0};
 };
 
+/// Content type of a stream that may hold comments.
+inline constexpr std::string_view kServerSentEvents = "text/event-stream";
+
 /// The reply to a request. The handler calls send(), or begin_stream(), write() any number of times and
 /// end(); the connection takes what there is. Any thread may call anything.
 ///

@@ -505,6 +505,7 @@ class HttpServer::Implementation {
                                      unsigned version, bool keep_alive, HttpReply::Output output,
                                      RequestRecord& record) {
     const bool is_chunked = version >= 11;
+    const bool has_comments = output.head.content_type == kServerSentEvents;
     http::response<http::empty_body> head(http::status::ok, version);
     set_common_headers(head, record.id, output.allow_origin);
     if (!output.weights.empty()) head.set("X-Lacuna-Weights", output.weights);
@@ -536,7 +537,7 @@ class HttpServer::Implementation {
         const auto most = std::min<asio::steady_timer::duration>(limits_.ping_every, kLookEvery);
         if (is_silent && !co_await wait(ready, most)) co_return false;
         output = reply.take();
-        const bool is_time = std::chrono::steady_clock::now() >= ping_at;
+        const bool is_time = has_comments && std::chrono::steady_clock::now() >= ping_at;
         if (output.data.empty() && !output.has_ended && is_time) output.data = ": ping\n\n";
         continue;
       }

@@ -31,7 +31,7 @@ struct HttpLimits {
   std::chrono::seconds header_seconds{20};  ///< from the connection, or the last reply, to the last header
   std::chrono::seconds body_seconds{60};    ///< for the whole body
   std::chrono::seconds write_seconds{60};   ///< for each write to take
-  std::chrono::milliseconds ping_every{15000};  ///< silence after which a stream gets an SSE comment
+  std::chrono::milliseconds ping_every{15000};  ///< silence after which an event stream gets a comment
 };
 
 /// Handlers may run on several threads at once and reply whenever they are ready. Requests other than POST

@@ -13,6 +13,7 @@
 
 #include "engine/inference_session.h"
 #include "server/api_request.h"
+#include "server/http.h"
 #include "server/tool_reply.h"
 #include "server/transcript.h"
 
@@ -83,7 +84,7 @@ class ReplyFormat {
 
   virtual nlohmann::ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) = 0;
 
-  virtual std::string_view stream_type() const { return "text/event-stream"; }
+  virtual std::string_view stream_type() const { return kServerSentEvents; }
   /// Beginning of a stream. The usage has the prompt's tokens.
   virtual std::string begin_stream(const AnswerUsage& /*usage*/) { return {}; }
   /// Empty: the part says nothing that clients of this API are told.

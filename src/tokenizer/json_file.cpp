@@ -1,9 +1,9 @@
 #include "tokenizer/json_file.h"
 
-#include <fstream>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/read_file.h"
 
 namespace lacuna {
 
@@ -20,12 +20,7 @@ std::string read_text_file(const std::filesystem::path& path) {
   if (size > kFileBytesMax) {
     throw InputError("{}: has {} bytes, more than the {} allowed", path.string(), size, kFileBytesMax);
   }
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size))) {
-    throw InputError("{}: cannot be read", path.string());
-  }
-  return text;
+  return read_whole_file(path, kFileBytesMax);
 }
 
 JsonValue JsonValue::member(const nlohmann::json& value, std::string_view key) const {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -123,6 +126,20 @@ TEST_F(MappedFileTest, EndsTheProgramWithAMessageIfItWasShortened) {
     static_cast<void>(byte);
   };
   EXPECT_EXIT(read_after_the_end(), testing::ExitedWithCode(1), "was shortened while it was in use");
+}
+
+TEST_F(MappedFileTest, EndsTheProgramWithAMessageIfItsDiskFails) {
+  const fs::path path = write("a", std::string(1 << 20, 'x'));
+  const auto fail_to_read = [&] {
+    report_shortened_mapped_files();
+    const MappedFile file = MappedFile::open(path);
+    siginfo_t information = {};  // what the system tells about a page that it could not read
+    information.si_signo = SIGBUS;
+    information.si_code = BUS_ADRERR;
+    information.si_addr = const_cast<std::byte*>(file.bytes().data() + 5000);
+    ::syscall(SYS_rt_sigqueueinfo, ::getpid(), SIGBUS, &information);
+  };
+  EXPECT_EXIT(fail_to_read(), testing::ExitedWithCode(1), "/a: cannot be read from its disk");
 }
 
 TEST_F(MappedFileTest, HasItsBytesStillWhenItsPagesWereReleased) {

@@ -81,6 +81,20 @@ kill -TERM $server; wait $server; echo "status $?")");
       << result.err;
 }
 
+TEST_F(Serve, EndsWithASentenceWhereItsModelIsCutOffWhileItAnswers) {
+  ASSERT_EQ(shell("lacuna pack -m mini-llada -o packed --threads 1").exit_code, 0);
+  const ProgramResult result = beside_server("-m packed", R"(
+for i in 1 2 3; do
+  ask '{"prompt":"Mia","max_tokens":400,"steps":400,"stream":true,"lacuna":{"events":true}}' >answer$i &
+done
+for i in $(seq 600); do grep -q step answer1 && break; sleep 0.05; done
+truncate -s 4096 packed/$(ls packed | grep -m1 safetensors)
+wait $server; echo "status $?"; wait; tail -n 1 log)");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("status 1\nlacuna: "), HasSubstr("safetensors: was shortened"),
+                                EndsWith("start again\n")))
+      << result.err;
+}
+
 TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
   const std::string serve = "serve -m " LACUNA_SOURCE_DIR "/models/mini-llada --host 0.0.0.0 --port 0 ";
   expect_program_refuses(lacuna(serve), "--insecure");

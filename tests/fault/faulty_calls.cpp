@@ -48,6 +48,7 @@ struct NamedFault {
     nth = number;
     const auto is = [](const char* a, const char* b) { return std::strcmp(a, b) == 0; };
     if (is(name, "open")) call = FaultyCall::kOpen;
+    if (is(name, "read")) call = FaultyCall::kRead;
     if (is(name, "fsync")) call = FaultyCall::kSync;
     if (is(name, "rename")) call = FaultyCall::kRename;
     if (is(what, "ENOSPC")) failure = ENOSPC;
@@ -139,6 +140,25 @@ Outcome outcome_of_transfer(uint64_t bits, size_t count, int error) {
   }
 }
 
+/// A call of read(2) or write(2), of a regular file with the failure that it has.
+template <typename Bytes>
+ssize_t transfer(FaultyCall call, ssize_t (*real)(int, Bytes*, size_t), int descriptor, Bytes* bytes,
+                 size_t count) {
+  if (!is_regular(descriptor)) return real(descriptor, bytes, count);
+  if (const int failure = named_failure(call); failure == NamedFault::kShort) {
+    count = part_of(count);
+  } else if (failure > 0) {
+    return fail_with<ssize_t>(failure);
+  }
+  if (const uint64_t bits = dice(call); bits != 0) {
+    const int error = call == FaultyCall::kRead ? EIO : file_error(bits);
+    const Outcome outcome = outcome_of_transfer(bits, count, error);
+    if (outcome.error != 0) return fail_with<ssize_t>(outcome.error);
+    count = outcome.count;
+  }
+  return real(descriptor, bytes, count);
+}
+
 }  // namespace
 
 void begin_faults(const FaultPlan& wanted) {
@@ -183,18 +203,12 @@ extern "C" {
 
 ssize_t write(int descriptor, const void* bytes, size_t count) {
   static auto* const real = lacuna::next<ssize_t(int, const void*, size_t)>("write");
-  if (!lacuna::is_regular(descriptor)) return real(descriptor, bytes, count);
-  if (const int failure = lacuna::named_failure(FaultyCall::kWrite); failure == NamedFault::kShort) {
-    count = lacuna::part_of(count);
-  } else if (failure > 0) {
-    return lacuna::fail_with<ssize_t>(failure);
-  }
-  if (const uint64_t bits = lacuna::dice(FaultyCall::kWrite); bits != 0) {
-    const lacuna::Outcome outcome = lacuna::outcome_of_transfer(bits, count, lacuna::file_error(bits));
-    if (outcome.error != 0) return lacuna::fail_with<ssize_t>(outcome.error);
-    count = outcome.count;
-  }
-  return real(descriptor, bytes, count);
+  return lacuna::transfer(FaultyCall::kWrite, real, descriptor, bytes, count);
+}
+
+ssize_t read(int descriptor, void* bytes, size_t count) {
+  static auto* const real = lacuna::next<ssize_t(int, void*, size_t)>("read");
+  return lacuna::transfer(FaultyCall::kRead, real, descriptor, bytes, count);
 }
 
 int fsync(int descriptor) {

@@ -2,7 +2,7 @@
 // certain call. The tests link faulty_calls.cpp, whose functions take the place of the library's; programs
 // get it with LD_PRELOAD, and LACUNA_FAULT=CALL:FAILURE:N makes their N-th CALL fail.
 //
-//   CALL     write, fsync, rename, open: of regular files
+//   CALL     read, write, fsync, rename, open: of regular files
 //   FAILURE  the name of an error (ENOSPC, EIO, EINTR, EMFILE; after ENOSPC every further write fails, too),
 //            short (a part of the bytes), or kill (the process gets SIGKILL)
 #pragma once

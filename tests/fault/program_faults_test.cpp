@@ -2,6 +2,7 @@
 // loaded before the C library. A file under its final name is whole or as it was before; a failure is one
 // sentence and exit code 1, and interrupted and short calls are not failures.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -23,6 +24,7 @@ namespace lacuna::program_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -202,6 +204,54 @@ TEST(ProgramFaults, ATableOfFilesThatIsFullIsASentence) {
     EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << outcome.errors;
   }
   EXPECT_GT(num_failed, 0);
+}
+
+/// A run that reads the files of a model and a request.
+struct Reading {
+  std::string arguments;
+  std::map<std::string, std::string> before = {};
+};
+
+std::vector<Reading> readings() {
+  const std::string mini = LACUNA_SOURCE_DIR "/models/mini-llada";
+  return {{"tokenize -m " + mini + " < text", {{"text", "Mia has 3 shells."}}},
+          {"logits -t 1 -m " + kTiny + " --request request.json --out out.npy",
+           {{"request.json", R"({"tokens": [1, 2, 3]})"}}},
+          {"replay trace.jsonl --fps 1000",
+           {{"trace.jsonl", R"({"request": 0, "canvas": [1, 2], "prompt_tokens": 1})"}}}};
+}
+
+/// The error names the file, and nothing is made of the part of it that was read.
+TEST(ProgramFaults, AFileThatCannotBeReadIsASentence) {
+  for (const Reading& reading : readings()) {
+    int num_failed = 0;
+    for (int nth = 1; nth < 20; ++nth) {
+      SCOPED_TRACE(reading.arguments + " with LACUNA_FAULT=read:EIO:" + std::to_string(nth));
+      const TemporaryFolder folder;
+      for (const auto& [name, text] : reading.before) folder.write(name, text);
+      const Outcome outcome = lacuna(folder.path(), reading.arguments, "read:EIO:" + std::to_string(nth));
+      if (outcome.exit_code == 0) continue;  // nothing that the program needs
+      ++num_failed;
+      EXPECT_EQ(outcome.exit_code, 2) << outcome.errors;
+      EXPECT_THAT(outcome.errors, AllOf(StartsWith("lacuna: "), HasSubstr(": cannot be read")));
+      EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << outcome.errors;
+    }
+    EXPECT_GT(num_failed, 0) << reading.arguments;
+  }
+}
+
+TEST(ProgramFaults, InterruptedAndShortReadsAreNoFailures) {
+  for (const Reading& reading : readings()) {
+    for (const char* const failure : {"EINTR", "short"}) {
+      for (int nth = 1; nth < 10; ++nth) {
+        const TemporaryFolder folder;
+        for (const auto& [name, text] : reading.before) folder.write(name, text);
+        const Outcome outcome =
+            lacuna(folder.path(), reading.arguments, fmt::format("read:{}:{}", failure, nth));
+        EXPECT_EQ(outcome.exit_code, 0) << reading.arguments << ": " << outcome.errors;
+      }
+    }
+  }
 }
 
 TEST(ProgramFaults, ATraceOnAFullDiskHasWholeLinesBeforeTheLast) {

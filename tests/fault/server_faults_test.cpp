@@ -322,6 +322,7 @@ FaultPlan plan_of(uint64_t seed) {
   set(FaultyCall::kSend, {0, 2, 10, 50});
   set(FaultyCall::kAccept, {0, 0, 3, 8});
   set(FaultyCall::kClock, {0, 2});
+  set(FaultyCall::kRead, {0, 0, 2, 10});
   return plan;
 }
 

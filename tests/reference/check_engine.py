@@ -10,6 +10,8 @@ counts refusals as failures. Exit status 0 when nothing failed.
 import argparse
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,21 @@ class Refused(RuntimeError):
     """The engine said that it does not do this (exit code 2)."""
 
 
+def repeating(name, argv):
+    """The command that makes the comparisons of one seed again, whose number is in the name of a comparison; empty where
+    none is. Cases of a seed are drawn one after the other, so that one of them alone would be another."""
+    seed = re.search(r"\bseed (\d+)\b", name)
+    if not seed:
+        return ""
+    kept, skips = [], False
+    for word in argv:
+        takes_next = word in ("--seeds", "--first-seed")
+        if not (skips or takes_next or word.startswith(("--seeds=", "--first-seed="))):
+            kept.append(word)
+        skips = takes_next
+    return shlex.join(["python3", *kept, "--first-seed", seed[1], "--seeds", "1"])
+
+
 class Report:
     def __init__(self, verbose, strict):
         self.verbose, self.strict = verbose, strict
@@ -49,6 +66,9 @@ class Report:
     def bad(self, name, detail):
         self.failed += 1
         self.line("FAIL", name, detail)
+        command = repeating(name, sys.argv)
+        if command:
+            print(f"     again: {command}", flush=True)
 
     def skip(self, name, detail):
         self.skipped += 1

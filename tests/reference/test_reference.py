@@ -15,6 +15,7 @@ import numpy as np
 import models
 import safetensors_io
 import samplers
+from check_engine import repeating
 from models import BLOCK_FAMILIES, FAMILIES, Model
 from random_checkpoints import MASK, make_checkpoint, random_dims, special_ids
 
@@ -53,6 +54,13 @@ def peaks(tokens, confidences, vocab=10):
         rows[row] = np.log((1 - c) / (vocab - 1))
         rows[row, token] = np.log(c)
     return rows
+
+
+def test_a_failed_comparison_says_how_to_repeat_it():
+    argv = ["check.py", "build/a lacuna", "--seeds", "8", "--first-seed=3", "--cases", "4", "--quiet"]
+    assert repeating("avx2 llada seed 7 case 2", argv) == \
+        "python3 check.py 'build/a lacuna' --cases 4 --quiet --first-seed 7 --seeds 1"
+    assert repeating("tools auto at temperature 0", argv) == ""
 
 
 def test_quota_split():

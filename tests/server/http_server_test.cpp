@@ -25,6 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -210,6 +211,24 @@ TEST(HttpServer, StreamsAndPingsWhileSilent) {
   goes_on = true;
   const std::string rest = client.hear("0\r\n\r\n");
   EXPECT_THAT(rest, HasSubstr("data: two\n\n"));
+}
+
+TEST(HttpServer, AddsNothingToASilentStreamOfLines) {
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
+        reply->begin_stream("application/x-ndjson");
+        reply->write("{}\n");
+        std::thread([reply] {
+          std::this_thread::sleep_for(5 * short_limits().ping_every);
+          reply->write("[]\n");
+          reply->end();
+        }).detach();
+      },
+      short_limits());
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("")));
+  EXPECT_THAT(client.hear("0\r\n\r\n"), EndsWith("3\r\n{}\n\r\n3\r\n[]\n\r\n0\r\n\r\n"));
 }
 
 TEST(HttpServer, ClosesTheConnectionOfAReplyThatIsAbandoned) {

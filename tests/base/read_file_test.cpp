@@ -1,0 +1,66 @@
+#include "base/read_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "temporary_folder.h"
+
+namespace lacuna::read_file_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(ReadWholeFile, GivesTheBytesUpToTheLimit) {
+  const TemporaryFolder folder;
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{65535}, size_t{65536}, size_t{65537}, size_t{300'000}}) {
+    std::string bytes(size, '\0');
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7 % 251);
+    folder.write("a", bytes);
+    EXPECT_EQ(read_whole_file(folder.path() / "a", size), bytes);
+    EXPECT_EQ(read_whole_file(folder.path() / "a", size + 1), bytes);
+    if (size == 0) continue;
+    EXPECT_THAT(
+        [&] { read_whole_file(folder.path() / "a", size - 1); },
+        ThrowsMessage<InputError>(HasSubstr("a: is larger than " + std::to_string(size - 1) + " bytes")));
+  }
+}
+
+TEST(ReadWholeFile, SaysWhyAFileCannotBeRead) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { read_whole_file(folder.path() / "none", 9); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("none: cannot be read"), HasSubstr("No such file or directory"))));
+  EXPECT_THAT([&] { read_whole_file(folder.path(), 9); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("cannot be read"), HasSubstr("Is a directory"))));
+  // Page 0 of a process is never mapped.
+  EXPECT_THAT([] { read_whole_file("/proc/self/mem", 9); },
+              ThrowsMessage<InputError>(HasSubstr("/proc/self/mem: cannot be read: Input/output error")));
+}
+
+TEST(ReadWholeFile, EndsAtTheLimitOfAnEndlessFile) {
+  EXPECT_THAT([] { read_whole_file("/dev/zero", 100'000); },
+              ThrowsMessage<InputError>(HasSubstr("/dev/zero: is larger than 100000 bytes")));
+}
+
+TEST(ReadWholeFile, ReadsAPipeToItsEnd) {
+  const TemporaryFolder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream stream(pipe);
+    for (int i = 0; i < 1000; ++i) stream << "line" << std::endl;
+  });
+  EXPECT_EQ(read_whole_file(pipe, 1 << 20).size(), 5000U);
+  writer.join();
+}
+
+}  // namespace
+}  // namespace lacuna::read_file_test
