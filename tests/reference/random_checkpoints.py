@@ -70,7 +70,7 @@ def random_dims(family, rng):
         "vocab": int(rng.choice([151, 257, 331, 517])),
         "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
         "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
-        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "coda", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
+        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
     }
     if family in EXPERT_FAMILIES:
         dims["experts"] = int(rng.choice([4, 7, 8]))
