@@ -229,7 +229,8 @@ void add_serve_command(CLI::App& program) {
       "Share of answers, 0 to 1, that the baseline repeats when the server is idle, to compare (default 0)")
       ->check(CLI::Range(0.0, 1.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
-  add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
+  add("--chat-template", flags->chat_template,
+      "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)");
   add("--rank-restarts", flags->rank_restarts,
       "Restarts in a row of ranks that ended, before the server gives up (default 5)")
       ->check(CLI::Range(0, 1 << 20));
