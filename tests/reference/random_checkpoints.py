@@ -22,7 +22,7 @@ SPECIALS = {
     "llada_moe": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
     "dream": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|beginoftext|>", "<|mask|>"],
     "qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mdm_mask|>"],
     "fast_dllm": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "|<MASK>|"],
     "llada2": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
     "qwen3_moe": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
@@ -396,7 +396,7 @@ def make_refusion_checkpoint(folder, seed):
     ids = special_ids("qwen3", 112)
 
     def edit(config, tensors):
-        config["mask_token_id"] = ids["<|mask|>"]
+        config["mask_token_id"] = ids["<|mdm_mask|>"]
         config["auto_map"] = {"AutoModelForCausalLM": "modeling_qwen3_refusion.Qwen3ForCausalLM"}
         embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
         shared = rng.standard_normal(embedding.shape[1])
@@ -405,7 +405,7 @@ def make_refusion_checkpoint(folder, seed):
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 tensors[name] = tensors[name] * factor
         lean = np.sqrt(strength ** 2 + factor ** 2 + 1) / strength * 4 * shared / embedding.shape[1]
-        for text, wanted in (("<|mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
+        for text, wanted in (("<|mdm_mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
             row = rng.standard_normal(embedding.shape[1]) * 4 / np.sqrt(embedding.shape[1])
             head[ids[text]] = (row + rng.uniform(0.3, 1.7) * lean) * bool(wanted)  # they win now and then
         tensors["lm_head.weight"] = head * sharpness
