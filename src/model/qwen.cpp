@@ -107,20 +107,21 @@ void turn_block_causal(ModelConfig& config, int64_t block_length) {
 void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
   constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
   constexpr int64_t kIdlmDrafts = 3;
-  const auto is_named = [&](std::string_view name) {
-    return says_its_name(json, name) || folder_says_its_name(json, name);
-  };
-  const bool has_idlms_name = is_named("i-dlm") || is_named("idlm");
+  const bool file_says = says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
+  const bool folder_says = folder_says_its_name(json, "i-dlm") || folder_says_its_name(json, "idlm");
+  const bool is_named = file_says || folder_says;
   const int64_t block_length =
-      json.integer("block_size", kPositionCount, has_idlms_name ? kIdlmDrafts : kUsualBlock);
+      json.integer("block_size", kPositionCount, is_named ? kIdlmDrafts : kUsualBlock);
+  const bool has_idlms_blocks = json.has("block_size") && block_length == kIdlmDrafts;
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kBlocks, Paradigm::kCausal});
-  if (!chosen && !has_idlms_name && block_length == kIdlmDrafts) {
+  // A copy of the model has the file and may have another folder: the file alone must not mean SDAR.
+  if (!chosen && !file_says && folder_says != has_idlms_blocks) {
     json.refuse(
         "block_size",
         "SDAR's, or a choice, as I-DLM's files have its class and blocks of 3: --paradigm causal runs "
         "the file as I-DLM is run, --paradigm blocks as SDAR");
   }
-  const Paradigm usual = has_idlms_name ? Paradigm::kCausal : Paradigm::kBlocks;
+  const Paradigm usual = is_named ? Paradigm::kCausal : Paradigm::kBlocks;
   if (chosen.value_or(usual) == Paradigm::kCausal) {
     config.mask_drafts = block_length;
   } else {

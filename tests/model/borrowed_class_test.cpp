@@ -115,6 +115,9 @@ TEST(BorrowedClass, OfSdarIsIdlmsByTheNameOfTheFolder) {
       return read_config_texts({.config = text}, folder).paradigm();
     };
     EXPECT_EQ(read_in("SDAR-8B"), Paradigm::kBlocks);
+    EXPECT_THROW(read_in("I-DLM-8B"), InputError) << "a copy of the file elsewhere would be SDAR's";
+    config["block_size"] = 3;
+    EXPECT_THROW(read_in("SDAR-8B"), InputError);
     EXPECT_EQ(read_in("I-DLM-8B"), Paradigm::kCausal);
     EXPECT_EQ(read_in("models--yifanyu--I-DLM-8B/snapshots/0a"), Paradigm::kCausal);
     expect_config_refused(config, "block_size", 3, "I-DLM");
