@@ -698,7 +698,7 @@ TEST(Config, RunsOpenDcoderAsAMaskedModelAndNoOtherQwen2) {
   EXPECT_EQ(read(as(base, "causal"), {}, tokenizer).mask_id, -1);
   expect_refused(base, "mask_token_id", 98, "--paradigm masked");
   EXPECT_THAT([&] { read(as(base, "masked")); },
-              ThrowsMessage<InputError>(HasSubstr("a token <M> in tokenizer_config.json")));
+              ThrowsMessage<InputError>(HasSubstr("a token <M> or [MASK] in tokenizer_config.json")));
 }
 
 TEST(Config, AsksHowATinyA2dModelWasTrainedUnlessItsNameSays) {
