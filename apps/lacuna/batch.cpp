@@ -380,7 +380,8 @@ void add_batch_command(CLI::App& program) {
   add("--retries", flags->retries,
       "Times that a request is sent again where a server is busy or cannot be reached (default 8)")
       ->check(CLI::Range(0, 1000));
-  add("--chat-template", flags->chat_template, "llada, chatml, gemma or none (default: the checkpoint's)");
+  add("--chat-template", flags->chat_template,
+      "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)");
   command->add_flag("--json", flags->json, "Print a summary as JSON")->group("Batch");
   add_generation_flags(*command, flags->generation);
   command->footer(

@@ -369,7 +369,7 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
   command.add_option("--system,--sys", flags.system, "Text of the system turn")->group("Prompt");
   command
       .add_option("--chat-template", flags.chat_template,
-                  "llada, chatml, gemma or none (default: the checkpoint's)")
+                  "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)")
       ->group("Prompt");
   command.add_flag("--raw", flags.raw, "Apply no chat template")->group("Prompt");
 }

@@ -228,7 +228,7 @@ void add_decide_command(CLI::App& program) {
   command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
   command
       ->add_option("--chat-template", flags->chat_template,
-                   "llada, chatml, gemma or none (default: the checkpoint's)")
+                   "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)")
       ->group("Prompt");
   command->add_flag("--json", flags->json, "Print one JSON object, in the format of the questions")
       ->group("Output");

@@ -273,8 +273,7 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
   if (tokenizer && !(raw && chat_template.empty())) chosen = load_chat_template(source.folder);
   if (!chat_template.empty()) {
     const std::optional<ChatFormat> format = chat_format_named(chat_template);
-    if (!format)
-      throw InputError("--chat-template is '{}'; expected llada, chatml, gemma or none", chat_template);
+    if (!format) throw InputError("--chat-template is '{}'; expected {}", chat_template, kChatFormatNames);
     chosen.format = *format;
   }
   auto opened =

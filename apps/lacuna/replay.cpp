@@ -19,6 +19,7 @@
 #include "loading.h"
 #include "numbers.h"
 #include "terminal.h"
+#include "tokenizer/thoughts.h"
 
 namespace lacuna {
 namespace {
@@ -86,7 +87,7 @@ void replay(const ReplayFlags& flags) {
   const std::span<const TokenId> answer = answer_part(generated, ends);
   std::string text;
   if (tokenizer != nullptr) {
-    text = tokenizer->decode(answer);
+    text = tokenizer->decode(ThoughtFilter(tokenizer).remove(answer));
   } else {
     for (const TokenId token : answer) text += trace.piece(token);
   }

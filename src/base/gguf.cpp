@@ -394,6 +394,12 @@ std::string_view GgufFile::text(std::string_view key, std::optional<std::string_
   return held == nullptr ? *fallback : *held;
 }
 
+std::vector<std::string_view> GgufFile::keys() const {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : metadata_) names.push_back(name);
+  return names;
+}
+
 const std::vector<std::string_view>& GgufFile::texts(std::string_view key) const {
   return *value<std::vector<std::string_view>>(key, "a list of texts", false);
 }

@@ -74,6 +74,7 @@ class GgufFile {
 
   bool has(std::string_view key) const { return metadata_.find(key) != metadata_.end(); }
   bool holds_list(std::string_view key) const;
+  std::vector<std::string_view> keys() const;  ///< ascending
   // Members throw InputError naming file, key and what was expected. With a fallback the key is optional.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
   double number(std::string_view key, std::optional<double> fallback = {}) const;

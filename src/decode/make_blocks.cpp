@@ -61,6 +61,8 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Probl
   const CountRule& count = strategy.unmask.policy.count;
   problems.refuse(std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count),
                   "unmask", "a block has no time schedule");
+  problems.refuse(strategy.unmask.policy.remasks(), "unmask",
+                  "tokens of a block keep their place until it is done");
   problems.refuse(strategy.unmask.policy.order_temperature > 0, "alg_temp",
                   "block diffusion keeps exact K/V and draws from whole blocks");
   const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);

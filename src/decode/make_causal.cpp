@@ -1,9 +1,11 @@
 // Models that read from left to right: autoregressive ones and ReFusion.
+#include <algorithm>
 #include <utility>
 
 #include "decode/autoregressive.h"
 #include "decode/make_parts.h"
 #include "decode/refusion.h"
+#include "decode/strided_decoding.h"
 
 namespace lacuna {
 
@@ -14,9 +16,33 @@ void check(const CausalStrategy& strategy, const ModelConfig& config, const Aske
                   "the prompt is empty; an autoregressive model needs at least one token"});
   }
   check_sampling(strategy.sampling, config, false, problems);
+  problems.refuse(strategy.block_length && config.mask_drafts == 0, "block_length",
+                  "an autoregressive model writes one token after the other");
+  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
 }
 
+namespace {
+
+std::unique_ptr<Decoder> make_strided(const CausalStrategy& strategy, const ModelConfig& config,
+                                      int32_t num_drafts, Asked asked) {
+  StridedDecoding settings;
+  settings.mask_id = config.mask_id;
+  settings.end_ids = config.end_ids;
+  settings.gen_length = asked.gen_length;
+  settings.num_drafts = num_drafts;
+  settings.ignore_end = strategy.ignore_eos;
+  settings.sampling = sampling_rule(strategy.sampling);
+  settings.seed = asked.request.seed;
+  settings.find_stop = std::move(asked.request.context.find_stop);
+  return std::make_unique<StridedDecoder>(std::move(settings), std::move(asked.request.prompt));
+}
+
+}  // namespace
+
 std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig& config, Asked asked) {
+  const auto trained = static_cast<int32_t>(std::min<int64_t>(config.mask_drafts + 1, kMostGenLength));
+  const int32_t num_drafts = strategy.block_length.value_or(trained) - 1;
+  if (num_drafts > 0) return make_strided(strategy, config, num_drafts, std::move(asked));
   Autoregressive settings;
   settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;

@@ -65,7 +65,8 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
 std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
-  if (config.causal_context) return "the model reads what it wrote from left to right, and judges it";
+  if (config.causal_context || config.mask_drafts > 0)
+    return "the model reads what it wrote from left to right, and judges it";
   if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
     if (masked->growth) return "the canvas changes its length (`grow`)";
     if (std::holds_alternative<GuideRule>(masked->commit)) return "the guide decides what is committed";

@@ -130,6 +130,16 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
                   "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
 }
 
+/// What does not go with positions that lose their token again.
+void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, Problems& problems) {
+  constexpr std::string_view kReason = "`unmask` p2 masks again what it has written";
+  problems.refuse(strategy.lock.has_value(), "lock", kReason);
+  problems.refuse(strategy.growth.has_value(), "grow", kReason);
+  problems.refuse(std::holds_alternative<DkvCache>(strategy.cache), "cache", kReason);
+  problems.refuse(unmask.order_temperature > 0, "alg_temp",
+                  "this `unmask` rule does not draw the order of positions");
+}
+
 void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
@@ -140,6 +150,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
   problems.refuse(unmask.order_temperature > 0 && (unmask.chooses_blindly() || unmask.runs_until_done()),
                   "alg_temp", "this `unmask` rule does not draw the order of positions");
+  if (unmask.remasks()) check_remasking(strategy, unmask, problems);
   if (strategy.growth) {
     check_growth(strategy, rule, config, problems);
     return;

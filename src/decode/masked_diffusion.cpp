@@ -21,6 +21,20 @@ StopReason MaskedDiffusionDecoder::stop_reason() const {
                                                                  : StopReason::kLength;
 }
 
+std::vector<int32_t> MaskedDiffusionDecoder::sampled_positions() const {
+  std::vector<int32_t> positions = drawn_positions_;
+  for (int32_t& position : positions) {
+    if (!canvas_.is_masked(position)) position = -1;
+  }
+  return positions;
+}
+
+int32_t MaskedDiffusionDecoder::num_final() const {
+  const int32_t written = canvas_.num_final();
+  if (done_ || open_positions_.empty()) return written;
+  return std::clamp(open_positions_.front() - canvas_.prompt_length(), 0, written);
+}
+
 void MaskedDiffusionDecoder::start_block(int32_t index) {
   block_.index = index;
   block_.begin = canvas_.prompt_length() + index * options_.block_length;
@@ -29,6 +43,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   progress_ = {};
   progress_.num_steps = options_.steps / num_blocks();
   progress_.masked_at_start = canvas_.count_masked(block_.begin, block_.end);
+  if (options_.unmask.remasks()) open_positions_ = canvas_.masked_positions(0, block_.end);
 }
 
 void MaskedDiffusionDecoder::finish_block() {
@@ -42,6 +57,10 @@ void MaskedDiffusionDecoder::finish_block() {
 }
 
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
+  if (options_.unmask.remasks()) {
+    const bool is_done = canvas_.count_masked(0, block_.end) == 0;
+    return is_done ? std::vector<int32_t>() : open_positions_;
+  }
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
   const bool keeps_to_block = options_.unmask.runs_until_done() && block_.index > 0;
@@ -85,6 +104,21 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
   return pass_.plan();
 }
 
+std::vector<Commit> MaskedDiffusionDecoder::remask(std::span<const Commit> candidates,
+                                                   std::span<const Commit> kept) {
+  std::vector<Commit> written;
+  size_t next = 0;  // of those that are kept
+  for (const Commit& candidate : candidates) {
+    if (next == kept.size() || kept[next].position != candidate.position) {
+      canvas_.commit({candidate.position, canvas_.mask_id(), 0});
+      continue;
+    }
+    if (canvas_.is_masked(candidate.position)) written.push_back(candidate);
+    ++next;
+  }
+  return written;
+}
+
 StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
   const std::span<const RowStatistics> drawn = result.samples;
   expects(is_planned_ && drawn.size() == pass_.plan().logits.size(),
@@ -97,10 +131,12 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
   report.step = finished_steps_ + progress_.step;
   report.block = block_.index;
   report.kind = "denoise";
-  report.committed = options_.unmask.chooses_blindly()
-                         ? std::move(candidates)
-                         : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
+  std::vector<Commit> chosen =
+      options_.unmask.chooses_blindly()
+          ? candidates
+          : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
   pass_.count_rows(canvas_);
+  report.committed = options_.unmask.remasks() ? remask(candidates, chosen) : std::move(chosen);
   for (const Commit& commit : report.committed) canvas_.commit(commit);
   pass_.close_gate(canvas_, drawn);
 

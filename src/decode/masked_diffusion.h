@@ -1,6 +1,8 @@
 // Masked diffusion as LLaDA and Dream sample it: a pass predicts every masked position, and a policy chooses
 // which of them keep what was sampled. Which rows a pass computes is canvas_pass.h's business.
 //
+// With a rule that remasks, a pass also predicts positions that have a token; only their confidence counts.
+//
 // Sources: LLaDA's generate.py (arXiv 2502.09992), Dream's generation_utils.py (arXiv 2508.15487),
 // Fast-dLLM's parallel decoding (arXiv 2505.22618). Decisions where they leave a choice: ties go to the
 // lowest position; steps that would commit nothing are skipped; several positions of one pass are sampled
@@ -53,10 +55,10 @@ class MaskedDiffusionDecoder final : public Decoder {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
     pass_.apply_drift(canvas_, result.drifts, report);
   }
-  std::vector<int32_t> sampled_positions() const override { return drawn_positions_; }
+  std::vector<int32_t> sampled_positions() const override;
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
-  int32_t num_final() const override { return canvas_.num_final(); }
+  int32_t num_final() const override;
   bool write_given(std::span<const Commit> tokens) override {
     for (const Commit& each : tokens) canvas_.commit(each);
     find_next_step();
@@ -79,6 +81,9 @@ class MaskedDiffusionDecoder final : public Decoder {
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;
+  /// Masks the candidates that are not kept, and returns the kept ones that are to be written. Both lists are
+  /// in ascending order of positions.
+  std::vector<Commit> remask(std::span<const Commit> candidates, std::span<const Commit> kept);
 
   MaskedDiffusion options_;
   Canvas canvas_;
@@ -86,6 +91,7 @@ class MaskedDiffusionDecoder final : public Decoder {
   Block block_;
   int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
+  std::vector<int32_t> open_positions_;   // masked when the block began, for rules that remask
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   bool is_planned_ = false;
   bool done_ = false;

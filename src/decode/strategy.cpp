@@ -32,6 +32,7 @@ Json json_of(const CountRule& rule) {
     Json operator()(const EachOnItsOwn& r) const { return {{"count", "each-on-its-own"}, {"eps", r.eps}}; }
     Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
     Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
+    Json operator()(const Remasking&) const { return {{"count", "remasking"}}; }
     Json operator()(const CustomRule&) const { return {{"count", "custom"}}; }
     Json operator()(const Dynamic& r) const { return {{"count", "dynamic"}, {"tau", r.tau}}; }
     Json operator()(const EntropyBounded& r) const {
@@ -224,6 +225,7 @@ void put_fields(Json& json, const SlotStrategy& strategy) {
 void put_fields(Json& json, const CausalStrategy& strategy) {
   put_sampling(json, strategy.sampling);
   put(json, "ignore_eos", strategy.ignore_eos);
+  put(json, "block_length", strategy.block_length);
 }
 
 }  // namespace

@@ -152,6 +152,8 @@ struct SlotStrategy {
 struct CausalStrategy {
   TokenSampling sampling;
   bool ignore_eos = false;
+  /// I-DLM: tokens that a pass writes where all drafts are accepted; 1: no drafts; none: as trained.
+  std::optional<int32_t> block_length;
 
   bool operator==(const CausalStrategy&) const = default;
 };

@@ -71,6 +71,11 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
     const float probability = unmask_probability(schedule->eps, progress.step, progress.num_steps);
     return static_cast<int32_t>(static_cast<float>(progress.masked_now) * probability);
   }
+  if (std::holds_alternative<Remasking>(rule)) {
+    const double time = static_cast<double>(progress.step + 1) / progress.num_steps;
+    const float share = static_cast<float>(1 - time);  // the published product is one of f32
+    return progress.masked_now - static_cast<int32_t>(static_cast<float>(progress.masked_now) * share);
+  }
   const int32_t each = progress.masked_at_start / progress.num_steps;
   return each + (progress.step < progress.masked_at_start % progress.num_steps ? 1 : 0);
 }

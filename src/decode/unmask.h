@@ -24,7 +24,7 @@ struct BlockProgress {
   int32_t step = 0;             ///< 0-based within the block
   int32_t num_steps = 1;        ///< of the block
   int32_t masked_at_start = 0;  ///< masked positions when the block began
-  int32_t masked_now = 0;
+  int32_t masked_now = 0;       ///< candidates of the step; all of the block's for Remasking
 };
 
 /// LLaDA (generate.py, get_num_transfer_tokens): the masks of a block split evenly over its steps, the first
@@ -73,6 +73,14 @@ struct EntropyBounded {
   bool operator==(const EntropyBounded&) const = default;
 };
 
+/// P2 (Peng et al. 2025, arXiv 2502.03540) as Open-dCoder samples (generation_utils.py): a step predicts
+/// every position that was masked when the block began, also those with a token. Of n such positions, the
+/// trunc(n * (1 - k / T)) least confident ones are masked after step k of T; masked ones of the others are
+/// written, and those with a token keep it.
+struct Remasking {
+  bool operator==(const Remasking&) const = default;
+};
+
 /// A function of the caller's. It must not throw, and chooses candidates, at least one.
 struct CustomRule {
   std::shared_ptr<const UnmaskFunction> choose;
@@ -80,7 +88,7 @@ struct CustomRule {
 };
 
 using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic,
-                               EntropyBounded, CustomRule>;
+                               EntropyBounded, Remasking, CustomRule>;
 
 /// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
@@ -104,6 +112,8 @@ struct UnmaskPolicy {
   bool runs_until_done() const {
     return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom();
   }
+  /// Whether a step may mask again what an earlier one has written.
+  bool remasks() const { return std::holds_alternative<Remasking>(count); }
   /// Whether choose() needs the rows' statistics, all of them measured.
   bool is_custom() const { return std::holds_alternative<CustomRule>(count); }
 
@@ -113,7 +123,8 @@ struct UnmaskPolicy {
 /// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.
 float unmask_probability(float eps, int32_t step, int32_t num_steps);
 
-/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule).
+/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule), or
+/// leaves with a token (Remasking).
 int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/stop.h"
+#include "tokenizer/thoughts.h"
 
 namespace lacuna {
 namespace {
@@ -82,7 +83,8 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   const std::span<const TokenId> generated =
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const std::span<const TokenId> answer = answer_part(generated, config.end_ids);
-  if (tokenizer != nullptr) result.text = before_stop(tokenizer->decode(answer), stop);
+  if (tokenizer != nullptr)
+    result.text = before_stop(tokenizer->decode(ThoughtFilter(tokenizer).remove(answer)), stop);
   result.tokens.assign(generated.begin(), generated.end());
   result.prompt_tokens = decoder.prompt_length();
   result.answer_tokens = static_cast<int32_t>(answer.size());
@@ -112,7 +114,9 @@ std::string explain_no_text(const GenerationResult& result, const ModelConfig& c
   const std::string none = "the answer has no text: ";
   const std::span<const TokenId> answer = answer_part(result.tokens, config.end_ids);
   if (answer.empty() && !result.tokens.empty()) return none + explain_end(result.tokens, config);
-  const std::string whole = tokenizer->decode(answer);
+  ThoughtFilter thoughts(tokenizer);
+  const std::string whole = tokenizer->decode(thoughts.remove(answer));
+  if (thoughts.is_in_thought()) return none + "it is a thought that does not end; try a longer --gen-length";
   if (before_stop(whole, stop).size() < whole.size()) return none + "it begins with a text of --stop";
   if (!whole.empty()) return none + "its tokens are white space; try another prompt";
   if (answer.empty()) return none + "no token was generated";

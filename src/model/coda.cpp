@@ -9,6 +9,7 @@ ModelConfig read_coda(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
   config.causal = false;
   config.shifted_logits = true;
+  config.tied_embeddings = false;  // the class never ties them, whatever the file says
   config.mask_id = read_token_id(json, "mask_token_id", config);
   return config;
 }

@@ -47,6 +47,14 @@ std::string supported_architectures() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// What is missing for architectures that are known and not supported; empty for others.
+std::string_view why_unsupported(std::string_view architecture) {
+  if (architecture == "WeDLMForCausalLM")
+    return "WeDLM, whose sliding window over causal slots is missing here";
+  if (architecture == "DiffEncoderModel") return "Nemotron-Diffusion-Research, whose sampler is missing here";
+  return {};
+}
+
 const FamilyEntry& find_family(const JsonObject& json) {
   const bool is_given = json.has("architectures");
   const std::vector<std::string> names = is_given ? json.texts("architectures") : std::vector<std::string>();
@@ -55,9 +63,10 @@ const FamilyEntry& find_family(const JsonObject& json) {
       if (entry.architecture == names.front()) return entry;
     }
   }
-  throw InputError("{}: \"architectures\" is [{}]; expected one of {}", json.file(),
+  const std::string_view reason = names.empty() ? "" : why_unsupported(names.front());
+  throw InputError("{}: \"architectures\" is [{}]{}{}; expected one of {}", json.file(),
                    names.empty() ? "" : in_quotes(names.front()) + (names.size() > 1 ? ", ..." : ""),
-                   supported_architectures());
+                   reason.empty() ? "" : ": ", reason, supported_architectures());
 }
 
 /// "model_type" is not needed, and may not contradict the architecture.
@@ -248,11 +257,53 @@ void check_paradigm(const JsonObject& json, const ModelConfig& config) {
   }
 }
 
+/// "auto_map" names code of the model's own. Its class is that of "architectures", and none where the
+/// transformers library has the class. A user who chooses how the model writes vouches for it.
+void check_own_code(const JsonObject& json, const FamilyEntry& family, const ModelConfig& config) {
+  if (!json.has("auto_map") || json.has("lacuna") || config.plans_slots) return;
+  const JsonObject code = json.object("auto_map");
+  std::string other;
+  for (const std::string& key : code.keys()) {
+    if (!key.starts_with("AutoModel")) continue;
+    const std::string name = code.text(key);
+    const bool is_same = name.substr(name.rfind('.') + 1) == family.architecture;
+    const bool borrows = family.is_library_class && config.paradigm() == Paradigm::kCausal;
+    if (borrows)
+      code.refuse(
+          key, fmt::format("no code of its own for {}; --paradigm causal runs the model as that class is run",
+                           family.architecture));
+    if (is_same) return;
+    other = key;
+  }
+  if (!other.empty())
+    code.refuse(other, fmt::format("the class {}, as \"architectures\" says; --ignore-config-keys auto_map "
+                                   "runs the model as that class is run",
+                                   family.architecture));
+}
+
+/// A tokenizer with a mask is one of a diffusion model, even where the class is left to right.
+void check_for_masks(const JsonObject& tokenizer_config, const FamilyEntry& family) {
+  if (!tokenizer_config.has("added_tokens_decoder")) return;
+  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
+  for (const std::string& key : tokens.keys()) {
+    const std::string content = tokens.object(key).text("content", "");
+    for (const FamilyEntry& other : families()) {
+      if (std::find(other.mask_texts.begin(), other.mask_texts.end(), content) == other.mask_texts.end())
+        continue;
+      throw InputError(
+          "{}: the token {} is a mask of diffusion models, and {} is left to right; expected none, or "
+          "--paradigm causal to ignore it",
+          tokenizer_config.file(), in_quotes(content), family.architecture);
+    }
+  }
+}
+
 /// Only a model with masks to fill needs one, and has to have it.
 void check_mask(const FamilyEntry& family, const std::string& file, const fs::path& folder, bool is_chosen,
                 ModelConfig& config) {
   const Paradigm paradigm = config.paradigm();
-  if (paradigm == Paradigm::kCausal && config.mask_id >= 0) {
+  const bool drafts = config.mask_drafts > 0;
+  if (paradigm == Paradigm::kCausal && config.mask_id >= 0 && !drafts) {
     if (!is_chosen) {
       throw InputError(
           "{}: the token with id {} is a mask, and {} is left to right; expected none, or a choice: "
@@ -262,7 +313,7 @@ void check_mask(const FamilyEntry& family, const std::string& file, const fs::pa
     }
     config.mask_id = -1;
   }
-  const bool needs_mask = paradigm == Paradigm::kMasked || paradigm == Paradigm::kBlocks;
+  const bool needs_mask = paradigm == Paradigm::kMasked || paradigm == Paradigm::kBlocks || drafts;
   if (!needs_mask || config.mask_id >= 0) return;
   throw InputError("{}: expected \"mask_token_id\"{}{}{}", file,
                    family.mask_texts.empty() ? "" : ", or a token ", fmt::join(family.mask_texts, " or "),
@@ -343,11 +394,18 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     config.end_ids = {class_eos};
   }
   check_paradigm(json, config);
+  const auto& ignored = choices.ignored_keys;
+  if (std::find(ignored.begin(), ignored.end(), "auto_map") == ignored.end())
+    check_own_code(json, family, config);
   refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
   choose_delete_id(file, published_delete, config);
   check_mask(family, file, folder, json.has("lacuna"), config);
+  if (family.is_library_class && config.paradigm() == Paradigm::kCausal && !json.has("lacuna")) {
+    read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
+                    [&](const JsonObject& tokenizer) { check_for_masks(tokenizer, family); });
+  }
   std::sort(config.end_ids.begin(), config.end_ids.end());
   config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
   return config;

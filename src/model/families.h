@@ -111,6 +111,9 @@ struct FamilyEntry {
   std::span<const std::string_view> harmless_keys = {};
   /// "model_type" of config.json, in lower case; another contradicts the architecture.
   std::span<const std::string_view> model_types = {};
+  /// Whether the transformers library has the class, and it is left to right. A file with code of its own for
+  /// it, or with a mask token, is of a diffusion model under a borrowed class.
+  bool is_library_class = false;
 };
 
 /// One entry for each supported architecture. Entries keep their address.

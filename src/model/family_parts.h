@@ -67,7 +67,8 @@ ModelConfig read_qwen2_block(const JsonObject& json);
 ModelConfig read_qwen3_attention(const JsonObject& json);
 ModelConfig read_qwen3_block(const JsonObject& json);
 void turn_block_causal(ModelConfig& config, int64_t block_length);
-constexpr int64_t kUsualSdarBlock = 4;  // the published checkpoints on the hub do not say
+/// The same with SDAR's blocks, or left to right with drafts where the file is I-DLM's.
+void turn_into_sdar(const JsonObject& json, ModelConfig& config);
 
 /// The range of log-SNR that noise has, where the file gives it.
 void read_log_snr(const JsonObject& json, NoiseProcess& noise);

@@ -9,6 +9,14 @@
 
 namespace lacuna {
 
+std::vector<std::string> GgufKeys::unread() const {
+  std::vector<std::string> names;
+  for (const std::string_view name : file_.keys()) {
+    if (name.starts_with(prefix_) && asked_->count(std::string(name)) == 0) names.emplace_back(name);
+  }
+  return names;
+}
+
 int64_t gguf_rows(const GgufFile& file, std::string_view tensor) {
   const GgufTensor* found = file.find(tensor);
   if (found == nullptr || found->shape.size() != 2)
@@ -20,15 +28,19 @@ nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture) {
   const GgufFile& file = keys.file();
   const int64_t hidden = keys.integer("embedding_length", kWidth);
   const int64_t heads = keys.integer("attention.head_count", kWidth);
+  const int64_t head_dim = keys.integer("attention.key_length", kWidth, std::max<int64_t>(1, hidden / heads));
+  keys.integer("attention.value_length", {head_dim, head_dim}, head_dim);
+  const int64_t positions = keys.integer("context_length", kPositionCount);
+  keys.integer("attention.sliding_window", {positions, kPositionCount.last}, positions);  // without effect
   return {{"architectures", nlohmann::json::array({architecture})},
           {"num_hidden_layers", keys.integer("block_count", kLayerCount)},
           {"hidden_size", hidden},
           {"num_attention_heads", heads},
           {"num_key_value_heads", keys.integer("attention.head_count_kv", kWidth, heads)},
-          {"head_dim", keys.integer("attention.key_length", kWidth, std::max<int64_t>(1, hidden / heads))},
+          {"head_dim", head_dim},
           {"vocab_size", gguf_rows(file, "token_embd.weight")},
           {"tie_word_embeddings", file.find("output.weight") == nullptr},
-          {"max_position_embeddings", keys.integer("context_length", kPositionCount)},
+          {"max_position_embeddings", positions},
           {"rope_theta", keys.number("rope.freq_base", 10000.0)},
           {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")}};
 }

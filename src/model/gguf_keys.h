@@ -2,24 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/gguf.h"
 #include "model/families.h"
 
 namespace lacuna {
 
-/// A file's keys under its architecture's prefix: "block_count" is "llada.block_count".
+/// A file's keys under its architecture's prefix: "block_count" is "llada.block_count". Remembers which of
+/// them were asked for; copies share that memory.
 class GgufKeys {
  public:
   explicit GgufKeys(const GgufFile& file)
       : file_(file), prefix_(std::string(file.text("general.architecture")) + '.') {}
 
   const GgufFile& file() const { return file_; }
-  std::string key(std::string_view name) const { return prefix_ + std::string(name); }
+  /// The whole name of a key, which counts as asked for.
+  std::string key(std::string_view name) const { return *asked_->insert(prefix_ + std::string(name)).first; }
+  /// Keys under the prefix that nobody has asked for.
+  std::vector<std::string> unread() const;
   bool has(std::string_view name) const { return file_.has(key(name)); }
   int64_t integer(std::string_view name, Range<int64_t> range, std::optional<int64_t> fallback = {}) const {
     return file_.integer(key(name), range, fallback);
@@ -35,6 +42,7 @@ class GgufKeys {
  private:
   const GgufFile& file_;
   std::string prefix_;
+  std::shared_ptr<std::set<std::string>> asked_ = std::make_shared<std::set<std::string>>();
 };
 
 /// Rows of a matrix that the file must hold.

@@ -31,6 +31,10 @@ void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) 
     scaling["original_max_position_embeddings"] =
         keys.integer("rope.scaling.original_context_length", kPositionCount);
   }
+  for (const char* const name : {"beta_fast", "beta_slow"}) {
+    const std::string key = std::string("rope.scaling.yarn_") + name;
+    if (keys.has(key)) scaling[name] = keys.number(key);
+  }
   config["rope_scaling"] = scaling;
 }
 
@@ -90,9 +94,11 @@ std::string text_of(const Json& json) {
 
 }  // namespace
 
-std::string gguf_config_text(const GgufFile& file) {
+namespace {
+
+std::string config_text_of(const GgufKeys& keys) {
+  const GgufFile& file = keys.file();
   const GgufDialect& dialect = *family_of(file).gguf;
-  const GgufKeys keys(file);
   Json config = dialect.read_config(keys);
   if (keys.has("rope.dimension_count") && config.contains("head_dim") && !config.contains("rotary_dim")) {
     const auto head_dim = config["head_dim"].get<int64_t>();
@@ -104,17 +110,41 @@ std::string gguf_config_text(const GgufFile& file) {
   return text_of(config);
 }
 
+/// Refuses keys of the architecture that nobody has asked for, as refuse_unknown_keys() does for config.json.
+/// The harmless ones are of storage, of how a context was stretched, and the width of dense layers where
+/// there are none.
+void refuse_unknown_gguf_keys(const GgufKeys& keys, std::span<const std::string> ignored) {
+  for (const char* const harmless :
+       {"feed_forward_length", "rope.scaling.finetuned", "tensor_data_layout", "vocab_size"})
+    keys.has(harmless);
+  for (const std::string& name : keys.unread()) {
+    if (std::find(ignored.begin(), ignored.end(), name) != ignored.end()) continue;
+    throw InputError(
+        "{}: {} is not known for this architecture and may change what the model computes; expected keys "
+        "that are known (--ignore-config-keys {} runs it nevertheless)",
+        keys.file().name(), in_quotes(name), name);
+  }
+}
+
+}  // namespace
+
+std::string gguf_config_text(const GgufFile& file) {
+  return config_text_of(GgufKeys(file));
+}
+
 ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices) {
-  const std::string config_text = gguf_config_text(file);
+  const GgufKeys keys(file);
+  const std::string config_text = config_text_of(keys);
   const std::string tokens_text = text_of(special_tokens(file, gguf_rows(file, "token_embd.weight")));
   const GgufDialect& dialect = *family_of(file).gguf;
   const std::string generation_text =
-      dialect.read_generation != nullptr ? text_of(dialect.read_generation(GgufKeys(file))) : "";
+      dialect.read_generation != nullptr ? text_of(dialect.read_generation(keys)) : "";
   ModelConfig config = read_config_texts(
       {.config = config_text, .generation_config = generation_text, .tokenizer_config = tokens_text},
       file.name(), {.paradigm = choices.paradigm});
   config.gguf_names = true;
-  GgufKeys(file).expect("attention.causal", config.causal);
+  keys.expect("attention.causal", config.causal);
+  refuse_unknown_gguf_keys(keys, choices.ignored_keys);
   const std::string shift = "diffusion.shift_logits";
   if (!config.causal && file.flag(shift, config.shifted_logits) != config.shifted_logits) {
     file.refuse(shift, config.shifted_logits ? "true" : "false");

@@ -78,6 +78,9 @@ MoeConfig read_experts(const JsonObject& json) {
     return moe;
   }
 
+  if (says_its_name(json, "llada2.2") || folder_says_its_name(json, "llada2.2"))
+    json.refuse("expert_capacity", "that of LLaDA2.2, as the name says; groups of experts are LLaDA2.0's");
+
   moe.num_groups = json.integer("n_group", {1, moe.num_experts}, 8);
   // A group is judged by its two best experts.
   if (moe.num_experts % moe.num_groups != 0 || moe.num_experts / moe.num_groups < 2) {

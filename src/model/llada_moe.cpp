@@ -52,6 +52,9 @@ nlohmann::json read_llada_moe_gguf(const GgufKeys& keys) {
   config["num_experts"] = keys.integer("expert_count", kExpertCount);
   config["num_experts_per_tok"] = keys.integer("expert_used_count", kExpertCount);
   config["expert_intermediate_size"] = keys.integer("expert_feed_forward_length", kWidth);
+  constexpr int64_t kSoftmaxGating = 1;
+  keys.integer("expert_gating_func", {kSoftmaxGating, kSoftmaxGating}, kSoftmaxGating);
+  keys.expect("expert_weights_norm", false);
   config["qk_layernorm"] = keys.file().find("blk.0.attn_q_norm.weight") != nullptr;
   return config;
 }

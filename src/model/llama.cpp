@@ -50,7 +50,8 @@ FamilyEntry llama_family() {
           .architecture = "LlamaForCausalLM",
           .read_config = read_llama,
           .tensors = transformers_tensors(transformers_layer),
-          .model_types = kLlamaTypes};
+          .model_types = kLlamaTypes,
+          .is_library_class = true};
 }
 
 FamilyEntry stable_diffcoder_family() {

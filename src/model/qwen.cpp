@@ -2,7 +2,9 @@
 // ReFusion, whose config is Qwen3's with a mask token. Qwen2 adds biases to q, k and v; Qwen3 norms q and k
 // per head. Two block-diffusion models have a block-causal mask instead of the causal one: SDAR
 // (JetAstra/SDAR) is Qwen3 and predicts every position in its own row; Fast-dLLM v2 (NVlabs/Fast-dLLM, v2) is
-// Qwen2.5 and, as Qwen2.5 was trained, predicts it in the row before.
+// Qwen2.5 and, as Qwen2.5 was trained, predicts it in the row before. I-DLM (thuEcstasy/I-DLM) has SDAR's
+// class and is left to right: masks behind the text, "block_size" of them, predict the positions behind their
+// own. Its name tells it from SDAR.
 #include <algorithm>
 #include <cmath>
 
@@ -102,6 +104,31 @@ void turn_block_causal(ModelConfig& config, int64_t block_length) {
   config.block_length = block_length;
 }
 
+void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
+  constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
+  constexpr int64_t kIdlmDrafts = 3;
+  const bool file_says = says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
+  const bool folder_says = folder_says_its_name(json, "i-dlm") || folder_says_its_name(json, "idlm");
+  const bool is_named = file_says || folder_says;
+  const int64_t block_length =
+      json.integer("block_size", kPositionCount, is_named ? kIdlmDrafts : kUsualBlock);
+  const bool has_idlms_blocks = json.has("block_size") && block_length == kIdlmDrafts;
+  const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kBlocks, Paradigm::kCausal});
+  // A copy of the model has the file and may have another folder: the file alone must not mean SDAR.
+  if (!chosen && !file_says && folder_says != has_idlms_blocks) {
+    json.refuse(
+        "block_size",
+        "SDAR's, or a choice, as I-DLM's files have its class and blocks of 3: --paradigm causal runs "
+        "the file as I-DLM is run, --paradigm blocks as SDAR");
+  }
+  const Paradigm usual = is_named ? Paradigm::kCausal : Paradigm::kBlocks;
+  if (chosen.value_or(usual) == Paradigm::kCausal) {
+    config.mask_drafts = block_length;
+  } else {
+    turn_block_causal(config, block_length);
+  }
+}
+
 namespace {
 
 /// Open-dCoder's class is Qwen2's, and so is all of its file but for the mask, which may be in the tokenizer
@@ -149,15 +176,7 @@ ModelConfig read_qwen3(const JsonObject& json) {
 
 ModelConfig read_sdar(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
-  turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualSdarBlock));
-  constexpr int64_t kIdlmBlock = 3;
-  const bool is_idlm =
-      config.block_length == kIdlmBlock || says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
-  if (is_idlm && !read_paradigm(json, {Paradigm::kBlocks})) {
-    json.refuse("block_size",
-                "SDAR's: I-DLM's files have its class and blocks of 3, and are left to right, which is not "
-                "supported; --paradigm blocks runs the file as SDAR is run");
-  }
+  turn_into_sdar(json, config);
   return config;
 }
 
@@ -239,6 +258,13 @@ constexpr PublishedConfig kPublishedSdar[] = {
       "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
       "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
+    PublishedConfig{"i-dlm-8b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 3, "lacuna": {"paradigm": "causal"},
+      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
 };
 
 constexpr PublishedConfig kPublishedFastDllm[] = {
@@ -260,7 +286,7 @@ constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",       
 constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
                                                   "max_window_layers", "sliding_window"};
 constexpr std::string_view kSdarMasks[] = {"<|MASK|>", "<MASK>"};
-constexpr std::string_view kOpenDcoderMasks[] = {"<M>"};
+constexpr std::string_view kOpenDcoderMasks[] = {"<M>", "[MASK]"};
 constexpr std::string_view kFastDllmMasks[] = {"|<MASK>|"};
 constexpr std::string_view kQwen2Types[] = {"qwen2"};
 constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
@@ -284,7 +310,8 @@ FamilyEntry qwen2_family() {
               .layer = gguf_layer},
       .published = kPublishedQwen2,
       .harmless_keys = kHarmlessQwen,
-      .model_types = kQwen2Types};
+      .model_types = kQwen2Types,
+      .is_library_class = true};
 }
 
 FamilyEntry qwen3_family() {
@@ -300,7 +327,8 @@ FamilyEntry qwen3_family() {
               .layer = gguf_layer},
       .published = kPublishedQwen3,
       .harmless_keys = kHarmlessQwen,
-      .model_types = kQwen3Types};
+      .model_types = kQwen3Types,
+      .is_library_class = true};
 }
 
 FamilyEntry sdar_family() {

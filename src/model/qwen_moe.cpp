@@ -33,7 +33,7 @@ ModelConfig read_sdar_moe(const JsonObject& json) {
   ModelConfig config = read_qwen3_attention(json);
   config.moe = read_qwen_experts(json);
   config.moe.normalize_weights = json.flag("norm_topk_prob");  // engines differ where a file does not say
-  turn_block_causal(config, json.integer("block_size", kPositionCount, kUsualSdarBlock));
+  turn_into_sdar(json, config);
   return config;
 }
 
@@ -60,6 +60,8 @@ nlohmann::json read_qwen3_moe_gguf(const GgufKeys& keys) {
   config["norm_topk_prob"] = true;  // implied by the architecture's name
   keys.expect("expert_weights_norm", true);
   keys.integer("expert_shared_count", {0, 0}, 0);
+  constexpr int64_t kSoftmaxGating = 1;
+  keys.integer("expert_gating_func", {kSoftmaxGating, kSoftmaxGating}, kSoftmaxGating);
   return config;
 }
 
@@ -123,7 +125,8 @@ FamilyEntry qwen3_moe_family() {
           GgufDialect{.architecture = "qwen3moe", .read_config = read_qwen3_moe_gguf, .layer = gguf_layer},
       .published = kPublishedQwen3Moe,
       .harmless_keys = kHarmlessQwen3Moe,
-      .model_types = kQwen3MoeTypes};
+      .model_types = kQwen3MoeTypes,
+      .is_library_class = true};
 }
 
 FamilyEntry sdar_moe_family() {

@@ -110,11 +110,12 @@ TokenSampling choose_sampling(const GenerationOptions& options) {
   return {options.temperature.value_or(0), options.top_p.value_or(1), options.top_k.value_or(0)};
 }
 
-CausalStrategy choose_causal(const GenerationOptions& options) {
+CausalStrategy choose_causal(const ModelConfig& config, const GenerationOptions& options) {
   constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
   refuse_denoising(options, kReason);
-  refuse_each(options, {"block-length", "suppress-mask"}, kReason);
-  return {choose_sampling(options), options.ignore_eos};
+  refuse_each(options, {"suppress-mask"}, kReason);
+  if (config.mask_drafts == 0) refuse_each(options, {"block-length"}, kReason);
+  return {choose_sampling(options), options.ignore_eos, options.block_length};
 }
 
 SlotStrategy choose_slots(const GenerationOptions& options) {
@@ -164,6 +165,10 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   if (std::holds_alternative<EachOnItsOwn>(count)) {
     refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
                    kUnmaskNames);
+  }
+  if (strategy.unmask.policy.remasks()) {
+    refuse_setting("unmask", unmask, "`unmask` {}: tokens of a block are not masked again; expected {}",
+                   unmask, kUnmaskNames);
   }
   if (options.edit) {
     if (!config.shifted_logits && strategy.unmask.measure != ConfidenceMeasure::kProbability) {
@@ -313,8 +318,8 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
                          std::holds_alternative<EachOnItsOwn>(unmask.count);
   refuse(options.eps && !uses_time, "eps", "this `unmask` rule follows no time schedule");
-  refuse(options.alg_temp && (unmask.chooses_blindly() || unmask.runs_until_done()), "alg_temp",
-         "this `unmask` rule does not draw the order of positions");
+  refuse(options.alg_temp && (unmask.chooses_blindly() || unmask.runs_until_done() || unmask.remasks()),
+         "alg_temp", "this `unmask` rule does not draw the order of positions");
   rule.policy.order_temperature = static_cast<float>(options.alg_temp.value_or(0));
   return rule;
 }
@@ -380,7 +385,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
       config.causal ? "a causal model judges its own drafts" : "it confirms the drafts of LLaDA and Dream");
   switch (paradigm) {
     case Paradigm::kCausal:
-      return choose_causal(options);
+      return choose_causal(config, options);
     case Paradigm::kSlots:
       return choose_slots(options);
     case Paradigm::kBlocks:

@@ -137,6 +137,8 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
     measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "origin") {
     unmask.count = EachOnItsOwn{static_cast<float>(eps)};
+  } else if (name == "p2") {
+    unmask.count = Remasking{};
   } else if (name == "threshold") {
     unmask.count = Threshold{unmask_value(text, 0.9, 1)};
   } else if (name == "factor") {

@@ -10,8 +10,9 @@
 namespace lacuna {
 
 inline constexpr std::string_view kUnmaskNames =
-    "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F; block diffusion "
-    "also knows sequential, dynamic=TAU and entropy-bounded=E, but not origin";
+    "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU or factor=F; block "
+    "diffusion "
+    "also knows sequential, dynamic=TAU and entropy-bounded=E, but neither origin nor p2";
 
 /// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name
 /// without a count rule of its own takes `family_rule`; `eps` is the time at which the schedule of "origin"

@@ -24,7 +24,8 @@ AnswerText::AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids,
     : tokenizer_(tokenizer),
       end_ids_(std::move(end_ids)),
       stop_(std::move(stop)),
-      shows_special_(shows_special) {}
+      shows_special_(shows_special),
+      thoughts_(tokenizer) {}
 
 std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
   if (!has_ended_) {
@@ -32,7 +33,8 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
     const auto end = std::find_first_of(fresh.begin(), fresh.end(), end_ids_.begin(), end_ids_.end());
     const auto count = static_cast<size_t>(end - fresh.begin());
     const size_t known = bytes_.size();
-    if (tokenizer_ != nullptr) bytes_ += tokenizer_->decode(fresh.first(count), !shows_special_);
+    if (tokenizer_ != nullptr)
+      bytes_ += tokenizer_->decode(thoughts_.remove(fresh.first(count)), !shows_special_);
     num_tokens_ += static_cast<int32_t>(count);
     has_ended_ = end != fresh.end();
     find_stop(known);

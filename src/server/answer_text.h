@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "tokenizer/thoughts.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
@@ -16,7 +17,8 @@ namespace lacuna {
 size_t whole_characters(std::string_view text);
 
 /// Turns tokens that are final into text that is: whole characters, up to the first end token or stop text,
-/// less what might become a stop text. The pieces add up to the same text however the tokens arrive.
+/// less what might become a stop text. Thoughts are no part of it. The pieces add up to the same text however
+/// the tokens arrive.
 class AnswerText {
  public:
   ///   tokenizer      null: tokens have no text      stop  texts before which the answer ends, none empty
@@ -45,6 +47,7 @@ class AnswerText {
   std::vector<TokenId> end_ids_;
   std::vector<std::string> stop_;
   bool shows_special_;
+  ThoughtFilter thoughts_;
   std::string bytes_;  // of the tokens so far
   size_t given_ = 0;   // bytes that were returned
   int32_t num_tokens_ = 0;

@@ -18,6 +18,8 @@ struct NamedFormat {
 constexpr std::array kFormats = std::to_array<NamedFormat>({{"none", ChatFormat::kNone},
                                                             {"llada", ChatFormat::kLlada},
                                                             {"chatml", ChatFormat::kChatMl},
+                                                            {"nemotron", ChatFormat::kNemotron},
+                                                            {"seed-coder", ChatFormat::kSeedCoder},
                                                             {"gemma", ChatFormat::kGemma}});
 
 // A prompt under construction. Text is gathered up to the next atom and encoded as a whole, because words and
@@ -32,6 +34,11 @@ class PromptBuilder {
     flush();
     tokens_.push_back(*id);
     return *this;
+  }
+
+  /// A token where the tokenizer has it, else text.
+  PromptBuilder& atom_or_text(std::string_view token) {
+    return tokenizer_.id_of(token) ? atom(token) : text(token);
   }
 
   PromptBuilder& text(std::string_view part) {
@@ -71,6 +78,10 @@ std::vector<TokenId> render_llada(const ChatTemplate& chat_template, const Token
   return prompt.finish();
 }
 
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 void expect_known_role(const Message& message) {
   if (message.role == "system" || message.role == "user" || message.role == "assistant") return;
   throw InputError("role '{}' is not one of system, user, assistant", message.role);
@@ -89,6 +100,83 @@ std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Toke
     turn(message.role, message.content);
   }
   prompt.atom("<|im_start|>").text("assistant\n");
+  return prompt.finish();
+}
+
+// Appends an answer as Nemotron's template repeats it: behind an empty thought, and without its own ones
+// where a question follows it.
+void repeat_nemotron_answer(std::string_view content, bool is_before_last_question, PromptBuilder& prompt) {
+  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
+  const size_t end = content.rfind(kEnd);
+  const bool begins = contains(content, kBegin);
+  const bool ends = end != std::string_view::npos;
+  const bool drops_thoughts = begins && ends && is_before_last_question;
+  if ((begins || ends) && !drops_thoughts) {
+    prompt.text(trim_as_python(content));
+    return;
+  }
+  if (drops_thoughts) content.remove_prefix(end + kEnd.size());
+  const std::string_view trimmed = trim_as_python(content);
+  const auto length = trimmed.empty() ? 0 : trimmed.data() + trimmed.size() - content.data();
+  prompt.atom_or_text(kBegin).atom_or_text(kEnd).text(content.substr(0, static_cast<size_t>(length)));
+}
+
+// The published template (Nemotron 3's) with its own default of "enable_thinking".
+std::vector<TokenId> render_nemotron(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                     std::span<const Message> messages) {
+  PromptBuilder prompt(tokenizer);
+  const auto begin = [&](std::string_view role) -> PromptBuilder& {
+    return prompt.atom("<|im_start|>").text(role).text("\n");
+  };
+  const auto end = [&] { prompt.atom("<|im_end|>").text("\n"); };
+  size_t last_question = 0;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role == "user") last_question = i;
+  }
+  if (messages.empty() || messages.front().role != "system") {
+    begin("system");
+    end();
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    expect_known_role(message);
+    begin(message.role);
+    if (message.role == "assistant") {
+      repeat_nemotron_answer(message.content, i < last_question, prompt);
+    } else {
+      prompt.text(message.content);
+    }
+    end();
+  }
+  begin("assistant").atom_or_text("<think>");
+  if (chat_template.thinks) {
+    prompt.text("\n");
+  } else {
+    prompt.atom_or_text("</think>");
+  }
+  return prompt.finish();
+}
+
+// Seed-Coder's turns as other engines render them.
+std::vector<TokenId> render_seed_coder(const Tokenizer& tokenizer, std::span<const Message> messages) {
+  constexpr std::string_view kUsualSystem =
+      "You are an AI programming assistant, utilizing the Seed-Coder model, developed by ByteDance Seed, and "
+      "you only answer questions related to computer science. For politically sensitive questions, security "
+      "and privacy issues, and other non-computer science questions, you will refuse to answer.";
+  constexpr std::string_view kBegin = "<[begin\u2581of\u2581sentence]>",
+                             kEnd = "<[end\u2581of\u2581sentence]>";
+  PromptBuilder prompt(tokenizer);
+  const auto turn = [&](std::string_view role, std::string_view content) {
+    prompt.atom(kBegin).text(role).text("\n").text(content);
+    if (role == "system") prompt.text("\n\n");
+    prompt.atom(kEnd);
+  };
+  if (messages.empty() || messages.front().role != "system") turn("system", kUsualSystem);
+  for (const Message& message : messages) {
+    expect_known_role(message);
+    turn(message.role, message.content);
+  }
+  prompt.atom(kBegin).text("assistant\n");
   return prompt.finish();
 }
 
@@ -161,10 +249,6 @@ std::string find_default_system(std::string_view jinja) {
   return {};
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 // The Jinja program of a folder, or nothing.
 std::optional<std::string> read_jinja(const JsonValue& config, const std::filesystem::path& folder) {
   if (const auto value = config.find("chat_template")) {
@@ -198,13 +282,17 @@ ChatTemplate recognise_chat_template(std::string_view jinja) {
       contains(jinja, "<|eot_id|>")) {
     return {.format = ChatFormat::kLlada};
   }
+  if (contains(jinja, "<|im_start|>") && contains(jinja, "truncate_history_thinking")) {
+    return {.format = ChatFormat::kNemotron,
+            .thinks = contains(jinja, "enable_thinking if enable_thinking is defined else True")};
+  }
   if (contains(jinja, "<|im_start|>") && contains(jinja, "<|im_end|>")) {
     return {.format = ChatFormat::kChatMl, .default_system = find_default_system(jinja)};
   }
   if (contains(jinja, "<|turn>") && contains(jinja, "<turn|>")) {
     return {.format = ChatFormat::kGemma, .bos_token = "<bos>"};
   }
-  return {.reason = "the chat template is not LLaDA's, ChatML or Gemma's"};
+  return {.reason = "the chat template is not LLaDA's, ChatML, Nemotron's or Gemma's"};
 }
 
 namespace {
@@ -240,6 +328,10 @@ std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& 
       return render_llada(chat_template, tokenizer, messages);
     case ChatFormat::kChatMl:
       return render_chatml(chat_template, tokenizer, messages);
+    case ChatFormat::kNemotron:
+      return render_nemotron(chat_template, tokenizer, messages);
+    case ChatFormat::kSeedCoder:
+      return render_seed_coder(tokenizer, messages);
     case ChatFormat::kGemma:
       return render_gemma(tokenizer, messages);
     case ChatFormat::kNone:

@@ -18,20 +18,24 @@
 namespace lacuna {
 
 enum class ChatFormat : uint8_t {
-  kNone,    ///< the text alone
-  kLlada,   ///< bos, then <|start_header_id|>role<|end_header_id|>, blank line, trimmed content, <|eot_id|>
-  kChatMl,  ///< <|im_start|>role, newline, content, <|im_end|>, newline
-  kGemma,   ///< <bos>, then <|turn>role, newline, trimmed content, <turn|>, newline; the assistant is "model"
+  kNone,      ///< the text alone
+  kLlada,     ///< bos, then <|start_header_id|>role<|end_header_id|>, blank line, trimmed content, <|eot_id|>
+  kChatMl,    ///< <|im_start|>role, newline, content, <|im_end|>, newline
+  kNemotron,  ///< as kChatMl, but for thoughts: a system turn always, <think></think> before each answer
+  kSeedCoder,  ///< bos, role, newline, content, eos: a turn; the system's ends with a blank line
+  kGemma,  ///< <bos>, then <|turn>role, newline, trimmed content, <turn|>, newline; the assistant is "model"
 };
 
-std::optional<ChatFormat> chat_format_named(std::string_view name);  ///< llada, chatml, gemma or none
+std::optional<ChatFormat> chat_format_named(std::string_view name);  ///< see kChatFormatNames
 std::string_view name_of(ChatFormat format);
+inline constexpr std::string_view kChatFormatNames = "llada, chatml, nemotron, seed-coder, gemma or none";
 
 struct ChatTemplate {
   ChatFormat format = ChatFormat::kNone;
   std::string bos_token = "<|startoftext|>";  ///< kLlada: opens the first turn
   std::string default_system =
       {};                   ///< kChatMl: the system turn where messages bring none; empty for no such turn
+  bool thinks = false;      ///< kNemotron: the answer begins within <think>, not behind an empty one
   std::string reason = {};  ///< kNone: why, as a sentence for the user
 };
 
@@ -46,7 +50,8 @@ ChatTemplate load_chat_template(const std::filesystem::path& folder);
 /// contents are encoded as text, so that no message can imitate them. Ids equal those of the whole rendered
 /// text, except where a message contains the text of a special token.
 /// kNone takes one message and gives its content. Throws InputError where the tokenizer lacks a token of the
-/// template, or for roles that ChatML and Gemma do not have.
+/// template, or for roles other than system, user and assistant, which LLaDA's
+/// alone takes.
 std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                             std::span<const Message> messages);
 

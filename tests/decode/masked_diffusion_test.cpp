@@ -200,6 +200,43 @@ Outcome diffusion_generate(const FakeModel& model, const MaskedDiffusion& o, std
   return run;
 }
 
+/// Open-dCoder's diffusion_generate with "p2".
+Outcome p2_generate(const FakeModel& model, const MaskedDiffusion& o, std::vector<TokenId> x) {
+  x.resize(x.size() + static_cast<size_t>(o.gen_length), o.mask_id);
+  std::vector<int32_t> open;
+  for (int32_t p = 0; p < static_cast<int32_t>(x.size()); ++p) {
+    if (x[static_cast<size_t>(p)] == o.mask_id) open.push_back(p);
+  }
+  Outcome run;
+  for (int32_t step = 0; step < o.steps && std::count(x.begin(), x.end(), o.mask_id) > 0; ++step) {
+    std::vector<Candidate> candidates;
+    for (const int32_t p : open) {
+      const std::vector<float> row = model.logits(x, p == 0 ? 0 : p - 1);
+      const std::vector<double> logits(row.begin(), row.end());
+      const TokenId token = argmax(logits);
+      candidates.push_back({p, token, confidence(o.pass.sampling.measure, logits, token)});
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.confidence > b.confidence; });
+    const auto share = static_cast<float>(1 - static_cast<double>(step + 1) / o.steps);
+    const size_t kept = candidates.size() - static_cast<size_t>(static_cast<float>(open.size()) * share);
+    std::vector<int32_t> written;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      TokenId& token = x[static_cast<size_t>(candidates[i].position)];
+      if (i >= kept) {
+        token = o.mask_id;
+      } else if (token == o.mask_id) {
+        token = candidates[i].token;
+        written.push_back(candidates[i].position);
+      }
+    }
+    std::sort(written.begin(), written.end());
+    run.commits.push_back(written);
+  }
+  run.canvas = x;
+  return run;
+}
+
 std::vector<std::vector<TokenId>> prompts() {
   return {{7, 8, 9}, {}, {5, kMask, 6, kMask, kMask, 7}, {11}};
 }
@@ -276,6 +313,69 @@ TEST(MaskedDiffusion, FillsTheCanvasAsDreamDoes) {
           }
         }
       }
+    }
+  }
+}
+
+MaskedDiffusion p2_settings(int32_t gen_length, int32_t steps, int32_t block_length) {
+  MaskedDiffusion options = dream_settings(gen_length, steps);
+  options.block_length = block_length;
+  options.unmask.count = Remasking{};
+  return options;
+}
+
+TEST(MaskedDiffusion, FillsTheCanvasAsOpenDcoderDoesWithP2) {
+  uint64_t runs = 0;
+  size_t num_remasked = 0;
+  for (const int32_t gen_length : {1, 5, 12, 20}) {
+    for (const int32_t steps : {1, 2, 7, 12, 30}) {
+      for (const double scale : {2.0, 8.0}) {
+        for (const std::vector<TokenId>& prompt : prompts()) {
+          const MaskedDiffusion options = p2_settings(gen_length, steps, gen_length);
+          FakeModel model;
+          model.seed = ++runs;
+          model.scale = scale;
+          if (runs % 7 == 0) model.favour = {0, 0, 4};  // the mask token itself
+          const Outcome expected = p2_generate(model, options, prompt);
+          EXPECT_EQ(decode(model, options, prompt), expected)
+              << "gen " << gen_length << " steps " << steps << " run " << runs;
+          size_t num_written = 0;
+          for (const auto& positions : expected.commits) num_written += positions.size();
+          num_remasked += num_written > static_cast<size_t>(gen_length) ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_remasked, 50U) << "a rule that never masks a token again is not tested";
+}
+
+TEST(MaskedDiffusion, ThatRemasksChangesNothingBeforeItsBlock) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeModel model;
+    model.seed = seed;
+    MaskedDiffusion options = p2_settings(12, 12, 4);
+    const bool draws_masks = seed % 2 == 0;  // which leaves positions of a block to the next one
+    if (!draws_masks) options.pass.sampling.undrawn = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7, 8, 9});
+    std::vector<TokenId> final_tokens;
+    bool was_remasked = false;
+    while (!decoder.done()) {
+      const auto answer = decoder.canvas().subspan(3);
+      const auto count = static_cast<size_t>(decoder.num_final());
+      ASSERT_GE(count, final_tokens.size());
+      EXPECT_TRUE(std::equal(final_tokens.begin(), final_tokens.end(), answer.begin()));
+      final_tokens.assign(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(count));
+      const StepPlan plan = decoder.plan();
+      const std::vector<int32_t> sampled = decoder.sampled_positions();
+      ASSERT_EQ(sampled.size(), plan.logits.size());
+      was_remasked = was_remasked || std::count(sampled.begin(), sampled.end(), -1) > 0;
+      for (const int32_t position : sampled)
+        EXPECT_TRUE(position < 0 || decoder.canvas()[static_cast<size_t>(position)] == kMask);
+      decoder.apply({model.forward(plan)});
+    }
+    EXPECT_TRUE(was_remasked);
+    if (!draws_masks) {
+      EXPECT_EQ(decoder.num_final(), 12);
     }
   }
 }

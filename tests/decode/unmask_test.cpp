@@ -95,6 +95,19 @@ TEST(TimeSchedule, ProbabilityIsTheShareOfTheTimeThatIsLeft) {
   }
 }
 
+TEST(Remasking, KeepsAShareThatGrowsToAll) {
+  const auto kept = [](int32_t open, int32_t steps) {
+    std::vector<int32_t> counts;
+    for (int32_t step = 0; step < steps; ++step)
+      counts.push_back(fixed_count(Remasking{}, {.step = step, .num_steps = steps, .masked_now = open}));
+    return counts;
+  };
+  EXPECT_THAT(kept(4, 4), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(kept(10, 4), ElementsAre(3, 5, 8, 10));
+  EXPECT_THAT(kept(3, 7), ElementsAre(1, 1, 2, 2, 3, 3, 3));
+  EXPECT_EQ(kept(5, 5).at(3), 4);  // 5 * (1 - 4 / 5) is 1 in f32, and below 1 in f64
+}
+
 TEST(Choose, TakesTheMostConfidentAndOfEqualsTheLowestPosition) {
   EXPECT_THAT(chosen({EvenSplit{}}, candidates({0.1, 0.9, 0.5, 0.9, 0.5}), taking(3, 5)),
               ElementsAre(1, 2, 3));

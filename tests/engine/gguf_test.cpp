@@ -418,6 +418,18 @@ TEST_F(GgufLlada2, WhoseLayersWouldBeComputedOtherwiseIsRefused) {
   refused("rope.dimension_count", 12);
   refused("expert_used_count", 9);
   refused("expert_group_count", 9);
+  refused("attention.value_length", 12);
+}
+
+TEST_F(GgufLlada2, IsRefusedByAKeyThatIsNotKnown) {
+  EXPECT_THAT(
+      [&] {
+        read({{"attn_logit_softcapping", 30}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("\"llada2.attn_logit_softcapping\" is not known")));
+  EXPECT_NO_THROW(read({{"vocab_size", 64}}));
+  const ConfigChoices choices = {.ignored_keys = {"llada2.attn_logit_softcapping"}};
+  EXPECT_EQ(read_config(path_, choices), read());
 }
 
 }  // namespace

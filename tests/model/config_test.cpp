@@ -408,13 +408,22 @@ TEST(Config, ReadsSdarAndFindsItsMaskWhereverItIsNamed) {
   EXPECT_THROW(read_config_texts({.config = hub}, "hub"), InputError);
 }
 
-TEST(Config, RefusesIdlmUnderSdarsClass) {
+TEST(Config, ReadsIdlmUnderSdarsClass) {
   const json base = with(dense("SDARForCausalLM"), "mask_token_id", 98);
-  expect_refused(base, "block_size", 3, "I-DLM");
-  EXPECT_THAT([&] { read(with(base, "_name_or_path", "yifanyu/I-DLM-8B")); },
-              ThrowsMessage<InputError>(HasSubstr("--paradigm blocks")));
-  const json chosen = with(with(base, "block_size", 3), "lacuna", {{"paradigm", "blocks"}});
-  EXPECT_EQ(read(chosen).block_length, 3);
+  expect_refused(base, "block_size", 3, "--paradigm causal runs the file as I-DLM is run");
+  EXPECT_EQ(read(as(with(base, "block_size", 3), "blocks")).block_length, 3);
+  const json named = with(base, "_name_or_path", "yifanyu/I-DLM-8B");
+  for (const json& file : {named, with(named, "block_size", 3), as(with(base, "block_size", 3), "causal")}) {
+    const ModelConfig config = read(file);
+    EXPECT_EQ(config.paradigm(), Paradigm::kCausal);
+    EXPECT_EQ(config.mask_drafts, 3);
+    EXPECT_EQ(config.mask_id, 98);
+    EXPECT_EQ(config.block_length, 0);
+  }
+  EXPECT_EQ(read(with(named, "block_size", 5)).mask_drafts, 5);
+  EXPECT_EQ(read(base).mask_drafts, 0);
+  EXPECT_THAT([&] { read(with(named, "mask_token_id", nullptr)); },
+              ThrowsMessage<InputError>(HasSubstr("mask_token_id")));
 }
 
 TEST(Config, ReadsFastDllm) {
@@ -689,7 +698,7 @@ TEST(Config, RunsOpenDcoderAsAMaskedModelAndNoOtherQwen2) {
   EXPECT_EQ(read(as(base, "causal"), {}, tokenizer).mask_id, -1);
   expect_refused(base, "mask_token_id", 98, "--paradigm masked");
   EXPECT_THAT([&] { read(as(base, "masked")); },
-              ThrowsMessage<InputError>(HasSubstr("a token <M> in tokenizer_config.json")));
+              ThrowsMessage<InputError>(HasSubstr("a token <M> or [MASK] in tokenizer_config.json")));
 }
 
 TEST(Config, AsksHowATinyA2dModelWasTrainedUnlessItsNameSays) {
@@ -830,6 +839,8 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   const std::string list = "LLaDAModelLM, LLaDAMoEModelLM, DreamModel, Qwen2ForCausalLM, Qwen3ForCausalLM";
   expect_refused(llada(), "architectures", {"GPT2LMHeadModel"},
                  "is [\"GPT2LMHeadModel\"]; expected one of " + list);
+  expect_refused(llada(), "architectures", {"WeDLMForCausalLM"},
+                 "is [\"WeDLMForCausalLM\"]: WeDLM, whose sliding window");
   expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
   expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);

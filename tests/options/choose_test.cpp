@@ -101,7 +101,7 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
   for (const char* name : {"best", "", "low confidence", "thresholds=0.9", "=0.9"}) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
-        "low-confidence, random, margin, entropy, maskgit, origin, threshold=TAU or factor=F");
+        "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU or factor=F");
   }
 }
 
@@ -197,6 +197,25 @@ TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
       o.alg_temp = 0.1;
     };
     expect_refusal(dream(), blind, "--alg-temp");
+  }
+}
+
+TEST(MakeDecoder, RefusesWhatDoesNotGoWithARuleThatRemasks) {
+  const auto with = [](auto change) {
+    return [=](GenerationOptions& o) {
+      o.unmask = "p2";
+      change(o);
+    };
+  };
+  expect_refusal(dream(), with([](GenerationOptions& o) { o.lock = "eps=1e-3"; }), "--lock", "masks again");
+  expect_refusal(dream(), with([](GenerationOptions& o) { o.cache = "dkv"; }), "--cache", "masks again");
+  expect_refusal(dream(), with([](GenerationOptions& o) { o.alg_temp = 0.1; }), "--alg-temp");
+  expect_refusal(dream(), with([](GenerationOptions& o) { o.eps = 0.1; }), "--eps");
+  GenerationOptions options;
+  options.unmask = "p2";
+  for (const char* const cache : {"none", "prefix", "dual", "free"}) {
+    options.cache = cache;
+    EXPECT_NO_THROW(make_decoder(dream(), options, {1, 2}));
   }
 }
 

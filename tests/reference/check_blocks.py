@@ -44,7 +44,7 @@ def make_block_checkpoint(folder, family, seed):
     sharpness, strength = float(rng.choice([0.3, 0.5, 0.8])), float(rng.choice([0.0, 1.0, 2.0]))
     base = "qwen3" if family == "sdar" else family
     ids = special_ids(base, VOCAB)
-    mask = ids[MASK.get(base, "<|mask|>")]
+    mask = ids[MASK.get(base, "<|mdm_mask|>")]
     ends = [ids[text] for text in ids if text in ("<|im_end|>", "<|endoftext|>", "<|role_end|>")]
     wanted = {mask: seed % 2, ends[0]: seed % 4 > 1, ends[-1]: seed % 4 == 3}
 

@@ -22,7 +22,7 @@ SPECIALS = {
     "llada_moe": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
     "dream": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|beginoftext|>", "<|mask|>"],
     "qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mdm_mask|>"],
     "fast_dllm": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "|<MASK>|"],
     "llada2": ["<|startoftext|>", "<|endoftext|>", "<role>", "</role>", "<|role_end|>", "<|mask|>"],
     "qwen3_moe": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
@@ -70,7 +70,7 @@ def random_dims(family, rng):
         "vocab": int(rng.choice([151, 257, 331, 517])),
         "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
         "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
-        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "coda", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
+        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
     }
     if family in EXPERT_FAMILIES:
         dims["experts"] = int(rng.choice([4, 7, 8]))
@@ -396,7 +396,7 @@ def make_refusion_checkpoint(folder, seed):
     ids = special_ids("qwen3", 112)
 
     def edit(config, tensors):
-        config["mask_token_id"] = ids["<|mask|>"]
+        config["mask_token_id"] = ids["<|mdm_mask|>"]
         config["auto_map"] = {"AutoModelForCausalLM": "modeling_qwen3_refusion.Qwen3ForCausalLM"}
         embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
         shared = rng.standard_normal(embedding.shape[1])
@@ -405,7 +405,7 @@ def make_refusion_checkpoint(folder, seed):
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 tensors[name] = tensors[name] * factor
         lean = np.sqrt(strength ** 2 + factor ** 2 + 1) / strength * 4 * shared / embedding.shape[1]
-        for text, wanted in (("<|mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
+        for text, wanted in (("<|mdm_mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
             row = rng.standard_normal(embedding.shape[1]) * 4 / np.sqrt(embedding.shape[1])
             head[ids[text]] = (row + rng.uniform(0.3, 1.7) * lean) * bool(wanted)  # they win now and then
         tensors["lm_head.weight"] = head * sharpness

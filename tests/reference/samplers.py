@@ -244,6 +244,17 @@ def llada_generate(model, prompt, gen_length, steps=None, block_length=None, rul
     return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
 
 
+def remask(canvas, mask_id, open_, candidate, confidence, step, steps, margins):
+    """One step of P2 (Open-dCoder): of the positions that were masked at first, the trunc(n (1 - (step + 1) / steps))
+    least confident ones are masked; masked ones of the others are written. Returns the written positions."""
+    count = len(open_) - int(np.float32(len(open_)) * np.float32(1 - (step + 1) / steps))
+    kept = take_quota(confidence, np.isin(np.arange(len(canvas)), open_), count, margins)
+    written = np.array([p for p in kept if canvas[p] == mask_id], dtype=np.int64)
+    canvas[np.setdiff1d(open_, kept)] = mask_id
+    canvas[written] = candidate[written]
+    return written
+
+
 def filter_logits(logits, top_p, top_k, margins):
     """Dream's nucleus, then top-k. Nucleus keeps tokens up to the first whose cumulative probability exceeds top_p."""
     logits = logits.copy()
@@ -304,7 +315,7 @@ def dream_generate(model, prompt, gen_length, steps=None, block_length=None, rul
         logits = shift_right(network.logits(canvas, low, high, masked))
         confidence = np.full(len(canvas), -np.inf)
         filtered = filter_logits(logits[masked], top_p, top_k, margins)
-        confidence[masked] = dream_confidence("maskgit" if parallel else rule, filtered)
+        confidence[masked] = dream_confidence("maskgit" if parallel or rule == "p2" else rule, filtered)
         return logits, confidence
 
     def commit(chosen, logits):
@@ -325,6 +336,18 @@ def dream_generate(model, prompt, gen_length, steps=None, block_length=None, rul
                 commit(chosen, logits)
                 if np.all(canvas[chosen] == mask_id):
                     raise NoProgress("only mask tokens were committed")
+            continue
+        if rule == "p2":
+            open_ = np.flatnonzero((canvas == mask_id) & before)
+            num_steps = steps * block_length // gen_length
+            for i in range(num_steps):
+                if not np.any(canvas[open_] == mask_id):
+                    break
+                passes += 1
+                logits, confidence = predict(np.isin(np.arange(len(canvas)), open_))
+                margins.see_tokens(logits[open_])
+                written = remask(canvas, mask_id, open_, np.argmax(logits, axis=-1), confidence, i, num_steps, margins)
+                commits.append((passes, sorted(int(p) for p in written)))
             continue
         times = linspace_f32(1, eps, steps * block_length // gen_length + 1)
         for i in range(len(times) - 1):

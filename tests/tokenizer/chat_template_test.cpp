@@ -20,7 +20,8 @@ Tokenizer chat_tokenizer() {
   json tiny = tiny_tokenizer({{"Ċ", "Ċ"}, {"Ċ", "H"}, {"!", "Ċ"}});
   int id = 300;
   for (const char* token : {"<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-                            "<|im_start|>", "<|im_end|>", "<bos>", "<|turn>", "<turn|>"}) {
+                            "<|im_start|>", "<|im_end|>", "<bos>", "<|turn>", "<turn|>", "<think>",
+                            "</think>", "<[begin▁of▁sentence]>", "<[end▁of▁sentence]>"}) {
     add_token(tiny, id++, token, true);
   }
   tiny["pre_tokenizer"]["use_regex"] = false;
@@ -85,6 +86,63 @@ TEST(ChatTemplate, LeavesThoughtsOutOfGemmasEarlierAnswers) {
   EXPECT_EQ(turn_of("assistant", "<|channel>thought\nHm<channel|> a <|channel>b<channel|>c<|channel>d"),
             "model\na c<turn|>\n<|turn>model\n");
   EXPECT_EQ(turn_of("user", "<|channel>a<channel|>"), "user\n<|channel>a<channel|><turn|>\n<|turn>model\n");
+}
+
+// Expected texts are those of the published template in Jinja.
+TEST(ChatTemplate, RendersNemotronAsItsRenderedTextIsParsed) {
+  const Tokenizer tokenizer = chat_tokenizer();
+  const ChatTemplate nemotron{.format = ChatFormat::kNemotron};
+  EXPECT_EQ(render(nemotron, tokenizer, std::vector<Message>{{"user", "Hi!"}}),
+            parsed(tokenizer,
+                   "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n"
+                   "<|im_start|>assistant\n<think></think>"));
+  const std::vector<Message> messages = {
+      {"system", "Rhyme."}, {"user", " Hi "}, {"assistant", " Ho "}, {"user", "He"}};
+  EXPECT_EQ(render(nemotron, tokenizer, messages),
+            parsed(tokenizer,
+                   "<|im_start|>system\nRhyme.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
+                   "<|im_start|>assistant\n<think></think> Ho<|im_end|>\n<|im_start|>user\nHe<|im_end|>\n"
+                   "<|im_start|>assistant\n<think></think>"));
+  EXPECT_EQ(render({.format = ChatFormat::kNemotron, .thinks = true}, tokenizer,
+                   std::vector<Message>{{"user", "H"}}),
+            parsed(tokenizer,
+                   "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nH<|im_end|>\n"
+                   "<|im_start|>assistant\n<think>\n"));
+}
+
+TEST(ChatTemplate, LeavesThoughtsOutOfNemotronsAnswersBeforeTheLastQuestion) {
+  const Tokenizer tokenizer = chat_tokenizer();
+  const auto text_of = [&](const std::vector<Message>& messages) {
+    const std::vector<TokenId> prompt = render({.format = ChatFormat::kNemotron}, tokenizer, messages);
+    const std::string text = tokenizer.decode(prompt, /*skip_special=*/false);
+    return text.substr(text.find("assistant"));
+  };
+  const Message question = {"user", "Hi"};
+  const std::string opening = "<|im_start|>assistant\n<think></think>";
+  const std::string next = "<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n" + opening;
+  const auto earlier = [&](const std::string& answer) {
+    return text_of({question, {"assistant", answer}, question});
+  };
+  EXPECT_EQ(earlier("<think>Hm</think>\nHo\n"), "assistant\n<think></think>\nHo" + next);
+  EXPECT_EQ(earlier("Hm</think>Ho "), "assistant\nHm</think>Ho" + next);
+  EXPECT_EQ(earlier("\n"), "assistant\n<think></think>" + next);
+  EXPECT_EQ(text_of({question, {"assistant", " <think>Hm</think>Ho "}}),
+            "assistant\n<think>Hm</think>Ho<|im_end|>\n" + opening);
+}
+
+TEST(ChatTemplate, RendersSeedCoderAsItsRenderedTextIsParsed) {
+  const Tokenizer tokenizer = chat_tokenizer();
+  const ChatTemplate seed_coder{.format = ChatFormat::kSeedCoder};
+  const std::vector<Message> messages = {
+      {"system", "Be kind."}, {"user", "Hi"}, {"assistant", "Ho"}, {"user", "He"}};
+  EXPECT_EQ(render(seed_coder, tokenizer, messages),
+            parsed(tokenizer,
+                   "<[begin▁of▁sentence]>system\nBe kind.\n\n<[end▁of▁sentence]><[begin▁of▁sentence]>user\n"
+                   "Hi<[end▁of▁sentence]><[begin▁of▁sentence]>assistant\nHo<[end▁of▁sentence]>"
+                   "<[begin▁of▁sentence]>user\nHe<[end▁of▁sentence]><[begin▁of▁sentence]>assistant\n"));
+  const std::string usual = tokenizer.decode(
+      render(seed_coder, tokenizer, std::vector<Message>{{"user", "Hi"}}), /*skip_special=*/false);
+  EXPECT_THAT(usual, testing::HasSubstr("utilizing the Seed-Coder model"));
 }
 
 TEST(ChatTemplate, KeepsMessagesFromImitatingIt) {
@@ -153,6 +211,16 @@ TEST(ChatTemplate, RecognisesThePublishedOnes) {
   EXPECT_EQ(load_chat_template(hub / "Dream-v0-Instruct-7B").default_system, "You are a helpful assistant.");
 }
 
+TEST(ChatTemplate, RecognisesNemotronByItsThoughts) {
+  const std::string begin = "{%- set enable_thinking = enable_thinking if enable_thinking is defined else ";
+  const std::string end =
+      " %}{%- set truncate_history_thinking = True %}{{- '<|im_start|>system\\n' }}{{- '<|im_end|>\\n' }}";
+  const ChatTemplate usual = recognise_chat_template(begin + "False" + end);
+  EXPECT_EQ(usual.format, ChatFormat::kNemotron);
+  EXPECT_FALSE(usual.thinks);
+  EXPECT_TRUE(recognise_chat_template(begin + "True" + end).thinks);
+}
+
 TEST(EndOfTurn, IsTheTokenThatTheTemplateEndsTurnsWith) {
   json tiny = tiny_tokenizer();
   EXPECT_EQ(end_of_turn(parse(tiny)), std::nullopt);
@@ -161,9 +229,10 @@ TEST(EndOfTurn, IsTheTokenThatTheTemplateEndsTurnsWith) {
 }
 
 TEST(ChatFormat, HasNamesForTheCommandLine) {
-  for (const ChatFormat format :
-       {ChatFormat::kNone, ChatFormat::kLlada, ChatFormat::kChatMl, ChatFormat::kGemma}) {
+  for (const ChatFormat format : {ChatFormat::kNone, ChatFormat::kLlada, ChatFormat::kChatMl,
+                                  ChatFormat::kNemotron, ChatFormat::kSeedCoder, ChatFormat::kGemma}) {
     EXPECT_EQ(chat_format_named(name_of(format)), format);
+    EXPECT_THAT(kChatFormatNames, testing::HasSubstr(std::string(name_of(format))));
   }
   EXPECT_EQ(chat_format_named("alpaca"), std::nullopt);
 }

@@ -1,0 +1,114 @@
+#include "decode/strided_decoding.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+StridedDecoder::StridedDecoder(StridedDecoding options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      canvas_(std::move(prompt)),
+      prompt_length_(static_cast<int32_t>(canvas_.size())) {}
+
+const StepPlan& StridedDecoder::plan() {
+  build_plan(num_kept_, plan_);
+  return plan_;
+}
+
+void StridedDecoder::build_plan(int32_t begin, StepPlan& plan) const {
+  plan.clear();
+  const int32_t end = pass_end();
+  for (int32_t position = begin; position < end; ++position)
+    plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
+  RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
+  if (begin > 0) group.visible.push_back({0, begin});
+  group.only_kv = end < length();
+  if (!group.only_kv) {
+    plan.rules.push_back(options_.sampling);
+    // Each row samples the position behind its own, with the numbers of an autoregressive run; the last
+    // position of the answer is read by no row.
+    const int32_t rows_end = std::min(length() + num_drafted() + options_.num_drafts, num_cells() - 1);
+    for (int32_t position = end; position < rows_end; ++position) {
+      const auto index = static_cast<size_t>(position - end);
+      plan.add_row(index < drafts_.size() ? drafts_[index] : options_.mask_id, position, position);
+    }
+    group.rows.end = plan.num_rows();
+    for (int32_t row = end - begin - 1; row < plan.num_rows(); ++row) {
+      LogitRow logit;
+      logit.row = row;
+      logit.noise = RngStream(options_.seed, begin + row + 1);
+      plan.logits.push_back(logit);
+    }
+  }
+  plan.groups.push_back(std::move(group));
+}
+
+PassWork StridedDecoder::uncached_work() const {
+  if (pass_end() < length()) return {};  // without a cache nothing is kept
+  StepPlan everything;
+  build_plan(0, everything);
+  return work_of(everything);
+}
+
+std::vector<int32_t> StridedDecoder::sampled_positions() const {
+  std::vector<int32_t> positions;
+  for (size_t i = 0; i < plan_.logits.size(); ++i) {
+    const bool judges = i <= drafts_.size();  // the others draft what may be written later
+    positions.push_back(judges ? length() + static_cast<int32_t>(i) : -1);
+  }
+  return positions;
+}
+
+std::vector<TokenId> StridedDecoder::judged_drafts() const {
+  std::vector<TokenId> drafts(plan_.logits.size(), -1);
+  std::copy_n(drafts_.begin(), std::min(drafts_.size(), drafts.size()), drafts.begin());
+  return drafts;
+}
+
+bool StridedDecoder::write_given(std::span<const Commit> tokens) {
+  for (const Commit& each : tokens) canvas_.push_back(each.token);
+  drafts_.clear();
+  return true;
+}
+
+void StridedDecoder::write(const RowStatistics& sample, StepReport& report) {
+  report.committed.push_back({length(), sample.token, sample.confidence});
+  canvas_.push_back(sample.token);
+  const auto& ends = options_.end_ids;
+  const bool is_end = std::find(ends.begin(), ends.end(), sample.token) != ends.end();
+  if (is_end && !options_.ignore_end) {
+    stop_reason_ = StopReason::kEndToken;
+    done_ = true;
+  } else if (options_.find_stop &&
+             options_.find_stop(std::span(canvas_).subspan(static_cast<size_t>(prompt_length_)))) {
+    stop_reason_ = StopReason::kStopText;
+    done_ = true;
+  } else if (length() == num_cells()) {
+    done_ = true;
+  }
+}
+
+StepReport StridedDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> drawn = result.samples;
+  expects(!done_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
+  StepReport report;
+  report.step = num_passes_++;
+  report.kind = num_kept_ < prompt_length_ ? "prefill" : drafts_.empty() ? "decode" : "verify";
+  num_kept_ = pass_end();
+  if (drawn.empty()) return report;
+
+  bool all_accepted = true;
+  for (size_t i = 0; i <= drafts_.size() && i < drawn.size() && all_accepted && !done_; ++i) {
+    all_accepted = i == drafts_.size() || accepts(drawn[i], drafts_[i]);
+    write(drawn[i], report);
+  }
+  num_kept_ = length() - 1;  // of accepted drafts; the last token has not been read
+  const auto judges = std::min(drafts_.size() + 1, drawn.size());
+  drafts_.clear();
+  if (!all_accepted) return report;
+  for (const RowStatistics& draft : drawn.subspan(judges)) drafts_.push_back(draft.token);
+  return report;
+}
+
+}  // namespace lacuna

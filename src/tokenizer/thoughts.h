@@ -1,0 +1,30 @@
+// What a model thinks before it answers (Gemma 4): tokens that are not a part of the answer's text.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/token.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna {
+
+class ThoughtFilter {
+ public:
+  /// Thoughts begin with the special token <|channel> and end with <channel|>. There are none without a
+  /// tokenizer (null), or where it lacks one of these tokens.
+  explicit ThoughtFilter(const Tokenizer* tokenizer);
+
+  /// The tokens that are not in a thought.
+  ///   tokens  of the answer, those that follow the ones of the last call
+  std::vector<TokenId> remove(std::span<const TokenId> tokens);
+  /// Whether a thought has begun that has not ended.
+  bool is_in_thought() const { return is_in_thought_; }
+
+ private:
+  TokenId begin_ = -1;
+  TokenId end_ = -1;
+  bool is_in_thought_ = false;
+};
+
+}  // namespace lacuna
