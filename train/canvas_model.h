@@ -75,7 +75,8 @@ class CanvasBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(CanvasBlock);
 
-/// What the rows of a canvas add to their embeddings: down(gelu_tanh(gate(n)) * up(n)), n = norm(soft).
+/// The term that the rows of a canvas add to their embeddings: down(gelu_tanh(gate(n)) * up(n)), n =
+/// norm(soft).
 class SelfConditioningImpl : public torch::nn::Module {
  public:
   explicit SelfConditioningImpl(const ModelShape& shape);

@@ -412,7 +412,7 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
 
 namespace {
 
-/// What examples of canvases predict.
+/// Targets of the examples of canvases.
 struct Predictions {
   std::vector<int64_t> rows, targets;
   std::vector<double> weights;

@@ -1,4 +1,4 @@
-// What the models learn. Every objective is a weighted sum over tokens of the response, of -log p except with
+// Training objectives. Every objective is a weighted sum over tokens of the response, of -log p except with
 // uniform noise; the prompt is given.
 //
 // Masked diffusion (LLaDA: Nie et al. 2025, "Large Language Diffusion Models", equations 3 and 5). A ratio t

@@ -43,7 +43,7 @@ Function function_of(void* library, const char* name) {
 #define LACUNA_LIBRARY_FUNCTION(name) \
   decltype(&cublasLt##name) name = function_of<decltype(&cublasLt##name)>(library, "cublasLt" #name)
 
-/// What we use of the library.
+/// Functions that we use of the library.
 struct Library {
   void* library = opened_library();
   LACUNA_LIBRARY_FUNCTION(Create);

@@ -1,4 +1,4 @@
-// What a GPU does with the kernels of the CUDA backend: the machine's peaks, times of kernels as shares of
+// Measures the kernels of the CUDA backend on a GPU: the machine's peaks, times of kernels as shares of
 // them, and whether a row's bits depend on its company. Results are lines of JSON. Everything goes through
 // backend/cuda/runtime.h, so that tests run the same code, with small sizes, in the simulator.
 #pragma once

@@ -45,7 +45,7 @@ class TimedProduct {
     return time_of_library(stream_, same, calls(sizes), sizes.repeat);
   }
 
-  /// What a call has to read and write at least.
+  /// Bytes that a call has to read and write at least.
   int64_t bytes(int64_t rows) const {
     int64_t out = rows * shape_.outputs * 4;
     if (shape_.use == WeightShape::Use::kAdd) out *= 2;

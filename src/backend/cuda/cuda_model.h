@@ -31,7 +31,7 @@ class CudaDevice {
   std::shared_ptr<cuda::DeviceStream> stream_;
 };
 
-/// What a build has of CUDA.
+/// The CUDA support of a build.
 enum class CudaBuild : uint8_t {
   kNone,       ///< neither CUDA nor the simulator; no_device.cpp is then all that there is
   kSimulator,  ///< the simulator of CUDA threads in the place of a device

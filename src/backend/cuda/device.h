@@ -1,5 +1,5 @@
-// What the host asks of a device besides memory and streams: which devices there are, and how much memory one
-// has. Bodies: device_cuda.cpp, and device_simulated.cpp without CUDA. Sizes are in bytes.
+// Queries of the host to a device besides memory and streams: which devices there are, and how much memory
+// one has. Bodies: device_cuda.cpp, and device_simulated.cpp without CUDA. Sizes are in bytes.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ std::string device_name(int index);
 /// Memory of the device in use. The simulator has kSimulatedBytes in all.
 DeviceMemory device_memory();
 
-/// What the simulator says that it has: enough for the mini models, and little to fill with NaN.
+/// Memory that the simulator reports: enough for the mini models, and little to fill with NaN.
 inline constexpr int64_t kSimulatedBytes = int64_t{256} << 20;
 
 }  // namespace lacuna::cuda

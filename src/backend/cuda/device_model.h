@@ -24,7 +24,7 @@ struct Scratch {
   int64_t num_rotations = 0;    ///< positions
 };
 
-/// What a pass keeps for its ticket.
+/// Memory that a pass keeps for its ticket.
 struct PassMemory {
   Staging plan;                                 ///< what the pass sends
   Staging questions;                            ///< what follow-ups send

@@ -26,7 +26,7 @@ struct DeviceStream {
   Stream stream;
   std::string failure;           ///< why nothing more is computed; empty: it works
   int64_t taken_bytes = 0;       ///< by weights and pages of the models on the device
-  int num_without_pages = 0;     ///< of these models, those that have no pages yet
+  int num_without_pages = 0;     ///< models without pages so far
   int64_t num_graph_passes = 0;  ///< whose layers were sent as a graph; for tests
 };
 

@@ -61,7 +61,7 @@ class DevicePass {
   PassShape shape_;
   bool is_graph_ = false;
 
-  // What the next kernels compute: num_rows_ rows of the residual stream.
+  // Rows that the next kernels compute: num_rows_ rows of the residual stream.
   int64_t num_rows_;
   const int32_t* rows_ = nullptr;  // which they are; null: 0, 1, 2, ...
   size_t num_tasks_ = 0;

@@ -116,7 +116,7 @@ class Stream {
   void wait(const Event& event);
   void wait();
 
-  /// What follows is recorded instead of sent, until end_capture().
+  /// Records the following work instead of sending it, until end_capture().
   void begin_capture();
   Graph end_capture();
   void launch(const Graph& graph);

@@ -21,7 +21,7 @@ std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const
   return rows;
 }
 
-/// What this backend cannot compute of a plan, or must not.
+/// Refuses plans that this backend cannot or must not compute.
 void check_plan(const StepPlan& plan, std::span<const CudaSequence* const> sequences) {
   for (const RowGroup& group : plan.groups) {
     const CudaSequence& sequence = *sequences[static_cast<size_t>(group.sequence)];

@@ -442,7 +442,7 @@ TEST(CudaPool, TakesAPrefixOverWithAllItsBitsAndBeginsAsZeros) {
   EXPECT_NE(content(*to, {64, 65}).front(), 0);
 }
 
-/// What loading refuses, in a sentence that holds `part`.
+/// Expects that loading is refused with a sentence that contains `part`.
 void expect_refused(const ModelConfig& config, const WeightFormats& formats, const std::string& part) {
   EXPECT_THAT([&] { cuda_model(config, formats); }, ThrowsMessage<InputError>(HasSubstr(part))) << part;
 }

@@ -29,7 +29,7 @@ bool has_sanitizer(const char* name) {
 
 constexpr uint32_t kThreads = 64;
 
-/// What the simulator says about a kernel.
+/// The simulator's error for a kernel.
 template <typename Kernel>
 std::string fault_of(const LaunchShape& shape, Kernel&& kernel) {
   try {

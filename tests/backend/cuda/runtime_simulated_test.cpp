@@ -1,4 +1,4 @@
-// What only the simulator promises: work runs when somebody waits for it, and not before.
+// Guarantees of the simulator only: work runs when somebody waits for it, and not before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What holds on a device and in the simulator; nvcc compiles this file, too.
+// Properties that hold on a device and in the simulator; nvcc compiles this file, too.
 #include "backend/cuda/runtime.h"
 
 #include <gmock/gmock.h>

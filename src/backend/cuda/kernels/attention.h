@@ -55,11 +55,11 @@ struct MergeTask {
   int32_t num_tasks = 0;
 };
 
-/// What one group sees, on the host.
+/// Cells that one group sees, on the host.
 struct GroupCells {
   int32_t first_row = 0;  ///< in the plan
   int32_t num_rows = 0;
-  int32_t first_page = 0;  ///< of its sequence, in the page table
+  int32_t first_page = 0;  ///< index of its sequence's first page in the page table
   /// [cells] the lowest row of the group that sees each cell from 0 on; kNeverSeen: none.
   std::vector<int32_t> first_seen_by;
 };

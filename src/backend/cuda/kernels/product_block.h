@@ -1,4 +1,5 @@
-// What one block of a product does: some outputs of all rows. For the kernels of product.cu and experts.cu.
+// The part of a product that one block computes: some outputs of all rows. For the kernels of product.cu and
+// experts.cu.
 #pragma once
 
 #include "backend/cuda/kernels/product.h"

@@ -19,7 +19,7 @@ LACUNA_DEVICE float clamped(const FinishQkvArguments& a, float x) {
   return x;
 }
 
-/// What the numbers of one head are multiplied with; called by a whole warp.
+/// Factor of the numbers of one head; called by a whole warp.
 LACUNA_DEVICE float head_scale(const FinishQkvArguments& a, const float* x) {
   float squares = 0;
   for (int64_t i = lane_index(); i < a.pool.head_dim; i += 32) squares += x[i] * x[i];

@@ -1,5 +1,6 @@
-// What the last lane of a warp computes for all. Each element of a product is added up over k = 0, 1, ..., 15
-// in f32, to nearest; Hopper cuts instead, so its bits differ (docs/inside/cuda.md).
+// Collective operations, computed by the last lane of a warp for all lanes. Each element of a product is
+// added up over k = 0, 1, ..., 15 in f32, to nearest; Hopper cuts instead, so its bits differ
+// (docs/inside/cuda.md).
 #include <array>
 #include <bit>
 

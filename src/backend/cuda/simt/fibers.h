@@ -43,7 +43,7 @@ void arrive(boost::context::detail::transfer_t transfer, Context& self);
 /// Fills in the host thread's own context, before its first jump.
 void describe_host_thread(Context& context);
 
-/// What ThreadSanitizer may conclude: what came before the release comes before what follows the acquire.
+/// Tells ThreadSanitizer that everything before the release happens before everything after the acquire.
 void release(void* at);
 void acquire(void* at);
 

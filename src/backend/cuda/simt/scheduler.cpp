@@ -17,7 +17,7 @@ namespace lacuna::simt {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
-constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // that a block of Hopper may have
+constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // limit of a block on Hopper
 
 /// Bits of ThreadSanitizer's order: two, used in turn, so that a thread which is already on its way to the
 /// next meeting does not order itself before one that has not left this one.

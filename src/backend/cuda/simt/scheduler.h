@@ -36,13 +36,13 @@ struct SimulatorOptions {
 struct SimulatorCounters {
   int64_t threads = 0;
   int64_t switches = 0;
-  int64_t barriers = 0;        ///< that opened
+  int64_t barriers = 0;        ///< barriers that opened
   int64_t collectives = 0;     ///< of warps
   int64_t matrix_phases = 0;   ///< of ldmatrix: eight rows of 16 bytes each
   int64_t bank_conflicts = 0;  ///< rows of a phase that share their banks with another row of the phase
 };
 
-/// What a kernel did wrong; the message names threads, the block and lines.
+/// An error of a kernel; the message names threads, the block and lines.
 class Fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -55,7 +55,7 @@ SimulatorCounters& simulator_counters();
 /// Runs `kernel` once for every thread of every block. Throws Fault; the launch is then given up.
 void simulate(const LaunchShape& shape, const std::function<void()>& kernel);
 
-// What follows is called by simt_host.h, from inside a kernel.
+// Called by simt_host.h from inside a kernel:
 
 struct ThreadPlace {
   uint32_t thread = 0;

@@ -1,4 +1,4 @@
-// What kernels call, for the simulator. Included by simt.h alone.
+// Functions that kernels call, for the simulator. Included by simt.h alone.
 //
 // Memory of kernels is read and written here, in headers, so that the sanitizers which a kernel is compiled
 // with see it and name the kernel's line.
@@ -53,7 +53,7 @@ inline void sync_warp(const Location& at = Location::current()) {
       WarpOperation::kSyncWarp, nullptr, [](void* const*) {}, at);
 }
 
-/// What the lane `source` holds.
+/// Value of the lane `source`.
 template <typename T>
 T shuffle(T value, uint32_t source, const Location& at = Location::current()) {
   static_assert(sizeof(T) <= sizeof(uint64_t));

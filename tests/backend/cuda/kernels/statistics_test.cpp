@@ -18,7 +18,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Drawn {
   std::vector<DrawStatistics> statistics;
-  std::vector<float> logits;  // as they are left
+  std::vector<float> logits;  // after the kernel
 };
 
 Drawn drawn(const std::vector<float>& logits, int64_t vocabulary, const std::vector<DrawRequest>& requests,
