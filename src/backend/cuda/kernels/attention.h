@@ -34,14 +34,15 @@ struct PagePool {
   int64_t head_dim = 0;
   CellFormat format = CellFormat::kBf16;
 
+  /// Of one cell's key, and of its value.
+  constexpr int64_t number_bytes() const {
+    return format == CellFormat::kInt8 ? head_dim : head_dim * (format == CellFormat::kF32 ? 4 : 2);
+  }
   constexpr int64_t head_bytes() const {
-    const int64_t numbers = 2 * kPageCells * head_dim;
-    if (format == CellFormat::kInt8) return numbers + kPageCells * kScaleBytes;
-    return numbers * (format == CellFormat::kF32 ? 4 : 2);
+    const int64_t scales = format == CellFormat::kInt8 ? kPageCells * kScaleBytes : 0;
+    return 2 * kPageCells * number_bytes() + scales;
   }
   constexpr int64_t page_bytes() const { return num_layers * num_kv_heads * head_bytes(); }
-  int64_t head_elements() const { return head_bytes() / 2; }
-  int64_t page_elements() const { return page_bytes() / 2; }
 };
 
 /// Consecutive tiles of cells that a group sees.
