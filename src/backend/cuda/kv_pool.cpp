@@ -34,8 +34,12 @@ StoredNumbers stored(CellFormat format, std::span<const float> numbers) {
     made.bytes.insert(made.bytes.end(), bytes, bytes + sizeof(value));
   };
   float largest = 0;
-  for (const float number : numbers) largest = std::max(largest, std::abs(number));
-  if (format == CellFormat::kInt8) made.scale = largest / 127;
+  float zero = 0;  // NaN where a number is not finite
+  for (const float number : numbers) {
+    largest = std::max(largest, std::abs(number));
+    zero += 0 * number;
+  }
+  if (format == CellFormat::kInt8) made.scale = largest / 127 + zero;
   for (const float number : numbers) {
     switch (format) {
       case CellFormat::kBf16:

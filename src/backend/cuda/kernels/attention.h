@@ -34,7 +34,7 @@ struct PagePool {
   int64_t head_dim = 0;
   CellFormat format = CellFormat::kBf16;
 
-  /// Of one cell's key, and of its value.
+  /// Bytes of one cell's key, and of its value.
   constexpr int64_t number_bytes() const {
     return format == CellFormat::kInt8 ? head_dim : head_dim * (format == CellFormat::kF32 ? 4 : 2);
   }
@@ -114,7 +114,7 @@ struct AttendArguments {
   const int32_t* masks = nullptr;
   const CellSelection* selections = nullptr;
   const int32_t* behind = nullptr;  ///< cells of all selections
-  // Of the chunks; not used in f32.
+  // Results of the chunks; not used in f32.
   float* partial_out = nullptr;  ///< [tasks, kv heads, 64, head_dim]
   float* partial_max = nullptr;  ///< [tasks, kv heads, 64], in units of log2
   float* partial_sum = nullptr;  ///< [tasks, kv heads, 64]; 0: the query sees nothing of the chunk

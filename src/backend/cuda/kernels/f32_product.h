@@ -5,8 +5,8 @@
 
 namespace lacuna::cuda {
 
-/// Of `x_f32` and `weights_f32`, any number of rows; what is activated goes to `out_f32`, too, and what lies
-/// behind it up to the stride becomes 0.
+/// Multiplies any number of rows of `x_f32` with `weights_f32`. Activated outputs go to `out_f32`, too, and
+/// the numbers behind them up to the stride become 0.
 void f32_product(Stream& stream, const ProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -11,7 +11,7 @@
 namespace lacuna::cuda {
 
 struct MassArguments {
-  /// As attend() had them, with row_max and row_sum, which it has written.
+  /// What attend() was given, with row_max and row_sum, which it has written.
   AttendArguments attention;
   float* mass = nullptr;   ///< [kv heads, num_cells]
   int32_t first_row = 0;   ///< of the group, in the plan

@@ -19,7 +19,7 @@ constexpr int kPairs = kDepthStep / 2;  // of inputs of a stage
 using Sums = float[kRowTiles][kColumns][4];
 using Arguments = QuantisedProductArguments;
 
-/// bf16, as they lie in memory.
+/// Weights in bf16, as stored.
 struct Bf16Weights {
   static constexpr bool kHasGroups = false;
   alignas(128) uint16_t weights[kStages][kTileOutputs][kProductStride];
