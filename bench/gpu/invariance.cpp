@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/quantised_product.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/kernels/statistics.h"
+#include "backend/cuda/kernels/wide_product.h"
 #include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/hopper_sum.h"
@@ -68,7 +69,8 @@ class Products {
     scales_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 24));
   }
 
-  std::vector<float> run(const Rows& rows, bool codes, bool groups) const {
+  ///   is_wide  by the kernel of many rows
+  std::vector<float> run(const Rows& rows, bool codes, bool groups, bool is_wide = false) const {
     const DeviceBuffer list = upload(stream_, rows);
     const DeviceBuffer out(rows.size() * static_cast<size_t>(kOutputs) * sizeof(float));
     ProductArguments a;
@@ -80,13 +82,14 @@ class Products {
     a.depth = depth_;
     a.out_stride = kOutputs;
     if (groups) {
-      quantised_product(stream_, {a, codes_.as<uint8_t>(), scales_.as<float>()});
+      const QuantisedProductArguments quantised{a, codes_.as<uint8_t>(), scales_.as<float>()};
+      is_wide ? wide_quantised_product(stream_, quantised) : quantised_product(stream_, quantised);
       return download<float>(stream_, out);
     }
     a.weights = codes ? nullptr : weights_.as<uint16_t>();
     a.codes = codes ? codes_.as<int8_t>() : nullptr;
     a.scales = codes ? scales_.as<float>() : nullptr;
-    product(stream_, a);
+    is_wide ? wide_product(stream_, a) : product(stream_, a);
     return download<float>(stream_, out);
   }
 
@@ -104,6 +107,16 @@ void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, Ch
                  [&](const Rows& rows) { return products.run(rows, true, false); });
   compare<float>("product, int4", sizes, seed + 2, report,
                  [&](const Rows& rows) { return products.run(rows, true, true); });
+  // A plan of all rows goes to one kernel, and those of some rows to the other.
+  const auto by_number = [&](const Rows& rows, bool codes, bool groups) {
+    return products.run(rows, codes, groups, std::ssize(rows) < sizes.plan_rows);
+  };
+  compare<float>("product of few and of many rows, bf16", sizes, seed, report,
+                 [&](const Rows& rows) { return by_number(rows, false, false); });
+  compare<float>("product of few and of many rows, int8", sizes, seed + 1, report,
+                 [&](const Rows& rows) { return by_number(rows, true, false); });
+  compare<float>("product of few and of many rows, int4", sizes, seed + 2, report,
+                 [&](const Rows& rows) { return by_number(rows, true, true); });
 }
 
 void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {

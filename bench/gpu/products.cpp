@@ -1,5 +1,6 @@
-#include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include <algorithm>
+
+#include "backend/cuda/kernels/wide_product.h"
 #include "bench/gpu/device_timing.h"
 #include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
@@ -29,8 +30,9 @@ class TimedProduct {
       weights_ = repeated(stream, copies_ * weight_bytes_, random_bytes(kPatternNumbers, 5));
       scales_ = repeated(stream, copies_ * num_scales_ * 4, random_numbers(kPatternNumbers, 6, 0.01F));
     }
-    x_ = repeated(stream, kMostProductRows * shape.inputs * 2, random_bf16(kPatternNumbers, 7));
-    out_ = DeviceBuffer(static_cast<size_t>(kMostProductRows * shape.outputs) * sizeof(float));
+    const int64_t most_rows = *std::max_element(sizes.rows.begin(), sizes.rows.end());
+    x_ = repeated(stream, most_rows * shape.inputs * 2, random_bf16(kPatternNumbers, 7));
+    out_ = DeviceBuffer(static_cast<size_t>(most_rows * shape.outputs) * sizeof(float));
     stream.fill(out_.as<uint8_t>(), 0, out_.bytes());
     stream.wait();
   }
@@ -77,10 +79,11 @@ class TimedProduct {
       a.out_bf16 = out_.as<uint16_t>();
       a.out_stride = shape_.outputs / 2;
     }
+    const bool is_wide = rows > kMostProductRows;
     const float* scales = scales_.as<float>() + copy * num_scales_;
     if (format_ == Format::kInt4) {
-      quantised_product(stream_, {a, weights_.as<uint8_t>() + copy * weight_bytes_, scales});
-      return;
+      const QuantisedProductArguments codes{a, weights_.as<uint8_t>() + copy * weight_bytes_, scales};
+      return is_wide ? wide_quantised_product(stream_, codes) : quantised_product(stream_, codes);
     }
     if (format_ == Format::kBf16) {
       a.weights = weights_of(copy);
@@ -88,7 +91,7 @@ class TimedProduct {
       a.codes = weights_.as<int8_t>() + copy * weight_bytes_;
       a.scales = scales;
     }
-    product(stream_, a);
+    is_wide ? wide_product(stream_, a) : product(stream_, a);
   }
 
   Stream& stream_;

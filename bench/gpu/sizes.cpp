@@ -18,7 +18,7 @@ CheckSizes full_sizes() {
                    {"8b gate and up", 2 * 12288, 4096, Use::kSwiglu},
                    {"8b down", 4096, 12288, Use::kAdd},
                    {"llada-8b head", 126464, 4096, Use::kStore}};
-  sizes.rows = {1, 8, 16, 32, 64, 128};
+  sizes.rows = {1, 8, 16, 32, 64, 128, 256, 1024};
   sizes.attention = {{"llada-8b", 32, 32, 128}, {"sdar-8b", 32, 8, 128}};
   sizes.attention_rows = {4, 32, 128};
   sizes.cells = {1024, 4096, 8192, 32768};
@@ -42,7 +42,7 @@ CheckSizes tiny_sizes() {
     shape.outputs = 64;
     shape.inputs = 64;
   }
-  sizes.rows = {1, 17};
+  sizes.rows = {1, 129};
   sizes.attention = {{"tiny", 2, 1, 32}};
   sizes.attention_rows = {2};
   sizes.cells = {64};

@@ -61,7 +61,8 @@ AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_p
       add_runs(group, cell / kPageCells, (end + kPageCells - 1) / kPageCells, plan);
       const int32_t num_runs = static_cast<int32_t>(plan.runs.size()) - first_run;
       if (num_runs == 0) continue;
-      chunks.push_back({group.first_row, group.num_rows, 0, group.first_page, first_run, num_runs});
+      chunks.push_back(
+          {group.first_row, group.num_rows, 0, group.first_page, first_run, num_runs, group.selection});
     }
     for (int32_t query = 0; query < group.num_rows * heads_per_kv_head; query += kTaskQueries) {
       plan.merges.push_back({group.first_row, group.num_rows, query, static_cast<int32_t>(plan.tasks.size()),

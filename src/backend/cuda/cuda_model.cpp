@@ -31,8 +31,8 @@ int64_t usable_bytes(const DeviceStream& device) {
 /// Brings weights to the device as they are read: the host holds the embedding, the head and one layer.
 class Upload {
  public:
-  Upload(const CudaDevice& device, const CpuDevice& host, const ModelConfig& config)
-      : device_(*device.stream()), host_(host), config_(config) {
+  Upload(const CudaDevice& device, const CpuDevice& host, const ModelConfig& config, DType dtype)
+      : device_(*device.stream()), host_(host), config_(config), dtype_(dtype) {
     sink_.exists = config.kv_sink || config.zero_sink;
   }
 
@@ -43,14 +43,14 @@ class Upload {
     }
     cuda::on_stream(device_, [&] {
       const std::lock_guard lock(host_.mutex());
-      layers_.push_back(cuda::upload_layer(device_.stream, host_.threads(), config_, index, layer));
+      layers_.push_back(cuda::upload_layer(device_.stream, host_.threads(), config_, dtype_, index, layer));
     });
   }
   /// What add_layer() did not get.
   cuda::DeviceWeights finish(const Parameters& rest) {
     return cuda::on_stream(device_, [&] {
       const std::lock_guard lock(host_.mutex());
-      return cuda::upload_weights(device_.stream, host_.threads(), config_, rest, std::move(layers_));
+      return cuda::upload_weights(device_.stream, host_.threads(), config_, dtype_, rest, std::move(layers_));
     });
   }
   /// What the model has learned of the cell that every row sees.
@@ -60,6 +60,7 @@ class Upload {
   DeviceStream& device_;
   const CpuDevice& host_;
   const ModelConfig& config_;
+  DType dtype_;
   PageArena::Sink sink_;
   std::vector<cuda::DeviceLayer> layers_;
 };
@@ -67,12 +68,15 @@ class Upload {
 class CudaModel final : public BackendModel {
  public:
   CudaModel(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CpuDevice> host,
-            const CudaOptions& options, const ModelConfig& config, cuda::DeviceWeights weights,
-            PageArena::Sink sink)
+            const CudaOptions& options, const ModelConfig& config, const WeightFormats& formats,
+            cuda::DeviceWeights weights, PageArena::Sink sink)
       : device_(std::move(device)), host_(std::move(host)), options_(options), sink_(std::move(sink)) {
     const int64_t rotary_dim = config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
     on_device_.rope = rope_frequencies(config.rope, rotary_dim);
     on_device_.config = config;
+    on_device_.dtype = formats.dtype;
+    if (formats.dtype == DType::kF32) cell_format_ = cuda::CellFormat::kF32;
+    if (formats.kv_in_codes) cell_format_ = cuda::CellFormat::kInt8;
     on_device_.device = device_->stream();
     on_device_.uses_graphs = options.graphs;
     on_device_.weights = std::move(weights);
@@ -88,16 +92,14 @@ class CudaModel final : public BackendModel {
 
   const ModelConfig& config() const override { return on_device_.config; }
   std::string_view device() const override { return device_->name(); }
-  DType dtype() const override { return DType::kBF16; }
+  DType dtype() const override { return on_device_.dtype; }
   int64_t weight_bytes() const override { return on_device_.weights.bytes(); }
   ModelBytes bytes_of_passes() const override {
     const cuda::PagePool shape = page_shape();
-    const auto page = static_cast<double>(shape.page_elements()) * sizeof(uint16_t);
+    const auto page = static_cast<double>(shape.page_bytes());
     return {static_cast<double>(on_device_.weights.layer_bytes),
             static_cast<double>(on_device_.weights.head.bytes()), page / cuda::kPageCells};
   }
-
-  bool attends_sparsely() const override { return false; }
 
   std::unique_ptr<KvPool> make_pool(int64_t limit) const override {
     return std::make_unique<cuda::CudaPool>(arena(), on_device_.config.hidden_dim, limit);
@@ -125,7 +127,7 @@ class CudaModel final : public BackendModel {
  private:
   cuda::PagePool page_shape() const {
     const ModelConfig& config = on_device_.config;
-    return {nullptr, config.num_layers, config.num_kv_heads, config.head_dim};
+    return {nullptr, config.num_layers, config.num_kv_heads, config.head_dim, cell_format_};
   }
 
   /// All pages of the model: made by the first pool, when the device's other models have their weights.
@@ -133,7 +135,7 @@ class CudaModel final : public BackendModel {
     const std::lock_guard lock(arena_mutex_);
     if (arena_ != nullptr) return arena_;
     const cuda::PagePool shape = page_shape();
-    const int64_t page_bytes = shape.page_elements() * static_cast<int64_t>(sizeof(uint16_t));
+    const int64_t page_bytes = shape.page_bytes();
     int64_t pages = 0;
     cuda::on_stream(*on_device_.device, [&] {
       DeviceStream& device = *on_device_.device;
@@ -157,6 +159,7 @@ class CudaModel final : public BackendModel {
   std::shared_ptr<const CpuDevice> host_;
   CudaOptions options_;
   PageArena::Sink sink_;
+  cuda::CellFormat cell_format_ = cuda::CellFormat::kBf16;
   mutable DeviceModel on_device_;
   mutable cuda::PassMemories memories_;
   mutable std::mutex arena_mutex_;
@@ -165,12 +168,6 @@ class CudaModel final : public BackendModel {
 };
 
 void check_formats(const WeightFormats& formats) {
-  if (formats.dtype != DType::kBF16) {
-    throw InputError("--dtype is {}; expected bf16: CUDA kernels compute with bf16 rows",
-                     name_of(formats.dtype));
-  }
-  if (formats.kv_in_codes)
-    throw InputError("--kv-cache is int8, for which there is no CUDA kernel yet; expected bf16");
   if (formats.int8_activations)
     throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
 }
@@ -187,7 +184,7 @@ void check_room(const CudaDevice& device, const ModelConfig& config, const Weigh
     if (known.name != "int8" && known.name != "int4-group") continue;
     WeightFormats smaller = formats;
     smaller.layers = known.format;
-    if (config.has_experts() || predicted_bytes(config, smaller, stored) > room) continue;
+    if (formats.dtype != DType::kBF16 || predicted_bytes(config, smaller, stored) > room) continue;
     fitting += (fitting.empty() ? "--weights " : ", ") + std::string(known.name);
   }
   throw InputError("the weights take {} and {} has {} for them; {}", human_bytes(needed), device.name(),
@@ -238,7 +235,7 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
   cuda::check_supported(config);
   const std::unique_ptr<WeightSource> stored = folder.empty() ? nullptr : open_weights(folder, config);
   check_room(*device, config, formats, stored.get());
-  Upload upload(*device, *host, config);
+  Upload upload(*device, *host, config, formats.dtype);
   const LayerSink add_layer = [&](int64_t index, const LayerParameters& layer) {
     upload.add_layer(index, layer);
   };
@@ -246,8 +243,8 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
   cuda::DeviceWeights weights = upload.finish(
       folder.empty() ? random_parameters(config, random_seed, formats, threads, progress, {}, add_layer)
                      : load_parameters(config, *stored, formats, threads, progress, {}, add_layer));
-  return std::make_shared<const CudaModel>(device, std::move(host), options, config, std::move(weights),
-                                           upload.sink());
+  return std::make_shared<const CudaModel>(device, std::move(host), options, config, formats,
+                                           std::move(weights), upload.sink());
 }
 
 }  // namespace lacuna

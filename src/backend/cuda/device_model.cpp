@@ -1,43 +1,35 @@
 #include "backend/cuda/device_model.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "backend/cuda/kernels/experts.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/f32_product.h"
+#include "backend/cuda/kernels/wide_product.h"
 #include "base/error.h"
 
 namespace lacuna::cuda {
 
 void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows) {
-  const bool is_int4 = matrix.kind == DeviceMatrix::Kind::kInt4;
-  if (matrix.kind == DeviceMatrix::Kind::kBf16) whole.weights = matrix.values.as<uint16_t>();
-  if (matrix.kind == DeviceMatrix::Kind::kInt8) {
-    whole.codes = matrix.values.as<int8_t>();
-    whole.scales = matrix.scales.as<float>();
-  }
   whole.bias = floats_or_null(matrix.bias);
+  whole.num_rows = rows;
   whole.num_outputs = matrix.outputs;
   whole.depth = matrix.depth;
-  for (int64_t first = 0; first < rows; first += kMostProductRows) {
-    ProductArguments part = whole;
-    if (whole.rows != nullptr) {
-      part.rows = whole.rows + first;
-    } else {
-      part.x = whole.x + first * whole.depth;
-    }
-    if (whole.out_rows != nullptr) {
-      part.out_rows = whole.out_rows + first;
-    } else {
-      if (whole.out_f32 != nullptr) part.out_f32 = whole.out_f32 + first * whole.out_stride;
-      if (whole.out_bf16 != nullptr) part.out_bf16 = whole.out_bf16 + first * whole.out_stride;
-    }
-    part.num_rows = std::min(kMostProductRows, rows - first);
-    if (is_int4) {
-      quantised_product(stream, {part, matrix.values.as<uint8_t>(), matrix.scales.as<float>()});
-    } else {
-      product(stream, part);
-    }
+  const bool is_wide = rows > kMostProductRows;
+  const auto send = [&] { is_wide ? wide_product(stream, whole) : product(stream, whole); };
+  switch (matrix.kind) {
+    case DeviceMatrix::Kind::kF32:
+      whole.weights_f32 = matrix.values.as<float>();
+      return f32_product(stream, whole);
+    case DeviceMatrix::Kind::kBf16:
+      whole.weights = matrix.values.as<uint16_t>();
+      return send();
+    case DeviceMatrix::Kind::kInt8:
+      whole.codes = matrix.values.as<int8_t>();
+      whole.scales = matrix.scales.as<float>();
+      return send();
+    case DeviceMatrix::Kind::kInt4:
+      const QuantisedProductArguments codes{whole, matrix.values.as<uint8_t>(), matrix.scales.as<float>()};
+      return is_wide ? wide_quantised_product(stream, codes) : quantised_product(stream, codes);
   }
 }
 

@@ -19,6 +19,7 @@ struct Scratch {
   DeviceBuffer normed, normed_f32, qkv, queries, attended, inner;
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
+  DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
   DeviceBuffer logits;          ///< [rows of a chunk of the head, vocab]
   DeviceBuffer cosines, sines;  ///< [num_rotations, rotary_dim / 2]
   int64_t num_rotations = 0;    ///< positions
@@ -37,6 +38,7 @@ struct PassMemory {
 
 struct DeviceModel {
   ModelConfig config;
+  DType dtype = DType::kBF16;  ///< of rows, keys and values, and weights that are not quantized
   DeviceWeights weights;
   std::vector<float> rope;  ///< radians per position of each pair
   std::shared_ptr<DeviceStream> device;
@@ -45,13 +47,19 @@ struct DeviceModel {
 
   Stream& stream() { return device->stream; }
   int64_t hidden_depth() const { return padded_depth(config.hidden_dim); }
+
+  bool in_f32() const { return dtype == DType::kF32; }
+  int64_t number_bytes() const { return static_cast<int64_t>(size_of(dtype)); }
+  /// Rows that products read are bf16 or f32: the other of these two is null.
+  uint16_t* bf16_rows(const DeviceBuffer& buffer) const { return in_f32() ? nullptr : buffer.as<uint16_t>(); }
+  float* f32_rows(const DeviceBuffer& buffer) const { return in_f32() ? buffer.as<float>() : nullptr; }
 };
 
 inline const float* floats_or_null(const DeviceBuffer& buffer) {
   return buffer.bytes() == 0 ? nullptr : buffer.as<float>();
 }
 
-/// x times a matrix, in parts of as many rows as a kernel takes, which changes no bits.
+/// x times a matrix; which kernel computes a row changes no bits of it.
 ///   whole  all but weights, bias, depth and numbers of rows and outputs
 void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows);
 

@@ -99,10 +99,11 @@ void DeviceHead::logits_of_rows(const int32_t* rows, int64_t count, int64_t to) 
            {.residual = residual_.as<float>(),
             .rows = rows,
             .weight = model_.weights.final_norm.as<float>(),
-            .out = model_.scratch.normed.as<uint16_t>(),
+            .out = model_.bf16_rows(model_.scratch.normed),
             .hidden = model_.config.hidden_dim,
             .stride = model_.hidden_depth(),
-            .epsilon = model_.config.norm_eps},
+            .epsilon = model_.config.norm_eps,
+            .out_padded = model_.f32_rows(model_.scratch.normed)},
            static_cast<uint32_t>(count));
   multiply_normed(count, to);
 }
@@ -110,22 +111,24 @@ void DeviceHead::logits_of_rows(const int32_t* rows, int64_t count, int64_t to) 
 void DeviceHead::logits_of_outputs(const float* const* outputs, int64_t count, int64_t to) {
   round_rows(model_.stream(),
              {.rows = outputs,
-              .out = model_.scratch.normed.as<uint16_t>(),
+              .out = model_.bf16_rows(model_.scratch.normed),
               .hidden = model_.config.hidden_dim,
-              .stride = model_.hidden_depth()},
+              .stride = model_.hidden_depth(),
+              .out_f32 = model_.f32_rows(model_.scratch.normed)},
              static_cast<uint32_t>(count));
   multiply_normed(count, to);
 }
 
 void DeviceHead::reserve(int64_t count) {
   Stream& stream = model_.stream();
-  grow(stream, model_.scratch.normed, count * model_.hidden_depth() * static_cast<int64_t>(sizeof(uint16_t)));
+  grow(stream, model_.scratch.normed, count * model_.hidden_depth() * model_.number_bytes());
   grow(stream, model_.scratch.logits, count * model_.config.vocab_size * static_cast<int64_t>(sizeof(float)));
 }
 
 void DeviceHead::multiply_normed(int64_t count, int64_t to) {
   const DeviceWeights& weights = model_.weights;
-  const ProductArguments whole{.x = model_.scratch.normed.as<uint16_t>(),
+  const ProductArguments whole{.x = model_.bf16_rows(model_.scratch.normed),
+                               .x_f32 = model_.f32_rows(model_.scratch.normed),
                                .out_f32 = model_.scratch.logits.as<float>() + to * model_.config.vocab_size,
                                .out_stride = model_.config.vocab_size};
   multiply(model_.stream(), weights.head, whole, count);

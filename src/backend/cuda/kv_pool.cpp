@@ -1,6 +1,8 @@
 #include "backend/cuda/kv_pool.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <unordered_set>
 #include <utility>
 
@@ -19,10 +21,57 @@ int64_t output_bytes(const SequenceShape& shape, int64_t hidden_dim) {
   return shape.remembers_outputs ? shape.num_cells * hidden_dim * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
-float widened(uint16_t bits) {
-  bf16 value;
-  value.bits = bits;
-  return static_cast<float>(value);
+/// One head's key or value in a pool's format, and the scale of codes; as finish_qkv() has it.
+struct StoredNumbers {
+  std::vector<std::byte> bytes;
+  float scale = 1;
+};
+
+StoredNumbers stored(CellFormat format, std::span<const float> numbers) {
+  StoredNumbers made;
+  const auto put = [&](auto value) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+    made.bytes.insert(made.bytes.end(), bytes, bytes + sizeof(value));
+  };
+  float largest = 0;
+  float zero = 0;  // NaN where a number is not finite
+  for (const float number : numbers) {
+    largest = std::max(largest, std::abs(number));
+    zero += 0 * number;
+  }
+  if (format == CellFormat::kInt8) made.scale = largest / 127 + zero;
+  for (const float number : numbers) {
+    switch (format) {
+      case CellFormat::kBf16:
+        put(bf16(number).bits);
+        break;
+      case CellFormat::kF32:
+        put(number);
+        break;
+      case CellFormat::kInt8:
+        put(static_cast<int8_t>(made.scale > 0 ? std::nearbyint(number / made.scale) : 0));
+        break;
+    }
+  }
+  return made;
+}
+
+void widen(CellFormat format, const std::byte* from, float scale, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    bf16 rounded;
+    switch (format) {
+      case CellFormat::kBf16:
+        std::memcpy(&rounded.bits, from + 2 * i, 2);
+        out[i] = static_cast<float>(rounded);
+        break;
+      case CellFormat::kF32:
+        std::memcpy(&out[i], from + 4 * i, 4);
+        break;
+      case CellFormat::kInt8:
+        out[i] = scale * static_cast<float>(static_cast<int8_t>(from[i]));
+        break;
+    }
+  }
 }
 
 }  // namespace
@@ -48,17 +97,21 @@ void PageArena::write_sink(const Sink& sink) {
   sink_page_ = spare_page() + 1;
   fill_with_zeros(sink_page_);
   const auto dim = static_cast<size_t>(pool_.head_dim);
-  std::vector<uint16_t> row(dim);
-  const auto write = [&](const std::vector<float>& from, int64_t kv_head, uint16_t* to) {
-    for (size_t i = 0; i < dim; ++i) row[i] = bf16(from[static_cast<size_t>(kv_head) * dim + i]).bits;
-    device_->stream.copy(to, row.data(), dim * sizeof(uint16_t));
-    device_->stream.wait();
-  };
+  const int64_t bytes = pool_.number_bytes();
   for (size_t layer = 0; layer < sink.keys.size(); ++layer) {
     for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
-      uint16_t* keys = keys_of(sink_page_, static_cast<int64_t>(layer), kv_head, 0);
-      write(sink.keys[layer], kv_head, keys);
-      write(sink.values[layer], kv_head, keys + kPageCells * pool_.head_dim);
+      const auto of_head = [&](const std::vector<float>& all) {
+        return stored(pool_.format, std::span(all).subspan(static_cast<size_t>(kv_head) * dim, dim));
+      };
+      const StoredNumbers key = of_head(sink.keys[layer]);
+      const StoredNumbers value = of_head(sink.values[layer]);
+      const float scales[] = {key.scale, value.scale};
+      std::byte* head = head_of(sink_page_, static_cast<int64_t>(layer), kv_head);
+      device_->stream.copy(head, key.bytes.data(), key.bytes.size());
+      device_->stream.copy(head + kPageCells * bytes, value.bytes.data(), value.bytes.size());
+      if (pool_.format == CellFormat::kInt8)
+        device_->stream.copy(head + 2 * kPageCells * bytes, scales, sizeof(scales));
+      device_->stream.wait();
     }
   }
 }
@@ -75,23 +128,27 @@ void PageArena::give_back(int32_t page) {
   free_.push_back(page);
 }
 
-uint16_t* PageArena::keys_of(int32_t page, int64_t layer, int64_t kv_head, int64_t cell) const {
+std::byte* PageArena::head_of(int32_t page, int64_t layer, int64_t kv_head) const {
   const int64_t head = (page * pool_.num_layers + layer) * pool_.num_kv_heads + kv_head;
-  return pool_.memory + head * pool_.head_elements() + cell * pool_.head_dim;
+  return memory_.as<std::byte>() + head * pool_.head_bytes();
 }
 
 void PageArena::fill_with_zeros(int32_t page) {
-  device_->stream.fill(keys_of(page, 0, 0, 0), 0, static_cast<size_t>(page_bytes()));
+  device_->stream.fill(head_of(page, 0, 0), 0, static_cast<size_t>(page_bytes()));
 }
 
 void PageArena::copy_cells(int32_t from, int32_t to, int64_t count) {
-  const auto bytes = static_cast<size_t>(count * pool_.head_dim) * sizeof(uint16_t);
+  const int64_t bytes = pool_.number_bytes();
   for (int64_t layer = 0; layer < pool_.num_layers; ++layer) {
     for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
-      uint16_t* source = keys_of(from, layer, kv_head, 0);
-      uint16_t* target = keys_of(to, layer, kv_head, 0);
-      device_->stream.copy(target, source, bytes);
-      device_->stream.copy(target + kPageCells * pool_.head_dim, source + kPageCells * pool_.head_dim, bytes);
+      const std::byte* source = head_of(from, layer, kv_head);
+      std::byte* target = head_of(to, layer, kv_head);
+      const auto copy = [&](int64_t begin, int64_t size) {
+        device_->stream.copy(target + begin, source + begin, static_cast<size_t>(size));
+      };
+      copy(0, count * bytes);
+      copy(kPageCells * bytes, count * bytes);
+      if (pool_.format == CellFormat::kInt8) copy(2 * kPageCells * bytes, count * kScaleBytes);
     }
   }
 }
@@ -139,26 +196,28 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
   const auto last = static_cast<int32_t>(table.size()) * kPageCells;
   expects(cells.begin >= 0 && cells.end <= last, "read_cells: the cells exist");
   expects(keys.rows >= cells.size() && values.rows >= cells.size(), "read_cells: there is room");
-  const int64_t dim = arena_->pool().head_dim;
-  std::vector<uint16_t> bits(static_cast<size_t>(2 * cells.size() * dim));
+  const PagePool& pool = arena_->pool();
+  const auto bytes = static_cast<size_t>(pool.number_bytes());
+  std::vector<std::byte> numbers(2 * static_cast<size_t>(cells.size()) * bytes);
+  std::vector<float> scales(2 * static_cast<size_t>(cells.size()), 1);
   on_stream(arena_->device(), [&] {
     Stream& stream = arena_->device().stream;
-    uint16_t* to = bits.data();
     for (int32_t cell = cells.begin; cell < cells.end; ++cell) {
-      const uint16_t* key =
-          arena_->keys_of(table[static_cast<size_t>(cell / kPageCells)], layer, kv_head, cell % kPageCells);
-      stream.copy(to, key, static_cast<size_t>(dim) * sizeof(uint16_t));
-      stream.copy(to + dim, key + kPageCells * dim, static_cast<size_t>(dim) * sizeof(uint16_t));
-      to += 2 * dim;
+      const auto at = static_cast<size_t>(cell - cells.begin);
+      const std::byte* head = arena_->head_of(table[static_cast<size_t>(cell / kPageCells)], layer, kv_head);
+      const std::byte* key = head + static_cast<size_t>(cell % kPageCells) * bytes;
+      stream.copy(numbers.data() + 2 * at * bytes, key, bytes);
+      stream.copy(numbers.data() + (2 * at + 1) * bytes, key + kPageCells * bytes, bytes);
+      if (pool.format != CellFormat::kInt8) continue;
+      const std::byte* own = head + 2 * kPageCells * bytes + cell % kPageCells * kScaleBytes;
+      stream.copy(scales.data() + 2 * at, own, 2 * sizeof(float));
     }
     stream.wait();
   });
-  for (int64_t row = 0; row < cells.size(); ++row) {
-    const uint16_t* from = bits.data() + 2 * row * dim;
-    for (int64_t i = 0; i < dim; ++i) {
-      keys.row(row)[i] = widened(from[i]);
-      values.row(row)[i] = widened(from[dim + i]);
-    }
+  for (size_t at = 0; at < static_cast<size_t>(cells.size()); ++at) {
+    const auto row = static_cast<int64_t>(at);
+    widen(pool.format, numbers.data() + 2 * at * bytes, scales[2 * at], keys.row_span(row));
+    widen(pool.format, numbers.data() + (2 * at + 1) * bytes, scales[2 * at + 1], values.row_span(row));
   }
 }
 

@@ -76,7 +76,7 @@ class PageArena {
 
   const PagePool& pool() const { return pool_; }
   int64_t num_pages() const { return num_pages_; }
-  int64_t page_bytes() const { return pool_.page_elements() * static_cast<int64_t>(sizeof(uint16_t)); }
+  int64_t page_bytes() const { return pool_.page_bytes(); }
   /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
   /// Index of the page for keys and values of rows that pad a pass. No row attends to its cells.
@@ -91,8 +91,8 @@ class PageArena {
   int64_t num_free() const { return std::ssize(free_); }
   /// The device's mutex must be held.
   void give_back(int32_t page);
-  /// Keys of a page's cell for one layer and kv head; values lie kPageCells keys further.
-  uint16_t* keys_of(int32_t page, int64_t layer, int64_t kv_head, int64_t cell) const;
+  /// Where a page's cells of one layer and kv head lie, as PagePool says.
+  std::byte* head_of(int32_t page, int64_t layer, int64_t kv_head) const;
   /// Copies the first cells of a page.
   void copy_cells(int32_t from, int32_t to, int64_t count);
 
@@ -126,6 +126,17 @@ class KvPageShare {
   std::shared_ptr<int64_t> taken_bytes_;  // of the pool that it was taken through
 };
 
+/// What sparse attention keeps of one sequence. Passes that use it come one after the other.
+struct SparseMemory {
+  DeviceBuffer chosen;     ///< [layers, kv heads, num_chosen] cells, ascending
+  int32_t num_chosen = 0;  ///< 0: nothing was chosen yet
+  DeviceBuffer bounds;     ///< [layers, kv heads, most_pages, 2, head_dim], as page_bounds() writes them
+  int32_t page_size = 0;   ///< cells of what these bounds are of
+  int32_t most_pages = 0;
+  int32_t num_bounded = 0;  ///< cells that have bounds in the layers from first_layer on
+  int32_t first_layer = 0;
+};
+
 class CudaSequence final : public KvSequence {
  public:
   ///   outputs  filled with zeros; empty if outputs are not remembered
@@ -146,12 +157,14 @@ class CudaSequence final : public KvSequence {
   void add_page_table(std::vector<int32_t>& table) const;
   /// [num_cells, hidden_dim] f32; of 0 bytes where outputs are not remembered.
   const DeviceBuffer& outputs() const { return outputs_; }
+  SparseMemory& sparse() const { return sparse_; }
 
  private:
   std::shared_ptr<PageArena> arena_;
   std::vector<std::shared_ptr<KvPageShare>> pages_;
   int64_t hidden_dim_;
   DeviceBuffer outputs_;
+  mutable SparseMemory sparse_;
   std::shared_ptr<int64_t> taken_bytes_;
 };
 

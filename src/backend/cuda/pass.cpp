@@ -12,7 +12,6 @@ namespace lacuna::cuda {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kBf16 = sizeof(uint16_t);
 static_assert(kGraphRowStep <= kPageCells, "rows that pad a pass have a cell each");
 
 /// Makes room, and fills it with zeros where there was less: what lies behind a row's numbers is never
@@ -36,6 +35,7 @@ DevicePass::DevicePass(DeviceModel& model, const StepPlan& plan,
       scratch_(model.scratch),
       head_(model, memory.residual),
       pool_(sequences.front()->arena()->pool()),
+      sparse_(model, plan, sequences),
       num_rows_(plan.num_rows()) {}
 
 void DevicePass::send(std::span<const LogitRow> drawn) {
@@ -54,31 +54,36 @@ void DevicePass::send(std::span<const LogitRow> drawn) {
 
 void DevicePass::send_layers() {
   embed(stream_,
-        {memory_.plan.at(tokens_), model_.weights.embedding(), memory_.residual.as<float>(),
-         config_.hidden_dim, config_.embedding_scale},
+        {.tokens = memory_.plan.at(tokens_),
+         .table = model_.bf16_rows(model_.weights.embedding()),
+         .residual = memory_.residual.as<float>(),
+         .hidden = config_.hidden_dim,
+         .scale = config_.embedding_scale,
+         .table_f32 = model_.f32_rows(model_.weights.embedding())},
         static_cast<uint32_t>(num_rows_));
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
 }
 
 bool DevicePass::pads_to_graph(int64_t num_pages) {
-  const bool fits = num_rows_ <= kMostGraphRows && num_output_rows_ == num_rows_;
+  const bool fits = num_rows_ <= kMostGraphRows && num_output_rows_ == num_rows_ && !sparse_.chooses();
   if (!model_.uses_graphs || !fits) return false;
+  AttentionOfLayers& attention = attention_.front();
   shape_ = rounded_up({.rows = num_rows_,
-                       .tasks = std::ssize(attention_.tasks),
-                       .merges = std::ssize(attention_.merges),
+                       .tasks = std::ssize(attention.plan.tasks),
+                       .merges = std::ssize(attention.plan.merges),
                        .pages = num_pages + 1,
-                       .runs = std::ssize(attention_.runs),
-                       .masks = std::ssize(attention_.masks),
+                       .runs = std::ssize(attention.plan.runs),
+                       .masks = std::ssize(attention.plan.masks),
                        .measures_kv_drift = plan_.measures_kv_drift});
   if (!memory_.graphs.has_seen(shape_)) return false;
   num_rows_ = num_output_rows_ = shape_.rows;
   // Tasks and merges of no rows compute nothing.
-  attention_.tasks.resize(static_cast<size_t>(shape_.tasks));
-  attention_.merges.resize(static_cast<size_t>(shape_.merges));
-  attention_.runs.resize(static_cast<size_t>(shape_.runs));
-  attention_.masks.resize(static_cast<size_t>(shape_.masks));
-  num_tasks_ = attention_.tasks.size();
-  num_merges_ = attention_.merges.size();
+  attention.plan.tasks.resize(static_cast<size_t>(shape_.tasks));
+  attention.plan.merges.resize(static_cast<size_t>(shape_.merges));
+  attention.plan.runs.resize(static_cast<size_t>(shape_.runs));
+  attention.plan.masks.resize(static_cast<size_t>(shape_.masks));
+  attention.num_output_tasks = attention.plan.tasks.size();
+  attention.num_output_merges = attention.plan.merges.size();
   return true;
 }
 
@@ -98,7 +103,9 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     }
   }
   num_output_rows_ = std::ssize(output_rows);
-  plan_attention_of_groups(first_page_of_sequence);
+  sparse_.prepare(first_page_of_sequence);
+  for (const int64_t layer : sparse_.first_layers())
+    attention_.push_back(plan_attention_from(layer, first_page_of_sequence));
   std::vector<int32_t> tokens = plan_.tokens;
   std::vector<int32_t> positions = plan_.positions;
   std::vector<int32_t> cells = plan_.cells;
@@ -122,41 +129,54 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   cells_ = staging.add(cells);
   first_pages_ = staging.add(first_pages);
   page_table_ = staging.add(table);
-  tasks_ = staging.add(attention_.tasks);
-  merges_ = staging.add(attention_.merges);
-  runs_ = staging.add(attention_.runs);
-  masks_ = staging.add(attention_.masks);
   output_rows_ = staging.add(output_rows);
+  sparse_.stage(staging);
+  for (AttentionOfLayers& attention : attention_) {
+    attention.tasks = staging.add(attention.plan.tasks);
+    attention.merges = staging.add(attention.plan.merges);
+    attention.runs = staging.add(attention.plan.runs);
+    attention.masks = staging.add(attention.plan.masks);
+  }
   head_.stage_draws(plan_, drawn, staging);
   staging.send(stream_);
   const auto statistics_bytes = static_cast<int64_t>(drawn.size() * sizeof(DrawStatistics));
   grow(stream_, memory_.statistics, statistics_bytes);
 }
 
-void DevicePass::plan_attention_of_groups(std::span<const int32_t> first_pages) {
+DevicePass::AttentionOfLayers DevicePass::plan_attention_from(int64_t first_layer,
+                                                              std::span<const int32_t> first_pages) const {
   std::vector<GroupCells> groups, only_kv;
   for (const RowGroup& group : plan_.groups) {
     (group.only_kv ? only_kv : groups)
-        .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)]));
+        .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)], first_layer));
   }
   const auto heads = static_cast<int32_t>(config_.num_heads / config_.num_kv_heads);
-  attention_ = plan_attention(groups, heads);
-  num_output_tasks_ = attention_.tasks.size();
-  num_output_merges_ = attention_.merges.size();
-  num_tasks_ = num_output_tasks_;
-  num_merges_ = num_output_merges_;
-  if (only_kv.empty()) return;
+  AttentionOfLayers made;
+  made.first = first_layer;
+  made.plan = plan_attention(groups, heads);
+  made.num_output_tasks = made.plan.tasks.size();
+  made.num_output_merges = made.plan.merges.size();
+  if (only_kv.empty()) return made;
   groups.insert(groups.end(), only_kv.begin(), only_kv.end());
-  attention_ = plan_attention(groups, heads);  // the same tasks, and those of the others behind them
-  num_tasks_ = attention_.tasks.size();
-  num_merges_ = attention_.merges.size();
+  made.plan = plan_attention(groups, heads);  // the same tasks, and those of the others behind them
+  return made;
 }
 
-GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page) const {
+const DevicePass::AttentionOfLayers& DevicePass::attention_of(int64_t layer) const {
+  size_t last = attention_.size() - 1;
+  while (attention_[last].first > layer) --last;
+  return attention_[last];
+}
+
+GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64_t layer) const {
   GroupCells cells{.first_row = group.rows.begin,
                    .num_rows = group.rows.size(),
                    .first_page = first_page,
                    .first_seen_by = {}};
+  if (SparsePass::is_confined(group, layer)) {
+    sparse_.confine(group, cells);
+    return cells;
+  }
   std::vector<int32_t>& seen_by = cells.first_seen_by;
   const auto see = [&](int32_t cell, int32_t row) {
     const auto index = static_cast<size_t>(cell);
@@ -203,13 +223,15 @@ void DevicePass::reserve_scratch() {
   const int64_t rows = num_rows_;
   grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
-  grow(stream_, scratch_.normed, rows * model_.hidden_depth() * kBf16);
+  grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
   grow(stream_, scratch_.qkv, rows * (config_.q_dim() + 2 * config_.kv_dim()) * kFloat);
-  grow(stream_, scratch_.queries, rows * config_.q_dim() * kBf16);
-  grow_with_zeros(stream_, scratch_.attended, rows * padded_depth(config_.q_dim()) * kBf16);
+  grow(stream_, scratch_.queries, rows * config_.q_dim() * model_.number_bytes());
+  grow_with_zeros(stream_, scratch_.attended, rows * padded_depth(config_.q_dim()) * model_.number_bytes());
   const int64_t widest = std::max(config_.ffn_dim, config_.moe.shared_ffn_dim);
-  grow(stream_, scratch_.inner, rows * padded_depth(widest) * kBf16);
-  const int64_t partials = std::ssize(attention_.tasks) * config_.num_kv_heads * kTaskQueries;
+  grow(stream_, scratch_.inner, rows * padded_depth(widest) * model_.number_bytes());
+  size_t tasks = 0;
+  for (const AttentionOfLayers& attention : attention_) tasks = std::max(tasks, attention.plan.tasks.size());
+  const int64_t partials = static_cast<int64_t>(tasks) * config_.num_kv_heads * kTaskQueries;
   grow(stream_, scratch_.partial_max, partials * kFloat);
   grow(stream_, scratch_.partial_sum, partials * kFloat);
   grow(stream_, scratch_.partial_out, partials * config_.head_dim * kFloat);
@@ -223,7 +245,7 @@ void DevicePass::reserve_scratch() {
   grow(stream_, scratch_.sorted_entries, entries * static_cast<int64_t>(sizeof(int32_t)));
   grow(stream_, scratch_.sorted_rows, entries * static_cast<int64_t>(sizeof(int32_t)));
   grow(stream_, scratch_.tiles, tiles * static_cast<int64_t>(sizeof(ExpertTile)));
-  grow(stream_, scratch_.expert_inner, entries * padded_depth(moe.expert_ffn_dim) * kBf16);
+  grow(stream_, scratch_.expert_inner, entries * padded_depth(moe.expert_ffn_dim) * model_.number_bytes());
   grow(stream_, scratch_.expert_out, entries * config_.hidden_dim * kFloat);
 }
 
@@ -232,17 +254,19 @@ void DevicePass::norm(const DeviceBuffer& weight, bool wants_f32) {
            {.residual = memory_.residual.as<float>(),
             .rows = rows_,
             .weight = weight.as<float>(),
-            .out = scratch_.normed.as<uint16_t>(),
+            .out = model_.bf16_rows(scratch_.normed),
             .out_f32 = wants_f32 ? scratch_.normed_f32.as<float>() : nullptr,
             .hidden = config_.hidden_dim,
             .stride = model_.hidden_depth(),
-            .epsilon = config_.norm_eps},
+            .epsilon = config_.norm_eps,
+            .out_padded = model_.f32_rows(scratch_.normed)},
            static_cast<uint32_t>(num_rows_));
 }
 
-void DevicePass::add_product(const DeviceMatrix& matrix, const uint16_t* x, const int32_t* rows_of_x) {
+void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x) {
   multiply(stream_, matrix,
-           {.x = x,
+           {.x = model_.bf16_rows(x),
+            .x_f32 = model_.f32_rows(x),
             .rows = rows_of_x,
             .out_f32 = memory_.residual.as<float>(),
             .out_rows = rows_,
@@ -262,7 +286,8 @@ void DevicePass::run_layer(int64_t index) {
 
 void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
   multiply(stream_, layer.qkv,
-           {.x = scratch_.normed.as<uint16_t>(),
+           {.x = model_.bf16_rows(scratch_.normed),
+            .x_f32 = model_.f32_rows(scratch_.normed),
             .out_f32 = scratch_.qkv.as<float>(),
             .out_stride = config_.q_dim() + 2 * config_.kv_dim()},
            num_rows_);
@@ -274,7 +299,8 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .first_page = plan.at(first_pages_),
               .page_table = plan.at(page_table_),
               .pool = pool_,
-              .queries = scratch_.queries.as<uint16_t>(),
+              .queries = model_.bf16_rows(scratch_.queries),
+              .queries_f32 = model_.f32_rows(scratch_.queries),
               .q_norm = floats_or_null(layer.q_norm),
               .k_norm = floats_or_null(layer.k_norm),
               .cosines = scratch_.cosines.as<float>(),
@@ -288,36 +314,47 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .clip = config_.qkv_clip.value_or(0)},
              static_cast<uint32_t>(num_rows_));
   if (index + 1 == config_.num_layers) drop_kv_only_rows();
-  if (num_rows_ == 0) return;
+  attend_rows(layer, index);
+}
+
+void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
+  const Staging& plan = memory_.plan;
+  const AttentionOfLayers& attention = attention_of(index);
   const float scale =
       config_.attn_scale > 0 ? config_.attn_scale : 1 / std::sqrt(static_cast<float>(config_.head_dim));
-  attend(stream_,
-         {.pool = pool_,
-          .page_table = plan.at(page_table_),
-          .queries = scratch_.queries.as<uint16_t>(),
-          .tasks = plan.at(tasks_),
-          .merges = plan.at(merges_),
-          .runs = plan.at(runs_),
-          .masks = plan.at(masks_),
-          .partial_out = scratch_.partial_out.as<float>(),
-          .partial_max = scratch_.partial_max.as<float>(),
-          .partial_sum = scratch_.partial_sum.as<float>(),
-          .out = scratch_.attended.as<uint16_t>(),
-          .out_stride = layer.o.depth,
-          .layer = index,
-          .num_heads = config_.num_heads,
-          .scale = scale,
-          .soft_cap = config_.attn_soft_cap},
-         static_cast<uint32_t>(num_tasks_), static_cast<uint32_t>(num_merges_));
-  add_product(layer.o, scratch_.attended.as<uint16_t>(), rows_);
+  AttendArguments a{.pool = pool_,
+                    .page_table = plan.at(page_table_),
+                    .queries = model_.bf16_rows(scratch_.queries),
+                    .queries_f32 = model_.f32_rows(scratch_.queries),
+                    .tasks = plan.at(attention.tasks),
+                    .merges = plan.at(attention.merges),
+                    .runs = plan.at(attention.runs),
+                    .masks = plan.at(attention.masks),
+                    .partial_out = scratch_.partial_out.as<float>(),
+                    .partial_max = scratch_.partial_max.as<float>(),
+                    .partial_sum = scratch_.partial_sum.as<float>(),
+                    .out = model_.bf16_rows(scratch_.attended),
+                    .out_f32 = model_.f32_rows(scratch_.attended),
+                    .out_stride = layer.o.depth,
+                    .layer = index,
+                    .num_heads = config_.num_heads,
+                    .scale = scale,
+                    .soft_cap = config_.attn_soft_cap};
+  sparse_.complete(plan, a);
+  sparse_.choose_pages(a, wants_outputs_alone_);
+  if (num_rows_ == 0) return;
+  const bool all = !wants_outputs_alone_;
+  attend(stream_, a, static_cast<uint32_t>(all ? attention.plan.tasks.size() : attention.num_output_tasks),
+         static_cast<uint32_t>(all ? attention.plan.merges.size() : attention.num_output_merges));
+  sparse_.remember(a, wants_outputs_alone_);
+  add_product(layer.o, scratch_.attended, rows_);
 }
 
 void DevicePass::drop_kv_only_rows() {
+  wants_outputs_alone_ = true;
   if (num_output_rows_ == num_rows_) return;
   num_rows_ = num_output_rows_;
   rows_ = memory_.plan.at(output_rows_);
-  num_tasks_ = num_output_tasks_;
-  num_merges_ = num_output_merges_;
 }
 
 void DevicePass::feed_forward(const DeviceLayer& layer) {
@@ -333,12 +370,42 @@ void DevicePass::feed_forward(const DeviceLayer& layer) {
 void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim) {
   const bool is_gated = config_.activation != Activation::kSquaredRelu;
   multiply(stream_, ffn.up,
-           {.x = scratch_.normed.as<uint16_t>(),
-            .out_bf16 = scratch_.inner.as<uint16_t>(),
+           {.x = model_.bf16_rows(scratch_.normed),
+            .x_f32 = model_.f32_rows(scratch_.normed),
+            .out_f32 = model_.f32_rows(scratch_.inner),
+            .out_bf16 = model_.bf16_rows(scratch_.inner),
             .out_stride = padded_depth(dim),
             .epilogue = is_gated ? Epilogue::kSwiglu : Epilogue::kSquaredRelu},
            num_rows_);
-  add_product(ffn.down, scratch_.inner.as<uint16_t>(), nullptr);
+  add_product(ffn.down, scratch_.inner, nullptr);
+}
+
+void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments product,
+                                  const SortArguments& sorted, const int32_t* x_rows) {
+  product.num_outputs = matrix.outputs / sorted.experts;
+  product.depth = matrix.depth;
+  GroupedArguments a{.product = product,
+                     .tiles = sorted.tiles,
+                     .rows = x_rows,
+                     .out_rows = sorted.sorted_entries,
+                     .expert_stride = product.num_outputs * product.depth};
+  switch (matrix.kind) {
+    case DeviceMatrix::Kind::kBf16:
+      a.product.weights = matrix.values.as<uint16_t>();
+      break;
+    case DeviceMatrix::Kind::kF32:
+      a.product.weights_f32 = matrix.values.as<float>();
+      break;
+    case DeviceMatrix::Kind::kInt8:
+      a.product.codes = matrix.values.as<int8_t>();
+      a.product.scales = matrix.scales.as<float>();
+      break;
+    case DeviceMatrix::Kind::kInt4:
+      a.codes4 = matrix.values.as<uint8_t>();
+      a.scales4 = matrix.scales.as<float>();
+      break;
+  }
+  grouped_product(stream_, a, most_tiles(sorted.entries, sorted.experts));
 }
 
 void DevicePass::run_experts(const DeviceLayer& layer) {
@@ -356,7 +423,10 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
         rows);
   } else {
     multiply(stream_, layer.router,
-             {.x = scratch_.normed.as<uint16_t>(), .out_f32 = logits, .out_stride = moe.num_experts},
+             {.x = model_.bf16_rows(scratch_.normed),
+              .x_f32 = model_.f32_rows(scratch_.normed),
+              .out_f32 = logits,
+              .out_stride = moe.num_experts},
              num_rows_);
   }
   route(stream_,
@@ -379,33 +449,20 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
                              .choices = choices,
                              .experts = experts};
   sort_by_expert(stream_, sorted);
-  const int64_t depth = model_.hidden_depth();
-  const int64_t inner = padded_depth(moe.expert_ffn_dim);
-  const int64_t up_outputs = gated_outputs(moe.expert_ffn_dim);
-  const auto run = [&](const ProductArguments& product, const int32_t* x_rows) {
-    grouped_product(stream_,
-                    {.product = product,
-                     .tiles = sorted.tiles,
-                     .rows = x_rows,
-                     .out_rows = sorted.sorted_entries,
-                     .expert_stride = product.num_outputs * product.depth},
-                    most_tiles(entries, experts));
-  };
-  run({.x = scratch_.normed.as<uint16_t>(),
-       .weights = layer.expert_up.as<uint16_t>(),
-       .out_bf16 = scratch_.expert_inner.as<uint16_t>(),
-       .num_outputs = up_outputs,
-       .depth = depth,
-       .out_stride = inner,
-       .epilogue = Epilogue::kSwiglu},
-      sorted.sorted_rows);
-  run({.x = scratch_.expert_inner.as<uint16_t>(),
-       .weights = layer.expert_down.as<uint16_t>(),
-       .out_f32 = scratch_.expert_out.as<float>(),
-       .num_outputs = config_.hidden_dim,
-       .depth = inner,
-       .out_stride = config_.hidden_dim},
-      sorted.sorted_entries);
+  multiply_experts(layer.experts.up,
+                   {.x = model_.bf16_rows(scratch_.normed),
+                    .x_f32 = model_.f32_rows(scratch_.normed),
+                    .out_f32 = model_.f32_rows(scratch_.expert_inner),
+                    .out_bf16 = model_.bf16_rows(scratch_.expert_inner),
+                    .out_stride = layer.experts.down.depth,
+                    .epilogue = Epilogue::kSwiglu},
+                   sorted, sorted.sorted_rows);
+  multiply_experts(layer.experts.down,
+                   {.x = model_.bf16_rows(scratch_.expert_inner),
+                    .x_f32 = model_.f32_rows(scratch_.expert_inner),
+                    .out_f32 = scratch_.expert_out.as<float>(),
+                    .out_stride = config_.hidden_dim},
+                   sorted, sorted.sorted_entries);
   combine(stream_,
           {.chosen = chosen,
            .outputs = scratch_.expert_out.as<float>(),

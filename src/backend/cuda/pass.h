@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backend/cuda/device_model.h"
 #include "backend/cuda/head.h"
 #include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/sparse_pass.h"
 #include "model/plan.h"
 
 namespace lacuna::cuda {
@@ -29,22 +32,37 @@ class DevicePass {
   /// Whether the layers are sent as a graph; the plan's arrays are then padded.
   bool pads_to_graph(int64_t num_pages);
   void send_layers();
-  /// Tasks of the plan's groups: K/V-only groups come last, so that the last layer can skip them.
-  void plan_attention_of_groups(std::span<const int32_t> first_pages);
-  GroupCells cells_of(const RowGroup& group, int32_t first_page) const;
+  /// The attention of the layers from `first` on until another begins. Tasks of K/V-only groups come last, so
+  /// that the last layer can skip them.
+  struct AttentionOfLayers {
+    int64_t first = 0;
+    AttentionPlan plan;
+    size_t num_output_tasks = 0, num_output_merges = 0;  ///< of groups whose outputs are wanted
+    Staged<AttendTask> tasks;
+    Staged<MergeTask> merges;
+    Staged<TileRun> runs;
+    Staged<int32_t> masks;
+  };
+  AttentionOfLayers plan_attention_from(int64_t first_layer, std::span<const int32_t> first_pages) const;
+  const AttentionOfLayers& attention_of(int64_t layer) const;
+  GroupCells cells_of(const RowGroup& group, int32_t first_page, int64_t layer) const;
   void extend_rotations();
   void reserve_scratch();
 
   void run_layer(int64_t index);
   void project_and_attend(const DeviceLayer& layer, int64_t index);
+  void attend_rows(const DeviceLayer& layer, int64_t index);
   /// In the last layer, once all K/V are written: continues with the rows whose outputs are wanted.
   void drop_kv_only_rows();
   void feed_forward(const DeviceLayer& layer);
   void run_dense(const DeviceFeedForward& ffn, int64_t dim);
   void run_experts(const DeviceLayer& layer);
+  /// The products of the chosen experts, sorted.
+  void multiply_experts(const DeviceMatrix& matrix, ProductArguments product, const SortArguments& sorted,
+                        const int32_t* x_rows);
   void norm(const DeviceBuffer& weight, bool wants_f32 = false);
   /// Adds x times the matrix to the rows of the residual stream.
-  void add_product(const DeviceMatrix& matrix, const uint16_t* x, const int32_t* rows_of_x);
+  void add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x);
 
   DeviceModel& model_;
   const ModelConfig& config_;
@@ -55,23 +73,18 @@ class DevicePass {
   Scratch& scratch_;
   DeviceHead head_;
   PagePool pool_;
-  AttentionPlan attention_;
-  size_t num_output_tasks_ = 0;  // of groups whose outputs are wanted
-  size_t num_output_merges_ = 0;
+  SparsePass sparse_;
+  std::vector<AttentionOfLayers> attention_;
+  bool wants_outputs_alone_ = false;  ///< from the last layer's attention on
   PassShape shape_;
   bool is_graph_ = false;
 
   // Rows that the next kernels compute: num_rows_ rows of the residual stream.
   int64_t num_rows_;
   const int32_t* rows_ = nullptr;  // which they are; null: 0, 1, 2, ...
-  size_t num_tasks_ = 0;
-  size_t num_merges_ = 0;
 
   int64_t num_output_rows_ = 0;
-  Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, masks_, output_rows_;
-  Staged<AttendTask> tasks_;
-  Staged<MergeTask> merges_;
-  Staged<TileRun> runs_;
+  Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
 };
 
 }  // namespace lacuna::cuda

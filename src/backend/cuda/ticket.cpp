@@ -21,15 +21,11 @@ std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const
   return rows;
 }
 
-/// Refuses plans that this backend cannot or must not compute.
+/// Refuses plans that this backend must not compute.
 void check_plan(const StepPlan& plan, std::span<const CudaSequence* const> sequences) {
   for (const RowGroup& group : plan.groups) {
     const CudaSequence& sequence = *sequences[static_cast<size_t>(group.sequence)];
     expects(sequence.arena() == sequences.front()->arena(), "submit: sequences are of this model's pools");
-    if (group.sparse.choice != SparseAttention::Choice::kAll) {
-      throw InputError(
-          "the CUDA backend does not implement sparse attention; expected `sparse` exact, or --device cpu");
-    }
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       const int32_t cell = plan.cells[static_cast<size_t>(row)];
       const auto page = static_cast<size_t>(cell / kPageCells);

@@ -16,8 +16,9 @@ namespace lacuna::cuda {
 namespace {
 
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
-/// Formats of layers that have kernels.
-constexpr const char* kFormatsWithKernels = "bf16, int8 or int4-group";
+/// Formats of weights that have kernels, by the dtype of rows.
+constexpr const char* kFormatsOfBf16 = "bf16, int8 or int4-group";
+constexpr const char* kFormatsOfF32 = "f32, as all weights of a model in f32 on a device";
 
 /// One output of a matrix; null: zeros.
 struct MatrixRow {
@@ -55,21 +56,26 @@ std::vector<float> interleaved(const std::vector<float>& gate, const std::vector
   return bias;
 }
 
-DeviceMatrix::Kind kind_of(const WeightFormat& format, const std::string& name) {
+DeviceMatrix::Kind kind_of(const WeightFormat& format, DType dtype, const std::string& name) {
   constexpr Quantisation kInt8{.bits = 8, .group = 0, .wide_scales = true};
   constexpr Quantisation kInt4{.bits = 4, .group = kCodeGroup};
-  if (!format.is_quantised() && format.dtype == DType::kBF16) return DeviceMatrix::Kind::kBf16;
-  if (format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
-  if (format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
+  if (format == WeightFormat(dtype))
+    return dtype == DType::kF32 ? DeviceMatrix::Kind::kF32 : DeviceMatrix::Kind::kBf16;
+  const bool has_codes = dtype == DType::kBF16;
+  if (has_codes && format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
+  if (has_codes && format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
   throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
-                   describe(format), kFormatsWithKernels);
+                   describe(format), has_codes ? kFormatsOfBf16 : kFormatsOfF32);
 }
 
-void write_bf16(const MatrixRow& from, int64_t inputs, uint16_t* out) {
+/// One row of numbers that are not quantized.
+void write_dense(const MatrixRow& from, int64_t inputs, DType dtype, std::byte* out) {
+  if (dtype == DType::kF32) return from.matrix->read_row(from.row, reinterpret_cast<float*>(out));
   thread_local std::vector<float> values;
   values.resize(static_cast<size_t>(inputs));
   from.matrix->read_row(from.row, values.data());
-  for (int64_t i = 0; i < inputs; ++i) out[i] = bf16(values[static_cast<size_t>(i)]).bits;
+  auto* rounded = reinterpret_cast<uint16_t*>(out);
+  for (int64_t i = 0; i < inputs; ++i) rounded[i] = bf16(values[static_cast<size_t>(i)]).bits;
 }
 
 void write_int8(const MatrixRow& from, int8_t* out, float* scale) {
@@ -93,7 +99,8 @@ void write_int4(const MatrixRow& from, uint8_t* out, float* scales) {
 /// Sends what the host has, and remembers what arrived.
 class Uploader {
  public:
-  Uploader(Stream& stream, ThreadPool& threads) : stream_(stream), threads_(threads) {}
+  Uploader(Stream& stream, ThreadPool& threads, DType dtype)
+      : stream_(stream), threads_(threads), dtype_(dtype) {}
 
   DeviceBuffer floats(const std::vector<float>& values) {
     const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
@@ -103,18 +110,15 @@ class Uploader {
     return buffer;
   }
 
-  /// Rows of `inputs` numbers as bf16, padded with zeros to `stride`, to memory of the device.
-  void bf16_rows(const Rows& rows, int64_t inputs, int64_t stride, uint16_t* to) {
-    const auto bytes = static_cast<size_t>(stride) * sizeof(uint16_t);
-    send(std::ssize(rows), bytes, reinterpret_cast<std::byte*>(to), [&](int64_t n, std::byte* out) {
+  /// Rows of `inputs` numbers that are not quantized, padded with zeros to `stride`.
+  DeviceBuffer dense_rows(const Rows& rows, int64_t inputs, int64_t stride) {
+    const auto bytes = static_cast<size_t>(stride) * size_of(dtype_);
+    DeviceBuffer buffer = allocate(std::ssize(rows) * static_cast<int64_t>(bytes));
+    send(std::ssize(rows), bytes, buffer.as<std::byte>(), [&](int64_t n, std::byte* out) {
       std::fill_n(out, bytes, std::byte{0});
       const MatrixRow& row = rows[static_cast<size_t>(n)];
-      if (row.matrix != nullptr) write_bf16(row, inputs, reinterpret_cast<uint16_t*>(out));
+      if (row.matrix != nullptr) write_dense(row, inputs, dtype_, out);
     });
-  }
-  DeviceBuffer bf16_rows(const Rows& rows, int64_t inputs, int64_t stride) {
-    DeviceBuffer buffer = allocate(std::ssize(rows) * stride * static_cast<int64_t>(sizeof(uint16_t)));
-    bf16_rows(rows, inputs, stride, buffer.as<uint16_t>());
     return buffer;
   }
 
@@ -131,14 +135,14 @@ class Uploader {
       throw InputError("{} is stored as {} in a part, and as {} in another; expected one format", name,
                        describe(format), describe(row.matrix->format()));
     }
-    made.kind = kind_of(format, name);
+    made.kind = kind_of(format, dtype_, name);
     made.outputs = std::ssize(rows);
     made.depth = padded_depth(inputs);
     if (!bias.empty()) made.bias = floats(bias);
-    if (made.kind == DeviceMatrix::Kind::kBf16) {
-      made.values = bf16_rows(rows, inputs, made.depth);
-    } else {
+    if (format.is_quantised()) {
       quantised(rows, made);
+    } else {
+      made.values = dense_rows(rows, inputs, made.depth);
     }
     return made;
   }
@@ -212,6 +216,7 @@ class Uploader {
 
   Stream& stream_;
   ThreadPool& threads_;
+  DType dtype_;
   HostBuffer staging_;
 };
 
@@ -229,26 +234,14 @@ void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerPa
     to.router = uploader.matrix(router, config.hidden_dim, from.router.bias, name + ": the router");
   }
   to.expert_bias = uploader.floats(from.expert_bias);
-  const int64_t depth = padded_depth(config.hidden_dim);
-  const int64_t inner = padded_depth(moe.expert_ffn_dim);
-  const int64_t up_elements = gated_outputs(moe.expert_ffn_dim) * depth;
-  const int64_t down_elements = config.hidden_dim * inner;
-  constexpr int64_t kElement = sizeof(uint16_t);
-  to.expert_up = Uploader::allocate(moe.num_experts * up_elements * kElement);
-  to.expert_down = Uploader::allocate(moe.num_experts * down_elements * kElement);
-  for (int64_t e = 0; e < moe.num_experts; ++e) {
-    const FeedForward& expert = from.experts[static_cast<size_t>(e)];
-    for (const PackedMatrix* matrix : {&expert.gate.weight, &expert.up.weight, &expert.down.weight}) {
-      if (matrix->format() == WeightFormat(DType::kBF16)) continue;
-      throw InputError("{}: experts are stored as {}, for which there is no CUDA kernel yet; expected bf16",
-                       name, describe(matrix->format()));
-    }
-    uploader.bf16_rows(interleaved(expert.gate.weight, expert.up.weight, moe.expert_ffn_dim),
-                       config.hidden_dim, depth, to.expert_up.as<uint16_t>() + e * up_elements);
-    Rows down;
+  Rows up, down;
+  for (const FeedForward& expert : from.experts) {
+    const Rows own = interleaved(expert.gate.weight, expert.up.weight, moe.expert_ffn_dim);
+    up.insert(up.end(), own.begin(), own.end());
     add_rows(expert.down.weight, config.hidden_dim, down);
-    uploader.bf16_rows(down, moe.expert_ffn_dim, inner, to.expert_down.as<uint16_t>() + e * down_elements);
   }
+  to.experts.up = uploader.matrix(up, config.hidden_dim, {}, name + ": the experts");
+  to.experts.down = uploader.matrix(down, moe.expert_ffn_dim, {}, name + ": the experts");
   if (moe.shared_ffn_dim > 0) {
     to.shared =
         uploader.feed_forward(from.shared_expert, config, moe.shared_ffn_dim, name + ": the shared expert");
@@ -282,30 +275,30 @@ DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const
 }
 
 int64_t bytes_of(const DeviceLayer& layer) {
-  int64_t bytes =
-      static_cast<int64_t>(layer.router_f32.bytes() + layer.expert_up.bytes() + layer.expert_down.bytes());
-  for (const DeviceMatrix* matrix : {&layer.qkv, &layer.o, &layer.ffn.up, &layer.ffn.down, &layer.router,
-                                     &layer.shared.up, &layer.shared.down})
+  auto bytes = static_cast<int64_t>(layer.router_f32.bytes());
+  for (const DeviceMatrix* matrix :
+       {&layer.qkv, &layer.o, &layer.ffn.up, &layer.ffn.down, &layer.router, &layer.experts.up,
+        &layer.experts.down, &layer.shared.up, &layer.shared.down})
     bytes += matrix->bytes();
   return bytes;
 }
 
 }  // namespace
 
-DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, int64_t index,
-                         const LayerParameters& layer) {
-  Uploader uploader(stream, threads);
+DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
+                         int64_t index, const LayerParameters& layer) {
+  Uploader uploader(stream, threads, dtype);
   return upload_layer_as(uploader, config, layer, "layer " + std::to_string(index));
 }
 
-DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
+DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                              const Parameters& parameters, std::vector<DeviceLayer> layers) {
-  Uploader uploader(stream, threads);
+  Uploader uploader(stream, threads, dtype);
   DeviceWeights weights;
   const WeightFormat embedding = parameters.embedding.format();
-  if (embedding != WeightFormat(DType::kBF16)) {
-    throw InputError("the embedding is stored as {}, for which there is no CUDA kernel yet; expected bf16",
-                     describe(embedding));
+  if (embedding != WeightFormat(dtype)) {
+    throw InputError("the embedding is stored as {}, for which there is no CUDA kernel yet; expected {}",
+                     describe(embedding), name_of(dtype));
   }
   Rows head;
   add_rows(parameters.head(), config.vocab_size, head);
@@ -314,7 +307,7 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
   if (!is_tied || weights.head.depth != config.hidden_dim) {
     Rows rows;
     add_rows(parameters.embedding, config.vocab_size, rows);
-    weights.own_embedding = uploader.bf16_rows(rows, config.hidden_dim, config.hidden_dim);
+    weights.own_embedding = uploader.dense_rows(rows, config.hidden_dim, config.hidden_dim);
   }
   weights.final_norm = uploader.floats(parameters.final_norm);
   for (const DeviceLayer& layer : layers) weights.layer_bytes += bytes_of(layer);

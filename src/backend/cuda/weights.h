@@ -27,13 +27,14 @@ constexpr int64_t gated_outputs(int64_t ffn_dim) {
 struct DeviceMatrix {
   enum class Kind : uint8_t {
     kBf16,
+    kF32,
     kInt8,  ///< quantized values, with a scale per output
     kInt4,  ///< quantized values, with a scale per group of kCodeGroup inputs
   };
 
   Kind kind = Kind::kBf16;
   DeviceBuffer values;
-  DeviceBuffer scales;  ///< f32; empty for bf16
+  DeviceBuffer scales;  ///< f32; empty where values are not quantized
   DeviceBuffer bias;    ///< [outputs] f32, or empty
   int64_t outputs = 0;
   int64_t depth = 0;
@@ -54,34 +55,33 @@ struct DeviceLayer {
   DeviceMatrix router;      ///< of 0 outputs where the router is computed in f32
   DeviceBuffer router_f32;  ///< [experts, hidden]; empty where it is not
   DeviceBuffer expert_bias;
-  DeviceBuffer expert_up, expert_down;  ///< bf16, [experts] matrices as in DeviceFeedForward
-  DeviceFeedForward shared;             ///< of 0 outputs where the family has none
+  DeviceFeedForward experts;  ///< [experts] matrices, the outputs of one behind those of another; no bias
+  DeviceFeedForward shared;   ///< of 0 outputs where the family has none
 };
 
 struct DeviceWeights {
   DeviceMatrix head;           ///< [vocab, hidden]
-  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16; empty where the head's memory serves for both
+  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty where the head's memory serves for both
   DeviceBuffer final_norm;
   std::vector<DeviceLayer> layers;
 
   int64_t layer_bytes = 0;  ///< of the matrices of all layers
 
-  const uint16_t* embedding() const {
-    return (own_embedding.bytes() > 0 ? own_embedding : head.values).as<uint16_t>();
-  }
+  const DeviceBuffer& embedding() const { return own_embedding.bytes() > 0 ? own_embedding : head.values; }
   /// Bytes of all matrices.
   int64_t bytes() const { return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()); }
 };
 
 /// Brings one layer to the device, in pieces of a few MiB of pinned memory. InputError where a matrix has a
 /// format without a kernel, with its name, or where the device has too little memory.
-DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, int64_t index,
-                         const LayerParameters& layer);
+///   dtype  of rows and of weights that are not quantized: kF32 or kBF16
+DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
+                         int64_t index, const LayerParameters& layer);
 
 /// Brings what is left to the device, embedding, head and final norm, in the same way.
 ///   parameters  without layers
 ///   layers      which are there already
-DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config,
+DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                              const Parameters& parameters, std::vector<DeviceLayer> layers);
 
 }  // namespace lacuna::cuda

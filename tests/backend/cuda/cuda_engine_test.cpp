@@ -67,15 +67,44 @@ TEST(CudaEngine, LocksRowsAndGuidesThem) {
   EXPECT_EQ(run(model, options, 2), run(cpu, options, 2));
 }
 
-TEST(CudaEngine, RefusesRequestsThatTheDeviceCannotCompute) {
+/// By name of the cache's and the rows' formats.
+WeightFormats formats_of(DType dtype, bool kv_in_codes) {
+  WeightFormats formats = dtype;
+  formats.kv_in_codes = kv_in_codes;
+  return formats;
+}
+
+// In f32, no seeds have to be looked for.
+TEST(CudaEngine, WritesTheCpusGreedyTokensInF32) {
+  for (const ModelConfig& config : supported_configs()) {
+    if (config.noise) continue;  // whole contexts of hundreds of positions
+    for (const bool kv_in_codes : {false, true}) {
+      const WeightFormats formats = formats_of(DType::kF32, kv_in_codes);
+      const auto cpu = load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {});
+      EXPECT_EQ(run(cuda_model(config, formats), options_of(0), 2), run(cpu, options_of(0), 2))
+          << config.family << (kv_in_codes ? ", int8 keys and values" : "");
+    }
+  }
+}
+
+TEST(CudaEngine, WritesTheCpusTokensWhereAttentionIsSparse) {
   ModelConfig config = config_of("sdar");
   config.num_layers = 4;
+  const WeightFormats formats = formats_of(DType::kF32, false);
+  const auto cpu = load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {});
+  const auto cuda = cuda_model(config, formats);
   GenerationOptions options = options_of(0);
-  options.sparse = "quest=8,page=4";
-  Engine engine(cuda_model(config));
-  EXPECT_THAT([&] { engine.add(make_decoder(config, options, random_tokens(1, 12, 80))); },
-              ThrowsMessage<InputError>(HasSubstr(
-                  "does not implement sparse attention; expected `sparse` exact, or --device cpu")));
+  options.gen_length = 8;
+  for (const char* sparse : {"mage=6,dense-layers=1", "quest=8,page=4", "sparsed=6,exact=0.3"}) {
+    options.sparse = sparse;
+    const Canvases together = run(cuda, options, 2);
+    EXPECT_EQ(together, run(cpu, options, 2)) << sparse;
+    EXPECT_EQ(together, run(cuda, options, 1)) << sparse;
+  }
+}
+
+TEST(CudaEngine, RefusesRequestsThatTheDeviceHasNoRoomFor) {
+  const ModelConfig config = config_of("sdar");
   Engine small(cuda_model(config, DType::kBF16, 100000));
   EXPECT_THAT([&] { small.add(make_decoder(config, options_of(0), random_tokens(1, 400, 80))); },
               ThrowsMessage<InputError>(HasSubstr("needs 416.0 KiB of keys and values, and the device has")));

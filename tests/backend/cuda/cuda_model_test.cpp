@@ -171,6 +171,15 @@ TEST(CudaModel, GivesTheLogitsOfQuantizedWeights) {
   }
 }
 
+TEST(CudaModel, GivesTheLogitsOfQuantizedExperts) {
+  for (const char* name : {"int8", "int4-group"}) {
+    WeightFormats formats = DType::kBF16;
+    formats.layers = weight_format(name);
+    expect_close(config_of("llada-moe"), formats, name);
+    expect_close(config_of("llada2"), formats, name);  // with a shared expert
+  }
+}
+
 TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
   for (const char* family : {"qwen3", "llada2"}) {
     const ModelConfig config = config_of(family);
@@ -449,19 +458,15 @@ void expect_refused(const ModelConfig& config, const WeightFormats& formats, con
 
 TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   const ModelConfig plain = config_of("llada");
-  expect_refused(plain, DType::kF32, "--dtype is f32; expected bf16");
   WeightFormats formats = DType::kBF16;
-  formats.kv_in_codes = true;
-  expect_refused(plain, formats, "--kv-cache is int8");
-  formats = DType::kBF16;
   formats.int8_activations = true;
   expect_refused(plain, formats, "--activations is int8");
   formats = DType::kBF16;
   formats.layers = weight_format("int4");
   expect_refused(plain, formats, "layer 0: the projection to q, k and v is stored as int4");
-  formats = DType::kBF16;
+  formats = DType::kF32;
   formats.layers = weight_format("int8");
-  expect_refused(config_of("llada-moe"), formats, "layer 0: experts are stored as int8");
+  expect_refused(plain, formats, "is stored as int8, for which there is no CUDA kernel yet; expected f32");
   formats = DType::kBF16;
   formats.embedding = weight_format("int8");
   expect_refused(plain, formats, "the embedding is stored as int8");
@@ -470,19 +475,146 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
 }
 
-TEST(CudaModel, RefusesPassesThatNeedOtherKernels) {
+TEST(CudaModel, RefusesToHaveItsAttentionObserved) {
   const ModelConfig config = config_of("sdar");
-  Passes passes(cuda_model(config));
-  passes.add_sequence();
-  StepPlan plan = plan_of(config, 2);
-  EXPECT_FALSE(passes.model().attends_sparsely());
-  plan.groups.front().sparse.choice = SparseAttention::Choice::kRemembered;
-  EXPECT_THAT([&] { passes.submit(plan); },
-              ThrowsMessage<InputError>(HasSubstr(
-                  "does not implement sparse attention; expected `sparse` exact, or --device cpu")));
+  const Passes passes(cuda_model(config));
   const std::vector<KvSequence*> none;
-  EXPECT_THAT([&] { passes.model().submit(plan, none, {[](const ObservedAttention&) {}}); },
+  EXPECT_THAT([&] { passes.model().submit(plan_of(config, 2), none, {[](const ObservedAttention&) {}}); },
               ThrowsMessage<InputError>(HasSubstr("cannot be observed")));
+}
+
+/// By how much logits in f32 may differ, as bound_of() has it: sums over n inputs are off by n 2^-24 of their
+/// terms at most.
+double bound_of_f32(const ModelConfig& config) {
+  const int64_t widest = std::max({config.hidden_dim, config.ffn_dim, config.q_dim()});
+  return std::ldexp(static_cast<double>(widest), -24) *
+         std::sqrt(static_cast<double>(6 * config.num_layers + 1));
+}
+
+/// A cell of codes differs by one step at most where the numbers on two machines do, a 127th of the head's
+/// largest; keys and values of each layer add to the error as in bound_of().
+double bound_of_codes(const ModelConfig& config) {
+  return std::sqrt(static_cast<double>(2 * config.num_layers)) / 127;
+}
+
+void expect_within(double bound, const std::vector<float>& got, const std::vector<float>& expected,
+                   const std::string& name) {
+  const double scale = root_mean_square(expected, std::vector<float>(expected.size(), 0));
+  EXPECT_GT(scale, 1) << name;
+  EXPECT_LT(root_mean_square(got, expected), bound * scale) << name;
+}
+
+TEST(CudaModel, GivesTheLogitsOfEverySupportedFamilyInF32) {
+  for (const ModelConfig& config : supported_configs()) {
+    const StepPlan plan = plan_of(config, 3);
+    expect_within(bound_of_f32(config), logits_of(cuda_model(config, DType::kF32), plan),
+                  logits_of(cpu_model(config, DType::kF32), plan), std::string(config.family));
+  }
+}
+
+TEST(CudaModel, GivesTheLogitsOfKeysAndValuesInCodes) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    WeightFormats formats = dtype;
+    formats.kv_in_codes = true;
+    for (const char* family : {"llada", "qwen3", "llada2", "gidd", "sumi"}) {  // two with a sink
+      const ModelConfig config = config_of(family);
+      const StepPlan plan = plan_of(config, 3, 24);
+      const double rounded = dtype == DType::kBF16 ? bound_of(config) : bound_of_f32(config);
+      expect_within(std::hypot(rounded, bound_of_codes(config)), logits_of(cuda_model(config, formats), plan),
+                    logits_of(load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {}), plan), family);
+    }
+  }
+}
+
+/// Passes of a sequence whose first `prefix` cells are kept, and of a block behind them.
+class SparsePasses {
+ public:
+  static constexpr int32_t kPrefix = 150;
+  static constexpr int32_t kBlock = 8;
+
+  SparsePasses(const ModelConfig& config, uint64_t seed)
+      : tokens_(random_tokens(seed, kPrefix + kBlock, config.vocab_size)) {}
+
+  StepPlan prefix() const {
+    StepPlan plan = rows({0, kPrefix}, {});
+    plan.groups.front().only_kv = true;
+    plan.logits.clear();
+    return plan;
+  }
+  StepPlan block(SparseAttention sparse) const {
+    StepPlan plan = rows({kPrefix, kPrefix + kBlock}, {{0, kPrefix}});
+    plan.groups.front().sparse = sparse;
+    return plan;
+  }
+  /// What follows each other: cells are remembered, then used, then pages are chosen.
+  std::vector<StepPlan> plans() const {
+    using Choice = SparseAttention::Choice;
+    const auto sparse = [](Choice choice, int32_t dense_layers) {
+      return SparseAttention{choice, {0, kPrefix}, 24, 8, dense_layers};
+    };
+    return {prefix(), block(sparse(Choice::kAllAndRemember, 1)), block(sparse(Choice::kRemembered, 1)),
+            block(sparse(Choice::kBestPages, 0)), block(sparse(Choice::kBestPages, 1))};
+  }
+
+ private:
+  StepPlan rows(IndexRange cells, std::vector<IndexRange> visible) const {
+    StepPlan plan;
+    plan.rules.emplace_back();
+    for (int32_t cell = cells.begin; cell < cells.end; ++cell) {
+      plan.add_row(tokens_[static_cast<size_t>(cell)], cell, cell);
+      LogitRow row;
+      row.row = cell - cells.begin;
+      plan.logits.push_back(row);
+    }
+    plan.groups.push_back({0, {0, cells.size()}, std::move(visible), OwnRows::kBidirectional});
+    return plan;
+  }
+
+  std::vector<TokenId> tokens_;
+};
+
+TEST(CudaModel, AttendsToTheCellsThatTheCpuChooses) {
+  ModelConfig config = config_of("sdar");
+  config.num_layers = 3;
+  const SparsePasses sparse(config, 9);
+  for (const bool kv_in_codes : {false, true}) {
+    WeightFormats formats = DType::kF32;
+    formats.kv_in_codes = kv_in_codes;
+    Passes cpu(load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {}));
+    Passes cuda(cuda_model(config, formats));
+    cpu.add_sequence();
+    cuda.add_sequence();
+    std::vector<float> exact;
+    const double bound = std::hypot(bound_of_f32(config), kv_in_codes ? bound_of_codes(config) : 0);
+    for (const StepPlan& plan : sparse.plans()) {
+      const std::vector<float> expected = cpu.logits(plan);
+      const std::vector<float> got = cuda.logits(plan);
+      if (expected.empty()) continue;
+      const SparseAttention::Choice choice = plan.groups.front().sparse.choice;
+      expect_within(bound, got, expected, std::to_string(static_cast<int>(choice)));
+      if (exact.empty()) exact = got;
+      EXPECT_EQ(got != exact, choice != SparseAttention::Choice::kAllAndRemember);
+    }
+  }
+}
+
+TEST(CudaModel, ChoosesCellsForEachSequenceAsIfItWereAlone) {
+  ModelConfig config = config_of("sdar");
+  config.num_layers = 3;
+  const std::vector<StepPlan> first = SparsePasses(config, 9).plans();
+  const std::vector<StepPlan> second = SparsePasses(config, 10).plans();
+  Passes company(cuda_model(config));
+  Passes alone(cuda_model(config));
+  company.add_sequence();
+  company.add_sequence();
+  alone.add_sequence();
+  for (size_t i = 0; i < first.size(); ++i) {
+    StepPlan together = second[i + 1 < first.size() ? i : 1];  // its last pass is of another kind
+    together.append(first[i], 1);
+    const std::vector<float> all = company.logits(together);
+    const std::vector<float> own = alone.logits(first[i]);
+    EXPECT_TRUE(std::equal(own.begin(), own.end(), all.end() - std::ssize(own))) << i;
+  }
 }
 
 }  // namespace

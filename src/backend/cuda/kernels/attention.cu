@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/attention_walk.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -10,38 +11,54 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 constexpr uint32_t kThreads = 128;  // four warps of sixteen queries
 constexpr int kStages = 2;
 constexpr int kMerged = 128;  // threads of the merge
-constexpr float kLog2E = 1.44269504088896340736F;
-constexpr float kLeast = -1e30F;  // finite: the difference of two of them is a number
 
-template <int kHeadDim>
-struct AttendShared {
-  alignas(128) uint16_t queries[kTaskQueries][kHeadDim + 8];
+/// Keys and values of two tiles as they are loaded, and where products read them.
+template <int kHeadDim, CellFormat kFormat>
+struct TileShared {
   alignas(128) uint16_t keys[kStages][kPageCells][kHeadDim + 8];
   alignas(128) uint16_t values[kStages][kPageCells][kHeadDim + 8];
-};
 
-/// The tiles of a task, one after the other.
-struct TileWalk {
-  const TileRun* run = nullptr;
-  const TileRun* end = nullptr;
-  int32_t at = 0;
-
-  LACUNA_DEVICE bool is_done() const { return run == end; }
-  LACUNA_DEVICE int32_t tile() const { return run->first_tile + at; }
-  /// The lowest row that sees the tile's cell.
-  LACUNA_DEVICE int32_t first_row(const int32_t* masks, int32_t cell) const {
-    return run->first_mask < 0 ? 0 : masks[run->first_mask + at * kPageCells + cell];
-  }
-  LACUNA_DEVICE void next() {
-    if (++at < run->count) return;
-    ++run;
-    at = 0;
-  }
+  LACUNA_DEVICE uint16_t* key(int stage, int cell) { return keys[stage][cell]; }
+  LACUNA_DEVICE uint16_t* value(int stage, int cell) { return values[stage][cell]; }
+  /// Makes the tile of a stage ready for products. Returns where it then lies.
+  LACUNA_DEVICE int widen(int stage) { return stage; }
+  LACUNA_DEVICE float key_scale(int, int32_t) const { return 1; }
+  LACUNA_DEVICE float value_scale(int, int32_t) const { return 1; }
 };
 
 template <int kHeadDim>
+struct TileShared<kHeadDim, CellFormat::kInt8> {
+  alignas(128) int8_t key_codes[kStages][kPageCells][kHeadDim + 16];
+  alignas(128) int8_t value_codes[kStages][kPageCells][kHeadDim + 16];
+  alignas(16) float scales[kStages][kPageCells][4];
+  alignas(128) uint16_t keys[1][kPageCells][kHeadDim + 8];
+  alignas(128) uint16_t values[1][kPageCells][kHeadDim + 8];
+
+  LACUNA_DEVICE int8_t* key(int stage, int cell) { return key_codes[stage][cell]; }
+  LACUNA_DEVICE int8_t* value(int stage, int cell) { return value_codes[stage][cell]; }
+  LACUNA_DEVICE int widen(int stage) {
+    for (uint32_t i = thread_index(); i < kPageCells * kHeadDim; i += kThreads) {
+      const uint32_t cell = i / kHeadDim;
+      const uint32_t at = i % kHeadDim;
+      keys[0][cell][at] = to_bf16(key_codes[stage][cell][at]);
+      values[0][cell][at] = to_bf16(value_codes[stage][cell][at]);
+    }
+    sync_threads();
+    return 0;
+  }
+  LACUNA_DEVICE float key_scale(int stage, int32_t cell) const { return scales[stage][cell][0]; }
+  LACUNA_DEVICE float value_scale(int stage, int32_t cell) const { return scales[stage][cell][1]; }
+};
+
+template <int kHeadDim, CellFormat kFormat>
+struct AttendShared {
+  alignas(128) uint16_t queries[kTaskQueries][kHeadDim + 8];
+  TileShared<kHeadDim, kFormat> tiles;
+};
+
+template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void load_queries(const AttendArguments& a, const AttendTask& task,
-                                AttendShared<kHeadDim>& memory) {
+                                AttendShared<kHeadDim, kFormat>& memory) {
   const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
   const auto kv_head = static_cast<int32_t>(block_index().y);
   constexpr int kPieces = kHeadDim / 8;
@@ -57,20 +74,26 @@ LACUNA_DEVICE void load_queries(const AttendArguments& a, const AttendTask& task
 }
 
 /// Zeros for cells that nobody sees: what lies there need not be a number.
-template <int kHeadDim>
+template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
-                             int stage, AttendShared<kHeadDim>& memory) {
-  const int64_t page = a.page_table[task.first_page + walk.tile()];
-  const int64_t heads = (page * a.pool.num_layers + a.layer) * a.pool.num_kv_heads + block_index().y;
-  const uint16_t* keys = a.pool.memory + heads * 2 * kPageCells * kHeadDim;
-  constexpr int kPieces = kHeadDim / 8;
+                             int stage, AttendShared<kHeadDim, kFormat>& memory) {
+  const int64_t kv_head = block_index().y;
+  constexpr int kNumbers = 16 / sizeof(typename CellNumber<kFormat>::Type);  // of a piece
+  constexpr int kPieces = kHeadDim / kNumbers;
   for (int piece = static_cast<int>(thread_index()); piece < kPageCells * kPieces; piece += kThreads) {
-    const int cell = piece / kPieces;
-    const int part = piece % kPieces * 8;
-    const bool valid = walk.first_row(a.masks, cell) < task.num_rows;
-    const uint16_t* from = keys + cell * kHeadDim + part;
-    copy_async_16(&memory.keys[stage][cell][part], from, valid);
-    copy_async_16(&memory.values[stage][cell][part], from + kPageCells * kHeadDim, valid);
+    const int index = piece / kPieces;
+    const int part = piece % kPieces * kNumbers;
+    const bool valid = walk.first_row(a.masks, index) < task.num_rows;
+    Cell<kFormat> from;
+    if (valid) {
+      const int32_t cell = walked_cell(a, task, kv_head, walk.tile() * kPageCells + index);
+      from = cell_of_sequence<kFormat>(a, task.first_page, kv_head, cell);
+    }
+    copy_async_16(memory.tiles.key(stage, index) + part, valid ? from.key + part : nullptr, valid);
+    copy_async_16(memory.tiles.value(stage, index) + part, valid ? from.value + part : nullptr, valid);
+    if constexpr (kFormat == CellFormat::kInt8) {
+      if (part == 0) copy_async_16(memory.tiles.scales[stage][index], valid ? from.scales : nullptr, valid);
+    }
   }
 }
 
@@ -84,8 +107,9 @@ struct Running {
   int32_t row[2];
 };
 
-template <int kHeadDim>
-LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim>& memory, int stage,
+///   place  where the tile's keys lie
+template <int kHeadDim, CellFormat kFormat>
+LACUNA_DEVICE void score_tile(const TileShared<kHeadDim, kFormat>& tiles, int place,
                               const Running<kHeadDim>& running, float (&scores)[1][4][4]) {
   const uint32_t lane = lane_index();
   LACUNA_UNROLL
@@ -94,7 +118,7 @@ LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim>& memory, int stage,
     LACUNA_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
       load_matrix_x4(keys[half],
-                     &memory.keys[stage][half * 16 + lane % 8 + lane / 16 * 8][k * 16 + lane / 8 % 2 * 8]);
+                     &tiles.keys[place][half * 16 + lane % 8 + lane / 16 * 8][k * 16 + lane / 8 % 2 * 8]);
     }
     const uint32_t b[4][2] = {{keys[0][0], keys[0][1]},
                               {keys[0][2], keys[0][3]},
@@ -104,16 +128,11 @@ LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim>& memory, int stage,
   }
 }
 
-LACUNA_DEVICE float scaled(const AttendArguments& a, float score) {
-  float value = score * a.scale;
-  if (a.soft_cap > 0) value = a.soft_cap * simt::tanh(value / a.soft_cap);
-  return value * kLog2E;
-}
-
 /// From scores to weights, for this thread's two queries; a tile that a query does not see leaves its state
-/// as it is, bit for bit.
-template <int kHeadDim>
-LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk, float (&scores)[1][4][4],
+/// as it is, bit for bit. Weights of codes then have the values' scales.
+template <int kHeadDim, CellFormat kFormat>
+LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
+                              const TileShared<kHeadDim, kFormat>& tiles, int stage, float (&scores)[1][4][4],
                               Running<kHeadDim>& running) {
   const auto column = static_cast<int32_t>(2 * (lane_index() % 4));
   bool visible[4][4];
@@ -123,8 +142,9 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk, fl
     LACUNA_UNROLL
     for (int part = 0; part < 4; ++part) {
       const int query = part / 2;
-      visible[j][part] = walk.first_row(a.masks, j * 8 + column + part % 2) <= running.row[query];
-      scores[0][j][part] = scaled(a, scores[0][j][part]);
+      const int32_t cell = j * 8 + column + part % 2;
+      visible[j][part] = walk.first_row(a.masks, cell) <= running.row[query];
+      scores[0][j][part] = scaled(a, scores[0][j][part] * tiles.key_scale(stage, cell));
       if (visible[j][part] && scores[0][j][part] > max[query]) max[query] = scores[0][j][part];
     }
   }
@@ -142,7 +162,7 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk, fl
     LACUNA_UNROLL
     for (int part = 0; part < 4; ++part) {
       const float weight = visible[j][part] ? simt::exp2(scores[0][j][part] - max[part / 2]) : 0;
-      scores[0][j][part] = weight;
+      scores[0][j][part] = weight * tiles.value_scale(stage, j * 8 + column + part % 2);
       running.sum[part / 2] += weight;
     }
   }
@@ -154,8 +174,8 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk, fl
 }
 
 /// out += weights V. The fragments of the scores are, rounded to bf16, those of a left operand.
-template <int kHeadDim>
-LACUNA_DEVICE void add_values(const AttendShared<kHeadDim>& memory, int stage,
+template <int kHeadDim, CellFormat kFormat>
+LACUNA_DEVICE void add_values(const TileShared<kHeadDim, kFormat>& tiles, int place,
                               const float (&weights)[1][4][4], Running<kHeadDim>& running) {
   const uint32_t lane = lane_index();
   LACUNA_UNROLL
@@ -168,7 +188,7 @@ LACUNA_DEVICE void add_values(const AttendShared<kHeadDim>& memory, int stage,
     LACUNA_UNROLL
     for (uint32_t j = 0; j < kHeadDim / 16; ++j) {
       uint32_t values[4];
-      load_matrix_x4<true>(values, &memory.values[stage][k * 16 + lane % 16][j * 16 + lane / 16 * 8]);
+      load_matrix_x4<true>(values, &tiles.values[place][k * 16 + lane % 16][j * 16 + lane / 16 * 8]);
       b[2 * j][0] = values[0];
       b[2 * j][1] = values[1];
       b[2 * j + 1][0] = values[2];
@@ -178,9 +198,9 @@ LACUNA_DEVICE void add_values(const AttendShared<kHeadDim>& memory, int stage,
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void start_running(const AttendArguments& a, const AttendTask& task,
-                                 const AttendShared<kHeadDim>& memory, Running<kHeadDim>& running) {
+                                 const AttendShared<kHeadDim, kFormat>& memory, Running<kHeadDim>& running) {
   const uint32_t lane = lane_index();
   const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
   LACUNA_UNROLL
@@ -195,7 +215,7 @@ LACUNA_DEVICE void start_running(const AttendArguments& a, const AttendTask& tas
   }
   LACUNA_UNROLL
   for (int query = 0; query < 2; ++query) {
-    running.max[query] = kLeast;
+    running.max[query] = kLeastScore;
     running.sum[query] = 0;
     const int32_t index = task.first_query + static_cast<int32_t>(warp_index() * 16 + lane / 4) + query * 8;
     running.row[query] = index / group_size;
@@ -226,32 +246,33 @@ LACUNA_DEVICE void store_partial(const AttendArguments& a, const Running<kHeadDi
 }
 
 /// One task, one kv head.
-template <int kHeadDim>
+template <int kHeadDim, CellFormat kFormat>
 LACUNA_KERNEL attend_kernel(AttendArguments a) {
-  auto& memory = shared<AttendShared<kHeadDim>>();
+  auto& memory = shared<AttendShared<kHeadDim, kFormat>>();
   const AttendTask task = a.tasks[block_index().x];
   TileWalk walk{a.runs + task.first_run, a.runs + task.first_run + task.num_runs};
   TileWalk ahead = walk;
-  load_queries<kHeadDim>(a, task, memory);
-  load_tile<kHeadDim>(a, task, ahead, 0, memory);
+  load_queries(a, task, memory);
+  load_tile(a, task, ahead, 0, memory);
   commit_copies();
   ahead.next();
   wait_copies<0>();
   sync_threads();
   Running<kHeadDim> running;
-  start_running<kHeadDim>(a, task, memory, running);
+  start_running(a, task, memory, running);
   for (int stage = 0; !walk.is_done(); stage ^= 1) {
     wait_copies<0>();
     sync_threads();  // this tile is there, and all have read what the next load overwrites
     if (!ahead.is_done()) {
-      load_tile<kHeadDim>(a, task, ahead, stage ^ 1, memory);
+      load_tile(a, task, ahead, stage ^ 1, memory);
       ahead.next();
     }
     commit_copies();
     float scores[1][4][4] = {};
-    score_tile<kHeadDim>(memory, stage, running, scores);
-    weigh_tile<kHeadDim>(a, walk, scores, running);
-    add_values<kHeadDim>(memory, stage, scores, running);
+    const int place = memory.tiles.widen(stage);
+    score_tile(memory.tiles, place, running, scores);
+    weigh_tile(a, walk, memory.tiles, stage, scores, running);
+    add_values(memory.tiles, place, scores, running);
     walk.next();
   }
   store_partial<kHeadDim>(a, running);
@@ -268,7 +289,7 @@ LACUNA_KERNEL merge_kernel(AttendArguments a) {
   const auto index_of = [&](int64_t chunk) {
     return ((merge.first_task + chunk) * a.pool.num_kv_heads + kv_head) * kTaskQueries + place;
   };
-  float max = kLeast;
+  float max = kLeastScore;
   for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
     if (a.partial_sum[index_of(chunk)] > 0) max = fmaxf(max, a.partial_max[index_of(chunk)]);
   }
@@ -279,6 +300,10 @@ LACUNA_KERNEL merge_kernel(AttendArguments a) {
   }
   const int64_t row = merge.first_row + query / group_size;
   const int64_t head = kv_head * group_size + query % group_size;
+  if (a.row_max != nullptr && thread_index() == 0) {
+    a.row_max[row * a.num_heads + head] = max;
+    a.row_sum[row * a.num_heads + head] = sum;
+  }
   for (int64_t d = thread_index(); d < a.pool.head_dim; d += num_threads()) {
     float out = 0;
     for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
@@ -290,18 +315,28 @@ LACUNA_KERNEL merge_kernel(AttendArguments a) {
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, CellFormat kFormat>
 void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks) {
-  launch(stream, attend_kernel<kHeadDim>,
+  launch(stream, attend_kernel<kHeadDim, kFormat>,
          {.grid = {num_tasks, static_cast<uint32_t>(a.pool.num_kv_heads), 1},
           .threads = kThreads,
-          .shared_bytes = sizeof(AttendShared<kHeadDim>)},
+          .shared_bytes = sizeof(AttendShared<kHeadDim, kFormat>)},
          a);
+}
+
+template <int kHeadDim>
+void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks) {
+  if (a.pool.format == CellFormat::kInt8) {
+    launch_attend<kHeadDim, CellFormat::kInt8>(stream, a, num_tasks);
+  } else {
+    launch_attend<kHeadDim, CellFormat::kBf16>(stream, a, num_tasks);
+  }
 }
 
 }  // namespace
 
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges) {
+  if (arguments.queries_f32 != nullptr) return attend_f32(stream, arguments, num_merges);
   const int64_t head_dim = arguments.pool.head_dim;
   switch (head_dim) {
     case 32:

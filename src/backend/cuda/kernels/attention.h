@@ -16,16 +16,33 @@ namespace lacuna::cuda {
 
 inline constexpr int32_t kPageCells = 32;
 inline constexpr int32_t kNeverSeen = INT32_MAX;
+inline constexpr int64_t kScaleBytes = 16;  ///< of one cell's scales
 
-/// Keys [32][head_dim] and then values [32][head_dim], bf16, for each page, layer and kv head.
+/// How the numbers of a cell are stored.
+enum class CellFormat : uint8_t {
+  kBf16,
+  kF32,
+  kInt8,  ///< 8-bit codes, with a scale for each kv head's key and value
+};
+
+/// Keys [32][head_dim] and then values [32][head_dim] for each page, layer and kv head; behind codes the
+/// scales [32][4] f32 of both, of which the last two numbers are not used.
 struct PagePool {
   uint16_t* memory = nullptr;
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
+  CellFormat format = CellFormat::kBf16;
 
-  int64_t head_elements() const { return 2 * kPageCells * head_dim; }
-  int64_t page_elements() const { return num_layers * num_kv_heads * head_elements(); }
+  /// Bytes of one cell's key, and of its value.
+  constexpr int64_t number_bytes() const {
+    return format == CellFormat::kInt8 ? head_dim : head_dim * (format == CellFormat::kF32 ? 4 : 2);
+  }
+  constexpr int64_t head_bytes() const {
+    const int64_t scales = format == CellFormat::kInt8 ? kPageCells * kScaleBytes : 0;
+    return 2 * kPageCells * number_bytes() + scales;
+  }
+  constexpr int64_t page_bytes() const { return num_layers * num_kv_heads * head_bytes(); }
 };
 
 /// Consecutive tiles of cells that a group sees.
@@ -44,6 +61,15 @@ struct AttendTask {
   int32_t first_page = 0;   ///< of the group's sequence, in the page table
   int32_t first_run = 0;
   int32_t num_runs = 0;
+  int32_t selection = -1;  ///< whose cells the group walks instead of all; -1: it walks all
+};
+
+/// The cells that a group is confined to, in the order in which it walks them: those that were chosen for the
+/// layer and kv head, and some behind them. Cell i of a tile is then number i of this list.
+struct CellSelection {
+  const int32_t* chosen = nullptr;  ///< [layers, kv heads, num_chosen], on the device
+  int32_t num_chosen = 0;
+  int32_t first_behind = 0;  ///< where the others begin in AttendArguments::behind
 };
 
 /// The tasks of some queries, one for each chunk, ascending.
@@ -62,6 +88,7 @@ struct GroupCells {
   int32_t first_page = 0;  ///< index of its sequence's first page in the page table
   /// [cells] the lowest row of the group that sees each cell from 0 on; kNeverSeen: none.
   std::vector<int32_t> first_seen_by;
+  int32_t selection = -1;  ///< AttendTask::selection; the cells are then the list's
 };
 
 /// The work of one pass, the same for all layers and kv heads.
@@ -79,15 +106,24 @@ AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_p
 struct AttendArguments {
   PagePool pool;
   const int32_t* page_table = nullptr;
-  const uint16_t* queries = nullptr;  ///< [rows, heads * head_dim] bf16
+  const uint16_t* queries = nullptr;   ///< [rows, heads * head_dim] bf16
+  const float* queries_f32 = nullptr;  ///< in the place of `queries`; `out_f32` is then written
   const AttendTask* tasks = nullptr;
   const MergeTask* merges = nullptr;
   const TileRun* runs = nullptr;
   const int32_t* masks = nullptr;
+  const CellSelection* selections = nullptr;
+  const int32_t* behind = nullptr;  ///< cells of all selections
+  // Results of the chunks; not used in f32.
   float* partial_out = nullptr;  ///< [tasks, kv heads, 64, head_dim]
   float* partial_max = nullptr;  ///< [tasks, kv heads, 64], in units of log2
   float* partial_sum = nullptr;  ///< [tasks, kv heads, 64]; 0: the query sees nothing of the chunk
   uint16_t* out = nullptr;       ///< [rows, out_stride] bf16
+  float* out_f32 = nullptr;      ///< [rows, out_stride]
+  /// [rows, heads] the largest score, in units of log2, and the sum of all weights relative to it; null: not
+  /// wanted
+  float* row_max = nullptr;
+  float* row_sum = nullptr;
   int64_t out_stride = 0;
   int64_t layer = 0;
   int64_t num_heads = 0;
@@ -97,7 +133,10 @@ struct AttendArguments {
 
 inline constexpr int32_t kTaskQueries = 64;
 
-/// head_dim 32, 64 or 128.
+/// head_dim 32, 64 or 128; cells in f32 need queries in f32, and bf16 those in bf16.
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges);
+
+/// attend() in f32, without tensor cores: for tests and comparisons. One warp walks all chunks of a query.
+void attend_f32(Stream& stream, const AttendArguments& arguments, uint32_t num_merges);
 
 }  // namespace lacuna::cuda

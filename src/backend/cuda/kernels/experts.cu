@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/experts.h"
-#include "backend/cuda/kernels/product_block.h"
+#include "backend/cuda/kernels/f32_product_block.h"
+#include "backend/cuda/kernels/quantised_product_block.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -153,15 +154,45 @@ LACUNA_KERNEL sort_kernel(SortArguments a) {
     a.tiles[tile] = {};
 }
 
-LACUNA_KERNEL grouped_kernel(GroupedArguments a) {
-  const ExpertTile tile = a.tiles[block_index().y];
-  if (tile.count == 0) return;  // the whole block
+/// The product of one tile: that of its expert, with its rows.
+LACUNA_DEVICE ProductArguments product_of(const GroupedArguments& a, const ExpertTile& tile) {
   ProductArguments product = a.product;
-  product.weights += tile.expert * a.expert_stride;
+  const int64_t skipped = tile.expert * a.expert_stride;
+  if (product.weights != nullptr) product.weights += skipped;
+  if (product.weights_f32 != nullptr) product.weights_f32 += skipped;
+  if (product.codes != nullptr) {
+    product.codes += skipped;
+    product.scales += tile.expert * product.num_outputs;
+  }
   product.rows = a.rows + tile.first;
   product.out_rows = a.out_rows + tile.first;
   product.num_rows = tile.count;
-  product_block<1>(product);
+  return product;
+}
+
+LACUNA_KERNEL grouped_kernel(GroupedArguments a) {
+  const ExpertTile tile = a.tiles[block_index().y];
+  if (tile.count == 0) return;  // the whole block
+  product_block<1>(product_of(a, tile));
+}
+
+LACUNA_KERNEL grouped_code_kernel(GroupedArguments a) {
+  const ExpertTile tile = a.tiles[block_index().y];
+  if (tile.count == 0) return;
+  product_block<1, CodeProductShared<1>>(product_of(a, tile));
+}
+
+LACUNA_KERNEL grouped_code4_kernel(GroupedArguments a) {
+  const ExpertTile tile = a.tiles[block_index().y];
+  if (tile.count == 0) return;
+  const int64_t skipped = tile.expert * a.expert_stride;
+  quantised_product_block<1>({product_of(a, tile), a.codes4 + skipped / 2, a.scales4 + skipped / kCodeGroup});
+}
+
+LACUNA_KERNEL grouped_f32_kernel(GroupedArguments a) {
+  const ExpertTile tile = a.tiles[block_index().y];
+  if (tile.count == 0) return;
+  f32_product_block(product_of(a, tile), 0);
 }
 
 LACUNA_KERNEL combine_kernel(CombineArguments a) {
@@ -201,11 +232,17 @@ void sort_by_expert(Stream& stream, const SortArguments& arguments) {
 void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles) {
   const auto blocks =
       static_cast<uint32_t>((arguments.product.num_outputs + kProductOutputs - 1) / kProductOutputs);
-  launch(stream, grouped_kernel,
-         {.grid = {blocks, static_cast<uint32_t>(num_tiles), 1},
-          .threads = kProductThreads,
-          .shared_bytes = sizeof(ProductShared<1>)},
-         arguments);
+  const auto send = [&](void (*kernel)(GroupedArguments), size_t shared_bytes) {
+    launch(stream, kernel,
+           {.grid = {blocks, static_cast<uint32_t>(num_tiles), 1},
+            .threads = kProductThreads,
+            .shared_bytes = shared_bytes},
+           arguments);
+  };
+  if (arguments.codes4 != nullptr) return send(grouped_code4_kernel, sizeof(CodeShared<1>));
+  if (arguments.product.codes != nullptr) return send(grouped_code_kernel, sizeof(CodeProductShared<1>));
+  if (arguments.product.x_f32 != nullptr) return send(grouped_f32_kernel, sizeof(F32ProductShared));
+  send(grouped_kernel, sizeof(ProductShared<1>));
 }
 
 void combine(Stream& stream, const CombineArguments& arguments, uint32_t rows) {

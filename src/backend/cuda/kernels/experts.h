@@ -70,12 +70,17 @@ struct SortArguments {
 int32_t most_tiles(int32_t entries, int32_t experts);
 void sort_by_expert(Stream& stream, const SortArguments& arguments);
 
+/// Weights are bf16, 8-bit codes, f32 (where `product.x_f32` is), or 4-bit codes. Those of one expert, and
+/// their scales, follow those of another.
 struct GroupedArguments {
   ProductArguments product;  ///< of one tile: weights of expert 0; x, out and epilogue of all; no rows
   const ExpertTile* tiles = nullptr;
   const int32_t* rows = nullptr;      ///< [sorted entries] of x
   const int32_t* out_rows = nullptr;  ///< [sorted entries] of out
   int64_t expert_stride = 0;          ///< weights from one expert to the next
+  /// In the place of `product.weights`, as in QuantisedProductArguments.
+  const uint8_t* codes4 = nullptr;
+  const float* scales4 = nullptr;
 };
 
 void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles);

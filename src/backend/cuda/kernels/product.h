@@ -21,8 +21,10 @@ enum class Epilogue : uint8_t {
 
 struct ProductArguments {
   const uint16_t* x = nullptr;        ///< [.., depth] bf16
+  const float* x_f32 = nullptr;       ///< in the place of `x` and `weights_f32` of `weights`: f32_product()
   const int32_t* rows = nullptr;      ///< [num_rows] of x; null: 0, 1, 2, ...
   const uint16_t* weights = nullptr;  ///< [num_outputs, depth] bf16
+  const float* weights_f32 = nullptr;
   const int8_t* codes = nullptr;      ///< in the place of `weights`: weight = scale of the output * code
   const float* scales = nullptr;      ///< [num_outputs] of codes
   const float* bias = nullptr;        ///< [num_outputs]; null: none

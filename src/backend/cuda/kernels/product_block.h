@@ -111,12 +111,12 @@ LACUNA_DEVICE void multiply_stage(const Memory& memory, int stage, int weights_a
   }
 }
 
-template <int kRowTiles>
-LACUNA_DEVICE void end_slice(float (&c)[kRowTiles][2][4], float (&sums)[kRowTiles][2][4]) {
+template <int kRowTiles, int kColumns>
+LACUNA_DEVICE void end_slice(float (&c)[kRowTiles][kColumns][4], float (&sums)[kRowTiles][kColumns][4]) {
   LACUNA_UNROLL
   for (int tile = 0; tile < kRowTiles; ++tile) {
     LACUNA_UNROLL
-    for (int j = 0; j < 2; ++j) {
+    for (int j = 0; j < kColumns; ++j) {
       LACUNA_UNROLL
       for (int part = 0; part < 4; ++part) {
         sums[tile][j][part] += c[tile][j][part];
@@ -159,38 +159,55 @@ LACUNA_DEVICE void finish(const ProductArguments& a, int64_t row, int64_t output
   }
 }
 
-template <int kRowTiles>
-LACUNA_DEVICE void finish_all(const ProductArguments& a, const float (&sums)[kRowTiles][2][4]) {
+/// What becomes of a warp's sums.
+///   first_row     of the call's rows
+///   first_output  a multiple of 16
+template <int kRowTiles, int kColumns>
+LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int64_t first_output,
+                              const float (&sums)[kRowTiles][kColumns][4]) {
   const auto lane = static_cast<int>(simt::lane_index());
-  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
   LACUNA_UNROLL
   for (int tile = 0; tile < kRowTiles; ++tile) {
     LACUNA_UNROLL
     for (int part = 0; part < 4; ++part) {
-      const int64_t index = 16 * tile + lane / 4 + part / 2 * 8;
+      const int64_t index = first_row + 16 * tile + lane / 4 + part / 2 * 8;
       if (index >= a.num_rows) continue;
       const int64_t row = a.out_rows != nullptr ? int64_t{a.out_rows[index]} : index;
       const int column = 2 * (lane % 4) + part % 2;
-      if (a.epilogue == Epilogue::kSwiglu) {
-        finish_swiglu(a, row, first, column, sums[tile][0][part], sums[tile][1][part]);
-      } else {
-        finish(a, row, first + column, sums[tile][0][part]);
-        finish(a, row, first + 8 + column, sums[tile][1][part]);
+      LACUNA_UNROLL
+      for (int j = 0; j < kColumns; j += 2) {
+        const int64_t first = first_output + 8 * j;
+        if (a.epilogue == Epilogue::kSwiglu) {
+          finish_swiglu(a, row, first, column, sums[tile][j][part], sums[tile][j + 1][part]);
+        } else {
+          finish(a, row, first + column, sums[tile][j][part]);
+          finish(a, row, first + 8 + column, sums[tile][j + 1][part]);
+        }
       }
     }
   }
 }
 
-/// The last block clears what lies behind the outputs, for products that read these rows in steps.
-LACUNA_DEVICE void clear_padding(const ProductArguments& a) {
+/// For the block of the last outputs: clears what lies behind the outputs of the call's rows [first_row,
+/// end_row), for products that read these rows in steps.
+LACUNA_DEVICE void clear_padding(const ProductArguments& a, int64_t first_row, int64_t end_row) {
+  if (a.out_bf16 == nullptr) return;
   const int64_t outputs = a.epilogue == Epilogue::kSwiglu ? a.num_outputs / 2 : a.num_outputs;
-  if (a.out_bf16 == nullptr || simt::block_index().x + 1 != simt::grid_size().x) return;
   const int64_t width = a.out_stride - outputs;
-  for (int64_t i = simt::thread_index(); i < a.num_rows * width; i += kProductThreads) {
-    const int64_t index = i / width;
+  for (int64_t i = simt::thread_index(); i < (end_row - first_row) * width; i += simt::num_threads()) {
+    const int64_t index = first_row + i / width;
     const int64_t row = a.out_rows != nullptr ? int64_t{a.out_rows[index]} : index;
     a.out_bf16[row * a.out_stride + outputs + i % width] = 0;
   }
+}
+
+/// The end of a block that has all rows: a warp's sums, and the padding.
+template <int kRowTiles>
+LACUNA_DEVICE void finish_block(const ProductArguments& a, const float (&sums)[kRowTiles][2][4]) {
+  const int64_t first_output =
+      int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
+  finish_all(a, 0, first_output, sums);
+  if (simt::block_index().x + 1 == simt::grid_size().x) clear_padding(a, 0, a.num_rows);
 }
 
 /// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
@@ -216,10 +233,9 @@ LACUNA_DEVICE void product_block(const ProductArguments& a) {
     const auto stage = static_cast<int>(step % kProductStages);
     multiply_stage<kRowTiles>(memory, stage, widen_weights<kRowTiles>(memory, stage), c);
     const bool slice_ends = (step + 1) * kDepthStep % kDepthSlice == 0 || step + 1 == steps;
-    if (slice_ends) end_slice<kRowTiles>(c, sums);
+    if (slice_ends) end_slice(c, sums);
   }
-  finish_all<kRowTiles>(a, sums);
-  clear_padding(a);
+  finish_block(a, sums);
 }
 
 }  // namespace lacuna::cuda

@@ -1,3 +1,4 @@
+#include "backend/cuda/kernels/cells.h"
 #include "backend/cuda/kernels/qkv.h"
 
 namespace lacuna::cuda {
@@ -13,6 +14,19 @@ struct FinishShared {
   float parts[kWarps];
   double products[kWarps];
 };
+
+/// And what becomes codes: a head of each warp.
+struct FinishCodesShared {
+  FinishShared common;
+  float numbers[kWarps][32 * kHeadParts];
+};
+
+LACUNA_DEVICE void store(uint16_t* to, float value) {
+  *to = to_bf16(value);
+}
+LACUNA_DEVICE void store(float* to, float value) {
+  *to = value;
+}
 
 LACUNA_DEVICE float clamped(const FinishQkvArguments& a, float x) {
   if (a.clip > 0) x = x > a.clip ? a.clip : (x < -a.clip ? -a.clip : x);
@@ -35,10 +49,11 @@ LACUNA_DEVICE float row_scale(const FinishQkvArguments& a, const float* x, int64
   return 1 / simt::sqrt(squares / static_cast<float>(count) + a.epsilon);
 }
 
-/// Norm, clamp and turn one head, rounded to bf16.
+/// Norm, clamp and turn one head; rounded where `out` is bf16.
 ///   weight  of the head's numbers; null: no norm
+template <typename Number>
 LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, const float* weight, float scale,
-                               int64_t position, uint16_t* out) {
+                               int64_t position, Number* out) {
   const int64_t half = a.rotary_dim / 2;
   const auto at = [&](int64_t i) { return clamped(a, weight != nullptr ? x[i] * scale * weight[i] : x[i]); };
   for (int64_t j = lane_index(); j < half; j += 32) {
@@ -46,18 +61,57 @@ LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, cons
     const float sine = a.sines[position * half + j];
     const float first = at(j);
     const float second = at(j + half);
-    out[j] = to_bf16(first * cosine - second * sine);
-    out[j + half] = to_bf16(second * cosine + first * sine);
+    store(out + j, first * cosine - second * sine);
+    store(out + j + half, second * cosine + first * sine);
   }
-  for (int64_t i = 2 * half + lane_index(); i < a.pool.head_dim; i += 32) out[i] = to_bf16(at(i));
+  for (int64_t i = 2 * half + lane_index(); i < a.pool.head_dim; i += 32) store(out + i, at(i));
 }
 
-/// Keys of the row's cell of one kv head; values lie 32 keys further.
-LACUNA_DEVICE uint16_t* keys_of(const FinishQkvArguments& a, int64_t row, int64_t kv_head) {
+/// A head's numbers as codes with a scale; called by a whole warp.
+LACUNA_DEVICE void write_codes(const float* numbers, int64_t dim, int8_t* codes, float* scale) {
+  float largest = 0;
+  float zero = 0;  // NaN where a number is not finite
+  for (int64_t i = lane_index(); i < dim; i += 32) {
+    const float size = numbers[i] < 0 ? -numbers[i] : numbers[i];
+    largest = size > largest ? size : largest;
+    zero += 0 * numbers[i];
+  }
+  const float own = warp_max(largest) / 127 + warp_sum(zero);
+  for (int64_t i = lane_index(); i < dim; i += 32) {
+    const float code = own > 0 ? round_even(numbers[i] / own) : 0;
+    codes[i] = static_cast<int8_t>(code > 127 ? 127 : (code < -127 ? -127 : code));
+  }
+  if (lane_index() == 0) *scale = own;
+}
+
+template <CellFormat kFormat>
+LACUNA_DEVICE Cell<kFormat> cell_of_row(const FinishQkvArguments& a, int64_t row, int64_t kv_head) {
   const int32_t cell = a.cells[row];
   const int64_t page = a.page_table[a.first_page[row] + cell / kPageCells];
-  const int64_t head = (page * a.pool.num_layers + a.layer) * a.pool.num_kv_heads + kv_head;
-  return a.pool.memory + head * 2 * kPageCells * a.pool.head_dim + cell % kPageCells * a.pool.head_dim;
+  return cell_of_page<kFormat>(a.pool, page, a.layer, kv_head, cell % kPageCells);
+}
+
+/// Writes the key and the value of a row's cell of one kv head; called by a whole warp.
+///   scale    of the norm
+///   numbers  memory of the warp, where cells are codes
+template <CellFormat kFormat>
+LACUNA_DEVICE void write_cell(const FinishQkvArguments& a, const float* k, const float* v,
+                              const float* weight, float scale, int64_t position, const Cell<kFormat>& to,
+                              float* numbers) {
+  const int64_t dim = a.pool.head_dim;
+  if constexpr (kFormat == CellFormat::kInt8) {
+    finish_head(a, k, weight, scale, position, numbers);
+    sync_warp();
+    write_codes(numbers, dim, to.key, to.scales);
+    sync_warp();
+    for (int64_t i = lane_index(); i < dim; i += 32) numbers[i] = clamped(a, v[i]);
+    sync_warp();
+    write_codes(numbers, dim, to.value, to.scales + 1);
+  } else {
+    finish_head(a, k, weight, scale, position, to.key);
+    for (int64_t i = lane_index(); i < dim; i += 32) store(to.value + i, clamped(a, v[i]));
+  }
+  sync_warp();
 }
 
 /// Old and new numbers of one cell, all heads: their product and their squares.
@@ -85,55 +139,82 @@ LACUNA_DEVICE float one_minus_cosine(Cosine cosine, double* parts) {
   return norms > 0 ? static_cast<float>(1 - cosine.product / norms) : 1;
 }
 
-/// One row. Every warp takes heads in turn.
-LACUNA_KERNEL finish_qkv_kernel(FinishQkvArguments a) {
-  auto& memory = shared<FinishShared>();
+/// Every warp takes heads in turn.
+template <typename Number>
+LACUNA_DEVICE void finish_queries(const FinishQkvArguments& a, int64_t row, const float* q, float full_scale,
+                                  bool is_full, Number* queries) {
+  const int64_t dim = a.pool.head_dim;
+  for (int64_t head = warp_index(); head < a.num_heads; head += kWarps) {
+    const float* x = q + head * dim;
+    const float scale = a.q_norm != nullptr && !is_full ? head_scale(a, x) : full_scale;
+    const float* weight = a.q_norm != nullptr && a.norm_full ? a.q_norm + head * dim : a.q_norm;
+    finish_head(a, x, weight, scale, a.positions[row], queries + (row * a.num_heads + head) * dim);
+  }
+}
+
+/// The numbers of a cell that this lane compares.
+template <CellFormat kFormat>
+struct CellNumbers {
+  float keys[kHeadParts] = {};
+  float values[kHeadParts] = {};
+
+  LACUNA_DEVICE void read(const Cell<kFormat>& cell, int64_t dim) {
+    LACUNA_UNROLL
+    for (int part = 0; part < kHeadParts; ++part) {
+      const int64_t i = 32 * part + lane_index();
+      if (i >= dim) continue;
+      keys[part] = widened(cell.key[i]) * cell.key_scale();
+      values[part] = widened(cell.value[i]) * cell.value_scale();
+    }
+  }
+};
+
+/// The same of keys and values, which may replace what their cell held.
+template <CellFormat kFormat>
+LACUNA_DEVICE void finish_cells(const FinishQkvArguments& a, int64_t row, const float* k, const float* v,
+                                float full_scale, bool is_full, float* numbers, Cosine& keys,
+                                Cosine& values) {
+  const int64_t dim = a.pool.head_dim;
+  for (int64_t head = warp_index(); head < a.pool.num_kv_heads; head += kWarps) {
+    const Cell<kFormat> cell = cell_of_row<kFormat>(a, row, head);
+    CellNumbers<kFormat> before;
+    if (a.drift != nullptr) before.read(cell, dim);
+    sync_warp();  // lanes write numbers that others have read
+    const float* x = k + head * dim;
+    const float scale = a.k_norm != nullptr && !is_full ? head_scale(a, x) : full_scale;
+    const float* weight = a.k_norm != nullptr && a.norm_full ? a.k_norm + head * dim : a.k_norm;
+    write_cell<kFormat>(a, x, v + head * dim, weight, scale, a.positions[row], cell, numbers);
+    if (a.drift == nullptr) continue;
+    CellNumbers<kFormat> after;
+    after.read(cell, dim);
+    LACUNA_UNROLL
+    for (int part = 0; part < kHeadParts; ++part) {
+      keys.add(before.keys[part], after.keys[part]);
+      values.add(before.values[part], after.values[part]);
+    }
+  }
+}
+
+/// One row.
+template <CellFormat kFormat>
+LACUNA_DEVICE void finish_row(const FinishQkvArguments& a, FinishShared& memory, float* numbers) {
   const int64_t row = block_index().x;
-  const int64_t position = a.positions[row];
   const int64_t dim = a.pool.head_dim;
   const int64_t kv_heads = a.pool.num_kv_heads;
   const float* q = a.qkv + row * (a.num_heads + 2 * kv_heads) * dim;
   const float* k = q + a.num_heads * dim;
   const float* v = k + kv_heads * dim;
-  const bool full = a.norm_full && a.q_norm != nullptr;
-  const float q_scale = full ? row_scale(a, q, a.num_heads * dim, memory.parts) : 1;
-  const float k_scale = full ? row_scale(a, k, kv_heads * dim, memory.parts) : 1;
-  const auto weight_of = [&](const float* weight, int64_t head) {
-    return weight != nullptr && a.norm_full ? weight + head * dim : weight;
-  };
-  for (int64_t head = warp_index(); head < a.num_heads; head += kWarps) {
-    const float* x = q + head * dim;
-    const float scale = a.q_norm != nullptr && !full ? head_scale(a, x) : q_scale;
-    finish_head(a, x, weight_of(a.q_norm, head), scale, position,
-                a.queries + (row * a.num_heads + head) * dim);
+  const bool is_full = a.norm_full && a.q_norm != nullptr;
+  const float q_scale = is_full ? row_scale(a, q, a.num_heads * dim, memory.parts) : 1;
+  const float k_scale = is_full ? row_scale(a, k, kv_heads * dim, memory.parts) : 1;
+  if (a.queries_f32 != nullptr) {
+    finish_queries(a, row, q, q_scale, is_full, a.queries_f32);
+  } else {
+    finish_queries(a, row, q, q_scale, is_full, a.queries);
   }
   Cosine keys;
   Cosine values;
-  for (int64_t head = warp_index(); head < kv_heads; head += kWarps) {
-    uint16_t* key = keys_of(a, row, head);
-    uint16_t* value = key + kPageCells * dim;
-    uint16_t before[2][kHeadParts] = {};
-    LACUNA_UNROLL
-    for (int part = 0; part < kHeadParts; ++part) {
-      const int64_t i = 32 * part + lane_index();
-      if (a.drift == nullptr || i >= dim) continue;
-      before[0][part] = key[i];
-      before[1][part] = value[i];
-    }
-    sync_warp();  // lanes write numbers that others have read
-    const float* x = k + head * dim;
-    const float scale = a.k_norm != nullptr && !full ? head_scale(a, x) : k_scale;
-    finish_head(a, x, weight_of(a.k_norm, head), scale, position, key);
-    for (int64_t i = lane_index(); i < dim; i += 32) value[i] = to_bf16(clamped(a, v[head * dim + i]));
-    sync_warp();
-    LACUNA_UNROLL
-    for (int part = 0; part < kHeadParts; ++part) {
-      const int64_t i = 32 * part + lane_index();
-      if (a.drift == nullptr || i >= dim) continue;
-      keys.add(from_bf16(before[0][part]), from_bf16(key[i]));
-      values.add(from_bf16(before[1][part]), from_bf16(value[i]));
-    }
-  }
+  finish_cells<kFormat>(a, row, k, v, k_scale, is_full, numbers, keys, values);
   if (a.drift == nullptr) return;
   const float key_drift = one_minus_cosine(keys, memory.products);
   const float value_drift = one_minus_cosine(values, memory.products);
@@ -143,11 +224,31 @@ LACUNA_KERNEL finish_qkv_kernel(FinishQkvArguments a) {
   drift[1] = value_drift;
 }
 
+template <CellFormat kFormat>
+LACUNA_KERNEL finish_qkv_kernel(FinishQkvArguments a) {
+  finish_row<kFormat>(a, shared<FinishShared>(), nullptr);
+}
+
+LACUNA_KERNEL finish_codes_kernel(FinishQkvArguments a) {
+  auto& memory = shared<FinishCodesShared>();
+  finish_row<CellFormat::kInt8>(a, memory.common, memory.numbers[warp_index()]);
+}
+
 }  // namespace
 
 void finish_qkv(Stream& stream, const FinishQkvArguments& arguments, uint32_t rows) {
-  launch(stream, finish_qkv_kernel,
-         {.grid = {rows, 1, 1}, .threads = kThreads, .shared_bytes = sizeof(FinishShared)}, arguments);
+  const auto send = [&](void (*kernel)(FinishQkvArguments), size_t shared_bytes) {
+    launch(stream, kernel, {.grid = {rows, 1, 1}, .threads = kThreads, .shared_bytes = shared_bytes},
+           arguments);
+  };
+  switch (arguments.pool.format) {
+    case CellFormat::kBf16:
+      return send(finish_qkv_kernel<CellFormat::kBf16>, sizeof(FinishShared));
+    case CellFormat::kF32:
+      return send(finish_qkv_kernel<CellFormat::kF32>, sizeof(FinishShared));
+    case CellFormat::kInt8:
+      return send(finish_codes_kernel, sizeof(FinishCodesShared));
+  }
 }
 
 }  // namespace lacuna::cuda

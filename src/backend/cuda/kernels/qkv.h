@@ -16,6 +16,7 @@ struct FinishQkvArguments {
   const int32_t* page_table = nullptr;
   PagePool pool;
   uint16_t* queries = nullptr;     ///< [rows, heads * head_dim] bf16
+  float* queries_f32 = nullptr;    ///< in the place of `queries`
   const float* q_norm = nullptr;   ///< [head_dim], or [heads * head_dim] where `norm_full`; null: no norm
   const float* k_norm = nullptr;   ///< likewise
   const float* cosines = nullptr;  ///< [positions, rotary_dim / 2]
@@ -29,6 +30,9 @@ struct FinishQkvArguments {
   float clip = 0;  ///< q and k (normed, not yet turned) and v are clamped to [-clip, clip]; 0: they stay
 };
 
+/// Codes are made of the numbers in f32: scale * code with |code| <= 127 and scale = largest |x| of the head
+/// / 127, NaN where x holds NaN or infinity, as on the CPU. Cells in f32 need queries in f32, and bf16 those
+/// in bf16.
 void finish_qkv(Stream& stream, const FinishQkvArguments& arguments, uint32_t rows);
 
 }  // namespace lacuna::cuda

@@ -9,9 +9,12 @@ constexpr uint32_t kThreads = 256;
 
 LACUNA_KERNEL embed_kernel(EmbedArguments a) {
   const int64_t row = block_index().x;
-  const uint16_t* from = a.table + int64_t{a.tokens[row]} * a.hidden;
+  const int64_t first = int64_t{a.tokens[row]} * a.hidden;
   float* to = a.residual + row * a.hidden;
-  for (int64_t i = thread_index(); i < a.hidden; i += kThreads) to[i] = from_bf16(from[i]) * a.scale;
+  for (int64_t i = thread_index(); i < a.hidden; i += kThreads) {
+    const float number = a.table_f32 != nullptr ? a.table_f32[first + i] : from_bf16(a.table[first + i]);
+    to[i] = number * a.scale;
+  }
 }
 
 struct NormShared {
@@ -30,18 +33,27 @@ LACUNA_KERNEL norm_kernel(NormArguments a) {
   for (int64_t i = thread_index(); i < a.hidden; i += kThreads) {
     const float value = x[i] * scale * a.weight[i];
     if (a.out != nullptr) a.out[row * a.stride + i] = to_bf16(value);
+    if (a.out_padded != nullptr) a.out_padded[row * a.stride + i] = value;
     if (a.out_f32 != nullptr) a.out_f32[row * a.hidden + i] = value;
     if (a.out_f32_rows != nullptr) a.out_f32_rows[row][i] = value;
   }
-  if (a.out == nullptr) return;
-  for (int64_t i = a.hidden + thread_index(); i < a.stride; i += kThreads) a.out[row * a.stride + i] = 0;
+  for (int64_t i = a.hidden + thread_index(); i < a.stride; i += kThreads) {
+    if (a.out != nullptr) a.out[row * a.stride + i] = 0;
+    if (a.out_padded != nullptr) a.out_padded[row * a.stride + i] = 0;
+  }
 }
 
 LACUNA_KERNEL round_kernel(RoundArguments a) {
   const int64_t row = block_index().x;
   const float* from = a.rows[row];
-  uint16_t* to = a.out + row * a.stride;
-  for (int64_t i = thread_index(); i < a.stride; i += kThreads) to[i] = i < a.hidden ? to_bf16(from[i]) : 0;
+  for (int64_t i = thread_index(); i < a.stride; i += kThreads) {
+    const float number = i < a.hidden ? from[i] : 0;
+    if (a.out_f32 != nullptr) {
+      a.out_f32[row * a.stride + i] = number;
+    } else {
+      a.out[row * a.stride + i] = to_bf16(number);
+    }
+  }
 }
 
 }  // namespace

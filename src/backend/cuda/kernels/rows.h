@@ -13,6 +13,7 @@ struct EmbedArguments {
   float* residual = nullptr;        ///< [rows, hidden]
   int64_t hidden = 0;
   float scale = 1;
+  const float* table_f32 = nullptr;  ///< in the place of `table`
 };
 
 /// residual[r] = scale * table[tokens[r]].
@@ -29,6 +30,7 @@ struct NormArguments {
   int64_t hidden = 0;
   int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
   float epsilon = 0;
+  float* out_padded = nullptr;  ///< as `out` in f32, [rows, stride]; null: not wanted
 };
 
 /// out[r] = x / sqrt(mean(x^2) + epsilon) * weight with x = residual[rows[r]].
@@ -38,10 +40,11 @@ struct RoundArguments {
   const float* const* rows = nullptr;  ///< [rows] of hidden numbers each
   uint16_t* out = nullptr;             ///< [rows, stride] bf16
   int64_t hidden = 0;
-  int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
+  int64_t stride = 0;        ///< >= hidden; what lies behind a row's numbers becomes 0
+  float* out_f32 = nullptr;  ///< in the place of `out`: the numbers as they are
 };
 
-/// Rows from anywhere on the device, rounded to bf16 for a product.
+/// Rows from anywhere on the device, rounded to bf16 for a product, or copied for one in f32.
 void round_rows(Stream& stream, const RoundArguments& arguments, uint32_t rows);
 
 }  // namespace lacuna::cuda

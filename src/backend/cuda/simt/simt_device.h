@@ -147,6 +147,9 @@ LACUNA_DEVICE double sqrt(double x) {
   return __dsqrt_rn(x);
 }
 
+LACUNA_DEVICE float round_even(float x) {
+  return ::rintf(x);
+}
 LACUNA_DEVICE double multiply(double a, double b) {
   return __dmul_rn(a, b);
 }

@@ -172,6 +172,11 @@ inline double sqrt(double x) {
   return std::sqrt(x);
 }
 
+/// To the nearest whole number, of two the even one.
+inline float round_even(float x) {
+  return std::nearbyint(x);
+}
+
 /// Never contracted with a sum.
 inline double multiply(double a, double b) {
   return a * b;

@@ -213,5 +213,113 @@ TEST(ExpertKernels, GiveARowTheSameBitsAloneAndInAnyCompany) {
   }
 }
 
+enum class Weights : uint8_t { kBf16, kInt8, kInt4, kF32 };
+
+/// Matrices of kExperts experts in one format, and rows in bf16 or f32.
+struct ExpertMatrices {
+  static constexpr int64_t kOutputs = 70;
+  static constexpr int64_t kDepth = 128;
+
+  Weights format;
+  std::vector<float> x, weights;  // as they are read
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+
+  ExpertMatrices(Weights of, size_t rows)
+      : format(of),
+        x(random_numbers(rows * kDepth, 81)),
+        weights(random_numbers(kExperts * kOutputs * kDepth, 82)) {
+    const size_t group = format == Weights::kInt8 ? size_t{kDepth} : 32;
+    if (format != Weights::kF32) {
+      for (float& number : x) number = static_cast<float>(bf16(number));
+      for (float& number : weights) number = static_cast<float>(bf16(number));
+    }
+    if (format == Weights::kBf16 || format == Weights::kF32) return;
+    scales = random_numbers(weights.size() / group, 83, 0.02F);
+    codes = random_bytes(format == Weights::kInt8 ? weights.size() : weights.size() / 2, 84);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int half = i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4;
+      const int code = format == Weights::kInt8 ? static_cast<int8_t>(codes[i]) : half - 8;
+      weights[i] = scales[i / group] * static_cast<float>(code);
+    }
+  }
+
+  /// Each of the rows times the matrix of its expert.
+  ///   tiles  sorted entries are the rows in order
+  std::vector<float> multiplied(const std::vector<ExpertTile>& tiles, size_t rows) const {
+    Stream stream;
+    std::vector<int32_t> all(rows);
+    for (size_t i = 0; i < rows; ++i) all[i] = static_cast<int32_t>(i);
+    const DeviceBuffer list = upload(stream, all);
+    const DeviceBuffer device_tiles = upload(stream, tiles);
+    const DeviceBuffer x_bf16 = upload(stream, to_bits(x));
+    const DeviceBuffer x_f32 = upload(stream, x);
+    const DeviceBuffer bf16_weights = upload(stream, to_bits(weights));
+    const DeviceBuffer f32_weights = upload(stream, weights);
+    const DeviceBuffer device_codes = upload(stream, codes);
+    const DeviceBuffer device_scales = upload(stream, scales);
+    const DeviceBuffer out(rows * kOutputs * sizeof(float));
+    GroupedArguments a{.product = {.x = x_bf16.as<uint16_t>(),
+                                   .out_f32 = out.as<float>(),
+                                   .num_outputs = kOutputs,
+                                   .depth = kDepth,
+                                   .out_stride = kOutputs},
+                       .tiles = device_tiles.as<ExpertTile>(),
+                       .rows = list.as<int32_t>(),
+                       .out_rows = list.as<int32_t>(),
+                       .expert_stride = kOutputs * kDepth};
+    if (format == Weights::kBf16) a.product.weights = bf16_weights.as<uint16_t>();
+    if (format == Weights::kF32) {
+      a.product.x_f32 = x_f32.as<float>();
+      a.product.weights_f32 = f32_weights.as<float>();
+    }
+    if (format == Weights::kInt8) {
+      a.product.codes = device_codes.as<int8_t>();
+      a.product.scales = device_scales.as<float>();
+    }
+    if (format == Weights::kInt4) {
+      a.codes4 = device_codes.as<uint8_t>();
+      a.scales4 = device_scales.as<float>();
+    }
+    grouped_product(stream, a, static_cast<int32_t>(tiles.size()));
+    return download<float>(stream, out);
+  }
+};
+
+TEST(ExpertKernels, MultiplyWithWeightsOfEveryFormat) {
+  constexpr size_t kRows = 20;
+  const std::vector<ExpertTile> tiles = {{0, 0, 3}, {3, 3, 16}, {4, 19, 1}, {}};
+  for (const Weights format : {Weights::kBf16, Weights::kInt8, Weights::kInt4, Weights::kF32}) {
+    const ExpertMatrices matrices(format, kRows);
+    std::vector<float> first;
+    in_every_order([&](const std::string& order) {
+      const std::vector<float> got = matrices.multiplied(tiles, kRows);
+      if (first.empty()) first = got;
+      ASSERT_EQ(got, first) << order;
+    });
+    const std::vector<float> alone = matrices.multiplied({{3, 7, 1}}, kRows);
+    const int64_t from = 7 * ExpertMatrices::kOutputs;
+    EXPECT_TRUE(std::equal(alone.begin() + from, alone.begin() + from + ExpertMatrices::kOutputs,
+                           first.begin() + from))
+        << static_cast<int>(format);
+    for (size_t row = 0; row < kRows; ++row) {
+      const int64_t expert = row < 3 ? 0 : row < 19 ? 3 : 4;
+      for (int64_t n = 0; n < ExpertMatrices::kOutputs; ++n) {
+        double sum = 0, magnitude = 0;
+        for (int64_t k = 0; k < ExpertMatrices::kDepth; ++k) {
+          const double part = double{matrices.x[row * ExpertMatrices::kDepth + static_cast<size_t>(k)]} *
+                              matrices.weights[static_cast<size_t>(
+                                  (expert * ExpertMatrices::kOutputs + n) * ExpertMatrices::kDepth + k)];
+          sum += part;
+          magnitude += std::abs(part);
+        }
+        ASSERT_NEAR(first[row * ExpertMatrices::kOutputs + static_cast<size_t>(n)], sum,
+                    (ExpertMatrices::kDepth + 2) * 0x1p-24 * magnitude)
+            << "format " << static_cast<int>(format) << ", row " << row << ", output " << n;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lacuna::cuda::experts_test

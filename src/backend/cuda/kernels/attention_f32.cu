@@ -1,0 +1,98 @@
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/attention_walk.h"
+
+namespace lacuna::cuda {
+namespace {
+
+using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
+
+constexpr int kHeadParts = 4;  // of 32 numbers: heads have at most 128
+
+/// One query so far; each lane has every 32nd number of the output.
+struct RunningQuery {
+  const float* query = nullptr;
+  int32_t row = 0;  // of the group
+  float max = kLeastScore;
+  float sum = 0;
+  float out[kHeadParts] = {};
+};
+
+/// One tile, of which each lane scores one cell. Cells that the row does not see change no bit.
+template <CellFormat kFormat>
+LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
+                            RunningQuery& running) {
+  const int64_t kv_head = block_index().y;
+  const auto lane = static_cast<int32_t>(lane_index());
+  const bool is_visible = walk.first_row(a.masks, lane) <= running.row;
+  const int32_t cell = is_visible ? walked_cell(a, task, kv_head, walk.tile() * kPageCells + lane) : 0;
+  float score = kLeastScore;
+  if (is_visible) {
+    const Cell<kFormat> own = cell_of_sequence<kFormat>(a, task.first_page, kv_head, cell);
+    float product = 0;
+    for (int64_t i = 0; i < a.pool.head_dim; ++i) product += running.query[i] * widened(own.key[i]);
+    score = scaled(a, product * own.key_scale());
+  }
+  const float tile_max = warp_max(score);
+  const float max = running.max > tile_max ? running.max : tile_max;
+  const float shrink = simt::exp2(running.max - max);
+  const float weight = is_visible ? simt::exp2(score - max) : 0;
+  running.max = max;
+  running.sum = running.sum * shrink + warp_sum(weight);
+  LACUNA_UNROLL
+  for (int part = 0; part < kHeadParts; ++part) running.out[part] *= shrink;
+  const uint32_t visible = ballot(is_visible);
+  for (uint32_t other = 0; other < 32; ++other) {
+    const int32_t other_cell = shuffle(cell, other);
+    float other_weight = shuffle(weight, other);
+    if ((visible >> other & 1) == 0) continue;  // its values need not be numbers
+    const Cell<kFormat> from = cell_of_sequence<kFormat>(a, task.first_page, kv_head, other_cell);
+    other_weight *= from.value_scale();
+    LACUNA_UNROLL
+    for (int part = 0; part < kHeadParts; ++part) {
+      const int64_t i = 32 * part + lane;
+      if (i < a.pool.head_dim) running.out[part] += other_weight * widened(from.value[i]);
+    }
+  }
+}
+
+/// One query, one kv head: the warp walks all chunks.
+template <CellFormat kFormat>
+LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
+  const MergeTask merge = a.merges[block_index().x];
+  const int64_t kv_head = block_index().y;
+  const int64_t group_size = a.num_heads / a.pool.num_kv_heads;
+  const int64_t query = merge.first_query + block_index().z;
+  if (query >= merge.num_rows * group_size) return;  // the whole warp
+  const int64_t row = merge.first_row + query / group_size;
+  const int64_t head = kv_head * group_size + query % group_size;
+  RunningQuery running;
+  running.query = a.queries_f32 + (row * a.num_heads + head) * a.pool.head_dim;
+  running.row = static_cast<int32_t>(query / group_size);
+  for (int32_t i = 0; i < merge.num_tasks; ++i) {
+    const AttendTask task = a.tasks[merge.first_task + i];
+    TileWalk walk{a.runs + task.first_run, a.runs + task.first_run + task.num_runs};
+    for (; !walk.is_done(); walk.next()) add_tile<kFormat>(a, task, walk, running);
+  }
+  if (a.row_max != nullptr && lane_index() == 0) {
+    a.row_max[row * a.num_heads + head] = running.max;
+    a.row_sum[row * a.num_heads + head] = running.sum;
+  }
+  float* out = a.out_f32 + row * a.out_stride + head * a.pool.head_dim;
+  LACUNA_UNROLL
+  for (int part = 0; part < kHeadParts; ++part) {
+    const int64_t i = 32 * part + lane_index();
+    if (i < a.pool.head_dim) out[i] = running.out[part] / running.sum;
+  }
+}
+
+}  // namespace
+
+void attend_f32(Stream& stream, const AttendArguments& arguments, uint32_t num_merges) {
+  const bool is_coded = arguments.pool.format == CellFormat::kInt8;
+  launch(
+      stream, is_coded ? attend_f32_kernel<CellFormat::kInt8> : attend_f32_kernel<CellFormat::kF32>,
+      {.grid = {num_merges, static_cast<uint32_t>(arguments.pool.num_kv_heads), kTaskQueries}, .threads = 32},
+      arguments);
+}
+
+}  // namespace lacuna::cuda

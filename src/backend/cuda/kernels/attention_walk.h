@@ -1,0 +1,56 @@
+// How kernels of attention walk the cells that a group sees.
+#pragma once
+
+#include "backend/cuda/kernels/cells.h"
+
+namespace lacuna::cuda {
+
+inline constexpr float kLog2E = 1.44269504088896340736F;
+inline constexpr float kLeastScore = -1e30F;  // finite: the difference of two of them is a number
+
+/// The tiles of a task, one after the other.
+struct TileWalk {
+  const TileRun* run = nullptr;
+  const TileRun* end = nullptr;
+  int32_t at = 0;
+
+  LACUNA_DEVICE bool is_done() const { return run == end; }
+  LACUNA_DEVICE int32_t tile() const { return run->first_tile + at; }
+  /// The lowest row that sees the tile's cell.
+  LACUNA_DEVICE int32_t first_row(const int32_t* masks, int32_t cell) const {
+    return run->first_mask < 0 ? 0 : masks[run->first_mask + at * kPageCells + cell];
+  }
+  LACUNA_DEVICE void next() {
+    if (++at < run->count) return;
+    ++run;
+    at = 0;
+  }
+};
+
+/// The cell of the sequence that is number `index` of those that the task's group walks. Only of those that
+/// some row sees.
+LACUNA_DEVICE int32_t walked_cell(const AttendArguments& a, const AttendTask& task, int64_t kv_head,
+                                  int32_t index) {
+  if (task.selection < 0) return index;
+  const CellSelection& selection = a.selections[task.selection];
+  if (index >= selection.num_chosen) return a.behind[selection.first_behind + index - selection.num_chosen];
+  return selection.chosen[(a.layer * a.pool.num_kv_heads + kv_head) * selection.num_chosen + index];
+}
+
+/// Where it lies.
+///   first_page  of the group's sequence, in the page table
+template <CellFormat kFormat>
+LACUNA_DEVICE Cell<kFormat> cell_of_sequence(const AttendArguments& a, int32_t first_page, int64_t kv_head,
+                                             int32_t cell) {
+  const int64_t page = a.page_table[first_page + cell / kPageCells];
+  return cell_of_page<kFormat>(a.pool, page, a.layer, kv_head, cell % kPageCells);
+}
+
+/// A product of a query and a key as a score, in units of log2.
+LACUNA_DEVICE float scaled(const AttendArguments& a, float score) {
+  float value = score * a.scale;
+  if (a.soft_cap > 0) value = a.soft_cap * simt::tanh(value / a.soft_cap);
+  return value * kLog2E;
+}
+
+}  // namespace lacuna::cuda

@@ -1,0 +1,181 @@
+#include "backend/cuda/kernels/wide_product.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "bench/gpu/device_vectors.h"
+#include "orders.h"
+
+namespace lacuna::cuda::wide_product_test {
+namespace {
+
+using simt::in_every_order;
+
+enum class Format : uint8_t { kBf16, kInt8, kInt4 };
+constexpr Format kFormats[] = {Format::kBf16, Format::kInt8, Format::kInt4};
+
+/// Weights of one format, and rows of which the first and the last are not named and hold NaN.
+struct Operands {
+  Format format;
+  int64_t outputs = 0;
+  int64_t depth = 0;
+  std::vector<int32_t> rows;
+  std::vector<uint16_t> x;
+  std::vector<uint16_t> weights;
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+
+  Operands(Format of, int64_t num_rows, int64_t num_outputs, int64_t num_inputs)
+      : format(of), outputs(num_outputs), depth(num_inputs), rows(static_cast<size_t>(num_rows)) {
+    std::iota(rows.begin(), rows.end(), 1);
+    std::reverse(rows.begin(), rows.end());
+    x = random_bf16(static_cast<size_t>((num_rows + 2) * depth), 5);
+    std::fill_n(x.begin(), depth, kNaNBits);
+    std::fill_n(x.end() - depth, depth, kNaNBits);
+    const auto numbers = static_cast<size_t>(outputs * depth);
+    const size_t scaled = format == Format::kInt8 ? static_cast<size_t>(outputs) : numbers / kCodeGroup;
+    if (format == Format::kBf16) weights = random_bf16(numbers, 6);
+    if (format != Format::kBf16) scales = random_numbers(scaled, 7, 0.01F);
+    if (format == Format::kInt8) codes = random_bytes(numbers, 8);
+    if (format == Format::kInt4) codes = random_bytes(numbers / 2, 8);
+  }
+
+  double weight(int64_t output, int64_t k) const {
+    const auto at = static_cast<size_t>(output * depth + k);
+    if (format == Format::kBf16) return from_bits(weights[at]);
+    if (format == Format::kInt8)
+      return double{scales[static_cast<size_t>(output)]} * static_cast<int8_t>(codes[at]);
+    const int code = k % 2 == 0 ? codes[at / 2] & 15 : codes[at / 2] >> 4;
+    return double{scales[at / kCodeGroup]} * (code - 8);
+  }
+
+  struct Sum {
+    double value = 0;
+    double magnitude = 0;
+  };
+  Sum sum(int32_t row, int64_t output) const {
+    Sum sum;
+    for (int64_t k = 0; k < depth; ++k) {
+      const double product = from_bits(x[static_cast<size_t>(row * depth + k)]) * weight(output, k);
+      sum.value += product;
+      sum.magnitude += std::abs(product);
+    }
+    return sum;
+  }
+};
+
+enum class Kernel : uint8_t { kNarrow, kWide };
+
+/// What an epilogue makes of some rows, one after the other.
+///   Out  float or uint16_t
+template <typename Out>
+std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<const int32_t> rows,
+                            Epilogue epilogue, int64_t out_stride) {
+  Stream stream;
+  const DeviceBuffer x = upload(stream, operands.x);
+  const DeviceBuffer weights = upload(stream, operands.weights);
+  const DeviceBuffer codes = upload(stream, operands.codes);
+  const DeviceBuffer scales = upload(stream, operands.scales);
+  const DeviceBuffer list = upload(stream, std::vector<int32_t>(rows.begin(), rows.end()));
+  const DeviceBuffer out = upload(stream, std::vector<Out>(rows.size() * static_cast<size_t>(out_stride), 1));
+  ProductArguments a{.x = x.as<uint16_t>(),
+                     .rows = list.as<int32_t>(),
+                     .num_rows = std::ssize(rows),
+                     .num_outputs = operands.outputs,
+                     .depth = operands.depth,
+                     .out_stride = out_stride,
+                     .scale = 0.5F,
+                     .epilogue = epilogue};
+  if constexpr (std::is_same_v<Out, float>) {
+    a.out_f32 = out.as<float>();
+  } else {
+    a.out_bf16 = out.as<uint16_t>();
+  }
+  if (operands.format == Format::kBf16) a.weights = weights.as<uint16_t>();
+  if (operands.format == Format::kInt8) {
+    a.codes = codes.as<int8_t>();
+    a.scales = scales.as<float>();
+  }
+  if (operands.format == Format::kInt4) {
+    const QuantisedProductArguments quantised{a, codes.as<uint8_t>(), scales.as<float>()};
+    kernel == Kernel::kWide ? wide_quantised_product(stream, quantised)
+                            : quantised_product(stream, quantised);
+  } else {
+    kernel == Kernel::kWide ? wide_product(stream, a) : product(stream, a);
+  }
+  return download<Out>(stream, out);
+}
+
+std::vector<float> stored(const Operands& operands, Kernel kernel, std::span<const int32_t> rows) {
+  return multiplied<float>(operands, kernel, rows, Epilogue::kStore, operands.outputs);
+}
+
+TEST(WideProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
+  struct Size {
+    int64_t rows, outputs, depth;
+  };
+  for (const Format format : kFormats) {
+    for (const Size& size : {Size{129, 17, 64}, Size{3, 130, 192}, Size{260, 5, 128}}) {
+      const Operands operands(format, size.rows, size.outputs, size.depth);
+      std::vector<float> first;
+      in_every_order([&](const std::string& order) {
+        const std::vector<float> got = stored(operands, Kernel::kWide, operands.rows);
+        if (first.empty()) first = got;
+        ASSERT_EQ(got, first) << order;
+      });
+      for (size_t r = 0; r < operands.rows.size(); ++r) {
+        for (int64_t n = 0; n < size.outputs; ++n) {
+          const auto sum = operands.sum(operands.rows[r], n);
+          ASSERT_NEAR(first[r * static_cast<size_t>(size.outputs) + static_cast<size_t>(n)], sum.value,
+                      static_cast<double>(size.depth) * 0x1p-24 * sum.magnitude + 1e-30)
+              << "format " << static_cast<int>(format) << ", " << size.rows << " rows, output " << n;
+        }
+      }
+    }
+  }
+}
+
+TEST(WideProductKernel, GivesTheBitsThatTheKernelOfFewRowsGives) {
+  for (const Format format : kFormats) {
+    const Operands operands(format, 130, 40, 4096 + 128);  // two slices of the inputs
+    const std::vector<float> all = stored(operands, Kernel::kWide, operands.rows);
+    for (const size_t count : {1U, 17U, 128U}) {
+      const auto some = std::span(operands.rows).last(count);
+      const std::vector<float> narrow = stored(operands, Kernel::kNarrow, some);
+      const std::vector<float> wide = stored(operands, Kernel::kWide, some);
+      EXPECT_EQ(wide, narrow) << static_cast<int>(format) << ", " << count;
+      EXPECT_TRUE(std::equal(wide.begin(), wide.end(), all.end() - std::ssize(wide)))
+          << static_cast<int>(format) << ", " << count;
+    }
+  }
+}
+
+TEST(WideProductKernel, EndsWithEveryEpilogueLikeTheKernelOfFewRows) {
+  for (const Format format : kFormats) {
+    const Operands operands(format, 128, 144, 64);
+    const auto expect_same = [&]<typename Out>(Epilogue epilogue, int64_t stride, Out) {
+      EXPECT_EQ(multiplied<Out>(operands, Kernel::kWide, operands.rows, epilogue, stride),
+                multiplied<Out>(operands, Kernel::kNarrow, operands.rows, epilogue, stride))
+          << static_cast<int>(format) << ", " << static_cast<int>(epilogue);
+    };
+    expect_same(Epilogue::kAddScaled, 144, float{});
+    expect_same(Epilogue::kSwiglu, 128, uint16_t{});
+    expect_same(Epilogue::kSquaredRelu, 192, uint16_t{});
+  }
+}
+
+TEST(WideProductKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
+  const Operands operands(Format::kBf16, 129, 64, 128);
+  const auto counts = simt::bank_counts_of([&] { stored(operands, Kernel::kWide, operands.rows); });
+  if (!counts) GTEST_SKIP() << simt::kOnlySimulated;
+  EXPECT_GT(counts->phases, 0);
+  EXPECT_EQ(counts->conflicts, 0);
+}
+
+}  // namespace
+}  // namespace lacuna::cuda::wide_product_test
