@@ -1,7 +1,8 @@
 // The tab of conversations: several turns, each answer a run.
 import { Conversations } from "./conversations.js";
-import { askText, askYes } from "./dialogs.js";
-import { by, copyText, make, saveFile } from "./dom.js";
+import { ConversationList, tool } from "./conversation_list.js";
+import { by, copyText, make } from "./dom.js";
+import { markdownOf } from "./markdown.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
 export class ChatTab {
@@ -12,10 +13,11 @@ export class ChatTab {
   constructor(app) {
     this.app = app;
     this.conversations = new Conversations();
+    this.list = new ConversationList(this.conversations, () => this.show());
     this.views = new WeakMap();  // of the messages that were written since the page was opened
+    this.elements = new WeakMap();  // of the messages that are or were shown
+    this.writing = null;            // the message that is being written
     this.runs = new Runs(by("results-chat"), app);
-    by("new-conversation").addEventListener("click", () => this.begin());
-    by("export-conversation").addEventListener("click", () => this.export());
     by("system").addEventListener("change", () => {
       this.current.system = by("system").value;
       this.save();
@@ -64,74 +66,37 @@ export class ChatTab {
   async answer(signal) {
     const { current } = this;
     const message = { role: "assistant", content: "" };
+    this.writing = message;
     const jobs = this.requestsOf([...current.messages]);
     current.messages.push(message);
     this.save();
     this.show();
-    const element = by("messages").lastElementChild;
-    element.classList.add("writing");
     jobs[0].onText = (text) => {
       message.content += text;
+      const element = this.elements.get(message);  // another one after other conversations were looked at
       element.querySelector(".text").append(text);
       element.scrollIntoView({ block: "nearest" });
     };
     const [first] = await this.runs.run(jobs, signal);
-    element.classList.remove("writing");
+    this.writing = null;
     this.views.set(message, this.runs.views);
     if (message.content === "" && first.outcome !== "done") current.messages.pop();
     this.save();
     this.show();
   }
 
-  // Conversations.
-
-  begin() {
-    this.conversations.add();
-    this.save();
-    this.show();
-    by("prompt").focus();
-  }
+  // Messages.
 
   save() {
-    by("storage-error").hidden = this.conversations.save();
-  }
-
-  async rename(conversation) {
-    const title = await askText("Name of the conversation", conversation.title);
-    if (title === null) return;
-    this.conversations.rename(conversation, title);
-    this.show();
-  }
-
-  async remove(conversation) {
-    if (!(await askYes(`Delete “${conversation.title}”?`, "Delete"))) return;
-    this.conversations.remove(conversation);
-    this.show();
-  }
-
-  export() {
-    const { title, system, messages } = this.current;
-    saveFile("conversation.json", new Blob([JSON.stringify({ title, system, messages }, null, 2)], { type: "application/json" }));
+    this.list.save();
   }
 
   show() {
-    by("conversations").replaceChildren(...this.conversations.list.map((each) => this.entryOf(each)));
-    by("conversation-title").textContent = this.current.title;
+    this.list.show();
     by("system").value = this.current.system ?? "";
     by("messages").replaceChildren(...this.current.messages.map((message, index) => this.elementOf(message, index)));
     by("messages").lastElementChild?.scrollIntoView({ block: "nearest" });
     this.app.showChoices();
-  }
-
-  entryOf(conversation) {
-    const open = make("button", { type: "button", className: "open", onclick: () => {
-      this.conversations.select(conversation);
-      this.show();
-    } }, conversation.title);
-    if (conversation === this.current) open.setAttribute("aria-current", "true");
-    return make("li", {}, open,
-                tool("Rename", `Rename ${conversation.title}`, () => this.rename(conversation)),
-                tool("Delete", `Delete ${conversation.title}`, () => this.remove(conversation)));
   }
 
   elementOf(message, index) {
@@ -140,12 +105,18 @@ export class ChatTab {
     const copy = tool("Copy", "", () => copyText(message.content, copy));
     const tools = make("div", { className: "tools" }, copy);
     if (isUser) tools.append(tool("Edit", "", () => this.edit(index)));
+    if (isUser && isLast) tools.append(tool("Send again", "", () => this.app.start((signal) => this.answer(signal))));
     if (!isUser && isLast) {
       tools.append(tool("Regenerate", "", () => this.regenerate(index), "Writes the answer again, with the next seed"));
     }
     if (this.views.has(message)) tools.append(tool("Show the run", "", () => this.showRun(message)));
-    return make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" },
-                make("p", { className: "text" }, message.content), tools);
+    const isWriting = message === this.writing;
+    const text = isUser || isWriting ? make("p", { className: "text" }, message.content)
+      : make("div", { className: "text markdown" }, ...markdownOf(message.content));
+    const element = make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" }, text, tools);
+    element.classList.toggle("writing", isWriting);
+    this.elements.set(message, element);
+    return element;
   }
 
   /// Puts a message back to where messages are written; what came after it is dropped once it is sent.
@@ -174,10 +145,4 @@ export class ChatTab {
       await this.answer(signal);
     });
   }
-}
-
-function tool(text, label, onclick, title = "") {
-  const button = make("button", { type: "button", className: "tool", onclick, title }, text);
-  if (label !== "") button.setAttribute("aria-label", label);
-  return button;
 }
