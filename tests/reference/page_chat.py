@@ -11,9 +11,22 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 TALKS = [
     {"title": "Shells", "system": "", "messages": [{"role": "user", "content": "Mia has 12 Shells on the beach."},
                                                    {"role": "assistant", "content": "How nice."}]},
-    {"title": "Cows", "system": "Answer like a farmer.", "messages": [{"role": "user", "content": "Is Ben a cow?"}]},
+    {"title": "Cows", "system": "Answer like a farmer.", "messages": [{"role": "user", "content": "Is Ben a cow?", "before": [],
+                                                                      "after": [[{"role": "user", "content": "Is Ben a goat?"}]]}]},
     {"title": HOSTILE, "system": HOSTILE, "messages": [{"role": "assistant", "content": HOSTILE}]},
 ]
+
+
+def version(before):
+    """A file with a message that has these other versions."""
+    message = {"role": "user", "content": "", "before": before}
+    return json.dumps({"lacuna_conversations": 1, "conversations": [{"title": "a", "messages": [message]}]})
+
+
+def nested(times):
+    return [[{"role": "user", "content": "", "before": nested(times - 1)}]] if times > 0 else []
+
+
 #: Files that are refused, by the sentence.
 NO_CONVERSATIONS = {
     "the file is not JSON": "hello",
@@ -24,12 +37,16 @@ NO_CONVERSATIONS = {
     "conversations[0].title is 5; accepted: a text of at most 200 characters":
         '{"lacuna_conversations": 1, "conversations": [{"title": 5, "messages": []}]}',
     "conversations[0].system is null; accepted: a text": '{"lacuna_conversations": 1, "conversations": [{"title": "a", "system": null, "messages": []}]}',
-    "conversations[0].messages is a list of 2001": json.dumps(
-        {"lacuna_conversations": 1, "conversations": [{"title": "a", "messages": [0] * 2001}]}),
+    "conversations[0].messages is a list of 20001": json.dumps(
+        {"lacuna_conversations": 1, "conversations": [{"title": "a", "messages": [0] * 20001}]}),
     'conversations[1].messages[0].role is "system"; accepted: "user", "assistant"': json.dumps(
         {"lacuna_conversations": 1, "conversations": [TALKS[0], {"title": "b", "messages": [{"role": "system", "content": ""}]}]}),
     "conversations[0].messages[0].content is missing; accepted: a text":
         '{"lacuna_conversations": 1, "conversations": [{"title": "a", "messages": [{"role": "user"}]}]}',
+    "conversations[0].messages[0].before is 5; accepted: a list of at most 19999": version(5),
+    "conversations[0].messages[0].before[0] is a list of 0; accepted: a list that is not empty": version([[]]),
+    'conversations[0].messages[0].before[0][0].role is "tool"': version([[{"role": "tool", "content": ""}]]),
+    f'{("conversations[0].messages[0]" + 10 * ".before[0][0]")[:120]}… is a list of 1; accepted: versions in each other 200 times': version(nested(201)),
     f"the file has {(8 << 20) + 1} bytes; accepted: at most {8 << 20}": " " * ((8 << 20) + 1),
     "the browser has no room": json.dumps(
         {"lacuna_conversations": 1, "conversations": [{"title": "a", "messages": [{"role": "user", "content": "x" * (6 << 20)}]}]}),
@@ -96,12 +113,25 @@ def check_conversations(report, page):
     page.all(".message.assistant button")[-1].click()  # Regenerate
     page.wait(lambda: page.one("#seed").get_property("value") == "1" and page.one("#run").is_enabled())
     report.check("regenerated", len(page.all(".message")) == 4, len(page.all(".message")))
+    report.check("two versions of the answer", [one.text for one in page.all(".version")] == ["2 of 2"])
+    press(page, "Previous version")
+    report.check("the first version", [one.text for one in page.all(".message .text")] == before and page.one(".version").text == "1 of 2", before)
     page.all(".message.user button")[1].click()  # Edit
     page.one("#messages textarea").send_keys(Keys.CONTROL, "a")
     page.one("#messages textarea").send_keys("Ann has 2 cups. She buys 2 more. How many cups does Ann have?")
     page.one("#messages .tools button").click()
     page.wait(lambda: len(page.all(".message.assistant .text")) == 1 and page.one("#run").is_enabled())
-    report.check("an edited message drops what came after it", page.all(".message .text")[0].text.startswith("Ann has 2 cups"))
+    edited = [one.text for one in page.all(".message .text")]
+    report.check("an edited message is another version", edited[0].startswith("Ann has 2 cups") and page.one(".version").text == "2 of 2", edited)
+    page.open()
+    press(page, "Previous version")
+    report.check("the other one has what came after it", [one.text for one in page.all(".message .text")] == before
+                 and [one.text for one in page.all(".version")] == ["1 of 2", "1 of 2"], [one.text for one in page.all(".version")])
+    page.take_picture("versions")
+    press(page, "Next version")
+    focused = page.script("return document.activeElement.ariaLabel")
+    report.check("the focus stays at the versions", focused == "Previous version", focused)
+    report.check("and back", [one.text for one in page.all(".message .text")] == edited)
     count = len(page.storage("conversations"))
     page.script("document.querySelector('.conversation-list').open = true")
     page.all("#conversations .open")[0].find_element("xpath", "../button[3]").click()
@@ -115,6 +145,10 @@ def check_conversations(report, page):
     report.check("texts are never markup", page.one(".message .text").text == hostile and page.all("#messages img") == [])
     page.script("localStorage.clear()")
     page.open()
+
+
+def press(page, name):
+    page.one(f"#messages [aria-label='{name}']").click()
 
 
 def open_list(page):
@@ -170,7 +204,7 @@ def check_search(report, page):
     """Words of titles, system messages and messages, whatever the case."""
     page.open()
     open_list(page)
-    for words, found in {"SHELLS": ["Shells"], "ben": ["Cows"], "farmer cow": ["Cows"], "shells ben": [], "": [talk["title"] for talk in TALKS]}.items():
+    for words, found in {"SHELLS": ["Shells"], "goat": ["Cows"], "ben": ["Cows"], "farmer cow": ["Cows"], "shells ben": [], "": [talk["title"] for talk in TALKS]}.items():
         page.fill("#find-conversation", words or Keys.BACKSPACE)
         report.check(f"find {words!r}", titles(page) == found, titles(page))
     page.fill("#find-conversation", "beach")

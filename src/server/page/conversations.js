@@ -1,4 +1,5 @@
-// Conversations, kept in this browser: [{id, title, isNamed, system, messages: [{role, content}]}], the newest first.
+// Conversations, kept in this browser: [{id, title, isNamed, system, messages}], the newest first. Messages are those of branches.js.
+import { everyMessage } from "./branches.js";
 import { conversationOf, MOST_CONVERSATIONS } from "./conversation_files.js";
 import { keep, recall } from "./dom.js";
 
@@ -70,7 +71,7 @@ export class Conversations {
     const words = text.toLowerCase().split(/\s+/).filter((word) => word !== "");
     return this.list.flatMap((conversation) => {
       const title = conversation.title.toLowerCase();
-      const texts = [conversation.system, ...conversation.messages.map(({ content }) => content)];
+      const texts = [conversation.system, ...everyMessage(conversation.messages).map(({ content }) => content)];
       const inTexts = words.filter((word) => !title.includes(word)).map((word) => excerptOf(texts, word));
       return inTexts.includes(null) ? [] : [{ conversation, excerpt: inTexts[0] ?? null }];
     });
@@ -87,7 +88,7 @@ export class Conversations {
 }
 
 const newId = () => crypto.getRandomValues(new Uint32Array(2)).join("-");
-const contentOf = ({ title, system, messages }) => JSON.stringify([title, system, messages.map(({ role, content }) => [role, content])]);
+const contentOf = ({ title, system, messages }) => JSON.stringify([title, system, messages]);
 
 /// [before, word, after] in the first text that has the word; null: none has it.
 function excerptOf(texts, word) {
