@@ -2,8 +2,8 @@
 
     python check_page.py LACUNA_BINARY [--models FOLDER] [--screenshots FOLDER] [--url URL]
 
-Needs chromium and chromium-driver (Debian's packages) and selenium. Every tab, the player, two settings, exports, recorded runs,
-links, four widths and both colour schemes, on mini-llada; nothing may be loaded from anywhere else, nor be reported on the console.
+Needs chromium and chromium-driver (Debian's packages) and selenium. Every tab, conversations and their files, the player, two settings, exports,
+recorded runs, links, four widths and both colour schemes, on mini-llada; several models; a server that ends; nothing may be loaded from anywhere else, nor be reported on the console.
 --screenshots keeps screenshots, light and dark, to look at. --url uses a page that is served already. Exit status 0 when nothing failed.
 """
 import argparse
@@ -16,6 +16,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 from check_server import STORY, Report, Server, run
+from page_chat import check_chat, check_key, check_loss, check_models, new_conversation
 from page_driver import SHOWN, Page
 from page_modules import check_modules
 from selenium.webdriver.common.action_chains import ActionChains
@@ -58,11 +59,6 @@ def check_generation(report, page, expected):
     spoken = page.script("return document.querySelector(arguments[0]).textContent", SHOWN + ".summary")
     report.check("final text is spoken", expected["text"].strip() in spoken, spoken)
     page.take_picture("generation")
-
-
-def new_conversation(page):
-    page.script("document.querySelector('.conversation-list').open = true")
-    page.one("#new-conversation").click()
 
 
 def check_grid(report, page):
@@ -255,48 +251,6 @@ def check_schema(report, page):
     page.wait(lambda: "not valid JSON" in page.one("#error").text)
 
 
-def check_conversations(report, page):
-    """Several turns; the list; and what a reload keeps."""
-    page.open_tab("chat")
-    page.one("body").send_keys("/")
-    new_conversation(page)
-    page.fill("#prompt", STORY)
-    page.run()
-    page.one("#prompt").send_keys("Tom has 4 pens. He buys 3 more. How many pens does Tom have?", Keys.ENTER)
-    page.wait(lambda: len(page.all(".message")) == 4 and page.one("#run").is_enabled())
-    page.script("document.getElementById('sent-part').open = true")
-    page.wait(lambda: page.one("#sent").text.count('"role"') == 5)  # the next message would be the fifth
-    before = [one.text for one in page.all(".message .text")]
-    page.all("#conversations .open")[0].find_element("xpath", "../button[2]").click()
-    page.fill("#ask-text", "Shells and pens")
-    page.one("#ask-yes").click()
-    page.open()
-    report.check("conversation survives", [one.text for one in page.all(".message .text")] == before, before)
-    report.check("its name, too", page.one("#conversation-title").text == "Shells and pens", page.one("#conversation-title").text)
-    page.all(".message.assistant button")[-1].click()  # Regenerate
-    page.wait(lambda: page.one("#seed").get_property("value") == "1" and page.one("#run").is_enabled())
-    report.check("regenerated", len(page.all(".message")) == 4, len(page.all(".message")))
-    page.all(".message.user button")[1].click()  # Edit
-    page.one("#messages textarea").send_keys(Keys.CONTROL, "a")
-    page.one("#messages textarea").send_keys("Ann has 2 cups. She buys 2 more. How many cups does Ann have?")
-    page.one("#messages .tools button").click()
-    page.wait(lambda: len(page.all(".message.assistant .text")) == 1 and page.one("#run").is_enabled())
-    report.check("an edited message drops what came after it", page.all(".message .text")[0].text.startswith("Ann has 2 cups"))
-    count = len(page.storage("conversations"))
-    page.script("document.querySelector('.conversation-list').open = true")
-    page.all("#conversations .open")[0].find_element("xpath", "../button[3]").click()
-    page.one("#ask-yes").click()
-    page.wait(lambda: len(page.storage("conversations")) == max(count - 1, 1))
-    report.check("deleted", "Shells and pens" not in page.one("#conversations").text)
-    hostile = "<img src=x onerror=alert(1)>"
-    page.script("""localStorage.setItem("lacuna.conversations", JSON.stringify(
-        [{id: "1", title: arguments[0], isNamed: true, system: "", messages: [{role: "assistant", content: arguments[0]}]}, 5, {id: 3}]))""", hostile)
-    page.open()
-    report.check("texts are never markup", page.one(".message .text").text == hostile and page.all("#messages img") == [])
-    page.script("localStorage.clear()")
-    page.open()
-
-
 def check_error(report, page):
     page.open_tab("completion")
     page.open_details()
@@ -398,10 +352,12 @@ def check_widths(report, page):
             page.open_tab(name)
             page.script("for (const one of document.querySelectorAll('#request details')) one.open = true")
             wide = page.script("""const most = document.documentElement.clientWidth;
-                return [...document.querySelectorAll("body *")].filter((one) => !one.closest(".unseen, dialog, pre, [hidden]") && one.offsetParent
+                return [...document.querySelectorAll("body *")].filter((one) => !one.closest(".unseen, dialog, pre, .scrolls, [hidden]") && one.offsetParent
                   && !["backdrop", "gapped"].includes(one.id) && (one.getBoundingClientRect().right > most + 0.5 || one.getBoundingClientRect().left < -0.5))
                   .map((one) => one.outerHTML.slice(0, 80)).slice(0, 3)""")
             report.check(f"{name} at {width}", wide == [], wide)
+            report.check(f"{name} at {width}, downwards", width < 1024 or page.script(
+                "return document.documentElement.scrollHeight <= document.documentElement.clientHeight"))
         page.open_tab("completion")
         page.take_picture(f"width-{width}")
     page.resize(1400, 1100)
@@ -499,8 +455,11 @@ def main():
             check(report, page)
         check_exports(report, page, arguments.binary)
         check_trace(report, page, trace, answer)
-        for check in (check_conversations, check_tabs, check_widths, check_schemes, check_modules, check_surroundings):
+        for check in (check_chat, check_tabs, check_widths, check_schemes, check_modules, check_surroundings):
             check(report, page)
+    check_models(report, arguments.binary, arguments.models, arguments.screenshots)
+    check_key(report, arguments.binary, model, arguments.screenshots)
+    check_loss(report, arguments.binary, model, arguments.screenshots)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

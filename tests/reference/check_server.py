@@ -44,11 +44,11 @@ SCHEMAS = [
 
 
 class Server:
-    """One `lacuna serve`, on a port of its own, until the end of the with block."""
+    """One `lacuna serve`, on a port of its own or a given one, until the end of the with block."""
 
-    def __init__(self, binary, model, *flags, environment=None):
+    def __init__(self, binary, model, *flags, environment=None, port=0):
         self.process = subprocess.Popen(
-            [binary, "serve", "-m", str(model), "--port", "0", *flags], stderr=subprocess.PIPE, text=True,
+            [binary, "serve", "-m", str(model), "--port", str(port), *flags], stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self.log = ""
         for line in self.process.stderr:

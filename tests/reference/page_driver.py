@@ -16,9 +16,9 @@ SHOWN = "#results > div:not([hidden]) "
 
 
 class Page:
-    """The page in a browser of its own, until the end of the with block."""
+    """The page in a browser of its own, until the end of the with block. A server with a key gets it from the page's field."""
 
-    def __init__(self, url, screenshots):
+    def __init__(self, url, screenshots, key=""):
         options = webdriver.ChromeOptions()
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1100"):
             options.add_argument(flag)
@@ -29,6 +29,7 @@ class Page:
         self.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": self.folder.name})
         self.screenshots = screenshots
         self.url = url
+        self.key = key
         self.resize(1400, 1100)
         self.open()
 
@@ -42,6 +43,9 @@ class Page:
     def open(self, url=None):
         self.browser.get("about:blank")  # another fragment alone would not load the page again
         self.browser.get(url or self.url)
+        if self.key:
+            self.wait(lambda: self.one("#key").is_displayed())
+            self.fill("#key", self.key)
         self.wait(lambda: self.one("#run").is_enabled())
 
     def wait(self, holds):
@@ -99,11 +103,12 @@ class Page:
         self.wait(file.exists)
         return file
 
-    def drop(self, text, name):
-        """Drops a file on the page by a drop event; a real drag would have to come from outside the browser."""
+    def drop(self, text, name, place="body"):
+        """Drops a file on an element by a drop event; a real drag would have to come from outside the browser."""
         self.script("""const data = new DataTransfer();
             data.items.add(new File([arguments[0]], arguments[1]));
-            document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""", text, name)
+            document.querySelector(arguments[2]).dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""",
+                    text, name, place)
 
     def script(self, code, *arguments):
         return self.browser.execute_script(code, *arguments)

@@ -1,8 +1,13 @@
 // The tab of conversations: several turns, each answer a run.
+import { dropVersion, putAway, showVersion, versionsOf } from "./branches.js";
 import { Conversations } from "./conversations.js";
-import { askText, askYes } from "./dialogs.js";
-import { by, copyText, make, saveFile } from "./dom.js";
+import { ConversationList, tool } from "./conversation_list.js";
+import { by, copyText, make } from "./dom.js";
+import { markdownOf } from "./markdown.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
+
+const PREVIOUS = "Previous version";
+const NEXT = "Next version";
 
 export class ChatTab {
   name = "chat";
@@ -12,10 +17,11 @@ export class ChatTab {
   constructor(app) {
     this.app = app;
     this.conversations = new Conversations();
+    this.list = new ConversationList(this.conversations, () => this.show());
     this.views = new WeakMap();  // of the messages that were written since the page was opened
+    this.elements = new WeakMap();  // of the messages that are or were shown
+    this.writing = null;            // the message that is being written
     this.runs = new Runs(by("results-chat"), app);
-    by("new-conversation").addEventListener("click", () => this.begin());
-    by("export-conversation").addEventListener("click", () => this.export());
     by("system").addEventListener("change", () => {
       this.current.system = by("system").value;
       this.save();
@@ -46,9 +52,10 @@ export class ChatTab {
 
   requestsOf(messages) {
     const system = this.current.system.trim() === "" ? [] : [{ role: "system", content: this.current.system }];
+    const plain = messages.map(({ role, content }) => ({ role, content }));
     return this.app.settings.chosen().map(({ title, lacuna }) => ({
       title, path: "v1/chat/completions",
-      body: { messages: [...system, ...messages], ...this.app.length(), ...LOGPROBS_OF_CHATS, ...this.app.common(lacuna) },
+      body: { messages: [...system, ...plain], ...this.app.length(), ...LOGPROBS_OF_CHATS, ...this.app.common(lacuna) },
     }));
   }
 
@@ -61,77 +68,41 @@ export class ChatTab {
   }
 
   /// Asks for an answer to the messages that there are. With two settings the first one's is kept.
-  async answer(signal) {
+  ///   others  its other versions, as putAway() gives them
+  async answer(signal, others = {}) {
     const { current } = this;
-    const message = { role: "assistant", content: "" };
+    const message = { role: "assistant", content: "", ...others };
+    this.writing = message;
     const jobs = this.requestsOf([...current.messages]);
     current.messages.push(message);
     this.save();
     this.show();
-    const element = by("messages").lastElementChild;
-    element.classList.add("writing");
     jobs[0].onText = (text) => {
       message.content += text;
+      const element = this.elements.get(message);  // another one after other conversations were looked at
       element.querySelector(".text").append(text);
       element.scrollIntoView({ block: "nearest" });
     };
     const [first] = await this.runs.run(jobs, signal);
-    element.classList.remove("writing");
+    this.writing = null;
     this.views.set(message, this.runs.views);
-    if (message.content === "" && first.outcome !== "done") current.messages.pop();
+    if (message.content === "" && first.outcome !== "done") dropVersion(current.messages, current.messages.indexOf(message));
     this.save();
     this.show();
   }
 
-  // Conversations.
-
-  begin() {
-    this.conversations.add();
-    this.save();
-    this.show();
-    by("prompt").focus();
-  }
+  // Messages.
 
   save() {
-    by("storage-error").hidden = this.conversations.save();
-  }
-
-  async rename(conversation) {
-    const title = await askText("Name of the conversation", conversation.title);
-    if (title === null) return;
-    this.conversations.rename(conversation, title);
-    this.show();
-  }
-
-  async remove(conversation) {
-    if (!(await askYes(`Delete “${conversation.title}”?`, "Delete"))) return;
-    this.conversations.remove(conversation);
-    this.show();
-  }
-
-  export() {
-    const { title, system, messages } = this.current;
-    saveFile("conversation.json", new Blob([JSON.stringify({ title, system, messages }, null, 2)], { type: "application/json" }));
+    this.list.save();
   }
 
   show() {
-    by("conversations").replaceChildren(...this.conversations.list.map((each) => this.entryOf(each)));
-    by("conversation-title").textContent = this.current.title;
+    this.list.show();
     by("system").value = this.current.system ?? "";
     by("messages").replaceChildren(...this.current.messages.map((message, index) => this.elementOf(message, index)));
     by("messages").lastElementChild?.scrollIntoView({ block: "nearest" });
     this.app.showChoices();
-  }
-
-  entryOf(conversation) {
-    const open = make("button", { type: "button", className: "open", onclick: () => {
-      this.conversations.select(conversation);
-      this.show();
-    } }, conversation.title);
-    if (conversation === this.current) open.setAttribute("aria-current", "true");
-    return make("li", {}, open,
-                tool("Rename", `Rename ${conversation.title}`, () => this.rename(conversation)),
-                tool("Delete", `Delete ${conversation.title}`, () => this.remove(conversation)));
   }
 
   elementOf(message, index) {
@@ -140,22 +111,47 @@ export class ChatTab {
     const copy = tool("Copy", "", () => copyText(message.content, copy));
     const tools = make("div", { className: "tools" }, copy);
     if (isUser) tools.append(tool("Edit", "", () => this.edit(index)));
+    if (isUser && isLast) tools.append(tool("Send again", "", () => this.app.start((signal) => this.answer(signal))));
     if (!isUser && isLast) {
-      tools.append(tool("Regenerate", "", () => this.regenerate(index), "Writes the answer again, with the next seed"));
+      tools.append(tool("Regenerate", "", () => this.regenerate(index), "Writes another version of the answer, with the next seed"));
     }
     if (this.views.has(message)) tools.append(tool("Show the run", "", () => this.showRun(message)));
-    return make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" },
-                make("p", { className: "text" }, message.content), tools);
+    if (versionsOf(message).count > 1) tools.append(...this.versionTools(message, index));
+    const isWriting = message === this.writing;
+    const text = isUser || isWriting ? make("p", { className: "text" }, message.content)
+      : make("div", { className: "text markdown" }, ...markdownOf(message.content));
+    const element = make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" }, text, tools);
+    element.classList.toggle("writing", isWriting);
+    this.elements.set(message, element);
+    return element;
   }
 
-  /// Puts a message back to where messages are written; what came after it is dropped once it is sent.
+  versionTools(message, index) {
+    const { at, count } = versionsOf(message);
+    const go = (step) => {
+      if (this.app.running !== null) return;  // what is being written keeps its place
+      showVersion(this.current.messages, index, step);
+      this.save();
+      this.show();
+      const arrow = (name) => this.elements.get(this.current.messages[index]).querySelector(`[aria-label="${name}"]:not(:disabled)`);
+      const names = step < 0 ? [PREVIOUS, NEXT] : [NEXT, PREVIOUS];
+      (arrow(names[0]) ?? arrow(names[1])).focus();
+    };
+    const back = tool("‹", PREVIOUS, () => go(-1));
+    const on = tool("›", NEXT, () => go(1));
+    back.disabled = at === 1;
+    on.disabled = at === count;
+    return [back, make("span", { className: "version" }, `${at} of ${count}`), on];
+  }
+
+  /// Puts a message back to where messages are written. The old one stays a version, with what came after it.
   edit(index) {
     const { current } = this;
     const element = by("messages").children[index];
     const field = make("textarea", { rows: 3, value: current.messages[index].content, "aria-label": "Message" });
     const send = tool("Send", "", () => this.app.start(async (signal) => {
-      current.messages.length = index;
-      current.messages.push({ role: "user", content: field.value });
+      const others = putAway(current.messages, index);
+      current.messages.push({ role: "user", content: field.value, ...others });
       await this.answer(signal);
     }));
     element.replaceChildren(field, make("div", { className: "tools" }, send, tool("Cancel", "", () => this.show())));
@@ -170,14 +166,7 @@ export class ChatTab {
   regenerate(index) {
     this.app.start(async (signal) => {
       by("seed").value = (by("seed").valueAsNumber || 0) + 1;
-      this.current.messages.length = index;
-      await this.answer(signal);
+      await this.answer(signal, putAway(this.current.messages, index));
     });
   }
-}
-
-function tool(text, label, onclick, title = "") {
-  const button = make("button", { type: "button", className: "tool", onclick, title }, text);
-  if (label !== "") button.setAttribute("aria-label", label);
-  return button;
 }

@@ -1,7 +1,6 @@
 // The tab of decisions: probabilities for answers to questions about a text.
 import { by, make } from "./dom.js";
 import { percent } from "./details.js";
-import { ask } from "./stream.js";
 
 const KINDS = [["predicate", "Yes or no"], ["choice", "Choice"], ["score", "Score"]];
 const OPTION_HINTS = { choice: "Options, one a line", score: "Levels from low to high, one a line" };
@@ -60,13 +59,13 @@ export class DecisionsTab {
     if (by("independent").checked) lacuna.independent = true;
     if (by("draws").value !== "") lacuna.draws = by("draws").valueAsNumber;
     const questions = [...by("questions").children].map(questionOf);
-    return [{ title: "Decisions", path: "v1/decisions", body: { input: by("state-text").value, questions, lacuna } }];
+    return [{ title: "Decisions", path: "v1/decisions", body: { ...this.app.models.field, input: by("state-text").value, questions, lacuna } }];
   }
 
   async run(signal) {
     const [{ path, body }] = this.requests();
     const target = by("results-decisions");
-    const reply = await (await ask(path, { body, key: this.app.key(), signal })).json();
+    const reply = await (await this.app.ask(path, { body, signal })).json();
     target.replaceChildren(
       ...reply.answers.map((answer, index) => cardOf(answer, body.questions[index].instructions)), noteOf(reply));
     const spoken = reply.answers.map((answer, index) => `${body.questions[index].instructions} ${bestOf(answer)}.`);

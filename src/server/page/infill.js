@@ -2,7 +2,6 @@
 import { by, make } from "./dom.js";
 import { addHole, inputOf, moveHoles, partsOf } from "./holes.js";
 import { Runs } from "./runs.js";
-import { ask } from "./stream.js";
 
 const NO_HOLE = "There is no hole yet: select the text that is to be written anew, then press “Hole of the same length”.";
 const ALL_LENGTHS = "done; every length was tried, and the canvas with the most confident tokens was taken. " +
@@ -83,7 +82,7 @@ export class InfillTab {
     this.holes = addHole(this.holes, hole);
     this.show();
     if (isOpen) return;
-    const reply = await ask("tokenize", { body: { content: value.slice(begin, end) }, key: this.app.key() });
+    const reply = await this.app.ask("tokenize", { body: { ...this.app.models.field, content: value.slice(begin, end) } });
     hole.tokens = (await reply.json()).tokens.length;
     this.show();
   }

@@ -1,14 +1,31 @@
-// Keys that work wherever no field is being filled in.
+// Keys that work wherever no field is being filled in, and those with Ctrl that always work.
 import { by } from "./dom.js";
 
 export function listenForKeys(app) {
   by("show-keys").addEventListener("click", () => by("keys").showModal());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeMenu();
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
-    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
-    if (actOn(event, app)) event.preventDefault();
+    if (document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.altKey || event.metaKey) actOnConversations(event, app);
+    else if (!isTyping(event.target) && actOn(event, app)) event.preventDefault();
   });
+}
+
+/// With Ctrl, or Command on a Mac. They show the tab of conversations first.
+const CONVERSATION_KEYS = {
+  "k": (list) => list.find(),
+  "b": (list) => list.toggle(),
+  "shift+o": (list) => list.begin(),
+  "shift+e": (list) => list.rename(),
+  "shift+d": (list) => list.remove(),
+};
+
+function actOnConversations(event, app) {
+  const name = (event.shiftKey ? "shift+" : "") + event.key.toLowerCase();
+  if (event.altKey || !(name in CONVERSATION_KEYS)) return;
+  event.preventDefault();
+  app.showTab("chat");
+  CONVERSATION_KEYS[name](app.tab.list);
 }
 
 function closeMenu() {

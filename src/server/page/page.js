@@ -1,10 +1,13 @@
 // The page: which tab is shown, what is sent, and what all tabs share.
+import { offerFacts } from "./about.js";
+import { takeTextFiles } from "./attachments.js";
 import { ChatTab } from "./chat.js";
 import { CompletionTab } from "./completion.js";
 import { DecisionsTab } from "./decisions.js";
 import { by, keep, recall } from "./dom.js";
 import { InfillTab } from "./infill.js";
 import { listenForKeys } from "./keys.js";
+import { Models } from "./models.js";
 import { openFragment, watchForTraces } from "./recorded.js";
 import { SchemaTab } from "./schema.js";
 import { Settings } from "./settings.js";
@@ -21,32 +24,86 @@ const CANVAS_HINT = "The canvas appears here and fills as the model writes: in a
 const app = {
   props: null,    // /props of the server's model, once it has arrived
   running: null,  // AbortController of what is being done
-  key: () => by("key").value,
+  isConnected: true,
+  models: new Models(() => meetServer()),
+  ask: askServer,
+  noteLoss,
   length: () => (by("length").value === "" ? {} : { max_tokens: by("length").valueAsNumber }),
-  common: (lacuna) => ({ seed: by("seed").valueAsNumber || 0, stream: true, lacuna: { events: true, ...lacuna } }),
+  common: (lacuna) => ({ ...app.models.field, seed: by("seed").valueAsNumber || 0, stream: true, lacuna: { events: true, ...lacuna } }),
   showChoices,
   start,
+  showTab: (name) => chooseTab(tabs.find((tab) => tab.name === name)),
 };
 app.settings = new Settings(showChoices);
 const tabs = [ChatTab, CompletionTab, InfillTab, DecisionsTab, SchemaTab].map((Tab) => new Tab(app));
 app.tabs = tabs;
 app.tab = tabs.find(({ name }) => name === recall("tab", "chat")) ?? tabs[0];
 
-// The server's model.
+// The server and its model.
 
-async function meetServer() {
+let meeting = 0;  // counts the tries, of which the last one alone has a say
+let described = "";
+
+async function askServer(path, options) {
   try {
-    app.props = await (await ask("props", { key: app.key() })).json();
+    return await ask(path, { key: by("key").value, ...options });
   } catch (error) {
-    by("model").textContent = error.message;
-    by("key-field").hidden = error.status !== 401 && by("key").value === "";
-    if (error.status !== 401) setTimeout(meetServer, MILLISECONDS_BETWEEN_TRIES);
-    return;
+    if (error.status === 0) noteLoss();
+    throw error;
   }
-  const { model, family, context } = app.props;
-  by("model").textContent = `${model} · ${family} · up to ${context} tokens`;
-  app.settings.describe(app.props);
+}
+
+/// Asks what the server runs, until it says so.
+async function meetServer() {
+  meeting += 1;
+  const mine = meeting;
+  const isLatest = () => mine === meeting;
+  try {
+    const options = { key: by("key").value };
+    const list = await (await ask("v1/models", options)).json();
+    if (!isLatest()) return;
+    app.models.show(list);
+    const props = await (await ask(app.models.path, options)).json();
+    if (isLatest()) showServer(props);
+  } catch (error) {
+    if (!isLatest()) return;
+    showObstacle(error);
+    if (error.status !== 401) setTimeout(() => isLatest() && meetServer(), MILLISECONDS_BETWEEN_TRIES);
+  }
+}
+
+/// The settings are made anew only where they differ: what was filled in stays when a server is back.
+function showServer(props) {
+  app.props = props;
+  showConnection(true);
+  by("show-model").disabled = false;
+  const { model, family, context } = props;
+  const facts = [family, `up to ${context} tokens`];
+  by("model").textContent = (app.models.chosen === "" ? [model, ...facts] : facts).join(" · ");
+  const { paradigm, version, has_guide: hasGuide, can_infill: canInfill, presets, settings } = props;
+  const description = JSON.stringify([model, paradigm, version, hasGuide, canInfill, presets, settings]);
+  if (description !== described) app.settings.describe(props);
+  described = description;
   showTab();
+}
+
+function showObstacle(error) {
+  if (error.status === 0) return showConnection(false);
+  by("model").textContent = error.message;
+  by("key-field").hidden = error.status !== 401 && by("key").value === "";
+}
+
+/// A request found no server, or lost it.
+function noteLoss() {
+  if (app.isConnected) meetServer();
+}
+
+function showConnection(isConnected) {
+  app.isConnected = isConnected;
+  by("unreachable").hidden = isConnected;
+  by("unreachable").textContent = isConnected ? "" :
+    `The server at ${location.origin} cannot be reached. It is asked again every second; what is written here stays.`;
+  showChoices();
 }
 
 // Tabs.
@@ -92,7 +149,8 @@ function moveTab(event) {
 /// Shows what would be sent, and what can be done now.
 function showChoices() {
   if (!app.tab) return;  // the tabs are being made
-  by("run").disabled = app.props === null || app.running !== null || app.tab.obstacle(app.props) !== null;
+  by("run").disabled = !app.isConnected || app.props === null || app.running !== null || app.tab.obstacle(app.props) !== null;
+  by("model-choice").disabled = app.running !== null;
   by("stop").disabled = app.running === null;
   if (!by("sent-part").open) return;
   try {
@@ -121,6 +179,7 @@ async function start(action) {
   }
   app.running = null;
   showChoices();
+  if (app.models.chosen !== "") meetServer();  // its model may be loaded now
 }
 
 // Events of the page.
@@ -148,6 +207,8 @@ switchTheme(() => {
 });
 by("common").open = !NARROW.matches;
 listenForKeys(app);
+offerFacts(app);
+takeTextFiles(showError);
 watchForTraces(app);
 showTab();
 meetServer();

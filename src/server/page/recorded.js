@@ -2,7 +2,6 @@
 import { by } from "./dom.js";
 import { traceOfFragment } from "./link.js";
 import { RunView } from "./run_view.js";
-import { ask } from "./stream.js";
 import { eventsOfTrace } from "./trace.js";
 
 export function watchForTraces(app) {
@@ -49,6 +48,6 @@ async function show(app, title, read) {
 async function nameTokens(run, app) {
   const tokens = new Set(run.start.canvas);
   for (const step of run.steps) for (const [, id] of [...step.set, ...step.edit]) tokens.add(id);
-  const reply = await ask("detokenize", { body: { tokens: [...tokens], with_pieces: true }, key: app.key() });
+  const reply = await app.ask("detokenize", { body: { ...app.models.field, tokens: [...tokens], with_pieces: true } });
   for (const { id, piece } of (await reply.json()).tokens) run.pieces.set(id, piece);
 }

@@ -4,7 +4,7 @@ import { percent } from "./details.js";
 import { make } from "./dom.js";
 import { Run } from "./replay.js";
 import { RunView } from "./run_view.js";
-import { ask, eventsOf } from "./stream.js";
+import { eventsOf } from "./stream.js";
 
 const RACE_MILLISECONDS = 6000;  // duration of the longest of several runs that are played together
 /// Alternatives to request for each position, with their probabilities.
@@ -14,7 +14,7 @@ export const LOGPROBS_OF_CHATS = { logprobs: true, top_logprobs: NUM_ALTERNATIVE
 const COUNT = new Intl.NumberFormat("en");
 
 export class Runs {
-  /// `server` has key() and props.
+  /// `server` has ask() and props.
   constructor(element, server) {
     this.server = server;
     this.verdict = make("div", { className: "verdict", hidden: true });
@@ -60,6 +60,7 @@ export class Runs {
       view.finish("done");
       return { text: view.text, view, outcome: "done" };
     } catch (error) {
+      if (error.status === 0) this.server.noteLoss();
       if (!signal.aborted) view.fail(error.message);
       else view.finish("stopped");
       return { text: view.text, view, outcome: signal.aborted ? "stopped" : "failed", error: error.message };
@@ -68,13 +69,12 @@ export class Runs {
 
   /// Asks for the alternatives of each token where the method measures probabilities, and without them where the server refuses.
   async send({ path, body }, signal) {
-    const options = { key: this.server.key(), signal };
     const { logprobs, top_logprobs: _top, ...plain } = body;
     try {
-      return await ask(path, { body, ...options });
+      return await this.server.ask(path, { body, signal });
     } catch (error) {
       if (logprobs === undefined || error.status !== 400 || !error.message.includes("logprobs")) throw error;
-      return ask(path, { body: plain, ...options });
+      return this.server.ask(path, { body: plain, signal });
     }
   }
 

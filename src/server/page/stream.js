@@ -1,25 +1,26 @@
 // Requests to the server, and the server-sent events of its answers.
 
-/// Throws an Error with the server's own sentence where it refuses; `status` is HTTP's.
+const UNREACHABLE = `The server at ${location.origin} cannot be reached: it has ended, or the network is down.`;
+const CUT = "The connection to the server was closed before the answer was complete.";
+
+/// Throws an Error with the server's own sentence where it refuses; `status` is HTTP's, and 0 where no server answers.
 export async function ask(path, { body, key, signal } = {}) {
   const headers = { "Content-Type": "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   const method = body === undefined ? "GET" : "POST";
-  const response = await fetch(path, { method, headers, signal, body: JSON.stringify(body) });
+  const response = await connected(fetch(path, { method, headers, signal, body: JSON.stringify(body) }), UNREACHABLE);
   if (response.ok) return response;
   const reply = await response.json().catch(() => ({}));
-  const error = new Error(reply.error?.message ?? `the server answered ${response.status}`);
-  error.status = response.status;
-  throw error;
+  throw failure(reply.error?.message ?? `the server answered ${response.status}`, response.status);
 }
 
-/// The JSON of each event, up to [DONE].
+/// The JSON of each event, up to [DONE]. Throws as ask() does where the connection ends before.
 export async function* eventsOf(response) {
   let text = "";
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
+    const { value, done } = await connected(reader.read(), CUT);
+    if (done) throw failure(CUT, 0);
     text += value;
     const blocks = text.split("\n\n");
     text = blocks.pop();
@@ -30,4 +31,17 @@ export async function* eventsOf(response) {
       yield JSON.parse(data);
     }
   }
+}
+
+/// What the browser throws where a connection fails says nothing to a reader; "Stop" is no failure.
+async function connected(promise, sentence) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error.name === "AbortError" ? error : failure(sentence, 0);
+  }
+}
+
+function failure(sentence, status) {
+  return Object.assign(new Error(sentence), { status });
 }

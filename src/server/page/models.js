@@ -1,0 +1,38 @@
+// The server's models: which there are, and which one is asked. A server of one model needs no choice.
+import { by, keep, make, recall } from "./dom.js";
+
+const GROUPS = [["Loaded", true], ["Loaded when asked for", false]];
+
+export class Models {
+  /// `onChoose` hears that another model was chosen.
+  constructor(onChoose) {
+    this.chosen = "";  // "": the only one
+    by("model-choice").addEventListener("change", () => {
+      this.chosen = by("model-choice").value;
+      keep("model", this.chosen);
+      onChoose();
+    });
+  }
+
+  /// What requests have to say.
+  get field() {
+    return this.chosen === "" ? {} : { model: this.chosen };
+  }
+
+  /// The path of GET /props.
+  get path() {
+    return this.chosen === "" ? "props" : `props?model=${encodeURIComponent(this.chosen)}`;
+  }
+
+  /// Takes the reply of GET /v1/models. The model that was chosen last stays chosen while the server has it.
+  show({ data }) {
+    const names = data.map(({ id }) => id);
+    by("model-field").hidden = names.length < 2;
+    const wanted = [this.chosen, recall("model", "")].find((name) => names.includes(name)) ?? names[0];
+    this.chosen = names.length < 2 ? "" : wanted;
+    by("model-choice").replaceChildren(...GROUPS.flatMap(([label, isLoaded]) => {
+      const group = data.filter(({ meta }) => meta.loaded === isLoaded).map(({ id }) => new Option(id, id, false, id === wanted));
+      return group.length === 0 ? [] : [make("optgroup", { label }, ...group)];
+    }));
+  }
+}
