@@ -201,8 +201,7 @@ void add_serve_command(CLI::App& program) {
   command->add_flag("--insecure", flags->insecure, "Serve other machines although no key is required")
       ->group("Server");
   add("--allow-origin", flags->allowed_origins,
-      "Origins of pages that may send requests: https://example.org, or * for all; repeatable (default: its "
-      "own page)")
+      "Origin of pages that may send requests, or * for all; repeatable (default: the server's own page)")
       ->take_all();
   add("--allow-host", flags->allowed_hosts,
       "Name of this server in the Host header, besides localhost and IP addresses, where no key is required")

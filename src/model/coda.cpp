@@ -9,7 +9,7 @@ ModelConfig read_coda(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
   config.causal = false;
   config.shifted_logits = true;
-  config.tied_embeddings = false;  // the class never ties them, whatever the file says
+  config.tied_embeddings = false;  // never tied, whatever the file says
   config.mask_id = read_token_id(json, "mask_token_id", config);
   return config;
 }
@@ -22,8 +22,10 @@ constexpr PublishedConfig kPublishedCoda[] = {
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"},
 };
 
-// Without effect where "use_sliding_window" is false, as it must be; how it was trained.
-constexpr std::string_view kHarmlessCoda[] = {"mask_block_sizes", "max_window_layers", "sliding_window"};
+// Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and the last one
+// describes the training.
+constexpr std::string_view kHarmlessCoda[] = {"tie_word_embeddings", "max_window_layers", "sliding_window",
+                                              "mask_block_sizes"};
 constexpr std::string_view kCodaTypes[] = {"coda"};
 
 }  // namespace
