@@ -180,29 +180,8 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   return row;
 }
 
-namespace {
-
-/// Leaves the words out of two thirds of the questions: a choice asks which option the story names, or whether
-/// it names one of them.
-void make_easier(DecisionSample& sample, Draws draws) {
-  for (size_t i = 0; i < sample.questions.size(); ++i) {
-    DecisionQuestion& question = sample.questions[i];
-    if (question.kind != QuestionKind::kChoice) continue;
-    const uint32_t form = draws.below(3);
-    if (form == 0) question.instructions = "";
-    if (form != 1) continue;
-    const bool is_named = draws.below(2) == 0;
-    const size_t other = (sample.answers[i] + 1) % question.options.size();
-    question = make_predicate(question.options[is_named ? sample.answers[i] : other].text);
-    sample.answers[i] = is_named ? 0 : 1;
-  }
-}
-
-}  // namespace
-
 BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
-  DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index, kDrillQuestions);
-  make_easier(sample, Draws(RngStream(options_.seed, kDecision, index, 1)));
+  const DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index, kDrillQuestions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
   const DecisionModel model{config, *tokenizer_, training_template(), labels_};

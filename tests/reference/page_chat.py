@@ -29,7 +29,7 @@ def nested(times):
 
 #: Files that are refused, by the sentence.
 NO_CONVERSATIONS = {
-    "the file is not JSON": "hello",
+    "the file is not valid JSON": "hello",
     "lacuna_conversations is missing; accepted: 1": "[]",
     "lacuna_conversations is 2; accepted: 1": '{"lacuna_conversations": 2, "conversations": []}',
     "conversations is an object; accepted: a list of at most 200": '{"lacuna_conversations": 1, "conversations": {}}',

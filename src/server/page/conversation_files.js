@@ -69,7 +69,7 @@ function parse(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("the file is not JSON; accepted: a file that this page exported");
+    throw new Error("the file is not valid JSON; accepted: a file that this page exported");
   }
 }
 

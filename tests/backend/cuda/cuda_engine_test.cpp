@@ -104,7 +104,8 @@ TEST(CudaEngine, WritesTheCpusTokensWhereAttentionIsSparse) {
 }
 
 TEST(CudaEngine, RefusesRequestsThatTheDeviceHasNoRoomFor) {
-  const ModelConfig config = config_of("sdar");
+  ModelConfig config = config_of("sdar");
+  config.num_layers = 4;
   Engine small(cuda_model(config, DType::kBF16, 100000));
   EXPECT_THAT([&] { small.add(make_decoder(config, options_of(0), random_tokens(1, 400, 80))); },
               ThrowsMessage<InputError>(HasSubstr("needs 416.0 KiB of keys and values, and the device has")));

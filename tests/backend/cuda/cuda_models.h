@@ -60,4 +60,45 @@ inline std::shared_ptr<const BackendModel> cuda_model(const ModelConfig& config,
   return load_on_cuda(open_cuda_device(0), one_thread(), {}, config, formats, kWeightSeed, {}, {kv_bytes});
 }
 
+/// A model, a pool and sequences for passes of one test.
+class Passes {
+ public:
+  explicit Passes(std::shared_ptr<const BackendModel> model, int64_t limit = KvPool::kNoLimit)
+      : model_(std::move(model)), pool_(model_->make_pool(limit)) {}
+
+  KvSequence& add_sequence(int64_t cells = 256, bool remembers_outputs = false) {
+    sequences_.push_back(pool_->make_sequence({cells, remembers_outputs}));
+    return *sequences_.back();
+  }
+  std::unique_ptr<PassTicket> submit(const StepPlan& plan) {
+    std::vector<KvSequence*> pointers;
+    for (const auto& sequence : sequences_) pointers.push_back(sequence.get());
+    return model_->submit(plan, pointers);
+  }
+  std::vector<float> logits(const StepPlan& plan) {
+    const std::unique_ptr<PassTicket> ticket = submit(plan);
+    ticket->wait();
+    const int64_t vocab = model_->config().vocab_size;
+    std::vector<float> logits(plan.logits.size() * static_cast<size_t>(vocab));
+    ticket->read_logits(plan.logits, {logits.data(), std::ssize(plan.logits), vocab});
+    return logits;
+  }
+  std::vector<RowStatistics> samples(const StepPlan& plan) {
+    const std::unique_ptr<PassTicket> ticket = submit(plan);
+    const PassResult& result = ticket->wait();
+    kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
+    return {result.samples.begin(), result.samples.end()};
+  }
+  /// K/V drift of the pass of the last samples().
+  const std::vector<float>& kv_drift() const { return kv_drift_; }
+  KvPool& pool() { return *pool_; }
+  const BackendModel& model() const { return *model_; }
+
+ private:
+  std::shared_ptr<const BackendModel> model_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<std::unique_ptr<KvSequence>> sequences_;
+  std::vector<float> kv_drift_;
+};
+
 }  // namespace lacuna::cuda
