@@ -408,7 +408,7 @@ TEST(CudaPool, MakesNoSequenceBeyondItsLimitOrTheDevicesRoom) {
   EXPECT_EQ(room->bytes_for({33}), 2 * page);
   EXPECT_EQ(room->bytes_for({64}, 32), page);
   EXPECT_LE(room->limit(), 300000);
-  EXPECT_GT(room->limit(), 300000 - page);
+  EXPECT_GT(room->limit(), 300000 - 2 * page);  // one page is spare
   EXPECT_EQ(room->make_sequence({1000000}), nullptr);
 
   const std::unique_ptr<KvPool> pool = model->make_pool(2 * page);
