@@ -2,6 +2,7 @@
 // the host, and one copy brings them to the device.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +18,15 @@ namespace lacuna::cuda {
 /// How often grow() has moved a buffer: while it does not change, buffers stay where they are.
 inline std::atomic<uint64_t> num_moves = 0;
 
-/// Makes a buffer of the device at least as large; what it held is lost. Waits for the work that may still
-/// use it.
+/// Makes a buffer of the device at least as large, and by a quarter larger than it was, so that passes that
+/// get longer row by row seldom come here; what it held is lost. Waits for the work that may still use it.
 inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
+  const size_t larger = std::max(static_cast<size_t>(bytes), buffer.bytes() + buffer.bytes() / 4);
   stream.wait();
   ++num_moves;
   buffer = {};
-  buffer = DeviceBuffer(static_cast<size_t>(bytes));
+  buffer = DeviceBuffer(larger);
 }
 
 /// Where an array of a Staging begins, in bytes.
