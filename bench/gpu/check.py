@@ -208,7 +208,7 @@ class Checks:
             raise Failed(f"this program computes on the CPU alone: {version.strip()}")
 
     def on_both(self, words, read):
-        """What `read` makes of a command's output on the device and on the CPU."""
+        """Results of `read` for a command's output, on the device and on the CPU."""
         found = []
         for device in (self.device, "cpu"):
             code, output = self.run("lacuna", *words, "--device", device)

@@ -130,7 +130,7 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
                   "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
 }
 
-/// What does not go with positions that lose their token again.
+/// Refuses settings that do not work with positions that lose their token again.
 void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, Problems& problems) {
   constexpr std::string_view kReason = "`unmask` p2 masks again what it has written";
   problems.refuse(strategy.lock.has_value(), "lock", kReason);

@@ -107,7 +107,7 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
 std::vector<Commit> MaskedDiffusionDecoder::remask(std::span<const Commit> candidates,
                                                    std::span<const Commit> kept) {
   std::vector<Commit> written;
-  size_t next = 0;  // of those that are kept
+  size_t next = 0;  // index of the next commit that is kept
   for (const Commit& candidate : candidates) {
     if (next == kept.size() || kept[next].position != candidate.position) {
       canvas_.commit({candidate.position, canvas_.mask_id(), 0});

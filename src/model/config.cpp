@@ -47,7 +47,7 @@ std::string supported_architectures() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What is missing for architectures that are known and not supported; empty for others.
+/// The missing feature of architectures that are known and not supported; empty for others.
 std::string_view why_unsupported(std::string_view architecture) {
   if (architecture == "WeDLMForCausalLM")
     return "WeDLM, whose sliding window over causal slots is missing here";

@@ -278,7 +278,7 @@ void Model::Pass::route(const LayerParameters& layer) {
     ws_.expert_rows[e].clear();
     ws_.expert_weights[e].clear();
   }
-  // What experts next to a dense layer add is scaled with it, by add_projected().
+  // The output of experts next to a dense layer is scaled with that layer's, by add_projected().
   const float scale = moe.parallel_dense ? 1 : config_.residual_scale;
   for (int64_t row = 0; row < num_rows_; ++row) {
     for (const ExpertChoice& choice : choices_of(row)) {

@@ -1,4 +1,4 @@
-// What a model thinks before it answers (Gemma 4): tokens that are not a part of the answer's text.
+// Thoughts of a model before its answer (Gemma 4): tokens that are not part of the answer's text.
 #pragma once
 
 #include <span>

@@ -31,7 +31,7 @@ StridedDecoding settings() {
   return options;
 }
 
-/// What a row samples for the position behind its own, by whether it is a mask's.
+/// Tokens that rows sample for the position after their own: rows of tokens, and rows of masks.
 struct Script {
   std::function<TokenId(int32_t position)> read, drafted;
 };

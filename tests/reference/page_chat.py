@@ -160,7 +160,7 @@ def titles(page):
 
 
 def load_file(page, text):
-    """What the page says of a file that is imported."""
+    """The page's message about a file that is imported."""
     said = lambda: page.one("#import-note").text + page.one("#import-error").text
     page.script("for (const id of ['import-note', 'import-error']) document.getElementById(id).textContent = ''")
     file = Path(page.folder.name) / "talks.json"

@@ -46,14 +46,14 @@ class Upload {
       layers_.push_back(cuda::upload_layer(device_.stream, host_.threads(), config_, dtype_, index, layer));
     });
   }
-  /// What add_layer() did not get.
+  /// Uploads the weights that add_layer() did not get.
   cuda::DeviceWeights finish(const Parameters& rest) {
     return cuda::on_stream(device_, [&] {
       const std::lock_guard lock(host_.mutex());
       return cuda::upload_weights(device_.stream, host_.threads(), config_, dtype_, rest, std::move(layers_));
     });
   }
-  /// What the model has learned of the cell that every row sees.
+  /// The model's parameters for the cell that every row sees.
   const PageArena::Sink& sink() const { return sink_; }
 
  private:

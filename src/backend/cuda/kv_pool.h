@@ -27,7 +27,7 @@ struct DeviceStream {
   std::string failure;           ///< why nothing more is computed; empty: it works
   int64_t taken_bytes = 0;       ///< by weights and pages of the models on the device
   int num_without_pages = 0;     ///< models without pages so far
-  int64_t num_graph_passes = 0;  ///< whose layers were sent as a graph; for tests
+  int64_t num_graph_passes = 0;  ///< passes whose layers were sent as a graph; for tests
 };
 
 /// Calls `work` with the device's mutex held and the device in use. After a failure there, all
@@ -126,7 +126,7 @@ class KvPageShare {
   std::shared_ptr<int64_t> taken_bytes_;  // of the pool that it was taken through
 };
 
-/// What sparse attention keeps of one sequence. Passes that use it come one after the other.
+/// Memory of sparse attention for one sequence. Passes that use it come one after the other.
 struct SparseMemory {
   DeviceBuffer chosen;     ///< [layers, kv heads, num_chosen] cells, ascending
   int32_t num_chosen = 0;  ///< 0: nothing was chosen yet

@@ -1,6 +1,6 @@
-// What the host needs of a device: its memory, pinned memory of the host, streams, events, graphs and
-// launches. There are two bodies: runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work runs
-// late, in order, on the simulator.
+// Resources of a device that the host uses: its memory, pinned memory of the host, streams, events, graphs
+// and launches. There are two bodies: runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work
+// runs late, in order, on the simulator.
 #pragma once
 
 #include <cstddef>
@@ -134,7 +134,7 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-/// What `send` sends, as a graph. If `send` throws, nothing of it is left in the stream.
+/// The work that `send` sends, as a graph. If `send` throws, nothing of it is left in the stream.
 template <typename Send>
 Graph record_graph(Stream& stream, Send&& send) {
   stream.begin_capture();

@@ -47,7 +47,7 @@ std::string allocation(const char* call, size_t bytes) {
   return fmt::format("{} of {}, with {} free", call, in_mebibytes(bytes), in_mebibytes(free_bytes));
 }
 
-// What frees memory cannot throw, and a process that ends may have lost the device already.
+// Functions that free memory must not throw, and a process that ends may have lost the device already.
 void free_device(void* memory) {
   cudaFree(memory);
 }

@@ -1,4 +1,4 @@
-// What sparse attention does in a pass: the cells that groups are confined to, and the choice of cells for
+// Sparse attention in a pass: the cells that groups are confined to, and the choice of cells for
 // them and for later passes.
 #pragma once
 
@@ -61,7 +61,7 @@ class SparsePass {
   DeviceModel& model_;
   const StepPlan& plan_;
   std::span<const CudaSequence* const> sequences_;
-  std::vector<Group> groups_;  // that do not simply attend to all
+  std::vector<Group> groups_;  // groups that do not attend to all cells
   std::vector<CellSelection> selections_;
   std::vector<int32_t> behind_;
   Staged<CellSelection> staged_selections_;

@@ -1,4 +1,4 @@
-// What is known of the server's model, from GET /props.
+// Facts about the server's model, from GET /props.
 import { by, make } from "./dom.js";
 
 const COUNT = new Intl.NumberFormat("en");

@@ -260,7 +260,7 @@ function readEmphasis(text, at, depth, unclosed) {
   return { part: element, next: end + mark.length };
 }
 
-/// What closes a mark does not depend on where it was opened.
+/// Where a mark is closed does not depend on where it was opened.
 function endOfEmphasis(text, begin, mark, isWordsOnly, unclosed) {
   const last = Math.min(text.length, begin + MOST_EMPHASIS);
   const from = Math.max(begin, unclosed[mark] ?? 0);

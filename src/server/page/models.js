@@ -14,7 +14,7 @@ export class Models {
     });
   }
 
-  /// What requests have to say.
+  /// The fields of a request that name the model.
   get field() {
     return this.chosen === "" ? {} : { model: this.chosen };
   }

@@ -33,7 +33,7 @@ export async function* eventsOf(response) {
   }
 }
 
-/// What the browser throws where a connection fails says nothing to a reader; "Stop" is no failure.
+/// Replaces the browser's error of a failed connection, which does not help a reader, by a sentence. "Stop" is not a failure.
 async function connected(promise, sentence) {
   try {
     return await promise;

@@ -505,7 +505,7 @@ class SparsePasses {
     plan.groups.front().sparse = sparse;
     return plan;
   }
-  /// What follows each other: cells are remembered, then used, then pages are chosen.
+  /// Consecutive plans: cells are remembered, then used, then pages are chosen.
   std::vector<StepPlan> plans() const {
     using Choice = SparseAttention::Choice;
     const auto sparse = [](Choice choice, int32_t dense_layers) {

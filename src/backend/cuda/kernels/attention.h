@@ -61,7 +61,7 @@ struct AttendTask {
   int32_t first_page = 0;   ///< of the group's sequence, in the page table
   int32_t first_run = 0;
   int32_t num_runs = 0;
-  int32_t selection = -1;  ///< whose cells the group walks instead of all; -1: it walks all
+  int32_t selection = -1;  ///< index of the selection with the group's cells; -1: the group visits all cells
 };
 
 /// The cells that a group is confined to, in the order in which it walks them: those that were chosen for the

@@ -1,5 +1,5 @@
-// What one block of a product in f32 does: sixteen rows and some outputs, on the ordinary cores. For the
-// kernels of f32_product.cu and experts.cu.
+// The part of a product in f32 that one block computes: sixteen rows and some outputs, on the ordinary cores.
+// For the kernels of f32_product.cu and experts.cu.
 #pragma once
 
 #include "backend/cuda/kernels/product_block.h"
@@ -31,7 +31,7 @@ LACUNA_DEVICE void load_f32(const ProductArguments& a, F32ProductShared& memory,
   }
 }
 
-/// What becomes of a thread's sums: outputs `first`, `first` + 8, ...
+/// Writes a thread's sums: outputs `first`, `first` + 8, ...
 LACUNA_DEVICE void finish_f32(const ProductArguments& a, int64_t row, int64_t first,
                               const float (&sums)[kF32Outputs]) {
   LACUNA_UNROLL

@@ -159,7 +159,7 @@ LACUNA_DEVICE void finish(const ProductArguments& a, int64_t row, int64_t output
   }
 }
 
-/// What becomes of a warp's sums.
+/// Writes a warp's sums.
 ///   first_row     of the call's rows
 ///   first_output  a multiple of 16
 template <int kRowTiles, int kColumns>

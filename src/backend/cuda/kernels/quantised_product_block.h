@@ -1,5 +1,5 @@
-// What one block of a product with 4-bit codes does. For the kernels of quantised_product.cu, experts.cu and
-// wide_product.cu.
+// The part of a product with 4-bit codes that one block computes. For the kernels of quantised_product.cu,
+// experts.cu and wide_product.cu.
 #pragma once
 
 #include "backend/cuda/kernels/product_block.h"

@@ -11,7 +11,7 @@
 namespace lacuna::cuda {
 
 struct MassArguments {
-  /// What attend() was given, with row_max and row_sum, which it has written.
+  /// Arguments of attend(), with row_max and row_sum, which it has written.
   AttendArguments attention;
   float* mass = nullptr;   ///< [kv heads, num_cells]
   int32_t first_row = 0;   ///< of the group, in the plan

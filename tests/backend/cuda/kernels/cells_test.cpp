@@ -76,7 +76,7 @@ struct Store {
     std::memcpy(memory.data() + at, &value, sizeof(T));
   }
 
-  /// What a cell stands for.
+  /// The number that a cell represents.
   double number(int32_t cell, int64_t kv_head, bool value, int64_t i) const {
     const size_t at = number_at(cell, kv_head, value, i);
     if (pool.format == CellFormat::kBf16) return from_bits(read<uint16_t>(at));
@@ -123,7 +123,7 @@ struct Input {
   size_t width() const { return static_cast<size_t>(shape.heads * shape.head_dim); }
 };
 
-/// What attention gives, in f32.
+/// Attention in f32.
 std::vector<float> attended(const Input& input, const Store& store) {
   const Shape& shape = input.shape;
   Stream stream;
@@ -346,7 +346,7 @@ constexpr int64_t kDim = 64;
 constexpr int64_t kRows = 3;
 constexpr int32_t kCells[kRows] = {3, 64, 33};
 
-/// What finish_qkv() makes of some rows of sums.
+/// Results of finish_qkv() for some rows of sums.
 struct Finished {
   Store store;
   std::vector<float> queries;

@@ -221,7 +221,7 @@ struct ExpertMatrices {
   static constexpr int64_t kDepth = 128;
 
   Weights format;
-  std::vector<float> x, weights;  // as they are read
+  std::vector<float> x, weights;  // as the kernel reads them
   std::vector<uint8_t> codes;
   std::vector<float> scales;
 

@@ -36,7 +36,7 @@ struct Operands {
 
   struct Sum {
     double value = 0;
-    double bound = 0;  // that f32 may be off
+    double bound = 0;  // largest error of f32
   };
   Sum sum(size_t index, int64_t output) const {
     Sum sum{bias[static_cast<size_t>(output)], 1e-6};

@@ -71,7 +71,7 @@ struct Operands {
 
 enum class Kernel : uint8_t { kNarrow, kWide };
 
-/// What an epilogue makes of some rows, one after the other.
+/// Results of an epilogue for some rows, one after the other.
 ///   Out  float or uint16_t
 template <typename Out>
 std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<const int32_t> rows,
