@@ -26,7 +26,7 @@ void StridedDecoder::build_plan(int32_t begin, StepPlan& plan) const {
   group.only_kv = end < length();
   if (!group.only_kv) {
     plan.rules.push_back(options_.sampling);
-    // Each row samples the position behind its own, with the numbers of an autoregressive run; the last
+    // Each row samples the position after its own, with the numbers of an autoregressive run; the last
     // position of the answer is read by no row.
     const int32_t rows_end = std::min(length() + num_drafted() + options_.num_drafts, num_cells() - 1);
     for (int32_t position = end; position < rows_end; ++position) {
@@ -90,24 +90,25 @@ void StridedDecoder::write(const RowStatistics& sample, StepReport& report) {
 }
 
 StepReport StridedDecoder::apply(const PassResult& result) {
-  const std::span<const RowStatistics> drawn = result.samples;
-  expects(!done_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
+  const std::span<const RowStatistics> samples = result.samples;
+  expects(!done_ && samples.size() == plan_.logits.size(),
+          "apply: one sample for each planned row of logits");
   StepReport report;
   report.step = num_passes_++;
   report.kind = num_kept_ < prompt_length_ ? "prefill" : drafts_.empty() ? "decode" : "verify";
   num_kept_ = pass_end();
-  if (drawn.empty()) return report;
+  if (samples.empty()) return report;
 
   bool all_accepted = true;
-  for (size_t i = 0; i <= drafts_.size() && i < drawn.size() && all_accepted && !done_; ++i) {
-    all_accepted = i == drafts_.size() || accepts(drawn[i], drafts_[i]);
-    write(drawn[i], report);
+  for (size_t i = 0; i <= drafts_.size() && i < samples.size() && all_accepted && !done_; ++i) {
+    all_accepted = i == drafts_.size() || accepts(samples[i], drafts_[i]);
+    write(samples[i], report);
   }
-  num_kept_ = length() - 1;  // of accepted drafts; the last token has not been read
-  const auto judges = std::min(drafts_.size() + 1, drawn.size());
+  num_kept_ = length() - 1;  // K/V of accepted drafts are kept; the last token has not been read
+  const auto judges = std::min(drafts_.size() + 1, samples.size());
   drafts_.clear();
   if (!all_accepted) return report;
-  for (const RowStatistics& draft : drawn.subspan(judges)) drafts_.push_back(draft.token);
+  for (const RowStatistics& draft : samples.subspan(judges)) drafts_.push_back(draft.token);
   return report;
 }
 

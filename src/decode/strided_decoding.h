@@ -1,5 +1,5 @@
 // Left-to-right decoding with drafts of the model's own (I-DLM, thuEcstasy/I-DLM): a pass reads the text,
-// drafts of the tokens behind it, and masks behind those, all causally. The rows of the text and of the
+// drafts of the tokens after it, and masks after those, all causally. The rows of the text and of the
 // drafts judge the drafts, and the rows of the masks draft what follows if all of them are accepted.
 // docs/methods/strided_decoding.md has the rules and where they come from.
 #pragma once
@@ -18,12 +18,12 @@ struct StridedDecoding {
   TokenId mask_id = 0;
   std::vector<TokenId> end_ids;
   int32_t gen_length = 128;  ///< most tokens to generate
-  int32_t num_drafts = 3;    ///< masks of a pass, at least 1
+  int32_t num_drafts = 3;    ///< masks in a pass, at least 1
   bool ignore_end = false;   ///< continue after an end token
   SamplingRule sampling;
   uint64_t seed = 0;
   StopFinder find_stop;      ///< may be empty
-  int32_t most_rows = 1024;  ///< of the text in one pass, as Autoregressive::most_rows
+  int32_t most_rows = 1024;  ///< most rows of the text in one pass, as Autoregressive::most_rows
 };
 
 class StridedDecoder final : public Decoder {
@@ -57,7 +57,7 @@ class StridedDecoder final : public Decoder {
   int32_t num_drafted() const { return static_cast<int32_t>(drafts_.size()); }
   /// One past the last token of the text that the next pass reads.
   int32_t pass_end() const { return std::min(length(), num_kept_ + options_.most_rows); }
-  /// Rows for the text from `begin` on and what is behind it; the text before is read from its cells.
+  /// Rows for the text from `begin` on and what is after it; the text before is read from its cells.
   void build_plan(int32_t begin, StepPlan& plan) const;
   /// Appends a token and finds out whether the answer ends with it.
   void write(const RowStatistics& sample, StepReport& report);
@@ -65,7 +65,7 @@ class StridedDecoder final : public Decoder {
   StridedDecoding options_;
   std::vector<TokenId> canvas_;
   int32_t prompt_length_;
-  std::vector<TokenId> drafts_;  // of the positions behind the canvas
+  std::vector<TokenId> drafts_;  // drafts of the positions after the canvas
   StepPlan plan_;
   int32_t num_kept_ = 0;  // tokens whose K/V are in their cells
   int32_t num_passes_ = 0;

@@ -205,6 +205,7 @@ TEST(StridedDecoding, WritesTheTextOfTheModelReadFromLeftToRight) {
         };
         ModelConfig plain = config;
         plain.mask_id = -1;
+        plain.mask_drafts = 0;
         options.block_length.reset();
         const auto [expected, expected_passes] = decode(plain);
         config.mask_drafts = 3;
