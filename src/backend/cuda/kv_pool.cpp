@@ -118,7 +118,7 @@ void PageArena::write_sink(const Sink& sink) {
 
 std::vector<int32_t> PageArena::take(int64_t count) {
   if (count > num_free()) return {};
-  const std::vector<int32_t> pages(free_.rbegin(), free_.rbegin() + count);
+  std::vector<int32_t> pages(free_.rbegin(), free_.rbegin() + count);
   for (const int32_t page : pages) fill_with_zeros(page);
   free_.resize(free_.size() - pages.size());  // only now: if a fill throws, they are still free
   return pages;
