@@ -142,8 +142,6 @@ class BackendModel {
   virtual DType dtype() const = 0;
   virtual int64_t weight_bytes() const = 0;
   virtual ModelBytes bytes_of_passes() const = 0;
-  /// Whether plans may choose among the cells that a group attends to (RowGroup::sparse).
-  virtual bool attends_sparsely() const { return true; }
   /// Why no pass can be computed any more, as a sentence, where that is known before one is tried: a process
   /// that computes has ended. Empty while passes can. Any thread.
   virtual std::string failure() const { return {}; }

@@ -58,7 +58,6 @@ class BlockDiffusionDecoder final : public Decoder {
 
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
-  bool attends_sparsely() const override { return !std::holds_alternative<ExactAttention>(options_.sparse); }
   bool done() const override { return done_; }
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }

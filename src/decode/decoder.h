@@ -124,8 +124,6 @@ class Decoder {
   virtual int32_t num_guide_cells() const { return 0; }
   /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
   virtual bool remembers_outputs() const { return false; }
-  /// Whether some passes choose among the cells that they attend to (SparseAttention).
-  virtual bool attends_sparsely() const { return false; }
 
   virtual bool done() const = 0;
   /// Which model the next pass needs.

@@ -26,11 +26,6 @@ int64_t Engine::room_of_pools() const {
 }
 
 void Engine::check(const Decoder& decoder) const {
-  if (decoder.attends_sparsely() && !models_[0]->attends_sparsely()) {
-    throw InputError(
-        "the model on {} does not implement sparse attention; expected `sparse` exact, or --device cpu",
-        models_[0]->device());
-  }
   const auto check_room = [](const KvPool& pool, int64_t needed) {
     if (needed <= pool.limit()) return;
     throw InputError(

@@ -101,7 +101,7 @@ class OpenedModel {
   const ChatTemplate& chat_template() const { return chat_template_; }
   /// Null where the model has none.
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  /// Null where there is none.
+  /// Null if no guide was given.
   const GuideSource* guide() const { return guide_.get(); }
 
   /// Labels of answers to decisions, found at the first call. Throws InputError without a tokenizer.
@@ -111,8 +111,8 @@ class OpenedModel {
 
   /// The ids of a text, special tokens as text. Throws InputError without a tokenizer.
   std::vector<TokenId> encode(std::string_view text) const;
-  /// The ids of a prompt. Throws InputError if it needs a tokenizer and there is none, or the template cannot
-  /// render it.
+  /// The token ids of a prompt. Throws InputError if the prompt is text and the model has no tokenizer, or if
+  /// the chat template cannot render it.
   std::vector<TokenId> tokens_of(const Prompt& prompt) const;
 
   /// Checks a request and makes its decoder. SettingError (decode/setting_error.h) or InputError.

@@ -27,7 +27,7 @@ void set_common_headers(boost::beast::http::fields& message, const std::string& 
 HttpText make_text(const HttpReply::Head& head, std::string body, unsigned version, bool keep_alive,
                    const std::string& request_id, const std::string& allow_origin = {});
 
-/// The problem in the headers of a request that could be parsed; empty if there is none.
+/// Returns why a request with these headers is refused; empty if the headers are valid.
 std::string_view find_problem(const HttpParser& parser);
 
 /// The request without its body.

@@ -46,7 +46,7 @@ class Metrics {
   };
 
   /// In Prometheus' text format.
-  ///   audit  null: there is none
+  ///   audit  null if nothing is audited
   std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
                    const AuditState* audit = nullptr, std::span<const CacheConfig> caches = {});
 

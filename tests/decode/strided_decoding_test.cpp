@@ -150,7 +150,7 @@ TEST(StridedDecoding, TellsAConstraintWhichSamplesJudge) {
 
 /// The passes of strided decoding at temperature 0 over a model that reads all its rows anew, written from
 /// the page's rules in another way: the text is decoded first, one token at a time, and passes are counted
-/// behind it.
+/// after it.
 int count_passes(const std::function<TokenId(std::vector<TokenId>)>& next, const std::vector<TokenId>& prompt,
                  const std::vector<TokenId>& answer, size_t num_drafts) {
   int passes = 0;

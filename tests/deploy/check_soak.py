@@ -6,7 +6,7 @@ started again at random.
 
 The model is the smallest of tests/golden, so that a request costs about a millisecond. Every answer, tokens and their probabilities,
 must equal the one that a server gave alone, as a stream or whole. A request may fail only where the replica was killed that had begun
-to answer it. Ends after so many requests or seconds, whichever comes first. Only the standard library is used. Exit status 77:
+to answer it. Ends after this many requests or seconds, whichever comes first. Only the standard library is used. Exit status 77:
 haproxy is not installed.
 """
 import argparse

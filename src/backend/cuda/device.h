@@ -19,7 +19,7 @@ struct DeviceInfo {
 /// Versions are 1000 * major + 10 * minor: 13000 is 13.0.
 struct DeviceList {
   std::vector<DeviceInfo> devices;  ///< in the order of use_device()
-  std::string why_none;             ///< a sentence; empty where there are devices
+  std::string why_none;             ///< reason for the lack of devices, a sentence; empty if there are some
   int driver_version = 0;           ///< the latest CUDA that the driver knows; 0: there is no driver
   int runtime_version = 0;          ///< 0: the simulator
 };

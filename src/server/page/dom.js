@@ -39,7 +39,7 @@ export async function copyText(text, button) {
   setTimeout(() => (button.textContent = before), 1500);
 }
 
-/// Value stored under a name in this browser; `fallback` if there is none or storage is switched off.
+/// Value stored under a name in this browser; `fallback` if nothing is stored or storage is switched off.
 export function recall(name, fallback) {
   try {
     return JSON.parse(localStorage.getItem(`lacuna.${name}`)) ?? fallback;

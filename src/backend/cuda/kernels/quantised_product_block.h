@@ -77,14 +77,14 @@ LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles>& memory, int stage
   simt::multiply_block(c, rows, b);
 }
 
-/// Adds c, scaled, to the sums, and clears it. `group` counts the groups of an output, of which there are
-/// `num_groups`.
-template <int kRowTiles>
-LACUNA_DEVICE void scale_and_add(const QuantisedProductArguments& a, int64_t group, int64_t num_groups,
-                                 float (&c)[kRowTiles][2][4], float (&sums)[kRowTiles][2][4]) {
-  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
+/// Adds c, scaled, to the sums, and clears it: the end of a group of codes.
+///   first  output of the warp's first column
+template <int kRowTiles, int kColumns>
+LACUNA_DEVICE void scale_and_add(const QuantisedProductArguments& a, int64_t first, int64_t group,
+                                 float (&c)[kRowTiles][kColumns][4], float (&sums)[kRowTiles][kColumns][4]) {
+  const int64_t num_groups = a.product.depth / kCodeGroup;
   LACUNA_UNROLL
-  for (int j = 0; j < 2; ++j) {
+  for (int j = 0; j < kColumns; ++j) {
     LACUNA_UNROLL
     for (int column = 0; column < 2; ++column) {
       const int64_t output = first + 8 * j + 2 * (simt::lane_index() % 4) + column;
@@ -107,6 +107,7 @@ LACUNA_DEVICE void quantised_product_block(const QuantisedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles>>();
   float c[kRowTiles][2][4] = {};
   float sums[kRowTiles][2][4] = {};
+  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
   const int64_t steps = a.product.depth / kDepthStep;
   for (int stage = 0; stage < kProductStages - 1; ++stage) {
     if (stage < steps) load_codes<kRowTiles>(a, memory, stage, stage * kDepthStep);
@@ -125,7 +126,7 @@ LACUNA_DEVICE void quantised_product_block(const QuantisedProductArguments& a) {
       multiply_codes<kRowTiles>(memory, static_cast<int>(step % kProductStages), k, c);
       if ((k + 16) % kCodeGroup == 0) {
         const int64_t group = (step * kDepthStep + k) / kCodeGroup;
-        scale_and_add<kRowTiles>(a, group, a.product.depth / kCodeGroup, c, sums);
+        scale_and_add(a, first, group, c, sums);
       }
     }
   }

@@ -145,36 +145,15 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
   multiply_block(c, rows, b);
 }
 
-/// Adds c, scaled, to the sums, and clears it: the end of a group of codes.
-LACUNA_DEVICE void end_group(const Arguments& a, int64_t group, Sums& c, Sums& sums) {
-  const int64_t num_groups = a.product.depth / kCodeGroup;
-  const int64_t first = first_output() + warp_index() / 2 * kWarpOutputs;
-  LACUNA_UNROLL
-  for (int j = 0; j < kColumns; ++j) {
-    LACUNA_UNROLL
-    for (int column = 0; column < 2; ++column) {
-      const int64_t output = first + 8 * j + 2 * (lane_index() % 4) + column;
-      const float scale = output < a.product.num_outputs ? a.scales[output * num_groups + group] : 0;
-      LACUNA_UNROLL
-      for (int tile = 0; tile < kRowTiles; ++tile) {
-        LACUNA_UNROLL
-        for (int part = column; part < 4; part += 2) {
-          sums[tile][j][part] += c[tile][j][part] * scale;
-          c[tile][j][part] = 0;
-        }
-      }
-    }
-  }
-}
-
 template <typename Weights>
 LACUNA_DEVICE void multiply_stage(const Arguments& a, const WideShared<Weights>& memory, int stage,
                                   int64_t step, Sums& c, Sums& sums) {
+  const int64_t first = first_output() + warp_index() / 2 * kWarpOutputs;
   LACUNA_UNROLL
   for (uint32_t k = 0; k < kDepthStep; k += 16) {
     multiply_step(memory, stage, k, c);
     const bool group_ends = Weights::kHasGroups && (k + 16) % kCodeGroup == 0;
-    if (group_ends) end_group(a, (step * kDepthStep + k) / kCodeGroup, c, sums);
+    if (group_ends) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
   }
   if (Weights::kHasGroups) return;
   const bool slice_ends =

@@ -8,6 +8,7 @@
 
 #include "bench/gpu/device_vectors.h"
 #include "bench/gpu/uploaded_attention.h"
+#include "group_cells.h"
 #include "orders.h"
 
 namespace lacuna::cuda::attention_test {
@@ -119,17 +120,6 @@ void expect_definition(const Store& store, const std::vector<GroupCells>& groups
       }
     }
   }
-}
-
-/// A group whose rows see the first `prefix` cells and, from `own` on, one cell each: all of them or in row
-/// order.
-GroupCells group_of(int32_t first_row, int32_t num_rows, int32_t prefix, int32_t own, bool causal) {
-  GroupCells group{.first_row = first_row, .num_rows = num_rows, .first_page = 0, .first_seen_by = {}};
-  group.first_seen_by.assign(static_cast<size_t>(own + num_rows), kNeverSeen);
-  std::fill_n(group.first_seen_by.begin(), prefix, 0);
-  for (int32_t row = 0; row < num_rows; ++row)
-    group.first_seen_by[static_cast<size_t>(own + row)] = causal ? row : 0;
-  return group;
 }
 
 Store filled(const Shape& shape, int32_t pages, const std::vector<GroupCells>& groups) {

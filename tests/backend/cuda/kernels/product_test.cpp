@@ -10,6 +10,7 @@
 
 #include "bench/gpu/device_vectors.h"
 #include "orders.h"
+#include "product_sum.h"
 
 namespace lacuna::cuda::product_test {
 namespace {
@@ -34,22 +35,15 @@ struct Operands {
     weights = to_bits(random_numbers(static_cast<size_t>(outputs * depth), 6));
   }
 
-  struct Sum {
-    double value = 0;
-    double magnitude = 0;
-  };
-  Sum sum(int32_t row, int64_t output) const {
-    Sum sum;
-    for (int64_t k = 0; k < depth; ++k) {
-      const double product = double{from_bits(x[static_cast<size_t>(row * depth + k)])} *
-                             from_bits(weights[static_cast<size_t>(output * depth + k)]);
-      sum.value += product;
-      sum.magnitude += std::abs(product);
-    }
-    return sum;
+  ProductSum sum(int32_t row, int64_t output) const {
+    return product_sum(x, row, depth, [&](int64_t k) {
+      return from_bits(weights[static_cast<size_t>(output * depth + k)]);
+    });
   }
-  /// That f32 may be off after so many additions.
-  double bound(const Sum& sum) const { return static_cast<double>(depth) * 0x1p-24 * sum.magnitude + 1e-30; }
+  /// Largest error of a sum in f32.
+  double bound(const ProductSum& sum) const {
+    return static_cast<double>(depth) * 0x1p-24 * sum.magnitude + 1e-30;
+  }
 };
 
 std::vector<float> stored(const Operands& operands, std::span<const int32_t> rows,
@@ -131,7 +125,7 @@ TEST(ProductKernel, AddsToTheResidualStreamOfTheRowsItIsTold) {
     for (int64_t n = 0; n < 20; ++n) {
       const auto at = static_cast<size_t>(row * 20 + n);
       const bool named = row >= 1 && row <= 3;
-      const auto sum = named ? operands.sum(row, n) : Operands::Sum{};
+      const auto sum = named ? operands.sum(row, n) : ProductSum{};
       ASSERT_NEAR(after[at], before[at] + 0.5 * sum.value, operands.bound(sum) + 1e-6) << row;
       if (!named) {
         EXPECT_EQ(after[at], before[at]);

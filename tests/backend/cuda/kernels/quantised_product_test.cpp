@@ -10,6 +10,7 @@
 
 #include "bench/gpu/device_vectors.h"
 #include "orders.h"
+#include "product_sum.h"
 
 namespace lacuna::cuda::quantised_product_test {
 namespace {
@@ -47,18 +48,8 @@ struct Codes {
     return double{scales[static_cast<size_t>(output * groups() + k / kCodeGroup)]} * (code - 8);
   }
 
-  struct Sum {
-    double value = 0;
-    double magnitude = 0;
-  };
-  Sum sum(int32_t row, int64_t output) const {
-    Sum sum;
-    for (int64_t k = 0; k < depth; ++k) {
-      const double product = from_bits(x[static_cast<size_t>(row * depth + k)]) * weight(output, k);
-      sum.value += product;
-      sum.magnitude += std::abs(product);
-    }
-    return sum;
+  ProductSum sum(int32_t row, int64_t output) const {
+    return product_sum(x, row, depth, [&](int64_t k) { return weight(output, k); });
   }
 
   QuantisedProductArguments arguments(const DeviceBuffer& device_x, const DeviceBuffer& device_codes,
