@@ -179,6 +179,12 @@ void add_options(CLI::App& app, Arguments& a) {
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option(
+         "--half-written-share", a.train.half_written_share,
+         "refusion: share of the masked slots that begin with some of their tokens, as decoders see them "
+         "while they complete slots (an augmentation that the paper does not have)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--rate", a.train.peak_rate, "Peak learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -31,6 +31,8 @@ enum Purpose : uint8_t {
   kCanvasCoin,
   kCanvasToken,
   kConditioning,
+  kHalfWritten,
+  kWritten,
 };
 
 torch::Tensor response_lengths(const Batch& batch) {
@@ -163,10 +165,12 @@ Examples next_token_examples(const Batch& batch) {
 }
 
 std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
-                                        uint64_t seed, uint64_t step) {
+                                        uint64_t seed, uint64_t step, double half_written_share) {
   const int64_t length = batch.tokens.size(1);
   const std::vector<double> ratios = spread_ratios(batch.tokens.size(0), seed, step);
   const RngStream sizes(seed, kSlotSize, step);
+  const RngStream halves(seed, kHalfWritten, step);
+  const RngStream written(seed, kWritten, step);
   const RngStream coins(seed, kSlotMasking, step);
   const RngStream order(seed, kSlotOrder, step);
   std::vector<SlotPlan> plans;
@@ -183,8 +187,12 @@ std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int6
       return row * static_cast<uint64_t>(length) + static_cast<uint64_t>(at);
     };
     for (int64_t at = begin; at < end; at += size) {
+      Slot slot{.first = at, .size = std::min(size, end - at)};
       const bool masked = coins.uniform(coordinate(at)) < plan.ratio;
-      (masked ? plan.masked : plan.clean).push_back({at, std::min(size, end - at)});
+      if (masked && slot.size > 1 && halves.uniform(coordinate(at)) < half_written_share) {
+        slot.written = 1 + written.below(coordinate(at), static_cast<uint32_t>(slot.size - 1));
+      }
+      (masked ? plan.masked : plan.clean).push_back(slot);
     }
     std::sort(plan.clean.begin(), plan.clean.end(), [&](const Slot& a, const Slot& b) {
       return order.bits(coordinate(a.first)) < order.bits(coordinate(b.first));
@@ -234,11 +242,18 @@ Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, i
     const double masked_weight =
         1 / (batch_rows * std::max(plan.ratio, kMinWeightRatio) * static_cast<double>(answer));
     for (const Slot& slot : plan.masked) {
+      const int64_t first_mask = slot.first + slot.written;
       for (int64_t at = slot.first; at < slot.first + slot.size; ++at, ++row) {
-        seen[row] = mask_id;
+        const bool given = at < first_mask;
+        seen[row] = given ? tokens[at] : mask_id;
         position[row] = at;
-        predict(tokens[at], static_cast<float>(masked_weight));
+        if (given) {
+          predict(tokens[at + 1], kClean);
+        } else {
+          predict(tokens[at], static_cast<float>(masked_weight));
+        }
       }
+      clean_count += slot.written;
     }
   }
   std::replace(weights.begin(), weights.end(), kClean,
@@ -541,8 +556,9 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
     case Objective::kSlots:
       break;
   }
-  return slot_examples(batch, sample_slot_plans(batch, options.slot_sizes, options.seed, step),
-                       options.mask_id);
+  return slot_examples(
+      batch, sample_slot_plans(batch, options.slot_sizes, options.seed, step, options.half_written_share),
+      options.mask_id);
 }
 
 Examples part_of(const Examples& examples, int64_t first, int64_t last) {

@@ -33,7 +33,10 @@
 //     + mean over samples of (1 / A) * sum over masked rows of -log p / max(m, 0.05),    A = tokens of the
 //   response.
 //
-// A mean over no rows is 0.
+// A mean over no rows is 0. An augmentation that is not the paper's: a share of the masked slots
+// (--half-written-share) begins with some of its tokens, 1 to k - 1 with equal probability, as slots do while
+// decoders complete them. The rows of these tokens predict the next one of the slot and count as clean rows;
+// the masks after them predict their own tokens.
 //
 // Blocks (SDAR: Cheng et al. 2025; the vectorised form of block diffusion, Arriola et al. 2025, section 3.2).
 // The sequence is cut into blocks of b positions from position 0; each block draws its own ratio t and masks
@@ -161,6 +164,7 @@ Examples next_token_examples(const Batch& batch);
 struct Slot {
   int64_t first = 0;  ///< index in the row
   int64_t size = 0;
+  int64_t written = 0;  ///< of a masked slot: tokens from its first one on that are given
 };
 
 /// Slots of the response of one row.
@@ -171,9 +175,10 @@ struct SlotPlan {
 };
 
 /// A plan for each row, with random numbers that depend on seed and step alone. The ratios are spread as for
-/// masked_examples(). The tokens of each response must be neighbours.
+/// masked_examples(). The tokens of each response must be neighbours. `half_written_share` of the masked
+/// slots that have more than one token are half-written.
 std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
-                                        uint64_t seed, uint64_t step);
+                                        uint64_t seed, uint64_t step, double half_written_share = 0);
 
 Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
 
@@ -186,6 +191,7 @@ Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t 
 struct ObjectiveOptions {
   int64_t mask_id = 0;
   std::vector<int64_t> slot_sizes;  ///< of the objective kSlots
+  double half_written_share = 0;    ///< of sample_slot_plans()
   double copies_share = 0;          ///< of masked_examples()
   uint64_t seed = 1;
   int64_t block_length = 8;  ///< of the objective kBlocks

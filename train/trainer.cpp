@@ -138,6 +138,7 @@ Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
   return make_examples(shape.traits(), batch,
                        {.mask_id = ids_.mask,
                         .slot_sizes = options_.slot_sizes,
+                        .half_written_share = options_.half_written_share,
                         .copies_share = options_.copies_share,
                         .seed = options_.seed,
                         .block_length = shape.block_length,

@@ -28,6 +28,7 @@ struct TrainOptions {
   double evaluate_minutes = 4;               ///< between evaluations and checkpoints
   int64_t evaluate_samples = 100;            ///< of each task
   std::vector<int64_t> slot_sizes = {4, 8};  ///< of the objective kSlots; each row samples one
+  double half_written_share = 0;             ///< of sample_slot_plans()
   double copies_share = 0;                   ///< of masked_examples()
   uint64_t seed = 1;
 };
