@@ -636,6 +636,17 @@ TEST(Config, RefusesExpertsThatItWouldComputeWrongly) {
                  "is an object");
 }
 
+TEST(Config, IgnoresWhatCodasTrainingMasks) {
+  json file = with(with(dense("CoDALanguageModel"), "mask_token_id", 98), "model_type", "CoDA");
+  file.update({{"mask_block_sizes", {2, 4, 8}},
+               {"block_masking_probability", 0.2},
+               {"prefix_probability", 0.1},
+               {"truncate_probability", 0.1},
+               {"sampling_eps", 0.001},
+               {"masking_scheduler", {{"schedule_type", "constant"}}}});
+  EXPECT_EQ(read(file).mask_id, 98);
+}
+
 TEST(Config, ReadsCoda) {
   const ModelConfig config =
       read(with(with(dense("CoDALanguageModel"), "mask_token_id", 98), "model_type", "CoDA"));
