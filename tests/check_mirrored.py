@@ -108,6 +108,7 @@ ELSEWHERE = {
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
     "server/endpoint_list": "tests/server/endpoints_test.cpp",
     "server/generation": "tests/server/service_test.cpp",
+    "server/infill_request": "tests/server/api_request_test.cpp",
     "server/model_server": "tests/server/server_test.cpp",
     "server/openai_format": "tests/server/service_test.cpp",
     "server/reply_format": "tests/server/service_test.cpp",

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
+#include "base/field_error.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "tokenizer/unicode.h"
@@ -41,9 +41,11 @@ std::string option_text(const DecisionOption& option, std::string_view label) {
 void check_labels(const DecisionQuestion& question, size_t number, const AnswerLabels& labels) {
   const size_t available = labels.of(question.kind).size();
   if (question.options.size() <= available && available >= 2) return;
-  throw InputError(
-      "question {} has {} options; expected at most {}, for which the tokenizer has labels of one token",
-      number, question.options.size(), available < 2 ? 0 : available);
+  throw FieldError(
+      "questions",
+      fmt::format(
+          "question {} has {} options; expected at most {}, for which the tokenizer has labels of one token",
+          number, question.options.size(), available < 2 ? 0 : available));
 }
 
 /// Noise, or a mask, for the slots of a branch.
@@ -163,8 +165,9 @@ class LineEncoder {
   [[noreturn]] void refuse(size_t label) const {
     size_t i = 0;
     while (label >= num_labels(questions_[i])) ++i;
-    throw InputError("the label {} of question {} is not one token of this model's tokenizer",
-                     in_quotes(model_.labels.of(questions_[i].kind)[label]), first_number_ + i);
+    throw FieldError("questions",
+                     fmt::format("the label {} of question {} is not one token of this model's tokenizer",
+                                 in_quotes(model_.labels.of(questions_[i].kind)[label]), first_number_ + i));
   }
 
   const DecisionModel& model_;
@@ -246,11 +249,11 @@ class LayoutBuilder {
 
   size_t one(size_t first) const {
     if (fits(first, 1)) return 1;
-    throw InputError(
-        "question {} and the text do not fit the model's context of {} positions; expected a shorter text, "
-        "or fewer "
-        "words in the question",
-        first + 1, model_.config.max_positions);
+    throw FieldError(
+        "questions",
+        fmt::format("question {} and the text do not fit the model's context of {} positions; expected a "
+                    "shorter text, or fewer words in the question",
+                    first + 1, model_.config.max_positions));
   }
 
   /// About the largest number of questions from `first` on that fit together.
@@ -342,11 +345,11 @@ class LayoutBuilder {
   void count_tokens(size_t more) {
     num_tokens_ += static_cast<int64_t>(more);
     if (num_tokens_ > kMostTokens) {
-      throw InputError(
-          "the questions make more than {} tokens of input; expected fewer questions, a shorter text, or "
-          "questions that "
-          "share a prompt",
-          kMostTokens);
+      throw FieldError(
+          "questions",
+          fmt::format("the questions make more than {} tokens of input; expected fewer questions, a shorter "
+                      "text, or questions that share a prompt",
+                      kMostTokens));
     }
   }
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
+#include "base/field_error.h"
 #include "base/json.h"
 #include "engine/result.h"
 
@@ -220,12 +220,16 @@ void read_openai_question(const json& question, const std::string& place, Decisi
 }
 
 void read_openai(const json& object, DecisionBody& body) {
-  const json& questions = required_list(object, "questions", "", 1, kMostQuestions);
-  for (size_t i = 0; i < questions.size(); ++i)
-    read_openai_question(questions[i], fmt::format("questions[{}].", i), body);
+  const json& questions = in_field("questions", [&]() -> const json& {
+    return required_list(object, "questions", "", 1, kMostQuestions);
+  });
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const std::string place = fmt::format("questions[{}]", i);
+    in_field(place, [&] { read_openai_question(questions[i], place + ".", body); });
+  }
   const json* input = member(object, "input");
   body.has_text = input != nullptr;
-  if (input != nullptr) InputReader().read(*input, body.request);
+  if (input != nullptr) in_field("input", [&] { InputReader().read(*input, body.request); });
 }
 
 // System One's format.
@@ -304,22 +308,30 @@ void read_system_one_question(const std::string& name, const json& question,
   body.request.questions.push_back(std::move(result));
 }
 
-void read_system_one(const json& object, const KeyOrder& order, DecisionBody& body) {
+const json& system_one_questions(const json& object) {
   const json& questions = required(object, "questions", "", "an object of questions by name");
   expect_object(questions, "questions");
   if (questions.empty() || questions.size() > kMostQuestions)
     throw InputError("questions has {} members; expected 1 to {}", questions.size(), kMostQuestions);
+  return questions;
+}
+
+void read_system_one(const json& object, const KeyOrder& order, DecisionBody& body) {
+  const json& questions =
+      in_field("questions", [&]() -> const json& { return system_one_questions(object); });
   const json* assets = member(object, "assets");
   if (assets != nullptr && !assets->empty())
-    throw InputError("assets is {}; this server reads texts alone", quoted(*assets));
+    throw FieldError("assets", fmt::format("assets is {}; this server reads texts alone", quoted(*assets)));
   static const std::vector<std::string> kNoKeys;
   for (const std::string& name : order.questions) {
     const auto criteria = order.criteria.find(name);
-    read_system_one_question(name, questions.at(name),
-                             criteria == order.criteria.end() ? kNoKeys : criteria->second, body);
+    in_field(fmt::format("questions[{}]", in_quotes(name)), [&] {
+      read_system_one_question(name, questions.at(name),
+                               criteria == order.criteria.end() ? kNoKeys : criteria->second, body);
+    });
   }
   body.has_text = member(object, "state") != nullptr;
-  body.request.state = content_text(object, "state", "");
+  body.request.state = in_field("state", [&] { return content_text(object, "state", ""); });
 }
 
 // Both.
@@ -330,32 +342,35 @@ int64_t integer_of(const json& object, const char* key, Range<int64_t> range, in
   const bool is_whole = value->is_number_integer() &&
                         (!value->is_number_unsigned() || value->get<uint64_t>() <= uint64_t{1} << 62);
   if (!is_whole || value->get<int64_t>() < range.first || value->get<int64_t>() > range.last) {
-    throw InputError("lacuna.{} is {}; expected an integer from {} to {}", key, quoted(*value), range.first,
-                     range.last);
+    throw FieldError(fmt::format("lacuna.{}", key),
+                     fmt::format("lacuna.{} is {}; expected an integer from {} to {}", key, quoted(*value),
+                                 range.first, range.last));
   }
   return value->get<int64_t>();
 }
 
 void expect_known(const json& own) {
   if (const json* steps = member(own, "steps"); steps != nullptr && *steps != 1) {
-    throw InputError(
-        "lacuna.steps is {}; expected 1: every label is read in the same pass, given all questions and no "
-        "other "
-        "answer",
-        quoted(*steps));
+    throw FieldError(
+        "lacuna.steps",
+        fmt::format("lacuna.steps is {}; expected 1: every label is read in the same pass, given "
+                    "all questions and no other answer",
+                    quoted(*steps)));
   }
   for (const auto& [key, value] : own.items()) {
     const bool is_known =
         key == "orders" || key == "draws" || key == "seed" || key == "independent" || key == "steps";
     if (!is_known)
-      throw InputError("lacuna.{} is not known; expected orders, independent, draws or seed", key);
+      throw FieldError(
+          fmt::format("lacuna.{}", key),
+          fmt::format("lacuna.{} is not known; expected orders, independent, draws or seed", key));
   }
 }
 
 void read_own_settings(const json& object, DecideRequest& request) {
   const json* own = member(object, "lacuna");
   if (own == nullptr) return;
-  expect_object(*own, "lacuna");
+  in_field("lacuna", [&] { expect_object(*own, "lacuna"); });
   expect_known(*own);
   request.both_orders = integer_of(*own, "orders", {1, 2}, 1) == 2;
   request.draws = static_cast<int32_t>(integer_of(*own, "draws", {1, kMostDraws}, request.draws));
@@ -363,7 +378,8 @@ void read_own_settings(const json& object, DecideRequest& request) {
   const json* independent = member(*own, "independent");
   if (independent == nullptr) return;
   if (!independent->is_boolean())
-    throw InputError("lacuna.independent is {}; expected true or false", quoted(*independent));
+    throw FieldError("lacuna.independent",
+                     fmt::format("lacuna.independent is {}; expected true or false", quoted(*independent)));
   request.independent = independent->get<bool>();
 }
 

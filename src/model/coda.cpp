@@ -22,10 +22,12 @@ constexpr PublishedConfig kPublishedCoda[] = {
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"},
 };
 
-// Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and the last one
-// describes the training.
-constexpr std::string_view kHarmlessCoda[] = {"tie_word_embeddings", "max_window_layers", "sliding_window",
-                                              "mask_block_sizes"};
+// Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and its forward
+// pass reads the others, which say what training masks, in training alone (modeling_coda.py).
+constexpr std::string_view kHarmlessCoda[] = {
+    "tie_word_embeddings",  "max_window_layers",         "sliding_window",
+    "mask_block_sizes",     "block_masking_probability", "prefix_probability",
+    "truncate_probability", "masking_scheduler",         "sampling_eps"};
 constexpr std::string_view kCodaTypes[] = {"coda"};
 
 }  // namespace

@@ -78,31 +78,39 @@ void check_model_type(const JsonObject& json, const FamilyEntry& family) {
   json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));
 }
 
-void check_heads(int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, const std::string& file) {
+///   kv_key  of config.json, which has num_kv_heads
+void check_heads(int64_t num_heads, int64_t num_kv_heads, std::string_view kv_key, int64_t head_dim,
+                 const JsonObject& json) {
   if (head_dim * num_heads > kWidth.last) {
-    throw InputError("{}: {} heads of width {}; expected at most {} together", file, num_heads, head_dim,
-                     kWidth.last);
+    throw InputError("{}: {} heads of width {}; expected at most {} together", json.file(), num_heads,
+                     head_dim, kWidth.last);
   }
   if (head_dim % 2 != 0) {
-    throw InputError("{}: heads have width {}; expected an even width, as RoPE turns pairs", file, head_dim);
+    throw InputError("{}: heads have width {} (\"head_dim\"); expected an even width, as RoPE turns pairs",
+                     json.file(), head_dim);
   }
   if (num_heads % num_kv_heads != 0) {
-    throw InputError("{}: {} query heads share {} K/V heads; expected a divisor", file, num_heads,
-                     num_kv_heads);
+    throw InputError("{}: \"{}\" is {}; expected a divisor of the number of heads, {}", json.file(), kv_key,
+                     num_kv_heads, num_heads);
   }
 }
 
-void check_sizes(const ModelConfig& config, const std::string& file) {
-  check_heads(config.num_heads, config.num_kv_heads, config.head_dim, file);
+void check_sizes(const ModelConfig& config, const JsonObject& json) {
+  const std::string& file = json.file();
+  constexpr std::string_view kKvHeads = "num_key_value_heads";
+  const std::string_view all = json.has("n_kv_heads") ? "n_kv_heads" : kKvHeads;  // LLaDA's
+  check_heads(config.num_heads, config.num_kv_heads, config.sliding ? "num_global_key_value_heads" : all,
+              config.head_dim, json);
   if (config.sliding)
-    check_heads(config.num_heads, config.sliding->num_kv_heads, config.sliding->head_dim, file);
+    check_heads(config.num_heads, config.sliding->num_kv_heads, kKvHeads, config.sliding->head_dim, json);
   if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
     throw InputError("{}: RoPE turns {} of {} dimensions; expected an even number from 2 to {}", file,
                      config.rotary_dim, config.head_dim, config.head_dim);
   }
   if (config.block_length > config.max_positions) {
-    throw InputError("{}: blocks have {} positions and the model {}; expected blocks that fit", file,
-                     config.block_length, config.max_positions);
+    throw InputError(
+        "{}: blocks have {} positions and \"max_position_embeddings\" is {}; expected blocks that fit", file,
+        config.block_length, config.max_positions);
   }
   if (config.ffn_dim > kWidth.last) {
     throw InputError("{}: feed-forward layers have width {}; expected at most {}", file, config.ffn_dim,
@@ -220,11 +228,21 @@ void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& fa
 void choose_delete_id(const std::string& file, TokenId published, ModelConfig& config) {
   if (config.expand_id < 0) return;
   if (config.delete_id < 0) config.delete_id = published >= 0 ? published : config.eos_id;
-  if (config.delete_id >= 0 && config.delete_id != config.expand_id && config.delete_id != config.mask_id)
-    return;
+  const bool are_two = config.delete_id >= 0 && config.delete_id != config.expand_id;
+  if (are_two && config.delete_id != config.mask_id && config.expand_id != config.mask_id) return;
   throw InputError(
       "{}: token {} expands the canvas and {} shrinks it; expected two, neither of them the mask", file,
       config.expand_id, config.delete_id);
+}
+
+/// LLaDA2.2's, once the mask is known, which the tokenizer may name.
+void check_edit_ids(const std::string& file, const ModelConfig& config) {
+  if (config.split_id < 0 || (config.split_id != config.mask_id && config.delete_id != config.mask_id))
+    return;
+  throw InputError(
+      "{}: \"delete_token_id\" is {} and \"split_token_id\" is {}; expected two tokens, neither of them the "
+      "mask, {}",
+      file, config.delete_id, config.split_id, config.mask_id);
 }
 
 /// Reads the keys that `lacuna quantize` and `lacuna pack` add to the config of a model that they wrote.
@@ -369,7 +387,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   config.family = family.name;
   config.architecture = family.architecture;
   if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;
-  check_sizes(config, file);
+  check_sizes(config, json);
 
   // A family whose class has ids of its own has set them; a file that says nothing means those.
   config.bos_id = read_token_id(json, "bos_token_id", config, config.bos_id);
@@ -401,6 +419,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
                   [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
   choose_delete_id(file, published_delete, config);
+  check_edit_ids(file, config);
   check_mask(family, file, folder, json.has("lacuna"), config);
   if (family.is_library_class && config.paradigm() == Paradigm::kCausal && !json.has("lacuna")) {
     read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",

@@ -38,8 +38,8 @@ ModelConfig read_transformers_sizes(const JsonObject& json) {
 int64_t read_head_dim(const JsonObject& json, const ModelConfig& config) {
   if (json.has("head_dim")) return json.integer("head_dim", kWidth);
   if (config.hidden_dim % config.num_heads != 0) {
-    throw InputError("{}: {} heads split a hidden width of {}; expected a divisor", json.file(),
-                     config.num_heads, config.hidden_dim);
+    throw InputError("{}: {} heads split a hidden width of {}; expected a divisor, or \"head_dim\"",
+                     json.file(), config.num_heads, config.hidden_dim);
   }
   return config.hidden_dim / config.num_heads;
 }

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "model/families.h"
 #include "model/gguf_model.h"
+#include "model/unread_tensors.h"
 #include "weights/panel_tensors.h"
 
 namespace lacuna {
@@ -510,8 +511,14 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
     OpenGguf(GgufFile opened, const ModelConfig& config)
         : HeldFile{std::move(opened)}, GgufWeights(gguf_weights(file, config)) {}
   };
-  if (GgufFile::is_gguf(folder)) return std::make_unique<OpenGguf>(GgufFile::open(folder), config);
-  return std::make_unique<Checkpoint>(Checkpoint::open(folder));
+  std::unique_ptr<WeightSource> weights;
+  if (GgufFile::is_gguf(folder)) {
+    weights = std::make_unique<OpenGguf>(GgufFile::open(folder), config);
+  } else {
+    weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
+  }
+  expect_no_unread_tensors(config, *weights, folder.string());
+  return weights;
 }
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,

@@ -105,7 +105,8 @@ int64_t count_parameters(const ModelConfig& config);
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
                         const WeightSource* stored = nullptr, const ModelPart& part = {});
 
-/// The weights of a checkpoint folder or a GGUF file. Throws InputError.
+/// The weights of a checkpoint folder or a GGUF file. Throws InputError, also where
+/// expect_no_unread_tensors() does.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);
 
 /// Packs a checkpoint's tensors one by one, each straight from its file; those that lie there in panels of

@@ -72,6 +72,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
                      "expected the user's at the end");
   }
   request.prompts.emplace_back(std::move(messages));
+  request.prompt_field = field.place;
 }
 
 /// Comes before the messages, and is read after them.

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
+#include "base/field_error.h"
 
 namespace lacuna {
 
@@ -25,31 +25,6 @@ class ApiError : public std::runtime_error {
   int status_;
   std::string field_;
 };
-
-/// A field of a request whose value cannot be used. The sentence names the field as the request does.
-class FieldError : public InputError {
- public:
-  FieldError(std::string field, const std::string& sentence)
-      : InputError(sentence), field_(std::move(field)) {}
-
-  const std::string& field() const { return field_; }
-
- private:
-  std::string field_;
-};
-
-/// Runs `read` and returns its result. An InputError of it becomes a FieldError of `field`, unless it is one
-/// already.
-template <typename Read>
-auto in_field(std::string_view field, const Read& read) {
-  try {
-    return read();
-  } catch (const FieldError&) {
-    throw;
-  } catch (const InputError& error) {
-    throw FieldError(std::string(field), error.what());
-  }
-}
 
 /// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}.
 ///   field  "param"; empty: null

@@ -13,6 +13,7 @@
 #include "server/answer_format.h"
 #include "server/api_error.h"
 #include "server/dialect.h"
+#include "server/infill_request.h"
 #include "server/openai_format.h"
 #include "server/request_fields.h"
 #include "server/settings.h"
@@ -255,132 +256,35 @@ void read_prompts(const FieldValue& field, GenerationRequest& request) {
   for (const json& each : prompt) request.prompts.push_back(read_prompt(each));
 }
 
-Hole read_hole(const json& hole) {
-  if (hole.is_object()) {
-    Hole result;
-    const json* most = find_value(hole, "max");
-    if (most == nullptr) {
-      if (hole.empty()) return {.most = kOpenHoleMost, .is_open = true};
-      throw InputError("hole is {}; expected {{\"min\": A, \"max\": B}}, or {{}} for any length",
-                       shown(hole));
-    }
-    result.most = static_cast<int32_t>(integer_in(*most, "hole.max", 1, kMostHoleTokens));
-    const json* least = find_value(hole, "min");
-    if (least != nullptr) {
-      result.least = static_cast<int32_t>(integer_in(*least, "hole.min", 1, result.most));
-    }
-    return result;
-  }
-  const auto size = static_cast<int32_t>(integer_in(hole, "hole", 1, kMostHoleTokens));
-  return {size, size};
-}
-
-/// Ids, with null where one is to be filled in.
-void add_tokens(const json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
-  if (!list.is_array()) throw InputError("{} is {}; expected a list of token ids", place, shown(list));
-  for (const json& token : list) {
-    if (token.is_null()) {
-      canvas.emplace_back(Hole{});
-    } else {
-      canvas.emplace_back(
-          static_cast<TokenId>(integer_in(token, place, 0, std::numeric_limits<TokenId>::max())));
-    }
-  }
-}
-
-void add_part(const json& part, std::vector<CanvasPart>& canvas) {
-  if (part.is_string()) {
-    canvas.emplace_back(part.get<std::string>());
-    return;
-  }
-  const json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
-  const json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
-  if (hole != nullptr) {
-    canvas.emplace_back(read_hole(*hole));
-  } else if (tokens != nullptr) {
-    add_tokens(*tokens, "tokens", canvas);
-  } else {
-    throw InputError("input holds {}; expected text, {{\"hole\": N}} or {{\"tokens\": [...]}}", shown(part));
-  }
-}
-
-/// Makes holes of the places that are named, or of all but those that are pinned.
-void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
-  const json* mask = find_value(body, "mask");
-  const json* pinned = find_value(body, "diffusion_pinned");
-  if (mask == nullptr && pinned == nullptr) return;
-  if (mask != nullptr && pinned != nullptr) throw InputError("mask and diffusion_pinned exclude each other");
-  const json& list = mask != nullptr ? *mask : *pinned;
-  const std::string_view place = mask != nullptr ? "mask" : "diffusion_pinned";
-  if (!list.is_array()) throw InputError("{} is {}; expected a list", place, shown(list));
-  std::vector<bool> named(canvas.size(), false);
-  const auto is_flag = [](const json& value) { return value.is_boolean(); };
-  if (list.size() == canvas.size() && std::all_of(list.begin(), list.end(), is_flag)) {
-    for (size_t i = 0; i < canvas.size(); ++i) named[i] = list[i].get<bool>();
-  } else {
-    if (canvas.empty() && !list.empty()) {
-      throw InputError("{} names positions of an empty list of tokens; expected at least one token", place);
-    }
-    for (const json& index : list) {
-      named.at(static_cast<size_t>(integer_in(index, place, 0, static_cast<int64_t>(canvas.size()) - 1))) =
-          true;
-    }
-  }
-  for (size_t i = 0; i < canvas.size(); ++i) {
-    if (named[i] == (mask != nullptr)) canvas[i] = Hole{};
-  }
-}
-
-std::vector<CanvasPart> read_canvas(const json& body) {
-  std::vector<CanvasPart> canvas;
-  const json* tokens = find_value(body, "tokens");
-  if (tokens == nullptr) tokens = find_value(body, "diffusion_seed_canvas");
-  const json* input = find_value(body, "input");
-  const json* prefix = find_value(body, "input_prefix");
-  const json* suffix = find_value(body, "input_suffix");
-  const int sources = (tokens != nullptr) + (input != nullptr) + (prefix != nullptr || suffix != nullptr);
-  if (sources != 1) {
-    throw InputError("expected one of input, tokens and input_prefix with input_suffix; found {}", sources);
-  }
-  if (tokens != nullptr) {
-    add_tokens(*tokens, "tokens", canvas);
-    apply_mask(body, canvas);
-  } else if (input != nullptr) {
-    if (!input->is_array()) throw InputError("input is {}; expected a list of parts", shown(*input));
-    for (const json& part : *input) add_part(part, canvas);
-  } else {
-    for (const json* text : {prefix, suffix}) {
-      if (text != nullptr && !text->is_string()) {
-        throw InputError("input_prefix or input_suffix is {}; expected text", shown(*text));
-      }
-    }
-    if (prefix != nullptr) canvas.emplace_back(prefix->get<std::string>());
-    canvas.emplace_back(Hole{});  // as long as n_predict says
-    if (suffix != nullptr) canvas.emplace_back(suffix->get<std::string>());
-  }
-  return canvas;
+/// Nothing ends a text whose end is given.
+void refuse_stops(const GenerationRequest& request) {
+  if (request.stop.empty()) return;
+  const std::string key = request.name_of("stop").value_or("stop");
+  throw FieldError(key, key + " has no effect here: an infill fills its holes");
 }
 
 /// Makes an infill of a prompt and what follows it: the hole between them has max_tokens at most.
 void read_suffix(const json& body, GenerationRequest& request) {
   const json* suffix = find_value(body, "suffix");
   if (suffix == nullptr || *suffix == json("")) return;
-  if (!suffix->is_string()) throw InputError("suffix is {}; expected text", shown(*suffix));
+  std::string after = FieldValue{"suffix", *suffix}.text();
   const auto* prompt =
       request.prompts.size() == 1 ? std::get_if<std::string>(&request.prompts.front()) : nullptr;
-  if (prompt == nullptr) throw InputError("suffix needs a prompt that is one text, which it follows");
+  if (prompt == nullptr)
+    throw FieldError("suffix", "suffix needs a prompt that is one text, which it follows");
   if (request.wants_logprobs || request.echoes) {
-    throw InputError("suffix: echo and logprobs are of what continues a prompt; expected neither");
+    throw FieldError("suffix", "suffix: echo and logprobs are of what continues a prompt; expected neither");
   }
-  if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its hole");
+  refuse_stops(request);
   const int32_t most = request.options.gen_length.value_or(kOpenHoleMost);
   if (most < 1 || most > kMostHoleTokens) {
-    throw InputError("max_tokens is {}; expected 1 to {} with a suffix", most, kMostHoleTokens);
+    throw FieldError("max_tokens",
+                     fmt::format("max_tokens is {}; expected 1 to {} with a suffix", most, kMostHoleTokens));
   }
   request.options.gen_length = AnswerLength();
   if (!prompt->empty()) request.canvas.emplace_back(*prompt);
   request.canvas.emplace_back(Hole{.most = most, .is_open = true});
-  request.canvas.emplace_back(suffix->get<std::string>());
+  request.canvas.emplace_back(std::move(after));
   request.prompts.clear();
   request.inserts = true;
 }
@@ -427,6 +331,7 @@ RequestFields infill_fields() {
 }  // namespace
 
 std::optional<std::string> GenerationRequest::name_of(std::string_view field) const {
+  if (field == "prompt" || field == "answer") return prompt_field;
   const auto sent = keys.find(field);
   return sent != keys.end() ? sent->second : request_name(field);
 }
@@ -437,8 +342,7 @@ json parse_body(std::string_view body) {
 }
 
 std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
-  if (!list.is_array())
-    throw InputError("{} is {}; expected text or a list of token ids", place, shown(list));
+  if (!list.is_array()) FieldValue{std::string(place), list}.refuse("text or a list of token ids");
   std::vector<TokenId> tokens;
   for (const json& token : list) {
     tokens.push_back(static_cast<TokenId>(integer_in(token, place, 0, std::numeric_limits<TokenId>::max())));
@@ -533,6 +437,7 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
 GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
   GenerationRequest request = read_common(body, defaults, chat_fields());
   request.prompts.emplace_back(parse_messages(body));
+  request.prompt_field = "messages";
   return request;
 }
 
@@ -544,11 +449,11 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
       read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
   if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMostChoices}) {
-    throw InputError("{} prompts with n = {} make more than {} choices", request.prompts.size(),
-                     request.num_choices, kMostChoices);
+    throw FieldError("n", fmt::format("{} prompts with n = {} make more than {} choices",
+                                      request.prompts.size(), request.num_choices, kMostChoices));
   }
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
-    throw InputError("max_tokens is 0; expected at least 1, or echo with logprobs");
+    throw FieldError("max_tokens", "max_tokens is 0; expected at least 1, or echo with logprobs");
   }
   read_suffix(body, request);
   return request;
@@ -557,7 +462,9 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
 GenerationRequest parse_infill_request(const json& body, const GenerationOptions& defaults) {
   refuse_tools(body);
   GenerationRequest request = read_common(body, defaults, infill_fields());
-  request.canvas = read_canvas(body);
+  request.canvas = parse_canvas(body);
+  for (const char* key : {"input_suffix", "input_prefix", "diffusion_seed_canvas", "tokens", "input"})
+    if (find_value(body, key) != nullptr) request.prompt_field = key;
   if (const json* steps = find_value(body, "diffusion_max_steps")) {
     read_setting_as("steps", *steps, "", "diffusion_max_steps", request.options);
     request.keys["steps"] = "diffusion_max_steps";
@@ -565,7 +472,8 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
   if (find_value(body, "input_prefix") != nullptr || find_value(body, "input_suffix") != nullptr) {
     const int32_t size = request.options.gen_length.value_or(16);
     if (size < 1 || size > kMostHoleTokens) {
-      throw InputError("n_predict is {}; expected 1 to {}", size, kMostHoleTokens);
+      const std::string key = request.name_of("gen_length").value_or("n_predict");
+      throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMostHoleTokens));
     }
     for (CanvasPart& part : request.canvas) {
       if (std::holds_alternative<Hole>(part)) part = Hole{size, size};
@@ -573,13 +481,15 @@ GenerationRequest parse_infill_request(const json& body, const GenerationOptions
   }
   request.options.gen_length = AnswerLength();
   if (request.canvas.size() > kMostCanvasParts) {
-    throw InputError("the canvas has {} parts; expected at most {}", request.canvas.size(), kMostCanvasParts);
+    throw FieldError("input", fmt::format("the canvas has {} parts; expected at most {}",
+                                          request.canvas.size(), kMostCanvasParts));
   }
   const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
   if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {
-    throw InputError("the canvas has no hole; expected {\"hole\": N}, or null among the tokens");
+    throw FieldError(request.prompt_field,
+                     "the canvas has no hole; expected {\"hole\": N}, or null among the tokens");
   }
-  if (!request.stop.empty()) throw InputError("stop has no effect here: an infill fills its holes");
+  refuse_stops(request);
   return request;
 }
 

@@ -23,6 +23,7 @@ namespace lacuna {
 /// Fields that all generating requests have in common.
 struct GenerationRequest {
   std::vector<Prompt> prompts;           ///< at least one; empty for an infill
+  std::string prompt_field = "prompt";   ///< the field that has them, or the canvas
   std::vector<CanvasPart> canvas;        ///< parts of an infill's canvas: at least one hole
   GenerationOptions options;             ///< without `stop`
   std::vector<std::string> stop;         ///< none empty

@@ -74,7 +74,8 @@ int64_t time_of_files(const std::filesystem::path& path) {
 /// [{"id":5,"piece":" a"}, ...] as text: objects of a JSON library would take twenty times as much memory.
 std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
   if (tokens.size() > kMostPieces) {
-    throw InputError("with_pieces lists at most {} tokens; there are {}", kMostPieces, tokens.size());
+    throw FieldError("with_pieces", fmt::format("with_pieces lists at most {} tokens; there are {}",
+                                                kMostPieces, tokens.size()));
   }
   std::string list = "[";
   for (const TokenId token : tokens) {
@@ -86,8 +87,15 @@ std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& 
 }
 
 bool is_true(const json& body, const char* key) {
-  const auto found = body.find(key);
-  return found != body.end() && *found == true;
+  const json* value = find_value(body, key);
+  return value != nullptr && FieldValue{key, *value}.flag();
+}
+
+/// The value of a field that a body has to have.
+const json& required_field(const json& body, const char* key, std::string_view expected) {
+  const json* value = body.is_object() ? find_value(body, key) : nullptr;
+  if (value == nullptr) throw FieldError(key, fmt::format("{} is missing; expected {}", key, expected));
+  return *value;
 }
 
 }  // namespace
@@ -163,12 +171,13 @@ size_t Endpoints::model_named(const std::string& name) const {
 }
 
 size_t Endpoints::model_of(const json& body) const {
-  if (pool_.size() == 1) return 0;
   const json* name = body.is_object() ? find_value(body, "model") : nullptr;
+  const std::string text = name == nullptr ? "" : FieldValue{"model", *name}.text();
+  if (pool_.size() == 1) return 0;  // whatever it is called
   if (name == nullptr) {
     throw FieldError("model", fmt::format("model is missing; expected one of {}", known_models()));
   }
-  return model_named(FieldValue{"model", *name}.text());
+  return model_named(text);
 }
 
 size_t Endpoints::model_of(const HttpRequest& request) const {
@@ -232,8 +241,9 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
   std::optional<Tools> tools = parse_tools(text, dialect.tools);
   if (!tools) return;
   if (format && tools->choice != ToolChoice::kNone) {
-    throw InputError("tools and {} are both given; expected one of them, or tool_choice \"none\"",
-                     format->key);
+    throw FieldError("tools",
+                     fmt::format("tools and {} are both given; expected one of them, or tool_choice \"none\"",
+                                 format->key));
   }
   use_tools(std::move(*tools), chat_template.default_system, request);
 }
@@ -269,11 +279,12 @@ void Endpoints::decide_system_one(const Endpoint& /*endpoint*/, const HttpReques
 
 void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker) {
   if (!body.has_text) {
-    throw InputError(body.format == DecisionFormat::kOpenAi
-                         ? "input is missing; expected text or a list of messages"
-                         : "state is missing; expected text, an object or a list");
+    const bool is_openai = body.format == DecisionFormat::kOpenAi;
+    throw FieldError(is_openai ? "input" : "state",
+                     is_openai ? "input is missing; expected text or a list of messages"
+                               : "state is missing; expected text, an object or a list");
   }
-  const size_t index = pool_.size() == 1 ? 0 : model_of(parse_body(request.body));
+  const size_t index = model_of(parse_body(request.body));
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
   with_model(index, openai_error, asker, [this, wanted, asker](const ReplyModel& model) {
     RequestHandler(model, metrics_).decide(std::move(*wanted), asker);
@@ -320,14 +331,12 @@ void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
 
 void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
-  if (!body.is_object() || !body.contains("content") || !body["content"].is_string()) {
-    throw InputError("content is missing; expected the text to tokenize");
-  }
+  const std::string content =
+      FieldValue{"content", required_field(body, "content", "the text to tokenize")}.text();
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
-  const std::vector<TokenId> tokens =
-      tokenizer.encode(body["content"].get<std::string>(),
-                       is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
+  const std::vector<TokenId> tokens = tokenizer.encode(
+      content, is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
   const std::string list =
       is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : json(tokens).dump();
   asker.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
@@ -335,14 +344,13 @@ void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& reques
 
 void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
-  if (!body.is_object() || !body.contains("tokens")) {
-    throw InputError("tokens is missing; expected a list of token ids");
-  }
-  const std::vector<TokenId> tokens = parse_tokens(body["tokens"], "tokens");
+  const std::vector<TokenId> tokens =
+      parse_tokens(required_field(body, "tokens", "a list of token ids"), "tokens");
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
   if (const size_t bytes = tokenizer.decoded_bytes(tokens, false); bytes > kMostTextBytes) {
-    throw InputError("tokens are {} bytes of text; expected at most {}", bytes, kMostTextBytes);
+    throw FieldError("tokens",
+                     fmt::format("tokens are {} bytes of text; expected at most {}", bytes, kMostTextBytes));
   }
   std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
   if (is_true(body, "with_pieces")) answer += ",\"tokens\":" + list_pieces(tokenizer, tokens);
@@ -358,7 +366,8 @@ void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& 
     const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat);
     if (tools) describe_tools(*tools, model.opened->chat_template().default_system, messages);
   }
-  const std::vector<TokenId> tokens = render(model.opened->chat_template(), tokenizer, messages);
+  const std::vector<TokenId> tokens =
+      in_field("messages", [&] { return render(model.opened->chat_template(), tokenizer, messages); });
   send_json(asker, {{"prompt", replace_ill_formed(tokenizer.decode(tokens, false))}, {"tokens", tokens}});
 }
 
@@ -405,10 +414,8 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
 
 void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
-  const json* folder = body.is_object() ? find_value(body, "folder") : nullptr;
-  if (folder == nullptr)
-    throw FieldError("folder", "folder is missing; expected a folder below the one of --reload-from");
-  const std::string name = FieldValue{"folder", *folder}.text();
+  const std::string name =
+      FieldValue{"folder", required_field(body, "folder", "a folder below the one of --reload-from")}.text();
   const size_t index = model_of(body);
   if (!pool_.model(index).other_weights)
     throw ApiError(403, "weights cannot be reloaded; start the server with --reload-from FOLDER");

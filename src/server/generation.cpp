@@ -101,10 +101,10 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, 
   check_logprobs(request);
   const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
   if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
-    throw InputError(
-        "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked models, "
-        "of "
-        "echo with logprobs");
+    throw FieldError(
+        request.given_tokens ? "lacuna.given_tokens" : "lacuna.likelihood_draws",
+        "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked "
+        "models, of echo with logprobs");
   }
   expect_unchanged_files();
   if (request.is_infill()) request.echoes = !request.inserts;
@@ -158,12 +158,13 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
                                 Completion& completion, std::string_view request_id, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
     tokenizer_for_texts(opened(), model_.name);  // throws if the model has no tokenizer
-  const std::vector<TokenId> tokens = opened().tokens_of(prompt);
+  const std::vector<TokenId> tokens =
+      in_field(request.prompt_field, [&] { return opened().tokens_of(prompt); });
   if (request.uses_guide && opened().guide() == nullptr) {
     const auto asks = std::find_if(request.keys.begin(), request.keys.end(),
                                    [](const auto& key) { return key.first.starts_with("guide_"); });
-    throw InputError("{}: this server was started without --guide",
-                     asks != request.keys.end() ? asks->second : "lacuna.guide");
+    const std::string key = asks != request.keys.end() ? asks->second : "lacuna.guide";
+    throw FieldError(key, key + ": this server was started without --guide");
   }
   const bool scores = request.echoes && request.wants_logprobs;
   for (int32_t i = 0; i < request.num_choices; ++i) {
@@ -200,13 +201,14 @@ std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const Generat
         "neither",
         model_.name);
   }
-  if (request.stream) throw InputError("stream: likelihoods of a prompt come at once, not as a stream");
-  if (tokens.empty()) throw InputError("the prompt is empty; likelihoods need at least one token");
+  if (request.stream)
+    throw FieldError("stream", "stream: likelihoods of a prompt come at once, not as a stream");
+  if (tokens.empty()) throw FieldError("prompt", "the prompt is empty; likelihoods need at least one token");
   const bool is_long = static_cast<int64_t>(tokens.size()) > config.max_positions;
   const auto is_unknown = [&](TokenId token) { return token < 0 || token >= config.vocab_size; };
   if (is_long || std::any_of(tokens.begin(), tokens.end(), is_unknown)) {
-    throw InputError("the prompt has {} tokens; expected at most {}, each below {}", tokens.size(),
-                     config.max_positions, config.vocab_size);
+    throw FieldError("prompt", fmt::format("the prompt has {} tokens; expected at most {}, each below {}",
+                                           tokens.size(), config.max_positions, config.vocab_size));
   }
   if (is_causal) return std::make_unique<CausalLikelihood>(tokens);
   MaskedLikelihood::Options options;
@@ -216,28 +218,31 @@ std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const Generat
   options.draws = request.likelihood_draws.value_or(0);
   options.seed = request.options.seed.value_or(0);
   if (static_cast<size_t>(options.given) >= tokens.size()) {
-    throw InputError("the prompt has {} tokens and {} are given; expected more", tokens.size(),
-                     options.given);
+    throw FieldError("prompt", fmt::format("the prompt has {} tokens and {} are given; expected more",
+                                           tokens.size(), options.given));
   }
   return std::make_unique<MaskedLikelihood>(options, tokens);
 }
 
 void RequestHandler::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
-  if (request.uses_guide) throw InputError("lacuna.guide has no effect here: a guide reads whole prompts");
+  if (request.uses_guide)
+    throw FieldError("lacuna.guide", "lacuna.guide has no effect here: a guide reads whole prompts");
   GenerateRequest asked = generate_request(request, 0);
   const auto constraint = request.constraint ? opened().automaton_of(*request.constraint) : nullptr;
   const std::vector<InfillCanvas> all =
       infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(), constraint.get());
   if (request.inserts && request.events) {
-    throw InputError("lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");
+    throw FieldError("lacuna.events",
+                     "lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");
   }
   if (all.size() > 1 && request.events) {
-    throw InputError("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
-                     all.size());
+    throw FieldError("lacuna.events",
+                     fmt::format("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
+                                 all.size()));
   }
   if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
-    throw InputError("n = {} with {} combinations of lengths makes more than {} canvases",
-                     request.num_choices, all.size(), kMostCandidates);
+    throw FieldError("n", fmt::format("n = {} with {} combinations of lengths makes more than {} canvases",
+                                      request.num_choices, all.size(), kMostCandidates));
   }
   for (int32_t i = 0; i < request.num_choices; ++i) {
     std::vector<std::unique_ptr<Decoder>> decoders;

@@ -77,6 +77,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     messages.push_back({std::move(role), std::move(content)});
   }
   request.prompts.emplace_back(std::move(messages));
+  request.prompt_field = field.place;
 }
 
 void read_logprobs(const FieldValue& field, GenerationRequest& request) {

@@ -81,6 +81,7 @@ class InputReader {
 };
 
 void read_input(const FieldValue& field, GenerationRequest& request) {
+  request.prompt_field = field.place;
   InputReader input;
   if (field.value.is_string()) {
     request.prompts.emplace_back(std::vector<Message>{{"user", field.text()}});

@@ -201,7 +201,7 @@ void refuse_legacy_functions(const json& body) {
   for (const char* key : {"functions", "function_call"}) {
     const json* value = member(body, key);
     if (value != nullptr && !value->empty() && *value != "none")
-      throw InputError("{} is not supported; use tools and tool_choice", key);
+      throw FieldError(key, fmt::format("{} is not supported; use tools and tool_choice", key));
   }
 }
 

@@ -299,6 +299,7 @@ TEST_F(Cli, SaysWhatIsWrongWithARequestForTheLogitsOfACanvas) {
   refused("self_conditioning", model + "/config.json", "not a NumPy file");
   refused("self_conditioning", "missing.npy", "missing.npy");
   refused("self_conditioning", 5, "'self_conditioning' is 5; expected the name of a NumPy file");
+  refused("self_conditioning", "", "expected the name of a NumPy file");
   refused("canvas_begin", nullptr, "'canvas_begin'");
   refused("canvas_begin", 44, "'canvas_begin' is 44; expected a whole number from 0 to 43");
   refused("canvas_begin", -1, "'canvas_begin' is -1");

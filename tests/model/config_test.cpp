@@ -520,6 +520,8 @@ TEST(Config, ReadsTheWindowsAndTheEditTokensOfLlada22) {
   expect_refused(config, "split_token_id", nullptr, "a token as well");
   expect_refused(config, "delete_token_id", nullptr, "a token as well");
   expect_refused(config, "split_token_id", 96, "another token than");
+  expect_refused(config, "split_token_id", 95, "neither of them the mask, 95");
+  expect_refused(config, "delete_token_id", 95, "neither of them the mask, 95");
   expect_refused(config, "expert_capacity", 1, "expected 2 to 8");
   expect_refused(config, "expert_capacity", 9, "from 0 to 8");
   expect_refused(config, "block_length", 12, "a multiple of");
@@ -557,6 +559,8 @@ TEST(Config, FindsDreamOnsTokensWhereverTheyAreNamed) {
   EXPECT_EQ(read(plain, {{"delete_token_id", 11}}).delete_id, -1) << "nothing expands";
   EXPECT_THAT([&] { read(with(with(plain, "expand_token_id", 12), "delete_token_id", 12)); },
               ThrowsMessage<InputError>(HasSubstr("expected two")));
+  EXPECT_THAT([&] { read(with(with(plain, "mask_token_id", 98), "expand_token_id", 98)); },
+              ThrowsMessage<InputError>(HasSubstr("neither of them the mask")));
 }
 
 TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
@@ -634,6 +638,17 @@ TEST(Config, RefusesExpertsThatItWouldComputeWrongly) {
                  "is missing");
   expect_refused(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "rope_scaling", {{"type", "yarn"}},
                  "is an object");
+}
+
+TEST(Config, IgnoresWhatCodasTrainingMasks) {
+  json file = with(with(dense("CoDALanguageModel"), "mask_token_id", 98), "model_type", "CoDA");
+  file.update({{"mask_block_sizes", {2, 4, 8}},
+               {"block_masking_probability", 0.2},
+               {"prefix_probability", 0.1},
+               {"truncate_probability", 0.1},
+               {"sampling_eps", 0.001},
+               {"masking_scheduler", {{"schedule_type", "constant"}}}});
+  EXPECT_EQ(read(file).mask_id, 98);
 }
 
 TEST(Config, ReadsCoda) {
@@ -823,11 +838,12 @@ TEST(Config, RefusesSizesThatDoNotFitEachOther) {
   };
   const json base = dense("Qwen2ForCausalLM");
   EXPECT_EQ(message_of(with(base, "num_attention_heads", 6)),
-            "folder/config.json: 6 heads split a hidden width of 64; expected a divisor");
+            "folder/config.json: 6 heads split a hidden width of 64; expected a divisor, or \"head_dim\"");
   EXPECT_EQ(message_of(with(base, "num_key_value_heads", 3)),
-            "folder/config.json: 4 query heads share 3 K/V heads; expected a divisor");
-  EXPECT_EQ(message_of(with(base, "head_dim", 15)),
-            "folder/config.json: heads have width 15; expected an even width, as RoPE turns pairs");
+            "folder/config.json: \"num_key_value_heads\" is 3; expected a divisor of the number of heads, 4");
+  EXPECT_EQ(
+      message_of(with(base, "head_dim", 15)),
+      "folder/config.json: heads have width 15 (\"head_dim\"); expected an even width, as RoPE turns pairs");
   EXPECT_EQ(message_of(with(base, "head_dim", 1 << 20)),
             "folder/config.json: 4 heads of width 1048576; expected at most 1048576 together");
   json wide = with(with(llada(), "mlp_hidden_size", nullptr), "d_model", 1 << 20);
@@ -1046,7 +1062,7 @@ TEST(Config, RefusesDiffusionGemmaVariantsThatItWouldComputeWrongly) {
   expect_refused(diffusion_gemma(), "canvas_length", 1025, "1024");
   expect_refused(diffusion_gemma(), "image_token_id", 100, "99");
   EXPECT_THAT([&] { read(with_text("num_key_value_heads", 3)); },
-              ThrowsMessage<InputError>(HasSubstr("4 query heads share 3 K/V heads")));
+              ThrowsMessage<InputError>(HasSubstr("\"num_key_value_heads\" is 3; expected a divisor")));
   EXPECT_THAT([&] { read(with_text("head_dim", 23)); }, ThrowsMessage<InputError>(HasSubstr("width 23")));
 }
 

@@ -147,11 +147,11 @@ class Expected:
         self.engine, self.folder, self.kind = engine, folder, kind
         self.config = json.loads((folder / "config.json").read_text())
         self.shifted = family in SHIFTED
-        eos = self.config.get("eos_token_id")
-        self.eos = eos[0] if isinstance(eos, list) else eos
         names = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
         mask = [int(token) for token, value in names.items() if "mask" in value["content"].lower()]
         self.mask = self.config.get("mask_token_id", mask[0] if mask else None)
+        eos = self.config.get("eos_token_id")  # CoDA's file names none: nothing is filled up
+        self.eos = eos[0] if isinstance(eos, list) else eos
 
     def rows(self, tokens, extra=None):
         request, out = self.folder / "request.json", self.folder / "logits.npy"
@@ -169,7 +169,8 @@ class Expected:
         tokens, slots = reader.lines(questions, 0, len(questions))
         if self.kind == "canvas":
             canvas = prompt + tokens
-            canvas += [self.eos] * (8 - len(canvas) % 8)
+            if self.eos is not None:
+                canvas += [self.eos] * (8 - len(canvas) % 8)
             for place, _ in slots:
                 canvas[len(prompt) + place] = self.mask
             logits = self.rows(canvas)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models import BLOCK_FAMILIES, FAMILIES, LLADA_FAMILIES, SEEDED, SHIFTED_FAMILIES, Model
+from models import BLOCK_FAMILIES, LLADA_FAMILIES, SEEDED, SHIFTED_FAMILIES, Model
 from random_checkpoints import END_OF_TURN, MASK, make_checkpoint, special_ids
 from samplers import NoProgress, decode
 
@@ -186,7 +186,7 @@ def make_family(folder, family):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("--families", default=",".join(FAMILIES + BLOCK_FAMILIES), help="default: all")
+    parser.add_argument("--families", default=",".join(MODELS), help="default: all")
     args = parser.parse_args()
     root = Path(args.folder)
     for family in args.families.split(","):

@@ -20,6 +20,8 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     coda        Qwen3          none     per head   bidirectional   dense       (CoDA, SalesforceAIResearch/CoDA)
     a2d_qwen3   Qwen3          none     per head   bidirectional   dense       (Tiny-A2D, ZHZisZZ/dllm: MDLM)
     a2d_qwen2   Qwen2          q, k, v  none       block-causal    dense       (Tiny-A2D, ZHZisZZ/dllm: BD3LM)
+    a2d_llama   Llama          none     none       bidirectional   dense       (Tiny-A2D, ZHZisZZ/dllm: MDLM)
+    open_dcoder Qwen2          q, k, v  none       bidirectional   dense       (Open-dCoder, pengzhangzhi/Open-dLLM)
     llama       Llama          none     none       causal          dense
     diffcoder   Llama          none     none       block-causal    dense       (Stable-DiffCoder, ByteDance-Seed)
 
@@ -46,15 +48,17 @@ import numpy as np
 
 import safetensors_io
 
-FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3", "llama")
+FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3", "llama",
+            "a2d_llama", "open_dcoder")
+NAMELESS_MASKS = ("a2d_llama", "open_dcoder")  # the tokenizer alone names the mask, so they have no golden files
 BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe", "a2d_qwen2", "diffcoder")
 # Seeds are places in this list: new families join at its end.
 SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda",
-          "a2d_qwen3", "a2d_qwen2", "llama", "diffcoder")
+          "a2d_qwen3", "a2d_qwen2", "llama", "diffcoder", "a2d_llama", "open_dcoder")
 EXPERT_FAMILIES = ("llada_moe", "qwen3_moe", "sdar_moe", "rnd1")  # in every layer
 QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda", "a2d_qwen3")
-LLADA_FAMILIES = ("llada", "llada_moe", "a2d_qwen3")  # decoded as LLaDA is
-SHIFTED_FAMILIES = ("dream", "rnd1", "coda")  # decoded as Dream is
+LLADA_FAMILIES = ("llada", "llada_moe", "a2d_qwen3", "a2d_llama")  # decoded as LLaDA is
+SHIFTED_FAMILIES = ("dream", "rnd1", "coda", "open_dcoder")  # decoded as Dream is
 ARCHITECTURES = {
     "LLaDAModelLM": "llada",
     "LLaDAMoEModelLM": "llada_moe",
@@ -70,6 +74,7 @@ ARCHITECTURES = {
     "CoDALanguageModel": "coda",
     "A2DQwen3LMHeadModel": "a2d_qwen3",
     "A2DQwen2LMHeadModel": "a2d_qwen2",
+    "A2DLlamaLMHeadModel": "a2d_llama",
     "LlamaForCausalLM": "llama",
     "StableDiffcoderForCausalLM": "diffcoder",
     "SumiForMaskGeneration": "sumi",
@@ -106,8 +111,11 @@ class Shape:
 
 
 def read_shape(config):
-    """Shape of a config.json object. LLaDA-MoE shares model_type with LLaDA, so `architectures` decides."""
+    """Shape of a config.json object. LLaDA-MoE shares model_type with LLaDA, so `architectures` decides; Open-dCoder shares
+    both with Qwen2, so its name does."""
     family = ARCHITECTURES[config["architectures"][0]]
+    if family == "qwen2" and "open-dcoder" in config.get("_name_or_path", ""):
+        family = "open_dcoder"
     if family == "llada":
         if config["block_type"] != "llama" or config["layer_norm_type"] != "rms" or config["alibi"]:
             raise ValueError("a LLaDA variant without a reference here")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import safetensors_io
-from models import BLOCK_FAMILIES, EXPERT_FAMILIES, FAMILIES, QK_NORM_FAMILIES, SEEDED, Model, read_shape
+from models import BLOCK_FAMILIES, EXPERT_FAMILIES, FAMILIES, NAMELESS_MASKS, QK_NORM_FAMILIES, SEEDED, Model, read_shape
 
 # Added tokens in the order of the published vocabularies; they take the last ids before the dead rows.
 SPECIALS = {
@@ -31,17 +31,21 @@ SPECIALS = {
     "coda": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "a2d_qwen2": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "a2d_llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "open_dcoder": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<M>"],
     "llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     "diffcoder": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
     "gemma": ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
         "llada2": "<|mask|>", "sdar_moe": "<|MASK|>", "rnd1": "<|mask|>", "coda": "<|mask|>",
-        "a2d_qwen3": "<|mask|>", "a2d_qwen2": "<|mask|>", "diffcoder": "<|mask|>"}
+        "a2d_qwen3": "<|mask|>", "a2d_qwen2": "<|mask|>", "diffcoder": "<|mask|>",
+        "a2d_llama": "<|mask|>", "open_dcoder": "<M>"}
 END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|im_end|>", "qwen2": "<|im_end|>",
                "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
                "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>", "a2d_qwen3": "<|im_end|>",
-               "a2d_qwen2": "<|im_end|>", "llama": "<|im_end|>", "diffcoder": "<|im_end|>", "gemma": "<turn|>"}
+               "a2d_qwen2": "<|im_end|>", "llama": "<|im_end|>", "diffcoder": "<|im_end|>",
+               "a2d_llama": "<|im_end|>", "open_dcoder": "<|im_end|>", "gemma": "<turn|>"}
 DEAD_ROWS = 3
 
 
@@ -70,7 +74,8 @@ def random_dims(family, rng):
         "vocab": int(rng.choice([151, 257, 331, 517])),
         "theta": {"llada": 5e5, "llada_moe": 5e4}.get(family, 1e6) if rng.random() < 0.7 else 1e4,
         "eps": 1e-5 if family in ("llada", "llada_moe") else 1e-6,
-        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "a2d_qwen3", "a2d_qwen2") and rng.random() < 0.4),
+        "tied": bool(family in ("llada", "qwen2", "qwen3", "qwen3_moe", "a2d_qwen3", "a2d_qwen2", "a2d_llama",
+                                "open_dcoder") and rng.random() < 0.4),
     }
     if family in EXPERT_FAMILIES:
         dims["experts"] = int(rng.choice([4, 7, 8]))
@@ -179,14 +184,22 @@ def make_config(family, dims):
     if family == "a2d_qwen2":
         return config | {"architectures": ["A2DQwen2LMHeadModel"], "model_type": "a2d-qwen2",
                          "_name_or_path": "Qwen2.5-Coder-0.5B-Instruct-diffusion-bd3lm-v0.1"}
-    if family in ("llama", "diffcoder"):  # Llama's files know no sliding window
+    if family in ("llama", "diffcoder", "a2d_llama"):  # Llama's files know no sliding window
         for key in ("max_window_layers", "sliding_window", "use_sliding_window"):
             del config[key]
         config |= {"attention_bias": False, "mlp_bias": False, "model_type": "llama", "pretraining_tp": 1}
         if family == "llama":
             return config | {"architectures": ["LlamaForCausalLM"]}
+        if family == "a2d_llama":
+            return config | {"architectures": ["A2DLlamaLMHeadModel"], "model_type": "a2d-llama",
+                             "_name_or_path": "Llama-diffusion-mdlm"}
         return config | {"architectures": ["StableDiffcoderForCausalLM"], "mask_token_id": ids[MASK[family]]}
-    if family == "coda":
+    if family == "coda":  # the file names no ends; the tokenizer does
+        for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            del config[key]
+        config |= {"mask_block_sizes": [2, 4, 8], "block_masking_probability": 0.2, "prefix_probability": 0.1,
+                   "truncate_probability": 0.1, "sampling_eps": 0.001,
+                   "masking_scheduler": {"schedule_type": "constant", "max_schedule_steps": None}}
         return config | {"architectures": ["CoDALanguageModel"], "model_type": "CoDA", "attention_bias": False,
                          "head_dim": dims["head_dim"], "mask_token_id": ids[MASK[family]]}
     if family == "dream":
@@ -201,8 +214,9 @@ def make_config(family, dims):
             "conplemenrary_mask": True, "layer_types": ["full_attention"] * dims["layers"],
             "eos_token_id": ids["<|im_end|>"],
         }
-    if family == "qwen2":
-        return config | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "use_mrope": False}
+    if family in ("qwen2", "open_dcoder"):
+        names = {"_name_or_path": "fredzzp/open-dcoder-0.5B"} if family == "open_dcoder" else {}
+        return config | names | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "use_mrope": False}
     return config | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False,
                      "head_dim": dims["head_dim"]}
 
@@ -310,7 +324,7 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
             tensors[layer + "input_layernorm.weight"] = norm(hidden)
             for name, rows, gain in (("q", q, attention_gain), ("k", kv, 1.0), ("v", kv, 2.0)):
                 tensors[f"{attn}{name}_proj.weight"] = linear(rows, hidden, gain)
-                if family in ("dream", "qwen2", "fast_dllm", "a2d_qwen2"):
+                if family in ("dream", "qwen2", "fast_dllm", "a2d_qwen2", "open_dcoder"):
                     tensors[f"{attn}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
             tensors[attn + "o_proj.weight"] = linear(hidden, q, 2.0)
             if family in QK_NORM_FAMILIES:
@@ -379,7 +393,10 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
         import small_tokenizers  # needs the tokenizers package
         kind = {"dream": "trio"}.get(family, "json") if tokenizer == "auto" else tokenizer
         small_tokenizers.write(folder, family, dims["vocab"], kind, string_merges=bool(seed % 2))
-    return Model(config, tensors)
+    model = Model(config, tensors)
+    if family in NAMELESS_MASKS:
+        model.shape.mask_id = special_ids(family, dims["vocab"])[MASK[family]]
+    return model
 
 
 def make_refusion_checkpoint(folder, seed):

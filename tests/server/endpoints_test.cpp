@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -113,6 +114,14 @@ json small_body(const std::string& path) {
   if (path == "/completion") return {{"prompt", "Hi"}, {"n_predict", 1}};
   if (path == "/v1/completions") return {{"prompt", "Hi"}, {"max_tokens", 1}};
   if (path == "/v1/infill") return {{"input", {"a", {{"hole", 1}}}}};
+  if (path == "/v1/decisions")
+    return {{"input", "Hi"}, {"questions", {{{"type", "predicate"}, {"instructions", "Is it?"}}}}};
+  if (path == "/v1/systemone") return {{"state", "Hi"}, {"questions", {{"a", {{"type", "noul"}}}}}};
+  if (path == "/tokenize") return {{"content", "Hi"}};
+  if (path == "/detokenize") return {{"tokens", {5}}};
+  if (path == "/apply-template") return {{"messages", messages}};
+  if (path == "/v1/reload") return {{"folder", "two"}};
+  if (path == "/api/show") return {{"model", "m"}};
   return {{"messages", messages}, {"max_tokens", 1}};
 }
 
@@ -135,6 +144,114 @@ TEST(Endpoints, AnswerHostileFieldsOrRefuseThem) {
         }
       }
     }
+  }
+}
+
+/// A value of a type that the schema of a field does not have.
+json bad_value(const json& schema) {
+  const bool takes_numbers = schema.contains("type") && schema["type"] == "number";
+  return takes_numbers ? json("nonsense") : json(7.5);
+}
+
+/// The small body with another value of a field; of an infill, which names its canvas once, with that one.
+json body_with(const std::string& path, const std::string& field, json value) {
+  json body = small_body(path);
+  const bool is_canvas = field == "tokens" || field == "diffusion_seed_canvas" || field == "input_prefix" ||
+                         field == "input_suffix" || field == "mask" || field == "diffusion_pinned";
+  if (path == "/v1/infill" && is_canvas) body.erase("input");
+  if (field == "mask" || field == "diffusion_pinned") body["tokens"] = {5, 6};
+  body[field] = std::move(value);
+  return body;
+}
+
+/// Whether an error names a field, or a part of its value.
+bool names_field(const json& reply, const std::string& field) {
+  const json& error = reply.at("error");
+  if (!error.is_object() || !error.contains("param")) {  // of Ollama and Anthropic
+    return reply.dump().find(field) != std::string::npos;
+  }
+  const std::string param = error["param"].is_string() ? error["param"].get<std::string>() : "";
+  return param == field || param.starts_with(field + ".") || param.starts_with(field + "[");
+}
+
+TEST(Endpoints, NameEveryDocumentedFieldWhoseValueHasAnotherType) {
+  RunningServer server("mini-llada");
+  const json api = server.get("/openapi.json").json();
+  for (const Endpoint& endpoint : Endpoints::list()) {
+    if (endpoint.method != "POST") continue;
+    const std::string path(endpoint.path);
+    const auto is_ignored = [&](const std::string& name) {
+      if (endpoint.dialect == nullptr) return false;
+      const RequestFields fields = endpoint.dialect->fields();
+      const auto found = std::find_if(fields.begin(), fields.end(),
+                                      [&](const RequestField& field) { return field.name == name; });
+      return found != fields.end() && found->read == nullptr;
+    };
+    const json& content = api["paths"][path]["post"]["requestBody"]["content"]["application/json"];
+    for (const auto& [name, schema] : content["schema"]["properties"].items()) {
+      Call call = server.post(path, body_with(path, name, bad_value(schema)));
+      if (call.status() == 200 && is_ignored(name)) continue;
+      EXPECT_EQ(call.status(), 400) << path << " " << name;
+      if (call.status() == 400) {
+        EXPECT_TRUE(names_field(call.json(), name)) << path << " " << name << " " << call.body();
+      }
+    }
+  }
+}
+
+TEST(Endpoints, NameEveryDocumentedMemberOfLacunaWhoseValueHasAnotherType) {
+  RunningServer server("mini-llada");
+  const json api = server.get("/openapi.json").json();
+  for (const auto& [name, schema] : api["components"]["schemas"]["Lacuna"]["properties"].items()) {
+    const std::string path = "/v1/chat/completions";
+    Call call = server.post(path, body_with(path, "lacuna", {{name, bad_value(schema)}}));
+    EXPECT_EQ(call.status(), 400) << name;
+    EXPECT_EQ(call.json()["error"]["param"], "lacuna." + name) << call.body();
+  }
+}
+
+TEST(Endpoints, NameTheFieldWhoseValueCannotBeUsed) {
+  struct Case {
+    std::string path, body, field;
+  };
+  const Case kCases[] = {
+      {"/v1/chat/completions", R"({"messages": [{"role": "x", "content": "a"}]})", "messages"},
+      {"/apply-template", R"({"messages": [{"role": "x", "content": "a"}]})", "messages"},
+      {"/v1/completions", R"({"prompt": [5, 100000]})", "prompt"},
+      {"/v1/completions", R"({"prompt": "a", "max_tokens": 0})", "max_tokens"},
+      {"/v1/completions", R"({"prompt": ["a", "b"], "n": 100})", "n"},
+      {"/v1/completions", R"({"prompt": ["a", "b"], "suffix": "c"})", "suffix"},
+      {"/v1/completions", R"({"prompt": "", "max_tokens": 0, "echo": true, "logprobs": 0})", "prompt"},
+      {"/v1/infill", R"({"input": ["a"]})", "input"},
+      {"/v1/infill", R"({"tokens": [5, 100000, null]})", "tokens"},
+      {"/v1/infill", R"({"input": ["a", {"hole": 0}]})", "hole"},
+      {"/v1/infill", R"({"input": ["a", {"hole": 1}], "stop": ["b"]})", "stop"},
+      {"/v1/infill", R"({"tokens": [5], "mask": [3]})", "mask"},
+      {"/v1/infill", R"({"input_prefix": "a", "n_predict": 0})", "n_predict"},
+      {"/v1/decisions", R"({"questions": [{"type": "predicate", "instructions": "a"}]})", "input"},
+      {"/v1/decisions", R"({"input": "a", "questions": [{"type": "noul", "instructions": "a"}]})",
+       "questions[0]"},
+      {"/v1/decisions", R"({"input": "a", "questions": []})", "questions"},
+      {"/v1/decisions", R"({"input": [{"role": "x", "content": "a"}], "questions": [{"type": "predicate",
+       "instructions": "a"}]})",
+       "input"},
+      {"/v1/decisions", R"({"input": "a", "questions": [{"type": "predicate", "instructions": "a"}],
+       "lacuna": {"draws": 0}})",
+       "lacuna.draws"},
+      {"/v1/decisions", R"({"input": "a", "questions": [{"type": "predicate", "instructions": "a"}],
+       "lacuna": {"steps": 2}})",
+       "lacuna.steps"},
+      {"/v1/systemone", R"({"questions": {"a": {"type": "noul"}}})", "state"},
+      {"/v1/systemone", R"({"state": "b", "questions": {"a": {"type": "box"}}})", "questions[\"a\"]"},
+      {"/v1/systemone", R"({"state": "b", "assets": ["c"], "questions": {"a": {"type": "noul"}}})", "assets"},
+      {"/detokenize", R"({"tokens": [-1]})", "tokens"},
+      {"/tokenize", R"({})", "content"},
+  };
+  RunningServer server("mini-llada");
+  for (const Case& each : kCases) {
+    Call call = server.post_text(each.path, each.body);
+    EXPECT_EQ(call.status(), 400) << each.path << " " << each.body;
+    EXPECT_EQ(call.json()["error"]["param"], each.field) << call.body();
   }
 }
 

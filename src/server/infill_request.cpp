@@ -1,0 +1,134 @@
+#include "server/infill_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "server/api_error.h"
+#include "server/api_request.h"
+#include "server/request_fields.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+
+int64_t whole_number(const json& value, std::string_view place, int64_t least, int64_t most) {
+  return FieldValue{std::string(place), value}.integer(least, most);
+}
+
+Hole read_hole(const json& hole) {
+  if (hole.is_object()) {
+    Hole result;
+    const json* most = find_value(hole, "max");
+    if (most == nullptr) {
+      if (hole.empty()) return {.most = kOpenHoleMost, .is_open = true};
+      throw FieldError("hole",
+                       fmt::format("hole is {}; expected {{\"min\": A, \"max\": B}}, or {{}} for any length",
+                                   shown(hole)));
+    }
+    result.most = static_cast<int32_t>(whole_number(*most, "hole.max", 1, kMostHoleTokens));
+    const json* least = find_value(hole, "min");
+    if (least != nullptr) {
+      result.least = static_cast<int32_t>(whole_number(*least, "hole.min", 1, result.most));
+    }
+    return result;
+  }
+  const auto size = static_cast<int32_t>(whole_number(hole, "hole", 1, kMostHoleTokens));
+  return {size, size};
+}
+
+/// Ids, with null where one is to be filled in.
+void add_tokens(const json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
+  const FieldValue field{std::string(place), list};
+  if (!list.is_array()) field.refuse("a list of token ids");
+  for (const json& token : list) {
+    if (token.is_null()) {
+      canvas.emplace_back(Hole{});
+    } else {
+      canvas.emplace_back(
+          static_cast<TokenId>(whole_number(token, place, 0, std::numeric_limits<TokenId>::max())));
+    }
+  }
+}
+
+void add_part(const json& part, std::vector<CanvasPart>& canvas) {
+  if (part.is_string()) {
+    canvas.emplace_back(part.get<std::string>());
+    return;
+  }
+  const json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
+  const json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
+  if (hole != nullptr) {
+    canvas.emplace_back(read_hole(*hole));
+  } else if (tokens != nullptr) {
+    add_tokens(*tokens, "tokens", canvas);
+  } else {
+    throw FieldError("input", fmt::format("input holds {}; expected text, {{\"hole\": N}} or "
+                                          "{{\"tokens\": [...]}}",
+                                          shown(part)));
+  }
+}
+
+/// Makes holes of the places that are named, or of all but those that are pinned.
+void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
+  const json* mask = find_value(body, "mask");
+  const json* pinned = find_value(body, "diffusion_pinned");
+  if (mask == nullptr && pinned == nullptr) return;
+  if (mask != nullptr && pinned != nullptr)
+    throw FieldError("mask", "mask and diffusion_pinned exclude each other");
+  const std::string place = mask != nullptr ? "mask" : "diffusion_pinned";
+  const json& list = FieldValue{place, mask != nullptr ? *mask : *pinned}.list();
+  std::vector<bool> named(canvas.size(), false);
+  const auto is_flag = [](const json& value) { return value.is_boolean(); };
+  if (list.size() == canvas.size() && std::all_of(list.begin(), list.end(), is_flag)) {
+    for (size_t i = 0; i < canvas.size(); ++i) named[i] = list[i].get<bool>();
+  } else {
+    if (canvas.empty() && !list.empty()) {
+      throw FieldError(
+          place,
+          fmt::format("{} names positions of an empty list of tokens; expected at least one token", place));
+    }
+    for (const json& index : list) {
+      named.at(static_cast<size_t>(whole_number(index, place, 0, static_cast<int64_t>(canvas.size()) - 1))) =
+          true;
+    }
+  }
+  for (size_t i = 0; i < canvas.size(); ++i) {
+    if (named[i] == (mask != nullptr)) canvas[i] = Hole{};
+  }
+}
+
+}  // namespace
+
+std::vector<CanvasPart> parse_canvas(const json& body) {
+  std::vector<CanvasPart> canvas;
+  const json* tokens = find_value(body, "tokens");
+  if (tokens == nullptr) tokens = find_value(body, "diffusion_seed_canvas");
+  const json* input = find_value(body, "input");
+  const json* prefix = find_value(body, "input_prefix");
+  const json* suffix = find_value(body, "input_suffix");
+  const int sources = (tokens != nullptr) + (input != nullptr) + (prefix != nullptr || suffix != nullptr);
+  if (sources != 1) {
+    throw FieldError(
+        "input",
+        fmt::format("expected one of input, tokens and input_prefix with input_suffix; found {}", sources));
+  }
+  if (tokens != nullptr) {
+    add_tokens(*tokens, find_value(body, "tokens") != nullptr ? "tokens" : "diffusion_seed_canvas", canvas);
+    apply_mask(body, canvas);
+  } else if (input != nullptr) {
+    const FieldValue field{"input", *input};
+    if (!input->is_array()) field.refuse("a list of parts");
+    for (const json& part : *input) add_part(part, canvas);
+  } else {
+    if (prefix != nullptr) canvas.emplace_back(FieldValue{"input_prefix", *prefix}.text());
+    canvas.emplace_back(Hole{});  // as long as n_predict says
+    if (suffix != nullptr) canvas.emplace_back(FieldValue{"input_suffix", *suffix}.text());
+  }
+  return canvas;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,56 @@
+"""Small random checkpoints of models that are published under the class of another family."""
+import json
+from pathlib import Path
+
+import numpy as np
+
+from models import Model
+from random_checkpoints import MASK, make_checkpoint, special_ids
+
+
+def add_keys(folder, **keys):
+    """Writes more keys to config.json."""
+    file = Path(folder) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | keys, indent=2) + "\n")
+
+
+def make_idlm_checkpoint(folder, seed):
+    """Writes a small I-DLM without a tokenizer and returns its reference Model.
+
+    The keys are those of the config.json in the authors' training code. Rows share what they predict more or less, so that a
+    mask's row often, seldom or never drafts what the row of the text behind it says. In every other checkpoint the mask
+    may win, in three of four an end token.
+    """
+    rng = np.random.default_rng([seed, 83])
+    vocab = 112
+    ids = special_ids("sdar_moe", vocab)
+    mask, end, turn = ids[MASK["sdar_moe"]], ids["<|endoftext|>"], ids["<|im_end|>"]
+    block, strength = int(rng.integers(1, 6)), float(rng.choice([0.3, 0.8, 1.5, 2.5]))
+    factor, sharpness = float(rng.choice([0.3, 1.0])), float(rng.choice([0.6, 0.9]))
+
+    def edit(config, tensors):
+        config.update({"block_size": block, "bos_token_id": end, "eos_token_id": turn if seed % 3 else [turn, end],
+                       "mask_token_id": mask, "max_position_embeddings": 2048})
+        embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
+        shared = rng.standard_normal(embedding.shape[1])
+        tensors["model.embed_tokens.weight"] = embedding + strength * shared
+        for name in tensors:
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                tensors[name] = tensors[name] * factor
+        # Some tokens compete with the one that most rows predict.
+        often = np.argmax(Model(config, tensors).logits(rng.integers(0, vocab - 10, 40)).mean(axis=0))
+        wanted = [*rng.choice(vocab - 10, 1), *[mask] * (seed % 2), *[turn] * (seed % 4 > 1), *[end] * (seed % 4 == 3)]
+        for token in wanted:
+            noise = rng.standard_normal(embedding.shape[1]) * rng.uniform(1, 3) / np.sqrt(embedding.shape[1])
+            head[token] = head[often] * rng.uniform(0.9, 1.1) + noise
+        tensors["lm_head.weight"] = head * sharpness
+
+    kv_heads, group = ((2, 2), (1, 4), (2, 1), (4, 1))[int(rng.integers(4))]
+    size = {"vocab": vocab, "hidden": int(rng.choice([32, 48, 64])), "layers": int(rng.integers(2, 4)),
+            "kv_heads": kv_heads, "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16])), "tied": False}
+    model = make_checkpoint(folder, "qwen3", seed, tokenizer=None, edit=edit, dtype="f32", **size)
+    add_keys(folder, architectures=["SDARForCausalLM"], model_type="sdar", attn_implementation="flex_attention",
+             auto_map={"AutoConfig": "configuration_sdar.SDARConfig", "AutoModel": "modeling_sdar.SDARModel",
+                       "AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"},
+             fuse_cross_entropy=True, _name_or_path="I-DLM-8B")
+    return model
