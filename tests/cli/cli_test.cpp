@@ -799,6 +799,74 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   expect_refused(lacuna(eval + "stories --data chat.jsonl"), "--data: has no effect with --task stories");
 }
 
+TEST_F(Cli, ChoosesAmongOptionsByLikelihoodOrByGeneration) {
+  const std::string eval = "eval --threads 1 -m " + kZoo + "mini-qwen3 --json --task ";
+  write("piqa.jsonl", R"({"goal": "Dry a cup", "sol1": "use a towel", "sol2": "use a spoon", "label": 0})"
+                      "\n"
+                      R"({"goal": "Go", "sol1": "walk", "sol2": "sit", "label": 1})");
+  const Outcome scored = lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --out r.jsonl");
+  EXPECT_EQ(scored.exit_code, 0) << scored.err;
+  const json likelihood = json::parse(scored.out);
+  EXPECT_EQ(likelihood["scoring"], "likelihood");
+  EXPECT_EQ(likelihood["kind"], "exact, left to right");
+  EXPECT_EQ(likelihood["samples"], 2);
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0]["nats"].size(), 2u);
+  EXPECT_EQ(records[1]["expected"], 1);
+  EXPECT_EQ(likelihood["correct"], (records[0]["chosen"] == 0 ? 1 : 0) + (records[1]["chosen"] == 1 ? 1 : 0));
+  // A model with a chat template is asked to explain, and this one knows no such thing.
+  const Outcome asked = lacuna(eval + "piqa --data piqa.jsonl --samples 1 -n 16");
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+  const json generation = json::parse(asked.out);
+  EXPECT_EQ(generation["scoring"], "generation");
+  EXPECT_EQ(generation["unanswered"], 1);
+  EXPECT_EQ(json::parse(lacuna(eval + "piqa --data piqa.jsonl --raw").out)["scoring"], "likelihood");
+
+  expect_refused(lacuna(eval + "gpqa --data piqa.jsonl"), "piqa.jsonl line 1");
+  expect_refused(lacuna(eval + "mmlu-pro"), "--task mmlu-pro: expected --data");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --shots 1"), "expected --shots-data");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --shots 1 --shots-data piqa.jsonl"),
+                 "with --scoring likelihood alone");
+  expect_refused(
+      lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --shots 3 --shots-data piqa.jsonl"),
+      "--shots 3: piqa.jsonl holds 2 solved questions");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood -n 8"),
+                 "--gen-length: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --show 1"),
+                 "--show: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --draws 4"), "--draws 4: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring chance"), "--scoring");
+  expect_refused(lacuna(eval + "stories --scoring likelihood"),
+                 "--scoring: has no effect with --task stories");
+}
+
+TEST_F(Cli, ScoresAnswersAboutLongTexts) {
+  const std::string eval = "eval --threads 1 -n 8 -m " + kZoo + "mini-qwen3 --json --task longbench --data ";
+  write("qa.jsonl",
+        R"({"context": "Mia has 3 eggs.", "input": "How many?", "answers": ["3"], "dataset": "qasper"})");
+  write("prompts.json", R"({"qasper": "{context} {input}", "lcc": "{context}"})");
+  const Outcome outcome = lacuna(eval + "qa.jsonl --templates prompts.json --length 4 --out r.jsonl");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["metric"], "token_f1");
+  EXPECT_EQ(result["dataset"], "qasper");
+  EXPECT_EQ(result["settings"]["length"], 4);
+  EXPECT_LE(result["score_low"], result["score"]);
+  EXPECT_FALSE(result.contains("accuracy"));
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0]["score"], result["score"]);
+  EXPECT_LT(records[0]["prompt"].get<std::string>().size(), 25u);  // its middle is left out
+
+  expect_refused(lacuna(eval + "prompts.json"), "prompts.json line 1");
+  expect_refused(lacuna(eval + "qa.jsonl --length 1"), "--length 1: expected 2 to");
+  expect_refused(lacuna(eval + "qa.jsonl --templates qa.jsonl"), "qa.jsonl");
+  expect_refused(lacuna(eval + "qa.jsonl --templates " + write("one.json", R"({"lcc": "{context}"})")),
+                 "expected a prompt for 'qasper'");
+  expect_refused(lacuna(eval + "qa.jsonl --scoring likelihood"), "--scoring: has no effect");
+}
+
 TEST_F(Cli, JudgesTheAnswersOfATask) {
   const std::string eval =
       "eval -m " + kZoo + "mini-llada --task stories --samples 2 -n 32 --steps 16 --threads 1";
