@@ -55,6 +55,12 @@ void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
   refuse_flags(command, task, {"--fit"});
   if (is_benchmark(task)) return check_benchmark_flags(flags, command);
   refuse_flags(command, task, {"--shots", "--shots-data", "--run-tests", "--scoring", "--templates"});
+  if (task == kContinuationsTask) {
+    refuse_flags(command, task, {"--depth", "--difficulty", "--text-task", "--draws", "--show", "--raw"});
+    if (flags.data.empty()) throw InputError("--task {}: expected --data with the prompts", task);
+    if (flags.judge.empty()) throw InputError("--task {}: expected --judge, which reads the texts", task);
+    return;
+  }
   if (task == kPerplexityTask) {
     refuse_flags(command, task, {"--guide", "--judge", "--show", "--out", "--batch"});
   } else {
@@ -85,6 +91,15 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
   }
 }
 
+void print_judgement(const Judgement& judgement, uint64_t seed) {
+  const Interval interval = judgement.perplexity_interval(seed);
+  fmt::print("judge      perplexity {:.4f} over {} tokens, {:.4f} to {:.4f} (95%); {:.4f} nats per byte\n",
+             judgement.perplexity(), judgement.tokens, interval.low, interval.high,
+             judgement.nats_per_byte());
+  fmt::print("           distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n", judgement.distinct[0],
+             judgement.distinct[1], judgement.distinct[2], 100 * judgement.repetition);
+}
+
 void print_report(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
   fmt::print("task       {}\n", evaluation.settings.task);
@@ -98,11 +113,7 @@ void print_report(const Evaluation& evaluation) {
   fmt::print("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
              evaluation.canvas_tokens_per_second());
   if (!evaluation.judgement) return;
-  const Judgement& judgement = *evaluation.judgement;
-  fmt::print(
-      "judge      perplexity {:.4f} over {} tokens; distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n",
-      judgement.perplexity(), judgement.tokens, judgement.distinct[0], judgement.distinct[1],
-      judgement.distinct[2], 100 * judgement.repetition);
+  print_judgement(*evaluation.judgement, evaluation.settings.generation.seed.value_or(0));
 }
 
 namespace {
@@ -128,6 +139,8 @@ void eval(const EvalCommandFlags& flags, const CLI::App& command) {
   check_flags(flags, command);
   if (flags.settings.task == kPerplexityTask) {
     eval_perplexity(flags, command);
+  } else if (flags.settings.task == kContinuationsTask) {
+    eval_continuations(flags, command);
   } else if (flags.settings.task == kDecisionsTask) {
     eval_decisions(flags);
   } else if (const ChoiceBenchmark* const benchmark = find_choice_benchmark(flags.settings.task)) {
@@ -149,8 +162,10 @@ std::string benchmark_names() {
 
 void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
   command
-      .add_option("--data", flags.data,
-                  "File of a published benchmark (JSON lines, also .gz), or a text for perplexity")
+      .add_option(
+          "--data", flags.data,
+          "File of a published benchmark or of prompts for continuations (JSON lines, also .gz), or a text "
+          "for perplexity")
       ->group("Task");
   command
       .add_option("--shots", flags.shots,
@@ -197,8 +212,13 @@ void add_eval_command(CLI::App& program) {
   auto flags = std::make_shared<EvalCommandFlags>();
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
   add_eval_flags(*command, *flags);
-  command->get_option("--task")->description(
-      fmt::format("{}; decisions; perplexity; with --data {}", task_names(), benchmark_names()));
+  command->get_option("--task")->description(fmt::format(
+      "{}; decisions; perplexity; with --data continuations, {}", task_names(), benchmark_names()));
+  command->get_option("--length")
+      ->description(
+          "Tokens of a prompt: retrieval (default 1024), longbench (longer ones lose their middle), "
+          "continuations "
+          "(64); of a piece for perplexity (256)");
   add_benchmark_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")

@@ -32,6 +32,7 @@ struct EvalCommandFlags : EvalFlags {
 /// Values of --task besides the generated tasks.
 inline constexpr std::string_view kPerplexityTask = "perplexity";
 inline constexpr std::string_view kLongBenchTask = "longbench";
+inline constexpr std::string_view kContinuationsTask = "continuations";
 
 /// A published benchmark, whose questions come from --data.
 bool is_benchmark(std::string_view task);
@@ -62,10 +63,13 @@ BoundSettings bound_settings(const EvalCommandFlags& flags, const CLI::App& comm
 
 /// Prints the sums of an evaluation.
 void print_report(const Evaluation& evaluation);
+void print_judgement(const Judgement& judgement, uint64_t seed);
 void show_failures(const Evaluation& evaluation, int32_t most);
 
 /// --task perplexity.
 void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command);
+/// --task continuations.
+void eval_continuations(EvalCommandFlags flags, const CLI::App& command);
 /// --task decisions.
 void eval_decisions(const EvalCommandFlags& flags);
 /// --task gsm8k, humaneval and mt-bench.

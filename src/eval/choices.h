@@ -78,7 +78,7 @@ struct Shots {
 std::string likelihood_prompt(const ChoiceBenchmark& benchmark, const Shots& shots, const ChoiceItem& item);
 std::string generation_prompt(const ChoiceBenchmark& benchmark, const Shots& shots, const ChoiceItem& item);
 
-/// What is scored after likelihood_prompt() and a space.
+/// The text that is scored after likelihood_prompt() and a space.
 std::string scored_text(const ChoiceBenchmark& benchmark, const ChoiceItem& item, size_t option);
 
 /// The option that a generated text chooses; empty where it names none.

@@ -52,7 +52,7 @@ std::map<std::string, std::string, std::less<>> read_longbench_templates(const s
 /// A prompt; an empty `form` stands for context, empty line, input.
 std::string longbench_prompt(std::string_view form, const LongBenchItem& item);
 
-/// As LongBench fits a prompt into a context: of more than `most` tokens the first and the last most / 2
+/// LongBench's way to fit a prompt into a context: of more than `most` tokens the first and the last most / 2
 /// stay.
 std::string without_middle(const Tokenizer& tokenizer, std::string text, size_t most);
 

@@ -873,8 +873,9 @@ TEST_F(Cli, JudgesTheAnswersOfATask) {
   const Outcome outcome = lacuna(eval + " --json --judge " + kZoo + "mini-qwen");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const json judged = json::parse(outcome.out)["judge"];
-  EXPECT_THAT(keys_of(judged),
-              ElementsAre("distinct_1", "distinct_2", "distinct_3", "perplexity", "repetition", "tokens"));
+  EXPECT_THAT(keys_of(judged), ElementsAre("bytes", "distinct_1", "distinct_2", "distinct_3", "nats_per_byte",
+                                           "nats_per_byte_high", "nats_per_byte_low", "perplexity",
+                                           "perplexity_high", "perplexity_low", "repetition", "tokens"));
   EXPECT_GE(judged["perplexity"], 1);
   EXPECT_LE(judged["tokens"], 64);
   EXPECT_THAT(lacuna(eval + " --judge " + kZoo + "mini-qwen").out, HasSubstr("\njudge      perplexity "));
@@ -887,7 +888,36 @@ TEST_F(Cli, JudgesTheAnswersOfATask) {
   for (const char* file : {"vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"}) {
     fs::copy(other_text / file, folder_ / "stranger" / file);
   }
-  expect_refused(lacuna(eval + " --judge stranger"), "expected the same tokenizer");
+  const Outcome retold = lacuna(eval + " --json --judge stranger");  // it reads the text
+  EXPECT_EQ(retold.exit_code, 0) << retold.err;
+  EXPECT_EQ(json::parse(retold.out)["judge"]["bytes"], judged["bytes"]);
+  EXPECT_NE(json::parse(retold.out)["judge"]["tokens"], judged["tokens"]);
+}
+
+TEST_F(Cli, JudgesContinuationsOfPromptsFromAFile) {
+  const std::string eval = "eval -m " + kZoo + "mini-llada -n 16 --threads 1 --json --task continuations ";
+  const std::string judge = " --judge " + kZoo + "mini-qwen";
+  write("p.txt", "Mia has 12 shells. She finds 7 more.\n\n = Stories = \n");
+  const Outcome outcome = lacuna(eval + "--data p.txt --length 6 --out r.jsonl" + judge);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["samples"], 2);
+  EXPECT_EQ(result["settings"]["length"], 6);
+  EXPECT_FALSE(result.contains("accuracy"));
+  EXPECT_LE(result["judge"]["perplexity_low"], result["judge"]["perplexity"]);
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_THAT(records[0]["prompt"].get<std::string>(), StartsWith("Mia has 12"));
+  EXPECT_LT(records[0]["prompt"].get<std::string>().size(), 30u);
+  EXPECT_EQ(records[0]["judge"]["bytes"], records[0]["text"].get<std::string>().size());
+  write("p.jsonl", R"({"text": "Mia has 12 shells."})");
+  EXPECT_EQ(lacuna(eval + "--data p.jsonl" + judge).exit_code, 0);
+
+  expect_refused(lacuna(eval + judge), "--task continuations: expected --data");
+  expect_refused(lacuna(eval + "--data p.txt"), "--task continuations: expected --judge");
+  expect_refused(lacuna(eval + "--data p.txt --length 0" + judge), "--length 0: expected 1 to 65536");
+  expect_refused(lacuna(eval + "--data p.txt --difficulty 2" + judge), "--difficulty: has no effect");
+  expect_refused(lacuna(eval + "--data " + write("q.jsonl", R"({"page": "x"})") + judge), "q.jsonl line 1");
 }
 
 TEST_F(Cli, DrawsTheRecallOfAControl) {
