@@ -388,7 +388,7 @@ std::string scored_text(const ChoiceBenchmark& benchmark, const ChoiceItem& item
 std::optional<size_t> chosen_option(const ChoiceBenchmark& benchmark, const ChoiceItem& item,
                                     std::string_view text) {
   if (benchmark.generation.name == "@") {
-    constexpr std::string_view kNext = "Question:";  // a base model goes on with another one
+    constexpr std::string_view kNext = "Question:";  // a base model writes another one
     return chosen_letter(text.substr(0, text.find(kNext)), item.options.size());
   }
   return chosen_name(benchmark.generation, item, text);

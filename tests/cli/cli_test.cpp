@@ -471,6 +471,20 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
   EXPECT_EQ(report["checkpoint"]["bytes"], 4 * report["parameters"].get<int64_t>());
   EXPECT_THAT(lacuna("inspect -m " + golden("qwen2")).out, HasSubstr("causal"));
 
+  const std::string guided = "inspect -m " + kZoo + "mini-llada --canvas 64 --guide " + kZoo + "mini-qwen ";
+  const json guide = json::parse(lacuna(guided + "--json").out);
+  EXPECT_EQ(guide["guide"]["shares_vocabulary"], true);
+  EXPECT_EQ(
+      guide["guide"]["total_bytes"],
+      json::parse(
+          lacuna("inspect -m " + kZoo + "mini-qwen --canvas 64 --json").out)["memory"]["run"]["total_bytes"]);
+  EXPECT_EQ(
+      guide["guide"]["total_bytes_with_model"],
+      guide["guide"]["total_bytes"].get<int64_t>() + guide["memory"]["run"]["total_bytes"].get<int64_t>());
+  EXPECT_THAT(lacuna(guided).out, HasSubstr("\nmemory guide "));
+  expect_refused(lacuna("inspect -m " + kZoo + "mini-llada --guide " + kZoo + "mini-llada"),
+                 "expected an autoregressive model");
+
   const json random = json::parse(lacuna("inspect --json -m random:llada-8b --canvas 2048").out);
   EXPECT_EQ(random["parameters"], 8'015'581'184);
   EXPECT_EQ(random["memory"]["bf16"]["kv_bytes_canvas"],
