@@ -81,17 +81,19 @@ TEST_F(Judge, ScoresEveryTokenOfTheAnswersAndTheirEndsAlone) {
 }
 
 TEST_F(Judge, ScoresEachTextByItself) {
-  const std::vector<JudgedText> texts = {
-      {{5}, {6}, {}, 3}, {{7}, {8, 9, 10, 11, 12, 13, 14}, 5, 20}, {{5}, {}, {}, 0}};
+  const std::vector<JudgedText> texts = {{{5}, {6}, {}, 3},
+                                         {{7}, {8, 9, 10, 11, 12, 13, 14}, 5, 20},
+                                         {{5}, {}, {}, 0},
+                                         {{5, 6}, {9, 10}, {}, 4}};
   const Judgement judgement = judge(texts);
-  ASSERT_EQ(judgement.texts.size(), 3u);
+  ASSERT_EQ(judgement.texts.size(), 4u);
   for (size_t i = 0; i < texts.size(); ++i) {
     const Judgement alone = judge({texts[i]});
     EXPECT_EQ(judgement.texts[i].tokens, alone.tokens);
     EXPECT_NEAR(judgement.texts[i].nats, alone.negative_log_likelihood, 1e-6);
   }
-  EXPECT_EQ(judgement.bytes, 23);
-  EXPECT_DOUBLE_EQ(judgement.nats_per_byte(), judgement.negative_log_likelihood / 23);
+  EXPECT_EQ(judgement.bytes, 27);
+  EXPECT_DOUBLE_EQ(judgement.nats_per_byte(), judgement.negative_log_likelihood / 27);
   const Interval interval = judgement.perplexity_interval(1);
   EXPECT_LE(interval.low, judgement.perplexity());
   EXPECT_GE(interval.high, judgement.perplexity());
