@@ -25,32 +25,54 @@ void refuse_flags(const CLI::App& command, std::string_view task, std::initializ
   }
 }
 
-void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
+/// Flags of one benchmark or of a few.
+void check_benchmark_flags(const EvalCommandFlags& flags, const CLI::App& command) {
   const std::string& task = flags.settings.task;
-  const bool measures_texts = task == kPerplexityTask;
-  if (task == kDecisionsTask) {
-    return refuse_flags(command, task,
-                        {"--guide", "--judge", "--show", "--out", "--length", "--depth", "--difficulty",
-                         "--shots", "--shots-data", "--run-tests", "--data", "--text-task", "--draws"});
-  }
-  refuse_flags(command, task, {"--fit"});
-  if (is_benchmark(task)) {
-    refuse_flags(command, task, {"--length", "--depth", "--difficulty", "--text-task", "--draws"});
-    if (flags.data.empty()) throw InputError("--task {}: expected --data with its file", task);
-  } else {
-    refuse_flags(command, task, {"--shots", "--shots-data", "--run-tests"});
-    if (!measures_texts) refuse_flags(command, task, {"--data", "--text-task", "--draws"});
-  }
-  if (task != "gsm8k") refuse_flags(command, task, {"--shots", "--shots-data"});
+  const bool is_choice = find_choice_benchmark(task) != nullptr;
+  refuse_flags(command, task, {"--depth", "--difficulty", "--text-task"});
+  if (task != kLongBenchTask) refuse_flags(command, task, {"--length", "--templates"});
+  if (!is_choice) refuse_flags(command, task, {"--scoring", "--draws"});
+  if (task != "gsm8k" && !is_choice) refuse_flags(command, task, {"--shots", "--shots-data"});
   if (task != "humaneval") refuse_flags(command, task, {"--run-tests"});
   if (task == "mt-bench" || task == "humaneval") refuse_flags(command, task, {"--show"});
-  if (measures_texts) refuse_flags(command, task, {"--guide", "--judge", "--show", "--out", "--batch"});
+  if (flags.data.empty()) throw InputError("--task {}: expected --data with its file", task);
+  if (flags.shots > 0 && flags.shots_data.empty()) {
+    throw InputError("--shots {}: expected --shots-data with the file that they come from", flags.shots);
+  }
+  if (flags.shots == 0 && !flags.shots_data.empty()) {
+    throw InputError("--shots-data {}: expected --shots with it", flags.shots_data);
+  }
+}
+
+void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
+  const std::string& task = flags.settings.task;
+  if (task == kDecisionsTask) {
+    return refuse_flags(
+        command, task,
+        {"--guide", "--judge", "--show", "--out", "--length", "--depth", "--difficulty", "--shots",
+         "--shots-data", "--run-tests", "--data", "--text-task", "--draws", "--scoring", "--templates"});
+  }
+  refuse_flags(command, task, {"--fit"});
+  if (is_benchmark(task)) return check_benchmark_flags(flags, command);
+  refuse_flags(command, task, {"--shots", "--shots-data", "--run-tests", "--scoring", "--templates"});
+  if (task == kContinuationsTask) {
+    refuse_flags(command, task, {"--depth", "--difficulty", "--text-task", "--draws", "--show", "--raw"});
+    if (flags.data.empty()) throw InputError("--task {}: expected --data with the prompts", task);
+    if (flags.judge.empty()) throw InputError("--task {}: expected --judge, which reads the texts", task);
+    return;
+  }
+  if (task == kPerplexityTask) {
+    refuse_flags(command, task, {"--guide", "--judge", "--show", "--out", "--batch"});
+  } else {
+    refuse_flags(command, task, {"--data", "--text-task", "--draws"});
+  }
 }
 
 }  // namespace
 
 bool is_benchmark(std::string_view task) {
-  return std::find(std::begin(kBenchmarkTasks), std::end(kBenchmarkTasks), task) != std::end(kBenchmarkTasks);
+  return task == "gsm8k" || task == "humaneval" || task == "mt-bench" || task == kLongBenchTask ||
+         find_choice_benchmark(task) != nullptr;
 }
 
 std::string as_line(const nlohmann::ordered_json& json) {
@@ -69,6 +91,15 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
   }
 }
 
+void print_judgement(const Judgement& judgement, uint64_t seed) {
+  const Interval interval = judgement.perplexity_interval(seed);
+  fmt::print("judge      perplexity {:.4f} over {} tokens, {:.4f} to {:.4f} (95%); {:.4f} nats per byte\n",
+             judgement.perplexity(), judgement.tokens, interval.low, interval.high,
+             judgement.nats_per_byte());
+  fmt::print("           distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n", judgement.distinct[0],
+             judgement.distinct[1], judgement.distinct[2], 100 * judgement.repetition);
+}
+
 void print_report(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
   fmt::print("task       {}\n", evaluation.settings.task);
@@ -82,11 +113,7 @@ void print_report(const Evaluation& evaluation) {
   fmt::print("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
              evaluation.canvas_tokens_per_second());
   if (!evaluation.judgement) return;
-  const Judgement& judgement = *evaluation.judgement;
-  fmt::print(
-      "judge      perplexity {:.4f} over {} tokens; distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n",
-      judgement.perplexity(), judgement.tokens, judgement.distinct[0], judgement.distinct[1],
-      judgement.distinct[2], 100 * judgement.repetition);
+  print_judgement(*evaluation.judgement, evaluation.settings.generation.seed.value_or(0));
 }
 
 namespace {
@@ -112,8 +139,14 @@ void eval(const EvalCommandFlags& flags, const CLI::App& command) {
   check_flags(flags, command);
   if (flags.settings.task == kPerplexityTask) {
     eval_perplexity(flags, command);
+  } else if (flags.settings.task == kContinuationsTask) {
+    eval_continuations(flags, command);
   } else if (flags.settings.task == kDecisionsTask) {
     eval_decisions(flags);
+  } else if (const ChoiceBenchmark* const benchmark = find_choice_benchmark(flags.settings.task)) {
+    eval_choices(flags, *benchmark, command);
+  } else if (flags.settings.task == kLongBenchTask) {
+    eval_longbench(flags, command);
   } else if (is_benchmark(flags.settings.task)) {
     eval_benchmark(flags, command);
   } else {
@@ -121,17 +154,37 @@ void eval(const EvalCommandFlags& flags, const CLI::App& command) {
   }
 }
 
+std::string benchmark_names() {
+  std::string names = "gsm8k, humaneval, mt-bench, longbench";
+  for (const ChoiceBenchmark& benchmark : choice_benchmarks()) names += fmt::format(", {}", benchmark.name);
+  return names;
+}
+
 void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
   command
-      .add_option("--data", flags.data,
-                  "File of gsm8k, humaneval or mt-bench (JSON lines, also .gz), or a text for perplexity")
+      .add_option(
+          "--data", flags.data,
+          "File of a published benchmark or of prompts for continuations (JSON lines, also .gz), or a text "
+          "for perplexity")
       ->group("Task");
-  command.add_option("--shots", flags.shots, "gsm8k: solved problems before the question (default 0)")
+  command
+      .add_option("--shots", flags.shots,
+                  "gsm8k and multiple choice: solved questions before the question (default 0)")
       ->check(CLI::Range(0, 64))
       ->group("Task");
   command
       .add_option("--shots-data", flags.shots_data,
-                  "gsm8k: file whose first problems are the solved ones of --shots")
+                  "File whose first questions (mmlu-pro: of the subject) are the solved ones of --shots")
+      ->group("Task");
+  command
+      .add_option("--scoring", flags.scoring,
+                  "Multiple choice: likelihood of the options, or generation of an explained answer "
+                  "(default: generation for models with a chat template)")
+      ->check(CLI::IsMember({"likelihood", "generation"}))
+      ->group("Task");
+  command
+      .add_option("--templates", flags.templates,
+                  "longbench: its dataset2prompt.json (default: the context, then the input)")
       ->group("Task");
   command
       .add_option("--run-tests", flags.run_tests,
@@ -147,7 +200,8 @@ void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
                   "perplexity: the task whose texts are scored (default stories)")
       ->group("Task");
   command
-      .add_option("--draws", flags.draws, "perplexity: random samples of the masks of each text (default 32)")
+      .add_option("--draws", flags.draws,
+                  "Likelihoods: random samples of the masks of each text (default 32)")
       ->check(CLI::Range(1, 1'000'000))
       ->group("Task");
 }
@@ -158,8 +212,13 @@ void add_eval_command(CLI::App& program) {
   auto flags = std::make_shared<EvalCommandFlags>();
   CLI::App* command = program.add_subcommand("eval", "Measure how often a model answers a task right");
   add_eval_flags(*command, *flags);
-  command->get_option("--task")->description(
-      fmt::format("{}; decisions; perplexity; gsm8k, humaneval, mt-bench with --data", task_names()));
+  command->get_option("--task")->description(fmt::format(
+      "{}; decisions; perplexity; with --data continuations, {}", task_names(), benchmark_names()));
+  command->get_option("--length")
+      ->description(
+          "Tokens of a prompt: retrieval (default 1024), longbench (longer ones lose their middle), "
+          "continuations "
+          "(64); of a piece for perplexity (256)");
   add_benchmark_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")

@@ -22,43 +22,21 @@ constexpr int32_t kProblemLength = 256;  // LLaDA's and Fast-dLLM's GSM8K
 constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval
 constexpr int32_t kChatLength = 1024;    // FastChat's limit for MT-bench
 
-template <typename Item>
-void keep_first(std::vector<Item>& items, const EvalCommandFlags& flags, bool all) {
-  if (!all) items.resize(std::min(items.size(), static_cast<size_t>(flags.settings.samples)));
-}
-
-Evaluation ask(const EvaluationModels& models, std::vector<Question> questions, const Checker& check,
-               const char* what = "Answering") {
-  ProgressBar bar(what);
-  const auto count = static_cast<int32_t>(questions.size());
-  return evaluate(models.evaluated(), models.settings(), std::move(questions), check,
-                  [&](int32_t done) { bar.update(done, count); });
-}
-
-void remove_accuracy(nlohmann::ordered_json& json) {
-  for (const char* const key : {"correct", "accuracy", "accuracy_low", "accuracy_high"}) json.erase(key);
-}
-
 void print_answers(const char* what, size_t count, const Evaluation& evaluation) {
   fmt::print("{} answers to {}\nrows       {}\nseconds    {:.2f}\n", count, what,
              evaluation.total_cost().rows, evaluation.seconds);
 }
 
-void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
+void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
   std::vector<WordProblem> problems = read_gsm8k(flags.data);
-  keep_first(problems, flags, all);
+  keep_first(problems, flags, command);
   std::vector<WordProblem> solved;
   if (flags.shots > 0) {
-    if (flags.shots_data.empty()) {
-      throw InputError("--shots {}: expected --shots-data with the file that they come from", flags.shots);
-    }
     solved = read_gsm8k(flags.shots_data);
     if (solved.size() < static_cast<size_t>(flags.shots)) {
       throw InputError("--shots {}: {} holds {}", flags.shots, flags.shots_data, solved.size());
     }
     solved.resize(static_cast<size_t>(flags.shots));
-  } else if (!flags.shots_data.empty()) {
-    throw InputError("--shots-data {}: expected --shots with it", flags.shots_data);
   }
   std::optional<WrittenFile> out;
   if (!flags.out.empty()) out.emplace(flags.out);
@@ -69,16 +47,15 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
   }
   const EvaluationModels models(flags);
   const auto answer = [](std::string_view text) { return before_stop(text, gsm8k_stops()); };
-  const Evaluation evaluation =
-      ask(models, std::move(questions), [&](const Sample& sample, std::string_view text) {
-        return last_number(answer(text)) == sample.answer;
-      });
+  const Evaluation evaluation = ask(
+      models, std::move(questions),
+      [&](const Sample& sample, std::string_view text) { return last_number(answer(text)) == sample.answer; },
+      kProblemLength);
   const auto is_strict = [&](const SampleRecord& record) {
     return strict_number(answer(record.result.text)) == record.sample.answer;
   };
   const auto strict = std::count_if(evaluation.records.begin(), evaluation.records.end(), is_strict);
   const auto count = static_cast<int64_t>(evaluation.records.size());
-  const Interval interval = wilson_interval(strict, count);
   if (out) {
     for (const SampleRecord& record : evaluation.records) {
       nlohmann::ordered_json json = to_json(record);
@@ -94,17 +71,14 @@ void eval_gsm8k(const EvalCommandFlags& flags, bool all) {
     return;
   }
   nlohmann::ordered_json json = to_json(evaluation);
-  json["strict"] = {{"correct", strict},
-                    {"accuracy", static_cast<double>(strict) / static_cast<double>(count)},
-                    {"accuracy_low", interval.low},
-                    {"accuracy_high", interval.high}};
+  json["strict"] = accuracy_json(strict, count);
   json["settings"]["shots"] = flags.shots;
   fmt::print("{}", as_line(json));
 }
 
-void eval_humaneval(const EvalCommandFlags& flags, bool all) {
+void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
   std::vector<CodeProblem> problems = read_humaneval(flags.data);
-  keep_first(problems, flags, all);
+  keep_first(problems, flags, command);
   if (flags.out.empty() && flags.run_tests.empty()) {
     throw InputError("--task humaneval: expected --out for the completions, or --run-tests");
   }
@@ -118,7 +92,8 @@ void eval_humaneval(const EvalCommandFlags& flags, bool all) {
     const std::string prompt = is_chat ? humaneval_request(problem) : problem.prompt;
     questions.push_back({{prompt, ""}, {{"user", prompt}}});
   }
-  Evaluation evaluation = ask(models, std::move(questions), [](const auto&, auto) { return false; });
+  Evaluation evaluation = ask(
+      models, std::move(questions), [](const auto&, auto) { return false; }, kCodeLength);
   ProgressBar bar("Testing");
   for (size_t i = 0; i < problems.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
@@ -165,9 +140,9 @@ std::vector<Question> next_turn(const std::vector<ChatQuestion>& asked,
   return questions;
 }
 
-void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
+void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   std::vector<ChatQuestion> asked = read_mt_bench(flags.data);
-  keep_first(asked, flags, all);
+  keep_first(asked, flags, command);
   if (flags.out.empty()) throw InputError("--task mt-bench: expected --out for the answers");
   WrittenFile out(flags.out);
   const EvaluationModels models(flags);
@@ -179,7 +154,8 @@ void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
     std::vector<size_t> who;
     std::vector<Question> questions = next_turn(asked, answers, turn, is_chat, who);
     if (questions.empty()) break;
-    last = ask(models, std::move(questions), [](const auto&, auto) { return false; });
+    last = ask(
+        models, std::move(questions), [](const auto&, auto) { return false; }, kChatLength);
     for (size_t i = 0; i < who.size(); ++i) answers[who[i]].push_back(last.records[i].result.text);
     nlohmann::ordered_json json = to_json(last);
     remove_accuracy(json);
@@ -203,14 +179,33 @@ void eval_mt_bench(const EvalCommandFlags& flags, bool all) {
 
 }  // namespace
 
-void eval_benchmark(EvalCommandFlags flags, const CLI::App& command) {
-  const std::string& task = flags.settings.task;
-  const bool all = command.count("--samples") == 0;
-  const int32_t length = task == "gsm8k" ? kProblemLength : task == "humaneval" ? kCodeLength : kChatLength;
-  flags.settings.generation.gen_length = flags.settings.generation.gen_length.value_or(length);
-  if (task == "gsm8k") return eval_gsm8k(flags, all);
-  if (task == "humaneval") return eval_humaneval(flags, all);
-  eval_mt_bench(flags, all);
+Evaluation ask(const EvaluationModels& models, std::vector<Question> questions, const Checker& check,
+               int32_t length) {
+  EvaluationSettings settings = models.settings();
+  AnswerLength& given = settings.generation.gen_length;
+  if (!given && !given.is_auto) given = length;
+  ProgressBar bar("Answering");
+  const auto count = static_cast<int32_t>(questions.size());
+  return evaluate(models.evaluated(), settings, std::move(questions), check,
+                  [&](int32_t done) { bar.update(done, count); });
+}
+
+void remove_accuracy(nlohmann::ordered_json& json) {
+  for (const char* const key : {"correct", "accuracy", "accuracy_low", "accuracy_high"}) json.erase(key);
+}
+
+nlohmann::ordered_json accuracy_json(int64_t correct, int64_t count) {
+  const Interval interval = wilson_interval(correct, count);
+  return {{"correct", correct},
+          {"accuracy", static_cast<double>(correct) / static_cast<double>(count)},
+          {"accuracy_low", interval.low},
+          {"accuracy_high", interval.high}};
+}
+
+void eval_benchmark(const EvalCommandFlags& flags, const CLI::App& command) {
+  if (flags.settings.task == "gsm8k") return eval_gsm8k(flags, command);
+  if (flags.settings.task == "humaneval") return eval_humaneval(flags, command);
+  eval_mt_bench(flags, command);
 }
 
 }  // namespace lacuna

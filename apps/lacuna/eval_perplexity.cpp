@@ -20,21 +20,6 @@ namespace {
 
 constexpr int32_t kPieceLength = 256;  // tokens of a piece of a file
 
-/// The only settings of generation that this command has.
-void check_generation(const EvalCommandFlags& flags, Paradigm paradigm) {
-  const bool has_canvas = flags.data.empty() && !is_exact(paradigm);
-  const nlohmann::ordered_json given = given_options(flags.settings.generation);
-  for (const auto& [name, value] : given.items()) {
-    if (name == "seed" || (name == "gen-length" && has_canvas) ||
-        (name == "block-length" && paradigm == Paradigm::kBlocks) ||
-        (name == "slot-size" && paradigm == Paradigm::kSlots)) {
-      continue;
-    }
-    throw InputError("--{}: has no effect with --task {} for this model, which generates nothing", name,
-                     kPerplexityTask);
-  }
-}
-
 std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const EvaluatedModel& model) {
   const EvaluationSettings& settings = flags.settings;
   const Task& task = find_task(flags.text_task);
@@ -86,22 +71,41 @@ void check_texts(const EvalCommandFlags& flags, const CLI::App& command) {
 
 }  // namespace
 
+void check_likelihood_settings(const EvalCommandFlags& flags, Paradigm paradigm, bool has_canvas) {
+  const nlohmann::ordered_json given = given_options(flags.settings.generation);
+  for (const auto& [name, value] : given.items()) {
+    if (name == "seed" || (name == "gen-length" && has_canvas) ||
+        (name == "block-length" && paradigm == Paradigm::kBlocks) ||
+        (name == "slot-size" && paradigm == Paradigm::kSlots)) {
+      continue;
+    }
+    throw InputError("--{}: has no effect with --task {}{} for this model, which generates nothing", name,
+                     flags.settings.task,
+                     flags.settings.task == kPerplexityTask ? "" : " and --scoring likelihood");
+  }
+}
+
+BoundSettings bound_settings(const EvalCommandFlags& flags, const CLI::App& command, Paradigm paradigm) {
+  if (is_exact(paradigm) && command.count("--draws") > 0) {
+    throw InputError("--draws {}: has no effect with this model, whose likelihood is exact", flags.draws);
+  }
+  const GenerationOptions& generation = flags.settings.generation;
+  BoundSettings settings;
+  settings.draws = flags.draws;
+  settings.seed = generation.seed.value_or(0);
+  settings.block_length = generation.block_length.value_or(0);
+  settings.slot_size = generation.slot_size.value_or(settings.slot_size);
+  return settings;
+}
+
 void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
   check_texts(flags, command);
   const EvaluationModels models(flags);
   const EvaluatedModel model = models.evaluated();
   const GenerationOptions& generation = flags.settings.generation;
   const Paradigm paradigm = model.model->config().paradigm();
-  check_generation(flags, paradigm);
-  if (is_exact(paradigm) && command.count("--draws") > 0) {
-    throw InputError("--draws {}: has no effect with this model, whose likelihood is exact", flags.draws);
-  }
-
-  BoundSettings settings;
-  settings.draws = flags.draws;
-  settings.seed = generation.seed.value_or(0);
-  settings.block_length = generation.block_length.value_or(0);
-  settings.slot_size = generation.slot_size.value_or(settings.slot_size);
+  check_likelihood_settings(flags, paradigm, flags.data.empty() && !is_exact(paradigm));
+  const BoundSettings settings = bound_settings(flags, command, paradigm);
   const std::vector<BoundText> texts =
       flags.data.empty() ? task_texts(flags, model) : file_texts(flags, model);
   const Bound result = bound(*model.model, texts, settings);

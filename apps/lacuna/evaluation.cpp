@@ -32,9 +32,9 @@ void add_task_option_flags(CLI::App& command, TaskOptions& options) {
 void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   add_model_flags(command, flags);
   add_guide_flag(command, flags.guide);
-  command.add_option(
-      "--judge", flags.judge,
-      "Autoregressive model with the same tokenizer that measures the perplexity of the answers");
+  command.add_option("--judge", flags.judge,
+                     "Autoregressive model that measures the perplexity of the answers; one with another "
+                     "tokenizer reads their text");
   command.add_option("--task", flags.settings.task, task_names())->required()->group("Task");
   add_task_option_flags(command, flags.settings.task_options);
   command.add_option("--samples", flags.settings.samples, "Samples of the test split (default 100)")
@@ -69,7 +69,7 @@ EvaluationModels::EvaluationModels(EvalFlags flags)
       tokenizer_(load_tokenizer(flags.model, source_)),
       chat_template_(flags.raw ? ChatTemplate{} : load_chat_template(source_.folder)),
       guide_(find_guide(flags, {source_.config, &tokenizer_, chat_template_})),
-      judge_(find_judge(flags.judge, {source_.config, &tokenizer_, chat_template_})),
+      judge_(find_judge(flags.judge, {source_.config, &tokenizer_, chat_template_}, true)),
       settings_(settings_of(flags, source_, guide_.get())),
       loaded_(load_model(flags, source_)) {
   if (guide_) guide_model_ = load_guide(flags, guide_.get(), loaded_);

@@ -32,6 +32,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct InspectFlags : ModelFlags {
+  std::string guide;
   int64_t canvas = 1024;
   bool json = false;
 };
@@ -42,6 +43,7 @@ struct Findings {
   std::optional<Tokenizer> tokenizer;
   std::optional<Json> checkpoint;  ///< what holds the weights
   std::optional<Json> memory;      ///< of a run with the same flags
+  std::optional<Json> guide;       ///< with --guide
   ChatTemplate chat_template{.reason = "there is no tokenizer"};
   std::vector<SavedPreset> saved_presets;
   std::vector<std::string> warnings;
@@ -94,6 +96,25 @@ void predict_memory(const InspectFlags& flags, Findings& findings) {
                                           source.config.max_positions, flags.canvas));
 }
 
+/// The guide's memory, alone and with the model's. Throws InputError where it cannot guide this model.
+void predict_guide(const InspectFlags& flags, Findings& findings) {
+  if (flags.guide.empty()) return;
+  const Tokenizer* const tokenizer = findings.tokenizer ? &*findings.tokenizer : nullptr;
+  const GuideSource guide(flags.guide, {findings.source.config, tokenizer, findings.chat_template},
+                          "--guide");
+  ModelFlags guide_flags = flags;
+  guide_flags.model = flags.guide;
+  Json json{{"model", flags.guide},
+            {"parameters", count_parameters(guide.source.config)},
+            {"shares_vocabulary", guide.guide.shares_vocabulary()}};
+  json.update(run_memory_json(guide.source, weight_formats(guide_flags, guide.source), flags.canvas));
+  if (findings.memory) {
+    json["total_bytes_with_model"] =
+        json["total_bytes"].get<int64_t>() + (*findings.memory)["total_bytes"].get<int64_t>();
+  }
+  findings.guide = std::move(json);
+}
+
 Findings examine(const InspectFlags& flags) {
   Findings findings;
   findings.source = find_model(flags);
@@ -117,6 +138,7 @@ Findings examine(const InspectFlags& flags) {
           [&] { findings.saved_presets = saved_presets_of(findings.source, flags.model); });
   check_special_tokens(findings);
   predict_memory(flags, findings);
+  predict_guide(flags, findings);
   return findings;
 }
 
@@ -251,6 +273,7 @@ Json report(const Findings& findings, int64_t canvas) {
                       {"stop_entropy", published.stop_entropy}};
   }
   json["memory"] = all_memory_json(findings, canvas);
+  if (findings.guide) json["guide"] = *findings.guide;
   json["special_tokens"] = special_tokens_json(findings);
   json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
   json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
@@ -395,6 +418,21 @@ void print_memory(const Json& json, int64_t canvas) {
                                      bytes("total_bytes"), canvas, bytes("weights_bytes"),
                                      bytes("kv_bytes_canvas"), bytes("buffer_bytes_canvas")));
   }
+  if (json.contains("guide")) {
+    const Json& guide = json["guide"];
+    const auto bytes = [&](const char* key) { return human_bytes(guide[key].get<int64_t>()); };
+    print_line("guide", fmt::format("{}, {} parameters, {}", guide["model"].get<std::string>(),
+                                    human_count(guide["parameters"].get<int64_t>()),
+                                    guide["shares_vocabulary"].get<bool>() ? "the same tokens"
+                                                                           : "other tokens: reads the text"));
+    std::string memory =
+        fmt::format("{} for {} tokens: weights {}, K/V {}, buffers of a pass {}", bytes("total_bytes"),
+                    canvas, bytes("weights_bytes"), bytes("kv_bytes_canvas"), bytes("buffer_bytes_canvas"));
+    if (guide.contains("total_bytes_with_model")) {
+      memory += fmt::format("; {} with the model", bytes("total_bytes_with_model"));
+    }
+    print_line("memory guide", memory);
+  }
   for (const NamedWeightFormat& known : kWeightFormats) {
     const Json& memory = json["memory"][std::string(known.name)];
     print_line(fmt::format("memory {}", known.name),
@@ -473,6 +511,7 @@ void add_inspect_command(CLI::App& program) {
   add_model_flag(*command, flags->model);
   command->add_option("--canvas", flags->canvas, "Tokens to predict the memory of a run for (default 1024)")
       ->check(CLI::Range(1, 1 << 20));
+  add_guide_flag(*command, flags->guide);
   add_format_flags(*command, *flags);
   add_kv_cache_flag(*command, flags->kv_cache);
   add_activations_flag(*command, flags->activations);

@@ -239,17 +239,16 @@ std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const Tex
   return std::make_unique<GuideSource>(flags.guide, main, "--guide");
 }
 
-std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main) {
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main, bool reads_text) {
   if (model.empty()) return nullptr;
   if (!has_tokenizer(find_model(model).folder)) {
-    throw InputError("--judge {}: has no tokenizer; expected the tokenizer of the model that it judges",
+    throw InputError("--judge {}: has no tokenizer; expected one, because it reads what another model wrote",
                      model);
   }
   auto judge = std::make_unique<GuideSource>(model, main, "--judge");
-  if (!judge->guide.shares_vocabulary()) {
+  if (!reads_text && !judge->guide.shares_vocabulary()) {
     throw InputError(
-        "--judge {}: its tokens are not those of the model that it judges; expected the same "
-        "tokenizer, because perplexities of different tokens cannot be compared",
+        "--judge {}: its tokens are not those of the model that it judges; expected the same tokenizer",
         model);
   }
   return judge;

@@ -93,8 +93,9 @@ void add_guide_flag(CLI::App& command, std::string& guide);
 
 /// Null without --guide. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
-/// --judge: reads what `main` wrote, so both must number their tokens alike. Null where `model` is empty.
-std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main);
+/// --judge: reads what `main` wrote. Null where `model` is empty.
+///   reads_text  a judge that numbers its tokens in another way reads the text; otherwise it is refused
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main, bool reads_text);
 /// A guide's weights, or a judge's. Null where `guide` is.
 std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                                const LoadedModel& main);

@@ -364,7 +364,7 @@ void tune(const TuneFlags& flags) {
   }
   report.plan.paths = choose_paths(flags, report.plan.asked, *opened);
   const std::unique_ptr<GuideSource> judge =
-      find_judge(flags.judge, {opened->config(), opened->tokenizer(), opened->chat_template()});
+      find_judge(flags.judge, {opened->config(), opened->tokenizer(), opened->chat_template()}, false);
   TuningLog log(log_file(log_key(flags, *opened, prompts, report.plan.asked)), report.plan.prompts);
   const Checker check = flags.task.empty() ? Checker() : Checker(find_task(flags.task).check);
   report.plan.peaks = machine_peaks(flags, *opened, log);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/overloaded.h"
+#include "decode/unmask.h"
 
 namespace lacuna {
 
@@ -59,8 +60,9 @@ const StepPlan& GuidedDiffusionDecoder::plan() {
   expects(!done_, "plan: the request is not done");
   if (!is_planned_) {
     if (role_ == ModelRole::kMain) {
-      // Drafts are the best tokens: nothing random is sampled.
-      pass_.prepare(canvas_, block_, drawn_positions_, [](int32_t) { return RngStream(0); });
+      pass_.prepare(canvas_, block_, drawn_positions_, [&](int32_t position) {
+        return RngStream(options_.seed, kTokenNoise, block_.index, round_, position);
+      });
     } else {
       plan_guide();
     }

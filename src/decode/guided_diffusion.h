@@ -54,7 +54,7 @@ struct GuidedDiffusion {
   std::vector<TokenId> end_ids;
   int32_t gen_length = 128;
   int32_t block_length = 128;  ///< divides gen_length
-  CanvasPassOptions pass;      ///< its sampling takes the best token
+  CanvasPassOptions pass;      ///< its sampling draws the drafts
   bool eos_exit = false;       ///< stop once the answer has an end
   uint64_t seed = 0;
 

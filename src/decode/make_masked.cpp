@@ -52,7 +52,8 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
          fmt::format("`block_length` {} does not divide `gen_length` {}", block_length, asked->gen_length)});
   }
   problems.within("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
-  check_sampling(strategy.sampling, config, config.shifted_logits, problems);
+  const bool measures_sampled = config.shifted_logits && std::holds_alternative<UnmaskRule>(strategy.commit);
+  check_sampling(strategy.sampling, config, measures_sampled, problems);
   if (strategy.logits_eos_inf && config.eos_id < 0) {
     problems.add({"logits_eos_inf", "true", "false",
                   "`logits_eos_inf`: the model's config.json names no end-of-text token"});
@@ -174,10 +175,6 @@ void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems
   problems.refuse(strategy.steps.has_value(), "steps", kReason);
   problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
   problems.refuse(strategy.suppress_mask, "suppress_mask", "a draft is never the mask token");
-  constexpr std::string_view kDraftsAreBest = "with a guide, drafts are the best tokens";
-  problems.refuse(strategy.sampling.temperature > 0, "temperature", kDraftsAreBest);
-  problems.refuse(strategy.sampling.top_p < 1, "top_p", kDraftsAreBest);
-  problems.refuse(strategy.sampling.top_k > 0, "top_k", kDraftsAreBest);
   if (strategy.lock && strategy.lock->min_age < 1) {
     problems.add({"lock", "min-age=0", "min-age=1 or more",
                   "`lock` min-age=0 has no meaning with `guide`: draft passes commit nothing"});

@@ -16,26 +16,10 @@
 namespace lacuna {
 namespace {
 
-/// Calls `read` with the object of each line that is not empty.
 template <typename Item, typename Read>
 std::vector<Item> read_items(const std::string& path, Read&& read) {
-  const std::string text = read_plain_or_gzip(path);
   std::vector<Item> items;
-  size_t number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    const std::string place = fmt::format("{} line {}", path, ++number);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (items.size() == kMaxBenchmarkItems) {
-      throw InputError("{}: expected at most {} lines", path, kMaxBenchmarkItems);
-    }
-    const nlohmann::json json = parse_json(line, place);
-    if (!json.is_object()) throw InputError("{}: expected a JSON object", place);
-    items.push_back(read(JsonObject(json, place)));
-  }
-  if (items.empty()) throw InputError("{}: expected at least one line with a JSON object", path);
+  read_json_lines(path, [&](const nlohmann::json&, const JsonObject& json) { items.push_back(read(json)); });
   return items;
 }
 
@@ -69,6 +53,26 @@ std::string read_plain_or_gzip(const std::string& path) {
       throw InputError("{}: expected at most {} bytes", path, kMaxBenchmarkBytes);
     }
   }
+}
+
+void read_json_lines(const std::string& path, const JsonLineReader& read) {
+  const std::string text = read_plain_or_gzip(path);
+  size_t number = 0;
+  size_t num_items = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    const std::string place = fmt::format("{} line {}", path, ++number);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (num_items++ == kMaxBenchmarkItems) {
+      throw InputError("{}: expected at most {} lines", path, kMaxBenchmarkItems);
+    }
+    const nlohmann::json json = parse_json(line, place);
+    if (!json.is_object()) throw InputError("{}: expected a JSON object", place);
+    read(json, JsonObject(json, place));
+  }
+  if (num_items == 0) throw InputError("{}: expected at least one line with a JSON object", path);
 }
 
 std::vector<WordProblem> read_gsm8k(const std::string& path) {

@@ -6,10 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/json.h"
 
 namespace lacuna {
 
@@ -18,6 +22,10 @@ inline constexpr size_t kMaxBenchmarkItems = 1'000'000;
 
 /// The bytes of a file, uncompressed where it is gzip.
 std::string read_plain_or_gzip(const std::string& path);
+
+/// Called with the object of each line that is not empty, in order: as parsed, and to be read key by key.
+using JsonLineReader = std::function<void(const nlohmann::json& line, const JsonObject& object)>;
+void read_json_lines(const std::string& path, const JsonLineReader& read);
 
 /// GSM8K (Cobbe et al. 2021, arXiv 2110.14168): grade-school problems whose answers are numbers.
 struct WordProblem {

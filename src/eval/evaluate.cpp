@@ -32,14 +32,20 @@ auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
   return total;
 }
 
-Judgement judge_answers(const EvaluatedModel& model, const Engine& engine, size_t num_answers) {
-  expects(model.judge->shares_vocabulary(), "evaluate: the judge numbers its tokens as the model does");
+Judgement judge_answers(const EvaluatedModel& model, const Engine& engine,
+                        std::span<const Question> questions) {
   std::vector<JudgedText> texts;
-  for (size_t i = 0; i < num_answers; ++i) {
+  const bool is_chat = model.chat_template.format != ChatFormat::kNone;
+  for (size_t i = 0; i < questions.size(); ++i) {
     const std::span<const TokenId> canvas = engine.decoder(i).canvas();
     const auto prompt_length = static_cast<size_t>(engine.decoder(i).prompt_length());
-    texts.push_back(judged_text(*model.judge, canvas.first(prompt_length), canvas.subspan(prompt_length),
-                                model.model->config().end_ids));
+    const std::span<const TokenId> generated = canvas.subspan(prompt_length);
+    const std::span<const TokenId> end_ids = model.model->config().end_ids;
+    JudgedText text =
+        judged_text(*model.judge, canvas.first(prompt_length), generated, end_ids,
+                    is_chat ? std::span<const Message>(questions[i].messages) : std::span<const Message>());
+    text.bytes = static_cast<int64_t>(model.tokenizer.decode(answer_part(generated, end_ids)).size());
+    texts.push_back(std::move(text));
   }
   return judge(*model.judge_model, texts);
 }
@@ -224,7 +230,7 @@ Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& setti
     record.correct = check(record.sample, record.result.text);
   }
   if (model.judge != nullptr) {
-    evaluation.judgement = judge_answers(model, engine, evaluation.records.size());
+    evaluation.judgement = judge_answers(model, engine, questions);
   }
   return evaluation;
 }
@@ -296,7 +302,8 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
     row_ratio.push_back(ratio(static_cast<double>(step.rows), static_cast<double>(step.uncached)));
   }
   json["row_ratio_by_step"] = std::move(row_ratio);
-  if (evaluation.judgement) json["judge"] = to_json(*evaluation.judgement);
+  if (evaluation.judgement)
+    json["judge"] = to_json(*evaluation.judgement, evaluation.settings.generation.seed.value_or(0));
   json["settings"] = std::move(settings);
   return json;
 }

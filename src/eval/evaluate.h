@@ -76,7 +76,7 @@ struct EvaluatedModel {
   ChatTemplate chat_template;  ///< kNone: prompts are used as they are
   const Guide* guide = nullptr;
   std::shared_ptr<const BackendModel> guide_model = nullptr;  ///< with `guide`
-  const Guide* judge = nullptr;  ///< reads the answers when all are written; shares the vocabulary
+  const Guide* judge = nullptr;                               ///< reads the answers when all are written
   std::shared_ptr<const BackendModel> judge_model = nullptr;  ///< with `judge`
 };
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
+
+#include "base/rng.h"
 
 namespace lacuna {
 
@@ -14,6 +17,27 @@ Interval wilson_interval(int64_t successes, int64_t trials) {
   const double centre = scale * (share + kZ * kZ / (2 * n));
   const double half = scale * kZ * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+Interval bootstrap_interval(std::span<const RatioPart> items, uint64_t seed) {
+  constexpr uint64_t kResamples = 1000;
+  std::vector<double> ratios;
+  const auto count = static_cast<uint32_t>(items.size());
+  for (uint64_t resample = 0; resample < kResamples && count > 0; ++resample) {
+    const RngStream random(seed, resample);
+    RatioPart sum{0, 0};
+    for (uint64_t i = 0; i < count; ++i) {
+      const RatioPart& item = items[random.below(i, count)];
+      sum.numerator += item.numerator;
+      sum.denominator += item.denominator;
+    }
+    if (sum.denominator > 0) ratios.push_back(sum.numerator / sum.denominator);
+  }
+  if (ratios.empty()) return {0, 0};
+  std::sort(ratios.begin(), ratios.end());
+  // Nearest ranks: as many resamples are below as above.
+  const size_t skipped = ratios.size() / 40;
+  return {ratios[skipped], ratios[ratios.size() - 1 - skipped]};
 }
 
 }  // namespace lacuna

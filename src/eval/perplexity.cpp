@@ -26,8 +26,8 @@ struct NgramCount {
 };
 
 /// Adds a sequence whose row i scores token i + 1, from the row before the answer on. The last token needs no
-/// row: nothing follows it.
-void add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
+/// row: nothing follows it. Returns how many tokens it scores.
+int64_t add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
   std::vector<TokenId> tokens = text.prompt;
   tokens.insert(tokens.end(), text.answer.begin(), text.answer.end());
   if (text.end) tokens.push_back(*text.end);
@@ -37,7 +37,7 @@ void add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
                      vocab_size);
   }
   const auto num_tokens = static_cast<int32_t>(tokens.size());
-  if (num_tokens < 2) return;
+  if (num_tokens < 2) return 0;
   const auto sequence = static_cast<int32_t>(plan.groups.size());
   const int32_t first_row = plan.num_rows();
   const auto first_scored = std::max<int32_t>(1, static_cast<int32_t>(text.prompt.size()));
@@ -51,6 +51,7 @@ void add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
     plan.add_row(tokens[static_cast<size_t>(position)], position, position);
   }
   plan.groups.push_back({sequence, {first_row, plan.num_rows()}, {}, OwnRows::kCausal});
+  return std::max(0, num_tokens - first_scored);
 }
 
 /// -ln p of the scored token. The row drew its best token, so its confidence is that token's probability.
@@ -62,11 +63,13 @@ double negative_log_likelihood(const RowStatistics& row) {
 }  // namespace
 
 JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
-                       std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
-  const size_t length = answer_part(generated, end_ids).size();
-  const bool ends = length < generated.size();
-  const GuideContext context = judge.context(prompt, {});
-  JudgedText text{context.prompt, context.alignment->read(generated.first(length + (ends ? 1 : 0))).tokens};
+                       std::span<const TokenId> generated, std::span<const TokenId> end_ids,
+                       std::span<const Message> messages) {
+  const std::span<const TokenId> answer = answer_part(generated, end_ids);
+  const bool ends = answer.size() < generated.size();
+  const GuideContext context = judge.context(prompt, messages);
+  JudgedText text{context.prompt,
+                  context.alignment->read(generated.first(answer.size() + (ends ? 1 : 0))).tokens};
   if (ends) {
     text.end = text.answer.back();
     text.answer.pop_back();
@@ -76,6 +79,19 @@ JudgedText judged_text(const Guide& judge, std::span<const TokenId> prompt,
 
 double Judgement::perplexity() const {
   return tokens > 0 ? std::exp(mean_nll()) : 0;
+}
+
+Interval Judgement::perplexity_interval(uint64_t seed) const {
+  std::vector<RatioPart> parts;
+  for (const TextScore& text : texts) parts.push_back({text.nats, static_cast<double>(text.tokens)});
+  const Interval nats = bootstrap_interval(parts, seed);
+  return {std::exp(nats.low), std::exp(nats.high)};
+}
+
+Interval Judgement::nats_per_byte_interval(uint64_t seed) const {
+  std::vector<RatioPart> parts;
+  for (const TextScore& text : texts) parts.push_back({text.nats, static_cast<double>(text.bytes)});
+  return bootstrap_interval(parts, seed);
 }
 
 double distinct_ngrams(std::span<const JudgedText> texts, size_t n) {
@@ -99,6 +115,7 @@ Judgement judge(const BackendModel& model, std::span<const JudgedText> texts) {
   Judgement judgement;
   const std::unique_ptr<KvPool> pool = model.make_pool();
   StepPlan plan;
+  std::vector<size_t> owners;  // [plan.logits] the text of each scored token
   const auto run = [&] {
     if (plan.groups.empty()) return;
     plan.rules.emplace_back();  // greedy: takes the best token
@@ -110,23 +127,36 @@ Judgement judge(const BackendModel& model, std::span<const JudgedText> texts) {
     }
     const std::unique_ptr<PassTicket> ticket = model.submit(plan, pointers);
     const std::span<const RowStatistics> samples = ticket->wait().samples;
-    for (const RowStatistics& row : samples)
-      judgement.negative_log_likelihood += negative_log_likelihood(row);
-    judgement.tokens += static_cast<int64_t>(samples.size());
+    for (size_t i = 0; i < samples.size(); ++i) {
+      judgement.texts[owners[i]].nats += negative_log_likelihood(samples[i]);
+    }
+    owners.clear();
     plan.clear();
   };
   for (const JudgedText& text : texts) {
-    add_text(text, model.config().vocab_size, plan);
+    const int64_t scored = add_text(text, model.config().vocab_size, plan);
+    owners.insert(owners.end(), static_cast<size_t>(scored), judgement.texts.size());
+    judgement.texts.push_back({scored, 0, text.bytes});
     if (plan.num_rows() >= kScoringRows) run();
   }
   run();
+  for (const TextScore& text : judgement.texts) {
+    judgement.tokens += text.tokens;
+    judgement.negative_log_likelihood += text.nats;
+    judgement.bytes += text.bytes;
+  }
   for (size_t n = 1; n <= 3; ++n) judgement.distinct[n - 1] = distinct_ngrams(texts, n);
   judgement.repetition = repeated_ngrams(texts, 4);
   return judgement;
 }
 
-nlohmann::ordered_json to_json(const Judgement& judgement) {
-  return {{"perplexity", judgement.perplexity()}, {"tokens", judgement.tokens},
+nlohmann::ordered_json to_json(const Judgement& judgement, uint64_t seed) {
+  const Interval perplexity = judgement.perplexity_interval(seed);
+  const Interval per_byte = judgement.nats_per_byte_interval(seed);
+  return {{"perplexity", judgement.perplexity()}, {"perplexity_low", perplexity.low},
+          {"perplexity_high", perplexity.high},   {"nats_per_byte", judgement.nats_per_byte()},
+          {"nats_per_byte_low", per_byte.low},    {"nats_per_byte_high", per_byte.high},
+          {"tokens", judgement.tokens},           {"bytes", judgement.bytes},
           {"distinct_1", judgement.distinct[0]},  {"distinct_2", judgement.distinct[1]},
           {"distinct_3", judgement.distinct[2]},  {"repetition", judgement.repetition}};
 }

@@ -327,7 +327,6 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
 GuideRule choose_guide(const GenerationOptions& options) {
   constexpr std::string_view kReason = "the guide decides what is committed";
   refuse_each(options, {"unmask", "steps", "eps", "alg-temp", "confidence-eos-eot-inf"}, kReason);
-  refuse_each(options, {"top-p", "top-k"}, "with a guide, drafts are the best tokens");
   GuideRule rule;
   rule.match = parse_guide_match(options.guide_match.value_or("relative=0.5"));
   rule.fallback = parse_guide_fallback(options.guide_fallback.value_or("dlm"));

@@ -472,6 +472,20 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
   EXPECT_EQ(report["checkpoint"]["bytes"], 4 * report["parameters"].get<int64_t>());
   EXPECT_THAT(lacuna("inspect -m " + golden("qwen2")).out, HasSubstr("causal"));
 
+  const std::string guided = "inspect -m " + kZoo + "mini-llada --canvas 64 --guide " + kZoo + "mini-qwen ";
+  const json guide = json::parse(lacuna(guided + "--json").out);
+  EXPECT_EQ(guide["guide"]["shares_vocabulary"], true);
+  EXPECT_EQ(
+      guide["guide"]["total_bytes"],
+      json::parse(
+          lacuna("inspect -m " + kZoo + "mini-qwen --canvas 64 --json").out)["memory"]["run"]["total_bytes"]);
+  EXPECT_EQ(
+      guide["guide"]["total_bytes_with_model"],
+      guide["guide"]["total_bytes"].get<int64_t>() + guide["memory"]["run"]["total_bytes"].get<int64_t>());
+  EXPECT_THAT(lacuna(guided).out, HasSubstr("\nmemory guide "));
+  expect_refused(lacuna("inspect -m " + kZoo + "mini-llada --guide " + kZoo + "mini-llada"),
+                 "expected an autoregressive model");
+
   const json random = json::parse(lacuna("inspect --json -m random:llada-8b --canvas 2048").out);
   EXPECT_EQ(random["parameters"], 8'015'581'184);
   EXPECT_EQ(random["memory"]["bf16"]["kv_bytes_canvas"],
@@ -800,14 +814,83 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   expect_refused(lacuna(eval + "stories --data chat.jsonl"), "--data: has no effect with --task stories");
 }
 
+TEST_F(Cli, ChoosesAmongOptionsByLikelihoodOrByGeneration) {
+  const std::string eval = "eval --threads 1 -m " + kZoo + "mini-qwen3 --json --task ";
+  write("piqa.jsonl", R"({"goal": "Dry a cup", "sol1": "use a towel", "sol2": "use a spoon", "label": 0})"
+                      "\n"
+                      R"({"goal": "Go", "sol1": "walk", "sol2": "sit", "label": 1})");
+  const Outcome scored = lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --out r.jsonl");
+  EXPECT_EQ(scored.exit_code, 0) << scored.err;
+  const json likelihood = json::parse(scored.out);
+  EXPECT_EQ(likelihood["scoring"], "likelihood");
+  EXPECT_EQ(likelihood["kind"], "exact, left to right");
+  EXPECT_EQ(likelihood["samples"], 2);
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0]["nats"].size(), 2u);
+  EXPECT_EQ(records[1]["expected"], 1);
+  EXPECT_EQ(likelihood["correct"], (records[0]["chosen"] == 0 ? 1 : 0) + (records[1]["chosen"] == 1 ? 1 : 0));
+  // A model with a chat template is asked to explain, and this one knows no such thing.
+  const Outcome asked = lacuna(eval + "piqa --data piqa.jsonl --samples 1 -n 16");
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+  const json generation = json::parse(asked.out);
+  EXPECT_EQ(generation["scoring"], "generation");
+  EXPECT_EQ(generation["unanswered"], 1);
+  EXPECT_EQ(json::parse(lacuna(eval + "piqa --data piqa.jsonl --raw").out)["scoring"], "likelihood");
+
+  expect_refused(lacuna(eval + "gpqa --data piqa.jsonl"), "piqa.jsonl line 1");
+  expect_refused(lacuna(eval + "mmlu-pro"), "--task mmlu-pro: expected --data");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --shots 1"), "expected --shots-data");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --shots 1 --shots-data piqa.jsonl"),
+                 "with --scoring likelihood alone");
+  expect_refused(
+      lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --shots 3 --shots-data piqa.jsonl"),
+      "--shots 3: piqa.jsonl holds 2 solved questions");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood -n 8"),
+                 "--gen-length: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring likelihood --show 1"),
+                 "--show: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --draws 4"), "--draws 4: has no effect");
+  expect_refused(lacuna(eval + "piqa --data piqa.jsonl --scoring chance"), "--scoring");
+  expect_refused(lacuna(eval + "stories --scoring likelihood"),
+                 "--scoring: has no effect with --task stories");
+}
+
+TEST_F(Cli, ScoresAnswersAboutLongTexts) {
+  const std::string eval = "eval --threads 1 -n 8 -m " + kZoo + "mini-qwen3 --json --task longbench --data ";
+  write("qa.jsonl",
+        R"({"context": "Mia has 3 eggs.", "input": "How many?", "answers": ["3"], "dataset": "qasper"})");
+  write("prompts.json", R"({"qasper": "{context} {input}", "lcc": "{context}"})");
+  const Outcome outcome = lacuna(eval + "qa.jsonl --templates prompts.json --length 4 --out r.jsonl");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["metric"], "token_f1");
+  EXPECT_EQ(result["dataset"], "qasper");
+  EXPECT_EQ(result["settings"]["length"], 4);
+  EXPECT_LE(result["score_low"], result["score"]);
+  EXPECT_FALSE(result.contains("accuracy"));
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0]["score"], result["score"]);
+  EXPECT_LT(records[0]["prompt"].get<std::string>().size(), 25u);  // its middle is left out
+
+  expect_refused(lacuna(eval + "prompts.json"), "prompts.json line 1");
+  expect_refused(lacuna(eval + "qa.jsonl --length 1"), "--length 1: expected 2 to");
+  expect_refused(lacuna(eval + "qa.jsonl --templates qa.jsonl"), "qa.jsonl");
+  expect_refused(lacuna(eval + "qa.jsonl --templates " + write("one.json", R"({"lcc": "{context}"})")),
+                 "expected a prompt for 'qasper'");
+  expect_refused(lacuna(eval + "qa.jsonl --scoring likelihood"), "--scoring: has no effect");
+}
+
 TEST_F(Cli, JudgesTheAnswersOfATask) {
   const std::string eval =
       "eval -m " + kZoo + "mini-llada --task stories --samples 2 -n 32 --steps 16 --threads 1";
   const Outcome outcome = lacuna(eval + " --json --judge " + kZoo + "mini-qwen");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const json judged = json::parse(outcome.out)["judge"];
-  EXPECT_THAT(keys_of(judged),
-              ElementsAre("distinct_1", "distinct_2", "distinct_3", "perplexity", "repetition", "tokens"));
+  EXPECT_THAT(keys_of(judged), ElementsAre("bytes", "distinct_1", "distinct_2", "distinct_3", "nats_per_byte",
+                                           "nats_per_byte_high", "nats_per_byte_low", "perplexity",
+                                           "perplexity_high", "perplexity_low", "repetition", "tokens"));
   EXPECT_GE(judged["perplexity"], 1);
   EXPECT_LE(judged["tokens"], 64);
   EXPECT_THAT(lacuna(eval + " --judge " + kZoo + "mini-qwen").out, HasSubstr("\njudge      perplexity "));
@@ -820,7 +903,36 @@ TEST_F(Cli, JudgesTheAnswersOfATask) {
   for (const char* file : {"vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"}) {
     fs::copy(other_text / file, folder_ / "stranger" / file);
   }
-  expect_refused(lacuna(eval + " --judge stranger"), "expected the same tokenizer");
+  const Outcome retold = lacuna(eval + " --json --judge stranger");  // it reads the text
+  EXPECT_EQ(retold.exit_code, 0) << retold.err;
+  EXPECT_EQ(json::parse(retold.out)["judge"]["bytes"], judged["bytes"]);
+  EXPECT_NE(json::parse(retold.out)["judge"]["tokens"], judged["tokens"]);
+}
+
+TEST_F(Cli, JudgesContinuationsOfPromptsFromAFile) {
+  const std::string eval = "eval -m " + kZoo + "mini-llada -n 16 --threads 1 --json --task continuations ";
+  const std::string judge = " --judge " + kZoo + "mini-qwen";
+  write("p.txt", "Mia has 12 shells. She finds 7 more.\n\n = Stories = \n");
+  const Outcome outcome = lacuna(eval + "--data p.txt --length 6 --out r.jsonl" + judge);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["samples"], 2);
+  EXPECT_EQ(result["settings"]["length"], 6);
+  EXPECT_FALSE(result.contains("accuracy"));
+  EXPECT_LE(result["judge"]["perplexity_low"], result["judge"]["perplexity"]);
+  const std::vector<json> records = parse_lines(slurp(folder_ / "r.jsonl"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_THAT(records[0]["prompt"].get<std::string>(), StartsWith("Mia has 12"));
+  EXPECT_LT(records[0]["prompt"].get<std::string>().size(), 30u);
+  EXPECT_EQ(records[0]["judge"]["bytes"], records[0]["text"].get<std::string>().size());
+  write("p.jsonl", R"({"text": "Mia has 12 shells."})");
+  EXPECT_EQ(lacuna(eval + "--data p.jsonl" + judge).exit_code, 0);
+
+  expect_refused(lacuna(eval + judge), "--task continuations: expected --data");
+  expect_refused(lacuna(eval + "--data p.txt"), "--task continuations: expected --judge");
+  expect_refused(lacuna(eval + "--data p.txt --length 0" + judge), "--length 0: expected 1 to 65536");
+  expect_refused(lacuna(eval + "--data p.txt --difficulty 2" + judge), "--difficulty: has no effect");
+  expect_refused(lacuna(eval + "--data " + write("q.jsonl", R"({"page": "x"})") + judge), "q.jsonl line 1");
 }
 
 TEST_F(Cli, DrawsTheRecallOfAControl) {

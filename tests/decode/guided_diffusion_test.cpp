@@ -504,6 +504,58 @@ std::shared_ptr<ToldAlignment> crossing(std::optional<TokenId> own = {}) {
   return std::make_shared<ToldAlignment>(GuideReading{{31, 32, 33}, {2, 4, 5}, {3, 5}}, own);
 }
 
+TEST(GuidedDiffusion, DrawsItsDraftsBySeedRoundAndPosition) {
+  const auto [model, guide] = alike(3);
+  GuidedDiffusion options = settings(12, 12, {5, 6});
+  options.pass.sampling.temperature = 2;
+  options.seed = 7;
+  const Outcome first = decode(model, guide, options, {5, 6});
+  EXPECT_EQ(decode(model, guide, options, {5, 6}).passes, first.passes);
+  EXPECT_EQ(std::count(first.canvas.begin(), first.canvas.end(), kMask), 0);
+  options.seed = 8;
+  EXPECT_NE(decode(model, guide, options, {5, 6}).canvas, first.canvas);
+
+  GuidedDiffusionDecoder decoder(options, {5, 6});
+  const StepPlan plan = decoder.plan();
+  EXPECT_EQ(plan.rules[0].temperature, 2);
+  std::vector<uint64_t> keys;
+  for (const LogitRow& logit : plan.logits) keys.push_back(logit.noise.key());
+  decoder.apply({model.forward(plan)});
+  decoder.apply({FakeCells(guide, decoder.num_guide_cells()).forward(decoder.plan())});
+  for (const LogitRow& logit : decoder.plan().logits) keys.push_back(logit.noise.key());
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());  // a second round draws anew
+}
+
+TEST(GuidedDiffusion, ExactMatchesWriteTheGuidesTextWhateverIsDrafted) {
+  const std::pair<FakeModel, FakeModel> models = alike(4);
+  GuidedDiffusion options = settings(10, 5, {5, 6});
+  options.match = MatchTopK{1};
+  options.fallback = GuideFallback::kGuide;
+  options.eos_exit = true;
+  const auto text_of = [&](double temperature, int32_t top_k, uint64_t seed) {
+    options.pass.sampling.temperature = static_cast<float>(temperature);
+    options.pass.sampling.top_k = top_k;
+    options.seed = seed;
+    const std::vector<TokenId> canvas = decode(models.first, models.second, options, {5, 6}).canvas;
+    return std::vector<TokenId>(canvas.begin(), std::find(canvas.begin(), canvas.end(), kEnd));
+  };
+  const std::vector<TokenId> greedy = text_of(0, 0, 0);
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    EXPECT_EQ(text_of(3, 0, seed), greedy);
+    EXPECT_EQ(text_of(3, 4, seed), greedy);
+  }
+}
+
+TEST(GuidedDiffusion, TheBestOfOneTokenIsTheGreedyDraft) {
+  const auto [model, guide] = alike(5);
+  GuidedDiffusion options = settings(8, 4, {5, 6});
+  const Outcome greedy = decode(model, guide, options, {5, 6});
+  options.pass.sampling.temperature = 1;
+  options.pass.sampling.top_k = 1;
+  EXPECT_EQ(decode(model, guide, options, {5, 6}).canvas, greedy.canvas);
+}
+
 TEST(GuidedDiffusion, TextsOfAnotherVocabularyMayNeedMoreCells) {
   GuidedDiffusion options = settings(2, 2, {5, 6});
   options.alignment = crossing();

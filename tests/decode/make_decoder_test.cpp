@@ -164,9 +164,12 @@ TEST(Validate, WantsAGuideWhereTheStrategyLeavesTheChoiceToOneAndNowhereElse) {
   EXPECT_THAT(validate(guided, llada(), request), IsEmpty());
   EXPECT_THAT(fields(validate(MaskedStrategy(), llada(), request)), ElementsAre("guide"));
   EXPECT_THAT(fields(validate(CausalStrategy(), qwen(), request)), ElementsAre("guide"));
-  guided.sampling.temperature = 0.5;
+  guided.sampling = {0.5, 0.9, 5};  // of the drafts
+  EXPECT_THAT(validate(guided, llada(), request), IsEmpty());
+  guided.sampling.temperature = 0;
   guided.steps = 4;
-  EXPECT_THAT(wrong_fields(guided, llada()), ElementsAre("steps", "temperature"));
+  EXPECT_THAT(wrong_fields(guided, llada()), ElementsAre("top_p", "top_k", "steps"));
+  EXPECT_THAT(wrong_fields(guided, dream()), ElementsAre("top_p", "top_k", "steps"));
 }
 
 TEST(Validate, KnowsWhatACanvasCannotDo) {

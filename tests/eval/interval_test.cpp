@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
 namespace lacuna::interval_test {
 namespace {
 
@@ -29,6 +32,26 @@ TEST(WilsonInterval, StaysWithinZeroAndOne) {
 
 TEST(WilsonInterval, KnowsNothingWithoutTrials) {
   EXPECT_EQ(wilson_interval(0, 0), (Interval{0, 1}));
+}
+
+TEST(BootstrapInterval, IsAsWideAsTheNormalApproximationOfAMean) {
+  // 400 items, a quarter of them 1: the standard error is sqrt(0.25 * 0.75 / 400).
+  std::vector<RatioPart> items;
+  for (int i = 0; i < 400; ++i) items.push_back({i % 4 == 0 ? 1.0 : 0.0, 1});
+  const double half = 1.96 * std::sqrt(0.25 * 0.75 / 400);
+  const Interval interval = bootstrap_interval(items, 1);
+  EXPECT_NEAR(interval.low, 0.25 - half, 0.01);
+  EXPECT_NEAR(interval.high, 0.25 + half, 0.01);
+  EXPECT_EQ(bootstrap_interval(items, 1), interval);
+  EXPECT_FALSE(bootstrap_interval(items, 2) == interval);
+}
+
+TEST(BootstrapInterval, WeighsItemsByTheirDenominators) {
+  // All weight is on items with the same ratio.
+  const std::vector<RatioPart> items = {{6, 2}, {30, 10}, {0, 0}};
+  EXPECT_EQ(bootstrap_interval(items, 0), (Interval{3, 3}));
+  EXPECT_EQ(bootstrap_interval({}, 0), (Interval{0, 0}));
+  EXPECT_EQ(bootstrap_interval(std::vector<RatioPart>{{1, 0}}, 0), (Interval{0, 0}));
 }
 
 }  // namespace

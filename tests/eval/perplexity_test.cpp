@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -79,6 +80,27 @@ TEST_F(Judge, ScoresEveryTokenOfTheAnswersAndTheirEndsAlone) {
   EXPECT_NEAR(std::log(judgement.perplexity()), sum / static_cast<double>(count), 1e-6);
 }
 
+TEST_F(Judge, ScoresEachTextByItself) {
+  const std::vector<JudgedText> texts = {{{5}, {6}, {}, 3},
+                                         {{7}, {8, 9, 10, 11, 12, 13, 14}, 5, 20},
+                                         {{5}, {}, {}, 0},
+                                         {{5, 6}, {9, 10}, {}, 4}};
+  const Judgement judgement = judge(texts);
+  ASSERT_EQ(judgement.texts.size(), 4u);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Judgement alone = judge({texts[i]});
+    EXPECT_EQ(judgement.texts[i].tokens, alone.tokens);
+    EXPECT_NEAR(judgement.texts[i].nats, alone.negative_log_likelihood, 1e-6);
+  }
+  EXPECT_EQ(judgement.bytes, 27);
+  EXPECT_DOUBLE_EQ(judgement.nats_per_byte(), judgement.negative_log_likelihood / 27);
+  const Interval interval = judgement.perplexity_interval(1);
+  EXPECT_LE(interval.low, judgement.perplexity());
+  EXPECT_GE(interval.high, judgement.perplexity());
+  EXPECT_LE(judgement.nats_per_byte_interval(1).low, judgement.nats_per_byte());
+  EXPECT_EQ(judge({}).nats_per_byte(), 0);
+}
+
 TEST_F(Judge, WeighsTokensAndNotTexts) {
   const std::vector<JudgedText> texts = {{{5}, {6}}, {{7}, {8, 9, 10, 11, 12, 13, 14}}};
   const Judgement first = judge({texts[0]});
@@ -116,6 +138,26 @@ TEST(Ngrams, RepeatWithinATextAlone) {
   const std::vector<JudgedText> texts = {{{}, {1, 1, 1, 1, 1, 1}}, {{}, {1, 1, 1, 1}}, {{}, {1, 2, 3}}};
   EXPECT_DOUBLE_EQ(repeated_ngrams(texts, 4), 2.0 / 4);
   EXPECT_DOUBLE_EQ(repeated_ngrams({}, 4), 0);
+}
+
+TEST(JudgedText, IsReadAgainByAnotherTokenizer) {
+  const ModelConfig writer_config = tiny_configs()[kLlada];
+  ModelConfig judge_config = tiny_configs()[kQwen2];
+  judge_config.eos_id = 300;
+  judge_config.end_ids = {300};
+  const Tokenizer writer = parse(tiny_tokenizer());     // bytes
+  nlohmann::json other = tiny_tokenizer({{"b", "c"}});  // "bc" is one token, and ids differ
+  std::swap(other["model"]["vocab"]["b"], other["model"]["vocab"]["c"]);
+  const Tokenizer reader = parse(other);
+  const Guide judge({writer_config, &writer}, {judge_config, &reader});
+  ASSERT_FALSE(judge.shares_vocabulary());
+  const std::vector<TokenId> end = {writer_config.end_ids.at(0)};
+  const std::vector<TokenId> answer = join(writer.encode("cbcd"), join(end, writer.encode("xx")));
+  const JudgedText text = judged_text(judge, writer.encode("ab"), answer, writer_config.end_ids);
+  EXPECT_EQ(text.prompt, reader.encode("ab"));
+  EXPECT_EQ(text.answer, reader.encode("cbcd"));  // "b" and "c" do not join over the border
+  EXPECT_EQ(text.answer.size(), 3u);
+  EXPECT_EQ(text.end, 300);
 }
 
 TEST(EvaluateWithAJudge, ReadsEachAnswerUpToItsFirstEndToken) {

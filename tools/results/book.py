@@ -90,6 +90,7 @@ PAGES = {page.name: page for page in (
     Page("frontier", file="README.md"),
     Page("masked"),
     Page("lock"),
+    Page("weak_guide"),
     Page("refusion"),
     Page("locality"),
     Page("mage"),

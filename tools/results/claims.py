@@ -232,7 +232,7 @@ def guided(asked):
         here,
         points(two, plain),
         kept(two, plain),
-        "`--guide-match exact` or `relative=0.5`; the paper's own case, a guide weaker than the model, is not tested",
+        "`--guide-match exact` or `relative=0.5`; the paper's own case, a guide weaker than the model, is on weak_guide.md",
         MASKED,
     )
     yield Claim(

@@ -1,0 +1,43 @@
+// Multiple choice by likelihood: which option a model finds most likely after the question (eval/choices.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "eval/bound.h"
+#include "eval/choices.h"
+#include "eval/evaluate.h"
+
+namespace lacuna {
+
+struct ChoiceLikelihood {
+  std::vector<double> nats;  ///< -log p of each option: exact or an upper bound (eval/bound.h)
+  size_t chosen = 0;         ///< the least; of equal ones the first
+  size_t chosen_per_character =
+      0;  ///< the least by code points of the option's text (the harness's acc_norm)
+};
+
+struct ChoiceLikelihoods {
+  std::vector<ChoiceLikelihood> items;
+  int64_t forward_passes = 0;
+  int64_t rows = 0;
+  double seconds = 0;
+};
+
+/// The tokens of `scored` after `prompt`. Without a chat template the two are cut into tokens together, a
+/// space between them, and parted where the prompt alone ends, as the harness does; with one, `scored` begins
+/// the model's turn.
+BoundText option_text(const EvaluatedModel& model, const std::string& prompt, const std::string& scored);
+
+/// Item i is scored with settings.seed + i, so that its figures do not depend on the other items. Throws
+/// InputError where bound() does.
+ChoiceLikelihoods choice_likelihoods(const EvaluatedModel& model, const ChoiceBenchmark& benchmark,
+                                     const Shots& shots, std::span<const ChoiceItem> items,
+                                     const BoundSettings& settings,
+                                     const std::function<void(int32_t items_done)>& progress = {});
+
+}  // namespace lacuna

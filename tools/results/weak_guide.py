@@ -1,0 +1,90 @@
+"""Guided diffusion with guides that are worse than the model."""
+from book import table, value
+from text import code, percent
+
+FULL = {"model": "mini-llada", "guide": "mini-qwen", "task": "arithmetic", "samples": 200,
+        "weak": ((0.48, 1), (0.48, 2), (0.45, 2), (0.45, 1), (0.48, 3)),  # noise and its seed; the first has all rows
+        "settings": ("exact", "relative=0.9", "relative=0.5", "relative=0.1", "top-k=2", "tau-literal=0.5",
+                     "exact --guide-fallback ar", "exact --temperature 1", "exact --temperature 1 --top-k 2",
+                     "top-k=2 --temperature 1"),
+        "brief": ("exact", "relative=0.5", "top-k=2")}
+QUICK = {"samples": 8, "weak": ((0.48, 1),)}
+
+
+def evaluation(run, more="", model=None):
+    """A model on the task."""
+    return run.evaluate(f"lacuna eval -m {model or run.grid.model} --task {run.grid.task} --samples {run.grid.samples} "
+                        f"--threads 1 {more}".rstrip())
+
+
+def weakened(run, noise, seed):
+    """The guide's folder, which tools/weaken_model.py writes before the page is measured."""
+    return f"build/weak-guides/{run.grid.guide}-{noise}-{seed}"
+
+
+def figures_of(found):
+    """Accuracy with its interval, and passes of both models."""
+    return [f"{percent(found.accuracy)} ({100 * found.accuracy_low:.1f} to {100 * found.accuracy_high:.1f})",
+            f"{found.passes:.1f}"]
+
+
+@table
+def sweep(run):
+    """Settings of guided diffusion, with the weakest guide and with the good one."""
+    weak = weakened(run, *run.grid.weak[0])
+    rows = []
+    for setting in run.grid.settings:
+        rows.append([f"`--guide-match {setting}`",
+                     *(cell for guide in (weak, run.grid.guide)
+                       for cell in figures_of(evaluation(run, f"--guide {guide} --guide-match {setting}")))])
+    return ["", "weak guide, accuracy", "passes", f"{run.grid.guide}, accuracy", "passes"], rows
+
+
+@table
+def others(run):
+    """All weakened guides, alone and as guides."""
+    rows = []
+    for noise, seed in run.grid.weak:
+        guide = weakened(run, noise, seed)
+        alone = evaluation(run, model=guide)
+        rows.append([f"{noise}, seed {seed}", figures_of(alone)[0],
+                     *(percent(evaluation(run, f"--guide {guide} --guide-match {match}").accuracy)
+                       for match in run.grid.brief)])
+    return ["noise", "the guide alone", *(f"guiding, `{match}`" for match in run.grid.brief)], rows
+
+
+@table
+def unguided(run):
+    """The model and the good guide on their own."""
+    rows = []
+    for name, model, more in (("the model", run.grid.model, ""),
+                              ("the model, `--unmask threshold=0.9`", run.grid.model, "--unmask threshold=0.9"),
+                              (run.grid.guide, run.grid.guide, "")):
+        rows.append([name, *figures_of(evaluation(run, more, model))])
+    return ["alone", "accuracy", "passes"], rows
+
+
+@value
+def weak_alone(run):
+    """Accuracy of the weakest guide."""
+    return figures_of(evaluation(run, model=weakened(run, *run.grid.weak[0])))[0]
+
+
+@value
+def cost_of_exact(run):
+    """Points that the weak guide costs with exact."""
+    guide = weakened(run, *run.grid.weak[0])
+    lost = evaluation(run).accuracy - evaluation(run, f"--guide {guide} --guide-match exact").accuracy
+    return f"{100 * lost:.1f}"
+
+
+@value
+def commands(run):
+    """How the guides are written, and the first rows' commands."""
+    guide = weakened(run, *run.grid.weak[0])
+    lines = [f"python3 tools/weaken_model.py models/{run.grid.guide} {weakened(run, noise, seed)} --noise {noise} --seed {seed}"
+             for noise, seed in run.grid.weak]
+    lines.append(f"lacuna eval -m {guide} --task {run.grid.task} --samples {run.grid.samples}")
+    lines.append(f"lacuna eval -m {run.grid.model} --guide {guide} --guide-match exact --task {run.grid.task} "
+                 f"--samples {run.grid.samples}")
+    return "\n".join(f"- {code(line)}" for line in lines)
