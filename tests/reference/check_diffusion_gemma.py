@@ -214,7 +214,7 @@ def check_runs(engine, root, folder, model, seed, cases, report, label, counts):
 
 def main():
     args = parse_arguments(__doc__, 8, 5)
-    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    report, counts = Report(not args.quiet), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):

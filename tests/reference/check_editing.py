@@ -147,7 +147,7 @@ def check_runs(engine, root, folder, model, ends, seed, cases, report, label, co
 
 def main():
     args = parse_arguments(__doc__, 8, 10)
-    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    report, counts = Report(not args.quiet), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):

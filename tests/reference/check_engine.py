@@ -4,8 +4,7 @@
 
 For every family and seed it writes random checkpoints (random_checkpoints.py), compares `lacuna logits` within 2e-3
 at logits of scale 10, and `lacuna run` at temperature 0 token for token (of block diffusion: check_blocks.py). A comparison that hangs on a near-tie in
-the reference is skipped as ambiguous, a setting that the engine refuses (exit code 2) is skipped as refused; --strict
-counts refusals as failures. Exit status 0 when nothing failed.
+the reference is skipped as ambiguous; a setting that the engine refuses fails. Exit status 0 when nothing failed.
 """
 import argparse
 import json
@@ -30,10 +29,6 @@ LOGITS_TOLERANCE = 2e-3
 ROUTER_TOLERANCE = 5e-6  # an expert chosen by less than this in probability may be another one in float32
 
 
-class Refused(RuntimeError):
-    """The engine said that it does not do this (exit code 2)."""
-
-
 def repeating(name, argv):
     """The command that makes the comparisons of one seed again, whose number is in the name of a comparison; empty where
     none is. Cases of a seed are drawn one after the other, so that one of them alone would be another."""
@@ -50,8 +45,8 @@ def repeating(name, argv):
 
 
 class Report:
-    def __init__(self, verbose, strict):
-        self.verbose, self.strict = verbose, strict
+    def __init__(self, verbose):
+        self.verbose = verbose
         self.passed = self.failed = self.skipped = 0
         self.worst = 0.0
 
@@ -79,8 +74,6 @@ class Report:
         try:
             state, detail = check()
             {True: self.ok, False: self.bad, None: self.skip}[state](name, detail)
-        except Refused as error:
-            (self.bad if self.strict else self.skip)(name, f"refused: {error}")
         except Exception as error:  # one broken check must not hide the others
             trace = traceback.format_exc() if not isinstance(error, (RuntimeError, subprocess.TimeoutExpired)) else ""
             self.bad(name, f"{type(error).__name__}: {error}\n{trace}".strip())
@@ -97,8 +90,6 @@ class Engine:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
             command = "lacuna " + " ".join(map(str, arguments))
-            if done.returncode == 2:
-                raise Refused(f"{said} [{command}]")
             raise RuntimeError(f"exit code {done.returncode}: {said} [{command}]")
         return done.stdout
 
@@ -349,7 +340,6 @@ def parse_arguments(doc, seeds, cases, families=None, keeps=True):
     parser.add_argument("--threads", type=int, default=0)
     if keeps:
         parser.add_argument("--keep", help="write the checkpoints here and keep them")
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
     if not os.access(args.binary, os.X_OK):
@@ -368,7 +358,6 @@ def main():
     parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
-    parser.add_argument("--strict", action="store_true", help="a refused setting is a failure")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
     families = args.families.split(",")
@@ -376,7 +365,7 @@ def main():
         parser.error(f"unknown family {', '.join(sorted(unknown))}")
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
-    report = Report(not args.quiet, args.strict)
+    report = Report(not args.quiet)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         root.mkdir(parents=True, exist_ok=True)

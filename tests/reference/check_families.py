@@ -97,7 +97,7 @@ def is_refused(binary, folder, key, value):
 
 def main():
     args = parse_arguments(__doc__, 1, 1, families=",".join(MAKERS), keeps=False)
-    report, binary = Report(not args.quiet, args.strict), str(Path(args.binary).resolve())
+    report, binary = Report(not args.quiet), str(Path(args.binary).resolve())
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         for family in args.families.split(","):
             folder = Path(scratch) / family.replace("_", "-")

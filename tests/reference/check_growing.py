@@ -155,7 +155,7 @@ def check_daedal(engine, root, folder, model, rng, counts):
 
 def main():
     args = parse_arguments(__doc__, 8, 8, keeps=False)
-    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    report, counts = Report(not args.quiet), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):

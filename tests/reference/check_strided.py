@@ -92,7 +92,7 @@ def compare_modes(engine, root, folder, prompt, options):
 
 def main():
     args = parse_arguments(__doc__, 10, 12)
-    report, counts = Report(not args.quiet, args.strict), collections.Counter()
+    report, counts = Report(not args.quiet), collections.Counter()
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):

@@ -91,9 +91,11 @@ def build(family, vocab):
     return tokenizer
 
 
-def write(folder, family, vocab, kind, string_merges=False):
-    """Writes the tokenizer files: kind 'json' or 'trio'. string_merges writes "a b" instead of ["a", "b"]."""
+def write(folder, family, vocab, kind, string_merges=False, lists_mask=True):
+    """Writes the tokenizer files: kind 'json' or 'trio'. string_merges writes "a b" instead of ["a", "b"]. Without
+    lists_mask, tokenizer_config.json names no mask token, as that of a left-to-right model with the same tokens."""
     folder, ids = Path(folder), special_ids(family, vocab)
+    listed = {text: token for text, token in ids.items() if lists_mask or "mask" not in text}
 
     def dump(name, value):
         (folder / name).write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -117,7 +119,7 @@ def write(folder, family, vocab, kind, string_merges=False):
     dump("tokenizer_config.json", {
         "add_bos_token": False, "add_prefix_space": False,
         "added_tokens_decoder": {str(token): {"content": text} | base | {"special": True}
-                                 for text, token in sorted(ids.items(), key=lambda item: item[1])},
+                                 for text, token in sorted(listed.items(), key=lambda item: item[1])},
         "clean_up_tokenization_spaces": False, "eos_token": end, "pad_token": pad,
         "model_max_length": 4096, "tokenizer_class": tokenizer_class,
     })
