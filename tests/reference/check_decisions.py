@@ -379,7 +379,7 @@ def main():
     args = parser.parse_args()
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
-    report, engine = Report(not args.quiet, True), Engine(args.binary, "", 0)
+    report, engine = Report(not args.quiet), Engine(args.binary, "", 0)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
