@@ -174,8 +174,9 @@ void put_fields(Json& json, const UniformStrategy& strategy) {
   put(json, "min_length", strategy.min_length);
   put(json, "ignore_eos", strategy.ignore_eos);
   json["sampler"] =
-      name(strategy.sampler, std::array<std::string_view, 3>{"adaptive", "ancestral", "greedy"});
+      name(strategy.sampler, std::array<std::string_view, 4>{"adaptive", "ancestral", "greedy", "threshold"});
   put(json, "tokens_per_step", strategy.tokens_per_step);
+  json["threshold"] = {{"tau", strategy.threshold.tau}, {"least", strategy.threshold.least}};
   json["schedule"] = name(strategy.schedule, std::array<std::string_view, 2>{"cosine", "linear"});
   put(json, "noise_shows_special", strategy.noise_shows_special);
   put_sampling(json, strategy.sampling);

@@ -101,7 +101,8 @@ struct UniformStrategy {
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
   UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;  ///< kAdaptive: at most this many tokens change
+  int32_t tokens_per_step = 3;    ///< kAdaptive: at most this many tokens change
+  PreferenceThreshold threshold;  ///< kThreshold
   NoiseCurve schedule = NoiseCurve::kCosine;
   bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;

@@ -215,13 +215,6 @@ void refuse_masks_only(const GenerationOptions& options) {
   refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
 }
 
-UniformSampler parse_uniform_sampler(std::string_view text) {
-  if (text == "adaptive") return UniformSampler::kAdaptive;
-  if (text == "ancestral") return UniformSampler::kAncestral;
-  if (text == "greedy") return UniformSampler::kGreedy;
-  refuse_setting("sampler", text, "`sampler` is '{}'; expected adaptive, ancestral or greedy", text);
-}
-
 UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOptions& options) {
   refuse_masks_only(options);
   const bool is_whole = config.denoises_whole_canvas();
@@ -231,7 +224,7 @@ UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOption
   strategy.context = options.context;
   strategy.min_length = options.min_length.value_or(0);
   strategy.ignore_eos = options.ignore_eos;
-  strategy.sampler = parse_uniform_sampler(options.sampler.value());
+  parse_sampler(options.sampler.value(), strategy);
   const bool is_adaptive = strategy.sampler == UniformSampler::kAdaptive;
   refuse(!is_adaptive && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
   strategy.tokens_per_step = options.tokens_per_step.value_or(strategy.tokens_per_step);
