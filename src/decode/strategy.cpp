@@ -165,6 +165,7 @@ void put_fields(Json& json, const BlockStrategy& strategy) {
   put(json, "commits_sparsely", strategy.commits_sparsely);
   put(json, "sparse_after", strategy.sparse_after);
   put(json, "accepts_exactly", strategy.accepts_exactly);
+  if (strategy.lock) json["lock"] = json_of(*strategy.lock);
 }
 
 void put_fields(Json& json, const UniformStrategy& strategy) {

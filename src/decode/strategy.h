@@ -89,6 +89,7 @@ struct BlockStrategy {
   bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
   int32_t sparse_after = 0;       ///< attend to all from this step of a block on; 0: never
   bool accepts_exactly = false;   ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
+  std::optional<SureLock> lock;   ///< rows of a block that later steps leave out; without unlocking
 
   bool operator==(const BlockStrategy&) const = default;
 };

@@ -96,13 +96,13 @@ void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& 
 void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
   refuse_each(options,
               {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "eos-exit",
-               "refresh", "cache-block", "lock"},
+               "refresh", "cache-block"},
               reason);
 }
 
 /// Settings that mean nothing to a causal model, which denoises nothing step by step.
 void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
-  refuse_each(options, {"steps", "unmask", "cache"}, reason);
+  refuse_each(options, {"steps", "unmask", "cache", "lock"}, reason);
   refuse_masked_diffusion(options, reason);
 }
 
@@ -189,6 +189,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   }
   strategy.sparse_after = options.sparse_after.value_or(0);
   strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
+  if (options.lock) strategy.lock = parse_lock(*options.lock);
   if (options.commit) {
     strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kApart
                                                                             : BlockStrategy::Commit::kFused;

@@ -45,6 +45,12 @@ TuningPath steps_path(int32_t steps) {
   return path;
 }
 
+TuningPath lock_path() {
+  return path_over(
+      "lock", "lock", {}, "lock",
+      {"eps=1e-4,gate=20", "eps=5e-4,gate=20", "eps=5e-3,gate=20", "eps=5e-2,gate=20", "eps=5e-2,gate=50"});
+}
+
 void add_sparse_paths(std::vector<TuningPath>& paths) {
   for (const char* const method : {"mage", "quest", "sparsed"}) {
     TuningPath path{fmt::format("sparse {}", method), "sparse", {}};
@@ -80,9 +86,7 @@ std::vector<TuningPath> masked_paths(const GenerationOptions& asked, bool has_gu
       path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
   paths.push_back(
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
-  paths.push_back(path_over(
-      "lock", "lock", {}, "lock",
-      {"eps=1e-4,gate=20", "eps=5e-4,gate=20", "eps=5e-3,gate=20", "eps=5e-2,gate=20", "eps=5e-2,gate=50"}));
+  paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);
   std::erase_if(paths, [](const TuningPath& path) { return path.levels.empty(); });
   return paths;
@@ -103,6 +107,7 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
+  paths.push_back(lock_path());
   add_sparse_paths(paths);
   return paths;
 }
