@@ -1,6 +1,7 @@
 #include "decode/block_diffusion.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +11,12 @@ namespace {
 
 constexpr int32_t kSampled = 0;  // rules of a plan
 constexpr int32_t kBest = 1;
+
+std::vector<int32_t> positions_in(int32_t begin, int32_t end) {
+  std::vector<int32_t> values(static_cast<size_t>(end - begin));
+  std::iota(values.begin(), values.end(), begin);
+  return values;
+}
 
 }  // namespace
 
@@ -59,6 +66,20 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   edit_steps_ = 0;
   const int32_t num_sub_blocks = options_.block_length / options_.sub_block_length;
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
+  if (options_.lock) restart_lock();
+}
+
+void BlockDiffusionDecoder::restart_lock() {
+  const int32_t begin = begin_of(block_);
+  const int32_t fixed = std::clamp(prompt_length_ - begin, 0, options_.block_length);
+  std::vector<TokenId> prompt(tokens_.begin() + begin, tokens_.begin() + begin + fixed);
+  locked_block_.emplace(std::move(prompt), options_.block_length - fixed, options_.mask_id,
+                        options_.shifted_logits);
+  if (lock_) {
+    lock_->restart(*locked_block_, begin);
+  } else {
+    lock_.emplace(*options_.lock, *locked_block_, begin);
+  }
 }
 
 int32_t BlockDiffusionDecoder::num_final() const {
@@ -121,17 +142,17 @@ const StepPlan& BlockDiffusionDecoder::plan() {
   return plan_;
 }
 
-void BlockDiffusionDecoder::add_group(IndexRange rows_at, int32_t prefix, const SparseAttention& sparse,
-                                      bool only_kv) {
+void BlockDiffusionDecoder::add_group(std::span<const int32_t> positions, int32_t prefix,
+                                      const SparseAttention& sparse, bool only_kv) {
   RowGroup group;
-  group.rows = {plan_.num_rows(), plan_.num_rows() + rows_at.size()};
-  for (int32_t position = rows_at.begin; position < rows_at.end; ++position) {
+  group.rows = {plan_.num_rows(), plan_.num_rows() + static_cast<int32_t>(positions.size())};
+  for (const int32_t position : positions) {
     plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
   }
   const int32_t chosen_among = sparse.among.end;
   if (chosen_among > 0) group.visible.push_back(sparse.among);
   if (prefix > chosen_among) group.visible.push_back({chosen_among, prefix});
-  if (rows_at.size() < options_.block_length) {
+  if (group.rows.size() < options_.block_length) {
     group.visible.push_back({prefix, prefix + options_.block_length});
     group.own_rows = OwnRows::kNone;
   }
@@ -146,8 +167,8 @@ void BlockDiffusionDecoder::plan_keeping() {
   for (int32_t block = num_kept_; block < end; ++block) {
     const int32_t prefix = begin_of(block);
     const bool is_sparse = options_.commits_sparsely && block >= first_block_;
-    add_group({prefix, begin_of(block + 1)}, prefix, is_sparse ? sparse_.commit(prefix) : SparseAttention(),
-              !(draws_next && block + 1 == end));
+    add_group(positions_in(prefix, begin_of(block + 1)), prefix,
+              is_sparse ? sparse_.commit(prefix) : SparseAttention(), !(draws_next && block + 1 == end));
   }
   if (!draws_next) return;
   plan_.rules.push_back(options_.sampling);
@@ -161,23 +182,49 @@ void BlockDiffusionDecoder::plan_keeping() {
 
 void BlockDiffusionDecoder::plan_denoising() {
   for (int32_t block = num_kept_; block < block_; ++block) {
-    add_group({begin_of(block), begin_of(block + 1)}, begin_of(block), {}, true);
+    add_group(positions_in(begin_of(block), begin_of(block + 1)), begin_of(block), {}, true);
   }
-  const int32_t prefix = begin_of(block_);
-  const IndexRange range = sub_block();
-  const bool whole = !options_.caches_block || step_ == 0 || is_masked(range.begin);
-  const IndexRange rows_at = whole ? IndexRange{prefix, begin_of(block_ + 1)} : range;
+  const std::vector<int32_t> rows = denoised_rows();
   const int32_t first_row = plan_.num_rows();
-  attention_ = sparse_.denoise(prefix, step_);
-  add_group(rows_at, prefix, attention_, false);
+  attention_ = sparse_.denoise(begin_of(block_), step_);
+  add_group(rows, begin_of(block_), attention_, false);
   plan_.rules.push_back(options_.sampling);
   for (const int32_t position : drawn_positions()) {
+    const auto row = std::lower_bound(rows.begin(), rows.end(), position - (options_.shifted_logits ? 1 : 0));
     LogitRow logit;
-    logit.row = first_row + position - rows_at.begin - (options_.shifted_logits ? 1 : 0);
+    logit.row = first_row + static_cast<int32_t>(row - rows.begin());
     logit.rule = kSampled;
     logit.noise = RngStream(options_.seed, kTokenNoise, block_, step_, position);
     plan_.logits.push_back(logit);
   }
+  if (lock_) watch_rows(rows, first_row);
+}
+
+bool BlockDiffusionDecoder::computes_block() const {
+  const bool may_compute_part = options_.caches_block && options_.sub_block_length < options_.block_length;
+  return !may_compute_part || step_ == 0 || is_masked(sub_block().begin);
+}
+
+std::vector<int32_t> BlockDiffusionDecoder::denoised_rows() const {
+  const IndexRange part = computes_block() ? block() : sub_block();
+  std::vector<int32_t> rows = positions_in(part.begin, part.end);
+  if (lock_) std::erase_if(rows, [&](int32_t row) { return lock_->is_locked(row - begin_of(block_)); });
+  return rows;
+}
+
+void BlockDiffusionDecoder::watch_rows(std::span<const int32_t> positions, int32_t first_row) {
+  const auto in_block = [&](std::span<const int32_t> all) {
+    std::vector<int32_t> rows(all.begin(), all.end());
+    for (int32_t& row : rows) row -= begin_of(block_);
+    return rows;
+  };
+  const auto logit_of = [](int32_t plan_row) {
+    LogitRow logit;
+    logit.row = plan_row;
+    return logit;
+  };
+  lock_->watch(*locked_block_, {in_block(positions), {}, first_row}, computes_block(),
+               in_block(drawn_positions()), logit_of, plan_);
 }
 
 PassWork BlockDiffusionDecoder::uncached_work() const {
@@ -192,19 +239,37 @@ StepReport BlockDiffusionDecoder::apply(const PassResult& result) {
   StepReport report;
   report.step = num_passes_++;
   report.block = block_ - first_block_;
-  if (keeps_only()) {
-    apply_kept(drawn, report);
-  } else {
+  const int32_t block = block_;
+  const bool denoises = !keeps_only();
+  if (denoises) {
     apply_denoised(drawn, report);
+  } else {
+    apply_kept(drawn, report);
   }
   finish_if_ended();
+  may_lock_ = lock_ && denoises && !done_ && block_ == block;
+  if (may_lock_) lock_->close_gate(*locked_block_, drawn);
   std::erase_if(report.committed, [&](const Commit& commit) { return commit.position >= length_; });
   return report;
+}
+
+FollowUp BlockDiffusionDecoder::follow_up() const {
+  return {.probes = may_lock_ ? lock_->drift_probes() : std::span<const DriftProbe>()};
+}
+
+void BlockDiffusionDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
+  if (may_lock_) lock_->apply_drift(*locked_block_, result.drifts, report);
+  may_lock_ = false;
+}
+
+const DriftEstimate* BlockDiffusionDecoder::drift_estimate() const {
+  return lock_ && options_.lock->delta ? &lock_->estimate() : nullptr;
 }
 
 void BlockDiffusionDecoder::write(const Commit& commit, StepReport& report) {
   tokens_[static_cast<size_t>(commit.position)] = commit.token;
   is_masked_[static_cast<size_t>(commit.position)] = false;
+  if (lock_) locked_block_->commit({commit.position - begin_of(block_), commit.token, commit.confidence});
   report.committed.push_back(commit);
 }
 
@@ -218,6 +283,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   report.kind = "denoise";
   num_kept_ = block_;
   sparse_.advance(attention_);
+  if (lock_) locked_block_->count_pass(lock_->rows());
   const std::vector<int32_t> positions = drawn_positions();
   std::vector<Commit> candidates;
   std::vector<RowStatistics> rows;  // of the candidates

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/row_lock.h"
 #include "decode/sparse_policy.h"
+#include "decode/surelock.h"
 #include "decode/unmask.h"
 #include "model/sampling.h"
 
@@ -44,6 +46,8 @@ struct BlockDiffusion {
   SparsePolicy sparse;
   bool commits_sparsely = false;  ///< commits_apart
   int32_t exact_after = 0;        ///< steps of a block from this one on attend to all; 0: none do
+  /// Leaves rows of the block out of its later steps; without edit, and without unlocking.
+  std::optional<SureLock> lock;
 };
 
 /// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
@@ -66,7 +70,11 @@ class BlockDiffusionDecoder final : public Decoder {
   std::optional<BaselineRequest> baseline_request() const override {
     return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
   }
+  bool remembers_outputs() const override { return options_.lock.has_value(); }
   StepReport apply(const PassResult& result) override;
+  FollowUp follow_up() const override;
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  const DriftEstimate* drift_estimate() const override;
   std::vector<int32_t> sampled_positions() const override;
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
@@ -100,11 +108,19 @@ class BlockDiffusionDecoder final : public Decoder {
 
   void plan_keeping();
   void plan_denoising();
-  void add_group(IndexRange rows_at, int32_t prefix, const SparseAttention& sparse, bool only_kv);
+  /// Whether the step computes all rows of the block that are not locked.
+  bool computes_block() const;
+  /// Positions whose rows the step computes, ascending.
+  std::vector<int32_t> denoised_rows() const;
+  void add_group(std::span<const int32_t> positions, int32_t prefix, const SparseAttention& sparse,
+                 bool only_kv);
   void apply_kept(std::span<const RowStatistics> drawn, StepReport& report);
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
   void write(const Commit& commit, StepReport& report);
   void start_block(int32_t block);
+  void restart_lock();
+  /// Asks for what the lock has to know about the planned step, whose first row is `first_row`.
+  void watch_rows(std::span<const int32_t> positions, int32_t first_row);
   void finish_if_ended();
 
   BlockDiffusion options_;
@@ -123,6 +139,9 @@ class BlockDiffusionDecoder final : public Decoder {
   SparseAttention attention_;  // of the planned step
   bool is_planned_ = false;
   StepPlan plan_;
+  std::optional<RowLock> lock_;
+  std::optional<Canvas> locked_block_;  // with a lock: the block, from position 0 on
+  bool may_lock_ = false;               // after the pass whose follow-up is due
   bool done_ = false;
   StopReason stop_reason_ = StopReason::kLength;
 };

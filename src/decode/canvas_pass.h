@@ -13,6 +13,7 @@
 #include "decode/cache_policy.h"
 #include "decode/canvas.h"
 #include "decode/decoder.h"
+#include "decode/row_lock.h"
 #include "decode/surelock.h"
 #include "model/cost.h"
 #include "model/plan.h"
@@ -51,7 +52,7 @@ class CanvasPass {
   /// After the commits: chooses the rows whose drift is to be measured.
   ///   drawn  one sample for each of plan().logits
   void close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn);
-  std::span<const DriftProbe> drift_probes() const { return drift_probes_; }
+  std::span<const DriftProbe> drift_probes() const;
   /// With what was measured, one for each of drift_probes(): locks and unlocks.
   void apply_drift(const Canvas& canvas, std::span<const Drift> drifts, StepReport& report);
 
@@ -64,28 +65,16 @@ class CanvasPass {
   }
 
  private:
-  struct Judged {
-    int32_t row;       // position
-    size_t logits;     // index into plan_.logits
-    int32_t plan_row;  // index into plan_.tokens
-  };
-
   int32_t plan_row(int32_t position) const;
   LogitRow logit_row(int32_t plan_row) const;
   void add_rows(const Canvas& canvas, std::span<const int32_t> probes);
-  void judge(const Canvas& canvas, std::span<const int32_t> drawn_positions, std::span<const int32_t> probes);
 
   CanvasPassOptions options_;
-  std::optional<LockTable> lock_;
+  std::optional<RowLock> lock_;
   int32_t num_cells_ = 0;
   StepPlan plan_;
   std::vector<int32_t> rows_;  // positions computed, ascending; probes not included
   size_t num_drawn_ = 0;
-  std::vector<Judged> judged_;
-  std::vector<Judged> probed_;
-  std::vector<DriftProbe> drift_probes_;  // of the rows that passed the gate, then of the unsure probes
-  std::vector<int32_t> measured_;         // their positions
-  size_t num_gated_ = 0;
 };
 
 }  // namespace lacuna

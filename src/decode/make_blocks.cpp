@@ -154,6 +154,18 @@ void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Prob
   problems.within("sparse_after", strategy.sparse_after, 0, block_length_of(strategy, config));
 }
 
+void check_block_lock(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!strategy.lock) return;
+  check_lock(*strategy.lock, problems);
+  problems.refuse(edits_blocks(config), "lock", "any token of a block may be edited");
+  problems.refuse(config.causal_context, "lock", "a block is drafted anew and read causally");
+  problems.refuse(strategy.edit.has_value(), "lock", "`edit` may replace any token of a block");
+  if (strategy.lock->unlock_every == 0) return;
+  problems.add(
+      {"lock", fmt::format("unlock-every={}", strategy.lock->unlock_every), "unlock-every=0",
+       "`lock` unlock-every: rows of a block are locked until the block is done; expected no unlock-every"});
+}
+
 }  // namespace
 
 void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
@@ -165,6 +177,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_steps(strategy, config, problems);
   check_editing(strategy, config, problems);
   check_sparse(strategy, config, problems);
+  check_block_lock(strategy, config, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
     problems.add({"commit", "fused", "apart", fmt::format("`commit` fused: {}; expected apart", reason)});
@@ -250,6 +263,7 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.sparse = strategy.sparse;
   settings.commits_sparsely = strategy.commits_sparsely;
   settings.exact_after = strategy.sparse_after;
+  settings.lock = strategy.lock;
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 

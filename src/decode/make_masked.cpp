@@ -23,22 +23,6 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
   }
 }
 
-void check_lock(const SureLock& lock, Problems& problems) {
-  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
-    problems.within_part("lock", part, value, least, most);
-  };
-  within("eps", lock.eps, 0.0, 1e6);
-  if (lock.delta) within("delta", *lock.delta, 1e-6, 1e6);
-  within("gate", lock.gate, 0.0, 100.0);
-  within("min-age", lock.min_age, 0, kMostGenLength);
-  within("unlock-every", lock.unlock_every, 0, kMostGenLength);
-  within("budget", lock.probes, 1, kMostGenLength);
-  if (lock.unlock_eps) within("unlock-eps", *lock.unlock_eps, 0.0, 1e6);
-  within("interval", lock.min_locked_passes, 0, kMostGenLength);
-  within("cooldown", lock.cooldown, 0, kMostGenLength);
-  within("strictness", lock.strictness, 0.0, 1.0);
-}
-
 /// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {

@@ -33,6 +33,8 @@ void check_whole_prompt(const ModelConfig& config, std::span<const TokenId> prom
                         Problems& problems);
 /// Finds numbers of a rule that are out of range.
 void check_unmask(const UnmaskRule& rule, Problems& problems);
+/// The same of a lock.
+void check_lock(const SureLock& lock, Problems& problems);
 
 /// Whether a prompt begins as its model was trained to read it; only GIDD and Sumi mind.
 bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt);

@@ -102,6 +102,9 @@ void check(const UniformStrategy& strategy, const ModelConfig& config, const Ask
   problems.within("min_length", strategy.min_length, 0,
                   asked != nullptr ? asked->gen_length : kMostGenLength);
   problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMostGenLength);
+  const double tau = strategy.threshold.tau;
+  problems.expect(tau > 0 && tau <= 1, "sampler", fmt::format("threshold={}", tau), "a threshold in (0, 1]");
+  problems.within_part("sampler", "least", strategy.threshold.least, 0, kMostGenLength);
   check_sampling(strategy.sampling, config, false, problems);
   check_cache(strategy, problems);
   problems.refuse(strategy.sampler == UniformSampler::kGreedy && strategy.sampling.temperature > 0,
@@ -139,6 +142,7 @@ std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig
   settings.curve = strategy.schedule;
   settings.sampler = strategy.sampler;
   settings.tokens_per_step = strategy.tokens_per_step;
+  settings.threshold = strategy.threshold;
   settings.sampling = sampling_rule(strategy.sampling);
   settings.cache = strategy.cache;
   settings.refresh = strategy.refresh;

@@ -165,6 +165,7 @@ void put_fields(Json& json, const BlockStrategy& strategy) {
   put(json, "commits_sparsely", strategy.commits_sparsely);
   put(json, "sparse_after", strategy.sparse_after);
   put(json, "accepts_exactly", strategy.accepts_exactly);
+  if (strategy.lock) json["lock"] = json_of(*strategy.lock);
 }
 
 void put_fields(Json& json, const UniformStrategy& strategy) {
@@ -174,8 +175,9 @@ void put_fields(Json& json, const UniformStrategy& strategy) {
   put(json, "min_length", strategy.min_length);
   put(json, "ignore_eos", strategy.ignore_eos);
   json["sampler"] =
-      name(strategy.sampler, std::array<std::string_view, 3>{"adaptive", "ancestral", "greedy"});
+      name(strategy.sampler, std::array<std::string_view, 4>{"adaptive", "ancestral", "greedy", "threshold"});
   put(json, "tokens_per_step", strategy.tokens_per_step);
+  json["threshold"] = {{"tau", strategy.threshold.tau}, {"least", strategy.threshold.least}};
   json["schedule"] = name(strategy.schedule, std::array<std::string_view, 2>{"cosine", "linear"});
   put(json, "noise_shows_special", strategy.noise_shows_special);
   put_sampling(json, strategy.sampling);

@@ -89,6 +89,7 @@ struct BlockStrategy {
   bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
   int32_t sparse_after = 0;       ///< attend to all from this step of a block on; 0: never
   bool accepts_exactly = false;   ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
+  std::optional<SureLock> lock;   ///< rows of a block that later steps leave out; without unlocking
 
   bool operator==(const BlockStrategy&) const = default;
 };
@@ -101,7 +102,8 @@ struct UniformStrategy {
   int32_t min_length = 0;               ///< positions of the answer that hold no end token
   bool ignore_eos = false;
   UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;  ///< kAdaptive: at most this many tokens change
+  int32_t tokens_per_step = 3;    ///< kAdaptive: at most this many tokens change
+  PreferenceThreshold threshold;  ///< kThreshold
   NoiseCurve schedule = NoiseCurve::kCosine;
   bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;

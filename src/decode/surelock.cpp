@@ -28,6 +28,12 @@ LockTable::LockTable(const SureLock& settings, const Canvas& canvas)
   estimate_.eps = current_eps();
 }
 
+void LockTable::restart() {
+  std::fill(states_.begin(), states_.end(), RowState());
+  num_locked_ = 0;
+  gate_ = 0;
+}
+
 void LockTable::remove_locked(std::vector<int32_t>& rows) const {
   std::erase_if(rows, [&](int32_t row) { return is_locked(row); });
 }

@@ -53,6 +53,9 @@ class LockTable {
  public:
   LockTable(const SureLock& settings, const Canvas& canvas);
 
+  /// Begins with another canvas of the same length: no row is locked or remembered. Estimates are kept.
+  void restart();
+
   bool is_locked(int32_t row) const { return state(row).locked; }
   int32_t num_locked() const { return num_locked_; }
   /// The rows that are not locked.

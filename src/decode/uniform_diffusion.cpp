@@ -270,30 +270,55 @@ std::optional<BaselineRequest> UniformDiffusionDecoder::baseline_request() const
 
 // Changes of the tokens (section 3).
 
-std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {
+std::vector<UniformDiffusionDecoder::Candidate> UniformDiffusionDecoder::candidates(
+    std::span<const RowStatistics> drawn) const {
   const NoiseLevel level = schedule_.level(options_.steps - step_ + 1);
   const int64_t num_tokens = num_noise_tokens(options_.vocab_size, options_.mask_id);
-  struct Candidate {
-    double score;
-    Commit commit;
-  };
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < drawn.size(); ++i) {
     const int32_t position = drawn_position(i);
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    const double score = prior(level, token == options_.mask_id, num_tokens) *
-                         (drawn[i].confidence - drawn[i].scored_probability);
-    if (score > 0) candidates.push_back({score, {position, drawn[i].token, drawn[i].confidence}});
+    const double probability = prior(level, token == options_.mask_id, num_tokens);
+    const double preference = drawn[i].confidence - drawn[i].scored_probability;
+    if (!(probability * preference > 0)) continue;
+    candidates.push_back({probability, preference, {position, drawn[i].token, drawn[i].confidence}});
   }
+  return candidates;
+}
+
+template <typename Takes>
+std::vector<Commit> UniformDiffusionDecoder::take_largest(std::vector<Candidate> candidates, Takes&& takes) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.tokens_per_step)));
-  std::vector<Commit> chosen(candidates.size());
-  std::transform(candidates.begin(), candidates.end(), chosen.begin(),
-                 [](const Candidate& candidate) { return candidate.commit; });
+  std::vector<Commit> chosen;
+  for (size_t i = 0; i < candidates.size() && takes(i, candidates[i].score); ++i)
+    chosen.push_back(candidates[i].commit);
   std::sort(chosen.begin(), chosen.end(),
             [](const Commit& a, const Commit& b) { return a.position < b.position; });
   return chosen;
+}
+
+std::vector<Commit> UniformDiffusionDecoder::choose_adaptive(std::span<const RowStatistics> drawn) const {
+  std::vector<Candidate> found = candidates(drawn);
+  for (Candidate& candidate : found) candidate.score *= candidate.prior;
+  return take_largest(std::move(found), [&](size_t index, double) {
+    return index < static_cast<size_t>(options_.tokens_per_step);
+  });
+}
+
+std::vector<Commit> UniformDiffusionDecoder::choose_above_threshold(
+    std::span<const RowStatistics> drawn) const {
+  const PreferenceThreshold& threshold = options_.threshold;
+  std::vector<Candidate> found = candidates(drawn);
+  const std::vector<Commit> chosen = take_largest(found, [&](size_t index, double score) {
+    return score > threshold.tau || index < static_cast<size_t>(threshold.least);
+  });
+  if (!chosen.empty()) return chosen;
+  // No answer shows a mask that the model can fill.
+  std::erase_if(found, [&](const Candidate& candidate) {
+    return tokens_[static_cast<size_t>(candidate.commit.position)] != options_.mask_id;
+  });
+  return take_largest(std::move(found), [](size_t index, double) { return index == 0; });
 }
 
 std::vector<Commit> UniformDiffusionDecoder::choose_ancestral(std::span<const RowStatistics> drawn) {
@@ -363,7 +388,9 @@ StepReport UniformDiffusionDecoder::apply(const PassResult& result) {
   report.kind = "denoise";
   switch (options_.sampler) {
     case UniformSampler::kAdaptive:
-      chosen_ = choose_adaptive(drawn);
+    case UniformSampler::kThreshold:
+      chosen_ = options_.sampler == UniformSampler::kAdaptive ? choose_adaptive(drawn)
+                                                              : choose_above_threshold(drawn);
       for (const Commit& chosen : chosen_) {
         if (!takes_best()) want_draw(chosen.position);
       }
@@ -404,10 +431,12 @@ void UniformDiffusionDecoder::commit(const std::vector<Commit>& chosen, StepRepo
   }
   if (changed_in_last_step_) next_block_is_current_ = false;
   is_planned_ = false;
+  const bool leaves =
+      options_.sampler == UniformSampler::kThreshold && options_.leaves_at_fixed_point && chosen.empty();
   do {
     ++step_;
   } while (step_ <= options_.steps && repeats_last_step());
-  if (step_ > options_.steps) finish_block(report);
+  if (step_ > options_.steps || leaves) finish_block(report);
 }
 
 void UniformDiffusionDecoder::finish_block(StepReport& report) {

@@ -23,6 +23,15 @@ enum class UniformSampler : uint8_t {
   kAdaptive,   ///< the positions where the model most prefers another token
   kAncestral,  ///< every position on its own, by the posterior
   kGreedy,     ///< every position takes its most likely token
+  kThreshold,  ///< every position where the model prefers another token by more than a threshold
+};
+
+/// kThreshold: what a step changes, and when it leaves its block (section 3).
+struct PreferenceThreshold {
+  double tau = 0.9;   ///< a position changes whose token is less likely than the best one by more, (0, 1]
+  int32_t least = 1;  ///< tokens that a step changes at least while the model prefers others
+
+  bool operator==(const PreferenceThreshold&) const = default;
 };
 
 enum class UniformCacheKind : uint8_t { kNone, kPrefix, kUniform };
@@ -71,7 +80,8 @@ struct UniformDiffusion {
   bool ignore_end = false;
 
   UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;
+  int32_t tokens_per_step = 3;  ///< kAdaptive
+  PreferenceThreshold threshold;
   NoiseCurve curve = NoiseCurve::kCosine;
   SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are sampled
 
@@ -80,7 +90,7 @@ struct UniformDiffusion {
                         ///< everything) too; 0: never
   std::optional<BoundaryRefresh> boundary;
   std::optional<DriftRefresh> drift;  ///< instead of `refresh`
-  bool leaves_at_fixed_point = true;  ///< exact
+  bool leaves_at_fixed_point = true;  ///< exact but for kThreshold with kUniform
   bool whole_last_layer = false;      ///< compute it for rows whose output nobody reads
   std::optional<SelfCorrection> correction;
   uint64_t seed = 0;
@@ -149,7 +159,20 @@ class UniformDiffusionDecoder final : public Decoder {
   void add_rules(StepPlan& plan) const;
   RngStream noise_at(uint64_t purpose, int32_t position) const;
 
+  /// A position where the model prefers another token to one that the noise may have written.
+  struct Candidate {
+    double prior;   // pi of the current token, at the level that the step comes from
+    double score;   // probability of the most likely token less that of its token, > 0
+    Commit commit;  // of the most likely token
+  };
+
+  /// In the order of positions.
+  std::vector<Candidate> candidates(std::span<const RowStatistics> drawn) const;
+  /// Commits of the candidates with the largest scores, as long as takes(index, score); ascending positions.
+  template <typename Takes>
+  static std::vector<Commit> take_largest(std::vector<Candidate> candidates, Takes&& takes);
   std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
+  std::vector<Commit> choose_above_threshold(std::span<const RowStatistics> drawn) const;
   std::vector<Commit> choose_ancestral(std::span<const RowStatistics> drawn);
   std::vector<Commit> choose_best(std::span<const RowStatistics> drawn) const;
   /// The position of the i-th row that the current plan samples from.

@@ -96,13 +96,13 @@ void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& 
 void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
   refuse_each(options,
               {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "eos-exit",
-               "refresh", "cache-block", "lock"},
+               "refresh", "cache-block"},
               reason);
 }
 
 /// Settings that mean nothing to a causal model, which denoises nothing step by step.
 void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
-  refuse_each(options, {"steps", "unmask", "cache"}, reason);
+  refuse_each(options, {"steps", "unmask", "cache", "lock"}, reason);
   refuse_masked_diffusion(options, reason);
 }
 
@@ -189,6 +189,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   }
   strategy.sparse_after = options.sparse_after.value_or(0);
   strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
+  if (options.lock) strategy.lock = parse_lock(*options.lock);
   if (options.commit) {
     strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kApart
                                                                             : BlockStrategy::Commit::kFused;
@@ -215,13 +216,6 @@ void refuse_masks_only(const GenerationOptions& options) {
   refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
 }
 
-UniformSampler parse_uniform_sampler(std::string_view text) {
-  if (text == "adaptive") return UniformSampler::kAdaptive;
-  if (text == "ancestral") return UniformSampler::kAncestral;
-  if (text == "greedy") return UniformSampler::kGreedy;
-  refuse_setting("sampler", text, "`sampler` is '{}'; expected adaptive, ancestral or greedy", text);
-}
-
 UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOptions& options) {
   refuse_masks_only(options);
   const bool is_whole = config.denoises_whole_canvas();
@@ -231,7 +225,7 @@ UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOption
   strategy.context = options.context;
   strategy.min_length = options.min_length.value_or(0);
   strategy.ignore_eos = options.ignore_eos;
-  strategy.sampler = parse_uniform_sampler(options.sampler.value());
+  parse_sampler(options.sampler.value(), strategy);
   const bool is_adaptive = strategy.sampler == UniformSampler::kAdaptive;
   refuse(!is_adaptive && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
   strategy.tokens_per_step = options.tokens_per_step.value_or(strategy.tokens_per_step);

@@ -174,10 +174,10 @@ void visit_options(Options& options, Visit&& visit) {
       "(default) or exact");
   visit("revoke", Aliases{}, options.revoke,
         "ReFusion: mask a slot again from its first token less probable than this (default 0: never)");
-  visit("sampler", Aliases{}, options.sampler,
-        "GIDD, Sumi: adaptive (tokens that the model disagrees with most), ancestral or greedy (default "
-        "adaptive; "
-        "Sumi: ancestral)");
+  visit(
+      "sampler", Aliases{}, options.sampler,
+      "GIDD, Sumi: adaptive (tokens that the model disagrees with most), threshold=0.9,least=1, ancestral or "
+      "greedy (default adaptive; Sumi: ancestral)");
   visit("tokens-per-step", Aliases{}, options.tokens_per_step,
         "GIDD, Sumi, adaptive: at most this many tokens change in a step (default 3; Sumi: 1)");
   visit("schedule", Aliases{}, options.schedule,

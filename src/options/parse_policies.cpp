@@ -273,6 +273,32 @@ GuideFallback parse_guide_fallback(std::string_view text) {
   refuse_setting("guide_fallback", text, "`guide_fallback` is '{}'; expected dlm or ar", text);
 }
 
+void parse_sampler(std::string_view text, UniformStrategy& strategy) {
+  constexpr std::string_view kField = "sampler";
+  if (text == "adaptive") {
+    strategy.sampler = UniformSampler::kAdaptive;
+  } else if (text == "ancestral") {
+    strategy.sampler = UniformSampler::kAncestral;
+  } else if (text == "greedy") {
+    strategy.sampler = UniformSampler::kGreedy;
+  } else if (text.substr(0, text.find('=')) == "threshold") {
+    strategy.sampler = UniformSampler::kThreshold;
+    if (text == "threshold") return;
+    for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
+      if (name == "threshold") {
+        strategy.threshold.tau = number(kField, name, value, 0.0, 1.0);
+      } else if (name == "least") {
+        strategy.threshold.least = number<int32_t>(kField, name, value, 0, kMostPasses);
+      } else {
+        refuse_setting(kField, text, "`sampler` threshold has no '{}'; expected least", name);
+      }
+    });
+  } else {
+    refuse_setting(kField, text, "`sampler` is '{}'; expected adaptive, ancestral, greedy or threshold=0.9",
+                   text);
+  }
+}
+
 BoundaryRefresh parse_boundary(std::string_view text) {
   constexpr std::string_view kField = "boundary";
   BoundaryRefresh boundary;

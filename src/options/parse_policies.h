@@ -36,6 +36,8 @@ GuideMatch parse_guide_match(std::string_view text);
 /// --guide-fallback dlm|ar.
 GuideFallback parse_guide_fallback(std::string_view text);
 
+/// --sampler adaptive|ancestral|greedy|threshold=0.9,least=1: the sampler and its numbers in the strategy.
+void parse_sampler(std::string_view text, UniformStrategy& strategy);
 /// --boundary blocks=2,full-every=8.
 BoundaryRefresh parse_boundary(std::string_view text);
 /// --drift tau=0.01,page=16,budget=64.

@@ -45,6 +45,12 @@ TuningPath steps_path(int32_t steps) {
   return path;
 }
 
+TuningPath lock_path() {
+  return path_over(
+      "lock", "lock", {}, "lock",
+      {"eps=1e-4,gate=20", "eps=5e-4,gate=20", "eps=5e-3,gate=20", "eps=5e-2,gate=20", "eps=5e-2,gate=50"});
+}
+
 void add_sparse_paths(std::vector<TuningPath>& paths) {
   for (const char* const method : {"mage", "quest", "sparsed"}) {
     TuningPath path{fmt::format("sparse {}", method), "sparse", {}};
@@ -80,9 +86,7 @@ std::vector<TuningPath> masked_paths(const GenerationOptions& asked, bool has_gu
       path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
   paths.push_back(
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
-  paths.push_back(path_over(
-      "lock", "lock", {}, "lock",
-      {"eps=1e-4,gate=20", "eps=5e-4,gate=20", "eps=5e-3,gate=20", "eps=5e-2,gate=20", "eps=5e-2,gate=50"}));
+  paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);
   std::erase_if(paths, [](const TuningPath& path) { return path.levels.empty(); });
   return paths;
@@ -103,11 +107,12 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
+  paths.push_back(lock_path());
   add_sparse_paths(paths);
   return paths;
 }
 
-std::vector<TuningPath> uniform_paths(const ModelConfig& config) {
+std::vector<TuningPath> uniform_paths(const ModelConfig& config, const GenerationOptions& asked) {
   std::vector<TuningPath> paths;
   if (config.denoises_whole_canvas()) {
     paths.push_back(steps_path(static_cast<int32_t>(config.noise->whole_canvas->steps)));
@@ -120,6 +125,12 @@ std::vector<TuningPath> uniform_paths(const ModelConfig& config) {
     tokens.levels.push_back({{"tokens-per-step", std::to_string(usual * factor)}});
   }
   paths.push_back(std::move(tokens));
+  // A lower threshold changes more tokens in a step.
+  if (!asked.tokens_per_step) {
+    paths.push_back(path_over("sampler threshold", "tokens-per-step", {}, "sampler",
+                              {"threshold=0.99", "threshold=0.95", "threshold=0.9", "threshold=0.8",
+                               "threshold=0.7", "threshold=0.5"}));
+  }
   paths.push_back({"cache prefix", "cache", {{{"cache", "prefix"}}}});
   paths.push_back(refresh_path("uniform", {"2", "4", "8"}, "0"));
   paths.push_back(path_over(
@@ -172,7 +183,7 @@ std::vector<TuningPath> family_paths(const ModelConfig& config, const Generation
     case Paradigm::kUniform:
       break;
   }
-  return uniform_paths(config);
+  return uniform_paths(config, asked);
 }
 
 bool is_given(const GenerationOptions& options, std::string_view name) {
@@ -256,6 +267,7 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });
   if (is_fast_rule) options.unmask.reset();
+  if (options.sampler && options.sampler->starts_with("threshold")) options.sampler.reset();
   if (options.accept != "exact") options.accept.reset();
   visit_options(options, [&](std::string_view name, const Aliases&, auto& field, std::string_view) {
     const auto found = std::find(std::begin(kAccelerations), std::end(kAccelerations), name);

@@ -726,6 +726,91 @@ TEST(BlockDiffusion, StepsBehindSparseAfterAreExactAgain) {
   EXPECT_THAT(attention(run(options, prompt_of(8)))[2], Pair(Choice::kAllAndRemember, 8));
 }
 
+// ---- Locks within a block (docs/methods/surelock.md)
+
+/// One token a step from left to right, in blocks of four; every measured row has moved by `kl`.
+std::vector<Pass> run_with_lock(BlockDiffusion options, int32_t prompt_length, double kl) {
+  options.lock.emplace();
+  options.lock->eps = 0.01;
+  options.lock->gate = 100;
+  BlockDiffusionDecoder decoder(options, prompt_of(prompt_length));
+  EXPECT_TRUE(decoder.remembers_outputs());
+  std::vector<Pass> passes;
+  while (!decoder.done()) {
+    passes.push_back(step(decoder, options.shifted_logits, same_everywhere, passes.size()));
+    const FollowUp wanted = decoder.follow_up();
+    for (const DriftProbe& probe : wanted.probes) {
+      EXPECT_EQ(passes.back().plan.cells.at(static_cast<size_t>(probe.row)), probe.cell);
+    }
+    const std::vector<Drift> drifts(wanted.probes.size(), Drift{kl, kl});
+    decoder.apply_follow_up({.drifts = drifts}, passes.back().report);
+    EXPECT_TRUE(decoder.follow_up().empty());
+  }
+  return passes;
+}
+
+std::vector<std::vector<int32_t>> rows(const std::vector<Pass>& passes) {
+  std::vector<std::vector<int32_t>> result;
+  for (const Pass& pass : passes) result.push_back(pass.plan.positions);
+  return result;
+}
+
+std::vector<std::vector<int32_t>> locked(const std::vector<Pass>& passes) {
+  std::vector<std::vector<int32_t>> result;
+  for (const Pass& pass : passes) result.push_back(pass.report.locked);
+  return result;
+}
+
+TEST(BlockDiffusion, ALockedRowIsLeftOutUntilThePassThatKeepsItsBlock) {
+  const std::vector<Pass> passes = run_with_lock(settings(8, 4, 4), 0, 0.01);
+  using Rows = std::vector<std::vector<int32_t>>;
+  EXPECT_EQ(rows(passes), (Rows{{0, 1, 2, 3},
+                                {0, 1, 2, 3},
+                                {1, 2, 3},
+                                {2, 3},
+                                {0, 1, 2, 3, 4, 5, 6, 7},
+                                {4, 5, 6, 7},
+                                {5, 6, 7},
+                                {6, 7}}));
+  EXPECT_EQ(locked(passes), (Rows{{}, {0}, {1}, {}, {}, {4}, {5}, {}})) << "none after a block's last step";
+  EXPECT_THAT(groups(passes[6]), ElementsAre(Group{{5, 8}, 8})) << "rows see the locked cell as well";
+  BlockDiffusion apart = settings(8, 4, 4);
+  apart.commits_apart = true;
+  EXPECT_EQ(rows(run_with_lock(apart, 0, 0.01))[4], (std::vector<int32_t>{0, 1, 2, 3}));
+}
+
+TEST(BlockDiffusion, RowsThatMoveAreNotLocked) {
+  const BlockDiffusion options = settings(8, 4, 4);
+  EXPECT_EQ(rows(run_with_lock(options, 0, 0.02)), rows(run(options, prompt_of(0))));
+}
+
+TEST(BlockDiffusion, RowsOfThePromptLockLikeOthersAndAMaskInThePromptDoesNot) {
+  BlockDiffusion options = settings(3, 4, 4);
+  EXPECT_THAT(locked(run_with_lock(options, 1, 0.01)), ElementsAre(IsEmpty(), ElementsAre(0, 1), IsEmpty()));
+  options.mask_id = 11;  // the prompt's token
+  EXPECT_THAT(locked(run_with_lock(options, 1, 0.01)), ElementsAre(IsEmpty(), ElementsAre(1), IsEmpty()));
+}
+
+TEST(BlockDiffusion, AShiftedRowLocksOnceItsTokenAndTheNextAreKnown) {
+  // Position 4 comes from the pass that keeps the prompt; the steps write 5, 6 and 7.
+  const std::vector<Pass> passes = run_with_lock(shifted_settings(4, 4, 4, 4), 4, 0.01);
+  using Rows = std::vector<std::vector<int32_t>>;
+  EXPECT_EQ(rows(passes), (Rows{{0, 1, 2, 3}, {4, 5, 6, 7}, {4, 5, 6, 7}, {6, 7}}));
+}
+
+TEST(BlockDiffusion, WithTheBlockCacheNothingLocksInPassesOverASubBlockAlone) {
+  BlockDiffusion options = shifted_settings(8, 8, 4, 8);
+  options.caches_block = true;
+  const std::vector<Pass> passes = run_with_lock(options, 8, 0.01);
+  bool any = false;
+  for (const Pass& pass : passes) {
+    any = any || !pass.report.locked.empty();
+    const bool is_part = pass.plan.num_rows() <= 4;
+    EXPECT_TRUE(!is_part || pass.report.locked.empty());
+  }
+  EXPECT_TRUE(any);
+}
+
 // ---- The decoder and the page's rules without K/V
 
 struct Outcome {

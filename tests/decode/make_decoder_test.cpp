@@ -101,6 +101,11 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   BlockStrategy after;
   after.sparse_after = 2;
   EXPECT_THAT(wrong_fields(after, tiny_block_config(4)), ElementsAre("sparse_after"));
+  BlockStrategy unlocking;
+  unlocking.lock.emplace().unlock_every = 4;
+  EXPECT_THAT(wrong_fields(unlocking, tiny_block_config(4)), ElementsAre("lock"));
+  unlocking.lock->unlock_every = 0;
+  EXPECT_THAT(wrong_fields(unlocking, tiny_block_config(4)), IsEmpty());
   BlockStrategy unjudged;
   unjudged.accepts_exactly = true;
   EXPECT_THAT(wrong_fields(unjudged, tiny_block_config(4)), ElementsAre("accept"));

@@ -329,6 +329,60 @@ TEST(UniformDiffusion, AdaptiveChangesTheLargestScoresAbove0) {
   EXPECT_THAT(changed_by(9, {0.3, 0.1, 0.2, 0.4}), ElementsAre(3, 4, 5, 6));
 }
 
+/// Positions that a step changes where the model gives the tokens of positions 3, 4, 5 and so on these
+/// probabilities and all of them prefer 9, with 0.9.
+std::vector<int32_t> changed_by(PreferenceThreshold threshold, const std::vector<double>& current) {
+  const auto length = static_cast<int32_t>(current.size());
+  UniformDiffusion options = settings(20, length, length, 1);
+  options.sampler = UniformSampler::kThreshold;
+  options.threshold = threshold;
+  const auto passes =
+      run(options, 3,
+          {[&](int32_t position, size_t) { return prefers(1, current[static_cast<size_t>(position - 3)]); }});
+  return changed(passes.at(0));
+}
+
+TEST(UniformDiffusion, ThresholdChangesAllThatThePreferenceOfAnotherTokenExceeds) {
+  const std::vector<double> current = {0.25, 0.1, 0.2, 0.4};
+  EXPECT_THAT(changed_by({0.6, 0}, current), ElementsAre(3, 4, 5));
+  EXPECT_THAT(changed_by({0.75, 0}, current), ElementsAre(4));
+  EXPECT_THAT(changed_by({1, 0}, current), IsEmpty());
+  EXPECT_THAT(changed_by({0.75, 2}, current), ElementsAre(4, 5)) << "at least two, the largest first";
+  EXPECT_THAT(changed_by({0.6, 1}, current), ElementsAre(3, 4, 5));
+  EXPECT_THAT(changed_by({0.95, 3}, {0.9, 0.2, 0.9}), ElementsAre(4))
+      << "never one that is preferred already";
+}
+
+TEST(UniformDiffusion, ThresholdLeavesTheBlockWhenNothingExceedsIt) {
+  UniformDiffusion options = settings(20, 4, 4, 8);
+  options.sampler = UniformSampler::kThreshold;
+  options.threshold = {0.6, 0};
+  // After the first step the model prefers other tokens again, but by less.
+  const Script script = {[](int32_t, size_t pass) {
+    return prefers(9 + static_cast<TokenId>(pass % 2), pass == 0 ? 0.1 : 0.4);
+  }};
+  for (const UniformCacheKind cache : {UniformCacheKind::kNone, UniformCacheKind::kUniform}) {
+    options.cache = cache;
+    options.refresh = 1;
+    EXPECT_THAT(run(options, 3, script), SizeIs(2));
+  }
+  options.leaves_at_fixed_point = false;
+  EXPECT_THAT(run(options, 3, script), SizeIs(8));
+  options.leaves_at_fixed_point = true;
+  options.threshold.least = 1;
+  EXPECT_THAT(run(options, 3, script), SizeIs(8)) << "one token changes in each of the other steps";
+}
+
+TEST(UniformDiffusion, ThresholdFillsAMaskInEachStepWhateverTheThreshold) {
+  UniformDiffusion options = settings(20, 4, 4, 8);
+  options.noise.uniform_shift = kMasked;
+  options.sampler = UniformSampler::kThreshold;
+  options.threshold = {1, 0};
+  const std::vector<Pass> passes = run(options, 3, kRestless);
+  ASSERT_THAT(passes, SizeIs(5)) << "the fifth changes nothing";
+  for (size_t n = 0; n < 4; ++n) EXPECT_THAT(changed(passes[n]), SizeIs(1));
+}
+
 /// Section 2, from the page.
 struct Level {
   double alpha;
@@ -975,8 +1029,10 @@ class Plainly {
     const bool uniform = o_.cache == UniformCacheKind::kUniform;
     bool has_changed = true;
     bool next_is_current = false;
+    bool has_left = false;
     for (int32_t s = 1; s <= o_.steps; ++s) {
       ++clock_;
+      if (has_left) continue;
       std::vector<int32_t> behind;  // outside the block, with the uniform cache
       if (uniform && s > 1 && o_.drift) {
         behind = pages(e);
@@ -999,7 +1055,10 @@ class Plainly {
       compute(rows, a);
       next_is_current = next_is_current || std::count(rows.begin(), rows.end(), e) > 0;
       std::vector<std::pair<int32_t, TokenId>> chosen =
-          o_.sampler == UniformSampler::kAdaptive ? adaptive(b, s, a, e) : ancestral(b, s, a, e);
+          o_.sampler == UniformSampler::kAdaptive    ? adaptive(b, s, a, e)
+          : o_.sampler == UniformSampler::kThreshold ? above_threshold(b, s, a, e)
+                                                     : ancestral(b, s, a, e);
+      has_left = o_.sampler == UniformSampler::kThreshold && o_.leaves_at_fixed_point && chosen.empty();
       std::sort(chosen.begin(), chosen.end());
       has_changed = false;
       std::vector<std::pair<int32_t, TokenId>> reported;
@@ -1093,6 +1152,34 @@ class Plainly {
     return chosen;
   }
 
+  std::vector<std::pair<int32_t, TokenId>> above_threshold(int32_t b, int32_t s, int32_t a, int32_t e) {
+    const Level from = level(o_, o_.steps - s + 1);
+    std::vector<int32_t> chosen;
+    std::vector<std::pair<double, int32_t>> others;  // negative scores
+    for (int32_t position = a; position < e; ++position) {
+      const RowStatistics p = ask(b, s, position, {});
+      const double score = p.confidence - p.scored_probability;
+      if (from.pi(at(position)) == 0 || score <= 0) continue;
+      if (score > o_.threshold.tau) {
+        chosen.push_back(position);
+      } else {
+        others.emplace_back(-score, position);
+      }
+    }
+    auto missing = o_.threshold.least - static_cast<int32_t>(chosen.size());
+    if (chosen.empty() && o_.threshold.least == 0) {
+      std::erase_if(others, [&](const auto& other) { return at(other.second) != kMask; });
+      missing = 1;
+    }
+    std::sort(others.begin(), others.end());
+    for (const auto& [score, position] : others) {
+      if (missing-- > 0) chosen.push_back(position);
+    }
+    std::vector<std::pair<int32_t, TokenId>> tokens;
+    for (const int32_t position : chosen) tokens.emplace_back(position, ask(b, s, position, x_hat()).token);
+    return tokens;
+  }
+
   std::vector<std::pair<int32_t, TokenId>> ancestral(int32_t b, int32_t s, int32_t a, int32_t e) {
     const Level t = level(o_, o_.steps - s + 1);
     const Level cleaner = level(o_, o_.steps - s);
@@ -1144,7 +1231,9 @@ Request random_request(uint64_t seed) {
   options.seed = seed;
   options.min_length = below(6, 3);
   options.ignore_end = below(7, 3) == 0;
-  options.sampler = below(8, 3) == 0 ? UniformSampler::kAncestral : UniformSampler::kAdaptive;
+  options.sampler = std::vector{UniformSampler::kAncestral, UniformSampler::kAdaptive,
+                                UniformSampler::kThreshold}[static_cast<size_t>(below(8, 3))];
+  options.threshold = {std::vector{0.02, 0.1, 0.3, 0.7}[static_cast<size_t>(below(21, 4))], below(22, 3)};
   options.tokens_per_step = 1 + below(9, 3);
   options.curve = below(10, 2) == 0 ? NoiseCurve::kCosine : NoiseCurve::kLinear;
   options.sampling.temperature = below(11, 3) == 0 ? 0.8F : 0;
@@ -1161,6 +1250,7 @@ Request random_request(uint64_t seed) {
 TEST(UniformDiffusion, ComputesAndWritesWhatTheRulesSay) {
   size_t left_out = 0;
   int32_t ends = 0;
+  int32_t left = 0;  // blocks of kThreshold
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const Request request = random_request(seed);
@@ -1172,10 +1262,12 @@ TEST(UniformDiffusion, ComputesAndWritesWhatTheRulesSay) {
     ASSERT_EQ(outcome.answer, expected.answer);
     const int32_t last = expected.steps.back() / request.options.steps;
     left_out += static_cast<size_t>((last + 1) * request.options.steps) - expected.steps.size();
+    left += request.options.sampler == UniformSampler::kThreshold && expected.changes.back().empty() ? 1 : 0;
     ends += static_cast<int32_t>(expected.answer.size()) < request.options.gen_length ? 1 : 0;
   }
   EXPECT_GT(left_out, 20U);
   EXPECT_GT(ends, 5);
+  EXPECT_GT(left, 5);
 }
 
 TEST(UniformDiffusion, ThePrefixCacheWritesWhatNoCacheWrites) {

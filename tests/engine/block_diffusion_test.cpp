@@ -237,20 +237,30 @@ TEST(BlockDiffusion, ReadsALongPromptInSeveralPasses) {
   EXPECT_EQ(result.plans[2].num_rows(), 2500 - 2048 + kBlock) << "the rest comes with the first step";
 }
 
-TEST(BlockDiffusion, KeepsWhatAFreshPassOverTheFinalTokensComputes) {
+class BlockDiffusionKeeps : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Locks, BlockDiffusionKeeps, testing::Values("", "eps=1e3,gate=off"));
+
+TEST_P(BlockDiffusionKeeps, WhatAFreshPassOverTheFinalTokensComputes) {
   ThreadPool threads(1);
   const std::shared_ptr<const Model> model = sdar(threads);
-  const std::unique_ptr<Decoder> decoder =
-      make_decoder(model->config(), options(16, "dynamic=0.05"), long_prompt(*model, 10));
+  const std::string lock = GetParam();
+  GenerationOptions settings = options(16, lock.empty() ? "dynamic=0.05" : "low-confidence");
+  if (!lock.empty()) settings.lock = lock;
+  const std::unique_ptr<Decoder> decoder = make_decoder(model->config(), settings, long_prompt(*model, 10));
   KvCache kept = model->make_cache(decoder->num_cells());
   KvCache* caches[] = {&kept};
   Workspace workspace;
   int32_t current = 0;
+  size_t num_locked = 0;
   while (!decoder->done()) {
     const StepPlan& plan = decoder->plan();
-    current = plan.groups.back().visible.back().end;
-    decoder->apply(model->forward({default_table(), threads}, plan, caches, workspace));
+    current = decoder->block().begin;
+    StepReport report = decoder->apply(model->forward({default_table(), threads}, plan, caches, workspace));
+    const std::vector<Drift> drifts(decoder->follow_up().probes.size());  // nothing has moved
+    decoder->apply_follow_up({.drifts = drifts}, report);
+    num_locked += report.locked.size();
   }
+  EXPECT_EQ(num_locked > 0, !lock.empty());
   StepPlan plan;
   for (int32_t position = 0; position < current; ++position) {
     plan.add_row(decoder->canvas()[static_cast<size_t>(position)], position, position);
@@ -346,6 +356,61 @@ TEST(BlockDiffusion, WithTheBlockCacheComputesTheSubBlockAloneOnceItsFirstTokenI
 }
 
 // Sparse attention.
+
+TEST(BlockDiffusion, ALockThatLocksNothingLeavesTheBitsAsTheyAre) {
+  ThreadPool threads(2);
+  for (const auto& model : {sdar(threads), fast_dllm(threads)}) {
+    GenerationOptions settings = options(18, "low-confidence");
+    settings.ignore_eos = true;
+    const std::vector<TokenId> prompt = long_prompt(*model, 3 * kBlock + 1);
+    const Decoding plain = record(model, threads, prompt, settings);
+    settings.lock = "eps=0,gate=off";
+    const Decoding never = record(model, threads, prompt, settings);
+    EXPECT_EQ(steps_of(never), steps_of(plain));
+    EXPECT_EQ(never.canvas, plain.canvas);
+    for (size_t i = 0; i < plain.plans.size(); ++i) {
+      EXPECT_EQ(never.plans[i].positions, plain.plans[i].positions);
+      EXPECT_EQ(never.plans[i].groups, plain.plans[i].groups);
+    }
+    settings.lock = "eps=1e3,gate=off";
+    const Decoding always = record(model, threads, prompt, settings);
+    const auto count_rows = [](const Decoding& decoding) {
+      int32_t count = 0;
+      for (const StepPlan& plan : decoding.plans) count += plan.num_rows();
+      return count;
+    };
+    EXPECT_LT(count_rows(always), count_rows(plain));
+    EXPECT_EQ(always.canvas.size(), plain.canvas.size());
+  }
+}
+
+TEST(BlockDiffusion, WithALockWritesTheSameWhateverTheThreadsAndTheCompany) {
+  ThreadPool one(1);
+  ThreadPool three(3);
+  const std::shared_ptr<const Model> model = sdar(one);
+  const std::vector<std::string> locks = {"eps=1e3,gate=off", "eps=0.1,gate=50,min-age=0",
+                                          "eps=1e3,population=unlocked", "eps=0"};
+  Engine together(on_cpu(model, default_table(), three), 8);
+  std::vector<Decoding> alone;
+  std::vector<std::vector<std::vector<int32_t>>> locked(locks.size());
+  for (size_t i = 0; i < locks.size(); ++i) {
+    GenerationOptions settings = options(14, "low-confidence");
+    settings.ignore_eos = true;
+    settings.lock = locks[i];
+    if (i == 0) settings.sparse = "mage=12";
+    const std::vector<TokenId> prompt = long_prompt(*model, 30 + 3 * static_cast<int32_t>(i));
+    alone.push_back(record(model, one, prompt, settings));
+    together.add(make_decoder(model->config(), settings, prompt));
+  }
+  together.run([&](const StepEvent& event) { locked[event.request].push_back(event.report.locked); });
+  for (size_t i = 0; i < locks.size(); ++i) {
+    const std::span<const TokenId> canvas = together.decoder(i).canvas();
+    EXPECT_EQ(std::vector<TokenId>(canvas.begin(), canvas.end()), alone[i].canvas) << locks[i];
+    std::vector<std::vector<int32_t>> expected;
+    for (const StepReport& report : alone[i].reports) expected.push_back(report.locked);
+    EXPECT_EQ(locked[i], expected) << locks[i];
+  }
+}
 
 TEST(SparseBlockDiffusion, WithEveryCellChosenHasTheBitsOfExactAttention) {
   ThreadPool threads(2);
@@ -556,6 +621,16 @@ TEST(BlockDiffusion, RefusesWhatItWouldIgnore) {
   GenerationOptions exact = sparse_options("exact");
   exact.sparse_after = 2;
   EXPECT_THROW(make_decoder(config, exact, {1}), InputError);
+  for (const char* lock : {"eps=1e-3,unlock-every=2", "gate=101", "eps=-1"}) {
+    GenerationOptions locked = options(8, "low-confidence");
+    locked.lock = lock;
+    EXPECT_THROW(make_decoder(config, locked, {1}), InputError) << lock;
+  }
+  GenerationOptions edited = options(8, "low-confidence");
+  edited.lock = "eps=1e-3";
+  EXPECT_NO_THROW(make_decoder(config, edited, {1}));
+  edited.edit = "tau=0.5";
+  EXPECT_THROW(make_decoder(config, edited, {1}), InputError);
   GenerationOptions cached = options(8, "low-confidence");
   cached.cache = "dual";
   EXPECT_THROW(make_decoder(config, cached, {1}), InputError);

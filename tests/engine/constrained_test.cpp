@@ -451,7 +451,7 @@ TEST(ConstrainedAnswers, AreAcceptedOfUniformDiffusion) {
   for (const float shift : {0.0F, 1000.0F}) {
     Constrained model(tiny_gidd_config(shift, 128));
     for (const double temperature : {0.0, 1.0}) {
-      for (const char* sampler : {"adaptive", "ancestral"}) {
+      for (const char* sampler : {"adaptive", "ancestral", "threshold=0.3"}) {
         GenerationOptions options = of_length(48);
         options.temperature = temperature;
         options.sampler = sampler;

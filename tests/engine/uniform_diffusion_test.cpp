@@ -87,7 +87,7 @@ class UniformDiffusionOf : public testing::TestWithParam<std::tuple<float, DType
 };
 
 TEST_P(UniformDiffusionOf, WritesTheSameWithAPrefixCacheAsWithoutAny) {
-  for (const char* sampler : {"adaptive", "ancestral"}) {
+  for (const char* sampler : {"adaptive", "ancestral", "threshold=0.3"}) {
     for (const double temperature : {0.0, 0.8}) {
       GenerationOptions options = plain_options();
       options.sampler = sampler;
@@ -120,7 +120,7 @@ TEST_P(UniformDiffusionOf, GivesARequestTheSameTextAloneAndInABatch) {
   std::vector<std::vector<TokenId>> prompts;
   std::vector<GenerationOptions> options;
   for (const char* cache : {"none", "prefix", "uniform"}) {
-    for (const char* sampler : {"adaptive", "ancestral"}) {
+    for (const char* sampler : {"adaptive", "ancestral", "threshold=0.3"}) {
       GenerationOptions each = plain_options();
       each.cache = cache;
       each.sampler = sampler;

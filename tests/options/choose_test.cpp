@@ -495,7 +495,31 @@ TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {
   EXPECT_EQ(adaptive.sampling.temperature, 1);
   options.sampler = "best";
   EXPECT_THAT([&] { choose_strategy(sumi, options); },
-              ThrowsMessage<InputError>(HasSubstr("expected adaptive, ancestral or greedy")));
+              ThrowsMessage<InputError>(HasSubstr("expected adaptive, ancestral, greedy or threshold=0.9")));
+}
+
+TEST(ChooseStrategy, TheThresholdOfAUniformModelHasTwoNumbers) {
+  const ModelConfig gidd = tiny_gidd_config(1000, 80);
+  GenerationOptions options;
+  const auto chosen = [&](const char* sampler) {
+    options.sampler = sampler;
+    return std::get<UniformStrategy>(choose_strategy(gidd, options));
+  };
+  EXPECT_EQ(chosen("threshold").sampler, UniformSampler::kThreshold);
+  EXPECT_EQ(chosen("threshold").threshold, PreferenceThreshold());
+  EXPECT_EQ(chosen("threshold=0.25").threshold, (PreferenceThreshold{0.25, 1}));
+  EXPECT_EQ(chosen("threshold=0.25,least=0").threshold, (PreferenceThreshold{0.25, 0}));
+  const auto refused = [&](const char* sampler, const char* sentence) {
+    options.sampler = sampler;
+    EXPECT_THAT([&] { make_decoder(gidd, options, {1}); }, ThrowsMessage<InputError>(HasSubstr(sentence)))
+        << sampler;
+  };
+  refused("threshold=0", "--sampler is threshold=0; expected a threshold in (0, 1]");
+  refused("threshold=2", "--sampler threshold is '2'; expected a number from 0 to 1");
+  refused("threshold=0.5,most=1", "--sampler threshold has no 'most'; expected least");
+  refused("threshold=", "--sampler threshold is ''");
+  options.tokens_per_step = 2;
+  refused("threshold=0.5", "--tokens-per-step has no effect here: it belongs to --sampler adaptive");
 }
 
 TEST(MakeDecoder, FillsTheGapsOfAnAnswerThatIsGiven) {

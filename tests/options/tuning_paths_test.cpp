@@ -155,6 +155,10 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
     options.unmask = rule;
     EXPECT_FALSE(without_accelerations(options).unmask) << rule;
   }
+  options.sampler = "threshold=0.9";
+  EXPECT_FALSE(without_accelerations(options).sampler);
+  options.sampler = "ancestral";
+  EXPECT_EQ(without_accelerations(options).sampler, "ancestral");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-"""Block diffusion and sparse attention, written from docs/methods/block_diffusion.md and sparse_attention.md alone.
+"""Block diffusion and sparse attention, written from docs/methods/block_diffusion.md and sparse_attention.md alone, with
+locks within a block from surelock.md.
 
 `decode` runs one request and leaves a `Pass` per forward pass: its kind, the positions of its rows and the tokens that
 it wrote. Nothing here is clever: keys and values of all positions lie in one store, a pass writes those of its rows and
@@ -6,11 +7,13 @@ then each row attends to the cells that its `View` names. Where the page leaves 
 "Reading:" says which one is taken.
 """
 import copy
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from acceleration import Estimate, Lock, divergence, log_softmax, nearest_rank
 from models import Store, softmax
 from uniform import RngStream
 
@@ -45,6 +48,7 @@ class Options:
     sparse_commit: str = "exact"      # or sparse
     sparse_after: int | None = None
     rope_scale: float = 1.0
+    lock: Lock | None = None          # without unlocking and editing
     seed: int = 0
 
 
@@ -56,6 +60,7 @@ class Pass:
     kind: str                  # prefill, denoise, commit
     rows: list                 # positions in feed order
     committed: list = field(default_factory=list)  # (position, token), ascending
+    locked: list = field(default_factory=list)     # positions, ascending
 
 
 @dataclass
@@ -65,9 +70,7 @@ class Decode:
     passes: list
     close: int | None          # the first pass in which a decision was too close to call, None: none was
     met: Counter               # how often each rare path was taken
-
-
-# Attention
+#Attention
 
 
 def largest(values, count):
@@ -175,7 +178,7 @@ class Network:
         rows = np.concatenate([view.rows for view in views]).astype(np.int64)
 
         def attend(layer, q, k, v):
-            # All rows write before any reads.
+#All rows write before any reads.
             self.store.k[layer, rows], self.store.v[layer, rows] = k, v
             out, at = [], 0
             for view in views:
@@ -198,8 +201,7 @@ class Network:
             view.weigh(layer, head, share.sum(axis=(0, 1))[:len(prefix)])
         return np.concatenate(out, axis=1).reshape(len(q), -1)
 
-
-# Which positions a step commits
+#Which positions a step commits
 
 
 @dataclass
@@ -261,8 +263,70 @@ def choose(rule, candidates, count, stream, see):
             number += 1
     return first(number)
 
+#The lock
 
-# Decoding
+
+class BlockLock:
+    """Which rows of one block are locked: surelock.md, with the block as the canvas and its steps as the passes."""
+
+    def __init__(self, options, begin, end, prompt, shifted, estimate):
+        self.options, self.begin, self.end, self.prompt, self.shifted = options, begin, end, prompt, shifted
+        self.estimate = estimate
+        self.locked, self.age, self.posterior, self.last, self.passes = set(), Counter(), {}, {}, 0
+        self.measures = True  # whether the next step computes every row that is not locked
+
+    def predicted(self, row):
+        """None where a row predicts nothing of its block."""
+        row += self.shifted
+        return row if row < self.end else None
+
+    def update(self, known_before, known, logits, see):
+        """After a step with these logits; known: positions that hold a token. Returns what locks."""
+        options, rows = self.options, sorted(logits)
+        for row in rows:
+            self.age[row] += row in known_before
+        now = {row: log_softmax(np.asarray(logits[row], dtype=np.float64)) for row in rows}
+        unsure = {row: 1 - float(np.exp(np.max(now[row]))) for row in rows}
+        lockable = [row for row in rows if row in known and self.age[row] >= options.min_age
+                    and (self.predicted(row) is None or self.predicted(row) in known)]
+        eager = {row for row in rows if options.prompt == "eager" and self.predicted(row) is not None
+                 and self.predicted(row) < self.prompt}
+        population = [unsure[row] for row in (lockable if options.population == "candidates" else rows)
+                      if row not in eager]
+        passing, gated = {}, options.gate is not None and options.gate < 100 and population
+        theta = nearest_rank(population, options.gate) if gated else math.inf
+        for row in lockable if self.measures else []:
+#Reading : a row that was never computed before is not measured.
+            if row not in self.posterior:
+                continue
+            value = divergence(now[row], self.posterior[row])
+            if gated and row not in eager:
+                above = min((u for u in population if u > theta), default=math.inf)
+                see(abs(unsure[row] - (theta if unsure[row] > theta else above)), 2e-5)
+            if row in eager or unsure[row] <= theta:
+                passing[row] = value
+        eps, locked = self.eps(passing, now), []
+        for row, value in passing.items():
+            see(abs(value - eps), 5e-5 * math.sqrt(eps) + 2e-7)
+            if eps > 0 and value <= eps:
+                locked.append(row)
+            self.last[row] = (self.passes, value)
+        self.locked |= set(locked)
+        self.posterior |= now
+        self.passes += 1
+        return locked
+
+    def eps(self, passing, now):
+        if self.estimate is None:
+            return self.options.eps
+        for row, value in passing.items():
+            at, before = self.last.get(row, (-2, 0.0))
+            if at == self.passes - 1:
+                self.estimate.see(value, before, float(np.max(np.abs(now[row] - self.posterior[row]))))
+        eps = self.estimate.eps()
+        return eps if eps is not None else self.options.eps or 0.0
+
+#Decoding
 
 
 class Decoder:
@@ -291,6 +355,8 @@ class Decoder:
         self.passes, self.close, self.met = [], None, Counter()
         self.clock = 0             # steps of all blocks
         self.chosen, self.since = None, 0  # cells that sparse attention remembers, and from where on all are seen
+        self.lock = None           # of the block
+        self.estimate = Estimate(options.lock.delta) if options.lock and options.lock.delta else None
         self.scaled_gap = self.LOGIT_GAP / (options.temperature or 1.0)  # of logits over the temperature
         network.start(length)
 
@@ -305,7 +371,7 @@ class Decoder:
         return Decode(self.canvas[self.prompt:self.limit if end is None else end + 1], self.limit, self.passes,
                       self.close, self.met)
 
-    # The answer
+#The answer
 
     def end_of_answer(self):
         """Position of the first end token with no mask before it, or None."""
@@ -321,7 +387,7 @@ class Decoder:
         self.met["stopped by an end"] += end is not None
         return end is not None
 
-    # Passes
+#Passes
 
     def feed(self, kind, views):
         """One pass; returns {position: logits}."""
@@ -345,7 +411,7 @@ class Decoder:
         """Reads the prompt's blocks; returns the views of those that the first step shall compute."""
         rest, together = [View(*self.whole(block)) for block in range(self.first)], max(1, ROWS_TOGETHER // self.size)
         self.met["prefill in parts"] += len(rest) > together
-        # Reading: of a longer prompt, what is left after the full passes is computed with the first step.
+#Reading : of a longer prompt, what is left after the full passes is computed with the first step.
         while rest and not (self.fused and len(rest) <= together):
             logits = self.feed("prefill", rest[:together])
             rest = rest[together:]
@@ -370,7 +436,7 @@ class Decoder:
             self.see_best(row)
             self.write({begin: int(np.argmax(row))})
 
-    # Decisions
+#Decisions
 
     def see(self, gap, tolerance):
         if gap < tolerance and self.close is None:
@@ -417,7 +483,7 @@ class Decoder:
         if options.temperature == 0:
             token, values = int(np.argmax(visible)), visible
         else:
-            # Reading: the filters see the logits without the mask.
+#Reading : the filters see the logits without the mask.
             kept = self.filtered(visible)
             stream = RngStream(options.seed, DRAW, block, step, position)
             values = np.array([x - np.log(-np.log(stream.uniform(t))) if x > -np.inf else -np.inf
@@ -430,15 +496,18 @@ class Decoder:
 
     def quota(self, step):
         """n_s."""
-        # Reading: where S b' / B is no whole number the page's formulas are taken as they are, of the fraction.
+#Reading : where S b ' / B is no whole number the page' s formulas are taken as they are, of the fraction.
         steps = self.steps * self.sub / self.size
         return int(self.sub // steps) + (step < self.sub % steps)
 
-    # Steps
+#Steps
 
     def denoise(self, block, kept):
         """All steps of a block; whether the answer is complete."""
         step = 0
+        if self.options.lock:
+            self.lock = BlockLock(self.options.lock, *self.bounds(block), self.prompt, self.network.shifted,
+                                  self.estimate)
         for begin in range(*self.bounds(block), self.sub):
             inside, within = range(begin, begin + self.sub), 0
             while any(self.masked[position] for position in inside):
@@ -457,15 +526,19 @@ class Decoder:
         return False
 
     def rows_of(self, block, inside, step):
-        everything = range(*self.bounds(block))
+        rows = range(*self.bounds(block))
         if self.options.cache == "block" and step > 0 and not self.masked[inside[0]]:
-            self.met["sub-block alone"] += len(inside) < len(everything)
-            return inside
-        return everything
+            self.met["sub-block alone"] += len(inside) < len(rows)
+            rows = inside
+        if self.lock:
+            self.lock.measures = len(rows) == self.size
+            rows = [row for row in rows if row not in self.lock.locked]
+        return rows
 
     def step(self, block, inside, step, within, kept):
         """One denoise pass; returns what it wrote."""
         view = self.stepping(block, self.rows_of(block, inside, step), step)
+        known = self.known(block)
         logits, options, self.values = self.feed("denoise", kept + [view]), self.options, {}
         self.remember(view)
         self.clock += 1
@@ -494,9 +567,24 @@ class Decoder:
         for position in written:
             self.see_best(self.values[position], self.scaled_gap)
         self.write(written)
+        if self.lock:
+            self.update_lock(block, known, {row: logits[row] for row in view.rows})
         return written
 
-    # Sparse attention
+    def known(self, block):
+        """Positions of a block that hold a token. A mask in the prompt is a mask to the lock."""
+        return {p for p in range(*self.bounds(block)) if self.canvas[p] != self.network.mask_id}
+
+    def update_lock(self, block, known, logits):
+        if not any(self.masked[slice(*self.bounds(block))]) or self.end_of_answer() is not None:
+            return
+        self.met["saved rows"] += bool(self.lock.locked)
+        locked = self.lock.update(known, self.known(block), logits, self.see)
+        self.passes[-1].locked = locked
+        self.met["locked"] += bool(locked)
+        self.met["locked at a guessed eps"] += bool(locked) and self.estimate is not None
+
+#Sparse attention
 
     def stepping(self, block, rows, step):
         """The view of a step."""
@@ -519,7 +607,7 @@ class Decoder:
         if not over:
             return View(*where)
         if remembers:
-            # Reading: a step that --sparse-after makes exact remembers all the same.
+#Reading : a step that-- sparse - after makes exact remembers all the same.
             self.met["remembered"] += 1
             return Remember(*where, budget=sparse.budget, see=self.see_cells, dense_layers=sparse.dense_layers)
         if again or not chooses:

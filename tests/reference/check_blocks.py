@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from acceleration import Lock
 from blocks import DENSE_LAYERS, Network, Options, Sparse, decode
-from check_acceleration import read_trace
+from check_acceleration import method_flags, read_trace
 from check_engine import ROUTER_TOLERANCE, Engine, Report
 from random_checkpoints import MASK, make_checkpoint, special_ids
 
@@ -28,7 +29,7 @@ DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": 
                 "diffcoder": "low-confidence"}
 PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quota", "stopped by an end", "edit",
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
-         "sparse step", "exact again", "sparse commit")
+         "sparse step", "exact again", "sparse commit", "locked", "locked at a guessed eps", "saved rows")
 VOCAB = 112
 
 
@@ -101,6 +102,17 @@ def random_policy(length, rng):
     return Sparse(method, budget, exact=float(rng.choice([0.0, 0.1, 0.2, 0.25, 0.5])))
 
 
+def random_lock(rng):
+    lock = Lock(eps=short(10 ** rng.uniform(-4, 1)), gate=rng.choice([None, 20, 50, 80]),
+                min_age=int(rng.choice([0, 1, 1, 2])))
+    if lock.gate is not None:
+        lock.population = str(rng.choice(["candidates", "unlocked"]))
+        lock.prompt = str(rng.choice(["paper", "eager"]))
+    if rng.random() < 0.1:
+        lock.eps, lock.delta = rng.choice([None, lock.eps]), short(rng.uniform(0.1, 10))
+    return lock
+
+
 def random_options(family, length, rng, plain):
     """(options, the rule as the command line gets it, or None)"""
     size = int(rng.choice([2, 4, 8, 16]))
@@ -132,6 +144,8 @@ def random_options(family, length, rng, plain):
             options.sparse_commit, options.commit = "sparse", rng.choice([None, "apart"])
         if rng.random() < 0.25:
             options.sparse_after = int(rng.integers(1, size + 1))
+    if options.edit is None and rng.random() < 0.5:
+        options.lock = random_lock(rng)
     if rng.random() < 0.2:
         options.rope_scale = short(rng.uniform(1, 8))
     return options, rule
@@ -156,6 +170,8 @@ def flags(options, rule):
                                  ("sparse-after", options.sparse_after, None), ("rope-scale", options.rope_scale, 1)):
         if value != default:
             out += [f"--{name}", value]
+    if options.lock:
+        out += method_flags({"lock": options.lock}, None)
     if options.edit:
         out += ["--edit", "tau={},most={}".format(*options.edit)]
     if options.sparse:
@@ -176,6 +192,7 @@ def first_difference(trace, want, options):
         pairs = {
             "kind": (got["kind"], record.kind),
             "rows": (got["rows"], record.rows),
+            "locks": (got["locked"], record.locked),
             # A trace leaves out what is cut from the answer.
             "commits": ([c for c in commits if c[0] < end], [c for c in record.committed if c[0] < end]),
         }

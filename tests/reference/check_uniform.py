@@ -24,12 +24,18 @@ from uniform import Network, Options, decode
 PATHS = ("skipped step", "refresh", "a refresh of a block at rest", "boundary", "wanted rows", "over budget",
          "stopped by an end", "drawn from the model", "drawn from the noise", "masked again", "no noise", "corrected",
          "partial correction", "nothing to correct", "out of patience", "changed behind the answer",
-         "rows of the answer alone", "an older level")
+         "rows of the answer alone", "an older level", "several above the threshold", "below the threshold",
+         "left below the threshold")
 
 
 def short(value):
     """Rounds to three digits, as on the command line."""
     return float(f"{value:.3g}")
+
+
+def add_threshold(options, rng):
+    if options.sampler == "threshold":
+        options.threshold = (short(10 ** rng.uniform(-3, -0.02)), int(rng.choice([0, 0, 1, 3])))
 
 
 def random_whole_canvas_options(network, prompt, rng):
@@ -42,7 +48,8 @@ def random_whole_canvas_options(network, prompt, rng):
     if rng.random() < 0.5:
         options.context = int(rng.integers(whole + options.gen_length, network.positions + 1))
     if rng.random() < 0.8:
-        options.sampler = str(rng.choice(["ancestral", "ancestral", "adaptive", "greedy"]))
+        options.sampler = str(rng.choice(["ancestral", "ancestral", "adaptive", "threshold", "greedy"]))
+    add_threshold(options, rng)
     if options.sampler == "adaptive" and rng.random() < 0.7:
         options.tokens_per_step = int(rng.integers(1, 9))
     if rng.random() < 0.6:
@@ -85,7 +92,8 @@ def random_options(network, prompt, rng):
                       block_length=int(rng.integers(1, 13)), seed=int(rng.integers(0, 1000)))
     if rng.random() < 0.7:
         options.context = int(rng.integers(whole + options.gen_length, network.positions + 1))
-    options.sampler = str(rng.choice(["ancestral", "adaptive", "adaptive", "greedy"], p=[0.3, 0.3, 0.3, 0.1]))
+    options.sampler = str(rng.choice(["ancestral", "adaptive", "threshold", "greedy"], p=[0.3, 0.3, 0.3, 0.1]))
+    add_threshold(options, rng)
     options.tokens_per_step = int(rng.integers(1, 6))
     options.schedule = str(rng.choice(["cosine", "linear"]))
     if options.sampler != "greedy" and rng.random() < (0.6 if options.sampler == "ancestral" else 0.3):
@@ -117,8 +125,11 @@ def random_prompt(network, rng):
 
 def flags(options):
     out = ["--gen-length", options.gen_length, "--cache", options.cache, "--seed", options.seed]
+    sampler = options.sampler
+    if sampler == "threshold":
+        sampler = "threshold={},least={}".format(*options.threshold)
     for name, value in (("steps", options.steps), ("block-length", options.block_length),
-                        ("schedule", options.schedule), ("sampler", options.sampler),
+                        ("schedule", options.schedule), ("sampler", sampler),
                         ("temperature", options.temperature), ("noise", options.noise), ("context", options.context)):
         if value is not None:
             out += [f"--{name}", value]

@@ -230,6 +230,22 @@ def test_adaptive_takes_the_largest_scores():
     assert hub.tokens == [MASK]
 
 
+def test_threshold_takes_all_above_it_and_leaves():
+    wants = {2: (6, 0.5), 3: (6, 0.9), 4: (6, 0.9), 5: (6, 0.7)}
+    # Uniform noise: the tokens that are there have almost no probability.
+    done = run(Scripted(wants), sampler="threshold", threshold=(0.6, 0), steps=6)
+    assert [record.changed for record in done.passes] == [[(3, 6), (4, 6), (5, 6)], []]
+    assert done.met["left below the threshold"] == 1
+    assert len(run(Scripted(wants), sampler="threshold", threshold=(0.6, 0), steps=6, block_exit="steps").passes) == 6
+    done = run(Scripted(wants), sampler="threshold", threshold=(0.6, 1), steps=6)
+    assert [record.changed for record in done.passes] == [[(3, 6), (4, 6), (5, 6)], [(2, 6)], []]
+    done = run(Scripted(wants), sampler="threshold", threshold=(0.8, 3), steps=6)
+    assert [record.changed for record in done.passes] == [[(3, 6), (4, 6), (5, 6)], [(2, 6)], []]
+    # A mask is always filled, one a step.
+    done = run(Scripted(wants, noise_type=-1000.0), sampler="threshold", threshold=(0.8, 0), steps=6)
+    assert [record.changed for record in done.passes] == [[(3, 6), (4, 6)], [(5, 6)], [(2, 6)], []]
+
+
 def test_ends():
     network = Scripted({3: (END, 0.9)}, noise_type=-1000.0)
     options = dict(gen_length=6, block_length=2, steps=2)

@@ -47,7 +47,8 @@ class Options:
     steps: int | None = None
     block_length: int | None = None
     context: int | None = None
-    sampler: str | None = None         # adaptive, ancestral, greedy
+    sampler: str | None = None         # adaptive, threshold, ancestral, greedy
+    threshold: tuple = (0.9, 1)        # tau, least
     tokens_per_step: int | None = None
     schedule: str | None = None        # cosine, linear
     temperature: float | None = None
@@ -344,6 +345,32 @@ class Decoder:
             self.see_order(scores[order[count - 1]], scores[order[count]], self.SCORE_GAP)
         return {p: self.draw(rows[p], block, step, p) for p in order[:count]}
 
+    def threshold(self, logits, block, step):
+        """Page: "Threshold". Returns {} where the block is left."""
+        (tau, least), level, lead, rows = self.options.threshold, self.levels[self.options.steps - step + 1], {}, {}
+        for position, row in logits.items():
+            token, rows[position] = self.canvas[position], self.visible(row, position)
+            if level.pi(token) == 0:
+                self.met["no noise"] += 1
+                continue
+            p = softmax(rows[position])
+            lead[position] = np.max(p) - p[token]
+            self.see(abs(np.max(np.delete(rows[position], token)) - rows[position][token]), self.LOGIT_GAP)
+            self.see_order(lead[position], tau, self.SCORE_GAP)
+        above = [p for p in lead if lead[p] > tau]
+        others = {p for p in lead if lead[p] > 0} - set(above)
+        count = least - len(above)
+        if not above and not least:
+            others = {p for p in others if self.canvas[p] == self.noise.mask}
+            count = 1
+        order = sorted(others, key=lambda p: (-lead[p], p))
+        if 0 < count < len(order):
+            self.see_order(lead[order[count - 1]], lead[order[count]], self.SCORE_GAP)
+        below = order[:max(count, 0)]
+        self.met["below the threshold"] += bool(below)
+        self.met["several above the threshold"] += len(above) > 1
+        return {p: self.draw(rows[p], block, step, p) for p in above + below}
+
     def ancestral(self, logits, block, step):
         steps, out = self.options.steps, {}
         cleaner = self.levels[steps - step]
@@ -381,15 +408,27 @@ class Decoder:
 
     # Blocks
 
+    def sampler(self):
+        return {"adaptive": self.adaptive, "threshold": self.threshold, "ancestral": self.ancestral,
+                "greedy": self.greedy}[self.options.sampler]
+
+    def leaves(self, chosen):
+        """Whether a step that chose these positions is the last of its block, whatever the cache."""
+        leaves = self.options.sampler == "threshold" and self.options.block_exit == "fixed-point" and not chosen
+        self.met["left below the threshold"] += leaves
+        return leaves
+
     def whole_canvas(self):
         """Section 6."""
         options, answer = self.options, range(self.prompt, self.limit)
-        act = {"adaptive": self.adaptive, "ancestral": self.ancestral, "greedy": self.greedy}[options.sampler]
+        act = self.sampler()
         self.denoised = {p: 0 for p in range(self.prompt, self.size)}
         can_rest = options.block_exit == "fixed-point" and options.sampler != "ancestral" and options.temperature == 0
-        resting, stale = False, True
+        resting, stale, left = False, True, False
         for step in range(1, options.steps + 1):
             self.clock += 1
+            if left:
+                continue
             everything = (step == 1 or options.cache == "none"
                           or (options.refresh > 0 and step % options.refresh == 0))
             if resting and can_rest and not (everything and stale and options.cache == "uniform"):
@@ -399,7 +438,9 @@ class Decoder:
             logits = self.feed("full" if everything else "rows", range(self.size) if everything else answer, 0)
             fixed = range(self.limit, self.limit + len(self.noise.closing))
             logits = {p: row for p, row in logits.items() if p in self.denoised and p not in fixed}
-            changed = self.change(act(logits, 0, step))
+            chosen = act(logits, 0, step)
+            changed = self.change(chosen)
+            left = self.leaves(chosen)
             self.denoised |= {p: step for p in logits}
             self.met["changed behind the answer"] += any(p >= self.limit for p, _ in changed)
             self.met["rows of the answer alone"] += not everything
@@ -414,12 +455,14 @@ class Decoder:
         following = range(end, min(end + options.block_length, self.size))
         uniform = options.cache == "uniform"
         can_rest = options.block_exit == "fixed-point" and options.sampler != "ancestral" and options.temperature == 0
-        resting = False
+        resting = left = False
         # Whether a pass has yet to compute the next block from the tokens that this block has now.
         # Reading: at first one has; a boundary pass that leaves the next block out is none.
         stale = True
         for step in range(1, options.steps + 1):
             self.clock += 1
+            if left:
+                continue
             kind, rows, wanted = "rows", range(begin, end), []
             if step == 1:
                 kind, rows = "full", range(self.size)
@@ -446,8 +489,9 @@ class Decoder:
                 rows = [*rows, *wanted]
             logits = self.feed(kind, rows, clean=begin)
             logits = {p: logits[p] for p in range(begin, end)}
-            act = {"adaptive": self.adaptive, "ancestral": self.ancestral, "greedy": self.greedy}[options.sampler]
-            changed = self.change(act(logits, block, step))
+            chosen = self.sampler()(logits, block, step)
+            changed = self.change(chosen)
+            left = self.leaves(chosen)
             if set(following) <= set(rows):
                 stale = False
             if changed:

@@ -213,6 +213,7 @@ class Blocks(Strategy):
     sparse: Optional[Union[str, Mage]] = None
     sparse_commit: Optional[str] = None
     sparse_after: Optional[int] = None
+    lock: Optional[Union[str, SureLock]] = None
     accept: Optional[str] = None  #: Nemotron-Labs-Diffusion: "all", or "exact" for self-speculation
     ignore_eos: Optional[bool] = None
 
