@@ -238,7 +238,8 @@ void DevicePass::reserve_scratch() {
   if (!config_.has_experts()) return;
   const MoeConfig& moe = config_.moe;
   const int64_t entries = rows * moe.experts_per_token;
-  const int32_t tiles = most_tiles(static_cast<int32_t>(entries), static_cast<int32_t>(moe.num_experts));
+  // The last layer may have fewer rows, and then more tiles, which are smaller.
+  const int64_t tiles = moe.num_experts + entries / kFewTileRows;
   grow(stream_, scratch_.normed_f32, moe.router_in_f32 ? rows * config_.hidden_dim * kFloat : 0);
   grow(stream_, scratch_.router_logits, rows * moe.num_experts * kFloat);
   grow(stream_, scratch_.chosen, entries * static_cast<int64_t>(sizeof(ChosenExpert)));
@@ -388,7 +389,8 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
                      .tiles = sorted.tiles,
                      .rows = x_rows,
                      .out_rows = sorted.sorted_entries,
-                     .expert_stride = product.num_outputs * product.depth};
+                     .expert_stride = product.num_outputs * product.depth,
+                     .tile_rows = expert_tile_rows(sorted.entries, sorted.experts)};
   switch (matrix.kind) {
     case DeviceMatrix::Kind::kBf16:
       a.product.weights = matrix.values.as<uint16_t>();
@@ -397,7 +399,9 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
       a.product.weights_f32 = matrix.values.as<float>();
       break;
     case DeviceMatrix::Kind::kInt8:
-      a.product.codes = matrix.values.as<int8_t>();
+    case DeviceMatrix::Kind::kFp8:
+      a.product.codes = matrix.values.as<uint8_t>();
+      a.product.code_format = matrix.code_format();
       a.product.scales = matrix.scales.as<float>();
       break;
     case DeviceMatrix::Kind::kInt4:
