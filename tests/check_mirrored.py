@@ -16,11 +16,9 @@ ELSEWHERE = {
     "backend/cuda/head": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/kv_pool": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/no_device": "",  # one message, in a build with neither CUDA nor the simulator
-    "backend/cuda/pass": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/staging": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/sparse_pass": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/ticket": "tests/backend/cuda/cuda_model_test.cpp",
-    "backend/cuda/weights": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
     "backend/cuda/kernels/attention_walk": "tests/backend/cuda/kernels/cells_test.cpp",
     "backend/cuda/kernels/f32_product_block": "tests/backend/cuda/kernels/f32_product_test.cpp",

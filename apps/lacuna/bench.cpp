@@ -307,7 +307,7 @@ void add_matmul_bench(CLI::App& bench) {
       ->add_option("--weights,--dtype", flags->dtypes,
                    "Formats of weights, separated by commas (default bf16,f32)")
       ->delimiter(',')
-      ->check(CLI::IsMember(weight_format_names()));
+      ->check(CLI::IsMember(cpu_format_names()));
   command->add_flag(
       "--in-cache", flags->options.in_cache,
       "Multiply with one copy of the weights, instead of alternating between copies of at least 1 GiB");

@@ -75,7 +75,7 @@ void require_cpu(const ModelFlags& flags, std::string_view flag) {
 
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
   FormatNames names = flags;
-  names.rounds_to_bf16 = device_named(flags.device).kind != DeviceName::Kind::kCpu;
+  names.for_cpu = device_named(flags.device).kind == DeviceName::Kind::kCpu;
   return in_flags([&] { return weight_formats(names, source); });
 }
 
@@ -109,8 +109,10 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
                   "Element type of weights, matmuls and K/V: auto (as stored), f32 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}));
   command
-      .add_option("--weights", flags.weights,
-                  "Format of the weights of layers (default auto: as stored where quantized, else --dtype)")
+      .add_option(
+          "--weights", flags.weights,
+          "Format of layers' weights, fp8 on CUDA only (default auto: as stored where quantized, else "
+          "--dtype)")
       ->check(CLI::IsMember(choices_of_format()));
   command
       .add_option("--head-weights", flags.head_weights,

@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 struct PackFlags : ModelFlags {
   std::string out;
   bool json = false;
+
+  PackFlags() { device = "cpu"; }  // whose layout it is
 };
 
 struct PackReport {

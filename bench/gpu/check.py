@@ -47,7 +47,7 @@ COMPARED = ("llada-8b", "dream-7b", "sdar-1.7b", "fast-dllm-v2-7b", "gidd-3b", "
 ROWS = 16
 PROMPT = "Q: 17 + 25 = ? A:"
 # How far a row's logits may lie from the CPU's, as a part of their root mean square. bf16: six roundings in a layer and one in
-# the head, which add up like independent ones (tests/backend/cuda/cuda_model_test.cpp derives it). f32: sums in other orders.
+# the head, which add up like independent ones (tests/backend/cuda/logits.h derives it). f32: sums in other orders.
 BOUNDS = {"bf16": 2**-9 * math.sqrt(6 * LAYERS + 1), "f32": 2e-4}
 
 

@@ -63,6 +63,13 @@ inline std::vector<uint8_t> random_bytes(size_t count, uint64_t seed) {
   return bytes;
 }
 
+/// Codes of e4m3 numbers, none of them NaN.
+inline std::vector<uint8_t> random_e4m3(size_t count, uint64_t seed) {
+  std::vector<uint8_t> codes = random_bytes(count, seed);
+  for (uint8_t& code : codes) code = static_cast<uint8_t>((code & 0x7f) == 0x7f ? code - 1 : code);
+  return codes;
+}
+
 inline constexpr size_t kPatternNumbers = size_t{1} << 20;
 
 /// A buffer full of a pattern, which is repeated: gigabytes of numbers that took no time to draw. Zeros would

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/probe.h"
@@ -39,7 +40,7 @@ Rows random_rows(int64_t count, const RngStream& random) {
 /// Compares rows of random plans with those of a plan of all rows.
 ///   run  computes rows: [rows.size()] times the same number of values
 template <typename Value>
-void compare(const char* kernel, const CheckSizes& sizes, uint64_t seed, CheckReport& report,
+void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, CheckReport& report,
              const std::function<std::vector<Value>(const Rows&)>& run) {
   const std::vector<Value> whole = run(all_rows(sizes.plan_rows));
   const auto width = static_cast<int64_t>(whole.size()) / sizes.plan_rows;
@@ -62,15 +63,17 @@ void compare(const char* kernel, const CheckSizes& sizes, uint64_t seed, CheckRe
 /// Products of every format.
 class Products {
  public:
+  enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
+
   Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
     x_ = upload(stream, random_bf16(static_cast<size_t>(sizes.plan_rows * depth_), 21));
     weights_ = upload(stream, random_bf16(static_cast<size_t>(kOutputs * depth_), 22));
-    codes_ = upload(stream, random_bytes(static_cast<size_t>(kOutputs * depth_), 23));
+    codes_ = upload(stream, random_e4m3(static_cast<size_t>(kOutputs * depth_), 23));
     scales_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 24));
   }
 
   ///   is_wide  by the kernel of many rows
-  std::vector<float> run(const Rows& rows, bool codes, bool groups, bool is_wide = false) const {
+  std::vector<float> run(const Rows& rows, Format format, bool is_wide = false) const {
     const DeviceBuffer list = upload(stream_, rows);
     const DeviceBuffer out(rows.size() * static_cast<size_t>(kOutputs) * sizeof(float));
     ProductArguments a;
@@ -81,14 +84,16 @@ class Products {
     a.num_outputs = kOutputs;
     a.depth = depth_;
     a.out_stride = kOutputs;
-    if (groups) {
+    if (format == Format::kInt4) {
       const QuantisedProductArguments quantised{a, codes_.as<uint8_t>(), scales_.as<float>()};
       is_wide ? wide_quantised_product(stream_, quantised) : quantised_product(stream_, quantised);
       return download<float>(stream_, out);
     }
-    a.weights = codes ? nullptr : weights_.as<uint16_t>();
-    a.codes = codes ? codes_.as<int8_t>() : nullptr;
-    a.scales = codes ? scales_.as<float>() : nullptr;
+    const bool is_coded = format != Format::kBf16;
+    a.weights = is_coded ? nullptr : weights_.as<uint16_t>();
+    a.codes = is_coded ? codes_.as<uint8_t>() : nullptr;
+    a.code_format = format == Format::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
+    a.scales = is_coded ? scales_.as<float>() : nullptr;
     is_wide ? wide_product(stream_, a) : product(stream_, a);
     return download<float>(stream_, out);
   }
@@ -101,22 +106,23 @@ class Products {
 
 void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   const Products products(stream, sizes);
-  compare<float>("product, bf16", sizes, seed, report,
-                 [&](const Rows& rows) { return products.run(rows, false, false); });
-  compare<float>("product, int8", sizes, seed + 1, report,
-                 [&](const Rows& rows) { return products.run(rows, true, false); });
-  compare<float>("product, int4", sizes, seed + 2, report,
-                 [&](const Rows& rows) { return products.run(rows, true, true); });
-  // A plan of all rows goes to one kernel, and those of some rows to the other.
-  const auto by_number = [&](const Rows& rows, bool codes, bool groups) {
-    return products.run(rows, codes, groups, std::ssize(rows) < sizes.plan_rows);
+  struct Named {
+    Products::Format format;
+    std::string name;
   };
-  compare<float>("product of few and of many rows, bf16", sizes, seed, report,
-                 [&](const Rows& rows) { return by_number(rows, false, false); });
-  compare<float>("product of few and of many rows, int8", sizes, seed + 1, report,
-                 [&](const Rows& rows) { return by_number(rows, true, false); });
-  compare<float>("product of few and of many rows, int4", sizes, seed + 2, report,
-                 [&](const Rows& rows) { return by_number(rows, true, true); });
+  const Named formats[] = {{Products::Format::kBf16, "bf16"},
+                           {Products::Format::kInt8, "int8"},
+                           {Products::Format::kFp8, "fp8"},
+                           {Products::Format::kInt4, "int4"}};
+  for (const Named& of : formats) {
+    compare<float>("product, " + of.name, sizes, seed, report,
+                   [&](const Rows& rows) { return products.run(rows, of.format); });
+    // A plan of all rows goes to one kernel, and those of some rows to the other.
+    compare<float>("product of few and of many rows, " + of.name, sizes, seed, report, [&](const Rows& rows) {
+      return products.run(rows, of.format, std::ssize(rows) < sizes.plan_rows);
+    });
+    ++seed;
+  }
 }
 
 void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
@@ -242,9 +248,9 @@ void compare_attention(Stream& stream, const CheckSizes& sizes, uint64_t seed, C
 
 void check_invariance(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   compare_products(stream, sizes, seed, report);
-  compare_norms(stream, sizes, seed + 3, report);
-  compare_draws(stream, sizes, seed + 4, report);
-  compare_attention(stream, sizes, seed + 5, report);
+  compare_norms(stream, sizes, seed + 4, report);
+  compare_draws(stream, sizes, seed + 5, report);
+  compare_attention(stream, sizes, seed + 6, report);
 }
 
 void check_sums(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {

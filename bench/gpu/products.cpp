@@ -9,25 +9,32 @@
 namespace lacuna::cuda {
 namespace {
 
-enum class Format : uint8_t { kBf16, kInt8, kInt4 };
+enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
 
-const char* name_of(Format format) {
-  return format == Format::kBf16 ? "bf16" : format == Format::kInt8 ? "int8" : "int4";
-}
+struct FormatTraits {
+  Format format;
+  const char* name;
+  int64_t bits;  ///< of a weight
+};
+constexpr FormatTraits kFormats[] = {{Format::kBf16, "bf16", 16},
+                                     {Format::kInt8, "int8", 8},
+                                     {Format::kFp8, "fp8", 8},
+                                     {Format::kInt4, "int4", 4}};
 
 /// Copies of one matrix, and rows to multiply with it.
 class TimedProduct {
  public:
-  TimedProduct(Stream& stream, const CheckSizes& sizes, const WeightShape& shape, Format format)
-      : stream_(stream), shape_(shape), format_(format), num_scales_(shape.outputs) {
-    if (format == Format::kInt4) num_scales_ = shape.outputs * shape.inputs / kCodeGroup;
-    const int64_t bits = format == Format::kBf16 ? 16 : format == Format::kInt8 ? 8 : 4;
-    weight_bytes_ = shape.outputs * shape.inputs * bits / 8;
+  TimedProduct(Stream& stream, const CheckSizes& sizes, const WeightShape& shape, const FormatTraits& traits)
+      : stream_(stream), shape_(shape), format_(traits.format), num_scales_(shape.outputs) {
+    if (format_ == Format::kInt4) num_scales_ = shape.outputs * shape.inputs / kCodeGroup;
+    weight_bytes_ = shape.outputs * shape.inputs * traits.bits / 8;
     copies_ = num_copies(weight_bytes_, sizes.rotate_bytes);
-    if (format == Format::kBf16) {
+    if (format_ == Format::kBf16) {
       weights_ = repeated(stream, copies_ * weight_bytes_, random_bf16(kPatternNumbers, 4, 0.05F));
     } else {
-      weights_ = repeated(stream, copies_ * weight_bytes_, random_bytes(kPatternNumbers, 5));
+      const bool is_fp8 = format_ == Format::kFp8;
+      weights_ = repeated(stream, copies_ * weight_bytes_,
+                          is_fp8 ? random_e4m3(kPatternNumbers, 5) : random_bytes(kPatternNumbers, 5));
       scales_ = repeated(stream, copies_ * num_scales_ * 4, random_numbers(kPatternNumbers, 6, 0.01F));
     }
     const int64_t most_rows = *std::max_element(sizes.rows.begin(), sizes.rows.end());
@@ -88,7 +95,8 @@ class TimedProduct {
     if (format_ == Format::kBf16) {
       a.weights = weights_of(copy);
     } else {
-      a.codes = weights_.as<int8_t>() + copy * weight_bytes_;
+      a.codes = weights_.as<uint8_t>() + copy * weight_bytes_;
+      a.code_format = format_ == Format::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
       a.scales = scales;
     }
     is_wide ? wide_product(stream_, a) : product(stream_, a);
@@ -107,20 +115,20 @@ class TimedProduct {
 
 void measure_products(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
   for (const WeightShape& shape : sizes.weights) {
-    for (const Format format : {Format::kBf16, Format::kInt8, Format::kInt4}) {
-      TimedProduct timed(stream, sizes, shape, format);
+    for (const FormatTraits& traits : kFormats) {
+      TimedProduct timed(stream, sizes, shape, traits);
       for (const int64_t rows : sizes.rows) {
         const double seconds = timed.seconds(sizes, rows);
         const double bytes_per_second = static_cast<double>(timed.bytes(rows)) / seconds;
         CheckReport::Line line = {{"shape", shape.name},
                                   {"outputs", shape.outputs},
                                   {"inputs", shape.inputs},
-                                  {"format", name_of(format)},
+                                  {"format", traits.name},
                                   {"rows", rows},
                                   {"us", 1e6 * seconds},
                                   {"gbs", bytes_per_second / 1e9},
                                   {"share_of_copy", bytes_per_second / report.copy_bytes_per_second}};
-        if (format == Format::kBf16) {
+        if (traits.format == Format::kBf16) {
           const LibraryTime library = timed.library(sizes, rows);
           if (library.why_not.empty()) line["library_us"] = 1e6 * library.seconds;
         }

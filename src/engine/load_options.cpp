@@ -28,7 +28,7 @@ DeviceName device_of(const LoadOptions& options) {
 FormatNames format_names(const LoadOptions& options) {
   const bool is_cpu = device_of(options).kind == DeviceName::Kind::kCpu;
   return {options.dtype,    options.weights,     options.head_weights,
-          options.kv_cache, options.activations, !is_cpu};
+          options.kv_cache, options.activations, is_cpu};
 }
 
 }  // namespace

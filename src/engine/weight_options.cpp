@@ -28,6 +28,16 @@ void expect_known(std::string_view field, const std::string& name, std::vector<s
   refuse(field, name, expected, fmt::format("`{}` is {}; expected {}", field, name, expected));
 }
 
+/// Refuses a format that only other devices than the CPU have kernels for.
+void expect_cpu_format(std::string_view field, const std::optional<WeightFormat>& format) {
+  if (!format || format->is_for_cpu()) return;
+  const std::string name = describe(*format);
+  const std::string expected = fmt::format("auto, {}", fmt::join(cpu_format_names(), ", "));
+  refuse(field, name, expected,
+         fmt::format("`{}` is {}, for which CUDA devices alone have kernels; expected {}", field, name,
+                     expected));
+}
+
 /// The named dtype; for "auto" the one that a packed copy was made for, else f32 if the checkpoint stores
 /// f32, else bf16.
 DType choose_dtype(const std::string& name, const ModelSource& source) {
@@ -52,7 +62,7 @@ std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightForma
   std::vector<std::string> fitting;
   if (config.packed_for) return fitting;  // stays what it is
   for (const NamedWeightFormat& known : kWeightFormats) {
-    if (!known.format.is_quantised()) continue;
+    if (!known.format.is_quantised() || !known.format.is_for_cpu()) continue;
     formats.layers = known.format;
     const int64_t bytes = predict_cpu_memory(config, formats, canvas, stored).total();
     if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
@@ -70,9 +80,13 @@ WeightFormats weight_formats(const FormatNames& names, const ModelSource& source
   expect_known("activations", names.activations, {"int8"});
   const std::optional<WeightFormat> layers = chosen_format(names.weights);
   const std::optional<WeightFormat> embedding = chosen_format(names.head_weights);
+  if (names.for_cpu) {
+    expect_cpu_format("weights", layers);
+    expect_cpu_format("head_weights", embedding);
+  }
   std::string dtype = names.dtype;
   if (dtype == "auto" && layers && !layers->is_quantised()) dtype = names.weights;
-  if (dtype == "auto" && names.rounds_to_bf16) dtype = "bf16";
+  if (dtype == "auto" && !names.for_cpu) dtype = "bf16";
   WeightFormats formats(choose_dtype(dtype, source));
   formats.layers = layers;
   formats.embedding = embedding;

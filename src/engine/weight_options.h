@@ -18,8 +18,9 @@ struct FormatNames {
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head
   std::string activations = "auto";   ///< "int8": those that quantized weights meet
-  /// "auto" is bf16 for rows, whatever is stored: for devices whose kernels compute with nothing else.
-  bool rounds_to_bf16 = false;
+  /// Whether the CPU computes: fp8 weights are for other devices, where `dtype` auto is bf16 whatever is
+  /// stored.
+  bool for_cpu = true;
 };
 
 /// Parses format names. Throws SettingError with these fields if one is not a format or they contradict each

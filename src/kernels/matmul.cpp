@@ -92,6 +92,7 @@ const PackedRows::Form& PackedRows::as_integers(const KernelContext& context,
 
 void multiply(const KernelContext& context, PackedRows& rows, const PanelView& weights, const float* bias,
               Matrix<float> out) {
+  expects(!weights.quantisation.is_e4m3, "multiply: weights have a format of the CPU");
   expects(rows.depth() == weights.inputs && (weights.is_quantised() || rows.dtype() == weights.dtype),
           "multiply: rows and weights have one depth and one dtype");
   const int64_t panels = num_panels(weights.outputs);

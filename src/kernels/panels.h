@@ -72,6 +72,9 @@ struct Quantisation {
   bool has_minimum = false;  ///< otherwise minimum = -2^(bits - 1) * scale: codes lie around the middle one
   bool wide_scales = false;  ///< scales and minimums are f32, otherwise f16
   bool two_levels = false;   ///< only of 4-bit codes in groups of 32 with minimums; wide_scales is false then
+  /// Codes are floats of 8 bits (e4m3, weights/quantise.h): weight = scale * float. Only of 8 bits with an
+  /// f32 scale for all inputs. Matmuls of the CPU do not read them.
+  bool is_e4m3 = false;
 
   /// Whether one scale and one minimum turn all values of an output into weights. Then products add up rows
   /// by values, which bf16 holds exactly, and only the sums are scaled.

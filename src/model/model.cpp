@@ -1,12 +1,15 @@
 // Loads models and starts forward passes (pass.h).
 #include "model/model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "model/families.h"
 #include "model/pass.h"
 #include "model/soft_embedding.h"
+#include "weights/weight_format.h"
 
 namespace lacuna {
 
@@ -48,6 +51,19 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
     packed *= 2;
   return (rows * row + logits) * static_cast<int64_t>(sizeof(float)) + packed;
 }
+
+namespace {
+
+/// Throws InputError if weights are wanted in a format that the CPU has no kernels for.
+void expect_cpu_formats(const WeightFormats& formats) {
+  for (const auto& format : {formats.layers, formats.embedding}) {
+    if (!format || format->is_for_cpu()) continue;
+    throw InputError("weights are {}, for which CUDA devices alone have kernels; expected {}",
+                     describe(*format), fmt::join(cpu_format_names(), ", "));
+  }
+}
+
+}  // namespace
 
 Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parameters,
              std::shared_ptr<Communicator> ranks, ShardBy by)
@@ -92,6 +108,7 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const ModelConfig& config,
                                          const WeightFormats& formats, ThreadPool& threads,
                                          const LoadProgress& progress) {
+  expect_cpu_formats(formats);
   const std::unique_ptr<WeightSource> weights = open_weights(folder, config);
   return std::make_shared<const Model>(config, formats,
                                        load_parameters(config, *weights, formats, threads, progress));
@@ -100,6 +117,7 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
 std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed,
                                            const WeightFormats& formats, ThreadPool& threads,
                                            const LoadProgress& progress) {
+  expect_cpu_formats(formats);
   return std::make_shared<const Model>(config, formats,
                                        random_parameters(config, seed, formats, threads, progress));
 }
@@ -108,6 +126,7 @@ std::shared_ptr<const Model> Model::load_part(const std::filesystem::path& folde
                                               uint64_t seed, const WeightFormats& formats,
                                               ThreadPool& threads, const LoadProgress& progress,
                                               std::shared_ptr<Communicator> ranks, ShardBy by) {
+  expect_cpu_formats(formats);
   const ModelPart part{ranks->rank(), ranks->size(), by};
   if (part.cuts(ShardBy::kLayers) && config.num_layers < part.size) {
     throw InputError("--shard layers: the model has {} layers and there are {} ranks; expected at most {}",

@@ -37,7 +37,7 @@ std::vector<WeightFormat> all_formats() {
     for (const int32_t group : {32, 16, 0}) {
       for (const bool has_minimum : {false, true}) {
         for (const bool wide_scales : {false, true})
-          formats.emplace_back(Quantisation{bits, group, has_minimum, wide_scales, false});
+          formats.emplace_back(Quantisation{bits, group, has_minimum, wide_scales});
       }
     }
   }
@@ -104,6 +104,7 @@ class PanelMatrix : public StoredMatrix {
 }  // namespace
 
 HeldTensors panel_tensors(const std::string& module, PackedMatrix matrix) {
+  expects(matrix.format().is_for_cpu(), "panel_tensors: files hold formats of the CPU");
   struct Memory {
     PackedMatrix matrix;
     FormatNumbers format;

@@ -237,6 +237,17 @@ class TwoLevels {
   Fit best_;
 };
 
+/// Divides by the scale, rather than to multiply with its inverse, which overflows for tiny weights.
+void quantise_to_e4m3(std::span<const float> row, QuantisedRow& out) {
+  const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
+  float largest = 0;
+  for (const float value : row) largest = std::max(largest, std::abs(value));
+  const float scale = finite ? largest / kLargestE4m3 : std::numeric_limits<float>::quiet_NaN();
+  out.scales.front() = scale;
+  std::transform(row.begin(), row.end(), out.codes.begin(),
+                 [=](float value) { return scale > 0 ? to_e4m3(value / scale) : uint8_t{0}; });
+}
+
 }  // namespace
 
 int64_t num_groups(const Quantisation& quantisation, int64_t inputs) {
@@ -271,8 +282,34 @@ f16 to_f16(float value) {
   return result;
 }
 
+uint8_t to_e4m3(float value) {
+  constexpr uint32_t kLowestNormal = 121U << 23;  // 2^-6
+  constexpr float kRounding = 0x1p14F;            // its last bit is 2^-9, the smallest subnormal e4m3
+  const auto word = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (word >> 24) & 0x80U;
+  const uint32_t magnitude = word & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<uint8_t>(sign | 0x7fU);
+  if (magnitude >= std::bit_cast<uint32_t>(kLargestE4m3)) return static_cast<uint8_t>(sign | 0x7eU);
+  if (magnitude < kLowestNormal) {
+    const float shifted = std::bit_cast<float>(magnitude) + kRounding;
+    return static_cast<uint8_t>(sign |
+                                (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRounding)));
+  }
+  const uint32_t rounded = magnitude - (120U << 23) + 0x7ffffU + ((magnitude >> 20) & 1U);
+  return static_cast<uint8_t>(sign | (rounded >> 20));
+}
+
+float from_e4m3(uint8_t code) {
+  const uint32_t sign = (code & 0x80U) << 24;
+  const uint32_t magnitude = code & 0x7fU;
+  if (magnitude == 0x7fU) return std::numeric_limits<float>::quiet_NaN();
+  // The bits of 2^-120 times the value; exact for subnormals, too.
+  return std::bit_cast<float>(sign | (magnitude << 20)) * 0x1p120F;
+}
+
 void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out) {
   out.resize(quantisation, static_cast<int64_t>(row.size()));
+  if (quantisation.is_e4m3) return quantise_to_e4m3(row, out);
   const size_t length = quantisation.group == 0 ? row.size() : static_cast<size_t>(quantisation.group);
   if (quantisation.two_levels) return TwoLevels().run(row, length, out);
   GroupQuantiser quantiser(quantisation);
@@ -286,6 +323,10 @@ void quantise(const Quantisation& quantisation, std::span<const float> row, Quan
 }
 
 void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::span<float> out) {
+  if (quantisation.is_e4m3) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = row.scales.front() * from_e4m3(row.codes[i]);
+    return;
+  }
   const size_t length = quantisation.group == 0 ? out.size() : static_cast<size_t>(quantisation.group);
   for (size_t g = 0; g < row.scales.size(); ++g) {
     const float scale = row.scales[g];

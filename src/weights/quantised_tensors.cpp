@@ -141,6 +141,7 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
   const int64_t groups = num_groups(quantisation, inputs);
   const int64_t scales_of_row = groups * scale_bytes(quantisation);
   constexpr int64_t kOutputBytes = 2 * sizeof(float);
+  expects(WeightFormat(quantisation).is_for_cpu(), "quantise_tensors: files hold formats of the CPU");
   QuantisedTensors result;
   result.codes.resize(static_cast<size_t>(outputs * columns));
   result.scales.resize(static_cast<size_t>(outputs * scales_of_row));

@@ -5,6 +5,19 @@
 #include <algorithm>
 
 namespace lacuna {
+namespace {
+
+/// Names of the formats that `is_wanted` returns true for.
+template <typename Predicate>
+std::vector<std::string> names_of(Predicate&& is_wanted) {
+  std::vector<std::string> names;
+  for (const NamedWeightFormat& known : kWeightFormats) {
+    if (is_wanted(known.format)) names.emplace_back(known.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 std::optional<WeightFormat> weight_format(std::string_view name) {
   const auto* found = std::find_if(kWeightFormats.begin(), kWeightFormats.end(),
@@ -14,18 +27,15 @@ std::optional<WeightFormat> weight_format(std::string_view name) {
 }
 
 std::vector<std::string> weight_format_names() {
-  std::vector<std::string> names;
-  names.reserve(kWeightFormats.size());
-  for (const NamedWeightFormat& known : kWeightFormats) names.emplace_back(known.name);
-  return names;
+  return names_of([](const WeightFormat&) { return true; });
+}
+
+std::vector<std::string> cpu_format_names() {
+  return names_of([](const WeightFormat& format) { return format.is_for_cpu(); });
 }
 
 std::vector<std::string> quantised_format_names() {
-  std::vector<std::string> names;
-  for (const NamedWeightFormat& known : kWeightFormats) {
-    if (known.format.is_quantised()) names.emplace_back(known.name);
-  }
-  return names;
+  return names_of([](const WeightFormat& format) { return format.is_for_cpu() && format.is_quantised(); });
 }
 
 std::string describe(const WeightFormat& format) {

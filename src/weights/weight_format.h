@@ -22,6 +22,8 @@ struct WeightFormat {
   constexpr WeightFormat(Quantisation codes) : quantisation(codes) {}  // NOLINT: so is a quantisation
 
   constexpr bool is_quantised() const { return quantisation.bits > 0; }
+  /// Whether the CPU has kernels for it, and files can hold it.
+  constexpr bool is_for_cpu() const { return !quantisation.is_e4m3; }
   bool operator==(const WeightFormat& other) const {
     return quantisation == other.quantisation && (is_quantised() || dtype == other.dtype);
   }
@@ -37,6 +39,7 @@ inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"f32", DType::kF32},
     NamedWeightFormat{"bf16", DType::kBF16},
     NamedWeightFormat{"int8", Quantisation{.bits = 8, .group = 0, .wide_scales = true}},
+    NamedWeightFormat{"fp8", Quantisation{.bits = 8, .group = 0, .wide_scales = true, .is_e4m3 = true}},
     NamedWeightFormat{"int8-group", Quantisation{.bits = 8, .group = 32}},
     NamedWeightFormat{"int4", Quantisation{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true}},
     NamedWeightFormat{"int4-group", Quantisation{.bits = 4, .group = 32}},
@@ -47,8 +50,10 @@ inline constexpr std::array kWeightFormats = {
 std::optional<WeightFormat> weight_format(std::string_view name);
 
 std::vector<std::string> weight_format_names();
+/// Names of the formats that the CPU has kernels for.
+std::vector<std::string> cpu_format_names();
 
-/// Names of quantized formats.
+/// Names of the quantized formats that the CPU has kernels for.
 std::vector<std::string> quantised_format_names();
 
 /// Returns the format's name or, without one, a description: "8-bit codes in groups of 16, f32 scales".

@@ -202,6 +202,95 @@ TEST(Quantise, TurnsAGroupWithNanIntoNan) {
   }
 }
 
+/// The value of an e4m3 code, by its definition; codes of NaN left out.
+double value_of_e4m3(int code) {
+  const int exponent = code >> 3 & 15;
+  const int mantissa = code & 7;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return code >= 128 ? -magnitude : magnitude;
+}
+
+bool is_nan_of_e4m3(int code) {
+  return (code & 0x7f) == 0x7f;
+}
+
+TEST(E4m3, HasTheValuesOfItsDefinition) {
+  for (int code = 0; code < 256; ++code) {
+    const float value = from_e4m3(static_cast<uint8_t>(code));
+    if (is_nan_of_e4m3(code)) {
+      EXPECT_TRUE(std::isnan(value)) << code;
+      continue;
+    }
+    EXPECT_EQ(value, value_of_e4m3(code)) << code;
+    EXPECT_EQ(std::signbit(value), code >= 128) << code;
+    EXPECT_EQ(to_e4m3(value), code);
+    EXPECT_EQ(static_cast<float>(bf16(value)), value) << "bf16 holds it";
+  }
+}
+
+TEST(E4m3, RoundsToTheNearestAndTiesToEven) {
+  for (int code = 0; code < 0x7e; ++code) {
+    const auto low = static_cast<float>(value_of_e4m3(code));
+    const auto high = static_cast<float>(value_of_e4m3(code + 1));
+    const float middle = (low + high) / 2;  // exact in f32
+    const int even = code % 2 == 0 ? code : code + 1;
+    for (const int sign : {0, 128}) {
+      const auto rounded = [&](float value) { return int{to_e4m3(sign == 0 ? value : -value)}; };
+      EXPECT_EQ(rounded(std::nextafter(middle, 0.0F)), sign + code);
+      EXPECT_EQ(rounded(middle), sign + even);
+      EXPECT_EQ(rounded(std::nextafter(middle, 1e9F)), sign + code + 1);
+    }
+  }
+}
+
+TEST(E4m3, EndsAtItsLargestValue) {
+  EXPECT_EQ(kLargestE4m3, value_of_e4m3(0x7e));
+  for (const float beyond :
+       {std::nextafter(448.0F, 1e9F), 464.0F, 480.0F, 1e30F, std::numeric_limits<float>::infinity()}) {
+    EXPECT_EQ(to_e4m3(beyond), 0x7e) << beyond;
+    EXPECT_EQ(to_e4m3(-beyond), 0xfe) << beyond;
+  }
+  EXPECT_TRUE(is_nan_of_e4m3(to_e4m3(std::nanf(""))));
+}
+
+TEST(QuantiseToE4m3, PutsTheLargestWeightAtTheEndOfTheRange) {
+  for (const float size : {1.0F, 1e-3F, 1e30F, 1e-38F}) {
+    std::vector<float> row = normal_row(8, 300);
+    for (float& value : row) value *= size;
+    const auto largest =
+        std::max_element(row.begin(), row.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
+    QuantisedRow codes;
+    quantise(named("fp8"), row, codes);
+    ASSERT_THAT(codes.scales, testing::SizeIs(1));
+    EXPECT_FLOAT_EQ(codes.scales[0], std::abs(*largest) / 448);
+    EXPECT_EQ(codes.codes[static_cast<size_t>(largest - row.begin())] & 0x7f, 0x7e) << size;
+    for (const uint8_t code : codes.codes) EXPECT_FALSE(is_nan_of_e4m3(code)) << size;
+    std::vector<float> back(row.size());
+    dequantise(named("fp8"), codes, back);
+    for (size_t i = 0; i < row.size(); ++i) {
+      // Half a unit of the last place: 2^-4 of a normal value, 2^-10 of the scale below.
+      const double bound = std::max(0x1p-4 * std::abs(row[i]), 0x1p-10 * codes.scales[0]);
+      EXPECT_LE(std::abs(double{back[i]} - row[i]), bound * 1.0001 + 2e-45) << size << ", " << i;
+    }
+  }
+}
+
+TEST(QuantiseToE4m3, KeepsZerosAndMakesARowWithNanNan) {
+  EXPECT_EQ(there_and_back(named("fp8"), std::vector<float>(40)), std::vector<float>(40));
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> row = random_row(4, 64);
+    row[3] = bad;
+    for (const float value : there_and_back(named("fp8"), row)) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(QuantiseToE4m3, ErrsOnNormalWeightsAsThreeBitsOfMantissaDo) {
+  // A value of a binade errs by 2^-4 of the binade's begin at most, uniformly: by 2^-4 / sqrt(3) / sqrt(7 /
+  // 3) of itself in the root mean square where values are spread evenly over the binade.
+  const std::vector<float> row = normal_row(9, 4096);
+  EXPECT_NEAR(relative_error(row, there_and_back(named("fp8"), row)), 0.0236, 0.003);
+}
+
 TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
   ThreadPool threads(2);
   constexpr int64_t kInputs = 70;

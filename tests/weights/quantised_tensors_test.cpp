@@ -33,7 +33,7 @@ TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
   for (const int64_t inputs : {13, 32, 33, 64}) {
     const RandomMatrix matrix(inputs);
     for (const NamedWeightFormat& known : kWeightFormats) {
-      if (!known.format.is_quantised()) continue;
+      if (!known.format.is_quantised() || !known.format.is_for_cpu()) continue;
       const QuantisedTensors tensors =
           quantise_tensors(threads_, known.format.quantisation, "some.module", matrix, 20, inputs);
       const Checkpoint checkpoint = written(tensors.tensors);

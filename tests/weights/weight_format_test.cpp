@@ -13,6 +13,7 @@ TEST(WeightFormats, HaveNamesAndSizes) {
   EXPECT_EQ(packed_bytes(*weight_format("bf16"), 4096, 4096), 2 * 4096 * 4096);
   EXPECT_EQ(packed_bytes(*weight_format("int8-group"), 4096, 4096), 4096 * 4096 * 34 / 32);
   EXPECT_EQ(packed_bytes(*weight_format("int8"), 4096, 4096), 4096 * (4096 + 4));
+  EXPECT_EQ(packed_bytes(*weight_format("fp8"), 4096, 4096), 4096 * (4096 + 4));
   EXPECT_EQ(packed_bytes(*weight_format("int4-group"), 4096, 4096), 4096 * 4096 * 18 / 32);
   EXPECT_EQ(packed_bytes(*weight_format("int4"), 4096, 4096), 4096 * (4096 * 18 / 32 + 8));
 }

@@ -172,19 +172,28 @@ void check_formats(const WeightFormats& formats) {
     throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
 }
 
+/// Bytes of all weights on the device. Rows of the embedding are not quantized there.
+int64_t bytes_on_device(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
+  const int64_t bytes = predicted_bytes(config, formats, stored);
+  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
+  const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
+  if (config.tied_embeddings) return bytes + rows;
+  return bytes + rows - packed_bytes(*formats.embedding, config.vocab_size, config.hidden_dim);
+}
+
 /// Before anything is allocated.
 void check_room(const CudaDevice& device, const ModelConfig& config, const WeightFormats& formats,
                 const WeightSource* stored) {
-  const int64_t needed = predicted_bytes(config, formats, stored);
+  const int64_t needed = bytes_on_device(config, formats, stored);
   int64_t room = 0;
   cuda::on_stream(*device.stream(), [&] { room = usable_bytes(*device.stream()); });
   if (needed <= room) return;
   std::string fitting;
   for (const NamedWeightFormat& known : kWeightFormats) {
-    if (known.name != "int8" && known.name != "int4-group") continue;
+    if (known.name != "int8" && known.name != "fp8" && known.name != "int4-group") continue;
     WeightFormats smaller = formats;
     smaller.layers = known.format;
-    if (formats.dtype != DType::kBF16 || predicted_bytes(config, smaller, stored) > room) continue;
+    if (formats.dtype != DType::kBF16 || bytes_on_device(config, smaller, stored) > room) continue;
     fitting += (fitting.empty() ? "--weights " : ", ") + std::string(known.name);
   }
   throw InputError("the weights take {} and {} has {} for them; {}", human_bytes(needed), device.name(),

@@ -24,7 +24,9 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
       whole.weights = matrix.values.as<uint16_t>();
       return send();
     case DeviceMatrix::Kind::kInt8:
-      whole.codes = matrix.values.as<int8_t>();
+    case DeviceMatrix::Kind::kFp8:
+      whole.codes = matrix.values.as<uint8_t>();
+      whole.code_format = matrix.code_format();
       whole.scales = matrix.scales.as<float>();
       return send();
     case DeviceMatrix::Kind::kInt4:

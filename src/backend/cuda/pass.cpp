@@ -65,26 +65,39 @@ void DevicePass::send_layers() {
 }
 
 bool DevicePass::pads_to_graph(int64_t num_pages) {
-  const bool fits = num_rows_ <= kMostGraphRows && num_output_rows_ == num_rows_ && !sparse_.chooses();
+  const bool fits = num_rows_ <= kMostGraphRows && !sparse_.chooses();
   if (!model_.uses_graphs || !fits) return false;
   AttentionOfLayers& attention = attention_.front();
   shape_ = rounded_up({.rows = num_rows_,
                        .tasks = std::ssize(attention.plan.tasks),
                        .merges = std::ssize(attention.plan.merges),
+                       .output_rows = num_output_rows_,
+                       .output_tasks = static_cast<int64_t>(attention.num_output_tasks),
+                       .output_merges = static_cast<int64_t>(attention.num_output_merges),
                        .pages = num_pages + 1,
                        .runs = std::ssize(attention.plan.runs),
                        .masks = std::ssize(attention.plan.masks),
                        .measures_kv_drift = plan_.measures_kv_drift});
   if (!memory_.graphs.has_seen(shape_)) return false;
-  num_rows_ = num_output_rows_ = shape_.rows;
-  // Tasks and merges of no rows compute nothing.
+  num_rows_ = shape_.rows;
+  num_output_rows_ = shape_.output_rows;
+  // Tasks and merges of no rows compute nothing; those of rows that only want keys and values may join the
+  // last layer's, where what they write is not read.
   attention.plan.tasks.resize(static_cast<size_t>(shape_.tasks));
   attention.plan.merges.resize(static_cast<size_t>(shape_.merges));
   attention.plan.runs.resize(static_cast<size_t>(shape_.runs));
   attention.plan.masks.resize(static_cast<size_t>(shape_.masks));
-  attention.num_output_tasks = attention.plan.tasks.size();
-  attention.num_output_merges = attention.plan.merges.size();
+  attention.num_output_tasks = static_cast<size_t>(shape_.output_tasks);
+  attention.num_output_merges = static_cast<size_t>(shape_.output_merges);
   return true;
+}
+
+void DevicePass::pad_output_rows(std::vector<int32_t>& rows) const {
+  std::vector<bool> is_output(static_cast<size_t>(num_rows_));
+  for (const int32_t row : rows) is_output[static_cast<size_t>(row)] = true;
+  for (int32_t row = 0; std::ssize(rows) < num_output_rows_; ++row) {
+    if (!is_output[static_cast<size_t>(row)]) rows.push_back(row);
+  }
 }
 
 void DevicePass::send_plan(std::span<const LogitRow> drawn) {
@@ -119,7 +132,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     tokens.resize(first_pages.size());
     positions.resize(first_pages.size());
     for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
-    output_rows.clear();
+    pad_output_rows(output_rows);
   }
 
   Staging& staging = memory_.plan;
@@ -238,7 +251,8 @@ void DevicePass::reserve_scratch() {
   if (!config_.has_experts()) return;
   const MoeConfig& moe = config_.moe;
   const int64_t entries = rows * moe.experts_per_token;
-  const int32_t tiles = most_tiles(static_cast<int32_t>(entries), static_cast<int32_t>(moe.num_experts));
+  // The last layer may have fewer rows, and then more tiles, which are smaller.
+  const int64_t tiles = moe.num_experts + entries / kFewTileRows;
   grow(stream_, scratch_.normed_f32, moe.router_in_f32 ? rows * config_.hidden_dim * kFloat : 0);
   grow(stream_, scratch_.router_logits, rows * moe.num_experts * kFloat);
   grow(stream_, scratch_.chosen, entries * static_cast<int64_t>(sizeof(ChosenExpert)));
@@ -388,7 +402,8 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
                      .tiles = sorted.tiles,
                      .rows = x_rows,
                      .out_rows = sorted.sorted_entries,
-                     .expert_stride = product.num_outputs * product.depth};
+                     .expert_stride = product.num_outputs * product.depth,
+                     .tile_rows = expert_tile_rows(sorted.entries, sorted.experts)};
   switch (matrix.kind) {
     case DeviceMatrix::Kind::kBf16:
       a.product.weights = matrix.values.as<uint16_t>();
@@ -397,7 +412,9 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
       a.product.weights_f32 = matrix.values.as<float>();
       break;
     case DeviceMatrix::Kind::kInt8:
-      a.product.codes = matrix.values.as<int8_t>();
+    case DeviceMatrix::Kind::kFp8:
+      a.product.codes = matrix.values.as<uint8_t>();
+      a.product.code_format = matrix.code_format();
       a.product.scales = matrix.scales.as<float>();
       break;
     case DeviceMatrix::Kind::kInt4:

@@ -31,6 +31,8 @@ class DevicePass {
   void send_plan(std::span<const LogitRow> drawn);
   /// Whether the layers are sent as a graph; the plan's arrays are then padded.
   bool pads_to_graph(int64_t num_pages);
+  /// Adds rows of which no outputs are wanted, each once, up to the shape's number.
+  void pad_output_rows(std::vector<int32_t>& rows) const;
   void send_layers();
   /// The attention of the layers from `first` on until another begins. Tasks of K/V-only groups come last, so
   /// that the last layer can skip them.

@@ -12,13 +12,22 @@ int64_t power_of_two(int64_t count) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
 
+int64_t whole_steps(int64_t rows) {
+  return (rows + kGraphRowStep - 1) / kGraphRowStep * kGraphRowStep;
+}
+
 }  // namespace
 
 PassShape rounded_up(const PassShape& exact) {
   PassShape shape = exact;
-  shape.rows = (exact.rows + kGraphRowStep - 1) / kGraphRowStep * kGraphRowStep;
+  shape.rows = whole_steps(exact.rows);
   for (int64_t* count : {&shape.tasks, &shape.merges, &shape.pages, &shape.runs, &shape.masks})
     *count = power_of_two(*count);
+  shape.output_rows = whole_steps(exact.output_rows);
+  // Without rows, the last layer ends before it attends.
+  const bool has_outputs = exact.output_rows > 0;
+  shape.output_tasks = has_outputs ? power_of_two(exact.output_tasks) : 0;
+  shape.output_merges = has_outputs ? power_of_two(exact.output_merges) : 0;
   return shape;
 }
 

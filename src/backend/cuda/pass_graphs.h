@@ -16,6 +16,10 @@ struct PassShape {
   int64_t rows = 0;
   int64_t tasks = 0;
   int64_t merges = 0;
+  // The rows, first tasks and first merges of the last layer, once it has written keys and values.
+  int64_t output_rows = 0;
+  int64_t output_tasks = 0;
+  int64_t output_merges = 0;
   int64_t pages = 0;
   int64_t runs = 0;
   int64_t masks = 0;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 /// Formats of weights that have kernels, by the dtype of rows.
-constexpr const char* kFormatsOfBf16 = "bf16, int8 or int4-group";
+constexpr const char* kFormatsOfBf16 = "bf16, int8, fp8 or int4-group";
 constexpr const char* kFormatsOfF32 = "f32, as all weights of a model in f32 on a device";
 
 /// One output of a matrix; null: zeros.
@@ -58,11 +58,13 @@ std::vector<float> interleaved(const std::vector<float>& gate, const std::vector
 
 DeviceMatrix::Kind kind_of(const WeightFormat& format, DType dtype, const std::string& name) {
   constexpr Quantisation kInt8{.bits = 8, .group = 0, .wide_scales = true};
+  constexpr Quantisation kFp8{.bits = 8, .group = 0, .wide_scales = true, .is_e4m3 = true};
   constexpr Quantisation kInt4{.bits = 4, .group = kCodeGroup};
   if (format == WeightFormat(dtype))
     return dtype == DType::kF32 ? DeviceMatrix::Kind::kF32 : DeviceMatrix::Kind::kBf16;
   const bool has_codes = dtype == DType::kBF16;
   if (has_codes && format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
+  if (has_codes && format == WeightFormat(kFp8)) return DeviceMatrix::Kind::kFp8;
   if (has_codes && format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
   throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
                    describe(format), has_codes ? kFormatsOfBf16 : kFormatsOfF32);
@@ -78,10 +80,12 @@ void write_dense(const MatrixRow& from, int64_t inputs, DType dtype, std::byte* 
   for (int64_t i = 0; i < inputs; ++i) rounded[i] = bf16(values[static_cast<size_t>(i)]).bits;
 }
 
-void write_int8(const MatrixRow& from, int8_t* out, float* scale) {
+/// int8 as integers with a sign, which the host counts from 0, and fp8 as it is.
+void write_bytes(const MatrixRow& from, CodeFormat format, uint8_t* out, float* scale) {
   thread_local QuantisedRow row;
   from.matrix->read_codes(from.row, row);
-  for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<int8_t>(row.codes[i] - 128);
+  const int middle = format == CodeFormat::kInt8 ? 128 : 0;
+  for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<uint8_t>(row.codes[i] - middle);
   *scale = row.scales.front();
 }
 
@@ -177,7 +181,7 @@ class Uploader {
 
  private:
   void quantised(const Rows& rows, DeviceMatrix& made) {
-    const bool wide = made.kind == DeviceMatrix::Kind::kInt8;
+    const bool wide = made.kind != DeviceMatrix::Kind::kInt4;  // of 8 bits
     const auto row_bytes = static_cast<size_t>(wide ? made.depth : made.depth / 2);
     const int64_t groups = wide ? 1 : made.depth / kCodeGroup;
     made.values = allocate(made.outputs * static_cast<int64_t>(row_bytes));
@@ -189,7 +193,7 @@ class Uploader {
       float* scale = scales.data() + n * groups;
       if (row.matrix == nullptr) return;
       if (wide) {
-        write_int8(row, reinterpret_cast<int8_t*>(out), scale);
+        write_bytes(row, made.code_format(), reinterpret_cast<uint8_t*>(out), scale);
       } else {
         write_int4(row, reinterpret_cast<uint8_t*>(out), scale);
       }
@@ -295,16 +299,11 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
                              const Parameters& parameters, std::vector<DeviceLayer> layers) {
   Uploader uploader(stream, threads, dtype);
   DeviceWeights weights;
-  const WeightFormat embedding = parameters.embedding.format();
-  if (embedding != WeightFormat(dtype)) {
-    throw InputError("the embedding is stored as {}, for which there is no CUDA kernel yet; expected {}",
-                     describe(embedding), name_of(dtype));
-  }
   Rows head;
   add_rows(parameters.head(), config.vocab_size, head);
   weights.head = uploader.matrix(head, config.hidden_dim, {}, "the head");
   const bool is_tied = parameters.own_head.bytes() == 0;
-  if (!is_tied || weights.head.depth != config.hidden_dim) {
+  if (!is_tied || weights.head.is_quantised() || weights.head.depth != config.hidden_dim) {
     Rows rows;
     add_rows(parameters.embedding, config.vocab_size, rows);
     weights.own_embedding = uploader.dense_rows(rows, config.hidden_dim, config.hidden_dim);

@@ -28,8 +28,9 @@ struct DeviceMatrix {
   enum class Kind : uint8_t {
     kBf16,
     kF32,
-    kInt8,  ///< quantized values, with a scale per output
-    kInt4,  ///< quantized values, with a scale per group of kCodeGroup inputs
+    kInt8,  ///< quantized values of 8 bits, with a scale per output
+    kFp8,   ///< the same in e4m3
+    kInt4,  ///< quantized values of 4 bits, with a scale per group of kCodeGroup inputs
   };
 
   Kind kind = Kind::kBf16;
@@ -40,6 +41,9 @@ struct DeviceMatrix {
   int64_t depth = 0;
 
   int64_t bytes() const { return static_cast<int64_t>(values.bytes() + scales.bytes()); }
+  bool is_quantised() const { return scales.bytes() > 0; }
+  /// Format of 8-bit values; for kInt8 and kFp8 only.
+  CodeFormat code_format() const { return kind == Kind::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8; }
 };
 
 struct DeviceFeedForward {
@@ -61,7 +65,8 @@ struct DeviceLayer {
 
 struct DeviceWeights {
   DeviceMatrix head;           ///< [vocab, hidden]
-  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty where the head's memory serves for both
+  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty where the head's memory serves for
+                               ///< both, as it does where they are one matrix that is not quantized
   DeviceBuffer final_norm;
   std::vector<DeviceLayer> layers;
 

@@ -67,6 +67,19 @@ TEST(CudaEngine, LocksRowsAndGuidesThem) {
   EXPECT_EQ(run(model, options, 2), run(cpu, options, 2));
 }
 
+// Greedy tokens agree with these seeds, whose two largest logits differ by more than the machines do.
+TEST(CudaEngine, WritesTheGreedyTokensOfTheWeightsThatFp8StandsFor) {
+  WeightFormats formats = bf16_with_layers("fp8");
+  formats.embedding = formats.layers;
+  for (const char* family : {"llada", "sdar", "llada2"}) {
+    const ModelConfig config = config_of(family);
+    const auto model = cuda_model(config, formats);
+    const Canvases together = run(model, options_of(0), 2);
+    EXPECT_EQ(together, run(model, options_of(0), 1)) << family;
+    EXPECT_EQ(together, run(expanded_cpu_model(config, formats), options_of(0), 2)) << family;
+  }
+}
+
 /// By name of the cache's and the rows' formats.
 WeightFormats formats_of(DType dtype, bool kv_in_codes) {
   WeightFormats formats = dtype;

@@ -5,11 +5,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_model.h"
+#include "model/parameters.h"
 #include "model/tiny_models.h"
+#include "weights/weight_format.h"
 
 namespace lacuna::cuda {
 
@@ -51,6 +54,42 @@ inline std::shared_ptr<const CpuDevice> one_thread() {
 
 inline std::shared_ptr<const BackendModel> cpu_model(const ModelConfig& config, DType dtype = DType::kBF16) {
   return load_on_cpu(one_thread(), {}, config, dtype, kWeightSeed, {});
+}
+
+inline WeightFormats bf16_with_layers(std::string_view name) {
+  WeightFormats formats = DType::kBF16;
+  formats.layers = weight_format(name);
+  return formats;
+}
+
+/// Quantized weights as the f32 numbers that they stand for.
+inline void expand(PackedMatrix& matrix) {
+  if (!matrix.format().is_quantised()) return;
+  const PackedMatrix quantised = std::move(matrix);
+  const PanelView view = quantised.view();
+  matrix = PackedMatrix(one_thread()->threads(), DType::kF32, view.outputs, view.inputs,
+                        [&](int64_t n, float* row) { quantised.read_row(n, row); });
+}
+
+/// A model with the weights of cuda_model() in formats that the CPU has no kernels for: in f32 with expanded
+/// weights, which are exact.
+inline std::shared_ptr<const BackendModel> expanded_cpu_model(const ModelConfig& config,
+                                                              WeightFormats formats) {
+  formats.dtype = DType::kF32;
+  ThreadPool& threads = one_thread()->threads();
+  Parameters parameters = random_parameters(config, kWeightSeed, formats, threads, {});
+  const auto expand_all = [](FeedForward& ffn) {
+    for (Linear* linear : {&ffn.gate, &ffn.up, &ffn.down}) expand(linear->weight);
+  };
+  for (LayerParameters& layer : parameters.layers) {
+    for (Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o}) expand(linear->weight);
+    expand_all(layer.ffn);
+    expand_all(layer.shared_expert);
+    for (FeedForward& expert : layer.experts) expand_all(expert);
+  }
+  for (PackedMatrix* matrix : {&parameters.embedding, &parameters.own_head}) expand(*matrix);
+  const auto model = std::make_shared<const Model>(config, DType::kF32, std::move(parameters));
+  return on_cpu(model, one_thread());
 }
 
 /// With pages for a few canvases: memory of the simulator begins as NaN, which takes time.

@@ -28,7 +28,7 @@ TEST(GpuCheck, FindsThatNoRowsBitsDependOnItsCompany) {
   Collected collected;
   Stream stream;
   check_invariance(stream, tiny_sizes(), 5, collected.report);
-  ASSERT_EQ(collected.counts()["invariance"], 9);
+  ASSERT_EQ(collected.counts()["invariance"], 11);
   for (const Line& line : collected.lines) {
     EXPECT_EQ(line.at("different"), 0) << line;
     EXPECT_GT(line.at("rows"), 0) << line;
@@ -48,7 +48,7 @@ TEST(GpuCheck, MeasuresEveryKernelAsAShareOfTheCopy) {
   measure_attention(stream, sizes, collected.report);
   measure_statistics(stream, sizes, collected.report);
   std::map<std::string, int> counts = collected.counts();
-  EXPECT_EQ(counts["product"], 3 * 3 * 2);
+  EXPECT_EQ(counts["product"], 3 * 4 * 2);
   EXPECT_EQ(counts["attention"], 1);
   EXPECT_EQ(counts["statistics"], 4);
   for (const Line& line : collected.lines) {

@@ -25,6 +25,23 @@ TEST(PassGraphs, RoundUpSoThatPassesOfAboutTheSameSizeAreOneShape) {
   EXPECT_NE(shape, shape_of_rows(33));
 }
 
+TEST(PassGraphs, RoundUpWhatTheLastLayerComputesUnlessItIsNothing) {
+  const auto shape_of = [](int64_t output_rows, int64_t output_tasks) {
+    return rounded_up({.rows = 40,
+                       .tasks = 9,
+                       .merges = 3,
+                       .output_rows = output_rows,
+                       .output_tasks = output_tasks,
+                       .output_merges = output_rows > 0 ? 1 : 0});
+  };
+  EXPECT_EQ(shape_of(17, 5).output_rows, 32);
+  EXPECT_EQ(shape_of(17, 5).output_tasks, 8);
+  EXPECT_EQ(shape_of(17, 5), shape_of(30, 6));
+  EXPECT_EQ(shape_of(0, 0).output_rows, 0);
+  EXPECT_EQ(shape_of(0, 0).output_tasks, 0);
+  EXPECT_NE(shape_of(0, 0), shape_of(1, 0));
+}
+
 /// Passes that copy one number to the next of a buffer.
 struct Copies {
   Stream stream;

@@ -27,4 +27,14 @@ ProductSum product_sum(const std::vector<uint16_t>& x, int64_t row, int64_t dept
   return sum;
 }
 
+/// The value of an e4m3 code, by its definition: a sign, four bits of exponent with bias 7, three of
+/// mantissa.
+inline float e4m3_value(uint8_t code) {
+  const int exponent = code >> 3 & 15;
+  const int mantissa = code & 7;
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                        : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return code >> 7 != 0 ? -magnitude : magnitude;
+}
+
 }  // namespace lacuna::cuda

@@ -10,7 +10,6 @@ namespace {
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
 constexpr uint32_t kThreads = 256;
-constexpr int32_t kTileRows = 16;
 constexpr float kNoDivisionByZero = 1e-20F;  // as on the CPU
 
 struct RouteShared {
@@ -125,7 +124,7 @@ LACUNA_KERNEL sort_kernel(SortArguments a) {
     int32_t count = 0;
     for (int32_t i = 0; i < a.entries; ++i) count += a.chosen[i].expert == e ? 1 : 0;
     memory.first_entry[e + 1] = count;
-    memory.first_tile[e + 1] = (count + kTileRows - 1) / kTileRows;
+    memory.first_tile[e + 1] = (count + a.tile_rows - 1) / a.tile_rows;
   }
   sync_threads();
   if (thread == 0) {
@@ -145,9 +144,9 @@ LACUNA_KERNEL sort_kernel(SortArguments a) {
       a.sorted_rows[next++] = i / a.choices;
     }
     for (int32_t tile = memory.first_tile[e]; tile < memory.first_tile[e + 1]; ++tile) {
-      const int32_t first = memory.first_entry[e] + (tile - memory.first_tile[e]) * kTileRows;
+      const int32_t first = memory.first_entry[e] + (tile - memory.first_tile[e]) * a.tile_rows;
       const int32_t left = memory.first_entry[e + 1] - first;
-      a.tiles[tile] = {e, first, left < kTileRows ? left : kTileRows};
+      a.tiles[tile] = {e, first, left < a.tile_rows ? left : a.tile_rows};
     }
   }
   for (int32_t tile = memory.first_tile[a.experts] + thread; tile < a.num_tiles; tile += kThreads)
@@ -170,29 +169,33 @@ LACUNA_DEVICE ProductArguments product_of(const GroupedArguments& a, const Exper
   return product;
 }
 
+template <int kRowTiles>
 LACUNA_KERNEL grouped_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;  // the whole block
-  product_block<1>(product_of(a, tile));
+  product_block<kRowTiles>(product_of(a, tile));
 }
 
+template <int kRowTiles, CodeFormat kFormat>
 LACUNA_KERNEL grouped_code_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
-  product_block<1, CodeProductShared<1>>(product_of(a, tile));
+  product_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(product_of(a, tile));
 }
 
+template <int kRowTiles>
 LACUNA_KERNEL grouped_code4_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
   const int64_t skipped = tile.expert * a.expert_stride;
-  quantised_product_block<1>({product_of(a, tile), a.codes4 + skipped / 2, a.scales4 + skipped / kCodeGroup});
+  quantised_product_block<kRowTiles>(
+      {product_of(a, tile), a.codes4 + skipped / 2, a.scales4 + skipped / kCodeGroup});
 }
 
 LACUNA_KERNEL grouped_f32_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
-  f32_product_block(product_of(a, tile), 0);
+  for (int32_t row = 0; row < tile.count; row += kF32Rows) f32_product_block(product_of(a, tile), row);
 }
 
 LACUNA_KERNEL combine_kernel(CombineArguments a) {
@@ -208,6 +211,29 @@ LACUNA_KERNEL combine_kernel(CombineArguments a) {
   }
 }
 
+template <int kRowTiles>
+void launch_grouped(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles) {
+  const auto blocks =
+      static_cast<uint32_t>((arguments.product.num_outputs + kProductOutputs - 1) / kProductOutputs);
+  const auto send = [&](void (*kernel)(GroupedArguments), size_t shared_bytes) {
+    launch(stream, kernel,
+           {.grid = {blocks, static_cast<uint32_t>(num_tiles), 1},
+            .threads = kProductThreads,
+            .shared_bytes = shared_bytes},
+           arguments);
+  };
+  if (arguments.codes4 != nullptr)
+    return send(grouped_code4_kernel<kRowTiles>, sizeof(CodeShared<kRowTiles>));
+  if (arguments.product.codes != nullptr) {
+    const bool is_int8 = arguments.product.code_format == CodeFormat::kInt8;
+    return send(is_int8 ? grouped_code_kernel<kRowTiles, CodeFormat::kInt8>
+                        : grouped_code_kernel<kRowTiles, CodeFormat::kE4m3>,
+                sizeof(CodeProductShared<kRowTiles, CodeFormat::kInt8>));
+  }
+  if (arguments.product.x_f32 != nullptr) return send(grouped_f32_kernel, sizeof(F32ProductShared));
+  send(grouped_kernel<kRowTiles>, sizeof(ProductShared<kRowTiles>));
+}
+
 }  // namespace
 
 void multiply_router(Stream& stream, const RouterArguments& arguments, uint32_t rows) {
@@ -219,30 +245,24 @@ void route(Stream& stream, const RouteArguments& arguments, uint32_t rows) {
          arguments);
 }
 
+int32_t expert_tile_rows(int32_t entries, int32_t experts) {
+  return entries > kManyTileRows / 2 * experts ? kManyTileRows : kFewTileRows;
+}
+
 int32_t most_tiles(int32_t entries, int32_t experts) {
-  return std::min(entries, experts) + entries / kTileRows;
+  return std::min(entries, experts) + entries / expert_tile_rows(entries, experts);
 }
 
 void sort_by_expert(Stream& stream, const SortArguments& arguments) {
   SortArguments sized = arguments;
   sized.num_tiles = most_tiles(arguments.entries, arguments.experts);
+  sized.tile_rows = expert_tile_rows(arguments.entries, arguments.experts);
   launch(stream, sort_kernel, {.threads = kThreads, .shared_bytes = sizeof(SortShared)}, sized);
 }
 
 void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles) {
-  const auto blocks =
-      static_cast<uint32_t>((arguments.product.num_outputs + kProductOutputs - 1) / kProductOutputs);
-  const auto send = [&](void (*kernel)(GroupedArguments), size_t shared_bytes) {
-    launch(stream, kernel,
-           {.grid = {blocks, static_cast<uint32_t>(num_tiles), 1},
-            .threads = kProductThreads,
-            .shared_bytes = shared_bytes},
-           arguments);
-  };
-  if (arguments.codes4 != nullptr) return send(grouped_code4_kernel, sizeof(CodeShared<1>));
-  if (arguments.product.codes != nullptr) return send(grouped_code_kernel, sizeof(CodeProductShared<1>));
-  if (arguments.product.x_f32 != nullptr) return send(grouped_f32_kernel, sizeof(F32ProductShared));
-  send(grouped_kernel, sizeof(ProductShared<1>));
+  if (arguments.tile_rows == kFewTileRows) return launch_grouped<1>(stream, arguments, num_tiles);
+  launch_grouped<kManyTileRows / 16>(stream, arguments, num_tiles);
 }
 
 void combine(Stream& stream, const CombineArguments& arguments, uint32_t rows) {

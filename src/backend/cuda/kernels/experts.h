@@ -48,7 +48,7 @@ struct RouteArguments {
 /// The rules of model/router.h; of equals the lowest expert or group wins.
 void route(Stream& stream, const RouteArguments& arguments, uint32_t rows);
 
-/// Up to sixteen entries of one expert, beginning at sorted entry `first`.
+/// Entries of one expert, at most expert_tile_rows(), beginning at sorted entry `first`.
 struct ExpertTile {
   int32_t expert = 0;
   int32_t first = 0;
@@ -63,21 +63,30 @@ struct SortArguments {
   int32_t entries = 0;
   int32_t choices = 0;
   int32_t experts = 0;
-  int32_t num_tiles = 0;  ///< set by sort_by_expert()
+  // Set by sort_by_expert():
+  int32_t num_tiles = 0;
+  int32_t tile_rows = 0;
 };
 
+inline constexpr int32_t kFewTileRows = 16;
+inline constexpr int32_t kManyTileRows = 64;
+
+/// Entries that one tile takes: kManyTileRows where experts have more than 32 on average, so that a long
+/// prefix reads their weights fewer times; else kFewTileRows. The size of a tile changes no bits.
+int32_t expert_tile_rows(int32_t entries, int32_t experts);
 /// Tiles that so many entries can need.
 int32_t most_tiles(int32_t entries, int32_t experts);
 void sort_by_expert(Stream& stream, const SortArguments& arguments);
 
-/// Weights are bf16, 8-bit codes, f32 (where `product.x_f32` is), or 4-bit codes. Those of one expert, and
-/// their scales, follow those of another.
+/// Weights are bf16, 8-bit codes of both formats, f32 (where `product.x_f32` is), or 4-bit codes. Those of
+/// one expert, and their scales, follow those of another.
 struct GroupedArguments {
   ProductArguments product;  ///< of one tile: weights of expert 0; x, out and epilogue of all; no rows
   const ExpertTile* tiles = nullptr;
   const int32_t* rows = nullptr;      ///< [sorted entries] of x
   const int32_t* out_rows = nullptr;  ///< [sorted entries] of out
   int64_t expert_stride = 0;          ///< weights from one expert to the next
+  int32_t tile_rows = kFewTileRows;   ///< most entries of a tile; or kManyTileRows
   /// In the place of `product.weights`, as in QuantisedProductArguments.
   const uint8_t* codes4 = nullptr;
   const float* scales4 = nullptr;

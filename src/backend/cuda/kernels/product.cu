@@ -9,9 +9,9 @@ LACUNA_KERNEL product_kernel(ProductArguments a) {
   product_block<kRowTiles>(a);
 }
 
-template <int kRowTiles>
+template <int kRowTiles, CodeFormat kFormat>
 LACUNA_KERNEL code_product_kernel(ProductArguments a) {
-  product_block<kRowTiles, CodeProductShared<kRowTiles>>(a);
+  product_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(a);
 }
 
 template <int kRowTiles>
@@ -21,11 +21,11 @@ void launch_product(Stream& stream, const ProductArguments& arguments) {
     launch(stream, kernel, {.grid = {blocks, 1, 1}, .threads = kProductThreads, .shared_bytes = shared_bytes},
            arguments);
   };
-  if (arguments.codes != nullptr) {
-    send(code_product_kernel<kRowTiles>, sizeof(CodeProductShared<kRowTiles>));
-  } else {
-    send(product_kernel<kRowTiles>, sizeof(ProductShared<kRowTiles>));
-  }
+  if (arguments.codes == nullptr) return send(product_kernel<kRowTiles>, sizeof(ProductShared<kRowTiles>));
+  const bool is_int8 = arguments.code_format == CodeFormat::kInt8;
+  send(is_int8 ? code_product_kernel<kRowTiles, CodeFormat::kInt8>
+               : code_product_kernel<kRowTiles, CodeFormat::kE4m3>,
+       sizeof(CodeProductShared<kRowTiles, CodeFormat::kInt8>));
 }
 
 }  // namespace

@@ -19,13 +19,20 @@ enum class Epilogue : uint8_t {
   kSquaredRelu,  ///< out_bf16 = max(sum + bias, 0)^2
 };
 
+/// Meaning of an 8-bit quantized value.
+enum class CodeFormat : uint8_t {
+  kInt8,  ///< an integer with a sign
+  kE4m3,  ///< a float with 4 bits of exponent and 3 of mantissa; codes of NaN do not occur
+};
+
 struct ProductArguments {
   const uint16_t* x = nullptr;        ///< [.., depth] bf16
   const float* x_f32 = nullptr;       ///< in the place of `x` and `weights_f32` of `weights`: f32_product()
   const int32_t* rows = nullptr;      ///< [num_rows] of x; null: 0, 1, 2, ...
   const uint16_t* weights = nullptr;  ///< [num_outputs, depth] bf16
   const float* weights_f32 = nullptr;
-  const int8_t* codes = nullptr;      ///< in the place of `weights`: weight = scale of the output * code
+  const uint8_t* codes = nullptr;  ///< in the place of `weights`: weight = scale of the output * code
+  CodeFormat code_format = CodeFormat::kInt8;
   const float* scales = nullptr;      ///< [num_outputs] of codes
   const float* bias = nullptr;        ///< [num_outputs]; null: none
   float* out_f32 = nullptr;           ///< [num_rows, out_stride]
@@ -39,9 +46,9 @@ struct ProductArguments {
   Epilogue epilogue = Epilogue::kStore;
 };
 
-/// Codes are widened to bf16, which is exact, and sums are scaled. An output is the sum over k in slices of
-/// kDepthSlice, each one chain in steps of 16; the slices are added in order. Neither the other rows nor
-/// their number change its bits.
+/// Codes of both formats are widened to bf16, which is exact, and sums are scaled. An output is the sum over
+/// k in slices of kDepthSlice, each one chain in steps of 16; the slices are added in order. Neither the
+/// other rows nor their number change its bits.
 void product(Stream& stream, const ProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -14,7 +14,7 @@ inline constexpr int kProductStride =
     kDepthStep + 8;  // of a row in shared memory: eight rows then lie in different banks
 inline constexpr int kProductPieces = kDepthStep / 8;  // of 16 bytes, of a row
 
-inline constexpr int kCodeStride = kDepthStep + 16;  // likewise, of codes
+inline constexpr int kCodePairs = kDepthStep / 2 + 8;  // likewise, of codes: two inputs each
 
 template <int kRowTiles>
 struct ProductShared {
@@ -22,11 +22,11 @@ struct ProductShared {
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// The same where weights are codes: each warp widens those of its own outputs just before it multiplies.
-template <int kRowTiles>
+/// The same where weights are 8-bit codes, which become bf16 in registers just before they are
+/// multiplied.
+template <int kRowTiles, CodeFormat kFormat>
 struct CodeProductShared {
-  alignas(128) int8_t codes[kProductStages][kProductOutputs][kCodeStride];
-  alignas(128) uint16_t weights[1][kProductOutputs][kProductStride];
+  alignas(128) uint16_t pairs[kProductStages][kProductOutputs][kCodePairs];  // even inputs in lower halves
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
@@ -46,9 +46,9 @@ LACUNA_DEVICE void load_weights(const ProductArguments& a, ProductShared<kRowTil
   }
 }
 
-template <int kRowTiles>
-LACUNA_DEVICE void load_weights(const ProductArguments& a, CodeProductShared<kRowTiles>& memory, int stage,
-                                int64_t k) {
+template <int kRowTiles, CodeFormat kFormat>
+LACUNA_DEVICE void load_weights(const ProductArguments& a, CodeProductShared<kRowTiles, kFormat>& memory,
+                                int stage, int64_t k) {
   constexpr int kCodePieces = kDepthStep / 16;
   const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
   for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kCodePieces;
@@ -56,26 +56,54 @@ LACUNA_DEVICE void load_weights(const ProductArguments& a, CodeProductShared<kRo
     const int output = piece / kCodePieces;
     const int part = piece % kCodePieces * 16;
     const bool valid = first_output + output < a.num_outputs;
-    const int8_t* from = valid ? a.codes + (first_output + output) * a.depth + k + part : a.codes;
-    simt::copy_async_16(&memory.codes[stage][output][part], from, valid);
+    const uint8_t* from = valid ? a.codes + (first_output + output) * a.depth + k + part : a.codes;
+    simt::copy_async_16(&memory.pairs[stage][output][part / 2], from, valid);
   }
 }
 
-/// Makes the weights of a stage ready for this warp. Returns where they lie.
-template <int kRowTiles>
-LACUNA_DEVICE int widen_weights(ProductShared<kRowTiles>&, int stage) {
-  return stage;
+/// The number that a code stands for, which bf16 holds exactly.
+template <CodeFormat kFormat>
+LACUNA_DEVICE float value_of_code(uint8_t code) {
+  if constexpr (kFormat == CodeFormat::kE4m3) {
+    return simt::from_e4m3(code);
+  } else {
+    return static_cast<int8_t>(code);
+  }
 }
 
+/// Two codes as bf16, the lower half first.
+template <CodeFormat kFormat>
+LACUNA_DEVICE uint32_t widen_pair(uint16_t pair) {
+  return simt::pack_bf16(value_of_code<kFormat>(static_cast<uint8_t>(pair & 0xffU)),
+                         value_of_code<kFormat>(static_cast<uint8_t>(pair >> 8)));
+}
+
+/// The weights of the warp's sixteen outputs for the inputs [k, k + 16) of a stage, as multiply_block() takes
+/// them.
 template <int kRowTiles>
-LACUNA_DEVICE int widen_weights(CodeProductShared<kRowTiles>& memory, int stage) {
-  const uint32_t output = simt::warp_index() * 16 + simt::lane_index() / 2;
-  const uint32_t first = simt::lane_index() % 2 * (kDepthStep / 2);
-  for (uint32_t k = first; k < first + kDepthStep / 2; ++k) {
-    memory.weights[0][output][k] = simt::to_bf16(memory.codes[stage][output][k]);
+LACUNA_DEVICE void read_weights(const ProductShared<kRowTiles>& memory, int stage, uint32_t k,
+                                uint32_t (&b)[2][2]) {
+  const uint32_t lane = simt::lane_index();
+  const uint32_t output = simt::warp_index() * 16 + lane % 8 + lane / 16 * 8;
+  uint32_t weights[4];
+  simt::load_matrix_x4(weights, &memory.weights[stage][output][k + lane / 8 % 2 * 8]);
+  b[0][0] = weights[0];
+  b[0][1] = weights[1];
+  b[1][0] = weights[2];
+  b[1][1] = weights[3];
+}
+
+template <int kRowTiles, CodeFormat kFormat>
+LACUNA_DEVICE void read_weights(const CodeProductShared<kRowTiles, kFormat>& memory, int stage, uint32_t k,
+                                uint32_t (&b)[2][2]) {
+  const uint32_t lane = simt::lane_index();
+  const uint32_t output = simt::warp_index() * 16 + lane / 4;
+  const uint32_t first = k / 2 + lane % 4;
+  LACUNA_UNROLL
+  for (uint32_t j = 0; j < 2; ++j) {
+    b[j][0] = widen_pair<kFormat>(memory.pairs[stage][output + 8 * j][first]);
+    b[j][1] = widen_pair<kFormat>(memory.pairs[stage][output + 8 * j][first + 4]);
   }
-  simt::sync_warp();
-  return 0;
 }
 
 template <typename Memory>
@@ -92,15 +120,12 @@ LACUNA_DEVICE void load_rows(const ProductArguments& a, Memory& memory, int row_
 }
 
 template <int kRowTiles, typename Memory>
-LACUNA_DEVICE void multiply_stage(const Memory& memory, int stage, int weights_at,
-                                  float (&c)[kRowTiles][2][4]) {
+LACUNA_DEVICE void multiply_stage(const Memory& memory, int stage, float (&c)[kRowTiles][2][4]) {
   const uint32_t lane = simt::lane_index();
-  const uint32_t output = simt::warp_index() * 16 + lane % 8 + lane / 16 * 8;
   LACUNA_UNROLL
   for (uint32_t k = 0; k < kDepthStep; k += 16) {
-    uint32_t weights[4];
-    simt::load_matrix_x4(weights, &memory.weights[weights_at][output][k + lane / 8 % 2 * 8]);
-    const uint32_t b[2][2] = {{weights[0], weights[1]}, {weights[2], weights[3]}};
+    uint32_t b[2][2];
+    read_weights(memory, stage, k, b);
     uint32_t rows[kRowTiles][4];
     LACUNA_UNROLL
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -231,7 +256,7 @@ LACUNA_DEVICE void product_block(const ProductArguments& a) {
                            // overwrites
     load(step + kProductStages - 1);
     const auto stage = static_cast<int>(step % kProductStages);
-    multiply_stage<kRowTiles>(memory, stage, widen_weights<kRowTiles>(memory, stage), c);
+    multiply_stage<kRowTiles>(memory, stage, c);
     const bool slice_ends = (step + 1) * kDepthStep % kDepthSlice == 0 || step + 1 == steps;
     if (slice_ends) end_slice(c, sums);
   }

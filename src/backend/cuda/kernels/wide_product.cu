@@ -36,26 +36,23 @@ struct Bf16Weights {
 };
 
 /// 8-bit codes, and a stage of them as bf16.
-struct Int8Weights {
+template <CodeFormat kFormat>
+struct ByteWeights {
   static constexpr bool kHasGroups = false;
-  alignas(128) int8_t codes[kStages][kTileOutputs][kDepthStep];
+  alignas(128) uint8_t codes[kStages][kTileOutputs][kDepthStep];
   alignas(128) uint16_t weights[kTileOutputs][kProductStride];
 
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) {
-    return reinterpret_cast<const uint8_t*>(a.product.codes);
-  }
+  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) { return a.product.codes; }
   static constexpr int bytes_of(int inputs) { return inputs; }
-  LACUNA_DEVICE uint8_t* place(int stage, int output) {
-    return reinterpret_cast<uint8_t*>(codes[stage][output]);
-  }
+  LACUNA_DEVICE uint8_t* place(int stage, int output) { return codes[stage][output]; }
   LACUNA_DEVICE const uint16_t* widened(int, uint32_t output) const { return weights[output]; }
   LACUNA_DEVICE void widen(int stage) {
     for (int i = static_cast<int>(thread_index()); i < kTileOutputs * kPairs; i += kThreads) {
       const int output = i / kPairs;
       const int k = i % kPairs * 2;
-      const int8_t* pair = &codes[stage][output][k];
-      weights[output][k] = to_bf16(pair[0]);
-      weights[output][k + 1] = to_bf16(pair[1]);
+      const uint8_t* pair = &codes[stage][output][k];
+      weights[output][k] = to_bf16(value_of_code<kFormat>(pair[0]));
+      weights[output][k + 1] = to_bf16(value_of_code<kFormat>(pair[1]));
     }
     sync_threads();
   }
@@ -209,8 +206,10 @@ void launch_wide(Stream& stream, const Arguments& a) {
 
 void wide_product(Stream& stream, const ProductArguments& arguments) {
   const Arguments a{arguments, nullptr, nullptr};
-  if (arguments.codes != nullptr) return launch_wide<Int8Weights>(stream, a);
-  launch_wide<Bf16Weights>(stream, a);
+  if (arguments.codes == nullptr) return launch_wide<Bf16Weights>(stream, a);
+  if (arguments.code_format == CodeFormat::kE4m3)
+    return launch_wide<ByteWeights<CodeFormat::kE4m3>>(stream, a);
+  launch_wide<ByteWeights<CodeFormat::kInt8>>(stream, a);
 }
 
 void wide_quantised_product(Stream& stream, const QuantisedProductArguments& arguments) {

@@ -41,6 +41,11 @@ LACUNA_DEVICE T block_sum(T value, T* parts) {
 LACUNA_DEVICE float from_bf16(uint16_t bits) {
   return as_float(uint32_t{bits} << 16);
 }
+/// The value of an e4m3 code, which bf16 holds exactly. Not for codes of NaN.
+LACUNA_DEVICE float from_e4m3(uint8_t code) {
+  // Exponent and mantissa at the places that they have in an f32 make 2^-120 times the value.
+  return as_float((code & 0x80U) << 24 | (code & 0x7fU) << 20) * 0x1p120F;
+}
 LACUNA_DEVICE uint16_t to_bf16(float value) {
   return static_cast<uint16_t>(pack_bf16(value, 0) & 0xffffU);
 }

@@ -9,6 +9,7 @@
 #include "bench/gpu/device_vectors.h"
 #include "model/router.h"
 #include "orders.h"
+#include "product_sum.h"
 
 namespace lacuna::cuda::experts_test {
 namespace {
@@ -137,7 +138,8 @@ struct Layer {
                      .tiles = tiles.as<ExpertTile>(),
                      .rows = sorted_rows.as<int32_t>(),
                      .out_rows = sorted_entries.as<int32_t>(),
-                     .expert_stride = 2 * kInner * 64},
+                     .expert_stride = 2 * kInner * 64,
+                     .tile_rows = expert_tile_rows(entries, kExperts)},
                     num_tiles);
     grouped_product(stream,
                     {.product = {.x = inner.as<uint16_t>(),
@@ -149,7 +151,8 @@ struct Layer {
                      .tiles = tiles.as<ExpertTile>(),
                      .rows = sorted_entries.as<int32_t>(),
                      .out_rows = sorted_entries.as<int32_t>(),
-                     .expert_stride = kHidden * 64},
+                     .expert_stride = kHidden * 64,
+                     .tile_rows = expert_tile_rows(entries, kExperts)},
                     num_tiles);
     combine(stream,
             {choice.as<ChosenExpert>(), outputs.as<float>(), residual.as<float>(), kHidden, kChoices, 2},
@@ -186,8 +189,16 @@ std::vector<size_t> first_rows(size_t count) {
   return rows;
 }
 
+TEST(ExpertKernels, TakeLargerTilesWhereExpertsHaveManyRows) {
+  EXPECT_EQ(expert_tile_rows(32 * kExperts, kExperts), 16);
+  EXPECT_EQ(expert_tile_rows(32 * kExperts + 1, kExperts), 64);
+  EXPECT_EQ(most_tiles(3, kExperts), 3);
+  EXPECT_EQ(most_tiles(160, kExperts), kExperts + 10);
+  EXPECT_EQ(most_tiles(180, kExperts), kExperts + 2);
+}
+
 TEST(ExpertKernels, AddWhatTheChosenExpertsOfARowCompute) {
-  for (const size_t rows : {1U, 15U, 17U, 40U}) {
+  for (const size_t rows : {1U, 15U, 17U, 40U, 90U}) {
     const Layer layer(rows);
     in_every_order([&](const std::string& order) {
       const auto got = layer.run(first_rows(rows));
@@ -203,17 +214,19 @@ TEST(ExpertKernels, AddWhatTheChosenExpertsOfARowCompute) {
 }
 
 TEST(ExpertKernels, GiveARowTheSameBitsAloneAndInAnyCompany) {
-  const Layer layer(40);
-  const auto together = layer.run(first_rows(40));
-  for (const size_t row : {0U, 21U, 39U}) {
-    const auto alone = layer.run({row});
-    EXPECT_TRUE(
-        std::equal(alone.begin(), alone.end(), together.begin() + static_cast<int64_t>(row) * kHidden))
-        << row;
+  const Layer layer(90);
+  for (const size_t rows : {40U, 90U}) {  // tiles of 16 and of 64 entries
+    const auto together = layer.run(first_rows(rows));
+    for (const size_t row : {0U, 21U, 39U}) {
+      const auto alone = layer.run({row});
+      EXPECT_TRUE(
+          std::equal(alone.begin(), alone.end(), together.begin() + static_cast<int64_t>(row) * kHidden))
+          << row << " of " << rows;
+    }
   }
 }
 
-enum class Weights : uint8_t { kBf16, kInt8, kInt4, kF32 };
+enum class Weights : uint8_t { kBf16, kInt8, kFp8, kInt4, kF32 };
 
 /// Matrices of kExperts experts in one format, and rows in bf16 or f32.
 struct ExpertMatrices {
@@ -229,24 +242,29 @@ struct ExpertMatrices {
       : format(of),
         x(random_numbers(rows * kDepth, 81)),
         weights(random_numbers(kExperts * kOutputs * kDepth, 82)) {
-    const size_t group = format == Weights::kInt8 ? size_t{kDepth} : 32;
+    const size_t group = format == Weights::kInt4 ? 32 : size_t{kDepth};
     if (format != Weights::kF32) {
       for (float& number : x) number = static_cast<float>(bf16(number));
       for (float& number : weights) number = static_cast<float>(bf16(number));
     }
     if (format == Weights::kBf16 || format == Weights::kF32) return;
     scales = random_numbers(weights.size() / group, 83, 0.02F);
-    codes = random_bytes(format == Weights::kInt8 ? weights.size() : weights.size() / 2, 84);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const int half = i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4;
-      const int code = format == Weights::kInt8 ? static_cast<int8_t>(codes[i]) : half - 8;
-      weights[i] = scales[i / group] * static_cast<float>(code);
-    }
+    codes = format == Weights::kFp8    ? random_e4m3(weights.size(), 84)
+            : format == Weights::kInt8 ? random_bytes(weights.size(), 84)
+                                       : random_bytes(weights.size() / 2, 84);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = scales[i / group] * value_of_code(i);
+  }
+
+  float value_of_code(size_t i) const {
+    if (format == Weights::kFp8) return e4m3_value(codes[i]);
+    if (format == Weights::kInt8) return static_cast<int8_t>(codes[i]);
+    return static_cast<float>((i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4) - 8);
   }
 
   /// Each of the rows times the matrix of its expert.
   ///   tiles  sorted entries are the rows in order
-  std::vector<float> multiplied(const std::vector<ExpertTile>& tiles, size_t rows) const {
+  std::vector<float> multiplied(const std::vector<ExpertTile>& tiles, size_t rows,
+                                int32_t tile_rows = 16) const {
     Stream stream;
     std::vector<int32_t> all(rows);
     for (size_t i = 0; i < rows; ++i) all[i] = static_cast<int32_t>(i);
@@ -267,14 +285,16 @@ struct ExpertMatrices {
                        .tiles = device_tiles.as<ExpertTile>(),
                        .rows = list.as<int32_t>(),
                        .out_rows = list.as<int32_t>(),
-                       .expert_stride = kOutputs * kDepth};
+                       .expert_stride = kOutputs * kDepth,
+                       .tile_rows = tile_rows};
     if (format == Weights::kBf16) a.product.weights = bf16_weights.as<uint16_t>();
     if (format == Weights::kF32) {
       a.product.x_f32 = x_f32.as<float>();
       a.product.weights_f32 = f32_weights.as<float>();
     }
-    if (format == Weights::kInt8) {
-      a.product.codes = device_codes.as<int8_t>();
+    if (format == Weights::kInt8 || format == Weights::kFp8) {
+      a.product.codes = device_codes.as<uint8_t>();
+      a.product.code_format = format == Weights::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
       a.product.scales = device_scales.as<float>();
     }
     if (format == Weights::kInt4) {
@@ -289,7 +309,8 @@ struct ExpertMatrices {
 TEST(ExpertKernels, MultiplyWithWeightsOfEveryFormat) {
   constexpr size_t kRows = 20;
   const std::vector<ExpertTile> tiles = {{0, 0, 3}, {3, 3, 16}, {4, 19, 1}, {}};
-  for (const Weights format : {Weights::kBf16, Weights::kInt8, Weights::kInt4, Weights::kF32}) {
+  for (const Weights format :
+       {Weights::kBf16, Weights::kInt8, Weights::kFp8, Weights::kInt4, Weights::kF32}) {
     const ExpertMatrices matrices(format, kRows);
     std::vector<float> first;
     in_every_order([&](const std::string& order) {
@@ -318,6 +339,21 @@ TEST(ExpertKernels, MultiplyWithWeightsOfEveryFormat) {
             << "format " << static_cast<int>(format) << ", row " << row << ", output " << n;
       }
     }
+  }
+}
+
+TEST(ExpertKernels, GiveTheSameBitsInTilesOfBothSizes) {
+  constexpr size_t kRows = 60;
+  const std::vector<ExpertTile> few = {{0, 0, 3},   {3, 3, 16}, {3, 19, 16},
+                                       {3, 35, 16}, {3, 51, 2}, {4, 53, 7}};
+  const std::vector<ExpertTile> many = {{0, 0, 3}, {3, 3, 50}, {4, 53, 7}, {}};
+  for (const Weights format :
+       {Weights::kBf16, Weights::kInt8, Weights::kFp8, Weights::kInt4, Weights::kF32}) {
+    const ExpertMatrices matrices(format, kRows);
+    const std::vector<float> expected = matrices.multiplied(few, kRows);
+    in_every_order([&](const std::string& order) {
+      EXPECT_EQ(matrices.multiplied(many, kRows, 64), expected) << static_cast<int>(format) << ", " << order;
+    });
   }
 }
 

@@ -186,15 +186,16 @@ TEST(ProductKernel, SquaresWhatIsPositive) {
 }
 
 struct Codes {
-  std::vector<int8_t> codes;
+  CodeFormat format;
+  std::vector<uint8_t> codes;
   std::vector<float> scales;
 
-  explicit Codes(Operands& operands) {
-    const RngStream random(8);
-    for (size_t i = 0; i < operands.weights.size(); ++i) {
-      codes.push_back(static_cast<int8_t>(static_cast<int>(random.below(i, 255)) - 127));
-      operands.weights[i] = bf16(codes.back()).bits;  // for the definition, without scales
-    }
+  Codes(CodeFormat of, Operands& operands) : format(of), codes(random_e4m3(operands.weights.size(), 8)) {
+    const auto value = [&](uint8_t code) -> float {
+      return format == CodeFormat::kE4m3 ? e4m3_value(code) : static_cast<int8_t>(code);
+    };
+    for (size_t i = 0; i < codes.size(); ++i)
+      operands.weights[i] = bf16(value(codes[i])).bits;  // for the definition, without scales
     scales = random_numbers(static_cast<size_t>(operands.outputs), 9, 0.01F);
   }
 
@@ -207,7 +208,8 @@ struct Codes {
     const DeviceBuffer out(rows.size() * static_cast<size_t>(operands.outputs) * sizeof(float));
     product(stream, {.x = x.as<uint16_t>(),
                      .rows = list.as<int32_t>(),
-                     .codes = on_device.as<int8_t>(),
+                     .codes = on_device.as<uint8_t>(),
+                     .code_format = format,
                      .scales = scales_on_device.as<float>(),
                      .out_f32 = out.as<float>(),
                      .num_rows = static_cast<int64_t>(rows.size()),
@@ -218,10 +220,10 @@ struct Codes {
   }
 };
 
-TEST(ProductKernel, ScalesSumsOf8BitQuantizedWeights) {
+void expect_scaled_sums(CodeFormat format) {
   for (const int64_t rows : {1, 15, 17, 65}) {
     Operands operands(rows, 70, 320);
-    const Codes codes(operands);
+    const Codes codes(format, operands);
     in_every_order([&](const std::string& order) {
       const auto got = codes.multiply(operands, operands.rows);
       for (size_t r = 0; r < operands.rows.size(); ++r) {
@@ -236,6 +238,47 @@ TEST(ProductKernel, ScalesSumsOf8BitQuantizedWeights) {
       const auto alone = codes.multiply(operands, std::span(operands.rows).last(1));
       ASSERT_TRUE(std::equal(alone.begin(), alone.end(), got.end() - 70)) << order;
     });
+  }
+}
+
+TEST(ProductKernel, ScalesSumsOfIntegersOf8Bits) {
+  expect_scaled_sums(CodeFormat::kInt8);
+}
+
+TEST(ProductKernel, ScalesSumsOfFloatsOf8Bits) {
+  expect_scaled_sums(CodeFormat::kE4m3);
+}
+
+TEST(ProductKernel, WidensEveryFloatOf8BitsExactly) {
+  // A row with a single one picks the weights of its input: every code stands in an output of its own.
+  constexpr int64_t kCodes = 256;
+  Operands operands(1, kCodes, 64);
+  std::fill(operands.x.begin(), operands.x.end(), uint16_t{0});
+  operands.x[64 + 5] = bf16(1).bits;
+  Codes codes(CodeFormat::kE4m3, operands);
+  for (int64_t code = 0; code < kCodes; ++code) {
+    const bool is_nan = (code & 0x7f) == 0x7f;  // which no matrix holds
+    codes.codes[static_cast<size_t>(code * 64 + 5)] = static_cast<uint8_t>(is_nan ? 0 : code);
+  }
+  codes.scales.assign(kCodes, 1);
+  const auto got = codes.multiply(operands, operands.rows);
+  for (int64_t code = 0; code < kCodes; ++code) {
+    if ((code & 0x7f) == 0x7f) continue;
+    EXPECT_EQ(got[static_cast<size_t>(code)], e4m3_value(static_cast<uint8_t>(code))) << code;
+  }
+}
+
+TEST(ProductKernel, GivesTheBitsOfBf16ForFloatsOf8BitsWithPowersOfTwoAsScales) {
+  for (const int64_t rows : {3, 40}) {
+    Operands operands(rows, 70, 4096 + 64);
+    Codes codes(CodeFormat::kE4m3, operands);
+    for (size_t n = 0; n < codes.scales.size(); ++n)
+      codes.scales[n] = std::ldexp(1.0F, static_cast<int>(n % 9) - 12);
+    for (size_t i = 0; i < codes.codes.size(); ++i) {
+      const float scale = codes.scales[i / static_cast<size_t>(operands.depth)];
+      operands.weights[i] = bf16(scale * e4m3_value(codes.codes[i])).bits;
+    }
+    EXPECT_EQ(codes.multiply(operands, operands.rows), stored(operands, operands.rows));
   }
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 using simt::in_every_order;
 
-enum class Format : uint8_t { kBf16, kInt8, kInt4 };
-constexpr Format kFormats[] = {Format::kBf16, Format::kInt8, Format::kInt4};
+enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
+constexpr Format kFormats[] = {Format::kBf16, Format::kInt8, Format::kFp8, Format::kInt4};
 
 /// Weights of one format, and rows of which the first and the last are not named and hold NaN.
 struct Operands {
@@ -39,18 +39,21 @@ struct Operands {
     std::fill_n(x.begin(), depth, kNaNBits);
     std::fill_n(x.end() - depth, depth, kNaNBits);
     const auto numbers = static_cast<size_t>(outputs * depth);
-    const size_t scaled = format == Format::kInt8 ? static_cast<size_t>(outputs) : numbers / kCodeGroup;
+    const size_t scaled = format == Format::kInt4 ? numbers / kCodeGroup : static_cast<size_t>(outputs);
     if (format == Format::kBf16) weights = random_bf16(numbers, 6);
     if (format != Format::kBf16) scales = random_numbers(scaled, 7, 0.01F);
     if (format == Format::kInt8) codes = random_bytes(numbers, 8);
+    if (format == Format::kFp8) codes = random_e4m3(numbers, 8);
     if (format == Format::kInt4) codes = random_bytes(numbers / 2, 8);
   }
 
   double weight(int64_t output, int64_t k) const {
     const auto at = static_cast<size_t>(output * depth + k);
     if (format == Format::kBf16) return from_bits(weights[at]);
-    if (format == Format::kInt8)
-      return double{scales[static_cast<size_t>(output)]} * static_cast<int8_t>(codes[at]);
+    if (format != Format::kInt4) {
+      const double code = format == Format::kFp8 ? e4m3_value(codes[at]) : static_cast<int8_t>(codes[at]);
+      return double{scales[static_cast<size_t>(output)]} * code;
+    }
     const int code = k % 2 == 0 ? codes[at / 2] & 15 : codes[at / 2] >> 4;
     return double{scales[at / kCodeGroup]} * (code - 8);
   }
@@ -88,8 +91,9 @@ std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<c
     a.out_bf16 = out.as<uint16_t>();
   }
   if (operands.format == Format::kBf16) a.weights = weights.as<uint16_t>();
-  if (operands.format == Format::kInt8) {
-    a.codes = codes.as<int8_t>();
+  if (operands.format == Format::kInt8 || operands.format == Format::kFp8) {
+    a.codes = codes.as<uint8_t>();
+    a.code_format = operands.format == Format::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
     a.scales = scales.as<float>();
   }
   if (operands.format == Format::kInt4) {
