@@ -42,8 +42,6 @@ constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
 constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
 
-constexpr int kDrillQuestions = 12;  // most, of a drill of decisions
-
 constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
 
 constexpr std::array<std::string_view, 3> kVocabularyTasks = {"arithmetic", "stories", "chat"};
@@ -198,7 +196,7 @@ DecisionSample BatchSource::draw_questions(uint64_t index, int most_questions) c
 }
 
 BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
-  const DecisionSample sample = draw_questions(index, kDrillQuestions);
+  const DecisionSample sample = draw_questions(index, options_.decision_drill_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
   const DecisionModel model{config, *tokenizer_, training_template(), labels_};

@@ -34,6 +34,7 @@ struct DataOptions {
   std::vector<QuestionKind> decision_kinds;  ///< of its questions; empty: all
   /// Share of the rows of decisions that are drills: a story, and many questions with the answer behind each.
   double decision_drill_share = 0;
+  int decision_drill_questions = 12;  ///< most, of such a drill
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included

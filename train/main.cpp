@@ -179,6 +179,11 @@ void add_options(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option(
+         "--decision-drill-questions", a.data.decision_drill_questions,
+         "Most questions of such a drill, before those of other kinds than --decision-kinds are left out")
+      ->check(CLI::Range(1, 12))
+      ->capture_default_str();
+  app.add_option(
          "--drill-share", a.drill_share,
          "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
