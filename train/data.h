@@ -31,7 +31,7 @@ struct DataOptions {
   /// them that write from left to right or in blocks.
   double single_line_share = 0;
   int decision_questions = 4;                ///< most questions of a row of decisions
-  std::vector<QuestionKind> decision_kinds;  ///< of its questions; empty: all
+  std::vector<QuestionKind> decision_kinds;  ///< kinds of questions that such rows have; empty: all
   /// Share of the rows of decisions that are drills: a story, and many questions with the answer behind each.
   double decision_drill_share = 0;
   int decision_drill_questions = 12;  ///< most, of such a drill

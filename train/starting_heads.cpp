@@ -20,8 +20,8 @@ constexpr double kSlow = 0.0101;        // radians per position: rotations that 
 constexpr int64_t kNearPairs = 6;       // the fastest: their sum has fallen to a third five positions away
 constexpr int64_t kMatchingLayer = 1;
 constexpr int64_t kMatchingHeads = 2;
-/// What attention adds in each layer, as a multiple of what it adds by default: as much as the embedding,
-/// which is as long, where it matters for the labels.
+/// The output of attention in each layer, as a multiple of its usual length: as long as the embedding,
+/// where the labels depend on it.
 constexpr std::array<double, 4> kOutputGains = {1, 8, 4, 4};
 
 /// A head that looks `offset` positions away, by the rotations [first_pair, last_pair): slow ones make it

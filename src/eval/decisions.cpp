@@ -18,7 +18,7 @@ constexpr uint64_t kDecisionSamples = 9;  // apart from the streams of the other
 constexpr size_t kBins = 15;
 constexpr size_t kFewQuestions = 500;  // below, bins of equal width would hold too few
 
-/// What a story tells: of somebody's things, of an animal, or of both.
+/// The parts of a story: somebody's things, an animal, or both.
 enum class Part : uint8_t { kThings, kAnimal, kBoth };
 
 /// The facts of a story.

@@ -27,8 +27,8 @@ Transformer model_with_heads() {
   return model;
 }
 
-/// What a head gives to a key of `key_token` at a distance from a query of `query_token`, where rows hold
-/// their embedding alone: R(d) applied to q and k as pairs (i, i + half).
+/// The score that a head gives a key of `key_token` at a distance from a query of `query_token`, where rows
+/// hold their embedding alone: R(d) applied to q and k as pairs (i, i + half).
 double score(const Transformer& model, int64_t layer, int64_t head, int64_t query_token, int64_t key_token,
              int64_t distance) {
   const ModelShape& shape = model->shape();
