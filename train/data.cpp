@@ -40,7 +40,7 @@ enum Purpose : uint8_t {
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
-constexpr int kDrillQuestions = 12;  // most, of a drill of decisions
+constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
 
 constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
 
@@ -180,8 +180,23 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   return row;
 }
 
+DecisionSample BatchSource::draw_questions(uint64_t index, int most_questions) const {
+  const std::vector<QuestionKind>& kinds = options_.decision_kinds;
+  for (uint64_t attempt = 0;; ++attempt) {
+    DecisionSample sample =
+        draw_decisions(Split::kTrain, options_.seed, index + attempt * kApart, most_questions);
+    if (kinds.empty()) return sample;
+    for (size_t i = sample.questions.size(); i-- > 0;) {
+      if (std::find(kinds.begin(), kinds.end(), sample.questions[i].kind) != kinds.end()) continue;
+      sample.questions.erase(sample.questions.begin() + static_cast<std::ptrdiff_t>(i));
+      sample.answers.erase(sample.answers.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (!sample.questions.empty()) return sample;
+  }
+}
+
 BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
-  const DecisionSample sample = draw_decisions(Split::kTrain, options_.seed, index, kDrillQuestions);
+  const DecisionSample sample = draw_questions(index, options_.decision_drill_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
   const DecisionModel model{config, *tokenizer_, training_template(), labels_};
@@ -208,8 +223,7 @@ BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
 BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   const RngStream choices(options_.seed, kDecision, index);
   if (choices.uniform(2) < options_.decision_drill_share) return sample_decision_drill(index);
-  const DecisionSample sample =
-      draw_decisions(Split::kTrain, options_.seed, index, options_.decision_questions);
+  const DecisionSample sample = draw_questions(index, options_.decision_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
   const DecisionModel model{config, *tokenizer_, training_template(), labels_};
@@ -328,7 +342,6 @@ int64_t BatchSource::length(const Row& row) const {
 
 BatchSource::Row BatchSource::sample_fitting_row(uint64_t index) const {
   constexpr int kAttempts = 64;
-  constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
   Row row = sample_row(index);
   for (int i = 1; i < kAttempts && options_.context > 0 && length(row) > options_.context; ++i)
     row = sample_row(index + static_cast<uint64_t>(i) * kApart);

@@ -9,6 +9,7 @@
 
 #include "base/token.h"
 #include "engine/answer_labels.h"
+#include "eval/decisions.h"
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
 #include "train/objective.h"
@@ -29,9 +30,11 @@ struct DataOptions {
   /// Share of the rows of decisions that have one question's line alone, as models read
   /// them that write from left to right or in blocks.
   double single_line_share = 0;
-  int decision_questions = 4;  ///< most questions of a row of decisions
+  int decision_questions = 4;                ///< most questions of a row of decisions
+  std::vector<QuestionKind> decision_kinds;  ///< kinds of questions that such rows have; empty: all
   /// Share of the rows of decisions that are drills: a story, and many questions with the answer behind each.
   double decision_drill_share = 0;
+  int decision_drill_questions = 12;  ///< most, of such a drill
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
@@ -104,6 +107,8 @@ class BatchSource {
   Row sample_fitting_row(uint64_t index) const;
   Row sample_infill_row(uint64_t index) const;
   Row sample_decision_row(uint64_t index) const;
+  /// A story with up to `most_questions` questions of the kinds that are asked for.
+  DecisionSample draw_questions(uint64_t index, int most_questions) const;
   Row sample_decision_drill(uint64_t index) const;
   int64_t sample_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "train/bpe.h"
 #include "train/export.h"
 #include "train/memory.h"
+#include "train/starting_heads.h"
 #include "train/trainer.h"
 
 namespace lacuna::train {
@@ -33,10 +35,12 @@ struct Arguments {
   std::string matmul = "auto";
   std::string device = "cpu";
   bool resume = false;
+  bool starting_heads = false;
   size_t max_vocabulary = 2048;
   int64_t final_samples = 200;
   std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
   std::optional<double> drill_share;
+  std::vector<std::string> decision_kinds;
   std::optional<int64_t> ffn_width;
   std::optional<int64_t> context;
   std::vector<int32_t> lengths;
@@ -60,6 +64,9 @@ void add_options(CLI::App& app, Arguments& a) {
       "A first phase of gidd, gidd-mask, llada2-moe or diffusion-gemma: causal attention and the next token, "
       "for --init to continue from");
   app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
+  app.add_flag("--starting-heads", a.starting_heads,
+               "Begin with heads that look at neighbours and at equal tokens, for tasks that compare words")
+      ->excludes("--init");
   app.add_option("--minutes", a.train.minutes, "Training time, all runs together; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -162,10 +169,19 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--decision-questions", a.data.decision_questions, "Most questions of a row of decisions")
       ->check(CLI::Range(1, 12))
       ->capture_default_str();
+  app.add_option("--decision-kinds", a.decision_kinds,
+                 "Kinds of the questions of rows of decisions: predicate, choice, score; all where not given")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"predicate", "choice", "score"}));
   app.add_option(
          "--decision-drill-share", a.data.decision_drill_share,
          "Share of the rows of decisions that are a story and many questions with the answer behind each")
       ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option(
+         "--decision-drill-questions", a.data.decision_drill_questions,
+         "Most questions of such a drill, before those of other kinds than --decision-kinds are left out")
+      ->check(CLI::Range(1, 12))
       ->capture_default_str();
   app.add_option(
          "--drill-share", a.drill_share,
@@ -321,6 +337,11 @@ void complete(Arguments& arguments) {
       arguments.shape.traits().interpolates() ? 4 * arguments.shape.width : arguments.shape.ffn_width;
   arguments.shape.ffn_width = arguments.ffn_width.value_or(ffn_width);
   parse_tasks(arguments.tasks, arguments.data);
+  for (const QuestionKind kind : {QuestionKind::kPredicate, QuestionKind::kChoice, QuestionKind::kScore}) {
+    const std::vector<std::string>& names = arguments.decision_kinds;
+    if (std::find(names.begin(), names.end(), name_of(kind)) != names.end())
+      arguments.data.decision_kinds.push_back(kind);
+  }
   const Objective objective = arguments.shape.traits().objective;
   if (objective == Objective::kNextToken || objective == Objective::kSlots || arguments.shape.left_to_right) {
     arguments.data.single_line_share = 1;
@@ -363,6 +384,7 @@ int run(Arguments arguments) {
 
   Transformer model(arguments.shape);
   model->to(find_device(arguments.device));
+  if (arguments.starting_heads) add_starting_heads(model);
   if (!arguments.start.empty()) import_weights(arguments.start, model, &tokenizer);
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();

@@ -18,8 +18,12 @@ constexpr uint64_t kDecisionSamples = 9;  // apart from the streams of the other
 constexpr size_t kBins = 15;
 constexpr size_t kFewQuestions = 500;  // below, bins of equal width would hold too few
 
+/// The parts of a story: somebody's things, an animal, or both.
+enum class Part : uint8_t { kThings, kAnimal, kBoth };
+
 /// The facts of a story.
 struct Facts {
+  Part part = Part::kBoth;
   std::string_view owner, object;
   int number = 0;   // after all changes
   int changes = 0;  // 0 to 3
@@ -28,6 +32,7 @@ struct Facts {
 };
 
 std::string tell(Draws& draws, Facts& facts) {
+  facts.part = draws.pick(std::to_array({Part::kThings, Part::kAnimal, Part::kBoth, Part::kBoth}));
   const Person& owner = draws.pick(kPeople);
   const Person& other = pick_friend(draws, owner);
   facts.owner = owner.name;
@@ -50,6 +55,8 @@ std::string tell(Draws& draws, Facts& facts) {
   const std::string scene = fmt::format("{0} the {1} lives {2}.{3}{0} {4} the {5}. {0} is very {6}.",
                                         facts.animal_name, facts.animal, facts.place, kEventOpening,
                                         facts.event.verb, facts.thing, facts.event.feeling);
+  if (facts.part == Part::kThings) return story;
+  if (facts.part == Part::kAnimal) return scene;
   return draws.below(2) == 0 ? story + " " + scene : scene + " " + story;
 }
 
@@ -79,6 +86,19 @@ Asked ask_choice(Draws& draws, std::string instructions, const List& list, const
   return asked;
 }
 
+/// One of `of_animal` questions about the animal and, behind these, `of_things` about the things, as far as
+/// the story tells of them.
+uint32_t pick_question(Draws& draws, const Facts& facts, uint32_t of_animal, uint32_t of_things) {
+  if (facts.part == Part::kAnimal) return draws.below(of_animal);
+  if (facts.part == Part::kThings) return of_animal + draws.below(of_things);
+  return draws.below(of_animal + of_things);
+}
+
+/// With or without the word.
+std::string_view perhaps_now(Draws& draws) {
+  return draws.below(2) == 0 ? " now" : "";
+}
+
 constexpr auto kSame = [](std::string_view word) { return word; };
 
 Asked ask_predicate(Draws& draws, const Facts& facts) {
@@ -90,7 +110,7 @@ Asked ask_predicate(Draws& draws, const Facts& facts) {
   };
   std::string text;
   bool holds = is_true;
-  switch (draws.below(4)) {
+  switch (pick_question(draws, facts, 3, 1)) {
     case 0:
       text = fmt::format("Is {} {}?", facts.animal_name,
                          another(
@@ -106,14 +126,15 @@ Asked ask_predicate(Draws& draws, const Facts& facts) {
       const int distance = draws.between(0, 5);
       const int bound = is_true ? std::max(0, facts.number - 1 - distance) : facts.number + distance;
       holds = facts.number > bound;
-      text = fmt::format("Does {} have more than {} {} now?", facts.owner, bound, facts.object);
+      text = fmt::format("Does {} have more than {} {}{}?", facts.owner, bound, facts.object,
+                         perhaps_now(draws));
     }
   }
   return {make_predicate(std::move(text)), holds ? size_t{0} : size_t{1}};
 }
 
 Asked ask_what(Draws& draws, const Facts& facts) {
-  switch (draws.below(4)) {
+  switch (pick_question(draws, facts, 2, 2)) {
     case 0:
       return ask_choice(
           draws, fmt::format("How does {} feel?", facts.animal_name), kEvents,
@@ -141,7 +162,8 @@ Asked ask_score(Draws& draws, const Facts& facts) {
     asked.answer = static_cast<size_t>(facts.changes);
     return asked;
   }
-  asked.question.instructions = fmt::format("How many {} does {} have now?", facts.object, facts.owner);
+  asked.question.instructions =
+      fmt::format("How many {} does {} have{}?", facts.object, facts.owner, perhaps_now(draws));
   for (int least = 0; least <= kMaxNumber; least += kStep)
     asked.question.options.push_back({fmt::format("{} to {}", least, least + kStep - 1), {}});
   asked.answer = static_cast<size_t>(facts.number / kStep);
@@ -152,9 +174,12 @@ DecisionSample draw_sample(Draws draws, int most_questions) {
   Facts facts;
   DecisionSample sample;
   sample.story = tell(draws, facts);
+  constexpr int kMostAttempts = 200;  // a story has few different questions
   const int count = draws.between(1, most_questions);
-  while (std::ssize(sample.questions) < count) {
-    const uint32_t kind = draws.below(kNumQuestionKinds);
+  for (int attempt = 0; attempt < kMostAttempts && std::ssize(sample.questions) < count; ++attempt) {
+    // The last kind, scores, asks for numbers of things.
+    const uint32_t kind =
+        draws.below(facts.part == Part::kAnimal ? kNumQuestionKinds - 1 : kNumQuestionKinds);
     Asked asked = kind == 0   ? ask_predicate(draws, facts)
                   : kind == 1 ? ask_what(draws, facts)
                               : ask_score(draws, facts);

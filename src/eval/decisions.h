@@ -21,9 +21,9 @@ struct DecisionSample {
   std::vector<size_t> answers;              ///< [questions] the right option
 };
 
-/// The sample number `index` of this seed: somebody who has things, whose number changes, and an animal that
-/// lives somewhere and feels something because of what happened to it. The hash of the story decides its
-/// split. It has one to `most_questions` questions.
+/// The sample number `index` of this seed: somebody who has things, whose number changes, or an animal that
+/// lives somewhere and feels something because of what happened to it, or both. The hash of the story decides
+/// its split. It has one to `most_questions` questions.
 DecisionSample draw_decisions(Split split, uint64_t seed, uint64_t index, int most_questions = 4);
 
 /// A model's answer to one question.

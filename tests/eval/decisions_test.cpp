@@ -47,6 +47,25 @@ TEST(Decisions, HaveOneRightOptionThatTheStorySays) {
   EXPECT_EQ(kinds.size(), 3);
 }
 
+TEST(Decisions, TellOfThingsOrOfAnAnimalOrOfBothAndAskForNumbersOnlyWhereThereAreSome) {
+  bool has_things_alone = false, has_animal_alone = false, has_both = false;
+  for (uint64_t index = 0; index < 200; ++index) {
+    const DecisionSample sample = draw_decisions(Split::kTrain, 4, index, 12);
+    const bool has_things = sample.story.find(" has ") != std::string::npos;
+    const bool has_animal = sample.story.find(" lives ") != std::string::npos;
+    has_things_alone |= has_things && !has_animal;
+    has_animal_alone |= has_animal && !has_things;
+    has_both |= has_animal && has_things;
+    EXPECT_FALSE(sample.questions.empty());
+    for (const DecisionQuestion& question : sample.questions) {
+      const bool asks_for_animal = question.instructions.find("live") != std::string::npos;
+      EXPECT_TRUE(has_animal || !asks_for_animal) << sample.story << question.instructions;
+      EXPECT_TRUE(has_things || question.kind != QuestionKind::kScore) << sample.story;
+    }
+  }
+  EXPECT_TRUE(has_things_alone && has_animal_alone && has_both);
+}
+
 TEST(Decisions, HaveRightAnswersAsOftenAsWrongOnes) {
   int yes = 0, all = 0;
   for (uint64_t index = 0; index < 1000; ++index) {

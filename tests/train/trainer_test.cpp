@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -265,6 +266,31 @@ TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
   EXPECT_TRUE(backward.batch(40).tokens.equal(late.tokens));
   EXPECT_TRUE(backward.batch(3).tokens.equal(early.tokens));
   EXPECT_TRUE(backward.batch(3).response.equal(early.response));
+}
+
+TEST(BatchSource, AsksDecisionsOfTheKindsThatAreAskedForAlone) {
+  const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const AnswerLabels labels = find_answer_labels(tokenizer);
+  DataOptions data;
+  data.tasks = {{&find_task("arithmetic"), 1e-9}};
+  data.decision_share = 1;
+  data.drill_share = 0;
+  data.batch_rows = 4;
+  data.decision_kinds = {QuestionKind::kPredicate};
+  for (const double drill_share : {0.0, 1.0}) {
+    data.decision_drill_share = drill_share;
+    const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+    std::set<std::string> learned;
+    for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+      for (int64_t at = 0; at < batch.tokens.size(1); ++at) {
+        const auto id = static_cast<TokenId>(batch.tokens[row][at].item<int64_t>());
+        if (batch.response[row][at].item<bool>()) learned.insert(tokenizer.decode(std::array{id}));
+      }
+    }
+    EXPECT_THAT(learned, ::testing::IsSubsetOf(labels.yes_no));
+    EXPECT_FALSE(learned.empty());
+  }
 }
 
 TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
