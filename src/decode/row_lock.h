@@ -67,7 +67,7 @@ class RowLock {
   LockTable table_;
   int32_t length_;
   int32_t first_cell_;
-  std::vector<int32_t> rows_;  // that the pass computes, without probes
+  std::vector<int32_t> rows_;  // computed by the pass, without probes
   std::vector<Watched> judged_;
   std::vector<Watched> probed_;
   std::vector<DriftProbe> drift_probes_;  // of the rows that passed the gate, then of the unsure probes

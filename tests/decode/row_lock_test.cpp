@@ -1,5 +1,5 @@
-// What a pass is asked and which rows lock is tested with the passes of masked diffusion
-// (canvas_pass_test.cpp); here: one canvas after the other.
+// One canvas after the other. Requests to a pass and the choice of rows are tested with the passes of masked
+// diffusion (canvas_pass_test.cpp).
 #include "decode/row_lock.h"
 
 #include <gmock/gmock.h>
