@@ -310,7 +310,7 @@ std::vector<Commit> UniformDiffusionDecoder::choose_above_threshold(
     std::span<const RowStatistics> drawn) const {
   const PreferenceThreshold& threshold = options_.threshold;
   std::vector<Candidate> found = candidates(drawn);
-  const std::vector<Commit> chosen = take_largest(found, [&](size_t index, double score) {
+  std::vector<Commit> chosen = take_largest(found, [&](size_t index, double score) {
     return score > threshold.tau || index < static_cast<size_t>(threshold.least);
   });
   if (!chosen.empty()) return chosen;

@@ -52,9 +52,9 @@ std::string tell(Draws& draws, Facts& facts) {
                    : fmt::format(" {} loses {}.", owner.subject, amount);
     facts.number += gains ? amount : -amount;
   }
-  const std::string scene = fmt::format("{0} the {1} lives {2}.{3}{0} {4} the {5}. {0} is very {6}.",
-                                        facts.animal_name, facts.animal, facts.place, kEventOpening,
-                                        facts.event.verb, facts.thing, facts.event.feeling);
+  std::string scene = fmt::format("{0} the {1} lives {2}.{3}{0} {4} the {5}. {0} is very {6}.",
+                                  facts.animal_name, facts.animal, facts.place, kEventOpening,
+                                  facts.event.verb, facts.thing, facts.event.feeling);
   if (facts.part == Part::kThings) return story;
   if (facts.part == Part::kAnimal) return scene;
   return draws.below(2) == 0 ? story + " " + scene : scene + " " + story;

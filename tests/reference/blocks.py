@@ -57,7 +57,7 @@ DYNAMIC, ENTROPY_BOUND = 0.85, 0.35  # where no value is given
 
 @dataclass
 class Pass:
-    kind: str                  # prefill, denoise, commit
+    kind: str                  # prefill, denoise, commit; draft, verify, decode of other decoders
     rows: list                 # positions in feed order
     committed: list = field(default_factory=list)  # (position, token), ascending
     locked: list = field(default_factory=list)     # positions, ascending

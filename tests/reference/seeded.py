@@ -5,11 +5,11 @@ exact. `decode` leaves a `Pass` per forward pass. Where the page leaves a choice
 which one is taken.
 """
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from blocks import Candidate, choose
+from blocks import Candidate, Decode, Pass, choose
 from models import attention, rms_norm, softmax, swiglu
 from uniform import RngStream
 
@@ -84,22 +84,6 @@ class Options:
     top_k: int = 0
     ignore_eos: bool = False
     seed: int = 0
-
-
-@dataclass
-class Pass:
-    kind: str                          # prefill, denoise, commit, draft, verify, decode
-    rows: list
-    committed: list = field(default_factory=list)  # (position, token), ascending
-
-
-@dataclass
-class Decode:
-    tokens: list
-    limit: int                         # where the positions to generate end
-    passes: list
-    close: int | None                  # the first pass in which a decision was too close to call, None: none was
-    met: Counter
 
 
 class Decoder:

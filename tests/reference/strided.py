@@ -5,10 +5,11 @@ shows that the K/V which an engine keeps are those of the text and never those o
 pass. Where the page leaves a choice, a comment that begins with "Reading:" says which one is taken.
 """
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from blocks import Decode, Pass
 from models import softmax
 from uniform import RngStream
 
@@ -24,22 +25,6 @@ class Options:
     top_p: float = 1.0
     ignore_eos: bool = False
     seed: int = 0
-
-
-@dataclass
-class Pass:
-    kind: str                          # prefill, decode, verify
-    rows: list
-    committed: list = field(default_factory=list)  # (position, token), ascending
-
-
-@dataclass
-class Decode:
-    tokens: list
-    limit: int                         # where the positions to generate end
-    passes: list
-    close: int | None                  # the first pass in which a decision was too close to call, None: none was
-    met: Counter
 
 
 class Decoder:
