@@ -84,7 +84,7 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   if (json.contains("canvas_begin")) request.canvas_begin = read_count(json, file, "canvas_begin", count - 1);
   if (json.contains("self_conditioning")) {
     const auto& path = json["self_conditioning"];
-    if (!path.is_string() || path == "" || request.canvas_begin < 0) {
+    if (!path.is_string() || path.get_ref<const std::string&>().empty() || request.canvas_begin < 0) {
       throw InputError(
           "{}: 'self_conditioning' is {}; expected the name of a NumPy file, with 'canvas_begin'", file,
           path.dump());

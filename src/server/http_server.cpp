@@ -96,13 +96,14 @@ class HttpServer::Implementation {
     }
     io_.stop();
     thread_.join();
+    beast::error_code ignored;
+    acceptor_.close(ignored);  // where the thread ended before it came to that
     // Whoever still writes to a reply writes to nobody from now on.
     for (const auto& [address, weak] : replies_) {
       if (const std::shared_ptr<HttpReply> reply = weak.lock()) reply->close();
     }
     replies_.clear();
     for (const std::shared_ptr<Connection>& connection : connections_) {
-      beast::error_code ignored;
       connection->stream->socket().close(ignored);
     }
   }

@@ -371,6 +371,20 @@ TEST(HttpServer, StopsWhileRepliesAreWritten) {
   writer.join();
 }
 
+TEST(HttpServer, RefusesConnectionsOnceItHasStoppedEvenIfItsThreadWasBusy) {
+  std::promise<void> is_busy;
+  HttpServer server("127.0.0.1", 0, echo, {}, [&](const HttpRequest&) -> std::optional<HttpRefusal> {
+    is_busy.set_value();
+    std::this_thread::sleep_for(milliseconds(300));  // the server is stopped meanwhile
+    return {};
+  });
+  Client client(server.port());
+  ASSERT_TRUE(client.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"));
+  is_busy.get_future().wait();
+  server.stop();
+  EXPECT_FALSE(Client(server.port()).say("GET / HTTP/1.1\r\n\r\n"));
+}
+
 TEST(HttpServer, WaitsForRepliesThatAreAboutToBeWritten) {
   HttpServer server("127.0.0.1", 0, [&](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
     std::thread([reply] {
