@@ -58,11 +58,26 @@ def flags(options):
     return out + ["--accept", options.accept] * (options.accept != "all")
 
 
-def answer_of(engine, folder, prompt, options, trace):
+def answer_of(engine, folder, prompt, arguments, trace):
     trace.unlink(missing_ok=True)
     return json.loads(engine.call(
-        ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *flags(options), "--dtype", "f32", "--json",
+        ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *arguments, "--dtype", "f32", "--json",
          "--trace", trace, "--no-live", *engine.common()]))["tokens"]
+
+
+def compare_run(engine, root, folder, prompt, options, arguments, want):
+    """Tokens and passes of a run with these arguments, compared with what the reference decodes."""
+    trace = root / "trace.jsonl"
+    tokens = answer_of(engine, folder, prompt, arguments, trace)
+    difference, at = first_difference(read_trace(trace), want, options)
+    if difference is None and tokens != want.tokens:
+        difference, at = f"tokens: got {tokens}, expected {want.tokens}", len(want.passes)
+    command = f"{' '.join(map(str, arguments))} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
+    if difference is None:
+        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, arguments))}"
+    if want.close is not None and want.close <= at:
+        return None, f"too close to call in pass {want.close}: {difference}; {command}"
+    return False, f"{difference}; {command}"
 
 
 def compare(engine, root, folder, model, prompt, options, counts):
@@ -71,24 +86,14 @@ def compare(engine, root, folder, model, prompt, options, counts):
     counts[mode] += 1
     for path in PATHS:
         counts[path] += want.met[path] > 0
-    trace = root / "trace.jsonl"
-    tokens = answer_of(engine, folder, prompt, options, trace)
-    difference, at = first_difference(read_trace(trace), want, options)
-    if difference is None and tokens != want.tokens:
-        difference, at = f"tokens: got {tokens}, expected {want.tokens}", len(want.passes)
-    command = f"{' '.join(map(str, flags(options)))} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
-    if difference is None:
-        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, flags(options)))}"
-    if want.close is not None and want.close <= at:
-        return None, f"too close to call in pass {want.close}: {difference}; {command}"
-    return False, f"{difference}; {command}"
+    return compare_run(engine, root, folder, prompt, options, flags(options), want)
 
 
 def compare_modes(engine, root, folder, prompt, options):
     """Without exception: both modes compute the same bits."""
     trace = root / "trace.jsonl"
-    speculated = answer_of(engine, folder, prompt, options, trace)
-    causal = answer_of(engine, folder, prompt, Options(**vars(options) | {"causal": True}), trace)
+    speculated = answer_of(engine, folder, prompt, flags(options), trace)
+    causal = answer_of(engine, folder, prompt, flags(Options(**vars(options) | {"causal": True})), trace)
     return speculated == causal, f"{speculated} and {causal}"
 
 

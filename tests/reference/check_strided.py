@@ -9,7 +9,6 @@ too close when the reference nearly tied in that pass or before. The last lines 
 status 0 when nothing failed.
 """
 import collections
-import json
 import sys
 import tempfile
 from dataclasses import replace
@@ -17,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from check_acceleration import read_trace
-from check_blocks import first_difference, short
+from check_blocks import short
 from check_engine import Engine, Report, compare_logits, parse_arguments
+from check_seeded import answer_of, compare_run
 from random_borrowed import make_idlm_checkpoint
 from strided import Options, decode
 
@@ -57,36 +56,19 @@ def flags(options):
     return out + ["--ignore-eos"] * options.ignore_eos
 
 
-def answer_of(engine, folder, prompt, options, trace):
-    trace.unlink(missing_ok=True)
-    return json.loads(engine.call(
-        ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), *flags(options), "--dtype", "f32", "--json",
-         "--trace", trace, "--no-live", *engine.common()]))["tokens"]
-
-
 def compare(engine, root, folder, model, prompt, options, counts):
     want = decode(model, prompt, options)
     counts["runs"] += 1
     for path in PATHS:
         counts[path] += want.met[path] > 0
-    trace = root / "trace.jsonl"
-    tokens = answer_of(engine, folder, prompt, options, trace)
-    difference, at = first_difference(read_trace(trace), want, options)
-    if difference is None and tokens != want.tokens:
-        difference, at = f"tokens: got {tokens}, expected {want.tokens}", len(want.passes)
-    command = f"{' '.join(map(str, flags(options)))} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
-    if difference is None:
-        return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, flags(options)))}"
-    if want.close is not None and want.close <= at:
-        return None, f"too close to call in pass {want.close}: {difference}; {command}"
-    return False, f"{difference}; {command}"
+    return compare_run(engine, root, folder, prompt, options, flags(options), want)
 
 
 def compare_modes(engine, root, folder, prompt, options):
     """Without exception: both modes compute the same bits."""
     trace = root / "trace.jsonl"
-    drafted = answer_of(engine, folder, prompt, options, trace)
-    plain = answer_of(engine, folder, prompt, replace(options, block_length=1), trace)
+    drafted = answer_of(engine, folder, prompt, flags(options), trace)
+    plain = answer_of(engine, folder, prompt, flags(replace(options, block_length=1)), trace)
     return drafted == plain, f"{drafted} and {plain}"
 
 
