@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "backend/cuda/kv_pool.h"
 #include "cuda_models.h"
@@ -12,16 +13,18 @@
 namespace lacuna::cuda::pass_test {
 namespace {
 
+std::shared_ptr<const BackendModel> random_model(const std::shared_ptr<const CudaDevice>& device,
+                                                 const ModelConfig& config, bool graphs) {
+  return load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {},
+                      {.kv_bytes = int64_t{1} << 20, .graphs = graphs});
+}
+
 TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromAGraphThatIsLaunchedAgain) {
   for (const char* family : {"llada", "llada2", "gidd"}) {  // dense; experts; a sink
     const ModelConfig config = config_of(family);
     const auto device = open_cuda_device(0);
-    const auto load = [&](bool graphs) {
-      return load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {},
-                          {.kv_bytes = int64_t{1} << 20, .graphs = graphs});
-    };
-    Passes direct(load(false));
-    Passes replayed(load(true));
+    Passes direct(random_model(device, config, false));
+    Passes replayed(random_model(device, config, true));
     direct.add_sequence(64);
     replayed.add_sequence(64);
     // 19 and 21 rows are padded to one graph, the first of them is sent directly, and its graph is recorded
@@ -62,12 +65,8 @@ TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromGraphsWhereSomeRowsOnlyWantKeys
   for (const char* family : {"llada", "llada2"}) {
     const ModelConfig config = config_of(family);
     const auto device = open_cuda_device(0);
-    const auto load = [&](bool graphs) {
-      return load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {},
-                          {.kv_bytes = int64_t{1} << 20, .graphs = graphs});
-    };
-    Passes direct(load(false));
-    Passes replayed(load(true));
+    Passes direct(random_model(device, config, false));
+    Passes replayed(random_model(device, config, true));
     for (Passes* passes : {&direct, &replayed}) {
       for (int i = 0; i < 2; ++i) passes->add_sequence(96);
     }
