@@ -25,6 +25,20 @@ bool scores_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& ben
   return benchmark.likelihood && !is_chat;
 }
 
+void print_likelihood_report(const nlohmann::ordered_json& report, const ChoiceLikelihoods& result,
+                             Paradigm paradigm) {
+  const auto print_accuracy = [&](const char* what, const nlohmann::ordered_json& share) {
+    fmt::print("{:<10} {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", what, share["accuracy"].get<double>(),
+               share["correct"].get<int64_t>(), result.items.size(), share["accuracy_low"].get<double>(),
+               share["accuracy_high"].get<double>());
+  };
+  fmt::print("task       {}, likelihood ({})\n", report["task"].get<std::string>(), bound_name(paradigm));
+  print_accuracy("accuracy", report);
+  print_accuracy("by length", report["per_character"]);
+  fmt::print("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
+             result.seconds);
+}
+
 void choose_by_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& benchmark, const Shots& shots,
                           const std::vector<ChoiceItem>& items, const EvaluationModels& models,
                           const CLI::App& command) {
@@ -76,16 +90,7 @@ void choose_by_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& 
     fmt::print("{}", as_line(json));
     return;
   }
-  const auto print_accuracy = [&](const char* what, const nlohmann::ordered_json& share) {
-    fmt::print("{:<10} {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", what, share["accuracy"].get<double>(),
-               share["correct"].get<int64_t>(), count, share["accuracy_low"].get<double>(),
-               share["accuracy_high"].get<double>());
-  };
-  fmt::print("task       {}, likelihood ({})\n", benchmark.name, bound_name(paradigm));
-  print_accuracy("accuracy", json);
-  print_accuracy("by length", json["per_character"]);
-  fmt::print("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
-             result.seconds);
+  print_likelihood_report(json, result, paradigm);
 }
 
 void choose_by_generation(const EvalCommandFlags& flags, const ChoiceBenchmark& benchmark, const Shots& shots,

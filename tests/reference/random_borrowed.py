@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from models import Model
-from random_checkpoints import MASK, make_checkpoint, special_ids
+from random_checkpoints import MASK, make_checkpoint, share_embeddings, special_ids
 
 
 def add_keys(folder, **keys):
@@ -32,11 +32,7 @@ def make_idlm_checkpoint(folder, seed):
         config.update({"block_size": block, "bos_token_id": end, "eos_token_id": turn if seed % 3 else [turn, end],
                        "mask_token_id": mask, "max_position_embeddings": 2048})
         embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
-        shared = rng.standard_normal(embedding.shape[1])
-        tensors["model.embed_tokens.weight"] = embedding + strength * shared
-        for name in tensors:
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                tensors[name] = tensors[name] * factor
+        share_embeddings(tensors, strength, factor, rng)
         # Some tokens compete with the one that most rows predict.
         often = np.argmax(Model(config, tensors).logits(rng.integers(0, vocab - 10, 40)).mean(axis=0))
         wanted = [*rng.choice(vocab - 10, 1), *[mask] * (seed % 2), *[turn] * (seed % 4 > 1), *[end] * (seed % 4 == 3)]

@@ -399,6 +399,18 @@ def make_checkpoint(folder, family, seed, tokenizer="auto", dtype=None, shards=N
     return model
 
 
+def share_embeddings(tensors, strength, factor, rng):
+    """Adds one random vector to all embeddings and scales what layers add to them, so that rows predict alike. Returns the
+    vector."""
+    embedding = tensors["model.embed_tokens.weight"]
+    shared = rng.standard_normal(embedding.shape[1])
+    tensors["model.embed_tokens.weight"] = embedding + strength * shared
+    for name in tensors:
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            tensors[name] = tensors[name] * factor
+    return shared
+
+
 def make_refusion_checkpoint(folder, seed):
     """Writes a small Qwen3 with a mask token, as ReFusion is published, and returns its reference Model.
 
@@ -416,11 +428,7 @@ def make_refusion_checkpoint(folder, seed):
         config["mask_token_id"] = ids["<|mdm_mask|>"]
         config["auto_map"] = {"AutoModelForCausalLM": "modeling_qwen3_refusion.Qwen3ForCausalLM"}
         embedding, head = tensors["model.embed_tokens.weight"], tensors["lm_head.weight"]
-        shared = rng.standard_normal(embedding.shape[1])
-        tensors["model.embed_tokens.weight"] = embedding + strength * shared
-        for name in tensors:
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                tensors[name] = tensors[name] * factor
+        shared = share_embeddings(tensors, strength, factor, rng)
         lean = np.sqrt(strength ** 2 + factor ** 2 + 1) / strength * 4 * shared / embedding.shape[1]
         for text, wanted in (("<|mdm_mask|>", seed % 2), ("<|im_end|>", seed % 4), ("<|endoftext|>", seed % 4 == 2)):
             row = rng.standard_normal(embedding.shape[1]) * 4 / np.sqrt(embedding.shape[1])
