@@ -37,10 +37,6 @@ StepPlan step_plan(const ModelConfig& config, int32_t canvas, int32_t rows) {
   return plan;
 }
 
-double step_flops(const ModelConfig& config, int32_t canvas, int32_t rows) {
-  return rows * (flops_per_row(config) + canvas * flops_per_cell(config) + flops_per_logits(config));
-}
-
 /// Times the work after a pass whose samples a constraint rejects: the time to read its rows by classes, and
 /// that to find a witness.
 std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan,
@@ -108,6 +104,13 @@ double StepTiming::median_seconds() const {
   return median(seconds);
 }
 
+double StepTiming::least_seconds(const MachinePeaks& peaks) const {
+  const auto least = [&](double flops, double bytes) {
+    return std::max(flops / peaks.flops, bytes / peaks.bandwidth);
+  };
+  return least(cost.layer_flops, cost.bytes - head_bytes) + least(cost.head_flops, head_bytes);
+}
+
 double StepTiming::other_share() const {
   return median_of(*this, [](double total, const PassTimes& pass) {
     return (total - pass.products() - pass.attention - pass.head) / total;
@@ -133,7 +136,9 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
     plans.push_back(step_plan(config, canvas, rows));
     StepTiming& timing = timings.emplace_back();
     timing.rows = rows;
-    timing.flops = step_flops(config, canvas, rows);
+    const ModelBytes bytes = model.bytes_of_passes();
+    timing.cost = cost(config, bytes, work_of(plans.back()));
+    timing.head_bytes = bytes.head;
   }
 
   const std::unique_ptr<KvPool> pool = model.make_pool();
@@ -163,10 +168,11 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
   return timings;
 }
 
-nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
+                               const std::optional<MachinePeaks>& peaks) {
   double fastest = 0;
   for (const StepTiming& timing : timings) {
-    fastest = std::max(fastest, timing.flops / timing.median_seconds());
+    fastest = std::max(fastest, timing.cost.flops() / timing.median_seconds());
   }
   const auto most_rows = std::max_element(timings.begin(), timings.end(),
                                           [](const auto& a, const auto& b) { return a.rows < b.rows; });
@@ -188,10 +194,16 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
                     {"other", part(&PassTimes::other)},
                     {"other_share", timing.other_share()},
                     {"rows_per_second", timing.rows / seconds},
-                    {"gflops", timing.flops / seconds / 1e9},
-                    {"share_of_fastest", timing.flops / seconds / fastest},
-                    {"flops_ratio", timing.flops / most_rows->flops},
-                    {"time_ratio", seconds / most_rows->median_seconds()}});
+                    {"gflops", timing.cost.flops() / seconds / 1e9},
+                    {"share_of_fastest", timing.cost.flops() / seconds / fastest},
+                    {"flops_ratio", timing.cost.flops() / most_rows->cost.flops()},
+                    {"time_ratio", seconds / most_rows->median_seconds()},
+                    {"bytes", timing.cost.bytes}});
+    if (peaks) {
+      const double least = timing.least_seconds(*peaks);
+      json.back()["least_seconds"] = least;
+      json.back()["share_of_peak"] = least / seconds;
+    }
     if (timing.class_seconds.empty()) continue;
     const double constraint = median(timing.class_seconds) + median(timing.witness_seconds);
     json.back()["constraint"] = {{"classes", median(timing.class_seconds)},

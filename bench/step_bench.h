@@ -4,13 +4,21 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
 #include "constraint/token_automaton.h"
 #include "constraint/token_vocabulary.h"
+#include "model/cost.h"
 
 namespace lacuna {
+
+/// What this machine reaches at best, measured (machine.h).
+struct MachinePeaks {
+  double flops = 0;      ///< per second, of the model's element type
+  double bandwidth = 0;  ///< bytes read per second
+};
 
 struct StepBenchOptions {
   int32_t canvas = 1024;  ///< cells that every row attends to
@@ -20,6 +28,7 @@ struct StepBenchOptions {
   /// Where given, each pass is followed by what a constrained answer costs at worst: every row is read by the
   /// automaton's classes, and the best accepted answer is found.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
+  std::optional<MachinePeaks> peaks = {};  ///< where given, passes are compared with least_seconds()
 };
 
 /// Tokens for models without a tokenizer: all bytes, then words of 2 to 8 letters, some of which begin or end
@@ -29,12 +38,16 @@ TokenTable synthetic_tokens(const ModelConfig& config);
 /// Timed passes of one row count.
 struct StepTiming {
   int32_t rows = 0;
-  double flops = 0;  ///< of one pass
+  StepCost cost;          ///< of one pass
+  double head_bytes = 0;  ///< of cost.bytes, those of the output head
   std::vector<double> seconds;
   std::vector<PassTimes> times;
   std::vector<double> class_seconds, witness_seconds;  ///< with a constraint
 
   double median_seconds() const;
+  /// Time of a pass whose layers, and whose head, each either compute at the peak or read at the peak,
+  /// whichever takes longer. Experts that no row chooses are not read (share_of_weights_read()).
+  double least_seconds(const MachinePeaks& peaks) const;
   /// Share of a pass that is neither GEMM nor attention; the median over passes.
   double other_share() const;
 };
@@ -45,7 +58,9 @@ struct StepTiming {
 std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOptions& options);
 
 /// One object per row count: seconds and their parts, speed, speed relative to the fastest, and the ratios of
-/// FLOPs and time to those of the most rows.
-nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings);
+/// FLOPs and time to those of the most rows. With peaks also the least time that they allow, and how much of
+/// the median that is.
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
+                               const std::optional<MachinePeaks>& peaks = {});
 
 }  // namespace lacuna

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "bench/attention_bench.h"
 #include "bench/load_bench.h"
+#include "bench/machine.h"
 #include "bench/matmul_bench.h"
 #include "bench/step_bench.h"
 #include "block_timing.h"
@@ -29,6 +30,7 @@ struct StepFlags : ModelFlags {
   StepBenchOptions options;
   std::vector<int> by_threads;
   std::string schema;
+  bool peaks = false;
   bool json = false;
 };
 
@@ -48,6 +50,15 @@ void print_step_table(const nlohmann::ordered_json& report) {
         1e3 * number("head"), 1e3 * number("draws"), 1e3 * number("other"), 100 * number("other_share"),
         number("rows_per_second"), number("gflops"), number("share_of_fastest"), number("flops_ratio"),
         number("time_ratio"));
+  }
+  if (report.contains("peak_gflops")) {
+    fmt::print("This machine computes {:.0f} GFLOP/s and reads {:.1f} GB/s at best\n",
+               report["peak_gflops"].get<double>(), report["read_gbps"].get<double>());
+  }
+  for (const auto& result : report["results"]) {
+    if (!result.contains("least_seconds")) continue;
+    fmt::print("{:>6} rows: {:.3f} ms at these peaks, {:.1f}% of the median\n", result["rows"].get<int32_t>(),
+               1e3 * result["least_seconds"].get<double>(), 100 * result["share_of_peak"].get<double>());
   }
   for (const auto& result : report["results"]) {
     if (!result.contains("constraint")) continue;
@@ -71,7 +82,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
       results.push_back({{"threads", count},
                          {"rows", timing.rows},
                          {"seconds_median", seconds},
-                         {"gflops", timing.flops / seconds / 1e9},
+                         {"gflops", timing.cost.flops() / seconds / 1e9},
                          {"speedup", yardstick.try_emplace(timing.rows, seconds).first->second / seconds}});
     }
   }
@@ -98,6 +109,7 @@ void bench_step(const StepFlags& flags) {
   if (flags.is_sharded() && !flags.by_threads.empty())
     throw InputError("--by-threads: expected no --shard, whose ranks keep their threads");
   if (!flags.by_threads.empty()) require_cpu(flags, "--by-threads");
+  if (flags.peaks) require_cpu(flags, "--peaks");
   const ModelSource source = find_model(flags);
   const LoadedModel loaded = load_model(flags, source);
   if (!flags.by_threads.empty()) return bench_scaling(flags, loaded);
@@ -107,16 +119,25 @@ void bench_step(const StepFlags& flags) {
     options.constraint = std::make_shared<const TokenAutomaton>(
         compile_constraint(JsonSchemaConstraint{flags.schema}), vocabulary);
   }
-  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, options));
-  const nlohmann::ordered_json report{{"bench", "step"},
-                                      {"model", flags.model},
-                                      {"isa", loaded.model->device()},
-                                      {"dtype", name_of(loaded.model->dtype())},
-                                      {"threads", loaded.device->threads().size()},
-                                      {"canvas", flags.options.canvas},
-                                      {"repeat", flags.options.repeat},
-                                      {"most_resident_bytes", most_resident_bytes()},
-                                      {"results", results}};
+  if (flags.peaks) {
+    ThreadPool& threads = loaded.device->threads();
+    options.peaks = {measure_peak_flops(threads, loaded.device->kernels().name, loaded.model->dtype()),
+                     measure_read_bandwidth(threads)};
+  }
+  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, options), options.peaks);
+  nlohmann::ordered_json report{{"bench", "step"},
+                                {"model", flags.model},
+                                {"isa", loaded.model->device()},
+                                {"dtype", name_of(loaded.model->dtype())},
+                                {"threads", loaded.device->threads().size()},
+                                {"canvas", flags.options.canvas},
+                                {"repeat", flags.options.repeat},
+                                {"most_resident_bytes", most_resident_bytes()}};
+  if (options.peaks) {
+    report["peak_gflops"] = options.peaks->flops / 1e9;
+    report["read_gbps"] = options.peaks->bandwidth / 1e9;
+  }
+  report["results"] = results;
   if (!flags.json) return print_step_table(report);
   fmt::print("{}\n", report.dump());
 }
@@ -140,6 +161,8 @@ void add_step_bench(CLI::App& bench) {
       ->check(number_in<int>(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
+  command->add_flag("--peaks", flags->peaks,
+                    "Also measure this machine's peaks, and compare each pass with the time that they allow");
   command->add_option("--json-schema", flags->schema,
                       "Also time constraining the step's tokens to this schema, with synthetic tokens");
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -272,9 +272,12 @@ BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& req
 
 StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request) {
   const BaselineWork total = baseline_work(config, request);
-  // FLOPs and cells add up over passes; weights are read in each of them.
+  // FLOPs and cells add up over passes; weights are read in each of them, experts as by the mean number of
+  // rows.
   StepCost sum = cost(config, {0, 0, bytes.cell}, total.work);
-  sum.bytes += bytes.layers * static_cast<double>(total.passes);
+  const auto passes = static_cast<double>(total.passes);
+  const double mean_rows = static_cast<double>(total.work.rows) / std::max(passes, 1.0);
+  sum.bytes += bytes.layers * share_of_weights_read(config, mean_rows) * passes;
   sum.bytes += bytes.head * static_cast<double>(total.passes_with_logits);
   return sum;
 }

@@ -1,13 +1,14 @@
 #include "model/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lacuna {
 
 namespace {
 
-/// Elements of a layer's matrices that a row passes through: of experts, the chosen ones.
-double weights_of_layer(const ModelConfig& config, int64_t layer) {
+/// Elements of a layer's matrices, with this many of its routed experts.
+double weights_of_layer(const ModelConfig& config, int64_t layer, double num_experts) {
   const auto hidden = static_cast<double>(config.hidden_dim);
   const int64_t kv_products = config.has_value_projection(layer) ? 2 : 1;
   const double attention =
@@ -17,17 +18,46 @@ double weights_of_layer(const ModelConfig& config, int64_t layer) {
     return attention + dense_products * hidden * static_cast<double>(config.ffn_dim);
   }
   const MoeConfig& moe = config.moe;
-  int64_t width = moe.experts_per_token * moe.expert_ffn_dim + moe.shared_ffn_dim;
+  int64_t width = moe.shared_ffn_dim;
   if (moe.parallel_dense) width += config.ffn_dim;
-  return attention + hidden * static_cast<double>(moe.num_experts + 3 * width);
+  return attention + hidden * static_cast<double>(moe.num_experts + 3 * width) +
+         3 * hidden * num_experts * static_cast<double>(moe.expert_ffn_dim);
+}
+
+/// Elements that a row passes through: of experts, the chosen ones.
+double weights_of_row(const ModelConfig& config, int64_t layer) {
+  return weights_of_layer(config, layer, static_cast<double>(config.moe.experts_per_token));
+}
+
+/// Expected number of a layer's experts that `rows` rows choose together, if each chooses any with the same
+/// probability. Rows of a window choose from its pool.
+double experts_chosen(const MoeConfig& moe, double rows) {
+  const auto count = static_cast<double>(moe.num_experts);
+  const double others = 1 - static_cast<double>(moe.experts_per_token) / count;
+  if (moe.window == 0) return count * (1 - std::pow(others, rows));
+  const auto window = static_cast<double>(moe.window);
+  const double of_window = std::min(static_cast<double>(moe.experts_per_window) / count,
+                                    1 - std::pow(others, std::min(rows, window)));
+  return count * (1 - std::pow(1 - of_window, std::ceil(rows / window)));
 }
 
 }  // namespace
 
 double flops_per_row(const ModelConfig& config) {
   double weights = 0;
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) weights += weights_of_layer(config, layer);
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) weights += weights_of_row(config, layer);
   return 2 * weights;
+}
+
+double share_of_weights_read(const ModelConfig& config, double rows) {
+  if (!config.has_experts()) return 1;
+  const double chosen = experts_chosen(config.moe, rows);
+  double read = 0, all = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    read += weights_of_layer(config, layer, chosen);
+    all += weights_of_layer(config, layer, static_cast<double>(config.moe.num_experts));
+  }
+  return read / all;
 }
 
 double flops_per_cell(const ModelConfig& config) {
@@ -88,14 +118,15 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   const int64_t last = config.num_layers - 1;
   const int64_t kv_products = config.has_value_projection(last) ? 2 : 1;
   const double kv_flops = 2 * static_cast<double>(kv_products * config.hidden_dim * config.kv_dim_of(last));
-  const double last_layer_flops = 2 * weights_of_layer(config, config.num_layers - 1);
+  const double last_layer_flops = 2 * weights_of_row(config, last);
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
   const double sparse_share = std::max(0.0, layers - work.dense_layers) / layers;
   cost.layer_flops -= work.unchosen_pairs * flops_per_cell(config) * sparse_share;
   cost.head_flops = work.logit_rows * flops_per_logits(config);
   const double cells = work.cells + rows - work.unchosen_cells * sparse_share;
-  cost.bytes = bytes.layers + bytes.cell * cells + (work.logit_rows > 0 ? bytes.head : 0);
+  cost.bytes = bytes.layers * share_of_weights_read(config, rows) + bytes.cell * cells +
+               (work.logit_rows > 0 ? bytes.head : 0);
   return cost;
 }
 

@@ -34,6 +34,9 @@ struct StepCost {
 double flops_per_row(const ModelConfig& config);
 /// One row's queries against one cell, in all layers: scores and weighted values.
 double flops_per_cell(const ModelConfig& config);
+/// Share of the layers' weights that a pass over so many rows reads: 1, or less where experts are left that
+/// no row chose. Expected value, if each row chooses any experts with the same probability.
+double share_of_weights_read(const ModelConfig& config, double rows);
 /// One row of logits.
 double flops_per_logits(const ModelConfig& config);
 
@@ -59,7 +62,7 @@ double logit_rows_of(const FollowUp& wanted);
 
 /// Bytes of a model's weights that passes read, in their stored format.
 struct ModelBytes {
-  double layers = 0;  ///< weights of all layers and of all their experts: many rows read nearly all of these
+  double layers = 0;  ///< weights of all layers and of all their experts
   double head = 0;
   double cell = 0;  ///< keys and values of one token in all layers
 };

@@ -147,5 +147,38 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
   EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).flops(), exact.flops());
 }
 
+TEST(Cost, OfExpertsReadsThoseThatRowsChoose) {
+  ModelConfig config;
+  config.num_layers = 3;
+  config.hidden_dim = 10;
+  config.num_heads = config.num_kv_heads = 1;
+  config.head_dim = 10;
+  config.ffn_dim = 7;
+  config.moe.num_experts = 4;
+  config.moe.experts_per_token = 2;
+  config.moe.expert_ffn_dim = 5;
+  config.moe.first_dense_layers = 1;
+  const double dense = 3 * 4 * 10 * 10 + 3 * 10 * 7 + 2 * 10 * 4, expert = 2 * 3 * 10 * 5;
+  const auto share = [&](double experts) { return (dense + experts * expert) / (dense + 4 * expert); };
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 0), share(0));
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 1), share(2));
+  // Two rows choose the same pair, pairs with one expert in common, or all four, in 1, 4 and 1 of 6 cases.
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 2), share((1 * 2 + 4 * 3 + 1 * 4) / 6.0));
+  EXPECT_NEAR(share_of_weights_read(config, 100), 1, 1e-9);
+
+  StepPlan plan;
+  plan.add_row(1, 0, 0);
+  plan.groups = {{0, {0, 1}, {}, OwnRows::kBidirectional}};
+  EXPECT_DOUBLE_EQ(cost(config, {1000, 200, 0}, work_of(plan)).bytes, 1000 * share(2));
+
+  // Windows of 32 rows have pools of two experts.
+  config.moe.experts_per_token = 1;
+  config.moe.window = 32;
+  config.moe.experts_per_window = 2;
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 1), share(1));
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 32), share(2));
+  EXPECT_DOUBLE_EQ(share_of_weights_read(config, 64), share(3)) << "as two rows that choose two";
+}
+
 }  // namespace
 }  // namespace lacuna::cost_test
