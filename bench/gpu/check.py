@@ -43,7 +43,7 @@ CPU = "bench step -m random:llada-8b,layers=2 --canvas 1024 --rows 256,32 --repe
 # tokens of the small trained models in models/.
 LAYERS = 2
 COMPARED = ("llada-8b", "dream-7b", "sdar-1.7b", "fast-dllm-v2-7b", "gidd-3b", "sumi-7b", "qwen3-0.6b", "llada-moe-7b",
-            "llada2-mini")
+            "llada2-mini", "llada2.2-mini", "nemotron-labs-diffusion-3b-base")
 ROWS = 16
 PROMPT = "Q: 17 + 25 = ? A:"
 # How far a row's logits may lie from the CPU's, as a part of their root mean square. bf16: six roundings in a layer and one in

@@ -451,6 +451,11 @@ void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim) {
   rope.theta = static_cast<float>(double{rope.theta} * std::pow(factor, dims / (dims - 2)));
 }
 
+float query_scale(const RopeConfig& rope, int64_t position) {
+  const int64_t times = rope.query_growth == 0 ? 0 : position / rope.original_positions;
+  return times == 0 ? 1 : 1 + rope.query_growth * std::log1p(static_cast<float>(times));
+}
+
 std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) {
   // YaRN: the pair that makes this many turns within the original context, as a real number.
   const auto pair_of_turns = [&](double turns) {

@@ -39,6 +39,9 @@ struct RopeConfig {
 /// reference implementation rounds.
 std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim);
 
+/// Factor of the rotated query of a position (RopeConfig::query_growth).
+float query_scale(const RopeConfig& rope, int64_t position);
+
 /// Stretches the context that RoPE tells apart `factor` times, in the NTK-aware form: theta becomes
 /// theta * factor^(r / (r - 2)), so that the slowest pair turns exactly `factor` times more slowly and the
 /// fastest as before. LongLLaDA (arXiv 2506.14429) shows that it works for diffusion models without training.

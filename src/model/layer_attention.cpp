@@ -358,11 +358,8 @@ void Model::Pass::finish_heads(const std::vector<float>& norm, int64_t num_heads
 }
 
 void Model::Pass::grow_query(int64_t row, std::span<float> q) const {
-  const RopeConfig& rope = config_.rope;
-  if (rope.query_growth == 0) return;
-  const int64_t times = plan_.positions[static_cast<size_t>(row)] / rope.original_positions;
-  if (times == 0) return;
-  const float scale = 1 + rope.query_growth * std::log1p(static_cast<float>(times));
+  const float scale = query_scale(config_.rope, plan_.positions[static_cast<size_t>(row)]);
+  if (scale == 1) return;
   for (float& value : q) value *= scale;
 }
 

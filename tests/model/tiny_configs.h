@@ -152,6 +152,17 @@ inline ModelConfig tiny_sumi_config(int64_t canvas = 64) {
   return config;
 }
 
+/// A LLaDA 2.2 model: positions share experts in windows, and tokens are deleted and split.
+inline ModelConfig tiny_editing_config() {
+  ModelConfig config = tiny_configs()[7];
+  config.moe.num_groups = config.moe.groups_per_token = 1;
+  config.moe.window = 8;
+  config.moe.experts_per_window = 6;
+  config.delete_id = 91;
+  config.split_id = 92;
+  return config;
+}
+
 /// A Nemotron-Labs-Diffusion model, whose queries grow within a few positions.
 inline ModelConfig tiny_nemotron_config(int32_t block_length = 8) {
   ModelConfig config = tiny_configs()[0];

@@ -49,9 +49,7 @@ void check_supported(const ModelConfig& config) {
   refuse_if(config.norms_outputs || config.layer_scalars, "norms and scales of layers' outputs");
   refuse_if(config.logit_soft_cap > 0, "a soft cap of logits");
   refuse_if(config.activation == Activation::kGeluTanh, "GELU");
-  refuse_if(config.rope.query_growth != 0, "queries that grow with their position");
   refuse_if(config.moe.parallel_dense, "experts next to a dense layer");
-  refuse_if(config.moe.window > 0, "experts that windows of positions share");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
                  config.moe.num_groups > kMostExpertGroups),

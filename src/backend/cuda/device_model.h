@@ -22,6 +22,7 @@ struct Scratch {
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
   DeviceBuffer logits;          ///< [rows of a chunk of the head, vocab]
   DeviceBuffer cosines, sines;  ///< [num_rotations, rotary_dim / 2]
+  DeviceBuffer query_scales;    ///< [num_rotations]; empty where queries do not grow
   int64_t num_rotations = 0;    ///< positions
 };
 

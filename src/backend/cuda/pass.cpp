@@ -22,6 +22,14 @@ void grow_with_zeros(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
   stream.fill(buffer.as<uint8_t>(), 0, buffer.bytes());
 }
 
+/// Windows of one row, which belong to rows that only pad.
+void pad_windows(std::vector<RowWindow>& windows, size_t size) {
+  while (windows.size() < size) {
+    const auto row = static_cast<int32_t>(windows.size());
+    windows.push_back({row, row + 1});
+  }
+}
+
 }  // namespace
 
 DevicePass::DevicePass(DeviceModel& model, const StepPlan& plan,
@@ -100,6 +108,20 @@ void DevicePass::pad_output_rows(std::vector<int32_t>& rows) const {
   }
 }
 
+void DevicePass::add_windows(const RowGroup& group, std::vector<RowWindow>& windows) const {
+  const auto window_of = [&](int32_t row) {
+    return plan_.positions[static_cast<size_t>(row)] / config_.moe.window;
+  };
+  for (int32_t row = group.rows.begin; row < group.rows.end;) {
+    int32_t end = row + 1;
+    while (end < group.rows.end && window_of(end) == window_of(row)) ++end;
+    const auto first = static_cast<int32_t>(windows.size());
+    const int32_t count = end - row;
+    windows.insert(windows.end(), static_cast<size_t>(count), {first, first + count});
+    row = end;
+  }
+}
+
 void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   std::vector<int32_t> table;
   std::vector<int32_t> first_page_of_sequence;
@@ -109,7 +131,10 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   }
   std::vector<int32_t> first_pages(plan_.tokens.size());
   std::vector<int32_t> output_rows;
+  std::vector<RowWindow> windows, output_windows;
   for (const RowGroup& group : plan_.groups) {
+    if (config_.moe.window > 0) add_windows(group, windows);
+    if (config_.moe.window > 0 && !group.only_kv) add_windows(group, output_windows);
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       first_pages[static_cast<size_t>(row)] = first_page_of_sequence[static_cast<size_t>(group.sequence)];
       if (!group.only_kv) output_rows.push_back(row);
@@ -133,6 +158,8 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     positions.resize(first_pages.size());
     for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
     pad_output_rows(output_rows);
+    if (config_.moe.window > 0) pad_windows(windows, first_pages.size());
+    if (config_.moe.window > 0) pad_windows(output_windows, output_rows.size());
   }
 
   Staging& staging = memory_.plan;
@@ -143,6 +170,8 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   first_pages_ = staging.add(first_pages);
   page_table_ = staging.add(table);
   output_rows_ = staging.add(output_rows);
+  windows_ = staging.add(windows);
+  output_windows_ = staging.add(output_windows);
   sparse_.stage(staging);
   for (AttentionOfLayers& attention : attention_) {
     attention.tasks = staging.add(attention.plan.tasks);
@@ -213,7 +242,7 @@ void DevicePass::extend_rotations() {
   const int64_t needed = int64_t{*std::max_element(plan_.positions.begin(), plan_.positions.end())} + 1;
   if (needed <= scratch_.num_rotations) return;
   const int64_t positions = std::max(needed, 2 * scratch_.num_rotations);
-  std::vector<float> cosines, sines;
+  std::vector<float> cosines, sines, query_scales;
   for (int64_t position = 0; position < positions; ++position) {
     for (const float frequency : model_.rope) {
       // The product in f32 and the functions in double, as on the CPU.
@@ -221,13 +250,17 @@ void DevicePass::extend_rotations() {
       cosines.push_back(static_cast<float>(std::cos(double{angle})) * config_.rope.attention_scaling);
       sines.push_back(static_cast<float>(std::sin(double{angle})) * config_.rope.attention_scaling);
     }
+    if (config_.rope.query_growth != 0) query_scales.push_back(query_scale(config_.rope, position));
   }
-  const auto bytes = static_cast<int64_t>(cosines.size()) * kFloat;
-  scratch_.num_rotations = 0;  // until both tables are written: what follows may throw
-  grow(stream_, scratch_.cosines, bytes);
-  grow(stream_, scratch_.sines, bytes);
-  stream_.copy(scratch_.cosines.as<float>(), cosines.data(), static_cast<size_t>(bytes));
-  stream_.copy(scratch_.sines.as<float>(), sines.data(), static_cast<size_t>(bytes));
+  scratch_.num_rotations = 0;  // until all tables are written: what follows may throw
+  const auto send = [&](const std::vector<float>& values, DeviceBuffer& to) {
+    const auto bytes = static_cast<int64_t>(values.size()) * kFloat;
+    grow(stream_, to, bytes);
+    stream_.copy(to.as<float>(), values.data(), static_cast<size_t>(bytes));
+  };
+  send(cosines, scratch_.cosines);
+  send(sines, scratch_.sines);
+  if (!query_scales.empty()) send(query_scales, scratch_.query_scales);
   stream_.wait();  // the tables on the host end here; it happens when contexts grow
   scratch_.num_rotations = positions;
 }
@@ -319,6 +352,7 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .k_norm = floats_or_null(layer.k_norm),
               .cosines = scratch_.cosines.as<float>(),
               .sines = scratch_.sines.as<float>(),
+              .query_scales = floats_or_null(scratch_.query_scales),
               .drift = plan_.measures_kv_drift ? memory_.kv_drift.as<float>() : nullptr,
               .layer = index,
               .num_heads = config_.num_heads,
@@ -446,6 +480,7 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
               .out_stride = moe.num_experts},
              num_rows_);
   }
+  const Staged<RowWindow>& windows = rows_ == nullptr ? windows_ : output_windows_;
   route(stream_,
         {.logits = logits,
          .bias = floats_or_null(layer.expert_bias),
@@ -454,6 +489,8 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
          .choices = choices,
          .groups = static_cast<int32_t>(moe.num_groups),
          .groups_per_row = static_cast<int32_t>(moe.groups_per_token),
+         .windows = moe.window > 0 ? memory_.plan.at(windows) : nullptr,
+         .experts_per_window = static_cast<int32_t>(moe.experts_per_window),
          .sigmoid = moe.sigmoid_scores,
          .normalize = moe.normalize_weights,
          .scale = moe.routed_scale},

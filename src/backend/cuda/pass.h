@@ -33,6 +33,8 @@ class DevicePass {
   bool pads_to_graph(int64_t num_pages);
   /// Adds rows of which no outputs are wanted, each once, up to the shape's number.
   void pad_output_rows(std::vector<int32_t>& rows) const;
+  /// Adds a window for each of a group's rows, which follow those that have one.
+  void add_windows(const RowGroup& group, std::vector<RowWindow>& windows) const;
   void send_layers();
   /// The attention of the layers from `first` on until another begins. Tasks of K/V-only groups come last, so
   /// that the last layer can skip them.
@@ -87,6 +89,7 @@ class DevicePass {
 
   int64_t num_output_rows_ = 0;
   Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
+  Staged<RowWindow> windows_, output_windows_;  // of all rows, and of `output_rows_`, where windows share experts
 };
 
 }  // namespace lacuna::cuda

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cuda_models.h"
@@ -26,15 +30,17 @@ GenerationOptions options_of(double temperature) {
 }
 
 /// Requests of prompts of different lengths, `together` at a time.
-Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions options, int32_t together) {
+Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions options, int32_t together,
+             const StepObserver& observe = {}) {
   Engine engine(model, together);
   engine.share_prefixes(1 << 20);
   const int32_t lengths[] = {12, 9};
+  const auto plain_tokens = std::min<int64_t>(80, model->config().vocab_size - 8);
   for (const int32_t length : lengths) {
     options.seed = *options.seed + 1;
-    engine.add(make_decoder(model->config(), options, random_tokens(*options.seed, length, 80)));
+    engine.add(make_decoder(model->config(), options, random_tokens(*options.seed, length, plain_tokens)));
   }
-  engine.run();
+  engine.run(observe);
   Canvases canvases;
   for (size_t i = 0; i < std::size(lengths); ++i)
     canvases.emplace_back(engine.decoder(i).canvas().begin(), engine.decoder(i).canvas().end());
@@ -42,7 +48,7 @@ Canvases run(const std::shared_ptr<const BackendModel>& model, GenerationOptions
 }
 
 TEST(CudaEngine, WritesForEachOfSeveralRequestsWhatItWritesForEachAlone) {
-  for (const char* family : {"llada", "llada2", "sdar"}) {
+  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion", "sdar"}) {
     const auto model = cuda_model(config_of(family));
     EXPECT_EQ(run(model, options_of(0.8), 2), run(model, options_of(0.8), 1)) << family;
   }
@@ -54,7 +60,7 @@ TEST(CudaEngine, WritesTheCpusGreedyTokens) {
   for (const ModelConfig& config : supported_configs()) {
     if (config.noise) continue;  // whole contexts of hundreds of positions
     EXPECT_EQ(run(cuda_model(config), options_of(0), 2), run(cpu_model(config), options_of(0), 2))
-        << config.family;
+        << config.architecture;
   }
 }
 
@@ -95,9 +101,88 @@ TEST(CudaEngine, WritesTheCpusGreedyTokensInF32) {
       const WeightFormats formats = formats_of(DType::kF32, kv_in_codes);
       const auto cpu = load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {});
       EXPECT_EQ(run(cuda_model(config, formats), options_of(0), 2), run(cpu, options_of(0), 2))
-          << config.family << (kv_in_codes ? ", int8 keys and values" : "");
+          << config.architecture << (kv_in_codes ? ", int8 keys and values" : "");
     }
   }
+}
+
+/// The same model in f32 on both.
+struct BothMachines {
+  std::shared_ptr<const BackendModel> cpu, cuda;
+
+  explicit BothMachines(const ModelConfig& config)
+      : cpu(cpu_model(config, DType::kF32)), cuda(cuda_model(config, DType::kF32)) {}
+
+  /// The canvases that both write, whether requests share passes or not.
+  Canvases run_all(const GenerationOptions& options, const std::string& name,
+                   const StepObserver& observe = {}) const {
+    Canvases together = run(cuda, options, 2, observe);
+    EXPECT_EQ(together, run(cpu, options, 2)) << name;
+    EXPECT_EQ(together, run(cuda, options, 1)) << name;
+    return together;
+  }
+};
+
+TEST(CudaEngine, WritesTheCpusTokensInEveryModeOfNemotronLabs) {
+  const BothMachines blocks(config_of("nemotron-labs-diffusion"));
+  const BothMachines causal(config_of("nemotron-causal"));
+  GenerationOptions options = options_of(0);
+  options.gen_length = 12;  // two blocks
+  const Canvases from_left = causal.run_all(options, "from left to right");
+  const Canvases denoised = blocks.run_all(options, "blocks");
+  EXPECT_NE(denoised, from_left);
+  options.accept = "exact";
+  EXPECT_EQ(blocks.run_all(options, "self-speculation"), from_left);
+  options.unmask = "low-confidence";
+  options.steps = 3;
+  EXPECT_EQ(blocks.run_all(options, "drafts in three steps"), from_left);
+}
+
+/// Vocabularies in which DELETE and SPLIT are often the best token.
+ModelConfig few_tokens() {
+  ModelConfig config = config_of("llada2.2");
+  config.vocab_size = 20;
+  config.mask_id = 14;
+  config.delete_id = 15;
+  config.split_id = 16;
+  config.eos_id = 17;
+  config.end_ids = {17};
+  return config;
+}
+
+/// Counts the positions that a pass turns back into masks: DELETE leaves them at the end of the block, SPLIT
+/// in the place of the token that it moves.
+struct EditCounts {
+  TokenId mask_id = 0;
+  int64_t deleted = 0, split = 0;
+  std::map<size_t, std::vector<TokenId>> canvases = {};
+
+  void see(const StepEvent& event) {
+    const std::span<const TokenId> now = event.decoder.canvas();
+    std::vector<TokenId>& before = canvases[event.request];
+    for (size_t i = 0; i + 1 < std::min(now.size(), before.size()); ++i) {
+      if (now[i] != mask_id || before[i] == mask_id) continue;
+      ++(now[i + 1] == before[i] ? split : deleted);
+    }
+    before.assign(now.begin(), now.end());
+  }
+};
+
+TEST(CudaEngine, DeletesAndSplitsTokensAsTheCpuDoes) {
+  const BothMachines machines(few_tokens());
+  GenerationOptions options = options_of(0);
+  options.gen_length = 12;
+  EditCounts counts{.mask_id = few_tokens().mask_id};
+  const auto run_all = [&](int32_t block_length, const char* edit) {
+    options.block_length = block_length;
+    options.edit = edit;
+    counts.canvases.clear();
+    machines.run_all(options, edit, [&](const StepEvent& event) { counts.see(event); });
+  };
+  run_all(8, "tau=0,most=6");
+  run_all(16, "tau=0.1,most=3");  // two windows in a block
+  EXPECT_GT(counts.deleted, 0);
+  EXPECT_GT(counts.split, 0);
 }
 
 TEST(CudaEngine, WritesTheCpusTokensWhereAttentionIsSparse) {

@@ -25,7 +25,7 @@ using testing::ThrowsMessage;
 
 TEST(CudaModel, GivesTheLogitsOfEverySupportedFamily) {
   for (const ModelConfig& config : supported_configs())
-    expect_close(config, DType::kBF16, std::string(config.family));
+    expect_close(config, DType::kBF16, config.architecture);
   // Among few cells, the sink has a large part of the attention.
   for (const char* family : {"gidd", "sumi"}) expect_close(config_of(family), DType::kBF16, family, 2);
 }
@@ -85,7 +85,7 @@ TEST(CudaModel, GuidesScaledLogitsWhenPosteriorsAreCompared) {
 }
 
 TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
-  for (const char* family : {"qwen3", "llada2"}) {
+  for (const char* family : {"qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion"}) {
     const ModelConfig config = config_of(family);
     const StepPlan plan = plan_of(config, 5, 12);
     std::vector<float> first;
@@ -98,7 +98,7 @@ TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
 }
 
 TEST(CudaModel, GivesARowTheSameBitsAloneAndInCompany) {
-  for (const char* family : {"llada", "llada2"}) {
+  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion"}) {
     const ModelConfig config = config_of(family);
     StepPlan together;
     std::vector<StepPlan> plans;
@@ -139,12 +139,12 @@ StepPlan rest_of(const std::vector<TokenId>& tokens, int32_t kept) {
   return rest;
 }
 
-TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
-  const ModelConfig config = config_of("qwen3");
+void expect_same_behind_kept_prefixes(const ModelConfig& config, std::initializer_list<int32_t> lengths) {
   const std::vector<TokenId> tokens = random_tokens(6, 60, config.vocab_size);
   const auto model = cuda_model(config);
   const std::vector<float> whole = logits_of(model, rest_of(tokens, 0));
-  for (const int32_t kept : {32, 45}) {
+  for (const int32_t kept : lengths) {
+    const std::string name = config.architecture + ", " + std::to_string(kept);
     Passes passes(model);
     KvSequence& sequence = passes.add_sequence(60);
     StepPlan prefix = rest_of({tokens.begin(), tokens.begin() + kept}, 0);
@@ -152,7 +152,7 @@ TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
     prefix.groups.front().only_kv = true;
     EXPECT_TRUE(passes.samples(prefix).empty());
     const std::vector<float> got = passes.logits(rest_of(tokens, kept));
-    EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin() + kept * config.vocab_size)) << kept;
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin() + kept * config.vocab_size)) << name;
     // The same from another sequence that takes the prefix over.
     const KvPrefix shared{&sequence, kept};
     const std::unique_ptr<KvSequence> taken = passes.pool().make_sequence({60}, shared);
@@ -162,8 +162,14 @@ TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
     ticket->wait();
     std::vector<float> again(got.size());
     ticket->read_logits(rest.logits, {again.data(), std::ssize(rest.logits), config.vocab_size});
-    EXPECT_EQ(again, got) << kept;
+    EXPECT_EQ(again, got) << name;
   }
+}
+
+TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
+  expect_same_behind_kept_prefixes(config_of("qwen3"), {32, 45});
+  expect_same_behind_kept_prefixes(config_of("nemotron-labs-diffusion"), {32, 45});
+  expect_same_behind_kept_prefixes(config_of("llada2.2"), {32, 48});  // whole windows
 }
 
 TEST(CudaModel, DrawsOnTheDeviceWhatTheHostDrawsOfItsLogits) {
@@ -333,7 +339,6 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   formats = DType::kBF16;
   formats.embedding = weight_format("int8-group");
   expect_refused(plain, formats, "the head is stored as int8-group");
-  expect_refused(tiny_nemotron_config(), DType::kBF16, "nemotron-labs-diffusion need queries that grow");
   expect_refused(tiny_canvas_config(), DType::kBF16, "diffusion-gemma need soft embeddings");
   expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
 }
@@ -371,7 +376,7 @@ TEST(CudaModel, GivesTheLogitsOfEverySupportedFamilyInF32) {
   for (const ModelConfig& config : supported_configs()) {
     const StepPlan plan = plan_of(config, 3);
     expect_within(bound_of_f32(config), logits_of(cuda_model(config, DType::kF32), plan),
-                  logits_of(cpu_model(config, DType::kF32), plan), std::string(config.family));
+                  logits_of(cpu_model(config, DType::kF32), plan), config.architecture);
   }
 }
 
@@ -379,7 +384,8 @@ TEST(CudaModel, GivesTheLogitsOfKeysAndValuesInCodes) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     WeightFormats formats = dtype;
     formats.kv_in_codes = true;
-    for (const char* family : {"llada", "qwen3", "llada2", "gidd", "sumi"}) {  // two with a sink
+    for (const char* family :
+         {"llada", "qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion", "gidd", "sumi"}) {
       const ModelConfig config = config_of(family);
       const StepPlan plan = plan_of(config, 3, 24);
       const double rounded = dtype == DType::kBF16 ? bound_of(config) : bound_of_f32(config);

@@ -18,7 +18,7 @@ namespace lacuna::cuda {
 
 inline constexpr uint64_t kWeightSeed = 4;
 
-/// One of each family whose passes have kernels. Kernels of attention are built for heads of 32 dimensions
+/// One of each family whose passes have kernels, named by `architecture`. Kernels of attention are built for heads of 32 dimensions
 /// and more; other widths stay what they are in tiny_configs(), no multiples of a tile.
 inline std::vector<ModelConfig> supported_configs() {
   ModelConfig fast_dllm = tiny_block_config(8);
@@ -30,21 +30,26 @@ inline std::vector<ModelConfig> supported_configs() {
   sdar.num_layers = 2;
   std::vector<ModelConfig> configs = tiny_configs();
   for (const ModelConfig& config :
-       {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000), tiny_sumi_config()})
+       {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000), tiny_sumi_config(),
+        tiny_nemotron_config()})
     configs.push_back(config);
+  for (ModelConfig& config : configs) config.architecture = config.family;
+  configs.push_back(tiny_editing_config());
+  configs.back().architecture = "llada2.2";
+  configs.push_back(tiny_nemotron_causal_config());
+  configs.back().architecture = "nemotron-causal";
   for (ModelConfig& config : configs) {
     if (config.rotary_dim == 0 || config.rotary_dim == config.head_dim) config.rotary_dim = 32;
     config.head_dim = 32;
-    config.architecture = config.family;
   }
   return configs;
 }
 
-inline ModelConfig config_of(std::string_view family) {
+inline ModelConfig config_of(std::string_view name) {
   for (const ModelConfig& config : supported_configs()) {
-    if (config.family == family) return config;
+    if (config.architecture == name) return config;
   }
-  throw std::invalid_argument("supported_configs() has no family " + std::string(family));
+  throw std::invalid_argument("supported_configs() has no " + std::string(name));
 }
 
 inline std::shared_ptr<const CpuDevice> one_thread() {

@@ -20,7 +20,8 @@ std::shared_ptr<const BackendModel> random_model(const std::shared_ptr<const Cud
 }
 
 TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromAGraphThatIsLaunchedAgain) {
-  for (const char* family : {"llada", "llada2", "gidd"}) {  // dense; experts; a sink
+  // Dense; experts; experts of windows; queries that grow; a sink.
+  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion", "gidd"}) {
     const ModelConfig config = config_of(family);
     const auto device = open_cuda_device(0);
     Passes direct(random_model(device, config, false));
@@ -62,7 +63,7 @@ struct MixedRows {
 };
 
 TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromGraphsWhereSomeRowsOnlyWantKeysAndValues) {
-  for (const char* family : {"llada", "llada2"}) {
+  for (const char* family : {"llada", "llada2", "llada2.2"}) {
     const ModelConfig config = config_of(family);
     const auto device = open_cuda_device(0);
     Passes direct(random_model(device, config, false));
@@ -85,18 +86,18 @@ TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromGraphsWhereSomeRowsOnlyWantKeys
 }
 
 TEST(DevicePass, LeavesRowsBehindOfWhichNothingButKeysAndValuesIsWanted) {
-  for (const char* family : {"llada", "llada2"}) {
+  for (const char* family : {"llada", "llada2", "llada2.2"}) {
     const ModelConfig config = config_of(family);
-    // Two groups of one sequence: the first is only read by the second.
+    // Two groups of one sequence: the first is only read by the second, which begins within a window.
     StepPlan plan = plan_of(config, 8, 40);
     plan.groups.clear();
-    plan.groups.push_back({0, {0, 24}, {}, OwnRows::kBidirectional});
-    plan.groups.push_back({0, {24, 40}, {{0, 24}}, OwnRows::kBidirectional});
+    plan.groups.push_back({0, {0, 20}, {}, OwnRows::kBidirectional});
+    plan.groups.push_back({0, {20, 40}, {{0, 20}}, OwnRows::kBidirectional});
     const std::vector<float> all = logits_of(cuda_model(config), plan);
     plan.groups.front().only_kv = true;
-    plan.logits.erase(plan.logits.begin(), plan.logits.begin() + 24);
+    plan.logits.erase(plan.logits.begin(), plan.logits.begin() + 20);
     const std::vector<float> some = logits_of(cuda_model(config), plan);
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 24 * config.vocab_size)) << family;
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 20 * config.vocab_size)) << family;
   }
 }
 

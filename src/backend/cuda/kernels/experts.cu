@@ -15,6 +15,7 @@ constexpr float kNoDivisionByZero = 1e-20F;  // as on the CPU
 struct RouteShared {
   float scores[kMostExperts];
   float ranks[kMostExperts];
+  float window_ranks[kMostExperts];
   float groups[kMostExpertGroups];
   int32_t best[kMostChoices];
 };
@@ -32,6 +33,16 @@ LACUNA_DEVICE int32_t place_of(const float* ranks, int32_t count, int32_t index)
   return before;
 }
 
+LACUNA_DEVICE float sigmoid(float logit) {
+  return 1 / (1 + simt::exp(-logit));
+}
+
+/// By which experts are chosen.
+LACUNA_DEVICE float rank_of(const RouteArguments& a, int32_t expert, float score) {
+  const float rank = a.bias != nullptr ? score + a.bias[expert] : score;
+  return rank == rank ? rank : least();  // NaN has no place in an order
+}
+
 LACUNA_DEVICE void score_experts(const RouteArguments& a, const float* logits, RouteShared& memory) {
   const auto lane = static_cast<int32_t>(lane_index());
   float largest = least();
@@ -39,14 +50,13 @@ LACUNA_DEVICE void score_experts(const RouteArguments& a, const float* logits, R
   largest = warp_max(largest);
   float sum = 0;
   for (int32_t e = lane; e < a.experts; e += 32) {
-    memory.scores[e] = a.sigmoid ? 1 / (1 + simt::exp(-logits[e])) : simt::exp(logits[e] - largest);
+    memory.scores[e] = a.sigmoid ? sigmoid(logits[e]) : simt::exp(logits[e] - largest);
     sum += memory.scores[e];
   }
   sum = warp_sum(sum);
   for (int32_t e = lane; e < a.experts; e += 32) {
     if (!a.sigmoid) memory.scores[e] /= sum;
-    const float rank = a.bias != nullptr ? memory.scores[e] + a.bias[e] : memory.scores[e];
-    memory.ranks[e] = rank == rank ? rank : least();  // NaN has no place in an order
+    memory.ranks[e] = rank_of(a, e, memory.scores[e]);
   }
   sync_warp();
 }
@@ -76,6 +86,25 @@ LACUNA_DEVICE void keep_best_groups(const RouteArguments& a, RouteShared& memory
   sync_warp();
 }
 
+/// Takes the experts out that the row's window does not share.
+LACUNA_DEVICE void keep_experts_of_window(const RouteArguments& a, RowWindow window, RouteShared& memory) {
+  const auto lane = static_cast<int32_t>(lane_index());
+  for (int32_t e = lane; e < a.experts; e += 32) {
+    // The bias is the same for all rows, and the largest logit has the largest score.
+    float largest = least();
+    for (int64_t row = window.begin; row < window.end; ++row) {
+      const float logit = a.logits[row * a.experts + e];
+      largest = logit > largest ? logit : largest;
+    }
+    memory.window_ranks[e] = rank_of(a, e, sigmoid(largest));
+  }
+  sync_warp();
+  for (int32_t e = lane; e < a.experts; e += 32) {
+    if (place_of(memory.window_ranks, a.experts, e) >= a.experts_per_window) memory.ranks[e] = least();
+  }
+  sync_warp();
+}
+
 /// One block for each row; every warp takes experts in turn.
 LACUNA_KERNEL router_kernel(RouterArguments a) {
   const int64_t row = block_index().x;
@@ -95,7 +124,11 @@ LACUNA_KERNEL route_kernel(RouteArguments a) {
   const auto lane = static_cast<int32_t>(lane_index());
   const int64_t row = block_index().x;
   score_experts(a, a.logits + row * a.experts, memory);
-  keep_best_groups(a, memory);
+  if (a.windows != nullptr) {
+    keep_experts_of_window(a, a.windows[row], memory);
+  } else {
+    keep_best_groups(a, memory);
+  }
   for (int32_t e = lane; e < a.experts; e += 32) {
     const int32_t place = place_of(memory.ranks, a.experts, e);
     if (place < a.choices) memory.best[place] = e;

@@ -32,6 +32,12 @@ struct RouterArguments {
 /// logits = x weights^T in f32, for families whose router is not rounded to bf16.
 void multiply_router(Stream& stream, const RouterArguments& arguments, uint32_t rows);
 
+/// Rows of a pass that choose among the same experts, those of a window of positions.
+struct RowWindow {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
 struct RouteArguments {
   const float* logits = nullptr;   ///< [rows, experts]
   const float* bias = nullptr;     ///< [experts], joins a score for the choice alone; null: none
@@ -40,7 +46,11 @@ struct RouteArguments {
   int32_t choices = 0;
   int32_t groups = 1;          ///< of equal size
   int32_t groups_per_row = 1;  ///< those with the largest sums of two best scores
-  bool sigmoid = false;        ///< scores are sigmoid(logits), not softmax(logits)
+  /// [rows] each row's window, which holds the row itself; null: every row chooses among all experts. Only
+  /// with `sigmoid`, and groups are ignored.
+  const RowWindow* windows = nullptr;
+  int32_t experts_per_window = 0;  ///< those with the largest score, with bias, of any of the window's rows
+  bool sigmoid = false;            ///< scores are sigmoid(logits), not softmax(logits)
   bool normalize = false;      ///< chosen scores are divided by their sum
   float scale = 1;
 };

@@ -51,9 +51,10 @@ LACUNA_DEVICE float row_scale(const FinishQkvArguments& a, const float* x, int64
 
 /// Norm, clamp and turn one head; rounded where `out` is bf16.
 ///   weight  of the head's numbers; null: no norm
+///   growth  factor of what has been turned
 template <typename Number>
 LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, const float* weight, float scale,
-                               int64_t position, Number* out) {
+                               int64_t position, Number* out, float growth = 1) {
   const int64_t half = a.rotary_dim / 2;
   const auto at = [&](int64_t i) { return clamped(a, weight != nullptr ? x[i] * scale * weight[i] : x[i]); };
   for (int64_t j = lane_index(); j < half; j += 32) {
@@ -61,10 +62,10 @@ LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, cons
     const float sine = a.sines[position * half + j];
     const float first = at(j);
     const float second = at(j + half);
-    store(out + j, first * cosine - second * sine);
-    store(out + j + half, second * cosine + first * sine);
+    store(out + j, (first * cosine - second * sine) * growth);
+    store(out + j + half, (second * cosine + first * sine) * growth);
   }
-  for (int64_t i = 2 * half + lane_index(); i < a.pool.head_dim; i += 32) store(out + i, at(i));
+  for (int64_t i = 2 * half + lane_index(); i < a.pool.head_dim; i += 32) store(out + i, at(i) * growth);
 }
 
 /// A head's numbers as codes with a scale; called by a whole warp.
@@ -144,11 +145,13 @@ template <typename Number>
 LACUNA_DEVICE void finish_queries(const FinishQkvArguments& a, int64_t row, const float* q, float full_scale,
                                   bool is_full, Number* queries) {
   const int64_t dim = a.pool.head_dim;
+  const int64_t position = a.positions[row];
+  const float growth = a.query_scales != nullptr ? a.query_scales[position] : 1;
   for (int64_t head = warp_index(); head < a.num_heads; head += kWarps) {
     const float* x = q + head * dim;
     const float scale = a.q_norm != nullptr && !is_full ? head_scale(a, x) : full_scale;
     const float* weight = a.q_norm != nullptr && a.norm_full ? a.q_norm + head * dim : a.q_norm;
-    finish_head(a, x, weight, scale, a.positions[row], queries + (row * a.num_heads + head) * dim);
+    finish_head(a, x, weight, scale, position, queries + (row * a.num_heads + head) * dim, growth);
   }
 }
 

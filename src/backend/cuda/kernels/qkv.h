@@ -21,6 +21,7 @@ struct FinishQkvArguments {
   const float* k_norm = nullptr;   ///< likewise
   const float* cosines = nullptr;  ///< [positions, rotary_dim / 2]
   const float* sines = nullptr;
+  const float* query_scales = nullptr;  ///< [positions] of turned queries; null: they stay
   float* drift = nullptr;  ///< [rows, layers, 2]: one minus the cosine of keys, of values; null: not wanted
   int64_t layer = 0;
   int64_t num_heads = 0;

@@ -17,11 +17,13 @@ namespace {
 using simt::in_every_order;
 
 std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>& logits,
-                                 const std::vector<float>& bias) {
+                                 const std::vector<float>& bias,
+                                 const std::vector<RowWindow>& windows = {}) {
   Stream stream;
   const size_t rows = logits.size() / static_cast<size_t>(moe.num_experts);
   const DeviceBuffer on_device = upload(stream, logits);
   const DeviceBuffer biases = upload(stream, bias);
+  const DeviceBuffer windows_of_rows = upload(stream, windows);
   const DeviceBuffer chosen(rows * static_cast<size_t>(moe.experts_per_token) * sizeof(ChosenExpert));
   route(stream,
         {.logits = on_device.as<float>(),
@@ -31,6 +33,8 @@ std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>&
          .choices = static_cast<int32_t>(moe.experts_per_token),
          .groups = static_cast<int32_t>(moe.num_groups),
          .groups_per_row = static_cast<int32_t>(moe.groups_per_token),
+         .windows = windows.empty() ? nullptr : windows_of_rows.as<RowWindow>(),
+         .experts_per_window = static_cast<int32_t>(moe.experts_per_window),
          .sigmoid = moe.sigmoid_scores,
          .normalize = moe.normalize_weights,
          .scale = moe.routed_scale},
@@ -71,6 +75,48 @@ TEST(RouteKernel, ChoosesTheExpertsThatTheCpuChooses) {
       }
     });
   }
+}
+
+TEST(RouteKernel, ChoosesAmongTheExpertsThatTheRowsOfAWindowShare) {
+  const MoeConfig moe{.num_experts = 40,
+                      .experts_per_token = 4,
+                      .normalize_weights = true,
+                      .sigmoid_scores = true,
+                      .selection_bias = true,
+                      .routed_scale = 2.5F,
+                      .window = 8,
+                      .experts_per_window = 6};
+  const std::vector<RowWindow> windows = {{0, 5}, {5, 6}, {6, 14}};
+  constexpr size_t kRows = 14;
+  std::vector<float> logits = random_numbers(kRows * 40, 43, 3);
+  for (size_t e = 0; e < 20; ++e) logits[2 * 40 + e] = 9;  // more equals than the window has places
+  std::vector<float> bias = random_numbers(40, 44, 0.3F);
+  std::fill_n(bias.begin(), 20, 0.5F);
+  std::vector<RowWindow> of_rows;
+  for (const RowWindow& window : windows)
+    of_rows.insert(of_rows.end(), static_cast<size_t>(window.end - window.begin), window);
+  int64_t kept_out = 0;  // best experts of rows that their windows do not share
+  in_every_order([&](const std::string& order) {
+    const auto got = routed(moe, logits, bias, of_rows);
+    for (const RowWindow& window : windows) {
+      const int64_t rows = window.end - window.begin;
+      const auto pool = choose_pool(moe, {logits.data() + int64_t{window.begin} * 40, rows, 40}, bias);
+      for (auto row = static_cast<size_t>(window.begin); row < static_cast<size_t>(window.end); ++row) {
+        const auto own = std::span(logits).subspan(row * 40, 40);
+        std::vector<ExpertChoice> expected(4), of_all(4);
+        choose_experts(moe, own, bias, pool, expected);
+        choose_experts(moe, own, bias, {}, of_all);
+        kept_out += of_all[0].expert != expected[0].expert ? 1 : 0;
+        std::sort(expected.begin(), expected.end(),
+                  [](const ExpertChoice& a, const ExpertChoice& b) { return a.expert < b.expert; });
+        for (size_t i = 0; i < 4; ++i) {
+          EXPECT_EQ(got[row * 4 + i].expert, expected[i].expert) << order << " row " << row;
+          EXPECT_NEAR(got[row * 4 + i].weight, expected[i].weight, 1e-6 * moe.routed_scale);
+        }
+      }
+    }
+  });
+  EXPECT_GT(kept_out, 0);
 }
 
 TEST(RouteKernel, NamesExpertsThatExistWhereLogitsAreNoNumbers) {

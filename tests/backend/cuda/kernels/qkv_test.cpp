@@ -21,6 +21,7 @@ struct Case {
   int64_t head_dim = 32;
   int64_t rotary_dim = 32;
   float clip = 0;
+  bool queries_grow = false;
 };
 
 constexpr int64_t kHeads = 6;
@@ -38,7 +39,7 @@ struct Result {
 /// Rows with what they need, and the same for some of them alone.
 struct Input {
   Case what;
-  std::vector<float> qkv, q_norm, k_norm, cosines, sines;
+  std::vector<float> qkv, q_norm, k_norm, cosines, sines, query_scales;
   std::vector<int32_t> positions = {7, 99, 0, 45};
   std::vector<int32_t> cells = {3, 64, 31, 33};
   std::vector<int32_t> page_table = {2, 0, 1};
@@ -51,6 +52,7 @@ struct Input {
     q_norm = random_numbers(kHeads * dim, 32);
     k_norm = random_numbers(kKvHeads * dim, 33);
     for (size_t p = 0; p < kPositions; ++p) {
+      query_scales.push_back(what.queries_grow ? 1 + 0.01F * static_cast<float>(p) : 1);
       for (size_t j = 0; j < half; ++j) {
         const double angle =
             static_cast<double>(p) / std::pow(100.0, static_cast<double>(j) / static_cast<double>(half));
@@ -83,6 +85,7 @@ struct Input {
     const DeviceBuffer k_weight = upload(stream, k_norm);
     const DeviceBuffer cos_table = upload(stream, cosines);
     const DeviceBuffer sin_table = upload(stream, sines);
+    const DeviceBuffer scale_table = upload(stream, query_scales);
     const DeviceBuffer drift = upload(stream, std::vector<float>(rows.size() * kLayers * 2, -7));
     const bool normed = what.norm != Norm::kNone;
     finish_qkv(stream,
@@ -97,6 +100,7 @@ struct Input {
                 .k_norm = normed ? k_weight.as<float>() : nullptr,
                 .cosines = cos_table.as<float>(),
                 .sines = sin_table.as<float>(),
+                .query_scales = what.queries_grow ? scale_table.as<float>() : nullptr,
                 .drift = drift.as<float>(),
                 .layer = 1,
                 .num_heads = kHeads,
@@ -142,6 +146,8 @@ struct Input {
       out[j] = a * c - b * s;
       out[j + half] = b * c + a * s;
     }
+    const bool is_query = first_head == 0;
+    for (double& value : out) value *= is_query ? query_scales[static_cast<size_t>(positions[row])] : 1.0F;
     return out;
   }
 };
@@ -154,7 +160,8 @@ void expect_near(const uint16_t* got, const std::vector<double>& expected, const
 
 TEST(FinishQkvKernel, NormsClipsAndTurnsQueriesAndKeysOfEveryKind) {
   for (const Case& what : {Case{}, Case{Norm::kNone, 64, 64, 1}, Case{Norm::kFull, 32, 32, 0.5F},
-                           Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0}}) {
+                           Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0},
+                           Case{Norm::kNone, 64, 32, 0, true}}) {
     const Input input(what);
     const auto dim = static_cast<size_t>(what.head_dim);
     in_every_order([&](const std::string& order) {
