@@ -63,13 +63,14 @@ void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, 
 /// Products of every format.
 class Products {
  public:
-  enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
+  enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt8Group, kInt4Group, kInt4Min };
 
   Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
     x_ = upload(stream, random_bf16(static_cast<size_t>(sizes.plan_rows * depth_), 21));
     weights_ = upload(stream, random_bf16(static_cast<size_t>(kOutputs * depth_), 22));
     codes_ = upload(stream, random_e4m3(static_cast<size_t>(kOutputs * depth_), 23));
     scales_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 24));
+    minimums_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 25));
   }
 
   ///   is_wide  by the kernel of many rows
@@ -84,8 +85,12 @@ class Products {
     a.num_outputs = kOutputs;
     a.depth = depth_;
     a.out_stride = kOutputs;
-    if (format == Format::kInt4) {
-      const QuantisedProductArguments quantised{a, codes_.as<uint8_t>(), scales_.as<float>()};
+    if (format >= Format::kInt8Group) {
+      const GroupFormat of_groups = format == Format::kInt8Group   ? GroupFormat::kInt8
+                                    : format == Format::kInt4Group ? GroupFormat::kInt4
+                                                                   : GroupFormat::kInt4Min;
+      const QuantisedProductArguments quantised{
+          a, {codes_.as<uint8_t>(), scales_.as<float>(), minimums_.as<float>(), of_groups}};
       is_wide ? wide_quantised_product(stream_, quantised) : quantised_product(stream_, quantised);
       return download<float>(stream_, out);
     }
@@ -101,7 +106,7 @@ class Products {
  private:
   Stream& stream_;
   int64_t depth_;
-  DeviceBuffer x_, weights_, codes_, scales_;
+  DeviceBuffer x_, weights_, codes_, scales_, minimums_;
 };
 
 void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
@@ -113,7 +118,9 @@ void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, Ch
   const Named formats[] = {{Products::Format::kBf16, "bf16"},
                            {Products::Format::kInt8, "int8"},
                            {Products::Format::kFp8, "fp8"},
-                           {Products::Format::kInt4, "int4"}};
+                           {Products::Format::kInt8Group, "int8-group"},
+                           {Products::Format::kInt4Group, "int4-group"},
+                           {Products::Format::kInt4Min, "int4-min"}};
   for (const Named& of : formats) {
     compare<float>("product, " + of.name, sizes, seed, report,
                    [&](const Rows& rows) { return products.run(rows, of.format); });

@@ -89,7 +89,8 @@ class TimedProduct {
     const bool is_wide = rows > kMostProductRows;
     const float* scales = scales_.as<float>() + copy * num_scales_;
     if (format_ == Format::kInt4) {
-      const QuantisedProductArguments codes{a, weights_.as<uint8_t>() + copy * weight_bytes_, scales};
+      const uint8_t* values = weights_.as<uint8_t>() + copy * weight_bytes_;
+      const QuantisedProductArguments codes{a, {.values = values, .scales = scales}};
       return is_wide ? wide_quantised_product(stream_, codes) : quantised_product(stream_, codes);
     }
     if (format_ == Format::kBf16) {

@@ -29,8 +29,8 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
       whole.code_format = matrix.code_format();
       whole.scales = matrix.scales.as<float>();
       return send();
-    case DeviceMatrix::Kind::kInt4:
-      const QuantisedProductArguments codes{whole, matrix.values.as<uint8_t>(), matrix.scales.as<float>()};
+    case DeviceMatrix::Kind::kInGroups:
+      const QuantisedProductArguments codes{whole, matrix.codes()};
       return is_wide ? wide_quantised_product(stream, codes) : quantised_product(stream, codes);
   }
 }

@@ -451,9 +451,8 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
       a.product.code_format = matrix.code_format();
       a.product.scales = matrix.scales.as<float>();
       break;
-    case DeviceMatrix::Kind::kInt4:
-      a.codes4 = matrix.values.as<uint8_t>();
-      a.scales4 = matrix.scales.as<float>();
+    case DeviceMatrix::Kind::kInGroups:
+      a.codes = matrix.codes();
       break;
   }
   grouped_product(stream_, a, most_tiles(sorted.entries, sorted.experts));

@@ -89,7 +89,8 @@ class DevicePass {
 
   int64_t num_output_rows_ = 0;
   Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
-  Staged<RowWindow> windows_, output_windows_;  // of all rows, and of `output_rows_`, where windows share experts
+  Staged<RowWindow> windows_,
+      output_windows_;  // of all rows, and of `output_rows_`, where windows share experts
 };
 
 }  // namespace lacuna::cuda

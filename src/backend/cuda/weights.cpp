@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 /// Formats of weights that have kernels, by the dtype of rows.
-constexpr const char* kFormatsOfBf16 = "bf16, int8, fp8 or int4-group";
+constexpr const char* kFormatsOfBf16 = "bf16, int8, int8-group, fp8, int4, int4-group or int4-min";
 constexpr const char* kFormatsOfF32 = "f32, as all weights of a model in f32 on a device";
 
 /// One output of a matrix; null: zeros.
@@ -56,18 +56,24 @@ std::vector<float> interleaved(const std::vector<float>& gate, const std::vector
   return bias;
 }
 
-DeviceMatrix::Kind kind_of(const WeightFormat& format, DType dtype, const std::string& name) {
-  constexpr Quantisation kInt8{.bits = 8, .group = 0, .wide_scales = true};
-  constexpr Quantisation kFp8{.bits = 8, .group = 0, .wide_scales = true, .is_e4m3 = true};
-  constexpr Quantisation kInt4{.bits = 4, .group = kCodeGroup};
-  if (format == WeightFormat(dtype))
-    return dtype == DType::kF32 ? DeviceMatrix::Kind::kF32 : DeviceMatrix::Kind::kBf16;
-  const bool has_codes = dtype == DType::kBF16;
-  if (has_codes && format == WeightFormat(kInt8)) return DeviceMatrix::Kind::kInt8;
-  if (has_codes && format == WeightFormat(kFp8)) return DeviceMatrix::Kind::kFp8;
-  if (has_codes && format == WeightFormat(kInt4)) return DeviceMatrix::Kind::kInt4;
-  throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
-                   describe(format), has_codes ? kFormatsOfBf16 : kFormatsOfF32);
+/// Chooses how a matrix of this format is stored. Returns false where no kernel reads it.
+bool choose_kind(const WeightFormat& format, DType dtype, DeviceMatrix& matrix) {
+  using Kind = DeviceMatrix::Kind;
+  if (format == WeightFormat(dtype)) {
+    matrix.kind = dtype == DType::kF32 ? Kind::kF32 : Kind::kBf16;
+    return true;
+  }
+  if (!format.is_quantised() || dtype != DType::kBF16) return false;
+  const Quantisation& values = format.quantisation;
+  if (values.group == 0) {
+    matrix.kind = values.is_e4m3 ? Kind::kFp8 : Kind::kInt8;
+    return values.bits == 8 && !values.has_minimum;
+  }
+  matrix.kind = Kind::kInGroups;
+  matrix.group_format = values.bits == 8     ? GroupFormat::kInt8
+                        : values.has_minimum ? GroupFormat::kInt4Min
+                                             : GroupFormat::kInt4;
+  return values.group == kCodeGroup && (values.bits == 4 || !values.has_minimum);
 }
 
 /// One row of numbers that are not quantized.
@@ -89,15 +95,36 @@ void write_bytes(const MatrixRow& from, CodeFormat format, uint8_t* out, float* 
   *scale = row.scales.front();
 }
 
-void write_int4(const MatrixRow& from, uint8_t* out, float* scales) {
-  thread_local QuantisedRow row;
-  from.matrix->read_codes(from.row, row);
-  for (size_t i = 0; i < row.codes.size(); ++i) {
-    const uint8_t code = row.codes[i];
+/// Two values to a byte.
+void pack_int4(const std::vector<uint8_t>& codes, uint8_t* out) {
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const uint8_t code = codes[i];
     out[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? (out[i / 2] & 0xf0U) | code
                                                  : (out[i / 2] & 0x0fU) | (unsigned{code} << 4));
   }
-  std::copy(row.scales.begin(), row.scales.end(), scales);
+}
+
+/// A row of a format with a scale per group.
+///   minimums  of kInt4Min alone: they belong to values from which 8 is taken
+void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float* scales, float* minimums) {
+  thread_local QuantisedRow row;
+  from.matrix->read_codes(from.row, row);
+  if (format == GroupFormat::kInt8) {
+    for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<uint8_t>(row.codes[i] - 128);
+  } else {
+    pack_int4(row.codes, out);
+  }
+  // Two levels become one, in f32 numbers.
+  const bool has_levels = from.matrix->format().quantisation.two_levels;
+  const double scale_of_output = has_levels ? row.of_output.scale : 1;
+  const double minimum_of_output = has_levels ? row.of_output.minimum : 0;
+  for (size_t group = 0; group < row.scales.size(); ++group) {
+    const double scale = scale_of_output * row.scales[group];
+    scales[group] = static_cast<float>(scale);
+    if (format != GroupFormat::kInt4Min) continue;
+    minimums[group] =
+        static_cast<float>(scale_of_output * row.minimums[group] + minimum_of_output + 8 * scale);
+  }
 }
 
 /// Sends what the host has, and remembers what arrived.
@@ -139,7 +166,10 @@ class Uploader {
       throw InputError("{} is stored as {} in a part, and as {} in another; expected one format", name,
                        describe(format), describe(row.matrix->format()));
     }
-    made.kind = kind_of(format, dtype_, name);
+    if (!choose_kind(format, dtype_, made)) {
+      throw InputError("{} is stored as {}, for which there is no CUDA kernel yet; expected {}", name,
+                       describe(format), dtype_ == DType::kBF16 ? kFormatsOfBf16 : kFormatsOfF32);
+    }
     made.outputs = std::ssize(rows);
     made.depth = padded_depth(inputs);
     if (!bias.empty()) made.bias = floats(bias);
@@ -181,24 +211,30 @@ class Uploader {
 
  private:
   void quantised(const Rows& rows, DeviceMatrix& made) {
-    const bool wide = made.kind != DeviceMatrix::Kind::kInt4;  // of 8 bits
-    const auto row_bytes = static_cast<size_t>(wide ? made.depth : made.depth / 2);
-    const int64_t groups = wide ? 1 : made.depth / kCodeGroup;
+    const bool in_groups = made.kind == DeviceMatrix::Kind::kInGroups;
+    const int bits = in_groups ? bits_of(made.group_format) : 8;
+    const bool has_minimums = in_groups && made.group_format == GroupFormat::kInt4Min;
+    const auto row_bytes = static_cast<size_t>(made.depth * bits / 8);
+    const int64_t groups = in_groups ? made.depth / kCodeGroup : 1;
     made.values = allocate(made.outputs * static_cast<int64_t>(row_bytes));
     // Zero times the scale of a group is zero: what is padded needs no scale of its own.
     std::vector<float> scales(static_cast<size_t>(made.outputs * groups), 0.0F);
+    std::vector<float> minimums(has_minimums ? scales.size() : 0, 0.0F);
     send(made.outputs, row_bytes, made.values.as<std::byte>(), [&](int64_t n, std::byte* out) {
-      std::fill_n(out, row_bytes, wide ? std::byte{0} : std::byte{0x88});
+      std::fill_n(out, row_bytes, bits == 8 ? std::byte{0} : std::byte{0x88});
       const MatrixRow& row = rows[static_cast<size_t>(n)];
-      float* scale = scales.data() + n * groups;
       if (row.matrix == nullptr) return;
-      if (wide) {
-        write_bytes(row, made.code_format(), reinterpret_cast<uint8_t*>(out), scale);
+      auto* values = reinterpret_cast<uint8_t*>(out);
+      float* scale = scales.data() + n * groups;
+      if (in_groups) {
+        float* minimum = has_minimums ? minimums.data() + n * groups : nullptr;
+        write_groups(row, made.group_format, values, scale, minimum);
       } else {
-        write_int4(row, reinterpret_cast<uint8_t*>(out), scale);
+        write_bytes(row, made.code_format(), values, scale);
       }
     });
     made.scales = floats(scales);
+    if (has_minimums) made.minimums = floats(minimums);
   }
 
   /// Fills rows of `bytes` bytes, as many at a time as the staging memory holds.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/quantised_product.h"
 #include "backend/cuda/runtime.h"
 #include "base/threads.h"
 #include "model/parameters.h"
@@ -28,22 +29,29 @@ struct DeviceMatrix {
   enum class Kind : uint8_t {
     kBf16,
     kF32,
-    kInt8,  ///< quantized values of 8 bits, with a scale per output
-    kFp8,   ///< the same in e4m3
-    kInt4,  ///< quantized values of 4 bits, with a scale per group of kCodeGroup inputs
+    kInt8,      ///< quantized values of 8 bits, with a scale per output
+    kFp8,       ///< the same in e4m3
+    kInGroups,  ///< quantized values with a scale per group of kCodeGroup inputs
   };
 
   Kind kind = Kind::kBf16;
   DeviceBuffer values;
-  DeviceBuffer scales;  ///< f32; empty where values are not quantized
-  DeviceBuffer bias;    ///< [outputs] f32, or empty
+  DeviceBuffer scales;                            ///< f32; empty where values are not quantized
+  DeviceBuffer minimums;                          ///< f32, of groups; empty where there are none
+  DeviceBuffer bias;                              ///< [outputs] f32, or empty
+  GroupFormat group_format = GroupFormat::kInt4;  ///< of kInGroups
   int64_t outputs = 0;
   int64_t depth = 0;
 
-  int64_t bytes() const { return static_cast<int64_t>(values.bytes() + scales.bytes()); }
+  int64_t bytes() const { return static_cast<int64_t>(values.bytes() + scales.bytes() + minimums.bytes()); }
   bool is_quantised() const { return scales.bytes() > 0; }
   /// Format of 8-bit values; for kInt8 and kFp8 only.
   CodeFormat code_format() const { return kind == Kind::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8; }
+  /// For kInGroups only.
+  GroupedCodes codes() const {
+    return {values.as<uint8_t>(), scales.as<float>(), minimums.bytes() > 0 ? minimums.as<float>() : nullptr,
+            group_format};
+  }
 };
 
 struct DeviceFeedForward {

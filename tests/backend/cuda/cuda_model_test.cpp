@@ -329,16 +329,18 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   formats.int8_activations = true;
   expect_refused(plain, formats, "--activations is int8");
   formats = DType::kBF16;
-  formats.layers = weight_format("int4");
-  expect_refused(plain, formats, "layer 0: the projection to q, k and v is stored as int4");
+  constexpr Quantisation kGroupsOf16{.bits = 8, .group = 16};
+  formats.layers = kGroupsOf16;
+  expect_refused(plain, formats,
+                 "layer 0: the projection to q, k and v is stored as 8-bit codes in groups of 16");
   formats = DType::kF32;
   formats.layers = weight_format("int8");
   expect_refused(plain, formats, "is stored as int8, for which there is no CUDA kernel yet; expected f32");
   formats.layers = weight_format("fp8");
   expect_refused(plain, formats, "is stored as fp8, for which there is no CUDA kernel yet; expected f32");
   formats = DType::kBF16;
-  formats.embedding = weight_format("int8-group");
-  expect_refused(plain, formats, "the head is stored as int8-group");
+  formats.embedding = kGroupsOf16;
+  expect_refused(plain, formats, "the head is stored as 8-bit codes in groups of 16");
   expect_refused(tiny_canvas_config(), DType::kBF16, "diffusion-gemma need soft embeddings");
   expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
 }

@@ -18,8 +18,9 @@ namespace lacuna::cuda {
 
 inline constexpr uint64_t kWeightSeed = 4;
 
-/// One of each family whose passes have kernels, named by `architecture`. Kernels of attention are built for heads of 32 dimensions
-/// and more; other widths stay what they are in tiny_configs(), no multiples of a tile.
+/// One of each family whose passes have kernels, named by `architecture`. Kernels of attention are built for
+/// heads of 32 dimensions and more; other widths stay what they are in tiny_configs(), no multiples of a
+/// tile.
 inline std::vector<ModelConfig> supported_configs() {
   ModelConfig fast_dllm = tiny_block_config(8);
   fast_dllm.family = "fast-dllm";
@@ -29,9 +30,8 @@ inline std::vector<ModelConfig> supported_configs() {
   ModelConfig sdar = tiny_block_config(4);
   sdar.num_layers = 2;
   std::vector<ModelConfig> configs = tiny_configs();
-  for (const ModelConfig& config :
-       {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000), tiny_sumi_config(),
-        tiny_nemotron_config()})
+  for (const ModelConfig& config : {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000),
+                                    tiny_sumi_config(), tiny_nemotron_config()})
     configs.push_back(config);
   for (ModelConfig& config : configs) config.architecture = config.family;
   configs.push_back(tiny_editing_config());

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <list>
 #include <span>
+#include <string_view>
 
 #include "cuda_models.h"
 #include "logits.h"
@@ -18,12 +19,18 @@
 namespace lacuna::cuda::weights_test {
 namespace {
 
+/// Formats that the CPU has kernels for, too.
+constexpr const char* kFormats[] = {"int8", "int8-group", "int4", "int4-group", "int4-min"};
+
 TEST(DeviceWeights, GiveTheLogitsOfQuantizedWeights) {
-  for (const char* name : {"int8", "int4-group"}) {
+  for (const char* name : kFormats) {
     const WeightFormats formats = bf16_with_layers(name);
     expect_close(config_of("llada"), formats, name);
     expect_close(config_of("dream"), formats, name);
   }
+  WeightFormats formats = DType::kBF16;  // as GGUF's Q4_K is held
+  formats.layers = Quantisation{.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true};
+  expect_close(config_of("llada"), formats, "Q4_K");
 }
 
 /// One matrix for embedding and head, in rows that need no padding: where it is dense, one copy serves for
@@ -39,7 +46,7 @@ TEST(DeviceWeights, GiveTheLogitsOfQuantizedHeads) {
   const ModelConfig tied = tied_config();
   for (const ModelConfig& config : {config_of("llada"), tied}) {
     expect_close(config, DType::kBF16, "dense");
-    for (const char* name : {"int8", "int4-group"}) {
+    for (const char* name : kFormats) {
       WeightFormats formats = DType::kBF16;
       formats.embedding = weight_format(name);
       expect_close(config, formats, name);
@@ -105,10 +112,13 @@ TEST(DeviceWeights, GiveTheSameBitsInFp8AndInBf16WhereFp8IsExact) {
 }
 
 TEST(DeviceWeights, GiveTheLogitsOfQuantizedExperts) {
-  for (const char* name : {"int8", "int4-group"}) {
+  for (const char* name : kFormats) {
     const WeightFormats formats = bf16_with_layers(name);
     expect_close(config_of("llada-moe"), formats, name);
-    expect_close(config_of("llada2"), formats, name);  // with a shared expert
+    expect_close(config_of("llada2.2"), formats, name);  // with a shared expert
+    // Two rows of llada2 nearly tie between experts in int4: rows in bf16 choose others than rows in f32 do,
+    // on the CPU as well.
+    if (name != std::string_view("int4")) expect_close(config_of("llada2"), formats, name);
   }
 }
 

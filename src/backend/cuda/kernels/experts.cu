@@ -216,13 +216,16 @@ LACUNA_KERNEL grouped_code_kernel(GroupedArguments a) {
   product_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(product_of(a, tile));
 }
 
-template <int kRowTiles>
-LACUNA_KERNEL grouped_code4_kernel(GroupedArguments a) {
+template <int kRowTiles, GroupFormat kFormat>
+LACUNA_KERNEL grouped_quantised_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
   const int64_t skipped = tile.expert * a.expert_stride;
-  quantised_product_block<kRowTiles>(
-      {product_of(a, tile), a.codes4 + skipped / 2, a.scales4 + skipped / kCodeGroup});
+  GroupedCodes codes = a.codes;
+  codes.values += skipped * bits_of(kFormat) / 8;
+  codes.scales += skipped / kCodeGroup;
+  if (codes.minimums != nullptr) codes.minimums += skipped / kCodeGroup;
+  quantised_product_block<kRowTiles, kFormat>({product_of(a, tile), codes});
 }
 
 LACUNA_KERNEL grouped_f32_kernel(GroupedArguments a) {
@@ -255,8 +258,12 @@ void launch_grouped(Stream& stream, const GroupedArguments& arguments, int32_t n
             .shared_bytes = shared_bytes},
            arguments);
   };
-  if (arguments.codes4 != nullptr)
-    return send(grouped_code4_kernel<kRowTiles>, sizeof(CodeShared<kRowTiles>));
+  if (arguments.codes.values != nullptr) {
+    return for_format(arguments.codes.format, [&](auto format) {
+      constexpr GroupFormat kFormat = decltype(format)::value;
+      send(grouped_quantised_kernel<kRowTiles, kFormat>, sizeof(CodeShared<kRowTiles, kFormat>));
+    });
+  }
   if (arguments.product.codes != nullptr) {
     const bool is_int8 = arguments.product.code_format == CodeFormat::kInt8;
     return send(is_int8 ? grouped_code_kernel<kRowTiles, CodeFormat::kInt8>

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/quantised_product.h"
 #include "backend/cuda/runtime.h"
 
 namespace lacuna::cuda {
@@ -51,7 +52,7 @@ struct RouteArguments {
   const RowWindow* windows = nullptr;
   int32_t experts_per_window = 0;  ///< those with the largest score, with bias, of any of the window's rows
   bool sigmoid = false;            ///< scores are sigmoid(logits), not softmax(logits)
-  bool normalize = false;      ///< chosen scores are divided by their sum
+  bool normalize = false;          ///< chosen scores are divided by their sum
   float scale = 1;
 };
 
@@ -88,8 +89,8 @@ int32_t expert_tile_rows(int32_t entries, int32_t experts);
 int32_t most_tiles(int32_t entries, int32_t experts);
 void sort_by_expert(Stream& stream, const SortArguments& arguments);
 
-/// Weights are bf16, 8-bit codes of both formats, f32 (where `product.x_f32` is), or 4-bit codes. Those of
-/// one expert, and their scales, follow those of another.
+/// Weights are bf16, 8-bit codes of both formats, f32 (where `product.x_f32` is), or codes in groups. Those
+/// of one expert, and their scales, follow those of another.
 struct GroupedArguments {
   ProductArguments product;  ///< of one tile: weights of expert 0; x, out and epilogue of all; no rows
   const ExpertTile* tiles = nullptr;
@@ -97,9 +98,7 @@ struct GroupedArguments {
   const int32_t* out_rows = nullptr;  ///< [sorted entries] of out
   int64_t expert_stride = 0;          ///< weights from one expert to the next
   int32_t tile_rows = kFewTileRows;   ///< most entries of a tile; or kManyTileRows
-  /// In the place of `product.weights`, as in QuantisedProductArguments.
-  const uint8_t* codes4 = nullptr;
-  const float* scales4 = nullptr;
+  GroupedCodes codes = {};            ///< in the place of `product.weights`, as in QuantisedProductArguments
 };
 
 void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles);

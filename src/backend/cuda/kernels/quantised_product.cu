@@ -4,18 +4,26 @@
 namespace lacuna::cuda {
 namespace {
 
-template <int kRowTiles>
+template <int kRowTiles, GroupFormat kFormat>
 LACUNA_KERNEL quantised_product_kernel(QuantisedProductArguments a) {
-  quantised_product_block<kRowTiles>(a);
+  quantised_product_block<kRowTiles, kFormat>(a);
+}
+
+template <int kRowTiles, GroupFormat kFormat>
+void launch_format(Stream& stream, const QuantisedProductArguments& arguments) {
+  const int64_t outputs = arguments.product.num_outputs;
+  const auto blocks = static_cast<uint32_t>((outputs + kProductOutputs - 1) / kProductOutputs);
+  launch(stream, quantised_product_kernel<kRowTiles, kFormat>,
+         {.grid = {blocks, 1, 1},
+          .threads = kProductThreads,
+          .shared_bytes = sizeof(CodeShared<kRowTiles, kFormat>)},
+         arguments);
 }
 
 template <int kRowTiles>
 void launch_product(Stream& stream, const QuantisedProductArguments& arguments) {
-  const int64_t outputs = arguments.product.num_outputs;
-  const auto blocks = static_cast<uint32_t>((outputs + kProductOutputs - 1) / kProductOutputs);
-  launch(stream, quantised_product_kernel<kRowTiles>,
-         {.grid = {blocks, 1, 1}, .threads = kProductThreads, .shared_bytes = sizeof(CodeShared<kRowTiles>)},
-         arguments);
+  for_format(arguments.codes.format,
+             [&](auto format) { launch_format<kRowTiles, decltype(format)::value>(stream, arguments); });
 }
 
 }  // namespace

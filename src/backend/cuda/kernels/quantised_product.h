@@ -1,4 +1,5 @@
-// The product of few rows with a matrix of 4-bit codes, which become bf16 on the way to the tensor cores.
+// The product of few rows with a matrix of quantized values whose groups of inputs have a scale each. They
+// become bf16 on the way to the tensor cores.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,32 @@ namespace lacuna::cuda {
 
 inline constexpr int64_t kCodeGroup = 32;  ///< inputs that share a scale
 
-struct QuantisedProductArguments {
-  ProductArguments product;  ///< `weights` is not read
-  /// [num_outputs, depth / 2], the even input in the lower half; weight = scale * (code - 8).
-  const uint8_t* codes = nullptr;
-  const float* scales = nullptr;  ///< [num_outputs, depth / kCodeGroup]
+/// Quantized values with a scale per group.
+enum class GroupFormat : uint8_t {
+  kInt4,     ///< two values to a byte, the even input in the lower half; weight = scale * (value - 8)
+  kInt4Min,  ///< the same bytes; weight = scale * (value - 8) + minimum
+  kInt8,     ///< integers with a sign; weight = scale * value
 };
 
-/// Codes are exact in bf16. Each group is a chain of sums, scaled and added in order. The rows of a call do
-/// not change each other's bits. 8-bit quantized values: product().
+constexpr int bits_of(GroupFormat format) {
+  return format == GroupFormat::kInt8 ? 8 : 4;
+}
+
+struct GroupedCodes {
+  const uint8_t* values = nullptr;  ///< [outputs, depth * bits / 8]; null: weights are not in such a format
+  const float* scales = nullptr;    ///< [outputs, depth / kCodeGroup], fewer than 2^32
+  const float* minimums = nullptr;  ///< likewise; of kInt4Min alone
+  GroupFormat format = GroupFormat::kInt4;
+};
+
+struct QuantisedProductArguments {
+  ProductArguments product;  ///< `weights` is not read
+  GroupedCodes codes;
+};
+
+/// Quantized values are exact in bf16. Each group is a chain of sums, scaled and added in order; a minimum is
+/// multiplied with the sum of the group's inputs, which is such a chain, too. The rows of a call do not
+/// change each other's bits. 8-bit values with a scale per output: product().
 void quantised_product(Stream& stream, const QuantisedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

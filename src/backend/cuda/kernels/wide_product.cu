@@ -17,11 +17,14 @@ constexpr int kColumns = kWarpOutputs / 8;
 constexpr int kPairs = kDepthStep / 2;  // of inputs of a stage
 
 using Sums = float[kRowTiles][kColumns][4];
+template <typename Weights>
+using Products = float[kRowTiles][kColumns + Weights::kSumColumns][4];
 using Arguments = QuantisedProductArguments;
 
 /// Weights in bf16, as stored.
 struct Bf16Weights {
   static constexpr bool kHasGroups = false;
+  static constexpr int kSumColumns = 0;
   alignas(128) uint16_t weights[kStages][kTileOutputs][kProductStride];
 
   static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) {
@@ -36,13 +39,17 @@ struct Bf16Weights {
 };
 
 /// 8-bit codes, and a stage of them as bf16.
-template <CodeFormat kFormat>
+///   kInGroups  with a scale per group instead of per output
+template <CodeFormat kFormat, bool kInGroups = false>
 struct ByteWeights {
-  static constexpr bool kHasGroups = false;
+  static constexpr bool kHasGroups = kInGroups;
+  static constexpr int kSumColumns = 0;
   alignas(128) uint8_t codes[kStages][kTileOutputs][kDepthStep];
   alignas(128) uint16_t weights[kTileOutputs][kProductStride];
 
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) { return a.product.codes; }
+  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) {
+    return kInGroups ? a.codes.values : a.product.codes;
+  }
   static constexpr int bytes_of(int inputs) { return inputs; }
   LACUNA_DEVICE uint8_t* place(int stage, int output) { return codes[stage][output]; }
   LACUNA_DEVICE const uint16_t* widened(int, uint32_t output) const { return weights[output]; }
@@ -59,12 +66,14 @@ struct ByteWeights {
 };
 
 /// The same of 4 bits, two to a byte.
+template <GroupFormat kFormat>
 struct Int4Weights {
   static constexpr bool kHasGroups = true;
+  static constexpr int kSumColumns = sum_columns(kFormat);
   alignas(128) uint8_t codes[kStages][kTileOutputs][kDepthStep / 2];
   alignas(128) uint16_t weights[kTileOutputs][kProductStride];
 
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) { return a.codes; }
+  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) { return a.codes.values; }
   static constexpr int bytes_of(int inputs) { return inputs / 2; }
   LACUNA_DEVICE uint8_t* place(int stage, int output) { return codes[stage][output]; }
   LACUNA_DEVICE const uint16_t* widened(int, uint32_t output) const { return weights[output]; }
@@ -121,11 +130,12 @@ LACUNA_DEVICE void load_stage(const Arguments& a, WideShared<Weights>& memory, i
 
 /// Sixteen inputs of a warp's rows and outputs.
 template <typename Weights>
-LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, uint32_t k, Sums& c) {
+LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, uint32_t k,
+                                 Products<Weights>& c) {
   const uint32_t lane = lane_index();
   const uint32_t output = warp_index() / 2 * kWarpOutputs + lane % 8 + lane / 16 * 8;
   const uint32_t row = warp_index() % 2 * kWarpRows + lane % 16;
-  uint32_t b[kColumns][2];
+  uint32_t b[kColumns + Weights::kSumColumns][2];
   LACUNA_UNROLL
   for (uint32_t j = 0; j < kColumns / 2; ++j) {
     uint32_t weights[4];
@@ -135,6 +145,7 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
     b[2 * j + 1][0] = weights[2];
     b[2 * j + 1][1] = weights[3];
   }
+  if constexpr (Weights::kSumColumns > 0) b[kColumns][0] = b[kColumns][1] = kTwoOnes;
   uint32_t rows[kRowTiles][4];
   LACUNA_UNROLL
   for (uint32_t tile = 0; tile < kRowTiles; ++tile)
@@ -144,18 +155,21 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
 
 template <typename Weights>
 LACUNA_DEVICE void multiply_stage(const Arguments& a, const WideShared<Weights>& memory, int stage,
-                                  int64_t step, Sums& c, Sums& sums) {
+                                  int64_t step, Products<Weights>& c, Sums& sums) {
   const int64_t first = first_output() + warp_index() / 2 * kWarpOutputs;
   LACUNA_UNROLL
   for (uint32_t k = 0; k < kDepthStep; k += 16) {
     multiply_step(memory, stage, k, c);
-    const bool group_ends = Weights::kHasGroups && (k + 16) % kCodeGroup == 0;
-    if (group_ends) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
+    if constexpr (Weights::kHasGroups) {
+      const bool group_ends = (k + 16) % kCodeGroup == 0;
+      if (group_ends) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
+    }
   }
-  if (Weights::kHasGroups) return;
-  const bool slice_ends =
-      (step + 1) * kDepthStep % kDepthSlice == 0 || (step + 1) * kDepthStep == a.product.depth;
-  if (slice_ends) end_slice(c, sums);
+  if constexpr (!Weights::kHasGroups) {
+    const bool slice_ends =
+        (step + 1) * kDepthStep % kDepthSlice == 0 || (step + 1) * kDepthStep == a.product.depth;
+    if (slice_ends) end_slice(c, sums);
+  }
 }
 
 /// One tile of rows, one of outputs. Blocks of the same outputs follow each other, so that weights are read
@@ -164,7 +178,7 @@ template <typename Weights>
 LACUNA_KERNEL wide_product_kernel(Arguments a) {
   auto& memory = shared<WideShared<Weights>>();
   const ProductArguments& p = a.product;
-  Sums c = {};
+  Products<Weights> c = {};
   Sums sums = {};
   const int64_t steps = p.depth / kDepthStep;
   for (int stage = 0; stage < kStages - 1; ++stage) {
@@ -205,7 +219,7 @@ void launch_wide(Stream& stream, const Arguments& a) {
 }  // namespace
 
 void wide_product(Stream& stream, const ProductArguments& arguments) {
-  const Arguments a{arguments, nullptr, nullptr};
+  const Arguments a{arguments, {}};
   if (arguments.codes == nullptr) return launch_wide<Bf16Weights>(stream, a);
   if (arguments.code_format == CodeFormat::kE4m3)
     return launch_wide<ByteWeights<CodeFormat::kE4m3>>(stream, a);
@@ -213,7 +227,13 @@ void wide_product(Stream& stream, const ProductArguments& arguments) {
 }
 
 void wide_quantised_product(Stream& stream, const QuantisedProductArguments& arguments) {
-  launch_wide<Int4Weights>(stream, arguments);
+  for_format(arguments.codes.format, [&](auto format) {
+    constexpr GroupFormat kFormat = decltype(format)::value;
+    using Weights =
+        std::conditional_t<kFormat == GroupFormat::kInt8, ByteWeights<CodeFormat::kInt8, /*kInGroups=*/true>,
+                           Int4Weights<kFormat>>;
+    launch_wide<Weights>(stream, arguments);
+  });
 }
 
 }  // namespace lacuna::cuda

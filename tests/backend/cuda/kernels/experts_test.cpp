@@ -17,8 +17,7 @@ namespace {
 using simt::in_every_order;
 
 std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>& logits,
-                                 const std::vector<float>& bias,
-                                 const std::vector<RowWindow>& windows = {}) {
+                                 const std::vector<float>& bias, const std::vector<RowWindow>& windows = {}) {
   Stream stream;
   const size_t rows = logits.size() / static_cast<size_t>(moe.num_experts);
   const DeviceBuffer on_device = upload(stream, logits);
@@ -272,7 +271,16 @@ TEST(ExpertKernels, GiveARowTheSameBitsAloneAndInAnyCompany) {
   }
 }
 
-enum class Weights : uint8_t { kBf16, kInt8, kFp8, kInt4, kF32 };
+enum class Weights : uint8_t { kBf16, kInt8, kFp8, kF32, kInt8Group, kInt4Group, kInt4Min };
+constexpr Weights kAllWeights[] = {Weights::kBf16,      Weights::kInt8,      Weights::kFp8,    Weights::kF32,
+                                   Weights::kInt8Group, Weights::kInt4Group, Weights::kInt4Min};
+
+constexpr bool has_groups(Weights format) {
+  return format >= Weights::kInt8Group;
+}
+constexpr bool has_int4(Weights format) {
+  return format >= Weights::kInt4Group;
+}
 
 /// Matrices of kExperts experts in one format, and rows in bf16 or f32.
 struct ExpertMatrices {
@@ -282,28 +290,29 @@ struct ExpertMatrices {
   Weights format;
   std::vector<float> x, weights;  // as the kernel reads them
   std::vector<uint8_t> codes;
-  std::vector<float> scales;
+  std::vector<float> scales, minimums;
 
   ExpertMatrices(Weights of, size_t rows)
       : format(of),
         x(random_numbers(rows * kDepth, 81)),
         weights(random_numbers(kExperts * kOutputs * kDepth, 82)) {
-    const size_t group = format == Weights::kInt4 ? 32 : size_t{kDepth};
+    const size_t group = has_groups(format) ? 32 : size_t{kDepth};
     if (format != Weights::kF32) {
       for (float& number : x) number = static_cast<float>(bf16(number));
       for (float& number : weights) number = static_cast<float>(bf16(number));
     }
     if (format == Weights::kBf16 || format == Weights::kF32) return;
     scales = random_numbers(weights.size() / group, 83, 0.02F);
-    codes = format == Weights::kFp8    ? random_e4m3(weights.size(), 84)
-            : format == Weights::kInt8 ? random_bytes(weights.size(), 84)
-                                       : random_bytes(weights.size() / 2, 84);
+    if (format == Weights::kInt4Min) minimums = random_numbers(scales.size(), 85, 0.08F);
+    codes = format == Weights::kFp8 ? random_e4m3(weights.size(), 84)
+                                    : random_bytes(weights.size() / (has_int4(format) ? 2 : 1), 84);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = scales[i / group] * value_of_code(i);
+    for (size_t i = 0; i < weights.size() && !minimums.empty(); ++i) weights[i] += minimums[i / group];
   }
 
   float value_of_code(size_t i) const {
     if (format == Weights::kFp8) return e4m3_value(codes[i]);
-    if (format == Weights::kInt8) return static_cast<int8_t>(codes[i]);
+    if (!has_int4(format)) return static_cast<int8_t>(codes[i]);
     return static_cast<float>((i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4) - 8);
   }
 
@@ -322,6 +331,7 @@ struct ExpertMatrices {
     const DeviceBuffer f32_weights = upload(stream, weights);
     const DeviceBuffer device_codes = upload(stream, codes);
     const DeviceBuffer device_scales = upload(stream, scales);
+    const DeviceBuffer device_minimums = upload(stream, minimums);
     const DeviceBuffer out(rows * kOutputs * sizeof(float));
     GroupedArguments a{.product = {.x = x_bf16.as<uint16_t>(),
                                    .out_f32 = out.as<float>(),
@@ -343,9 +353,12 @@ struct ExpertMatrices {
       a.product.code_format = format == Weights::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
       a.product.scales = device_scales.as<float>();
     }
-    if (format == Weights::kInt4) {
-      a.codes4 = device_codes.as<uint8_t>();
-      a.scales4 = device_scales.as<float>();
+    if (has_groups(format)) {
+      const GroupFormat of_groups = format == Weights::kInt8Group   ? GroupFormat::kInt8
+                                    : format == Weights::kInt4Group ? GroupFormat::kInt4
+                                                                    : GroupFormat::kInt4Min;
+      a.codes = {device_codes.as<uint8_t>(), device_scales.as<float>(),
+                 minimums.empty() ? nullptr : device_minimums.as<float>(), of_groups};
     }
     grouped_product(stream, a, static_cast<int32_t>(tiles.size()));
     return download<float>(stream, out);
@@ -355,8 +368,7 @@ struct ExpertMatrices {
 TEST(ExpertKernels, MultiplyWithWeightsOfEveryFormat) {
   constexpr size_t kRows = 20;
   const std::vector<ExpertTile> tiles = {{0, 0, 3}, {3, 3, 16}, {4, 19, 1}, {}};
-  for (const Weights format :
-       {Weights::kBf16, Weights::kInt8, Weights::kFp8, Weights::kInt4, Weights::kF32}) {
+  for (const Weights format : kAllWeights) {
     const ExpertMatrices matrices(format, kRows);
     std::vector<float> first;
     in_every_order([&](const std::string& order) {
@@ -393,8 +405,7 @@ TEST(ExpertKernels, GiveTheSameBitsInTilesOfBothSizes) {
   const std::vector<ExpertTile> few = {{0, 0, 3},   {3, 3, 16}, {3, 19, 16},
                                        {3, 35, 16}, {3, 51, 2}, {4, 53, 7}};
   const std::vector<ExpertTile> many = {{0, 0, 3}, {3, 3, 50}, {4, 53, 7}, {}};
-  for (const Weights format :
-       {Weights::kBf16, Weights::kInt8, Weights::kFp8, Weights::kInt4, Weights::kF32}) {
+  for (const Weights format : kAllWeights) {
     const ExpertMatrices matrices(format, kRows);
     const std::vector<float> expected = matrices.multiplied(few, kRows);
     in_every_order([&](const std::string& order) {

@@ -159,9 +159,9 @@ void expect_near(const uint16_t* got, const std::vector<double>& expected, const
 }
 
 TEST(FinishQkvKernel, NormsClipsAndTurnsQueriesAndKeysOfEveryKind) {
-  for (const Case& what : {Case{}, Case{Norm::kNone, 64, 64, 1}, Case{Norm::kFull, 32, 32, 0.5F},
-                           Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0},
-                           Case{Norm::kNone, 64, 32, 0, true}}) {
+  for (const Case& what :
+       {Case{}, Case{Norm::kNone, 64, 64, 1}, Case{Norm::kFull, 32, 32, 0.5F},
+        Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0}, Case{Norm::kNone, 64, 32, 0, true}}) {
     const Input input(what);
     const auto dim = static_cast<size_t>(what.head_dim);
     in_every_order([&](const std::string& order) {

@@ -17,8 +17,16 @@ namespace {
 
 using simt::in_every_order;
 
-enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
-constexpr Format kFormats[] = {Format::kBf16, Format::kInt8, Format::kFp8, Format::kInt4};
+enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt8Group, kInt4Group, kInt4Min };
+constexpr Format kFormats[] = {Format::kBf16,      Format::kInt8,      Format::kFp8,
+                               Format::kInt8Group, Format::kInt4Group, Format::kInt4Min};
+
+constexpr bool has_groups(Format format) {
+  return format >= Format::kInt8Group;
+}
+constexpr bool has_int4(Format format) {
+  return format >= Format::kInt4Group;
+}
 
 /// Weights of one format, and rows of which the first and the last are not named and hold NaN.
 struct Operands {
@@ -29,7 +37,7 @@ struct Operands {
   std::vector<uint16_t> x;
   std::vector<uint16_t> weights;
   std::vector<uint8_t> codes;
-  std::vector<float> scales;
+  std::vector<float> scales, minimums;
 
   Operands(Format of, int64_t num_rows, int64_t num_outputs, int64_t num_inputs)
       : format(of), outputs(num_outputs), depth(num_inputs), rows(static_cast<size_t>(num_rows)) {
@@ -39,23 +47,23 @@ struct Operands {
     std::fill_n(x.begin(), depth, kNaNBits);
     std::fill_n(x.end() - depth, depth, kNaNBits);
     const auto numbers = static_cast<size_t>(outputs * depth);
-    const size_t scaled = format == Format::kInt4 ? numbers / kCodeGroup : static_cast<size_t>(outputs);
+    const size_t scaled = has_groups(format) ? numbers / kCodeGroup : static_cast<size_t>(outputs);
     if (format == Format::kBf16) weights = random_bf16(numbers, 6);
     if (format != Format::kBf16) scales = random_numbers(scaled, 7, 0.01F);
-    if (format == Format::kInt8) codes = random_bytes(numbers, 8);
+    if (format == Format::kInt4Min) minimums = random_numbers(scaled, 9, 0.04F);
+    if (format == Format::kInt8 || format == Format::kInt8Group) codes = random_bytes(numbers, 8);
     if (format == Format::kFp8) codes = random_e4m3(numbers, 8);
-    if (format == Format::kInt4) codes = random_bytes(numbers / 2, 8);
+    if (has_int4(format)) codes = random_bytes(numbers / 2, 8);
   }
 
   double weight(int64_t output, int64_t k) const {
     const auto at = static_cast<size_t>(output * depth + k);
     if (format == Format::kBf16) return from_bits(weights[at]);
-    if (format != Format::kInt4) {
-      const double code = format == Format::kFp8 ? e4m3_value(codes[at]) : static_cast<int8_t>(codes[at]);
-      return double{scales[static_cast<size_t>(output)]} * code;
-    }
+    const double scale = scales[has_groups(format) ? at / kCodeGroup : static_cast<size_t>(output)];
+    if (!has_int4(format))
+      return scale * (format == Format::kFp8 ? e4m3_value(codes[at]) : static_cast<int8_t>(codes[at]));
     const int code = k % 2 == 0 ? codes[at / 2] & 15 : codes[at / 2] >> 4;
-    return double{scales[at / kCodeGroup]} * (code - 8);
+    return scale * (code - 8) + (minimums.empty() ? 0 : minimums[at / kCodeGroup]);
   }
 
   ProductSum sum(int32_t row, int64_t output) const {
@@ -75,6 +83,7 @@ std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<c
   const DeviceBuffer weights = upload(stream, operands.weights);
   const DeviceBuffer codes = upload(stream, operands.codes);
   const DeviceBuffer scales = upload(stream, operands.scales);
+  const DeviceBuffer minimums = upload(stream, operands.minimums);
   const DeviceBuffer list = upload(stream, std::vector<int32_t>(rows.begin(), rows.end()));
   const DeviceBuffer out = upload(stream, std::vector<Out>(rows.size() * static_cast<size_t>(out_stride), 1));
   ProductArguments a{.x = x.as<uint16_t>(),
@@ -96,8 +105,12 @@ std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<c
     a.code_format = operands.format == Format::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
     a.scales = scales.as<float>();
   }
-  if (operands.format == Format::kInt4) {
-    const QuantisedProductArguments quantised{a, codes.as<uint8_t>(), scales.as<float>()};
+  if (has_groups(operands.format)) {
+    const GroupFormat format = operands.format == Format::kInt8Group   ? GroupFormat::kInt8
+                               : operands.format == Format::kInt4Group ? GroupFormat::kInt4
+                                                                       : GroupFormat::kInt4Min;
+    const QuantisedProductArguments quantised{
+        a, {codes.as<uint8_t>(), scales.as<float>(), minimums.as<float>(), format}};
     kernel == Kernel::kWide ? wide_quantised_product(stream, quantised)
                             : quantised_product(stream, quantised);
   } else {
