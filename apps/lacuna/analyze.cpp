@@ -516,9 +516,9 @@ void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
 
 void add_map_flags(CLI::App& command, AnalyzeFlags& flags) {
   command
-      .add_option("--map", flags.map,
-                  "Rows and columns of a heat map for --plot, whose cells --json prints: step,layer, "
-                  "step,position or layer,position")
+      .add_option(
+          "--map", flags.map,
+          "Heat map (--plot, --json) by step,layer, step,position or layer,position: rows, then columns")
       ->group("Output");
   command
       .add_option("--layers", flags.layers,

@@ -93,6 +93,7 @@ PAGES = {page.name: page for page in (
     Page("weak_guide"),
     Page("refusion"),
     Page("locality"),
+    Page("drift"),
     Page("mage"),
     Page("uniform"),
     Page("zoo"),
