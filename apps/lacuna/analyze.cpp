@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "analysis.h"
+#include "analysis_plot.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/written_file.h"
 #include "commands.h"
-#include "eval/chart.h"
+#include "eval/attention_mass.h"
 #include "eval/evaluate.h"
 #include "eval/instruments.h"
 #include "eval/locality.h"
@@ -38,7 +39,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct AnalyzeFlags : ModelFlags {
+struct AnalyzeFlags : GuidedModelFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> task;
   TaskOptions task_options;
@@ -47,6 +48,8 @@ struct AnalyzeFlags : ModelFlags {
   bool raw = false;
   bool json = false;
   std::string plot;
+  std::string map;
+  std::vector<int32_t> layers;
   GenerationOptions generation;
   // For `analyze recall` alone:
   RecallSettings recall;
@@ -54,111 +57,138 @@ struct AnalyzeFlags : ModelFlags {
   std::optional<TokenId> mask_token;
 };
 
-/// How an instrument's rows make a chart: those that have `x`, which is a number, or a name that is written
-/// next to the first of its marks.
-struct ChartSpec {
-  const char* title;
-  const char* x;
-  const char* y_title;
-  std::vector<const char*> figures;  ///< each a series, or one for each value of `series`
-  const char* series = nullptr;
-  bool logarithmic = false;  ///< zeros are left out
+constexpr const char* kUsualLock = "eps=5e-4";
+
+/// What an instrument runs on.
+struct AnalyzedModels {
+  const BackendModel& model;
+  const BackendModel* guide;  ///< null: none
+  ThreadPool& threads;
 };
 
-constexpr const char* kUsualLock = "eps=5e-4";
+/// What --map and --layers ask for; empty without them. Throws InputError.
+std::optional<MapSettings> map_settings(const AnalyzeFlags& flags, const ModelConfig& config) {
+  std::optional<MapSettings> map;
+  if (!flags.map.empty()) map = parse_map(flags.map);
+  if (flags.layers.empty()) return map;
+  if (!map || map->rows != MapAxis::kStep || !map->has_positions()) {
+    throw InputError("--layers {}: expected with --map step,position alone", flags.layers.front());
+  }
+  for (const int32_t layer : flags.layers) {
+    if (layer < 0 || layer >= config.num_layers) {
+      throw InputError("--layers {}: expected 0 to {}, the layers of {}", layer, config.num_layers - 1,
+                       flags.model);
+    }
+  }
+  map->layers = flags.layers;
+  return map;
+}
 
 struct InstrumentCommand {
   const char* name;
   const char* help;
   /// The rows of the report.
-  Json (*measure)(const AnalyzeFlags&, const BackendModel&, ThreadPool&, Requests, const AnalysisProgress&);
+  Json (*measure)(const AnalyzeFlags&, const AnalyzedModels&, Requests, const AnalysisProgress&);
   ChartSpec chart;
-  bool compares_caches = false;         ///< of uniform diffusion
-  bool tries_sparse_attention = false;  ///< of block diffusion
-  bool tries_lock = false;              ///< of masked diffusion
+  std::optional<HeatMapSpec> mapped = {};  ///< empty: it takes no --map
+  bool compares_caches = false;            ///< of uniform diffusion
+  bool tries_sparse_attention = false;     ///< of block diffusion
+  bool tries_lock = false;                 ///< of masked diffusion
+  bool follows_every_decoder = false;      ///< those of autoregressive models and with a guide, too
 };
 
+/// Measures with Analyze(model, threads or --map where it takes them, requests, progress).
 template <auto Analyze>
-Json measure(const AnalyzeFlags& /*flags*/, const BackendModel& model, [[maybe_unused]] ThreadPool& threads,
-             Requests requests, const AnalysisProgress& progress) {
-  if constexpr (std::is_invocable_v<decltype(Analyze), const BackendModel&, Requests,
-                                    const AnalysisProgress&>) {
-    return to_json(Analyze(model, requests, progress));
+Json measure(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
+             const AnalysisProgress& progress) {
+  using Function = decltype(Analyze);
+  if constexpr (std::is_invocable_v<Function, const BackendModel&, Requests, const AnalysisProgress&>) {
+    return to_json(Analyze(models.model, requests, progress));
+  } else if constexpr (std::is_invocable_v<Function, const BackendModel&, ThreadPool&, Requests,
+                                           const AnalysisProgress&>) {
+    return to_json(Analyze(models.model, models.threads, requests, progress));
   } else {
-    return to_json(Analyze(model, threads, requests, progress));
+    return to_json(Analyze(models.model, requests, map_settings(flags, models.model.config()), progress));
   }
 }
 
-Json measure_recall(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
-                    Requests requests, const AnalysisProgress& progress) {
-  return to_json(analyze_recall(model, threads, requests, flags.recall, progress));
+Json measure_profile(const AnalyzeFlags& /*flags*/, const AnalyzedModels& models, Requests requests,
+                     const AnalysisProgress& progress) {
+  return to_json(analyze_profile(models.model, requests, models.guide, progress));
 }
 
-Json measure_lock(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& threads,
-                  Requests requests, const AnalysisProgress& progress) {
+Json measure_recall(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
+                    const AnalysisProgress& progress) {
+  return to_json(analyze_recall(models.model, models.threads, requests, flags.recall, progress));
+}
+
+Json measure_lock(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
+                  const AnalysisProgress& progress) {
   const SureLock settings = parse_lock(flags.generation.lock.value_or(kUsualLock));
-  return to_json(analyze_lock(model, threads, requests, settings, kMostLogits, progress), flags.json);
+  return to_json(analyze_lock(models.model, models.threads, requests, settings, kMostLogits, progress),
+                 flags.json);
 }
 
-Json measure_locality(const AnalyzeFlags& flags, const BackendModel& model, ThreadPool& /*threads*/,
-                      Requests requests, const AnalysisProgress& progress) {
-  return to_json(analyze_locality(model, requests, flags.generation.seed.value_or(0), progress));
+Json measure_locality(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
+                      const AnalysisProgress& progress) {
+  return to_json(analyze_locality(models.model, requests, flags.generation.seed.value_or(0), progress));
 }
 
 const std::vector<InstrumentCommand>& instruments() {
   static const std::vector<InstrumentCommand> all = {
-      {"drift",
-       "How far keys and values move from pass to pass, by region",
-       measure<analyze_drift>,
-       {"K/V drift", "region", "1 - cosine", {"drift"}, "passes", true}},
-      {"attention",
-       "What the block's queries attend to, by region",
-       measure<analyze_attention>,
-       {"Attention of the block", "region", "probability", {"mass"}}},
-      {"entropy",
-       "How sure the model is of the block's tokens, by step",
-       measure<analyze_entropy>,
-       {"Entropy of the block", "step", "nats; probability", {"entropy", "largest_probability"}}},
-      {"changes",
-       "Tokens that change, by step",
-       measure<analyze_changes>,
-       {"Tokens that change", "step", "share", {"of_answer", "of_block"}}},
-      {"staleness",
-       "How far a GIDD model's cache is from what a full pass would hold, by region and age",
-       measure<analyze_staleness>,
-       {"Staleness of the cache", "region", "1 - cosine", {"error"}, "age", true},
-       true},
-      {"profile",
-       "Where the time of the passes goes, by operation",
-       measure<analyze_profile>,
-       {"Time of the passes", "operation", "seconds", {"seconds"}}},
-      {"recall",
-       "How well cells of the prefix that are chosen for a block serve its rows and later steps",
-       measure_recall,
-       {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
-       false,
-       true},
-      {"lock",
-       "What SureLock's Theorem 1 assumes and bounds, for rows that --lock would take, on a run without a "
-       "lock",
-       measure_lock,
-       {"Step divergence of rows that may lock",
-        "step",
-        "nats",
-        {"divergence_q50", "divergence_q95"},
-        nullptr,
-        true},
-       false,
-       false,
-       true},
-      {"locality",
-       "How far the knowledge of one token of an answer reaches, by distance and by the share that is masked",
-       measure_locality,
-       {"Influence of a revealed token",
-        "distance",
-        "Jensen-Shannon divergence, nats",
-        {"divergence"},
-        "masked"}},
+      {.name = "drift",
+       .help = "How far keys and values move from pass to pass, by region",
+       .measure = measure<analyze_drift>,
+       .chart = {"K/V drift", "region", "1 - cosine", {"drift"}, "passes", true},
+       .mapped = HeatMapSpec{"K/V drift", "1 - cosine", {"key", "value"}, true}},
+      {.name = "attention",
+       .help = "What the block's queries attend to, by region",
+       .measure = measure<analyze_attention>,
+       .chart = {"Attention of the block", "region", "probability", {"mass"}},
+       .mapped = HeatMapSpec{"Attention of the block's queries", "probability", {"mass"}}},
+      {.name = "entropy",
+       .help = "How sure the model is of the block's tokens, by step",
+       .measure = measure<analyze_entropy>,
+       .chart = {"Entropy of the block", "step", "nats; probability", {"entropy", "largest_probability"}}},
+      {.name = "changes",
+       .help = "Tokens that change, by step",
+       .measure = measure<analyze_changes>,
+       .chart = {"Tokens that change", "step", "share", {"of_answer", "of_block"}}},
+      {.name = "staleness",
+       .help = "How far a GIDD model's cache is from what a full pass would hold, by region and age",
+       .measure = measure<analyze_staleness>,
+       .chart = {"Staleness of the cache", "region", "1 - cosine", {"error"}, "age", true},
+       .compares_caches = true},
+      {.name = "profile",
+       .help = "Where the time of the passes goes, by operation and kind of pass, with every decoder",
+       .measure = measure_profile,
+       .chart = {"Time of the passes", "operation", "seconds", {"seconds"}, "passes_of"},
+       .follows_every_decoder = true},
+      {.name = "recall",
+       .help = "How well cells of the prefix that are chosen for a block serve its rows and later steps",
+       .measure = measure_recall,
+       .chart = {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
+       .tries_sparse_attention = true},
+      {.name = "lock",
+       .help = "What SureLock's Theorem 1 assumes and bounds, for rows that --lock would take, on a run "
+               "without a lock",
+       .measure = measure_lock,
+       .chart = {"Step divergence of rows that may lock",
+                 "step",
+                 "nats",
+                 {"divergence_q50", "divergence_q95"},
+                 nullptr,
+                 true},
+       .tries_lock = true},
+      {.name = "locality",
+       .help = "How far the knowledge of one token of an answer reaches, by distance and by the share that "
+               "is masked",
+       .measure = measure_locality,
+       .chart = {"Influence of a revealed token",
+                 "distance",
+                 "Jensen-Shannon divergence, nats",
+                 {"divergence"},
+                 "masked"}},
   };
   return all;
 }
@@ -186,10 +216,15 @@ class RequestMaker {
  public:
   RequestMaker(const AnalyzeFlags& flags, const ModelSource& source) : flags_(flags), config_(source.config) {
     check_flags();
-    if (!has_tokenizer(source.folder)) return;
-    tokenizer_ = Tokenizer::load(source.folder);
-    if (!flags.raw) template_ = load_chat_template(source.folder);
+    if (has_tokenizer(source.folder)) {
+      tokenizer_ = Tokenizer::load(source.folder);
+      if (!flags.raw) template_ = load_chat_template(source.folder);
+    }
+    guide_ = find_guide(flags, {config_, tokenizer_ ? &*tokenizer_ : nullptr, template_});
   }
+
+  /// Null: none.
+  const GuideSource* guide() const { return guide_.get(); }
 
   std::vector<std::unique_ptr<Decoder>> make() const {
     std::vector<std::unique_ptr<Decoder>> requests;
@@ -226,16 +261,26 @@ class RequestMaker {
     const uint64_t seed = flags_.generation.seed.value_or(0);
     GenerationOptions options = flags_.generation;
     options.seed = seed + index;
-    DecoderContext context;
-    if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
     if (flags_.prompt_length) {
-      return make_decoder(config_, options, random_prompt(config_, *flags_.prompt_length, seed + index),
-                          context);
+      return decoder(options, random_prompt(config_, *flags_.prompt_length, seed + index), {});
     }
-    if (flags_.prompt) return make_decoder(config_, options, encode(*flags_.prompt), context);
+    if (flags_.prompt) return decoder_of_turn(options, *flags_.prompt);
     const Task& task = find_task(task_name());
     const Sample sample = task.generate(Split::kTest, seed, index, flags_.task_options);
-    return make_decoder(config_, with_length(options, task), encode(sample.prompt), context);
+    return decoder_of_turn(with_length(options, task), sample.prompt);
+  }
+
+  std::unique_ptr<Decoder> decoder_of_turn(const GenerationOptions& options, const std::string& text) const {
+    return decoder(options, encode(text), std::array{Message{"user", text}});
+  }
+
+  /// messages  of which the prompt was rendered; empty: it is tokens alone
+  std::unique_ptr<Decoder> decoder(const GenerationOptions& options, std::vector<TokenId> prompt,
+                                   std::span<const Message> messages) const {
+    DecoderContext context;
+    if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
+    if (guide_) context.guide = guide_->guide.context(prompt, messages);
+    return make_decoder(config_, options, std::move(prompt), context);
   }
 
   std::vector<TokenId> encode(const std::string& text) const {
@@ -250,6 +295,7 @@ class RequestMaker {
   const ModelConfig& config_;
   std::optional<Tokenizer> tokenizer_;
   ChatTemplate template_;
+  std::unique_ptr<GuideSource> guide_;
 };
 
 // An autoregressive model as the control of block diffusion.
@@ -374,79 +420,13 @@ void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& f
   }
 }
 
-/// Collects the points of a chart's series.
-class ChartMaker {
- public:
-  explicit ChartMaker(const ChartSpec& spec) : spec_(spec) {}
-
-  void add(const Json& row) {
-    if (!row.contains(spec_.x)) return;
-    for (const char* figure : spec_.figures) {
-      if (!row.contains(figure)) continue;
-      const std::string name = series_name(row, figure);
-      const auto value = row[figure].get<double>();
-      const Json& x = row[spec_.x];
-      Place number{x.is_number() ? x.get<double>() : 0, ""};
-      Place& place = x.is_number() ? number : place_of(x.get<std::string>());
-      if (spec_.logarithmic && value <= 0) continue;
-      series(name).points.push_back({place.x, value, std::exchange(place.label, "")});
-    }
-  }
-
-  Chart chart() const {
-    Chart chart{spec_.title, {spec_.x}, {spec_.y_title}, series_};
-    chart.y.logarithmic = spec_.logarithmic;
-    if (names_.empty()) return chart;
-    chart.x.low = -0.5;
-    chart.x.high = static_cast<double>(names_.size());
-    for (size_t i = 0; i < names_.size(); ++i) chart.x.ticks.push_back(static_cast<double>(i));
-    return chart;
-  }
-
- private:
-  std::string series_name(const Json& row, const char* figure) const {
-    if (spec_.series == nullptr) return figure;
-    const Json& value = row[spec_.series];
-    return value.is_string() ? value.get<std::string>() : fmt::format("{} {}", spec_.series, value.dump());
-  }
-
-  /// The abscissa of a name: how many came before it, and the name itself until a mark has it.
-  struct Place {
-    double x = 0;
-    std::string label;
-  };
-
-  Place& place_of(const std::string& name) {
-    const auto number = static_cast<double>(names_.size());
-    return names_.try_emplace(name, Place{number, name}).first->second;
-  }
-
-  ChartSeries& series(const std::string& name) {
-    for (ChartSeries& known : series_) {
-      if (known.name == name) return known;
-    }
-    ChartSeries added;
-    added.name = name;
-    added.colour = series_.size();
-    added.joined = spec_.x == std::string("step");
-    series_.push_back(added);
-    return series_.back();
-  }
-
-  const ChartSpec& spec_;
-  std::vector<ChartSeries> series_;
-  std::map<std::string, Place> names_;
-};
-
 /// Opens the file before there is anything to write, so that hours of work are not lost to a typo.
 class PlotFile {
  public:
   explicit PlotFile(const std::string& path) : file_(path) {}
 
-  void write(const ChartSpec& spec, const Json& rows) {
-    ChartMaker maker(spec);
-    for (const Json& row : rows) maker.add(row);
-    file_.write(to_svg(maker.chart()));
+  void write(const std::string& svg) {
+    file_.write(svg);
     file_.commit();
   }
 
@@ -479,24 +459,36 @@ Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& fla
   refuse_shard(flags, "analyze");
   const ModelSource source = find_analyzed(instrument, flags);
   const AnalyzeFlags run = instrument.tries_lock ? without_lock(flags, source) : flags;
-  const std::vector<std::unique_ptr<Decoder>> requests = RequestMaker(run, source).make();
-  expect_blocks(source.config);
+  map_settings(flags, source.config);
+  const RequestMaker maker(run, source);
+  const std::vector<std::unique_ptr<Decoder>> requests = maker.make();
+  if (!instrument.follows_every_decoder) expect_blocks(source.config);
   if (instrument.compares_caches) expect_uncached_plan(*requests.front());
   before_loading();
   const LoadedModel loaded = load_model(flags, source);
+  const std::shared_ptr<const BackendModel> guide = load_guide(flags, maker.guide(), loaded);
   ProgressBar bar("Analyzing");
-  return instrument.measure(flags, *loaded.model, loaded.device->threads(), requests,
+  return instrument.measure(flags, {*loaded.model, guide.get(), loaded.device->threads()}, requests,
                             [&](int32_t done) { bar.update(done, static_cast<int64_t>(requests.size())); });
 }
 
+/// The chart of an instrument's rows, or the heat map that --map asks for.
+std::string draw(const InstrumentCommand& instrument, const AnalyzeFlags& flags, const Json& rows) {
+  if (flags.map.empty()) return to_svg(make_chart(instrument.chart, rows));
+  return to_svg(make_heat_map(*instrument.mapped, parse_map(flags.map), flags.model, rows));
+}
+
 void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
+  if (!flags.map.empty() && flags.plot.empty() && !flags.json) {
+    throw InputError("--map {}: expected with --plot FILE, --json, or both", flags.map);
+  }
   std::optional<PlotFile> plot;
   const Json rows = run_instrument(instrument, flags, [&] {
     if (!flags.plot.empty()) plot.emplace(flags.plot);
   });
-  if (plot) plot->write(instrument.chart, rows);
+  if (plot) plot->write(draw(instrument, flags, rows));
   if (flags.json) return print_json_lines(instrument, flags, rows);
-  print_report(rows);
+  if (flags.map.empty()) print_report(rows);
 }
 
 using UseInstrument = std::function<void(const InstrumentCommand&, const AnalyzeFlags&)>;
@@ -520,6 +512,20 @@ void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
                   "--as-blocks: the token that stands for a mask (default: the tokenizer's)")
       ->check(number<TokenId>())
       ->group("Recall");
+}
+
+void add_map_flags(CLI::App& command, AnalyzeFlags& flags) {
+  command
+      .add_option(
+          "--map", flags.map,
+          "Heat map (--plot, --json) by step,layer, step,position or layer,position: rows, then columns")
+      ->group("Output");
+  command
+      .add_option("--layers", flags.layers,
+                  "--map step,position: layers that get a panel each, L,L,... (default: one, their mean)")
+      ->delimiter(',')
+      ->check(number<int32_t>())
+      ->group("Output");
 }
 
 void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const UseInstrument& use) {
@@ -546,8 +552,10 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
   command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Requests");
   add_generation_flags(*command, flags->generation);
   if (instrument.tries_sparse_attention) add_recall_flags(*command, *flags);
+  if (instrument.follows_every_decoder) add_guide_flag(*command, flags->guide);
   command->add_flag("--json", flags->json, "Print one JSON object per row")->group("Output");
   command->add_option("--plot", flags->plot, "Draw the chart into this SVG file")->group("Output");
+  if (instrument.mapped) add_map_flags(*command, *flags);
   command->footer("The seed chooses the samples, and sample i is generated with seed + i.");
   command->callback([flags, &instrument, use] { use(instrument, *flags); });
 }

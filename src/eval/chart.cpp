@@ -211,22 +211,6 @@ std::string svg_head(double width, double height, std::string_view title) {
       width, height, width, height, xml_escaped(title));
 }
 
-/// From red through ochre to green, all dark enough for white letters.
-std::string heat_colour(double share) {
-  struct Rgb {
-    double red, green, blue;
-  };
-  constexpr std::array<Rgb, 3> kStops = {Rgb{176, 42, 48}, {166, 122, 0}, {30, 122, 70}};
-  const double place = 2 * share;
-  const size_t stop = place < 1 ? 0 : 1;
-  const double part = place - static_cast<double>(stop);
-  const auto mix = [&](double Rgb::*channel) {
-    return static_cast<int>(
-        std::lround((1 - part) * kStops[stop].*channel + part * kStops[stop + 1].*channel));
-  };
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(&Rgb::red), mix(&Rgb::green), mix(&Rgb::blue));
-}
-
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
@@ -298,41 +282,211 @@ std::string side_by_side(std::span<const Chart> charts, std::string_view title) 
   return svg + "</svg>\n";
 }
 
-std::string to_svg(const HeatMap& map) {
-  constexpr double kCellWidth = 46, kCellHeight = 30, kGap = 28, kFirst = 72, kPanelTop = 58;
-  const double panel_width = kCellWidth * static_cast<double>(map.columns.size());
-  const double panel_height = kCellHeight * static_cast<double>(map.rows.size());
-  const double width = kFirst + (panel_width + kGap) * static_cast<double>(map.panels.size());
-  const double height = kPanelTop + panel_height + 52;
-  std::string svg = svg_head(width, height, map.title) + text(width / 2, 22, "middle", map.title);
-  for (size_t p = 0; p < map.panels.size(); ++p) {
-    const HeatMapPanel& panel = map.panels[p];
-    const double left = kFirst + (panel_width + kGap) * static_cast<double>(p);
-    svg += text(left + panel_width / 2, kPanelTop - 10, "middle", panel.title);
-    for (size_t row = 0; row < map.rows.size(); ++row) {
-      const double y = kPanelTop + kCellHeight * static_cast<double>(row);
-      if (p == 0) svg += text(left - 8, y + kCellHeight / 2 + 4, "end", map.rows[row]);
-      for (size_t column = 0; column < map.columns.size(); ++column) {
-        const double share = std::clamp(panel.values[row][column], 0.0, 1.0);
-        const double x = left + kCellWidth * static_cast<double>(column);
-        svg += fmt::format(
-            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
-            "fill-opacity=\"0.85\"/>\n",
-            x, y, kCellWidth - 1, kCellHeight - 1, heat_colour(share));
-        svg += fmt::format(
-            "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#ffffff\">{:.0f}</text>\n",
-            x + kCellWidth / 2, y + kCellHeight / 2 + 4, 100 * share);
+// Heat maps.
+
+namespace {
+
+constexpr int kLevels = 64;       // colours of a scale
+constexpr int kOfZero = kLevels;  // level of zeros on a logarithmic scale
+
+struct Rgb {
+  double red, green, blue;
+};
+
+/// From dark blue (low) through green to yellow (high); a lighter colour is a higher value. Zeros are grey.
+std::string heat_colour(int level) {
+  constexpr std::array<Rgb, 5> kStops = {
+      Rgb{38, 28, 92}, {38, 92, 160}, {32, 146, 140}, {122, 190, 84}, {246, 226, 70}};
+  if (level == kOfZero) return std::string(kGrey);
+  const double place = (kStops.size() - 1.0) * level / (kLevels - 1.0);
+  const size_t stop = std::min(static_cast<size_t>(place), kStops.size() - 2);
+  const double part = place - static_cast<double>(stop);
+  const auto mix = [&](double Rgb::*channel) {
+    return static_cast<int>(
+        std::lround((1 - part) * kStops[stop].*channel + part * kStops[stop + 1].*channel));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(&Rgb::red), mix(&Rgb::green), mix(&Rgb::blue));
+}
+
+/// The scale of colours of all panels of a map.
+class HeatScale {
+ public:
+  explicit HeatScale(const HeatMap& map) : logarithmic_(map.logarithmic) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const HeatMapPanel& panel : map.panels) {
+      for (const std::vector<double>& row : panel.values) {
+        for (const double value : row) {
+          if (std::isnan(value)) continue;
+          has_zeros_ = has_zeros_ || value <= 0;
+          high_ = std::max(high_, value);
+          if (value > 0) least = std::min(least, value);
+        }
       }
     }
-    for (size_t column = 0; column < map.columns.size(); ++column) {
-      svg += text(left + kCellWidth * (static_cast<double>(column) + 0.5), kPanelTop + panel_height + 18,
-                  "middle", map.columns[column]);
-    }
-    svg += text(left + panel_width / 2, kPanelTop + panel_height + 40, "middle", map.x_title);
+    if (!logarithmic_) return;
+    low_ = high_ * std::pow(10, -kHeatMapDecades);
+    is_cut_ = least < low_;
+    low_ = std::clamp(least, low_, high_);
   }
-  const double middle = kPanelTop + panel_height / 2;
-  svg += text(16, middle, "middle", map.y_title, fmt::format(" transform=\"rotate(-90 16 {:.1f})\"", middle));
-  return svg + "</svg>\n";
+
+  /// 0 to kLevels - 1, or kOfZero.
+  int level(double value) const {
+    if (logarithmic_ && value <= 0) return kOfZero;
+    const double low = transformed(low_);
+    const double range = transformed(high_) - low;
+    const double share = range > 0 ? (transformed(value) - low) / range : 1;
+    return std::clamp(static_cast<int>(share * kLevels), 0, kLevels - 1);
+  }
+
+  double low() const { return low_; }
+  double high() const { return high_; }
+  /// Halfway between them, as the scale goes.
+  double middle() const { return logarithmic_ ? std::sqrt(low_ * high_) : (low_ + high_) / 2; }
+  /// Whether zeros have a colour of their own.
+  bool shows_zeros() const { return logarithmic_ && has_zeros_; }
+  /// Whether there are values below low().
+  bool is_cut() const { return is_cut_; }
+
+ private:
+  double transformed(double value) const { return logarithmic_ ? std::log10(std::max(value, low_)) : value; }
+
+  bool logarithmic_, has_zeros_ = false, is_cut_ = false;
+  double low_ = 0, high_ = 0;
+};
+
+/// Sizes of the parts of a heat map, in pixels.
+struct HeatLayout {
+  static constexpr double kFirst = 72, kHead = 58, kGapX = 64, kGapY = 72, kBar = 130;
+
+  explicit HeatLayout(const HeatMap& map) {
+    if (!map.panels.empty()) rows = map.panels.front().values.size();
+    if (rows > 0) columns = map.panels.front().values.front().size();
+    per_line = std::max<size_t>(1, std::min(map.panels_per_line, map.panels.size()));
+    lines = (map.panels.size() + per_line - 1) / per_line;
+    cell_width = std::clamp(560 / std::max<int>(1, static_cast<int>(columns)), 1, 24);
+    cell_height = std::clamp(224 / std::max<int>(1, static_cast<int>(rows)), 2, 16);
+  }
+
+  double panel_width() const { return cell_width * static_cast<double>(columns); }
+  double panel_height() const { return cell_height * static_cast<double>(rows); }
+  double left(size_t panel) const {
+    return kFirst + (panel_width() + kGapX) * static_cast<double>(panel % per_line);
+  }
+  double top(size_t panel) const {
+    return kHead + (panel_height() + kGapY) * static_cast<double>(panel / per_line);
+  }
+  double right() const { return left(per_line - 1) + panel_width(); }
+  double bottom() const { return kHead + (panel_height() + kGapY) * static_cast<double>(lines); }
+
+  size_t rows = 0, columns = 0, per_line = 1, lines = 0;
+  int cell_width = 1, cell_height = 2;
+};
+
+/// The cells as one path for each colour: neighbours in a row are one stroke, in units of cells.
+std::string draw_cells(const HeatMapPanel& panel, const HeatScale& scale) {
+  std::array<std::string, kLevels + 1> paths;
+  for (size_t row = 0; row < panel.values.size(); ++row) {
+    const std::vector<double>& values = panel.values[row];
+    for (size_t column = 0; column < values.size();) {
+      const size_t begin = column++;
+      if (std::isnan(values[begin])) continue;
+      const int level = scale.level(values[begin]);
+      while (column < values.size() && !std::isnan(values[column]) && scale.level(values[column]) == level) {
+        ++column;
+      }
+      paths[static_cast<size_t>(level)] += fmt::format("M{} {}h{}", begin, row, column - begin);
+    }
+  }
+  std::string svg;
+  for (int level = 0; level <= kLevels; ++level) {
+    const std::string& path = paths[static_cast<size_t>(level)];
+    if (path.empty()) continue;
+    svg += fmt::format("<path stroke=\"{}\" d=\"{}\"/>\n", heat_colour(level), path);
+  }
+  return svg;
+}
+
+/// Numbers of rows or columns that are written, about `room` pixels apart.
+std::vector<int32_t> heat_ticks(const HeatMapAxis& axis, size_t count, int cell, int room) {
+  int32_t step = 1;
+  for (const int32_t factor : {2, 5, 10, 20, 50, 100, 200, 500, 1000}) {
+    if (step * cell >= room) break;
+    step = factor;
+  }
+  std::vector<int32_t> ticks;
+  for (int32_t number = axis.first; number < axis.first + static_cast<int32_t>(count); ++number) {
+    if (number % step == 0) ticks.push_back(number);
+  }
+  return ticks;
+}
+
+std::string draw_panel(const HeatMap& map, size_t index, const HeatLayout& layout, const HeatScale& scale) {
+  const double left = layout.left(index);
+  const double top = layout.top(index);
+  const double bottom = top + layout.panel_height();
+  const double middle = top + layout.panel_height() / 2;
+  std::string svg = text(left, top - 8, "start", map.panels[index].title);
+  // Strokes are drawn around the middles of cells.
+  svg += fmt::format(
+      "<g transform=\"translate({} {}) scale({} {})\" shape-rendering=\"crispEdges\" fill=\"none\">\n", left,
+      top + layout.cell_height / 2.0, layout.cell_width, layout.cell_height);
+  svg += draw_cells(map.panels[index], scale) + "</g>\n";
+  if (map.x.divided_before) {
+    const double x = left + layout.cell_width * (*map.x.divided_before - map.x.first);
+    svg += line(x, top - 5, x, bottom + 5, fmt::format("stroke=\"{}\" stroke-dasharray=\"3 3\"", kGrey));
+  }
+  const auto place = [](int32_t number, const HeatMapAxis& axis, double begin, int cell) {
+    return begin + cell * (number - axis.first + 0.5);
+  };
+  for (const int32_t tick : heat_ticks(map.x, layout.columns, layout.cell_width, 36)) {
+    svg += text(place(tick, map.x, left, layout.cell_width), bottom + 16, "middle", fmt::format("{}", tick));
+  }
+  for (const int32_t tick : heat_ticks(map.y, layout.rows, layout.cell_height, 14)) {
+    svg += text(left - 6, place(tick, map.y, top, layout.cell_height) + 4, "end", fmt::format("{}", tick));
+  }
+  svg += text(left + layout.panel_width() / 2, bottom + 34, "middle", map.x.title);
+  return svg + text(left - 40, middle, "middle", map.y.title,
+                    fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", left - 40, middle));
+}
+
+/// The bar that explains the colours, with its lowest and highest value.
+std::string draw_bar(const HeatMap& map, const HeatLayout& layout, const HeatScale& scale) {
+  constexpr double kThick = 14;
+  const double left = layout.right() + 36;
+  const double top = HeatLayout::kHead;
+  const double height = std::max(96.0, layout.panel_height());
+  std::string svg = text(left, top - 8, "start", map.value_title);
+  for (int level = 0; level < kLevels; ++level) {
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.2f}\" width=\"{}\" height=\"{:.2f}\" fill=\"{}\" "
+        "shape-rendering=\"crispEdges\"/>\n",
+        left, top + height * (kLevels - 1 - level) / kLevels, kThick, height / kLevels, heat_colour(level));
+  }
+  const auto label = [&](double y, std::string_view words) {
+    return text(left + kThick + 6, y + 4, "start", words);
+  };
+  svg += label(top + 4, fmt::format("{:.2g}", scale.high()));
+  svg += label(top + height / 2, fmt::format("{:.2g}", scale.middle()));
+  svg += label(top + height - 4, fmt::format("{}{:.2g}", scale.is_cut() ? "\u2264 " : "", scale.low()));
+  if (scale.shows_zeros()) {
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", left,
+                       top + height + 8, kThick, kThick, heat_colour(kOfZero));
+    svg += label(top + height + 8 + kThick / 2, "0");
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string to_svg(const HeatMap& map) {
+  const HeatLayout layout(map);
+  const HeatScale scale(map);
+  const double width = layout.right() + HeatLayout::kBar;
+  const double height = std::max(layout.bottom(), HeatLayout::kHead + 96 + 40);
+  std::string svg =
+      svg_head(width, height, map.title) + text(16, 24, "start", map.title, " font-size=\"15\"");
+  for (size_t panel = 0; panel < map.panels.size(); ++panel) svg += draw_panel(map, panel, layout, scale);
+  return svg + draw_bar(map, layout, scale) + "</svg>\n";
 }
 
 }  // namespace lacuna

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,18 +46,33 @@ std::string to_svg(const Chart& chart);
 /// One figure of several charts, from left to right.
 std::string side_by_side(std::span<const Chart> charts, std::string_view title);
 
-/// Shares from 0 to 1 as coloured cells.
+/// One map of cells.
 struct HeatMapPanel {
   std::string title;
-  std::vector<std::vector<double>> values;  ///< [rows][columns]
+  /// [rows][columns]; NaN: nothing was measured there, and no cell is drawn.
+  std::vector<std::vector<double>> values;
 };
 
-/// A row of panels with the same rows and columns.
-struct HeatMap {
-  std::string title, x_title, y_title;
-  std::vector<std::string> rows, columns;
-  std::vector<HeatMapPanel> panels;
+/// Rows or columns of a heat map, numbered by consecutive integers.
+struct HeatMapAxis {
+  std::string title;
+  int32_t first = 0;                           ///< number of the first row or column
+  std::optional<int32_t> divided_before = {};  ///< columns alone: a line before this one
 };
+
+/// Panels with the same rows (downwards) and columns, and one scale of colours, which a bar at the right
+/// explains.
+struct HeatMap {
+  std::string title;
+  HeatMapAxis y, x;
+  std::string value_title;   ///< unit of the values, above the bar
+  bool logarithmic = false;  ///< values of at most 0 have a colour of their own, as zeros
+  std::vector<HeatMapPanel> panels;
+  size_t panels_per_line = 2;
+};
+
+/// Values further below the highest than this count as the lowest of a logarithmic scale.
+inline constexpr int kHeatMapDecades = 5;
 
 std::string to_svg(const HeatMap& map);
 

@@ -1,7 +1,11 @@
 // Following one request pass by pass: what instruments (eval/instruments.h, eval/recall.h) build on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -24,6 +28,10 @@ enum class Region : uint8_t {
 inline constexpr size_t kRegions = 8;
 
 std::string_view name_of(Region region);
+
+inline size_t index_of(Region region) {
+  return static_cast<size_t>(region);
+}
 
 inline bool contains(IndexRange range, int32_t index) {
   return index >= range.begin && index < range.end;
@@ -59,9 +67,24 @@ struct FollowedPass {
   double seconds = 0;            ///< wall time of what `times` covers
 };
 
+/// What a pass reads at a position.
+enum class Content : uint8_t {
+  kPrompt,
+  kDecoded,  ///< a token of the answer that is decided; of uniform noise, one of a finished block
+  kMasked,   ///< a mask of the answer; of uniform noise, a token of the current block or of the answer after
+             ///< it
+  kFiller,   ///< after the answer
+};
+
+/// Before the decoder takes the pass's samples.
+Content content_of(const ModelConfig& config, const FollowedPass& pass, int32_t position);
+
 class Instrument {
  public:
   virtual ~Instrument() = default;
+  /// Whether it needs the positions of blocks. One that does not follows every decoder, and reads neither
+  /// FollowedPass::window nor at_boundary.
+  virtual bool reads_blocks() const { return true; }
   /// Before a request's first pass.
   virtual void begin(const Decoder& /*decoder*/) {}
   /// Before each pass: may ask for more, of the plan (rules at its end) or of the options.
@@ -72,8 +95,31 @@ class Instrument {
   virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
 };
 
-/// Runs one request until it is done. InputError as expect_blocks(), or where the model
-/// computes infinite or NaN logits.
-void follow(const BackendModel& model, Decoder& decoder, Instrument& instrument);
+/// Runs one request until it is done. InputError where a model computes infinite or NaN logits; where the
+/// instrument reads blocks also as expect_blocks(), and for a canvas that changes its length.
+///   guide  of guided diffusion, which an instrument of blocks does not follow; null: none
+void follow(const BackendModel& model, Decoder& decoder, Instrument& instrument,
+            const BackendModel* guide = nullptr);
+
+using Requests = std::span<const std::unique_ptr<Decoder>>;
+/// Called after each request with how many are done.
+using AnalysisProgress = std::function<void(int32_t requests_done)>;
+
+/// follow() of each request in turn.
+void follow_all(const BackendModel& model, Requests requests, Instrument& instrument,
+                const AnalysisProgress& progress, const BackendModel* guide = nullptr);
+
+/// Calls visit(row, position, group) for each row of the request itself: neither those that guide it nor
+/// probes, whose K/V go to scratch cells.
+template <typename Visit>
+void for_each_row(const StepPlan& plan, Visit&& visit) {
+  for (const RowGroup& group : plan.groups) {
+    if (group.sequence != 0) continue;
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      const int32_t position = plan.positions[static_cast<size_t>(row)];
+      if (plan.cells[static_cast<size_t>(row)] == position) visit(row, position, group);
+    }
+  }
+}
 
 }  // namespace lacuna

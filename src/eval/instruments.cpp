@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -15,23 +14,6 @@ namespace {
 
 constexpr std::array<std::string_view, kAges> kAgeNames = {"0", "1", "2-3", "4-7", "8-15", "16+"};
 
-size_t index_of(Region region) {
-  return static_cast<size_t>(region);
-}
-
-/// Calls visit(row, position, group) for each row of the request itself: neither those that guide it nor
-/// probes, whose K/V go to scratch cells.
-template <typename Visit>
-void for_each_row(const StepPlan& plan, Visit&& visit) {
-  for (const RowGroup& group : plan.groups) {
-    if (group.sequence != 0) continue;
-    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
-      const int32_t position = plan.positions[static_cast<size_t>(row)];
-      if (plan.cells[static_cast<size_t>(row)] == position) visit(row, position, group);
-    }
-  }
-}
-
 /// The rows that predict the block's positions and whose outputs exist.
 std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
   std::vector<int32_t> rows;
@@ -40,15 +22,6 @@ std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
     if (!group.only_kv && contains(pass.window.block, predicted)) rows.push_back(row);
   });
   return rows;
-}
-
-void follow_all(const BackendModel& model, Requests requests, Instrument& instrument,
-                const AnalysisProgress& progress) {
-  int32_t done = 0;
-  for (const std::unique_ptr<Decoder>& decoder : requests) {
-    follow(model, *decoder, instrument);
-    if (progress) progress(++done);
-  }
 }
 
 }  // namespace
@@ -111,19 +84,23 @@ class Correlations {
 
 class DriftInstrument final : public Instrument {
  public:
-  explicit DriftInstrument(int64_t num_layers)
-      : layers_(static_cast<size_t>(num_layers)),
+  DriftInstrument(const ModelConfig& config, const std::optional<MapSettings>& map)
+      : config_(config),
+        layers_(static_cast<size_t>(config.num_layers)),
         keys_and_values_(2),
         key_layers_(layers_),
         value_layers_(layers_),
         keys_(layers_),
-        values_(layers_) {}
+        values_(layers_) {
+    if (map) findings_.map.emplace(*map);
+  }
 
   void begin(const Decoder& /*decoder*/) override { was_computed_.clear(); }
 
   void prepare(FollowedPass& pass) override { pass.plan.measures_kv_drift = true; }
 
   void computed(const FollowedPass& pass) override {
+    placed_.clear();
     const auto positions = static_cast<size_t>(pass.window.num_positions);
     was_computed_.resize(positions, false);
     row_of_.assign(positions, -1);
@@ -133,8 +110,20 @@ class DriftInstrument final : public Instrument {
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       const auto index = static_cast<size_t>(position);
       // The first time, the cell held zeros, which does not count as drift.
-      if (was_computed_[index]) count(pass, position, row_of_[index]);
+      if (was_computed_[index]) {
+        count(pass, position, row_of_[index]);
+        if (findings_.map) keep(position, part_of(pass, position));
+      }
       was_computed_[index] = was_computed_[index] || row_of_[index] >= 0;
+    }
+    before_.resize(positions);
+    for (size_t i = 0; i < positions; ++i) before_[i] = content_of(config_, pass, static_cast<int32_t>(i));
+  }
+
+  void finished(const FollowedPass& pass, const StepReport& report) override {
+    for (const Placed& drift : placed_) {
+      const MapPlace place{report.step, drift.layer, drift.position - pass.window.answer.begin};
+      findings_.map->add(place, static_cast<int32_t>(drift.part), std::array{drift.key, drift.value});
     }
   }
 
@@ -152,6 +141,8 @@ class DriftInstrument final : public Instrument {
     auto& regions = pass.at_boundary ? findings_.boundary : findings_.within;
     KvAverage& region = regions[index_of(region_of(pass.window, position))];
     if (row < 0) {
+      std::fill(keys_.begin(), keys_.end(), 0.0);
+      std::fill(values_.begin(), values_.end(), 0.0);
       region.key.add(0);
       region.value.add(0);
       keys_and_values_.add_zeros(static_cast<int64_t>(layers_));
@@ -171,71 +162,47 @@ class DriftInstrument final : public Instrument {
     value_layers_.add(values_);
   }
 
+  /// Keeps the drifts that count() found for the map, until the pass's step is known.
+  void keep(int32_t position, DriftPart part) {
+    for (size_t layer = 0; layer < layers_; ++layer) {
+      placed_.push_back({position, static_cast<int32_t>(layer), part, keys_[layer], values_[layer]});
+    }
+  }
+
+  DriftPart part_of(const FollowedPass& pass, int32_t position) const {
+    switch (content_of(config_, pass, position)) {
+      case Content::kPrompt:
+        return DriftPart::kPrompt;
+      case Content::kDecoded:
+        return before_[static_cast<size_t>(position)] == Content::kDecoded ? DriftPart::kDecoded
+                                                                           : DriftPart::kJustDecoded;
+      case Content::kMasked:
+        return DriftPart::kMasked;
+      case Content::kFiller:
+        break;
+    }
+    return DriftPart::kFiller;
+  }
+
   static double mean(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   }
 
+  const ModelConfig& config_;
   size_t layers_;
   DriftFindings findings_;
   Correlations keys_and_values_, key_layers_, value_layers_;
   std::vector<double> keys_, values_;  // [layers] of the current position
   std::vector<bool> was_computed_;     // by position
   std::vector<int32_t> row_of_;        // by position
-};
 
-// Attention.
-
-class AttentionInstrument final : public Instrument {
- public:
-  void prepare(FollowedPass& pass) override {
-    // The last layer would close ranks and number groups and rows anew.
-    for (RowGroup& group : pass.plan.groups) {
-      if (group.sparse.is_confined()) {
-        throw InputError("analyze attention: --sparse hides a part of the cells; expected --sparse exact");
-      }
-      group.only_kv = false;
-    }
-    // Whole tiles, and a cell after them that every row sees.
-    const int64_t tiles = (pass.sequence.shape().num_cells + kCellTile) / kCellTile + 1;
-    regions_.assign(static_cast<size_t>(tiles * kCellTile), Region::kFiller);
-    for (int32_t position = 0; position < pass.window.num_positions; ++position) {
-      regions_[static_cast<size_t>(position)] = region_of(pass.window, position);
-    }
-    if (pass.sequence.sink_cell() >= 0) {
-      regions_[static_cast<size_t>(pass.sequence.sink_cell())] = Region::kSink;
-    }
-    is_query_.assign(pass.plan.tokens.size(), false);
-    for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup&) {
-      is_query_[static_cast<size_t>(row)] = contains(pass.window.block, position);
-    });
-    pass.options.observe_attention = [this](const ObservedAttention& row) { count(row); };
-  }
-
-  const AttentionFindings& findings() const { return findings_; }
-
- private:
-  void count(const ObservedAttention& row) {
-    if (!is_query_[static_cast<size_t>(row.row)]) return;
-    std::array<double, kRegions> sums{};
-    size_t weight = 0;
-    for (const IndexRange& run : row.tile_runs) {
-      const auto end = static_cast<size_t>(run.end * kCellTile);
-      for (auto cell = static_cast<size_t>(run.begin * kCellTile); cell < end; ++cell, ++weight) {
-        sums[index_of(regions_[cell])] += double{row.weights[weight]};
-      }
-    }
-    const std::lock_guard lock(mutex_);
-    for (size_t region = 0; region < kRegions; ++region) {
-      // Sums of such multiples are exact, so that the order in which threads come changes nothing.
-      constexpr double kUnit = 1 << 28;
-      findings_.mass[region].add(std::round(kUnit * sums[region] / double{row.sum}) / kUnit);
-    }
-  }
-
-  std::vector<Region> regions_;  // by cell
-  std::vector<bool> is_query_;   // by row of the plan
-  std::mutex mutex_;
-  AttentionFindings findings_;
+  struct Placed {
+    int32_t position, layer;
+    DriftPart part;
+    double key, value;
+  };
+  std::vector<Placed> placed_;   // of the pass
+  std::vector<Content> before_;  // by position, of the pass before
 };
 
 // Entropy and changes.
@@ -470,12 +437,14 @@ class StalenessInstrument final : public Instrument {
 
 class ProfileInstrument final : public Instrument {
  public:
-  void finished(const FollowedPass& pass, const StepReport& /*report*/) override {
-    findings_.times += pass.times;
-    findings_.seconds += pass.seconds;
-    ProfileFindings::Passes& passes = findings_.passes[pass.plan.num_rows()];
-    ++passes.count;
-    passes.seconds += pass.seconds;
+  bool reads_blocks() const override { return false; }
+
+  void finished(const FollowedPass& pass, const StepReport& report) override {
+    const int32_t rows = pass.plan.num_rows();
+    const ProfileFindings::Passes one{1, rows, pass.seconds, pass.times};
+    findings_.all += one;
+    findings_.by_kind[std::string(report.kind)] += one;
+    findings_.by_rows[rows] += one;
   }
 
   const ProfileFindings& findings() const { return findings_; }
@@ -486,15 +455,23 @@ class ProfileInstrument final : public Instrument {
 
 }  // namespace
 
-DriftFindings analyze_drift(const BackendModel& model, Requests requests, const AnalysisProgress& progress) {
-  DriftInstrument instrument(model.config().num_layers);
-  follow_all(model, requests, instrument, progress);
-  return instrument.findings();
+std::string_view name_of(DriftPart part) {
+  constexpr std::array<std::string_view, kDriftParts> kNames = {"prompt", "decoded", "just decoded", "masked",
+                                                                "filler"};
+  return kNames[static_cast<size_t>(part)];
 }
 
-AttentionFindings analyze_attention(const BackendModel& model, Requests requests,
-                                    const AnalysisProgress& progress) {
-  AttentionInstrument instrument;
+ProfileFindings::Passes& ProfileFindings::Passes::operator+=(const Passes& more) {
+  count += more.count;
+  rows += more.rows;
+  seconds += more.seconds;
+  times += more.times;
+  return *this;
+}
+
+DriftFindings analyze_drift(const BackendModel& model, Requests requests,
+                            const std::optional<MapSettings>& map, const AnalysisProgress& progress) {
+  DriftInstrument instrument(model.config(), map);
   follow_all(model, requests, instrument, progress);
   return instrument.findings();
 }
@@ -520,10 +497,10 @@ StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threa
   return instrument.findings();
 }
 
-ProfileFindings analyze_profile(const BackendModel& model, Requests requests,
+ProfileFindings analyze_profile(const BackendModel& model, Requests requests, const BackendModel* guide,
                                 const AnalysisProgress& progress) {
   ProfileInstrument instrument;
-  follow_all(model, requests, instrument, progress);
+  follow_all(model, requests, instrument, progress, guide);
   return instrument.findings();
 }
 

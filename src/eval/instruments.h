@@ -1,6 +1,6 @@
-// Instruments that watch a decoder at work: how far keys and values move, what the block attends to, how sure
-// the model is, how stale a cache grows, where the time goes. Their definitions are those of Uniform-Cache
-// (Barry 2026), chapters 4 and 6; decisions where it leaves a choice are noted at each value.
+// Instruments that watch a decoder at work: how far keys and values move, how sure the model is, how stale a
+// cache grows, where the time goes. Their definitions are those of Uniform-Cache (Barry 2026), chapters 4 and
+// 6; decisions where it leaves a choice are noted at each value.
 //
 // The decoder writes what it would write unwatched: an instrument may ask for more of a pass, never change
 // it.
@@ -8,12 +8,10 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,22 +19,11 @@
 #include "base/threads.h"
 #include "decode/decoder.h"
 #include "eval/follow.h"
+#include "eval/step_map.h"
 
 namespace lacuna {
 
 // Quantities that are measured. All requests count in the same averages.
-
-struct Average {
-  double sum = 0;
-  int64_t count = 0;
-
-  void add(double value) {
-    sum += value;
-    ++count;
-  }
-  /// 0 where nothing was counted.
-  double mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
-};
 
 /// 1 - cosine of keys and of values, all heads as one vector; [0, 2], each the mean over layers and
 /// positions.
@@ -55,13 +42,21 @@ struct DriftFindings {
   std::optional<double> key_value;     ///< of key drift and value drift, over layers too
   std::optional<double> key_layers;    ///< of two layers' key drifts, the mean over pairs of layers
   std::optional<double> value_layers;  ///< the same of values
+  /// 1 - cosine of keys, then of values, from one pass to the next, named by the later step. Steps by layers:
+  /// by DriftPart.
+  std::optional<StepMap> map;
 };
 
-/// Attention probability that a query of the block gives a region, [0, 1]: the mean over queries, heads,
-/// layers and passes. The regions add up to 1.
-struct AttentionFindings {
-  std::array<Average, kRegions> mass{};
+/// Positions that maps of drift by steps and layers tell apart; see Content.
+enum class DriftPart : uint8_t {
+  kPrompt,
+  kDecoded,      ///< for at least two passes
+  kJustDecoded,  ///< this pass is the first that reads the token
+  kMasked,
+  kFiller,
 };
+inline constexpr size_t kDriftParts = 5;
+std::string_view name_of(DriftPart part);
 
 /// By StepReport::step. Softmax of the logits at temperature 1 without the mask token, mean over the rows of
 /// the block that the pass computed.
@@ -95,37 +90,38 @@ struct StalenessFindings {
 };
 
 struct ProfileFindings {
+  /// Sums over passes.
   struct Passes {
     int64_t count = 0;
-    double seconds = 0;
-  };
-  PassTimes times;                   ///< sums over all passes
-  double seconds = 0;                ///< wall time of what `times` covers
-  std::map<int32_t, Passes> passes;  ///< by the rows they compute
-};
+    int64_t rows = 0;
+    double seconds = 0;  ///< wall time of what `times` covers
+    PassTimes times;
 
-using Requests = std::span<const std::unique_ptr<Decoder>>;
-/// Called after each request with how many are done.
-using AnalysisProgress = std::function<void(int32_t requests_done)>;
+    Passes& operator+=(const Passes& more);
+  };
+  Passes all;
+  std::map<std::string, Passes> by_kind;  ///< by StepReport::kind
+  std::map<int32_t, Passes> by_rows;      ///< by the rows that a pass computes
+};
 
 // Each runs all requests, one by one, until they are done; `threads` compute what is measured besides passes.
 // InputErrors as follow() and, for staleness, as expect_uncached_plan().
 DriftFindings analyze_drift(const BackendModel& model, Requests requests,
+                            const std::optional<MapSettings>& map = {},
                             const AnalysisProgress& progress = {});
-AttentionFindings analyze_attention(const BackendModel& model, Requests requests,
-                                    const AnalysisProgress& progress = {});
 EntropyFindings analyze_entropy(const BackendModel& model, Requests requests,
                                 const AnalysisProgress& progress = {});
 ChangeFindings analyze_changes(const BackendModel& model, Requests requests,
                                const AnalysisProgress& progress = {});
 StalenessFindings analyze_staleness(const BackendModel& model, ThreadPool& threads, Requests requests,
                                     const AnalysisProgress& progress = {});
+/// Every decoder's requests.
+///   guide  of guided diffusion, whose passes count as well; null: none
 ProfileFindings analyze_profile(const BackendModel& model, Requests requests,
-                                const AnalysisProgress& progress = {});
+                                const BackendModel* guide = nullptr, const AnalysisProgress& progress = {});
 
 // Lists of flat objects, labels before figures. Rows of one kind stand together and have the same keys.
 nlohmann::ordered_json to_json(const DriftFindings& findings);
-nlohmann::ordered_json to_json(const AttentionFindings& findings);
 nlohmann::ordered_json to_json(const EntropyFindings& findings);
 nlohmann::ordered_json to_json(const ChangeFindings& findings);
 nlohmann::ordered_json to_json(const StalenessFindings& findings);

@@ -46,16 +46,9 @@ nlohmann::ordered_json to_json(const DriftFindings& findings) {
   rows.push_back({{"correlation", "keys and values"}, {"pearson", or_null(findings.key_value)}});
   rows.push_back({{"correlation", "keys of two layers"}, {"pearson", or_null(findings.key_layers)}});
   rows.push_back({{"correlation", "values of two layers"}, {"pearson", or_null(findings.value_layers)}});
-  return rows;
-}
-
-nlohmann::ordered_json to_json(const AttentionFindings& findings) {
-  Json rows = Json::array();
-  for (size_t region = 0; region < kRegions; ++region) {
-    const Average& mass = findings.mass[region];
-    rows.push_back(
-        {{"region", name_of(static_cast<Region>(region))}, {"mass", mass.mean()}, {"count", mass.count}});
-  }
+  if (!findings.map) return rows;
+  const auto part_name = [](int32_t part) { return name_of(static_cast<DriftPart>(part)); };
+  add_map_rows(*findings.map, "part", part_name, std::array{"key", "value"}, rows);
   return rows;
 }
 
@@ -103,8 +96,10 @@ nlohmann::ordered_json to_json(const StalenessFindings& findings) {
   return rows;
 }
 
-nlohmann::ordered_json to_json(const ProfileFindings& findings) {
-  const PassTimes& times = findings.times;
+namespace {
+
+void add_operations(std::string_view kind, const ProfileFindings::Passes& passes, Json& rows) {
+  const PassTimes& times = passes.times;
   const double total = times.total();
   const std::pair<const char*, double> operations[] = {{"qkv", times.qkv},
                                                        {"attention", times.attention},
@@ -116,13 +111,28 @@ nlohmann::ordered_json to_json(const ProfileFindings& findings) {
                                                        {"draws", times.draws},
                                                        {"other", times.other},
                                                        {"sum", total},
-                                                       {"clock", findings.seconds}};
-  Json rows = Json::array();
+                                                       {"clock", passes.seconds}};
   for (const auto& [operation, seconds] : operations) {
-    rows.push_back(
-        {{"operation", operation}, {"seconds", seconds}, {"share", total > 0 ? seconds / total : 0}});
+    rows.push_back({{"operation", operation},
+                    {"passes_of", kind},
+                    {"seconds", seconds},
+                    {"share", total > 0 ? seconds / total : 0}});
   }
-  for (const auto& [num_rows, passes] : findings.passes) {
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const ProfileFindings& findings) {
+  Json rows = Json::array();
+  if (findings.by_kind.size() > 1) add_operations("all kinds", findings.all, rows);
+  for (const auto& [kind, passes] : findings.by_kind) add_operations(kind, passes, rows);
+  for (const auto& [kind, passes] : findings.by_kind) {
+    rows.push_back({{"kind", kind},
+                    {"passes", passes.count},
+                    {"rows_mean", static_cast<double>(passes.rows) / static_cast<double>(passes.count)},
+                    {"seconds", passes.seconds}});
+  }
+  for (const auto& [num_rows, passes] : findings.by_rows) {
     rows.push_back({{"rows", num_rows}, {"passes", passes.count}, {"seconds", passes.seconds}});
   }
   return rows;

@@ -296,11 +296,7 @@ LockFindings analyze_lock(const BackendModel& model, ThreadPool& threads, Reques
                      settings.unlock_every);
   }
   LockInstrument instrument(model, threads, settings, most_bytes);
-  int32_t done = 0;
-  for (const std::unique_ptr<Decoder>& decoder : requests) {
-    follow(model, *decoder, instrument);
-    if (progress) progress(++done);
-  }
+  follow_all(model, requests, instrument, progress);
   return instrument.take_findings();
 }
 

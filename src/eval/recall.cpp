@@ -581,11 +581,7 @@ RecallFindings analyze_recall(const BackendModel& model, ThreadPool& threads, Re
                               const RecallSettings& settings, const AnalysisProgress& progress) {
   check(settings, model.config());
   RecallInstrument instrument(model, threads, settings);
-  int32_t done = 0;
-  for (const std::unique_ptr<Decoder>& decoder : requests) {
-    follow(model, *decoder, instrument);
-    if (progress) progress(++done);
-  }
+  follow_all(model, requests, instrument, progress);
   if (instrument.findings().queries.empty()) {
     throw InputError(
         "analyze recall: no block was denoised with more than {} cells before it; expected longer prompts or "

@@ -978,6 +978,49 @@ TEST_F(Cli, DrawsTheRecallOfAControl) {
                  "not an autoregressive model");
 }
 
+TEST_F(Cli, DrawsMapsOfDriftAndAttention) {
+  const std::string requests = golden("llada") + " --prompt-length 6 --gen-length 8 --samples 2 --threads 1 ";
+  for (const char* instrument : {"drift", "attention"}) {
+    const std::string command = std::string("analyze ") + instrument + " -m " + requests;
+    const Outcome outcome = lacuna(command + "--map step,position --json --plot map.svg");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::vector<json> rows = parse_lines(outcome.out);
+    const auto is_cell = [](const json& row) { return row.contains("position"); };
+    // The first pass has nothing before it that could have moved.
+    const int steps = instrument == std::string("drift") ? 7 : 8;
+    EXPECT_EQ(std::count_if(rows.begin(), rows.end(), is_cell), steps * (6 + 8));
+    EXPECT_EQ(rows.back()["position"], 7);
+    EXPECT_EQ(rows.back()["count"], 2 * 2);  // samples and layers
+    EXPECT_THAT(slurp(folder_ / "map.svg"),
+                AllOf(StartsWith("<svg"), HasSubstr("by step and position"), HasSubstr("<path stroke=")));
+    EXPECT_EQ(lacuna(command + "--map step,position --layers 1,0 --plot layers.svg").out, "");
+    EXPECT_THAT(slurp(folder_ / "layers.svg"), AllOf(HasSubstr("layer 0<"), HasSubstr("layer 1<")));
+    EXPECT_EQ(lacuna(command + "--map step,layer --plot parts.svg").exit_code, 0);
+    EXPECT_THAT(slurp(folder_ / "parts.svg"), AllOf(HasSubstr("decoded<"), HasSubstr("masked<")));
+    expect_refused(lacuna(command + "--map step,layer"), "--map step,layer: expected with --plot FILE");
+    expect_refused(lacuna(command + "--map layer,step --json"), "--map layer,step: expected step,layer");
+    expect_refused(lacuna(command + "--map step,position --layers 2 --json"), "--layers 2: expected 0 to 1");
+    expect_refused(lacuna(command + "--map step,layer --layers 1 --json"), "--layers 1: expected with --map");
+  }
+}
+
+TEST_F(Cli, ProfilesEveryModelAndItsGuide) {
+  const auto kinds = [&](const std::string& flags) {
+    const Outcome outcome =
+        lacuna("analyze profile --prompt-length 8 -n 8 --samples 1 --threads 1 --json -m " + kZoo + flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::set<std::string> found;
+    for (const json& row : parse_lines(outcome.out)) {
+      if (row.contains("kind")) found.insert(row["kind"].get<std::string>());
+    }
+    return found;
+  };
+  EXPECT_EQ(kinds("mini-qwen"), (std::set<std::string>{"prefill", "decode"}));
+  EXPECT_EQ(kinds("mini-dream --guide " + kZoo + "mini-qwen"), (std::set<std::string>{"draft", "verify"}));
+  EXPECT_TRUE(kinds("mini-refusion").contains("plan"));
+  expect_refused(lacuna("analyze drift --prompt-length 8 -m " + kZoo + "mini-qwen"), "analyze profile takes");
+}
+
 TEST_F(Cli, SaysWhyALockWithAPromiseLocksNothing) {
   const std::string command =
       "run -m " LACUNA_SOURCE_DIR

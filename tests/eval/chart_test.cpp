@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <regex>
 #include <string>
 #include <vector>
@@ -84,16 +85,55 @@ TEST(ChartSvg, KeepsLabelsApart) {
   }
 }
 
-TEST(HeatMap, ColoursAndWritesEachCell) {
-  const HeatMap map{"A & B",         "context",
-                    "depth",         {"0", "1"},
-                    {"512", "1024"}, {{"exact", {{1, 0.5}, {0.25, 0}}}, {"other", {{0, 0}, {0, 1.5}}}}};
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kLowest = "stroke=\"#261c5c\"";
+constexpr const char* kHighest = "stroke=\"#f6e246\"";
+
+TEST(HeatMap, DrawsRunsOfCellsInTheColourOfTheirValue) {
+  HeatMap map{"A & B", {"step", 3}, {"layer", -2}, "share", false, {}, 2};
+  map.panels = {{"prompt", {{0, 0, 1}, {kNothing, 0, 0.5}}}, {"answer", {{1, 1, 1}, {1, 1, 1}}}};
   const std::string svg = to_svg(map);
-  EXPECT_THAT(svg, testing::AllOf(testing::HasSubstr("A &amp; B"), testing::HasSubstr(">exact<"),
-                                  testing::HasSubstr(">1024<"), testing::HasSubstr("fill=\"#1e7a46\""),
-                                  testing::HasSubstr("fill=\"#b02a30\""), testing::HasSubstr(">25<")));
-  EXPECT_EQ(svg.find(">150<"), std::string::npos) << "shares end at one";
+  expect_well_formed(svg);
   EXPECT_EQ(svg, to_svg(map));
+  EXPECT_THAT(svg, AllOf(HasSubstr("A &amp; B"), HasSubstr(">prompt<"), HasSubstr(">answer<"),
+                         HasSubstr(">-2<"), HasSubstr(">4<"), HasSubstr(">share<")));
+  // Two neighbours are one stroke; nothing is drawn where nothing was measured.
+  EXPECT_THAT(svg, HasSubstr(std::string(kLowest) + " d=\"M0 0h2M1 1h1\""));
+  EXPECT_THAT(svg, HasSubstr(std::string(kHighest) + " d=\"M2 0h1\""));
+  EXPECT_THAT(svg, HasSubstr(std::string(kHighest) + " d=\"M0 0h3M0 1h3\""));
+  // The bar: from 0 to the highest value, with the middle.
+  EXPECT_THAT(svg, AllOf(HasSubstr(">1<"), HasSubstr(">0.5<"), HasSubstr(">0<")));
+}
+
+TEST(HeatMap, HasALogarithmicScale) {
+  HeatMap map{"t",          {"step"}, {"position", -1, 0},
+              "1 - cosine", true,     {{"", {{1e-4, 1e-2, 1}, {0, 1e-9, 1}}}}};
+  const std::string svg = to_svg(map);
+  expect_well_formed(svg);
+  // Zero is grey, 1e-9 is as low as the scale goes, and 1e-2 is 60% of the way from 1e-5 to 1.
+  EXPECT_THAT(svg, AllOf(HasSubstr("stroke=\"#808080\" d=\"M0 1h1\""),
+                         HasSubstr(std::string(kLowest) + " d=\"M1 1h1\""), HasSubstr(">\u2264 1e-05<"),
+                         HasSubstr(">1<"), HasSubstr(">0<"), HasSubstr("stroke-dasharray")));
+  map.panels[0].values = {{1e-3, 1e-1}};
+  const std::string narrow = to_svg(map);
+  EXPECT_THAT(narrow, AllOf(HasSubstr(std::string(kLowest) + " d=\"M0 0h1\""), HasSubstr(">0.001<"),
+                            HasSubstr(">0.01<"), HasSubstr(">0.1<"), Not(HasSubstr("\u2264"))));
+}
+
+TEST(HeatMap, IsSmallEnoughForALongAnswer) {
+  HeatMap map{"t", {"step"}, {"position"}, "v", false, {{"", {}}}};
+  for (int row = 0; row < 32; ++row) {
+    std::vector<double>& values = map.panels[0].values.emplace_back();
+    for (int column = 0; column < 128; ++column) values.push_back((7 * row + 13 * column) % 64);
+  }
+  EXPECT_LT(to_svg(map).size(), 64U << 10);
+  EXPECT_THAT(to_svg(map), AllOf(HasSubstr(">120<"), HasSubstr(">30<")));
+}
+
+TEST(HeatMap, DrawsNothingOfNoValues) {
+  expect_well_formed(to_svg(HeatMap{"t", {"step"}, {"layer"}, "v", true, {}}));
+  expect_well_formed(to_svg(HeatMap{"t", {"step"}, {"layer"}, "v", true, {{"", {{kNothing}}}}}));
+  expect_well_formed(to_svg(HeatMap{"t", {"step"}, {"layer"}, "v", true, {{"", {{0}}}}}));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import book
     import claims
+    import drift
     import figures
     import gpu
     import mage
@@ -140,6 +141,14 @@ class MeasureTest(unittest.TestCase):
         lines = ['{"instrument": "drift", "model": "m", "a": 1}', '{"a": 2}', '{"b": 3}']
         self.assertEqual(measure.cells_by_head(lines),
                          [{"head": ["a"], "rows": [[1], [2]]}, {"head": ["b"], "rows": [[3]]}])
+
+    def test_a_plot_is_the_result(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "lacuna"  # draws what it was asked
+            program.write_text('#!/bin/sh\nwhile [ "$1" != --plot ]; do shift; done\necho "<svg/>" > "$2"\n')
+            program.chmod(0o755)
+            row = measure.Measurer(program, dirty=True)("lacuna analyze drift -m m --plot figure.svg --threads 1")
+        self.assertEqual(row["result"], {"figure": "<svg/>\n"})
 
     def test_trace_keeps_passes_and_texts(self):
         lines = ['{"request": 0, "prompt_tokens": 5, "canvas": []}',
@@ -353,6 +362,27 @@ class ClaimsTest(unittest.TestCase):
         _, commands = self.verdicts({})
         with self.assertRaisesRegex(BookError, "computed no sparse pass"):
             self.verdicts({command: {"sparse_rows": 0} for command in commands if "sparsed=8" in command})
+
+
+class DriftTest(unittest.TestCase):
+    @staticmethod
+    def run_of(cells):
+        """A run whose models all have these cells: (step, layer, part, value, count)."""
+        head = ["step", "layer", "part", "key", "value", "mass", "count"]
+        rows = [[step, layer, part, found, 2 * found, found, count] for step, layer, part, found, count in cells]
+        return SimpleNamespace(grid=SimpleNamespace(masked=("m",), samples=1),
+                               tables=lambda _: [{"head": ["region"], "rows": [["sink"]]}, {"head": head, "rows": rows}])
+
+    def test_means_are_weighted_by_what_they_count(self):
+        run = self.run_of([(1, 0, "prompt", 0.1, 3), (2, 0, "prompt", 0.5, 1), (2, 0, "masked", 1.0, 1)])
+        self.assertEqual(drift.stability(run)[1], [["m", "keys", "2.0e-01", "0.0e+00", "0.0e+00", "1.0e+00"],
+                                                   ["m", "values", "4.0e-01", "0.0e+00", "0.0e+00", "2.0e+00"]])
+
+    def test_parts_that_a_step_lacks_get_nothing(self):
+        run = self.run_of([(0, 0, "masked", 0.2, 1), (0, 1, "masked", 0.4, 1), (2, 0, "self", 0.5, 1),
+                           (2, 1, "self", 0.5, 1)])
+        self.assertEqual(drift.over_time(run)[1], [["m", 0, "30.0%", "0.0%"], ["m", 1, "0.0%", "0.0%"],
+                                                   ["m", 2, "0.0%", "50.0%"]])
 
 
 class FigureTest(unittest.TestCase):

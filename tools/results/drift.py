@@ -1,0 +1,94 @@
+"""K/V drift and attention by step, layer and position: the papers' heat maps on the models that ship."""
+from book import figure, table, value
+from text import code, percent
+
+FULL = {"masked": ("mini-llada", "mini-dream"), "uniform": "mini-gidd", "samples": 20}
+QUICK = {"masked": ("mini-llada",), "samples": 1}
+TASK = "--task arithmetic --gen-length 32"
+BLOCKS = "--block-length 8 --steps 8 --block-exit steps"  # of the uniform model
+PARTS = ("prompt", "decoded", "just decoded", "masked")
+
+
+def drawn_command(instrument, model, axes, more=""):
+    """A figure of one sample: positions of several prompts would not lie above each other."""
+    flags = f" {BLOCKS}" if "gidd" in model else ""
+    return (f"lacuna analyze {instrument} -m {model} {TASK}{flags} --samples 1 --map {axes}{more} --plot figure.svg "
+            "--threads 1")
+
+
+def command(run, instrument, model):
+    """Means by step and layer, over samples."""
+    return f"lacuna analyze {instrument} -m {model} {TASK} --samples {run.grid.samples} --map step,layer --threads 1"
+
+
+def cells(run, instrument, model):
+    """Cells of the map of steps and layers, as dictionaries."""
+    return [dict(zip(found["head"], row)) for found in run.tables(command(run, instrument, model))
+            if found["head"][:2] == ["step", "layer"] for row in found["rows"]]
+
+
+def mean(found, key):
+    """The mean of cells, weighted by what they count."""
+    count = sum(cell["count"] for cell in found)
+    return sum(cell[key] * cell["count"] for cell in found) / count if count else 0
+
+
+@table
+def stability(run):
+    """Drift of prompt, decoded and masked positions."""
+    rows = []
+    for model in run.grid.masked:
+        found = cells(run, "drift", model)
+        for key, name in (("key", "keys"), ("value", "values")):
+            rows.append([model, name, *(f'{mean([cell for cell in found if cell["part"] == part], key):.1e}'
+                                        for part in PARTS)])
+    return ["model", "1 - cosine of", *PARTS], rows
+
+
+@table
+def over_time(run):
+    """Attention mass of each part in the first, the middle and the last step."""
+    rows = []
+    for model in run.grid.masked:
+        found = cells(run, "attention", model)
+        last = max(cell["step"] for cell in found)
+        parts = list(dict.fromkeys(cell["part"] for cell in found))
+        for step in (0, last // 2, last):
+            masses = []
+            for part in parts:
+                chosen = [cell for cell in found if cell["step"] == step and cell["part"] == part]
+                masses.append(percent(sum(cell["mass"] for cell in chosen) /
+                                      len({cell["layer"] for cell in found})))
+            rows.append([model, step, *masses])
+    return ["model", "step", *parts], rows
+
+
+@figure()
+def positions(run, model):
+    """Drift by step and position."""
+    return f"K/V drift by step and position, {model}", run.drawn(drawn_command("drift", model, "step,position"))
+
+
+@value
+def positions_command(run, model):
+    """Command of the figure."""
+    return code(drawn_command("drift", model, "step,position"))
+
+
+@figure()
+def layers(run, model):
+    """Attention by step and layer."""
+    return f"Attention by step and layer, {model}", run.drawn(drawn_command("attention", model, "step,layer"))
+
+
+@value
+def layers_command(run, model):
+    """Command of the figure."""
+    return code(drawn_command("attention", model, "step,layer"))
+
+
+@value
+def commands(run):
+    """Commands of the tables."""
+    return "\n".join(f"- {code(command(run, instrument, model))}" for instrument in ("drift", "attention")
+                     for model in run.grid.masked)
