@@ -46,9 +46,6 @@ void check_supported(const ModelConfig& config) {
   refuse_if(config.canvas.has_value(), "soft embeddings");
   refuse_if(config.sliding.has_value(), "layers with a sliding window");
   refuse_if(config.shares_keys || config.v_norm, "values that are made of keys");
-  refuse_if(config.norms_outputs || config.layer_scalars, "norms and scales of layers' outputs");
-  refuse_if(config.logit_soft_cap > 0, "a soft cap of logits");
-  refuse_if(config.activation == Activation::kGeluTanh, "GELU");
   refuse_if(config.moe.parallel_dense, "experts next to a dense layer");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||

@@ -17,6 +17,7 @@ namespace lacuna::cuda {
 /// Memory that passes use one after the other. Grown where a pass needs more, and kept.
 struct Scratch {
   DeviceBuffer normed, normed_f32, qkv, queries, attended, inner;
+  DeviceBuffer projected;  ///< [rows, hidden] f32, outputs that are normed before they are added
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
@@ -47,6 +48,10 @@ struct DeviceModel {
   bool uses_graphs = true;
 
   Stream& stream() { return device->stream; }
+  float embedding_scale() const {
+    const bool rounds = config.rounds_embedding_scale && dtype == DType::kBF16;
+    return rounds ? static_cast<float>(bf16(config.embedding_scale)) : config.embedding_scale;
+  }
   int64_t hidden_depth() const { return padded_depth(config.hidden_dim); }
 
   bool in_f32() const { return dtype == DType::kF32; }

@@ -132,6 +132,9 @@ void DeviceHead::multiply_normed(int64_t count, int64_t to) {
                                .out_f32 = model_.scratch.logits.as<float>() + to * model_.config.vocab_size,
                                .out_stride = model_.config.vocab_size};
   multiply(model_.stream(), weights.head, whole, count);
+  if (model_.config.logit_soft_cap == 0) return;
+  cap_logits(model_.stream(), {whole.out_f32, model_.config.vocab_size, model_.config.logit_soft_cap},
+             static_cast<uint32_t>(count));
 }
 
 }  // namespace lacuna::cuda

@@ -66,7 +66,7 @@ void DevicePass::send_layers() {
          .table = model_.bf16_rows(model_.weights.embedding()),
          .residual = memory_.residual.as<float>(),
          .hidden = config_.hidden_dim,
-         .scale = config_.embedding_scale,
+         .scale = model_.embedding_scale(),
          .table_f32 = model_.f32_rows(model_.weights.embedding())},
         static_cast<uint32_t>(num_rows_));
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
@@ -132,11 +132,13 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   std::vector<int32_t> first_pages(plan_.tokens.size());
   std::vector<int32_t> output_rows;
   std::vector<RowWindow> windows, output_windows;
+  std::vector<int32_t> is_denoised(plan_.tokens.size());
   for (const RowGroup& group : plan_.groups) {
     if (config_.moe.window > 0) add_windows(group, windows);
     if (config_.moe.window > 0 && !group.only_kv) add_windows(group, output_windows);
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
       first_pages[static_cast<size_t>(row)] = first_page_of_sequence[static_cast<size_t>(group.sequence)];
+      is_denoised[static_cast<size_t>(row)] = group.canvas == CanvasRows::kNone ? 0 : 1;
       if (!group.only_kv) output_rows.push_back(row);
     }
   }
@@ -156,6 +158,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     first_pages.resize(static_cast<size_t>(num_rows_), spare);
     tokens.resize(first_pages.size());
     positions.resize(first_pages.size());
+    is_denoised.resize(first_pages.size());
     for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
     pad_output_rows(output_rows);
     if (config_.moe.window > 0) pad_windows(windows, first_pages.size());
@@ -172,6 +175,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   output_rows_ = staging.add(output_rows);
   windows_ = staging.add(windows);
   output_windows_ = staging.add(output_windows);
+  is_denoised_ = staging.add(is_denoised);
   sparse_.stage(staging);
   for (AttentionOfLayers& attention : attention_) {
     attention.tasks = staging.add(attention.plan.tasks);
@@ -268,6 +272,7 @@ void DevicePass::extend_rotations() {
 void DevicePass::reserve_scratch() {
   const int64_t rows = num_rows_;
   grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
+  if (config_.norms_outputs) grow(stream_, scratch_.projected, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
   grow(stream_, scratch_.qkv, rows * (config_.q_dim() + 2 * config_.kv_dim()) * kFloat);
@@ -310,17 +315,45 @@ void DevicePass::norm(const DeviceBuffer& weight, bool wants_f32) {
            static_cast<uint32_t>(num_rows_));
 }
 
-void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x) {
-  multiply(stream_, matrix,
-           {.x = model_.bf16_rows(x),
-            .x_f32 = model_.f32_rows(x),
-            .rows = rows_of_x,
-            .out_f32 = memory_.residual.as<float>(),
-            .out_rows = rows_,
-            .out_stride = config_.hidden_dim,
-            .scale = config_.residual_scale,
-            .epilogue = Epilogue::kAddScaled},
-           num_rows_);
+void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
+                             const DeviceBuffer& output_norm) {
+  ProductArguments product{.x = model_.bf16_rows(x),
+                           .x_f32 = model_.f32_rows(x),
+                           .rows = rows_of_x,
+                           .out_f32 = memory_.residual.as<float>(),
+                           .out_rows = rows_,
+                           .out_stride = config_.hidden_dim,
+                           .scale = config_.residual_scale,
+                           .epilogue = Epilogue::kAddScaled};
+  if (output_norm.bytes() == 0) return multiply(stream_, matrix, product, num_rows_);
+  product.out_f32 = scratch_.projected.as<float>();
+  product.out_rows = nullptr;
+  product.epilogue = Epilogue::kStore;
+  multiply(stream_, matrix, product, num_rows_);
+  add_projected(output_norm);
+}
+
+void DevicePass::add_projected(const DeviceBuffer& output_norm) {
+  add_normed(stream_,
+             {.x = scratch_.projected.as<float>(),
+              .weight = output_norm.as<float>(),
+              .residual = memory_.residual.as<float>(),
+              .rows = rows_,
+              .hidden = config_.hidden_dim,
+              .scale = config_.residual_scale,
+              .epsilon = config_.norm_eps},
+             static_cast<uint32_t>(num_rows_));
+}
+
+void DevicePass::scale_by_layer(const DeviceLayer& layer) {
+  scale_rows(stream_,
+             {.residual = memory_.residual.as<float>(),
+              .is_denoised = memory_.plan.at(is_denoised_),
+              .rows = rows_,
+              .hidden = config_.hidden_dim,
+              .read_factor = layer.encoder_scalar,
+              .denoised_factor = layer.layer_scalar},
+             static_cast<uint32_t>(num_rows_));
 }
 
 void DevicePass::run_layer(int64_t index) {
@@ -329,6 +362,7 @@ void DevicePass::run_layer(int64_t index) {
   project_and_attend(layer, index);
   if (num_rows_ == 0) return;  // the last layer; nobody asked for more than K/V
   feed_forward(layer);
+  if (config_.layer_scalars) scale_by_layer(layer);
 }
 
 void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
@@ -395,7 +429,7 @@ void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
   attend(stream_, a, static_cast<uint32_t>(all ? attention.plan.tasks.size() : attention.num_output_tasks),
          static_cast<uint32_t>(all ? attention.plan.merges.size() : attention.num_output_merges));
   sparse_.remember(a, wants_outputs_alone_);
-  add_product(layer.o, scratch_.attended, rows_);
+  add_product(layer.o, scratch_.attended, rows_, layer.post_attn_norm);
 }
 
 void DevicePass::drop_kv_only_rows() {
@@ -408,24 +442,35 @@ void DevicePass::drop_kv_only_rows() {
 void DevicePass::feed_forward(const DeviceLayer& layer) {
   if (layer.ffn.up.outputs > 0) {
     norm(layer.ffn_norm);
-    return run_dense(layer.ffn, config_.ffn_dim);
+    return run_dense(layer.ffn, config_.ffn_dim, layer.post_ffn_norm);
   }
   norm(layer.ffn_norm, config_.moe.router_in_f32);
   run_experts(layer);
-  if (config_.moe.shared_ffn_dim > 0) run_dense(layer.shared, config_.moe.shared_ffn_dim);
+  if (config_.moe.shared_ffn_dim > 0) run_dense(layer.shared, config_.moe.shared_ffn_dim, {});
 }
 
-void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim) {
-  const bool is_gated = config_.activation != Activation::kSquaredRelu;
+Epilogue DevicePass::activation() const {
+  switch (config_.activation) {
+    case Activation::kSilu:
+      return Epilogue::kSwiglu;
+    case Activation::kGeluTanh:
+      return Epilogue::kGeglu;
+    case Activation::kSquaredRelu:
+      return Epilogue::kSquaredRelu;
+  }
+  return Epilogue::kSwiglu;
+}
+
+void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim, const DeviceBuffer& output_norm) {
   multiply(stream_, ffn.up,
            {.x = model_.bf16_rows(scratch_.normed),
             .x_f32 = model_.f32_rows(scratch_.normed),
             .out_f32 = model_.f32_rows(scratch_.inner),
             .out_bf16 = model_.bf16_rows(scratch_.inner),
             .out_stride = padded_depth(dim),
-            .epilogue = is_gated ? Epilogue::kSwiglu : Epilogue::kSquaredRelu},
+            .epilogue = activation()},
            num_rows_);
-  add_product(ffn.down, scratch_.inner, nullptr);
+  add_product(ffn.down, scratch_.inner, nullptr, output_norm);
 }
 
 void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments product,
@@ -508,7 +553,7 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
                     .out_f32 = model_.f32_rows(scratch_.expert_inner),
                     .out_bf16 = model_.bf16_rows(scratch_.expert_inner),
                     .out_stride = layer.experts.down.depth,
-                    .epilogue = Epilogue::kSwiglu},
+                    .epilogue = activation()},
                    sorted, sorted.sorted_rows);
   multiply_experts(layer.experts.down,
                    {.x = model_.bf16_rows(scratch_.expert_inner),

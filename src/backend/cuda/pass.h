@@ -59,14 +59,22 @@ class DevicePass {
   /// In the last layer, once all K/V are written: continues with the rows whose outputs are wanted.
   void drop_kv_only_rows();
   void feed_forward(const DeviceLayer& layer);
-  void run_dense(const DeviceFeedForward& ffn, int64_t dim);
+  void run_dense(const DeviceFeedForward& ffn, int64_t dim, const DeviceBuffer& output_norm);
+  /// Of the first product of a feed-forward layer.
+  Epilogue activation() const;
   void run_experts(const DeviceLayer& layer);
   /// The products of the chosen experts, sorted.
   void multiply_experts(const DeviceMatrix& matrix, ProductArguments product, const SortArguments& sorted,
                         const int32_t* x_rows);
   void norm(const DeviceBuffer& weight, bool wants_f32 = false);
   /// Adds x times the matrix to the rows of the residual stream.
-  void add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x);
+  ///   output_norm  of what is added; empty: none
+  void add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
+                   const DeviceBuffer& output_norm);
+  /// Adds the rows of Scratch::projected, normed, to those of the residual stream.
+  void add_projected(const DeviceBuffer& output_norm);
+  /// Multiplies the rows of the residual stream by the layer's scalars.
+  void scale_by_layer(const DeviceLayer& layer);
 
   DeviceModel& model_;
   const ModelConfig& config_;
@@ -91,6 +99,7 @@ class DevicePass {
   Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
   Staged<RowWindow> windows_,
       output_windows_;  // of all rows, and of `output_rows_`, where windows share experts
+  Staged<int32_t> is_denoised_;  // [rows] where rows of canvases are computed otherwise
 };
 
 }  // namespace lacuna::cuda

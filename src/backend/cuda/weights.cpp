@@ -295,6 +295,10 @@ DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const
   to.ffn_norm = uploader.floats(from.ffn_norm);
   to.q_norm = uploader.floats(from.q_norm);
   to.k_norm = uploader.floats(from.k_norm);
+  to.post_attn_norm = uploader.floats(from.post_attn_norm);
+  to.post_ffn_norm = uploader.floats(from.post_ffn_norm);
+  to.layer_scalar = from.layer_scalar;
+  to.encoder_scalar = from.encoder_scalar;
   Rows qkv;
   add_rows(from.q.weight, config.q_dim(), qkv);
   add_rows(from.k.weight, config.kv_dim(), qkv);

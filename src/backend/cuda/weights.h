@@ -61,6 +61,8 @@ struct DeviceFeedForward {
 
 struct DeviceLayer {
   DeviceBuffer attn_norm, q_norm, k_norm, ffn_norm;  ///< f32; q_norm and k_norm may be empty
+  DeviceBuffer post_attn_norm, post_ffn_norm;        ///< f32; empty where outputs are added without a norm
+  float layer_scalar = 1, encoder_scalar = 1;        ///< as LayerParameters has them
   DeviceMatrix qkv, o;
   DeviceFeedForward ffn;  ///< of layers without experts
   // Layers of experts:

@@ -44,6 +44,19 @@ TEST(CudaModel, GivesTheLogitsOfHeadsAndActivationsThatNoFamilyHasHere) {
   }
 }
 
+TEST(CudaModel, NormsOutputsOfLayersAndCapsLogits) {
+  ModelConfig config = config_of("llada");
+  config.norms_outputs = true;
+  config.layer_scalars = true;
+  config.residual_scale = 0.5F;
+  config.logit_soft_cap = 4;
+  config.activation = Activation::kGeluTanh;
+  for (const DType dtype : {DType::kBF16, DType::kF32}) expect_close(config, dtype, "norms and a soft cap");
+  config.rounds_embedding_scale = true;
+  config.embedding_scale = 6.3245554F;
+  for (const DType dtype : {DType::kBF16, DType::kF32}) expect_close(config, dtype, "a rounded scale");
+}
+
 TEST(CudaModel, ScalesWhatExpertsAddToTheResidualStream) {
   for (const char* family : {"llada-moe", "llada2"}) {  // the second with a shared expert
     ModelConfig config = config_of(family);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/kernels/product.h"
 #include "bench/gpu/device_vectors.h"
 
 namespace lacuna::cuda {
@@ -35,6 +36,12 @@ inline float e4m3_value(uint8_t code) {
   const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
                                         : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
   return code >> 7 != 0 ? -magnitude : magnitude;
+}
+
+/// The activation function of a gate, by its definition.
+inline double activated_gate(Epilogue epilogue, double gate) {
+  if (epilogue == Epilogue::kSwiglu) return gate / (1 + std::exp(-gate));
+  return gate / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate)));
 }
 
 }  // namespace lacuna::cuda

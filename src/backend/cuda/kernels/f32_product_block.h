@@ -38,10 +38,10 @@ LACUNA_DEVICE void finish_f32(const ProductArguments& a, int64_t row, int64_t fi
   for (int j = 0; j < kF32Outputs; j += 2) {
     const int64_t output = first + 8 * j;
     if (output >= a.num_outputs) continue;
-    if (a.epilogue == Epilogue::kSwiglu) {
+    if (is_gated(a.epilogue)) {
       const float gate = biased(a, sums[j], output);
       const float up = biased(a, sums[j + 1], output + 8);
-      a.out_f32[row * a.out_stride + output / 16 * 8 + output % 8] = gate / (1 + simt::exp(-gate)) * up;
+      a.out_f32[row * a.out_stride + output / 16 * 8 + output % 8] = gated(a.epilogue, gate, up);
       continue;
     }
     for (int i = j; i < j + 2; ++i) {
@@ -74,12 +74,12 @@ LACUNA_DEVICE void f32_product_block(const ProductArguments& a, int64_t first_ro
     simt::sync_threads();  // all have read what the next load overwrites
   }
   const int64_t index = first_row + row;
-  const bool is_activation = a.epilogue == Epilogue::kSwiglu || a.epilogue == Epilogue::kSquaredRelu;
+  const bool is_activation = is_gated(a.epilogue) || a.epilogue == Epilogue::kSquaredRelu;
   if (index >= a.num_rows) return;
   const int64_t to = a.out_rows != nullptr ? int64_t{a.out_rows[index]} : index;
   finish_f32(a, to, int64_t{simt::block_index().x} * kProductOutputs + column, sums);
   if (!is_activation || simt::block_index().x + 1 != simt::grid_size().x) return;
-  const int64_t outputs = a.epilogue == Epilogue::kSwiglu ? a.num_outputs / 2 : a.num_outputs;
+  const int64_t outputs = is_gated(a.epilogue) ? a.num_outputs / 2 : a.num_outputs;
   for (int64_t i = outputs + column; i < a.out_stride; i += 8) a.out_f32[to * a.out_stride + i] = 0;
 }
 

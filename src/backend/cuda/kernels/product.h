@@ -16,8 +16,14 @@ enum class Epilogue : uint8_t {
   kStore,        ///< out_f32 = sum + bias
   kAddScaled,    ///< out_f32 += scale * (sum + bias)
   kSwiglu,       ///< out_bf16 = silu(gate) * up; eight outputs of gate, eight of up, and so on
+  kGeglu,        ///< the same with gelu(gate), in the form with tanh
   kSquaredRelu,  ///< out_bf16 = max(sum + bias, 0)^2
 };
+
+/// Whether outputs are those of a gate and of what it gates.
+constexpr bool is_gated(Epilogue epilogue) {
+  return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kGeglu;
+}
 
 /// Meaning of an 8-bit quantized value.
 enum class CodeFormat : uint8_t {
@@ -39,7 +45,7 @@ struct ProductArguments {
   uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; what is behind the outputs becomes 0
   const int32_t* out_rows = nullptr;  ///< [num_rows] of out; null: 0, 1, 2, ...
   int64_t num_rows = 0;               ///< at most kMostProductRows
-  int64_t num_outputs = 0;            ///< of kSwiglu a multiple of 16: gate and up together
+  int64_t num_outputs = 0;            ///< where is_gated() a multiple of 16: gate and up together
   int64_t depth = 0;                  ///< a multiple of kDepthStep
   int64_t out_stride = 0;
   float scale = 1;

@@ -156,13 +156,22 @@ LACUNA_DEVICE float biased(const ProductArguments& a, float sum, int64_t output)
   return a.bias != nullptr ? sum + a.bias[output] : sum;
 }
 
+/// silu(gate) or gelu(gate), times up. Both are gate * sigmoid(u): u is the gate, and for GELU
+/// 2 sqrt(2 / pi) (gate + 0.044715 gate^3), since (1 + tanh(z)) / 2 = sigmoid(2 z).
+LACUNA_DEVICE float gated(Epilogue epilogue, float gate, float up) {
+  constexpr float kSlope = 1.5957691216F;  // 2 sqrt(2 / pi)
+  constexpr float kCubic = 0.044715F;
+  const float u = epilogue == Epilogue::kGeglu ? kSlope * gate * (1 + kCubic * (gate * gate)) : gate;
+  return gate / (1 + simt::exp(-u)) * up;
+}
+
 /// Gate and up of eight outputs lie in the two tiles that a warp holds.
-LACUNA_DEVICE void finish_swiglu(const ProductArguments& a, int64_t row, int64_t first, int column,
-                                 float gate, float up) {
+LACUNA_DEVICE void finish_gated(const ProductArguments& a, int64_t row, int64_t first, int column, float gate,
+                                float up) {
   if (first >= a.num_outputs) return;
   const float g = biased(a, gate, first + column);
   const float u = biased(a, up, first + 8 + column);
-  a.out_bf16[row * a.out_stride + first / 2 + column] = simt::to_bf16(g / (1 + simt::exp(-g)) * u);
+  a.out_bf16[row * a.out_stride + first / 2 + column] = simt::to_bf16(gated(a.epilogue, g, u));
 }
 
 LACUNA_DEVICE void finish(const ProductArguments& a, int64_t row, int64_t output, float sum) {
@@ -180,6 +189,7 @@ LACUNA_DEVICE void finish(const ProductArguments& a, int64_t row, int64_t output
       a.out_bf16[at] = simt::to_bf16(value > 0 ? value * value : 0);
       break;
     case Epilogue::kSwiglu:
+    case Epilogue::kGeglu:
       break;
   }
 }
@@ -202,8 +212,8 @@ LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int6
       LACUNA_UNROLL
       for (int j = 0; j < kColumns; j += 2) {
         const int64_t first = first_output + 8 * j;
-        if (a.epilogue == Epilogue::kSwiglu) {
-          finish_swiglu(a, row, first, column, sums[tile][j][part], sums[tile][j + 1][part]);
+        if (is_gated(a.epilogue)) {
+          finish_gated(a, row, first, column, sums[tile][j][part], sums[tile][j + 1][part]);
         } else {
           finish(a, row, first + column, sums[tile][j][part]);
           finish(a, row, first + 8 + column, sums[tile][j + 1][part]);
@@ -217,7 +227,7 @@ LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int6
 /// end_row), for products that read these rows in steps.
 LACUNA_DEVICE void clear_padding(const ProductArguments& a, int64_t first_row, int64_t end_row) {
   if (a.out_bf16 == nullptr) return;
-  const int64_t outputs = a.epilogue == Epilogue::kSwiglu ? a.num_outputs / 2 : a.num_outputs;
+  const int64_t outputs = is_gated(a.epilogue) ? a.num_outputs / 2 : a.num_outputs;
   const int64_t width = a.out_stride - outputs;
   for (int64_t i = simt::thread_index(); i < (end_row - first_row) * width; i += simt::num_threads()) {
     const int64_t index = first_row + i / width;

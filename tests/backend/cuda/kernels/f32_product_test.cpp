@@ -10,6 +10,7 @@
 
 #include "bench/gpu/device_vectors.h"
 #include "orders.h"
+#include "product_sum.h"
 
 namespace lacuna::cuda::f32_product_test {
 namespace {
@@ -95,13 +96,16 @@ TEST(F32ProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
 TEST(F32ProductKernel, ActivatesAndClearsWhatLiesBehind) {
   const Operands operands(17, 80, 64);
   const auto swiglu = operands.multiplied(operands.rows, Epilogue::kSwiglu, 64);
+  const auto geglu = operands.multiplied(operands.rows, Epilogue::kGeglu, 64);
   const auto squared = operands.multiplied(operands.rows, Epilogue::kSquaredRelu, 96);
   for (size_t r = 0; r < operands.rows.size(); ++r) {
     for (int64_t n = 0; n < 64; ++n) {
       const int64_t gate_at = n / 8 * 16 + n % 8;
       const double gate = n < 40 ? operands.sum(r, gate_at).value : 0;
       const double up = n < 40 ? operands.sum(r, gate_at + 8).value : 0;
-      ASSERT_NEAR(swiglu[r * 64 + static_cast<size_t>(n)], gate / (1 + std::exp(-gate)) * up, 1e-4) << n;
+      const size_t at = r * 64 + static_cast<size_t>(n);
+      ASSERT_NEAR(swiglu[at], activated_gate(Epilogue::kSwiglu, gate) * up, 1e-4) << n;
+      ASSERT_NEAR(geglu[at], activated_gate(Epilogue::kGeglu, gate) * up, 1e-4) << n;
     }
     for (int64_t n = 0; n < 96; ++n) {
       const double sum = n < 80 ? operands.sum(r, n).value : 0;

@@ -153,17 +153,17 @@ std::vector<uint16_t> activated(const Operands& operands, Epilogue epilogue, int
   return download<uint16_t>(stream, out);
 }
 
-TEST(ProductKernel, MultipliesGateAndUpOfEightOutputsAtATime) {
+void expect_gated(Epilogue epilogue) {
   const Operands operands(17, 80, 128);
   in_every_order([&](const std::string& order) {
-    const auto got = activated(operands, Epilogue::kSwiglu, 64);
+    const auto got = activated(operands, epilogue, 64);
     for (size_t r = 0; r < operands.rows.size(); ++r) {
       for (int64_t n = 0; n < 64; ++n) {
         double expected = 0;
         if (n < 40) {
           const double gate = operands.sum(operands.rows[r], n / 8 * 16 + n % 8).value;
           const double up = operands.sum(operands.rows[r], n / 8 * 16 + 8 + n % 8).value;
-          expected = gate / (1 + std::exp(-gate)) * up;
+          expected = activated_gate(epilogue, gate) * up;
         }
         ASSERT_NEAR(from_bits(got[r * 64 + static_cast<size_t>(n)]), expected,
                     std::abs(expected) * 0.0041 + 1e-5)
@@ -171,6 +171,14 @@ TEST(ProductKernel, MultipliesGateAndUpOfEightOutputsAtATime) {
       }
     }
   });
+}
+
+TEST(ProductKernel, MultipliesGateAndUpOfEightOutputsAtATime) {
+  expect_gated(Epilogue::kSwiglu);
+}
+
+TEST(ProductKernel, GatesByGelu) {
+  expect_gated(Epilogue::kGeglu);
 }
 
 TEST(ProductKernel, SquaresWhatIsPositive) {

@@ -86,5 +86,159 @@ TEST(NormKernel, AgreesWithTheDefinitionAndWithARowAlone) {
   }
 }
 
+/// The factor of a row's norm, in double.
+double norm_factor(const float* row, size_t count) {
+  double squares = 0;
+  for (size_t i = 0; i < count; ++i) squares += double{row[i]} * row[i];
+  return 1 / std::sqrt(squares / static_cast<double>(count) + 1e-5);
+}
+
+/// Rows of f32 of a width that is no multiple of a block's threads, with weights of two norms. Row 1 of the
+/// residual is in no list and holds NaN.
+struct Outputs {
+  static constexpr size_t kHidden = 300;
+
+  std::vector<float> residual = random_numbers(4 * kHidden, 5, 3);
+  std::vector<float> x = random_numbers(3 * kHidden, 6, 2);
+  std::vector<float> y = random_numbers(3 * kHidden, 7, 2);
+  std::vector<float> x_weight = random_numbers(kHidden, 8);
+  std::vector<float> y_weight = random_numbers(kHidden, 9);
+  std::vector<int32_t> rows = {3, 0, 2};
+  Stream stream;
+
+  Outputs() { std::fill_n(residual.begin() + kHidden, kHidden, NAN); }
+
+  const float* of(const std::vector<float>& matrix, size_t row) const {
+    return matrix.data() + row * kHidden;
+  }
+  size_t listed(size_t index) const { return static_cast<size_t>(rows[index]); }
+};
+
+TEST(NormKernel, NormsRowsFromAnywhere) {
+  Outputs outputs;
+  const DeviceBuffer first = upload(outputs.stream, outputs.x);
+  const DeviceBuffer second = upload(outputs.stream, outputs.y);
+  const std::vector<const float*> pointers = {second.as<float>() + Outputs::kHidden, first.as<float>()};
+  const DeviceBuffer list = upload(outputs.stream, pointers);
+  const DeviceBuffer weight = upload(outputs.stream, outputs.x_weight);
+  const DeviceBuffer out(2 * Outputs::kHidden * sizeof(float));
+  rms_norm(outputs.stream,
+           {.row_pointers = list.as<const float*>(),
+            .weight = weight.as<float>(),
+            .out_f32 = out.as<float>(),
+            .hidden = Outputs::kHidden,
+            .epsilon = 1e-5F},
+           2);
+  const auto got = download<float>(outputs.stream, out);
+  const float* rows[] = {outputs.of(outputs.y, 1), outputs.of(outputs.x, 0)};
+  for (size_t row = 0; row < 2; ++row) {
+    const double factor = norm_factor(rows[row], Outputs::kHidden);
+    for (size_t i = 0; i < Outputs::kHidden; ++i)
+      ASSERT_NEAR(got[row * Outputs::kHidden + i], rows[row][i] * factor * outputs.x_weight[i], 1e-5);
+  }
+}
+
+TEST(AddNormedKernel, AddsNormedRowsToThoseOfTheResidualThatItIsTold) {
+  in_every_order([&](const std::string& order) {
+    Outputs outputs;
+    const DeviceBuffer residual = upload(outputs.stream, outputs.residual);
+    const DeviceBuffer x = upload(outputs.stream, outputs.x);
+    const DeviceBuffer weight = upload(outputs.stream, outputs.x_weight);
+    const DeviceBuffer list = upload(outputs.stream, outputs.rows);
+    add_normed(outputs.stream,
+               {.x = x.as<float>(),
+                .weight = weight.as<float>(),
+                .residual = residual.as<float>(),
+                .rows = list.as<int32_t>(),
+                .hidden = Outputs::kHidden,
+                .scale = 0.5F,
+                .epsilon = 1e-5F},
+               3);
+    const auto got = download<float>(outputs.stream, residual);
+    for (size_t r = 0; r < 3; ++r) {
+      const float* row = outputs.of(outputs.x, r);
+      const double factor = norm_factor(row, Outputs::kHidden);
+      for (size_t i = 0; i < Outputs::kHidden; ++i) {
+        const double expected =
+            outputs.of(outputs.residual, outputs.listed(r))[i] + 0.5 * row[i] * factor * outputs.x_weight[i];
+        ASSERT_NEAR(outputs.of(got, outputs.listed(r))[i], expected, 1e-5) << order;
+      }
+    }
+    EXPECT_TRUE(std::isnan(outputs.of(got, 1)[0])) << order;
+  });
+}
+
+TEST(SumOfNormsKernel, AddsTwoNormsInPlace) {
+  in_every_order([&](const std::string& order) {
+    Outputs outputs;
+    const DeviceBuffer x = upload(outputs.stream, outputs.x);
+    const DeviceBuffer y = upload(outputs.stream, outputs.y);
+    const DeviceBuffer x_weight = upload(outputs.stream, outputs.x_weight);
+    const DeviceBuffer y_weight = upload(outputs.stream, outputs.y_weight);
+    sum_of_norms(outputs.stream,
+                 {.x = x.as<float>(),
+                  .y = y.as<float>(),
+                  .x_weight = x_weight.as<float>(),
+                  .y_weight = y_weight.as<float>(),
+                  .out = y.as<float>(),
+                  .hidden = Outputs::kHidden,
+                  .epsilon = 1e-5F},
+                 3);
+    const auto got = download<float>(outputs.stream, y);
+    for (size_t r = 0; r < 3; ++r) {
+      const float* of_x = outputs.of(outputs.x, r);
+      const float* of_y = outputs.of(outputs.y, r);
+      const double x_factor = norm_factor(of_x, Outputs::kHidden);
+      const double y_factor = norm_factor(of_y, Outputs::kHidden);
+      for (size_t i = 0; i < Outputs::kHidden; ++i) {
+        const double expected =
+            of_x[i] * x_factor * outputs.x_weight[i] + of_y[i] * y_factor * outputs.y_weight[i];
+        ASSERT_NEAR(outputs.of(got, r)[i], expected, 1e-5) << order;
+      }
+    }
+  });
+}
+
+TEST(CanvasKernels, NormAndScaleRowsByWhetherTheyAreDenoised) {
+  in_every_order([&](const std::string& order) {
+    Outputs outputs;
+    const DeviceBuffer residual = upload(outputs.stream, outputs.residual);
+    const DeviceBuffer flags = upload(outputs.stream, std::vector<int32_t>{1, 1, 0, 1});
+    const DeviceBuffer list = upload(outputs.stream, outputs.rows);
+    const CanvasArguments arguments{.residual = residual.as<float>(),
+                                    .is_denoised = flags.as<int32_t>(),
+                                    .rows = list.as<int32_t>(),
+                                    .hidden = Outputs::kHidden,
+                                    .epsilon = 1e-5F,
+                                    .read_factor = 0.25F,
+                                    .denoised_factor = 4};
+    norm_canvases(outputs.stream, arguments, 3);
+    const auto normed_rows = download<float>(outputs.stream, residual);
+    scale_rows(outputs.stream, arguments, 3);
+    const auto scaled_rows = download<float>(outputs.stream, residual);
+    for (const size_t row : {0U, 2U, 3U}) {
+      const bool is_denoised = row != 2;
+      const float* before = outputs.of(outputs.residual, row);
+      const double factor = is_denoised ? norm_factor(before, Outputs::kHidden) : 1;
+      for (size_t i = 0; i < Outputs::kHidden; ++i) {
+        const float normed_number = outputs.of(normed_rows, row)[i];
+        ASSERT_NEAR(normed_number, before[i] * factor, 1e-5) << order << " row " << row;
+        ASSERT_EQ(outputs.of(scaled_rows, row)[i], normed_number * (is_denoised ? 4 : 0.25F)) << order;
+      }
+    }
+  });
+}
+
+TEST(CapKernel, KeepsLogitsWithinTheirCap) {
+  constexpr size_t kCount = 300;
+  Stream stream;
+  std::vector<float> logits = random_numbers(2 * kCount, 10, 40);
+  logits[7] = 0;
+  const DeviceBuffer on_device = upload(stream, logits);
+  cap_logits(stream, {on_device.as<float>(), kCount, 30}, 2);
+  const auto got = download<float>(stream, on_device);
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], 30 * std::tanh(double{logits[i]} / 30), 1e-5);
+}
+
 }  // namespace
 }  // namespace lacuna::cuda::rows_test

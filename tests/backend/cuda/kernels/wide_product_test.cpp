@@ -173,6 +173,7 @@ TEST(WideProductKernel, EndsWithEveryEpilogueLikeTheKernelOfFewRows) {
     };
     expect_same(Epilogue::kAddScaled, 144, float{});
     expect_same(Epilogue::kSwiglu, 128, uint16_t{});
+    expect_same(Epilogue::kGeglu, 128, uint16_t{});
     expect_same(Epilogue::kSquaredRelu, 192, uint16_t{});
   }
 }
