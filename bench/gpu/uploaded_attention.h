@@ -24,6 +24,7 @@ class UploadedAttention {
     merges_ = upload(stream, plan.merges);
     runs_ = upload(stream, plan.runs);
     masks_ = upload(stream, plan.masks);
+    mask_ends_ = upload(stream, plan.mask_ends);
     const size_t partials = plan.tasks.size() * static_cast<size_t>(pool.num_kv_heads) * kTaskQueries;
     partial_out_ = DeviceBuffer(partials * static_cast<size_t>(pool.head_dim) * sizeof(float));
     partial_max_ = DeviceBuffer(partials * sizeof(float));
@@ -38,6 +39,7 @@ class UploadedAttention {
     wanted.merges = merges_.as<MergeTask>();
     wanted.runs = runs_.as<TileRun>();
     wanted.masks = masks_.as<int32_t>();
+    if (mask_ends_.bytes() > 0) wanted.mask_ends = mask_ends_.as<int32_t>();
     wanted.partial_out = partial_out_.as<float>();
     wanted.partial_max = partial_max_.as<float>();
     wanted.partial_sum = partial_sum_.as<float>();
@@ -51,7 +53,7 @@ class UploadedAttention {
   int64_t num_heads_ = 0;
   uint32_t num_tasks_ = 0;
   uint32_t num_merges_ = 0;
-  DeviceBuffer tasks_, merges_, runs_, masks_;
+  DeviceBuffer tasks_, merges_, runs_, masks_, mask_ends_;
   DeviceBuffer partial_out_, partial_max_, partial_sum_;
 };
 

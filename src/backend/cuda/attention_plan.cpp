@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "backend/cuda/kernels/attention.h"
 
@@ -6,17 +7,26 @@ namespace lacuna::cuda {
 namespace {
 
 /// The tile's cells, where all rows see all of them: -1.
-int32_t add_mask(const GroupCells& group, int32_t tile, std::vector<int32_t>& masks) {
-  const auto cells = static_cast<int32_t>(group.first_seen_by.size());
-  const auto seen_by = [&](int32_t cell) {
-    return cell < cells ? group.first_seen_by[static_cast<size_t>(cell)] : kNeverSeen;
+int32_t add_mask(const GroupCells& group, int32_t tile, AttentionPlan& plan) {
+  const auto rows_of = [&](int32_t cell) {
+    const auto index = static_cast<size_t>(cell);
+    if (index >= group.first_seen_by.size()) return std::pair(kNeverSeen, kNeverSeen);
+    return std::pair(group.first_seen_by[index],
+                     group.end_seen_by.empty() ? kNeverSeen : group.end_seen_by[index]);
   };
   bool all = true;
-  for (int32_t i = 0; i < kPageCells; ++i) all &= seen_by(tile * kPageCells + i) == 0;
+  for (int32_t i = 0; i < kPageCells; ++i) {
+    const auto [first, end] = rows_of(tile * kPageCells + i);
+    all &= first == 0 && end >= group.num_rows;
+  }
   if (all) return -1;
-  const auto first = static_cast<int32_t>(masks.size());
-  for (int32_t i = 0; i < kPageCells; ++i) masks.push_back(seen_by(tile * kPageCells + i));
-  return first;
+  const auto first_mask = static_cast<int32_t>(plan.masks.size());
+  for (int32_t i = 0; i < kPageCells; ++i) {
+    const auto [first, end] = rows_of(tile * kPageCells + i);
+    plan.masks.push_back(first);
+    plan.mask_ends.push_back(end);
+  }
+  return first_mask;
 }
 
 bool is_seen(const GroupCells& group, int32_t tile) {
@@ -30,7 +40,7 @@ void add_runs(const GroupCells& group, int32_t tile, int32_t end, AttentionPlan&
   const size_t first_run = plan.runs.size();
   for (; tile < end; ++tile) {
     if (!is_seen(group, tile)) continue;
-    const int32_t mask = add_mask(group, tile, plan.masks);
+    const int32_t mask = add_mask(group, tile, plan);
     if (plan.runs.size() > first_run) {
       TileRun& last = plan.runs.back();
       const bool follows = last.first_tile + last.count == tile && (last.first_mask < 0) == (mask < 0);
@@ -73,6 +83,9 @@ AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_p
       }
     }
   }
+  const bool has_ends = std::any_of(groups.begin(), groups.end(),
+                                    [](const GroupCells& group) { return !group.end_seen_by.empty(); });
+  if (!has_ends) plan.mask_ends.clear();
   return plan;
 }
 

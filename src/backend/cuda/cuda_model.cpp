@@ -73,6 +73,8 @@ class CudaModel final : public BackendModel {
       : device_(std::move(device)), host_(std::move(host)), options_(options), sink_(std::move(sink)) {
     const int64_t rotary_dim = config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
     on_device_.rope = rope_frequencies(config.rope, rotary_dim);
+    if (config.sliding)
+      on_device_.sliding_rope = rope_frequencies(config.sliding->rope, config.sliding->head_dim);
     on_device_.config = config;
     on_device_.dtype = formats.dtype;
     if (formats.dtype == DType::kF32) cell_format_ = cuda::CellFormat::kF32;
@@ -95,8 +97,7 @@ class CudaModel final : public BackendModel {
   DType dtype() const override { return on_device_.dtype; }
   int64_t weight_bytes() const override { return on_device_.weights.bytes(); }
   ModelBytes bytes_of_passes() const override {
-    const cuda::PagePool shape = page_shape();
-    const auto page = static_cast<double>(shape.page_bytes());
+    const auto page = static_cast<double>(page_shape().page_bytes());
     return {static_cast<double>(on_device_.weights.layer_bytes),
             static_cast<double>(on_device_.weights.head.bytes()), page / cuda::kPageCells};
   }
@@ -125,16 +126,13 @@ class CudaModel final : public BackendModel {
   }
 
  private:
-  cuda::PagePool page_shape() const {
-    const ModelConfig& config = on_device_.config;
-    return {nullptr, config.num_layers, config.num_kv_heads, config.head_dim, cell_format_};
-  }
+  cuda::PageShape page_shape() const { return {on_device_.config, cell_format_}; }
 
   /// All pages of the model: made by the first pool, when the device's other models have their weights.
   const std::shared_ptr<PageArena>& arena() const {
     const std::lock_guard lock(arena_mutex_);
     if (arena_ != nullptr) return arena_;
-    const cuda::PagePool shape = page_shape();
+    const cuda::PageShape shape = page_shape();
     const int64_t page_bytes = shape.page_bytes();
     int64_t pages = 0;
     cuda::on_stream(*on_device_.device, [&] {

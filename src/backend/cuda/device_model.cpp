@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/f32_product.h"
 #include "backend/cuda/kernels/wide_product.h"
@@ -44,18 +45,18 @@ void check_supported(const ModelConfig& config) {
         config.family, feature);
   };
   refuse_if(config.canvas.has_value(), "soft embeddings");
-  refuse_if(config.sliding.has_value(), "layers with a sliding window");
-  refuse_if(config.shares_keys || config.v_norm, "values that are made of keys");
   refuse_if(config.moe.parallel_dense, "experts next to a dense layer");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
                  config.moe.num_groups > kMostExpertGroups),
             "more experts than a block chooses among");
-  if (config.head_dim != 32 && config.head_dim != 64 && config.head_dim != 128) {
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (has_attention(config.head_dim_of(layer))) continue;
     throw InputError(
-        "heads of this model have {} dimensions; CUDA kernels are built for 32, 64 and 128, and "
+        "heads of this model have {} dimensions; CUDA kernels are built for 16, 32, 64, 128, 256 and 512, "
+        "and "
         "--device cpu runs it",
-        config.head_dim);
+        config.head_dim_of(layer));
   }
 }
 

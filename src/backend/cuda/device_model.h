@@ -14,17 +14,23 @@
 
 namespace lacuna::cuda {
 
+/// Angles of RoPE for the positions from 0 on.
+struct Rotations {
+  DeviceBuffer cosines, sines;  ///< [num_positions, rotary_dim / 2]
+  DeviceBuffer query_scales;    ///< [num_positions]; empty where queries do not grow
+  int64_t num_positions = 0;
+};
+
 /// Memory that passes use one after the other. Grown where a pass needs more, and kept.
 struct Scratch {
-  DeviceBuffer normed, normed_f32, qkv, queries, attended, inner;
+  DeviceBuffer normed, normed_f32, qkv, queries, inner;
+  DeviceBuffer attended, sliding_attended;  ///< what pads their rows is 0
   DeviceBuffer projected;  ///< [rows, hidden] f32, outputs that are normed before they are added
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
-  DeviceBuffer logits;          ///< [rows of a chunk of the head, vocab]
-  DeviceBuffer cosines, sines;  ///< [num_rotations, rotary_dim / 2]
-  DeviceBuffer query_scales;    ///< [num_rotations]; empty where queries do not grow
-  int64_t num_rotations = 0;    ///< positions
+  DeviceBuffer logits;  ///< [rows of a chunk of the head, vocab]
+  Rotations rotations, sliding_rotations;
 };
 
 /// Memory that a pass keeps for its ticket.
@@ -42,7 +48,7 @@ struct DeviceModel {
   ModelConfig config;
   DType dtype = DType::kBF16;  ///< of rows, keys and values, and weights that are not quantized
   DeviceWeights weights;
-  std::vector<float> rope;  ///< radians per position of each pair
+  std::vector<float> rope, sliding_rope;  ///< radians per position of each pair
   std::shared_ptr<DeviceStream> device;
   Scratch scratch;
   bool uses_graphs = true;

@@ -76,9 +76,30 @@ void widen(CellFormat format, const std::byte* from, float scale, std::span<floa
 
 }  // namespace
 
-PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages,
+PageShape::PageShape(const ModelConfig& config, CellFormat format) {
+  int64_t bytes = 0;
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    layers_.push_back({.num_layers = config.num_layers,
+                       .num_kv_heads = config.num_kv_heads_of(layer),
+                       .head_dim = config.head_dim_of(layer),
+                       .format = format,
+                       .first_layer = layer});
+    begins_.push_back(bytes);
+    bytes += layers_.back().num_kv_heads * layers_.back().head_bytes();
+  }
+  for (PagePool& layer : layers_) layer.page_stride = bytes;
+}
+
+PagePool PageShape::pool_of(int64_t layer, std::byte* pages) const {
+  const auto index = static_cast<size_t>(layer);
+  PagePool pool = layers_[index];
+  pool.memory = reinterpret_cast<uint16_t*>(pages + begins_[index]);
+  return pool;
+}
+
+PageArena::PageArena(std::shared_ptr<DeviceStream> stream, PageShape shape, int64_t num_pages,
                      const Sink& sink)
-    : device_(std::move(stream)), pool_(shape), num_pages_(num_pages) {
+    : device_(std::move(stream)), shape_(std::move(shape)), num_pages_(num_pages) {
   for (int64_t page = num_pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
   const int64_t bytes = (num_pages + num_own_pages(sink)) * page_bytes();
   on_stream(*device_, [&] {
@@ -88,7 +109,6 @@ PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape
       throw InputError("{} of keys and values do not fit into the device's memory: {}", human_bytes(bytes),
                        error.what());
     }
-    pool_.memory = memory_.as<uint16_t>();
     if (sink.exists) write_sink(sink);
   });
 }
@@ -96,12 +116,13 @@ PageArena::PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape
 void PageArena::write_sink(const Sink& sink) {
   sink_page_ = spare_page() + 1;
   fill_with_zeros(sink_page_);
-  const auto dim = static_cast<size_t>(pool_.head_dim);
-  const int64_t bytes = pool_.number_bytes();
   for (size_t layer = 0; layer < sink.keys.size(); ++layer) {
-    for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
+    const PagePool pool = pool_of(static_cast<int64_t>(layer));
+    const auto dim = static_cast<size_t>(pool.head_dim);
+    const int64_t bytes = pool.number_bytes();
+    for (int64_t kv_head = 0; kv_head < pool.num_kv_heads; ++kv_head) {
       const auto of_head = [&](const std::vector<float>& all) {
-        return stored(pool_.format, std::span(all).subspan(static_cast<size_t>(kv_head) * dim, dim));
+        return stored(pool.format, std::span(all).subspan(static_cast<size_t>(kv_head) * dim, dim));
       };
       const StoredNumbers key = of_head(sink.keys[layer]);
       const StoredNumbers value = of_head(sink.values[layer]);
@@ -109,7 +130,7 @@ void PageArena::write_sink(const Sink& sink) {
       std::byte* head = head_of(sink_page_, static_cast<int64_t>(layer), kv_head);
       device_->stream.copy(head, key.bytes.data(), key.bytes.size());
       device_->stream.copy(head + kPageCells * bytes, value.bytes.data(), value.bytes.size());
-      if (pool_.format == CellFormat::kInt8)
+      if (pool.format == CellFormat::kInt8)
         device_->stream.copy(head + 2 * kPageCells * bytes, scales, sizeof(scales));
       device_->stream.wait();
     }
@@ -129,8 +150,8 @@ void PageArena::give_back(int32_t page) {
 }
 
 std::byte* PageArena::head_of(int32_t page, int64_t layer, int64_t kv_head) const {
-  const int64_t head = (page * pool_.num_layers + layer) * pool_.num_kv_heads + kv_head;
-  return memory_.as<std::byte>() + head * pool_.head_bytes();
+  const PagePool pool = pool_of(layer);
+  return reinterpret_cast<std::byte*>(pool.memory) + pool.offset(page, layer, kv_head);
 }
 
 void PageArena::fill_with_zeros(int32_t page) {
@@ -138,9 +159,9 @@ void PageArena::fill_with_zeros(int32_t page) {
 }
 
 void PageArena::copy_cells(int32_t from, int32_t to, int64_t count) {
-  const int64_t bytes = pool_.number_bytes();
-  for (int64_t layer = 0; layer < pool_.num_layers; ++layer) {
-    for (int64_t kv_head = 0; kv_head < pool_.num_kv_heads; ++kv_head) {
+  for (int64_t layer = 0; layer < shape_.num_layers(); ++layer) {
+    const int64_t bytes = pool_of(layer).number_bytes();
+    for (int64_t kv_head = 0; kv_head < shape_.num_kv_heads(layer); ++kv_head) {
       const std::byte* source = head_of(from, layer, kv_head);
       std::byte* target = head_of(to, layer, kv_head);
       const auto copy = [&](int64_t begin, int64_t size) {
@@ -148,7 +169,7 @@ void PageArena::copy_cells(int32_t from, int32_t to, int64_t count) {
       };
       copy(0, count * bytes);
       copy(kPageCells * bytes, count * bytes);
-      if (pool_.format == CellFormat::kInt8) copy(2 * kPageCells * bytes, count * kScaleBytes);
+      if (shape_.format() == CellFormat::kInt8) copy(2 * kPageCells * bytes, count * kScaleBytes);
     }
   }
 }
@@ -196,7 +217,7 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
   const auto last = static_cast<int32_t>(table.size()) * kPageCells;
   expects(cells.begin >= 0 && cells.end <= last, "read_cells: the cells exist");
   expects(keys.rows >= cells.size() && values.rows >= cells.size(), "read_cells: there is room");
-  const PagePool& pool = arena_->pool();
+  const PagePool pool = arena_->pool_of(layer);
   const auto bytes = static_cast<size_t>(pool.number_bytes());
   std::vector<std::byte> numbers(2 * static_cast<size_t>(cells.size()) * bytes);
   std::vector<float> scales(2 * static_cast<size_t>(cells.size()), 1);

@@ -15,6 +15,7 @@
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
+#include "model/config.h"
 
 namespace lacuna::cuda {
 
@@ -58,6 +59,24 @@ auto on_stream(DeviceStream& device, Work&& work) {
   }
 }
 
+/// What a page of a model holds: 32 cells of all its layers, one behind the other.
+class PageShape {
+ public:
+  PageShape(const ModelConfig& config, CellFormat format);
+
+  CellFormat format() const { return layers_.front().format; }
+  int64_t num_layers() const { return std::ssize(layers_); }
+  int64_t num_kv_heads(int64_t layer) const { return layers_[static_cast<size_t>(layer)].num_kv_heads; }
+  int64_t page_bytes() const { return layers_.front().page_bytes(); }
+  /// A layer's part of pages.
+  ///   pages  where page 0 begins
+  PagePool pool_of(int64_t layer, std::byte* pages) const;
+
+ private:
+  std::vector<PagePool> layers_;  // without memory
+  std::vector<int64_t> begins_;   // where each layer's cells begin in a page, in bytes
+};
+
 /// The pages of one model. Those who have pages keep it alive.
 class PageArena {
  public:
@@ -70,13 +89,13 @@ class PageArena {
   };
   /// Allocates the pages, a spare one, and one more for the sink if it exists. InputError if the device has
   /// too little memory left.
-  ///   shape      without memory
   ///   num_pages  that sequences may take
-  PageArena(std::shared_ptr<DeviceStream> stream, const PagePool& shape, int64_t num_pages, const Sink& sink);
+  PageArena(std::shared_ptr<DeviceStream> stream, PageShape shape, int64_t num_pages, const Sink& sink);
 
-  const PagePool& pool() const { return pool_; }
+  /// The keys and values of one layer, as kernels get them.
+  PagePool pool_of(int64_t layer) const { return shape_.pool_of(layer, memory_.as<std::byte>()); }
   int64_t num_pages() const { return num_pages_; }
-  int64_t page_bytes() const { return pool_.page_bytes(); }
+  int64_t page_bytes() const { return shape_.page_bytes(); }
   /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
   /// Index of the page for keys and values of rows that pad a pass. No row attends to its cells.
@@ -103,7 +122,7 @@ class PageArena {
 
   std::shared_ptr<DeviceStream> device_;
   DeviceBuffer memory_;
-  PagePool pool_;
+  PageShape shape_;
   int64_t num_pages_;
   int32_t sink_page_ = -1;
   std::vector<int32_t> free_;  // the lowest last

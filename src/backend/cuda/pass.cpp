@@ -42,7 +42,6 @@ DevicePass::DevicePass(DeviceModel& model, const StepPlan& plan,
       stream_(model.stream()),
       scratch_(model.scratch),
       head_(model, memory.residual),
-      pool_(sequences.front()->arena()->pool()),
       sparse_(model, plan, sequences),
       num_rows_(plan.num_rows()) {}
 
@@ -75,29 +74,53 @@ void DevicePass::send_layers() {
 bool DevicePass::pads_to_graph(int64_t num_pages) {
   const bool fits = num_rows_ <= kMostGraphRows && !sparse_.chooses();
   if (!model_.uses_graphs || !fits) return false;
-  AttentionOfLayers& attention = attention_.front();
   shape_ = rounded_up({.rows = num_rows_,
-                       .tasks = std::ssize(attention.plan.tasks),
-                       .merges = std::ssize(attention.plan.merges),
                        .output_rows = num_output_rows_,
-                       .output_tasks = static_cast<int64_t>(attention.num_output_tasks),
-                       .output_merges = static_cast<int64_t>(attention.num_output_merges),
                        .pages = num_pages + 1,
-                       .runs = std::ssize(attention.plan.runs),
-                       .masks = std::ssize(attention.plan.masks),
+                       .attention = attention_.front().size(),
+                       .sliding = sliding_ ? sliding_->size() : AttentionSize{},
                        .measures_kv_drift = plan_.measures_kv_drift});
   if (!memory_.graphs.has_seen(shape_)) return false;
   num_rows_ = shape_.rows;
   num_output_rows_ = shape_.output_rows;
+  attention_.front().pad_to(shape_.attention);
+  if (sliding_) sliding_->pad_to(shape_.sliding);
+  return true;
+}
+
+AttentionSize DevicePass::AttentionOfLayers::size() const {
+  return {.tasks = std::ssize(plan.tasks),
+          .merges = std::ssize(plan.merges),
+          .output_tasks = static_cast<int64_t>(num_output_tasks),
+          .output_merges = static_cast<int64_t>(num_output_merges),
+          .runs = std::ssize(plan.runs),
+          .masks = std::ssize(plan.masks)};
+}
+
+void DevicePass::AttentionOfLayers::pad_to(const AttentionSize& size) {
   // Tasks and merges of no rows compute nothing; those of rows that only want keys and values may join the
   // last layer's, where what they write is not read.
-  attention.plan.tasks.resize(static_cast<size_t>(shape_.tasks));
-  attention.plan.merges.resize(static_cast<size_t>(shape_.merges));
-  attention.plan.runs.resize(static_cast<size_t>(shape_.runs));
-  attention.plan.masks.resize(static_cast<size_t>(shape_.masks));
-  attention.num_output_tasks = static_cast<size_t>(shape_.output_tasks);
-  attention.num_output_merges = static_cast<size_t>(shape_.output_merges);
-  return true;
+  plan.tasks.resize(static_cast<size_t>(size.tasks));
+  plan.merges.resize(static_cast<size_t>(size.merges));
+  plan.runs.resize(static_cast<size_t>(size.runs));
+  plan.masks.resize(static_cast<size_t>(size.masks));
+  num_output_tasks = static_cast<size_t>(size.output_tasks);
+  num_output_merges = static_cast<size_t>(size.output_merges);
+}
+
+void DevicePass::AttentionOfLayers::stage(Staging& staging) {
+  tasks = staging.add(plan.tasks);
+  merges = staging.add(plan.merges);
+  runs = staging.add(plan.runs);
+  masks = staging.add(plan.masks);
+  mask_ends = staging.add(plan.mask_ends);
+}
+
+std::vector<DevicePass::AttentionOfLayers*> DevicePass::attentions() {
+  std::vector<AttentionOfLayers*> all;
+  for (AttentionOfLayers& attention : attention_) all.push_back(&attention);
+  if (sliding_) all.push_back(&*sliding_);
+  return all;
 }
 
 void DevicePass::pad_output_rows(std::vector<int32_t>& rows) const {
@@ -145,7 +168,8 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   num_output_rows_ = std::ssize(output_rows);
   sparse_.prepare(first_page_of_sequence);
   for (const int64_t layer : sparse_.first_layers())
-    attention_.push_back(plan_attention_from(layer, first_page_of_sequence));
+    attention_.push_back(plan_attention_from(layer, false, first_page_of_sequence));
+  if (config_.sliding) sliding_ = plan_attention_from(0, true, first_page_of_sequence);
   std::vector<int32_t> tokens = plan_.tokens;
   std::vector<int32_t> positions = plan_.positions;
   std::vector<int32_t> cells = plan_.cells;
@@ -177,11 +201,11 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   output_windows_ = staging.add(output_windows);
   is_denoised_ = staging.add(is_denoised);
   sparse_.stage(staging);
-  for (AttentionOfLayers& attention : attention_) {
-    attention.tasks = staging.add(attention.plan.tasks);
-    attention.merges = staging.add(attention.plan.merges);
-    attention.runs = staging.add(attention.plan.runs);
-    attention.masks = staging.add(attention.plan.masks);
+  for (AttentionOfLayers* attention : attentions()) {
+    // Layers with a window always have these, so that graphs of one shape read the same arrays.
+    if (sliding_ && attention == &*sliding_)
+      attention->plan.mask_ends.resize(attention->plan.masks.size(), kNeverSeen);
+    attention->stage(staging);
   }
   head_.stage_draws(plan_, drawn, staging);
   staging.send(stream_);
@@ -189,14 +213,15 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   grow(stream_, memory_.statistics, statistics_bytes);
 }
 
-DevicePass::AttentionOfLayers DevicePass::plan_attention_from(int64_t first_layer,
+DevicePass::AttentionOfLayers DevicePass::plan_attention_from(int64_t first_layer, bool slides,
                                                               std::span<const int32_t> first_pages) const {
   std::vector<GroupCells> groups, only_kv;
   for (const RowGroup& group : plan_.groups) {
     (group.only_kv ? only_kv : groups)
-        .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)], first_layer));
+        .push_back(cells_of(group, first_pages[static_cast<size_t>(group.sequence)], first_layer, slides));
   }
-  const auto heads = static_cast<int32_t>(config_.num_heads / config_.num_kv_heads);
+  const int64_t kv_heads = slides ? config_.sliding->num_kv_heads : config_.num_kv_heads;
+  const auto heads = static_cast<int32_t>(config_.num_heads / kv_heads);
   AttentionOfLayers made;
   made.first = first_layer;
   made.plan = plan_attention(groups, heads);
@@ -209,12 +234,13 @@ DevicePass::AttentionOfLayers DevicePass::plan_attention_from(int64_t first_laye
 }
 
 const DevicePass::AttentionOfLayers& DevicePass::attention_of(int64_t layer) const {
+  if (config_.slides(layer)) return *sliding_;
   size_t last = attention_.size() - 1;
   while (attention_[last].first > layer) --last;
   return attention_[last];
 }
 
-GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64_t layer) const {
+GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64_t layer, bool slides) const {
   GroupCells cells{.first_row = group.rows.begin,
                    .num_rows = group.rows.size(),
                    .first_page = first_page,
@@ -237,36 +263,73 @@ GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64
     const int32_t cell = plan_.cells[static_cast<size_t>(row)];
     see(cell, group.own_rows == OwnRows::kCausal ? i : 0);
   }
+  if (slides) narrow_to_window(group, cells);
   const int32_t sink = sequences_[static_cast<size_t>(group.sequence)]->sink_cell();
   if (sink >= 0) see(sink, 0);
+  if (!cells.end_seen_by.empty()) cells.end_seen_by.resize(seen_by.size(), kNeverSeen);
   return cells;
 }
 
+void DevicePass::narrow_to_window(const RowGroup& group, GroupCells& cells) const {
+  const auto begin_of = [&](int32_t index) {  // of the window of a row of the group
+    const int64_t position = plan_.positions[static_cast<size_t>(group.rows.begin + index)];
+    return std::max<int64_t>(0, position + 1 - config_.sliding->window);
+  };
+  // Cells before the first row's window are hidden from all. A group's own cells are not, unless it is
+  // causal.
+  const int64_t first_begin = begin_of(0);
+  std::vector<int32_t>& seen_by = cells.first_seen_by;
+  const bool is_causal = group.own_rows == OwnRows::kCausal;
+  std::vector<bool> is_own(seen_by.size());
+  for (int32_t row = group.rows.begin; row < group.rows.end && group.own_rows != OwnRows::kNone; ++row)
+    is_own[static_cast<size_t>(plan_.cells[static_cast<size_t>(row)])] = true;
+  for (size_t cell = 0; cell < seen_by.size(); ++cell) {
+    if (static_cast<int64_t>(cell) < first_begin && !is_own[cell]) seen_by[cell] = kNeverSeen;
+  }
+  if (!is_causal || begin_of(group.rows.size() - 1) == 0) return;
+  cells.end_seen_by.assign(seen_by.size(), kNeverSeen);
+  const auto positions = plan_.positions.begin();
+  expects(std::is_sorted(positions + group.rows.begin, positions + group.rows.end),
+          "rows that see each other causally through a window have ascending positions");
+  int32_t end = 0;  // the first row whose window begins behind the cell: windows follow the rows
+  for (size_t cell = 0; cell < seen_by.size(); ++cell) {
+    while (end < group.rows.size() && begin_of(end) <= static_cast<int64_t>(cell)) ++end;
+    if (end < group.rows.size()) cells.end_seen_by[cell] = end;
+  }
+}
+
 void DevicePass::extend_rotations() {
+  extend_rotations(config_.rope, model_.rope, scratch_.rotations);
+  if (config_.sliding)
+    extend_rotations(config_.sliding->rope, model_.sliding_rope, scratch_.sliding_rotations);
+}
+
+void DevicePass::extend_rotations(const RopeConfig& rope, std::span<const float> frequencies,
+                                  Rotations& rotations) {
   const int64_t needed = int64_t{*std::max_element(plan_.positions.begin(), plan_.positions.end())} + 1;
-  if (needed <= scratch_.num_rotations) return;
-  const int64_t positions = std::max(needed, 2 * scratch_.num_rotations);
+  if (needed <= rotations.num_positions) return;
+  const int64_t positions = std::max(needed, 2 * rotations.num_positions);
   std::vector<float> cosines, sines, query_scales;
   for (int64_t position = 0; position < positions; ++position) {
-    for (const float frequency : model_.rope) {
+    for (const float frequency : frequencies) {
       // The product in f32 and the functions in double, as on the CPU.
       const float angle = static_cast<float>(position) * frequency;
-      cosines.push_back(static_cast<float>(std::cos(double{angle})) * config_.rope.attention_scaling);
-      sines.push_back(static_cast<float>(std::sin(double{angle})) * config_.rope.attention_scaling);
+      cosines.push_back(static_cast<float>(std::cos(double{angle})) * rope.attention_scaling);
+      sines.push_back(static_cast<float>(std::sin(double{angle})) * rope.attention_scaling);
     }
-    if (config_.rope.query_growth != 0) query_scales.push_back(query_scale(config_.rope, position));
+    if (rope.query_growth != 0) query_scales.push_back(query_scale(rope, position));
   }
-  scratch_.num_rotations = 0;  // until all tables are written: what follows may throw
+  rotations.num_positions = 0;  // until all tables are written: what follows may throw
   const auto send = [&](const std::vector<float>& values, DeviceBuffer& to) {
     const auto bytes = static_cast<int64_t>(values.size()) * kFloat;
     grow(stream_, to, bytes);
     stream_.copy(to.as<float>(), values.data(), static_cast<size_t>(bytes));
   };
-  send(cosines, scratch_.cosines);
-  send(sines, scratch_.sines);
-  if (!query_scales.empty()) send(query_scales, scratch_.query_scales);
+  send(cosines, rotations.cosines);
+  send(sines, rotations.sines);
+  if (!query_scales.empty()) send(query_scales, rotations.query_scales);
   stream_.wait();  // the tables on the host end here; it happens when contexts grow
-  scratch_.num_rotations = positions;
+  rotations.num_positions = positions;
 }
 
 void DevicePass::reserve_scratch() {
@@ -275,17 +338,9 @@ void DevicePass::reserve_scratch() {
   if (config_.norms_outputs) grow(stream_, scratch_.projected, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
-  grow(stream_, scratch_.qkv, rows * (config_.q_dim() + 2 * config_.kv_dim()) * kFloat);
-  grow(stream_, scratch_.queries, rows * config_.q_dim() * model_.number_bytes());
-  grow_with_zeros(stream_, scratch_.attended, rows * padded_depth(config_.q_dim()) * model_.number_bytes());
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) reserve_attention(layer);
   const int64_t widest = std::max(config_.ffn_dim, config_.moe.shared_ffn_dim);
   grow(stream_, scratch_.inner, rows * padded_depth(widest) * model_.number_bytes());
-  size_t tasks = 0;
-  for (const AttentionOfLayers& attention : attention_) tasks = std::max(tasks, attention.plan.tasks.size());
-  const int64_t partials = static_cast<int64_t>(tasks) * config_.num_kv_heads * kTaskQueries;
-  grow(stream_, scratch_.partial_max, partials * kFloat);
-  grow(stream_, scratch_.partial_sum, partials * kFloat);
-  grow(stream_, scratch_.partial_out, partials * config_.head_dim * kFloat);
   if (!config_.has_experts()) return;
   const MoeConfig& moe = config_.moe;
   const int64_t entries = rows * moe.experts_per_token;
@@ -299,6 +354,23 @@ void DevicePass::reserve_scratch() {
   grow(stream_, scratch_.tiles, tiles * static_cast<int64_t>(sizeof(ExpertTile)));
   grow(stream_, scratch_.expert_inner, entries * padded_depth(moe.expert_ffn_dim) * model_.number_bytes());
   grow(stream_, scratch_.expert_out, entries * config_.hidden_dim * kFloat);
+}
+
+void DevicePass::reserve_attention(int64_t layer) {
+  const int64_t rows = num_rows_;
+  const int64_t q_dim = config_.q_dim_of(layer);
+  grow(stream_, scratch_.qkv, rows * model_.weights.layers[static_cast<size_t>(layer)].qkv.outputs * kFloat);
+  grow(stream_, scratch_.queries, rows * q_dim * model_.number_bytes());
+  grow_with_zeros(stream_, attended_of(layer), rows * padded_depth(q_dim) * model_.number_bytes());
+  const int64_t tasks = std::ssize(attention_of(layer).plan.tasks);
+  const int64_t partials = tasks * config_.num_kv_heads_of(layer) * kTaskQueries;
+  grow(stream_, scratch_.partial_max, partials * kFloat);
+  grow(stream_, scratch_.partial_sum, partials * kFloat);
+  grow(stream_, scratch_.partial_out, partials * config_.head_dim_of(layer) * kFloat);
+}
+
+DeviceBuffer& DevicePass::attended_of(int64_t layer) {
+  return config_.slides(layer) ? scratch_.sliding_attended : scratch_.attended;
 }
 
 void DevicePass::norm(const DeviceBuffer& weight, bool wants_f32) {
@@ -370,8 +442,10 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
            {.x = model_.bf16_rows(scratch_.normed),
             .x_f32 = model_.f32_rows(scratch_.normed),
             .out_f32 = scratch_.qkv.as<float>(),
-            .out_stride = config_.q_dim() + 2 * config_.kv_dim()},
+            .out_stride = layer.qkv.outputs},
            num_rows_);
+  const bool slides = config_.slides(index);
+  const Rotations& rotations = slides ? scratch_.sliding_rotations : scratch_.rotations;
   const Staging& plan = memory_.plan;
   finish_qkv(stream_,
              {.qkv = scratch_.qkv.as<float>(),
@@ -379,20 +453,22 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
               .cells = plan.at(cells_),
               .first_page = plan.at(first_pages_),
               .page_table = plan.at(page_table_),
-              .pool = pool_,
+              .pool = pool_of(index),
               .queries = model_.bf16_rows(scratch_.queries),
               .queries_f32 = model_.f32_rows(scratch_.queries),
               .q_norm = floats_or_null(layer.q_norm),
               .k_norm = floats_or_null(layer.k_norm),
-              .cosines = scratch_.cosines.as<float>(),
-              .sines = scratch_.sines.as<float>(),
-              .query_scales = floats_or_null(scratch_.query_scales),
+              .cosines = rotations.cosines.as<float>(),
+              .sines = rotations.sines.as<float>(),
+              .query_scales = floats_or_null(rotations.query_scales),
               .drift = plan_.measures_kv_drift ? memory_.kv_drift.as<float>() : nullptr,
               .layer = index,
               .num_heads = config_.num_heads,
-              .rotary_dim = 2 * std::ssize(model_.rope),
+              .rotary_dim = 2 * std::ssize(slides ? model_.sliding_rope : model_.rope),
               .norm_full = config_.qk_norm_full,
               .epsilon = config_.norm_eps,
+              .shares_keys = !config_.has_value_projection(index),
+              .v_norm = config_.v_norm,
               .clip = config_.qkv_clip.value_or(0)},
              static_cast<uint32_t>(num_rows_));
   if (index + 1 == config_.num_layers) drop_kv_only_rows();
@@ -402,9 +478,10 @@ void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
 void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
   const Staging& plan = memory_.plan;
   const AttentionOfLayers& attention = attention_of(index);
-  const float scale =
-      config_.attn_scale > 0 ? config_.attn_scale : 1 / std::sqrt(static_cast<float>(config_.head_dim));
-  AttendArguments a{.pool = pool_,
+  const DeviceBuffer& attended = attended_of(index);
+  const float scale = config_.attn_scale > 0 ? config_.attn_scale
+                                             : 1 / std::sqrt(static_cast<float>(config_.head_dim_of(index)));
+  AttendArguments a{.pool = pool_of(index),
                     .page_table = plan.at(page_table_),
                     .queries = model_.bf16_rows(scratch_.queries),
                     .queries_f32 = model_.f32_rows(scratch_.queries),
@@ -412,11 +489,12 @@ void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
                     .merges = plan.at(attention.merges),
                     .runs = plan.at(attention.runs),
                     .masks = plan.at(attention.masks),
+                    .mask_ends = config_.slides(index) ? plan.at(attention.mask_ends) : nullptr,
                     .partial_out = scratch_.partial_out.as<float>(),
                     .partial_max = scratch_.partial_max.as<float>(),
                     .partial_sum = scratch_.partial_sum.as<float>(),
-                    .out = model_.bf16_rows(scratch_.attended),
-                    .out_f32 = model_.f32_rows(scratch_.attended),
+                    .out = model_.bf16_rows(attended),
+                    .out_f32 = model_.f32_rows(attended),
                     .out_stride = layer.o.depth,
                     .layer = index,
                     .num_heads = config_.num_heads,
@@ -429,7 +507,7 @@ void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
   attend(stream_, a, static_cast<uint32_t>(all ? attention.plan.tasks.size() : attention.num_output_tasks),
          static_cast<uint32_t>(all ? attention.plan.merges.size() : attention.num_output_merges));
   sparse_.remember(a, wants_outputs_alone_);
-  add_product(layer.o, scratch_.attended, rows_, layer.post_attn_norm);
+  add_product(layer.o, attended, rows_, layer.post_attn_norm);
 }
 
 void DevicePass::drop_kv_only_rows() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,13 +46,28 @@ class DevicePass {
     Staged<AttendTask> tasks;
     Staged<MergeTask> merges;
     Staged<TileRun> runs;
-    Staged<int32_t> masks;
+    Staged<int32_t> masks, mask_ends;
+
+    AttentionSize size() const;
+    /// Adds tasks and merges of no rows.
+    void pad_to(const AttentionSize& size);
+    void stage(Staging& staging);
   };
-  AttentionOfLayers plan_attention_from(int64_t first_layer, std::span<const int32_t> first_pages) const;
+  ///   slides  whether it is of layers with a window, or of those that see everything
+  AttentionOfLayers plan_attention_from(int64_t first_layer, bool slides,
+                                        std::span<const int32_t> first_pages) const;
   const AttentionOfLayers& attention_of(int64_t layer) const;
-  GroupCells cells_of(const RowGroup& group, int32_t first_page, int64_t layer) const;
+  /// The plans of all layers.
+  std::vector<AttentionOfLayers*> attentions();
+  GroupCells cells_of(const RowGroup& group, int32_t first_page, int64_t layer, bool slides) const;
+  /// Takes out of a group's cells what lies before the window of layers that slide.
+  void narrow_to_window(const RowGroup& group, GroupCells& cells) const;
   void extend_rotations();
+  void extend_rotations(const RopeConfig& rope, std::span<const float> frequencies, Rotations& rotations);
   void reserve_scratch();
+  void reserve_attention(int64_t layer);
+  DeviceBuffer& attended_of(int64_t layer);
+  PagePool pool_of(int64_t layer) const { return sequences_.front()->arena()->pool_of(layer); }
 
   void run_layer(int64_t index);
   void project_and_attend(const DeviceLayer& layer, int64_t index);
@@ -84,9 +100,9 @@ class DevicePass {
   Stream& stream_;
   Scratch& scratch_;
   DeviceHead head_;
-  PagePool pool_;
   SparsePass sparse_;
-  std::vector<AttentionOfLayers> attention_;
+  std::vector<AttentionOfLayers> attention_;  // of layers that see everything
+  std::optional<AttentionOfLayers> sliding_;
   bool wants_outputs_alone_ = false;  ///< from the last layer's attention on
   PassShape shape_;
   bool is_graph_ = false;

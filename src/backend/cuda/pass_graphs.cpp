@@ -21,13 +21,16 @@ int64_t whole_steps(int64_t rows) {
 PassShape rounded_up(const PassShape& exact) {
   PassShape shape = exact;
   shape.rows = whole_steps(exact.rows);
-  for (int64_t* count : {&shape.tasks, &shape.merges, &shape.pages, &shape.runs, &shape.masks})
-    *count = power_of_two(*count);
   shape.output_rows = whole_steps(exact.output_rows);
+  shape.pages = power_of_two(exact.pages);
   // Without rows, the last layer ends before it attends.
   const bool has_outputs = exact.output_rows > 0;
-  shape.output_tasks = has_outputs ? power_of_two(exact.output_tasks) : 0;
-  shape.output_merges = has_outputs ? power_of_two(exact.output_merges) : 0;
+  for (AttentionSize* size : {&shape.attention, &shape.sliding}) {
+    for (int64_t* count : {&size->tasks, &size->merges, &size->runs, &size->masks})
+      *count = power_of_two(*count);
+    size->output_tasks = has_outputs ? power_of_two(size->output_tasks) : 0;
+    size->output_merges = has_outputs ? power_of_two(size->output_merges) : 0;
+  }
   return shape;
 }
 

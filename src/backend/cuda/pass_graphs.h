@@ -10,19 +10,27 @@
 
 namespace lacuna::cuda {
 
+/// The work of one plan of attention.
+struct AttentionSize {
+  int64_t tasks = 0;
+  int64_t merges = 0;
+  // The first of them, for the rows of the last layer.
+  int64_t output_tasks = 0;
+  int64_t output_merges = 0;
+  int64_t runs = 0;
+  int64_t masks = 0;
+
+  bool operator==(const AttentionSize&) const = default;
+};
+
 /// How many elements the arrays have that the layers of a pass read, rounded up: 16 kinds of row counts, and
 /// powers of two. Arrays are padded to these sizes, and then lie at the same addresses in every pass.
 struct PassShape {
   int64_t rows = 0;
-  int64_t tasks = 0;
-  int64_t merges = 0;
-  // The rows, first tasks and first merges of the last layer, once it has written keys and values.
-  int64_t output_rows = 0;
-  int64_t output_tasks = 0;
-  int64_t output_merges = 0;
+  int64_t output_rows = 0;  ///< rows of the last layer, once it has written keys and values
   int64_t pages = 0;
-  int64_t runs = 0;
-  int64_t masks = 0;
+  AttentionSize attention = {};  ///< of layers that see everything
+  AttentionSize sliding = {};    ///< of layers with a window
   bool measures_kv_drift = false;
 
   bool operator==(const PassShape&) const = default;

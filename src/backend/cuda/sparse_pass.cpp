@@ -35,6 +35,7 @@ std::vector<int32_t> cells_behind(const StepPlan& plan, const RowGroup& group) {
 void SparsePass::prepare(std::span<const int32_t> first_pages) {
   for (const RowGroup& group : plan_.groups) {
     if (group.sparse.choice == Choice::kAll) continue;
+    expect_supported();
     const auto sequence = static_cast<size_t>(group.sequence);
     Group own{.group = &group, .sequence = sequences_[sequence], .first_page = first_pages[sequence]};
     reserve_chosen(own);
@@ -51,6 +52,15 @@ void SparsePass::prepare(std::span<const int32_t> first_pages) {
     groups_.push_back(own);
   }
   reserve_scratch();
+}
+
+void SparsePass::expect_supported() const {
+  const ModelConfig& config = model_.config;
+  if (!config.sliding && config.head_dim <= kMostSparseHeadDim) return;
+  throw InputError(
+      "sparse attention has CUDA kernels for layers that see everything and heads of up to {} dimensions; "
+      "--device cpu, or a request without it, works for this model",
+      kMostSparseHeadDim);
 }
 
 void SparsePass::stage(Staging& staging) {

@@ -53,6 +53,8 @@ class SparsePass {
     int32_t num_bounded = 0;  ///< cells of which bounds are there before the pass
   };
 
+  /// InputError where the model's attention has no sparse kernels.
+  void expect_supported() const;
   void reserve_chosen(const Group& group);
   void reserve_bounds(Group& group);
   void reserve_scratch();

@@ -288,8 +288,9 @@ void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerPa
   }
 }
 
-DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const LayerParameters& from,
-                            const std::string& name) {
+DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, int64_t index,
+                            const LayerParameters& from) {
+  const std::string name = "layer " + std::to_string(index);
   DeviceLayer to;
   to.attn_norm = uploader.floats(from.attn_norm);
   to.ffn_norm = uploader.floats(from.ffn_norm);
@@ -300,16 +301,16 @@ DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, const
   to.layer_scalar = from.layer_scalar;
   to.encoder_scalar = from.encoder_scalar;
   Rows qkv;
-  add_rows(from.q.weight, config.q_dim(), qkv);
-  add_rows(from.k.weight, config.kv_dim(), qkv);
-  add_rows(from.v.weight, config.kv_dim(), qkv);
+  add_rows(from.q.weight, config.q_dim_of(index), qkv);
+  add_rows(from.k.weight, config.kv_dim_of(index), qkv);
+  if (config.has_value_projection(index)) add_rows(from.v.weight, config.kv_dim_of(index), qkv);
   std::vector<float> bias = from.q.bias;
   bias.insert(bias.end(), from.k.bias.begin(), from.k.bias.end());
   bias.insert(bias.end(), from.v.bias.begin(), from.v.bias.end());
   to.qkv = uploader.matrix(qkv, config.hidden_dim, bias, name + ": the projection to q, k and v");
   Rows o;
   add_rows(from.o.weight, config.hidden_dim, o);
-  to.o = uploader.matrix(o, config.q_dim(), from.o.bias, name + ": the projection after attention");
+  to.o = uploader.matrix(o, config.q_dim_of(index), from.o.bias, name + ": the projection after attention");
   if (from.experts.empty()) {
     to.ffn = uploader.feed_forward(from.ffn, config, config.ffn_dim, name + ": the feed-forward layer");
   } else {
@@ -332,7 +333,7 @@ int64_t bytes_of(const DeviceLayer& layer) {
 DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                          int64_t index, const LayerParameters& layer) {
   Uploader uploader(stream, threads, dtype);
-  return upload_layer_as(uploader, config, layer, "layer " + std::to_string(index));
+  return upload_layer_as(uploader, config, index, layer);
 }
 
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,

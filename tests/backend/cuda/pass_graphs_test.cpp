@@ -10,17 +10,21 @@ namespace lacuna::cuda::pass_graphs_test {
 namespace {
 
 PassShape shape_of_rows(int64_t rows) {
-  return rounded_up({.rows = rows, .tasks = 3, .merges = 1, .pages = 5, .runs = 8, .masks = 33});
+  return rounded_up({.rows = rows,
+                     .pages = 5,
+                     .attention = {.tasks = 3, .merges = 1, .runs = 8, .masks = 33},
+                     .sliding = {.tasks = 5}});
 }
 
 TEST(PassGraphs, RoundUpSoThatPassesOfAboutTheSameSizeAreOneShape) {
   const PassShape shape = shape_of_rows(17);
   EXPECT_EQ(shape.rows, 32);
-  EXPECT_EQ(shape.tasks, 4);
-  EXPECT_EQ(shape.merges, 1);
   EXPECT_EQ(shape.pages, 8);
-  EXPECT_EQ(shape.runs, 8);
-  EXPECT_EQ(shape.masks, 64);
+  EXPECT_EQ(shape.attention.tasks, 4);
+  EXPECT_EQ(shape.attention.merges, 1);
+  EXPECT_EQ(shape.attention.runs, 8);
+  EXPECT_EQ(shape.attention.masks, 64);
+  EXPECT_EQ(shape.sliding.tasks, 8);
   EXPECT_EQ(shape, shape_of_rows(32));
   EXPECT_NE(shape, shape_of_rows(33));
 }
@@ -28,17 +32,17 @@ TEST(PassGraphs, RoundUpSoThatPassesOfAboutTheSameSizeAreOneShape) {
 TEST(PassGraphs, RoundUpWhatTheLastLayerComputesUnlessItIsNothing) {
   const auto shape_of = [](int64_t output_rows, int64_t output_tasks) {
     return rounded_up({.rows = 40,
-                       .tasks = 9,
-                       .merges = 3,
                        .output_rows = output_rows,
-                       .output_tasks = output_tasks,
-                       .output_merges = output_rows > 0 ? 1 : 0});
+                       .attention = {.tasks = 9,
+                                     .merges = 3,
+                                     .output_tasks = output_tasks,
+                                     .output_merges = output_rows > 0 ? 1 : 0}});
   };
   EXPECT_EQ(shape_of(17, 5).output_rows, 32);
-  EXPECT_EQ(shape_of(17, 5).output_tasks, 8);
+  EXPECT_EQ(shape_of(17, 5).attention.output_tasks, 8);
   EXPECT_EQ(shape_of(17, 5), shape_of(30, 6));
   EXPECT_EQ(shape_of(0, 0).output_rows, 0);
-  EXPECT_EQ(shape_of(0, 0).output_tasks, 0);
+  EXPECT_EQ(shape_of(0, 0).attention.output_tasks, 0);
   EXPECT_NE(shape_of(0, 0), shape_of(1, 0));
 }
 

@@ -8,8 +8,26 @@ namespace {
 
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
-constexpr uint32_t kThreads = 128;  // four warps of sixteen queries
 constexpr int kStages = 2;
+constexpr uint32_t kQueryWarps = 4;  // of sixteen queries each
+
+/// Outputs of 512 numbers do not fit into the registers of a warp: two warps then share sixteen queries. Both
+/// compute all scores, and each sums one half of the values.
+template <int kHeadDim>
+struct Heads {
+  static constexpr int kValueParts = kHeadDim > 256 ? 2 : 1;
+  static constexpr int kOutDim = kHeadDim / kValueParts;  // numbers of the output that a warp has
+  static constexpr int kColumns =
+      kOutDim > 128 ? 16 : kOutDim / 8;  // tiles of eight that are multiplied at once
+  static constexpr int kBlocks = kOutDim / (8 * kColumns);
+  static constexpr uint32_t kThreads = 32 * kQueryWarps * kValueParts;
+  static constexpr bool kKeepsQueries =
+      kHeadDim <= 128;  // in registers; else they are read again for each tile
+
+  /// Which sixteen of the task's queries a warp has, and which part of their outputs.
+  static LACUNA_DEVICE uint32_t query_warp() { return warp_index() % kQueryWarps; }
+  static LACUNA_DEVICE uint32_t value_part() { return kValueParts == 1 ? 0 : warp_index() / kQueryWarps; }
+};
 constexpr int kMerged = 128;  // threads of the merge
 
 /// Keys and values of two tiles as they are loaded, and where products read them.
@@ -37,7 +55,7 @@ struct TileShared<kHeadDim, CellFormat::kInt8> {
   LACUNA_DEVICE int8_t* key(int stage, int cell) { return key_codes[stage][cell]; }
   LACUNA_DEVICE int8_t* value(int stage, int cell) { return value_codes[stage][cell]; }
   LACUNA_DEVICE int widen(int stage) {
-    for (uint32_t i = thread_index(); i < kPageCells * kHeadDim; i += kThreads) {
+    for (uint32_t i = thread_index(); i < kPageCells * kHeadDim; i += Heads<kHeadDim>::kThreads) {
       const uint32_t cell = i / kHeadDim;
       const uint32_t at = i % kHeadDim;
       keys[0][cell][at] = to_bf16(key_codes[stage][cell][at]);
@@ -62,7 +80,8 @@ LACUNA_DEVICE void load_queries(const AttendArguments& a, const AttendTask& task
   const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
   const auto kv_head = static_cast<int32_t>(block_index().y);
   constexpr int kPieces = kHeadDim / 8;
-  for (int piece = static_cast<int>(thread_index()); piece < kTaskQueries * kPieces; piece += kThreads) {
+  for (int piece = static_cast<int>(thread_index()); piece < kTaskQueries * kPieces;
+       piece += Heads<kHeadDim>::kThreads) {
     const int query = task.first_query + piece / kPieces;
     const int part = piece % kPieces * 8;
     const bool valid = query < task.num_rows * group_size;
@@ -80,7 +99,8 @@ LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, c
   const int64_t kv_head = block_index().y;
   constexpr int kNumbers = 16 / sizeof(typename CellNumber<kFormat>::Type);  // of a piece
   constexpr int kPieces = kHeadDim / kNumbers;
-  for (int piece = static_cast<int>(thread_index()); piece < kPageCells * kPieces; piece += kThreads) {
+  for (int piece = static_cast<int>(thread_index()); piece < kPageCells * kPieces;
+       piece += Heads<kHeadDim>::kThreads) {
     const int index = piece / kPieces;
     const int part = piece % kPieces * kNumbers;
     const bool valid = walk.first_row(a.masks, index) < task.num_rows;
@@ -100,20 +120,31 @@ LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, c
 /// A warp's sixteen queries: two rows of each fragment for each thread.
 template <int kHeadDim>
 struct Running {
-  uint32_t queries[kHeadDim / 16][1][4];
-  float out[1][kHeadDim / 8][4];
+  uint32_t queries[Heads<kHeadDim>::kKeepsQueries ? kHeadDim / 16 : 1][1][4];
+  float out[Heads<kHeadDim>::kBlocks][1][Heads<kHeadDim>::kColumns][4];
   float max[2];
   float sum[2];  // of this thread's columns
   int32_t row[2];
 };
 
+/// Sixteen numbers of the warp's queries, from `k` * 16 on.
+template <int kHeadDim, CellFormat kFormat>
+LACUNA_DEVICE void read_queries(const AttendShared<kHeadDim, kFormat>& memory, uint32_t k,
+                                uint32_t (&to)[4]) {
+  const uint32_t lane = lane_index();
+  load_matrix_x4(to, &memory.queries[Heads<kHeadDim>::query_warp() * 16 + lane % 16][k * 16 + lane / 16 * 8]);
+}
+
 ///   place  where the tile's keys lie
 template <int kHeadDim, CellFormat kFormat>
-LACUNA_DEVICE void score_tile(const TileShared<kHeadDim, kFormat>& tiles, int place,
-                              const Running<kHeadDim>& running, float (&scores)[1][4][4]) {
+LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim, kFormat>& memory, int place,
+                              Running<kHeadDim>& running, float (&scores)[1][4][4]) {
+  const TileShared<kHeadDim, kFormat>& tiles = memory.tiles;
+  constexpr bool kKeepsQueries = Heads<kHeadDim>::kKeepsQueries;
   const uint32_t lane = lane_index();
   LACUNA_UNROLL
   for (uint32_t k = 0; k < kHeadDim / 16; ++k) {
+    if constexpr (!kKeepsQueries) read_queries(memory, k, running.queries[0][0]);
     uint32_t keys[2][4];
     LACUNA_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
@@ -124,7 +155,7 @@ LACUNA_DEVICE void score_tile(const TileShared<kHeadDim, kFormat>& tiles, int pl
                               {keys[0][2], keys[0][3]},
                               {keys[1][0], keys[1][1]},
                               {keys[1][2], keys[1][3]}};
-    multiply_block(scores, running.queries[k], b);
+    multiply_block(scores, running.queries[kKeepsQueries ? k : 0], b);
   }
 }
 
@@ -143,7 +174,7 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
     for (int part = 0; part < 4; ++part) {
       const int query = part / 2;
       const int32_t cell = j * 8 + column + part % 2;
-      visible[j][part] = walk.first_row(a.masks, cell) <= running.row[query];
+      visible[j][part] = walk.sees(a, running.row[query], cell);
       scores[0][j][part] = scaled(a, scores[0][j][part] * tiles.key_scale(stage, cell));
       if (visible[j][part] && scores[0][j][part] > max[query]) max[query] = scores[0][j][part];
     }
@@ -167,9 +198,12 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
     }
   }
   LACUNA_UNROLL
-  for (int j = 0; j < kHeadDim / 8; ++j) {
+  for (int block = 0; block < Heads<kHeadDim>::kBlocks; ++block) {
     LACUNA_UNROLL
-    for (int part = 0; part < 4; ++part) running.out[0][j][part] *= shrink[part / 2];
+    for (int j = 0; j < Heads<kHeadDim>::kColumns; ++j) {
+      LACUNA_UNROLL
+      for (int part = 0; part < 4; ++part) running.out[block][0][j][part] *= shrink[part / 2];
+    }
   }
 }
 
@@ -177,24 +211,30 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void add_values(const TileShared<kHeadDim, kFormat>& tiles, int place,
                               const float (&weights)[1][4][4], Running<kHeadDim>& running) {
+  constexpr uint32_t kColumns = Heads<kHeadDim>::kColumns;
   const uint32_t lane = lane_index();
+  const uint32_t first = Heads<kHeadDim>::value_part() * Heads<kHeadDim>::kOutDim + lane / 16 * 8;
   LACUNA_UNROLL
   for (uint32_t k = 0; k < 2; ++k) {
     const float(&low)[4] = weights[0][2 * k];
     const float(&high)[4] = weights[0][2 * k + 1];
     const uint32_t left[1][4] = {{pack_bf16(low[0], low[1]), pack_bf16(low[2], low[3]),
                                   pack_bf16(high[0], high[1]), pack_bf16(high[2], high[3])}};
-    uint32_t b[kHeadDim / 8][2];
     LACUNA_UNROLL
-    for (uint32_t j = 0; j < kHeadDim / 16; ++j) {
-      uint32_t values[4];
-      load_matrix_x4<true>(values, &tiles.values[place][k * 16 + lane % 16][j * 16 + lane / 16 * 8]);
-      b[2 * j][0] = values[0];
-      b[2 * j][1] = values[1];
-      b[2 * j + 1][0] = values[2];
-      b[2 * j + 1][1] = values[3];
+    for (uint32_t block = 0; block < Heads<kHeadDim>::kBlocks; ++block) {
+      uint32_t b[kColumns][2];
+      LACUNA_UNROLL
+      for (uint32_t j = 0; j < kColumns / 2; ++j) {
+        uint32_t values[4];
+        load_matrix_x4<true>(values,
+                             &tiles.values[place][k * 16 + lane % 16][first + block * 8 * kColumns + j * 16]);
+        b[2 * j][0] = values[0];
+        b[2 * j][1] = values[1];
+        b[2 * j + 1][0] = values[2];
+        b[2 * j + 1][1] = values[3];
+      }
+      multiply_block(running.out[block], left, b);
     }
-    multiply_block(running.out, left, b);
   }
 }
 
@@ -203,21 +243,24 @@ LACUNA_DEVICE void start_running(const AttendArguments& a, const AttendTask& tas
                                  const AttendShared<kHeadDim, kFormat>& memory, Running<kHeadDim>& running) {
   const uint32_t lane = lane_index();
   const auto group_size = static_cast<int32_t>(a.num_heads / a.pool.num_kv_heads);
-  LACUNA_UNROLL
-  for (uint32_t k = 0; k < kHeadDim / 16; ++k) {
-    load_matrix_x4(running.queries[k][0],
-                   &memory.queries[warp_index() * 16 + lane % 16][k * 16 + lane / 16 * 8]);
+  if constexpr (Heads<kHeadDim>::kKeepsQueries) {
+    LACUNA_UNROLL
+    for (uint32_t k = 0; k < kHeadDim / 16; ++k) read_queries(memory, k, running.queries[k][0]);
   }
   LACUNA_UNROLL
-  for (int j = 0; j < kHeadDim / 8; ++j) {
+  for (int block = 0; block < Heads<kHeadDim>::kBlocks; ++block) {
     LACUNA_UNROLL
-    for (int part = 0; part < 4; ++part) running.out[0][j][part] = 0;
+    for (int j = 0; j < Heads<kHeadDim>::kColumns; ++j) {
+      LACUNA_UNROLL
+      for (int part = 0; part < 4; ++part) running.out[block][0][j][part] = 0;
+    }
   }
   LACUNA_UNROLL
   for (int query = 0; query < 2; ++query) {
     running.max[query] = kLeastScore;
     running.sum[query] = 0;
-    const int32_t index = task.first_query + static_cast<int32_t>(warp_index() * 16 + lane / 4) + query * 8;
+    const int32_t index =
+        task.first_query + static_cast<int32_t>(Heads<kHeadDim>::query_warp() * 16 + lane / 4) + query * 8;
     running.row[query] = index / group_size;
   }
 }
@@ -231,16 +274,21 @@ LACUNA_DEVICE void store_partial(const AttendArguments& a, const Running<kHeadDi
     float sum = running.sum[query];
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
-    const int64_t index = task * kTaskQueries + warp_index() * 16 + lane / 4 + query * 8;
-    if (lane % 4 == 0) {
+    const int64_t index = task * kTaskQueries + Heads<kHeadDim>::query_warp() * 16 + lane / 4 + query * 8;
+    if (lane % 4 == 0 && Heads<kHeadDim>::value_part() == 0) {
       a.partial_max[index] = running.max[query];
       a.partial_sum[index] = sum;
     }
-    float* out = a.partial_out + index * kHeadDim + 2 * (lane % 4);
+    float* out = a.partial_out + index * kHeadDim + Heads<kHeadDim>::value_part() * Heads<kHeadDim>::kOutDim +
+                 2 * (lane % 4);
     LACUNA_UNROLL
-    for (int j = 0; j < kHeadDim / 8; ++j) {
-      out[j * 8] = running.out[0][j][2 * query];
-      out[j * 8 + 1] = running.out[0][j][2 * query + 1];
+    for (int block = 0; block < Heads<kHeadDim>::kBlocks; ++block) {
+      LACUNA_UNROLL
+      for (int j = 0; j < Heads<kHeadDim>::kColumns; ++j) {
+        float* to = out + (block * Heads<kHeadDim>::kColumns + j) * 8;
+        to[0] = running.out[block][0][j][2 * query];
+        to[1] = running.out[block][0][j][2 * query + 1];
+      }
     }
   }
 }
@@ -270,7 +318,7 @@ LACUNA_KERNEL attend_kernel(AttendArguments a) {
     commit_copies();
     float scores[1][4][4] = {};
     const int place = memory.tiles.widen(stage);
-    score_tile(memory.tiles, place, running, scores);
+    score_tile(memory, place, running, scores);
     weigh_tile(a, walk, memory.tiles, stage, scores, running);
     add_values(memory.tiles, place, scores, running);
     walk.next();
@@ -319,7 +367,7 @@ template <int kHeadDim, CellFormat kFormat>
 void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks) {
   launch(stream, attend_kernel<kHeadDim, kFormat>,
          {.grid = {num_tasks, static_cast<uint32_t>(a.pool.num_kv_heads), 1},
-          .threads = kThreads,
+          .threads = Heads<kHeadDim>::kThreads,
           .shared_bytes = sizeof(AttendShared<kHeadDim, kFormat>)},
          a);
 }
@@ -339,6 +387,9 @@ void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks
   if (arguments.queries_f32 != nullptr) return attend_f32(stream, arguments, num_merges);
   const int64_t head_dim = arguments.pool.head_dim;
   switch (head_dim) {
+    case 16:
+      launch_attend<16>(stream, arguments, num_tasks);
+      break;
     case 32:
       launch_attend<32>(stream, arguments, num_tasks);
       break;
@@ -348,12 +399,18 @@ void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks
     case 128:
       launch_attend<128>(stream, arguments, num_tasks);
       break;
+    case 256:
+      launch_attend<256>(stream, arguments, num_tasks);
+      break;
+    case 512:
+      launch_attend<512>(stream, arguments, num_tasks);
+      break;
     default:
-      throw std::logic_error("attention is built for heads of 32, 64 and 128 numbers");
+      throw std::logic_error("attend: has_attention(head_dim)");
   }
   launch(stream, merge_kernel,
          {.grid = {num_merges, static_cast<uint32_t>(arguments.pool.num_kv_heads), kTaskQueries},
-          .threads = head_dim == 128 ? kMerged : 32U},
+          .threads = head_dim >= 128 ? kMerged : 32U},
          arguments);
 }
 

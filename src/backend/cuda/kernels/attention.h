@@ -26,13 +26,16 @@ enum class CellFormat : uint8_t {
 };
 
 /// Keys [32][head_dim] and then values [32][head_dim] for each page, layer and kv head; behind codes the
-/// scales [32][4] f32 of both, of which the last two numbers are not used.
+/// scales [32][4] f32 of both, of which the last two numbers are not used. Where a model's layers have heads
+/// of different shapes, kernels get the part of the pages that belongs to one layer.
 struct PagePool {
-  uint16_t* memory = nullptr;
-  int64_t num_layers = 0;
+  uint16_t* memory = nullptr;  ///< of `first_layer` in page 0
+  int64_t num_layers = 0;      ///< of the model
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   CellFormat format = CellFormat::kBf16;
+  int64_t first_layer = 0;
+  int64_t page_stride = 0;  ///< bytes from one page to the next; 0: page_bytes() of layers that are all alike
 
   /// Bytes of one cell's key, and of its value.
   constexpr int64_t number_bytes() const {
@@ -42,7 +45,13 @@ struct PagePool {
     const int64_t scales = format == CellFormat::kInt8 ? kPageCells * kScaleBytes : 0;
     return 2 * kPageCells * number_bytes() + scales;
   }
-  constexpr int64_t page_bytes() const { return num_layers * num_kv_heads * head_bytes(); }
+  constexpr int64_t page_bytes() const {
+    return page_stride > 0 ? page_stride : num_layers * num_kv_heads * head_bytes();
+  }
+  /// Bytes from `memory` to the cells of a page, layer and kv head.
+  constexpr int64_t offset(int64_t page, int64_t layer, int64_t kv_head) const {
+    return page * page_bytes() + ((layer - first_layer) * num_kv_heads + kv_head) * head_bytes();
+  }
 };
 
 /// Consecutive tiles of cells that a group sees.
@@ -89,6 +98,8 @@ struct GroupCells {
   /// [cells] the lowest row of the group that sees each cell from 0 on; kNeverSeen: none.
   std::vector<int32_t> first_seen_by;
   int32_t selection = -1;  ///< AttendTask::selection; the cells are then the list's
+  /// [cells] the row of the group from which on a cell is not seen any more; empty: it is, to the last row
+  std::vector<int32_t> end_seen_by = {};
 };
 
 /// The work of one pass, the same for all layers and kv heads.
@@ -97,6 +108,8 @@ struct AttentionPlan {
   std::vector<MergeTask> merges;
   std::vector<TileRun> runs;
   std::vector<int32_t> masks;  ///< [.., 32] the lowest row that sees each cell of a tile
+  /// [masks] the row from which on it is not seen any more; empty if no group has such rows
+  std::vector<int32_t> mask_ends;
 };
 
 /// Where chunks begin: every 512 cells, from 8,192 on every 1,024, from 16,384 on every 2,048.
@@ -112,6 +125,7 @@ struct AttendArguments {
   const MergeTask* merges = nullptr;
   const TileRun* runs = nullptr;
   const int32_t* masks = nullptr;
+  const int32_t* mask_ends = nullptr;  ///< null: cells are seen to the last row
   const CellSelection* selections = nullptr;
   const int32_t* behind = nullptr;  ///< cells of all selections
   // Results of the chunks; not used in f32.
@@ -133,7 +147,15 @@ struct AttendArguments {
 
 inline constexpr int32_t kTaskQueries = 64;
 
-/// head_dim 32, 64 or 128; cells in f32 need queries in f32, and bf16 those in bf16.
+/// Dimensions of heads that attend() is built for. A block of heads of 512 needs 198 KiB of shared memory, as
+/// Hopper has it.
+constexpr bool has_attention(int64_t head_dim) {
+  return head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128 || head_dim == 256 ||
+         head_dim == 512;
+}
+inline constexpr int64_t kMostHeadDim = 512;
+
+/// has_attention(head_dim); cells in f32 need queries in f32, and bf16 those in bf16.
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges);
 
 /// attend() in f32, without tensor cores: for tests and comparisons. One warp walks all chunks of a query.

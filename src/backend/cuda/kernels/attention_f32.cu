@@ -6,9 +6,9 @@ namespace {
 
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
-constexpr int kHeadParts = 4;  // of 32 numbers: heads have at most 128
-
 /// One query so far; each lane has every 32nd number of the output.
+///   kHeadParts  of 32 numbers: heads have at most as many
+template <int kHeadParts>
 struct RunningQuery {
   const float* query = nullptr;
   int32_t row = 0;  // of the group
@@ -18,12 +18,12 @@ struct RunningQuery {
 };
 
 /// One tile, of which each lane scores one cell. Cells that the row does not see change no bit.
-template <CellFormat kFormat>
+template <CellFormat kFormat, int kHeadParts>
 LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
-                            RunningQuery& running) {
+                            RunningQuery<kHeadParts>& running) {
   const int64_t kv_head = block_index().y;
   const auto lane = static_cast<int32_t>(lane_index());
-  const bool is_visible = walk.first_row(a.masks, lane) <= running.row;
+  const bool is_visible = walk.sees(a, running.row, lane);
   const int32_t cell = is_visible ? walked_cell(a, task, kv_head, walk.tile() * kPageCells + lane) : 0;
   float score = kLeastScore;
   if (is_visible) {
@@ -56,7 +56,7 @@ LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, co
 }
 
 /// One query, one kv head: the warp walks all chunks.
-template <CellFormat kFormat>
+template <CellFormat kFormat, int kHeadParts>
 LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
   const MergeTask merge = a.merges[block_index().x];
   const int64_t kv_head = block_index().y;
@@ -65,13 +65,13 @@ LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
   if (query >= merge.num_rows * group_size) return;  // the whole warp
   const int64_t row = merge.first_row + query / group_size;
   const int64_t head = kv_head * group_size + query % group_size;
-  RunningQuery running;
+  RunningQuery<kHeadParts> running;
   running.query = a.queries_f32 + (row * a.num_heads + head) * a.pool.head_dim;
   running.row = static_cast<int32_t>(query / group_size);
   for (int32_t i = 0; i < merge.num_tasks; ++i) {
     const AttendTask task = a.tasks[merge.first_task + i];
     TileWalk walk{a.runs + task.first_run, a.runs + task.first_run + task.num_runs};
-    for (; !walk.is_done(); walk.next()) add_tile<kFormat>(a, task, walk, running);
+    for (; !walk.is_done(); walk.next()) add_tile<kFormat, kHeadParts>(a, task, walk, running);
   }
   if (a.row_max != nullptr && lane_index() == 0) {
     a.row_max[row * a.num_heads + head] = running.max;
@@ -85,12 +85,18 @@ LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
   }
 }
 
+template <CellFormat kFormat>
+auto* kernel_of(int64_t head_dim) {
+  return head_dim <= 128 ? attend_f32_kernel<kFormat, 4> : attend_f32_kernel<kFormat, kMostHeadDim / 32>;
+}
+
 }  // namespace
 
 void attend_f32(Stream& stream, const AttendArguments& arguments, uint32_t num_merges) {
   const bool is_coded = arguments.pool.format == CellFormat::kInt8;
+  const int64_t head_dim = arguments.pool.head_dim;
   launch(
-      stream, is_coded ? attend_f32_kernel<CellFormat::kInt8> : attend_f32_kernel<CellFormat::kF32>,
+      stream, is_coded ? kernel_of<CellFormat::kInt8>(head_dim) : kernel_of<CellFormat::kF32>(head_dim),
       {.grid = {num_merges, static_cast<uint32_t>(arguments.pool.num_kv_heads), kTaskQueries}, .threads = 32},
       arguments);
 }

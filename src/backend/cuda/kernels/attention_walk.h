@@ -20,6 +20,12 @@ struct TileWalk {
   LACUNA_DEVICE int32_t first_row(const int32_t* masks, int32_t cell) const {
     return run->first_mask < 0 ? 0 : masks[run->first_mask + at * kPageCells + cell];
   }
+  /// Whether a row of the group sees the tile's cell.
+  LACUNA_DEVICE bool sees(const AttendArguments& a, int32_t row, int32_t cell) const {
+    if (first_row(a.masks, cell) > row) return false;
+    if (a.mask_ends == nullptr || run->first_mask < 0) return true;
+    return row < a.mask_ends[run->first_mask + at * kPageCells + cell];
+  }
   LACUNA_DEVICE void next() {
     if (++at < run->count) return;
     ++run;

@@ -49,8 +49,7 @@ template <CellFormat kFormat>
 LACUNA_DEVICE Cell<kFormat> cell_of_page(const PagePool& pool, int64_t page, int64_t layer, int64_t kv_head,
                                          int64_t cell) {
   using Number = typename Cell<kFormat>::Number;
-  const int64_t head = (page * pool.num_layers + layer) * pool.num_kv_heads + kv_head;
-  auto* memory = reinterpret_cast<uint8_t*>(pool.memory) + head * pool.head_bytes();
+  auto* memory = reinterpret_cast<uint8_t*>(pool.memory) + pool.offset(page, layer, kv_head);
   auto* keys = reinterpret_cast<Number*>(memory);
   auto* scales = reinterpret_cast<float*>(keys + 2 * kPageCells * pool.head_dim);
   return {keys + cell * pool.head_dim, keys + (kPageCells + cell) * pool.head_dim, scales + 4 * cell};

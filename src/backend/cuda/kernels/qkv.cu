@@ -8,7 +8,7 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 
 constexpr uint32_t kWarps = 4;
 constexpr uint32_t kThreads = 32 * kWarps;
-constexpr int kHeadParts = 8;  // of 32 numbers: heads have at most 256
+constexpr int kHeadParts = kMostHeadDim / 32;  // of 32 numbers
 
 struct FinishShared {
   float parts[kWarps];
@@ -100,17 +100,18 @@ LACUNA_DEVICE void write_cell(const FinishQkvArguments& a, const float* k, const
                               const float* weight, float scale, int64_t position, const Cell<kFormat>& to,
                               float* numbers) {
   const int64_t dim = a.pool.head_dim;
+  const float v_scale = a.v_norm ? head_scale(a, v) : 1;
   if constexpr (kFormat == CellFormat::kInt8) {
     finish_head(a, k, weight, scale, position, numbers);
     sync_warp();
     write_codes(numbers, dim, to.key, to.scales);
     sync_warp();
-    for (int64_t i = lane_index(); i < dim; i += 32) numbers[i] = clamped(a, v[i]);
+    for (int64_t i = lane_index(); i < dim; i += 32) numbers[i] = clamped(a, v[i] * v_scale);
     sync_warp();
     write_codes(numbers, dim, to.value, to.scales + 1);
   } else {
     finish_head(a, k, weight, scale, position, to.key);
-    for (int64_t i = lane_index(); i < dim; i += 32) store(to.value + i, clamped(a, v[i]));
+    for (int64_t i = lane_index(); i < dim; i += 32) store(to.value + i, clamped(a, v[i] * v_scale));
   }
   sync_warp();
 }
@@ -204,9 +205,9 @@ LACUNA_DEVICE void finish_row(const FinishQkvArguments& a, FinishShared& memory,
   const int64_t row = block_index().x;
   const int64_t dim = a.pool.head_dim;
   const int64_t kv_heads = a.pool.num_kv_heads;
-  const float* q = a.qkv + row * (a.num_heads + 2 * kv_heads) * dim;
+  const float* q = a.qkv + row * (a.num_heads + (a.shares_keys ? 1 : 2) * kv_heads) * dim;
   const float* k = q + a.num_heads * dim;
-  const float* v = k + kv_heads * dim;
+  const float* v = a.shares_keys ? k : k + kv_heads * dim;
   const bool is_full = a.norm_full && a.q_norm != nullptr;
   const float q_scale = is_full ? row_scale(a, q, a.num_heads * dim, memory.parts) : 1;
   const float k_scale = is_full ? row_scale(a, k, kv_heads * dim, memory.parts) : 1;

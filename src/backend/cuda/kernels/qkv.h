@@ -9,7 +9,7 @@
 namespace lacuna::cuda {
 
 struct FinishQkvArguments {
-  const float* qkv = nullptr;           ///< [rows, (heads + 2 kv heads) * head_dim]: q, k, v
+  const float* qkv = nullptr;           ///< [rows, (heads + 2 kv heads) * head_dim]: q, k, v; see shares_keys
   const int32_t* positions = nullptr;   ///< [rows]
   const int32_t* cells = nullptr;       ///< [rows]
   const int32_t* first_page = nullptr;  ///< [rows] of the row's sequence, in the page table
@@ -28,7 +28,10 @@ struct FinishQkvArguments {
   int64_t rotary_dim = 0;  ///< even; the pairs (j, j + rotary_dim / 2) are turned
   bool norm_full = false;  ///< RMSNorm of the whole q and k instead of each head
   float epsilon = 0;
-  float clip = 0;  ///< q and k (normed, not yet turned) and v are clamped to [-clip, clip]; 0: they stay
+  bool shares_keys = false;  ///< rows are q and k, and values are k as it stands there
+  bool v_norm = false;       ///< RMSNorm of each head of v, without a weight
+  float clip =
+      0;  ///< q and k (normed, not yet turned) and v (normed) are clamped to [-clip, clip]; 0: they stay
 };
 
 /// Codes are made of the numbers in f32: scale * code with |code| <= 127 and scale = largest |x| of the head

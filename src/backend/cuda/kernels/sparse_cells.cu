@@ -9,10 +9,9 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 constexpr uint32_t kWarps = 4;
 constexpr uint32_t kMassThreads = 32 * kWarps;
 constexpr uint32_t kChooseThreads = 256;
-constexpr int kMostHeadDim = 128;
 
 struct MassShared {
-  float keys[kPageCells][kMostHeadDim + 1];
+  float keys[kPageCells][kMostSparseHeadDim + 1];
   float scales[kPageCells];
   float sums[kWarps][kPageCells];
 };

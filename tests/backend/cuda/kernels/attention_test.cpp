@@ -87,6 +87,7 @@ std::vector<double> attended(const Store& store, const GroupCells& group, int32_
   double sum = 0;
   for (size_t cell = 0; cell < group.first_seen_by.size(); ++cell) {
     if (group.first_seen_by[cell] > row) continue;
+    if (!group.end_seen_by.empty() && row >= group.end_seen_by[cell]) continue;
     const uint16_t* key = store.memory.data() + store.place(static_cast<int32_t>(cell), kv_head, false);
     const uint16_t* value = store.memory.data() + store.place(static_cast<int32_t>(cell), kv_head, true);
     double score = 0;
@@ -161,7 +162,8 @@ TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
 }
 
 TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
-  for (const Shape& shape : {Shape{4, 2, 32, 0}, Shape{2, 2, 64, 0}, Shape{6, 1, 128, 3}}) {
+  for (const Shape& shape : {Shape{2, 1, 16, 0}, Shape{4, 2, 32, 0}, Shape{2, 2, 64, 0}, Shape{6, 1, 128, 3},
+                             Shape{2, 1, 256, 0}, Shape{4, 1, 512, 0}}) {
     const std::vector<GroupCells> groups = {group_of(0, 17, 45, 70, false), group_of(17, 15, 0, 90, true),
                                             group_of(32, 1, 100, 110, false)};
     const Store store = filled(shape, 4, groups);
@@ -173,6 +175,49 @@ TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
       ASSERT_EQ(got, first) << order;
     });
     expect_definition(store, groups, queries, first);
+  }
+}
+
+/// A causal group of which each row sees as many cells as a window has, its own the last.
+GroupCells windowed_group(int32_t num_rows, int32_t prefix, int32_t window) {
+  GroupCells group = group_of(0, num_rows, prefix, prefix, true);
+  for (int32_t cell = 0; cell < prefix + num_rows; ++cell)
+    group.end_seen_by.push_back(std::max(0, cell + window - prefix));
+  for (int32_t cell = 0; cell + window <= prefix; ++cell)
+    group.first_seen_by[static_cast<size_t>(cell)] = kNeverSeen;
+  return group;
+}
+
+TEST(AttentionPlan, ListsTheRowsThatAWindowEndsWith) {
+  const AttentionPlan plan = plan_attention({{windowed_group(40, 0, 34)}}, 1);
+  ASSERT_EQ(plan.runs.size(), 1U);
+  EXPECT_EQ(plan.runs[0].first_mask, 0);
+  ASSERT_EQ(plan.mask_ends.size(), plan.masks.size());
+  EXPECT_THAT(std::vector(plan.mask_ends.begin(), plan.mask_ends.begin() + 3), ElementsAre(34, 35, 36));
+  EXPECT_TRUE(plan_attention({{group_of(0, 40, 0, 0, true)}}, 1).mask_ends.empty());
+}
+
+TEST(AttentionKernel, ShowsRowsWhatTheirWindowsHold) {
+  for (const Shape& shape : {Shape{4, 2, 32, 0}, Shape{2, 1, 256, 0}}) {
+    const std::vector<GroupCells> groups = {windowed_group(50, 70, 40)};
+    const Store store = filled(shape, 4, groups);
+    const auto queries = random_queries(shape, 50);
+    const auto got = run(store, groups, queries);
+    expect_definition(store, groups, queries, got);
+    // A row alone, which sees the same cells.
+    const auto width = static_cast<int64_t>(shape.heads * shape.head_dim);
+    for (const int32_t row : {0, 33, 49}) {
+      GroupCells alone = groups[0];
+      alone.num_rows = 1;
+      for (size_t cell = 0; cell < alone.first_seen_by.size(); ++cell) {
+        const bool sees = alone.first_seen_by[cell] <= row && row < alone.end_seen_by[cell];
+        alone.first_seen_by[cell] = sees ? 0 : kNeverSeen;
+      }
+      alone.end_seen_by.clear();
+      const std::vector<uint16_t> query(queries.begin() + row * width, queries.begin() + (row + 1) * width);
+      const auto single = run(store, {alone}, query);
+      EXPECT_TRUE(std::equal(single.begin(), single.end(), got.begin() + row * width)) << "row " << row;
+    }
   }
 }
 

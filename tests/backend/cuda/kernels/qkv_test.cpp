@@ -22,6 +22,11 @@ struct Case {
   int64_t rotary_dim = 32;
   float clip = 0;
   bool queries_grow = false;
+  bool v_norm = false;
+  bool shares_keys = false;
+
+  /// Heads of a row, of which the last are values.
+  size_t row_heads() const { return shares_keys ? 8 : 10; }
 };
 
 constexpr int64_t kHeads = 6;
@@ -48,7 +53,7 @@ struct Input {
   explicit Input(const Case& of) : what(of) {
     const auto dim = static_cast<size_t>(what.head_dim);
     const auto half = static_cast<size_t>(what.rotary_dim / 2);
-    qkv = random_numbers(positions.size() * (kHeads + 2 * kKvHeads) * dim, 31, 2);
+    qkv = random_numbers(positions.size() * what.row_heads() * dim, 31, 2);
     q_norm = random_numbers(kHeads * dim, 32);
     k_norm = random_numbers(kKvHeads * dim, 33);
     for (size_t p = 0; p < kPositions; ++p) {
@@ -74,7 +79,7 @@ struct Input {
       return picked;
     };
     const auto dim = static_cast<size_t>(what.head_dim);
-    const DeviceBuffer sums = upload(stream, pick(qkv, (kHeads + 2 * kKvHeads) * dim));
+    const DeviceBuffer sums = upload(stream, pick(qkv, what.row_heads() * dim));
     const DeviceBuffer at_positions = upload(stream, pick(positions, 1));
     const DeviceBuffer at_cells = upload(stream, pick(cells, 1));
     const DeviceBuffer first_page = upload(stream, std::vector<int32_t>(rows.size(), 0));
@@ -107,6 +112,8 @@ struct Input {
                 .rotary_dim = what.rotary_dim,
                 .norm_full = what.norm == Norm::kFull,
                 .epsilon = 1e-6F,
+                .shares_keys = what.shares_keys,
+                .v_norm = what.v_norm,
                 .clip = what.clip},
                static_cast<uint32_t>(rows.size()));
     return {download<uint16_t>(stream, queries), download<uint16_t>(stream, memory),
@@ -124,7 +131,7 @@ struct Input {
   std::vector<double> finished(size_t row, int64_t first_head, int64_t head, int64_t heads,
                                const std::vector<float>& weight) const {
     const auto dim = static_cast<size_t>(what.head_dim);
-    const float* all = qkv.data() + (row * (kHeads + 2 * kKvHeads) + static_cast<size_t>(first_head)) * dim;
+    const float* all = qkv.data() + (row * what.row_heads() + static_cast<size_t>(first_head)) * dim;
     const float* x = all + static_cast<size_t>(head) * dim;
     const float* normed = what.norm == Norm::kFull ? all : x;
     const size_t count = what.norm == Norm::kFull ? static_cast<size_t>(heads) * dim : dim;
@@ -161,7 +168,9 @@ void expect_near(const uint16_t* got, const std::vector<double>& expected, const
 TEST(FinishQkvKernel, NormsClipsAndTurnsQueriesAndKeysOfEveryKind) {
   for (const Case& what :
        {Case{}, Case{Norm::kNone, 64, 64, 1}, Case{Norm::kFull, 32, 32, 0.5F},
-        Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0}, Case{Norm::kNone, 64, 32, 0, true}}) {
+        Case{Norm::kPerHead, 32, 16, 0}, Case{Norm::kNone, 128, 64, 0},
+        Case{Norm::kPerHead, 16, 16, 0, false, true}, Case{Norm::kPerHead, 512, 512, 1, false, true, true},
+        Case{Norm::kNone, 64, 32, 0, true}}) {
     const Input input(what);
     const auto dim = static_cast<size_t>(what.head_dim);
     in_every_order([&](const std::string& order) {
@@ -175,12 +184,17 @@ TEST(FinishQkvKernel, NormsClipsAndTurnsQueriesAndKeysOfEveryKind) {
           const uint16_t* key = got.pool.data() + input.place(row, head);
           expect_near(key, input.finished(row, kHeads, head, kKvHeads, input.k_norm), order + " key");
           const uint16_t* value = key + kPageCells * what.head_dim;
+          const size_t first = what.shares_keys ? kHeads : kHeads + kKvHeads;
           const float* v =
-              input.qkv.data() +
-              (row * (kHeads + 2 * kKvHeads) + kHeads + kKvHeads + static_cast<size_t>(head)) * dim;
+              input.qkv.data() + (row * what.row_heads() + first + static_cast<size_t>(head)) * dim;
+          double squares = 0;
+          for (size_t i = 0; i < dim; ++i) squares += double{v[i]} * v[i];
+          const double scale = what.v_norm ? 1 / std::sqrt(squares / static_cast<double>(dim) + 1e-6) : 1;
           for (size_t i = 0; i < dim; ++i) {
-            const float expected = what.clip > 0 ? std::clamp(v[i], -what.clip, what.clip) : v[i];
-            ASSERT_EQ(value[i], bf16(expected).bits) << order;
+            const double normed = v[i] * scale;
+            const double expected =
+                what.clip > 0 ? std::clamp<double>(normed, -what.clip, what.clip) : normed;
+            ASSERT_NEAR(from_bits(value[i]), expected, std::abs(expected) * 0.0041) << order;
           }
         }
       }
