@@ -45,7 +45,6 @@ void check_supported(const ModelConfig& config) {
         config.family, feature);
   };
   refuse_if(config.canvas.has_value(), "soft embeddings");
-  refuse_if(config.moe.parallel_dense, "experts next to a dense layer");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
                  config.moe.num_groups > kMostExpertGroups),

@@ -26,6 +26,7 @@ struct Scratch {
   DeviceBuffer normed, normed_f32, qkv, queries, inner;
   DeviceBuffer attended, sliding_attended;  ///< what pads their rows is 0
   DeviceBuffer projected;  ///< [rows, hidden] f32, outputs that are normed before they are added
+  DeviceBuffer dense;      ///< likewise, of a layer next to experts
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention

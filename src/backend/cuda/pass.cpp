@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/qkv.h"
 #include "backend/cuda/kernels/rows.h"
+#include "base/error.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -336,6 +337,7 @@ void DevicePass::reserve_scratch() {
   const int64_t rows = num_rows_;
   grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
   if (config_.norms_outputs) grow(stream_, scratch_.projected, rows * config_.hidden_dim * kFloat);
+  if (config_.moe.parallel_dense) grow(stream_, scratch_.dense, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) reserve_attention(layer);
@@ -389,20 +391,31 @@ void DevicePass::norm(const DeviceBuffer& weight, bool wants_f32) {
 
 void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
                              const DeviceBuffer& output_norm) {
-  ProductArguments product{.x = model_.bf16_rows(x),
-                           .x_f32 = model_.f32_rows(x),
-                           .rows = rows_of_x,
-                           .out_f32 = memory_.residual.as<float>(),
-                           .out_rows = rows_,
-                           .out_stride = config_.hidden_dim,
-                           .scale = config_.residual_scale,
-                           .epilogue = Epilogue::kAddScaled};
-  if (output_norm.bytes() == 0) return multiply(stream_, matrix, product, num_rows_);
-  product.out_f32 = scratch_.projected.as<float>();
-  product.out_rows = nullptr;
-  product.epilogue = Epilogue::kStore;
-  multiply(stream_, matrix, product, num_rows_);
-  add_projected(output_norm);
+  if (output_norm.bytes() > 0) {
+    project(matrix, x, rows_of_x, scratch_.projected);
+    return add_projected(output_norm);
+  }
+  multiply(stream_, matrix,
+           {.x = model_.bf16_rows(x),
+            .x_f32 = model_.f32_rows(x),
+            .rows = rows_of_x,
+            .out_f32 = memory_.residual.as<float>(),
+            .out_rows = rows_,
+            .out_stride = config_.hidden_dim,
+            .scale = config_.residual_scale,
+            .epilogue = Epilogue::kAddScaled},
+           num_rows_);
+}
+
+void DevicePass::project(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
+                         const DeviceBuffer& out) {
+  multiply(stream_, matrix,
+           {.x = model_.bf16_rows(x),
+            .x_f32 = model_.f32_rows(x),
+            .rows = rows_of_x,
+            .out_f32 = out.as<float>(),
+            .out_stride = config_.hidden_dim},
+           num_rows_);
 }
 
 void DevicePass::add_projected(const DeviceBuffer& output_norm) {
@@ -518,13 +531,44 @@ void DevicePass::drop_kv_only_rows() {
 }
 
 void DevicePass::feed_forward(const DeviceLayer& layer) {
-  if (layer.ffn.up.outputs > 0) {
+  if (layer.experts.up.outputs == 0) {
     norm(layer.ffn_norm);
     return run_dense(layer.ffn, config_.ffn_dim, layer.post_ffn_norm);
   }
+  if (config_.moe.parallel_dense) return feed_forward_in_parallel(layer);
   norm(layer.ffn_norm, config_.moe.router_in_f32);
-  run_experts(layer);
+  run_experts(layer, route_rows(layer));
+  add_experts();
   if (config_.moe.shared_ffn_dim > 0) run_dense(layer.shared, config_.moe.shared_ffn_dim, {});
+}
+
+void DevicePass::feed_forward_in_parallel(const DeviceLayer& layer) {
+  norm(layer.ffn_norm);
+  activate(layer.ffn, config_.ffn_dim, num_rows_);
+  project(layer.ffn.down, scratch_.inner, nullptr, scratch_.dense);
+  norm(layer.router_norm, config_.moe.router_in_f32);
+  const SortArguments sorted = route_rows(layer);
+  norm(layer.expert_norm);
+  run_experts(layer, sorted);
+  auto* sum = scratch_.projected.as<float>();
+  combine(stream_,
+          {.chosen = sorted.chosen,
+           .outputs = scratch_.expert_out.as<float>(),
+           .residual = sum,
+           .hidden = config_.hidden_dim,
+           .choices = sorted.choices,
+           .adds = false},
+          static_cast<uint32_t>(num_rows_));
+  sum_of_norms(stream_,
+               {.x = sum,
+                .y = scratch_.dense.as<float>(),
+                .x_weight = layer.post_expert_norm.as<float>(),
+                .y_weight = layer.post_dense_norm.as<float>(),
+                .out = sum,
+                .hidden = config_.hidden_dim,
+                .epsilon = config_.norm_eps},
+               static_cast<uint32_t>(num_rows_));
+  add_projected(layer.post_ffn_norm);
 }
 
 Epilogue DevicePass::activation() const {
@@ -540,6 +584,11 @@ Epilogue DevicePass::activation() const {
 }
 
 void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim, const DeviceBuffer& output_norm) {
+  activate(ffn, dim, num_rows_);
+  add_product(ffn.down, scratch_.inner, nullptr, output_norm);
+}
+
+void DevicePass::activate(const DeviceFeedForward& ffn, int64_t dim, int64_t rows) {
   multiply(stream_, ffn.up,
            {.x = model_.bf16_rows(scratch_.normed),
             .x_f32 = model_.f32_rows(scratch_.normed),
@@ -547,8 +596,7 @@ void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim, const Devi
             .out_bf16 = model_.bf16_rows(scratch_.inner),
             .out_stride = padded_depth(dim),
             .epilogue = activation()},
-           num_rows_);
-  add_product(ffn.down, scratch_.inner, nullptr, output_norm);
+           rows);
 }
 
 void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments product,
@@ -581,7 +629,7 @@ void DevicePass::multiply_experts(const DeviceMatrix& matrix, ProductArguments p
   grouped_product(stream_, a, most_tiles(sorted.entries, sorted.experts));
 }
 
-void DevicePass::run_experts(const DeviceLayer& layer) {
+SortArguments DevicePass::route_rows(const DeviceLayer& layer) {
   const MoeConfig& moe = config_.moe;
   const auto experts = static_cast<int32_t>(moe.num_experts);
   const auto choices = static_cast<int32_t>(moe.experts_per_token);
@@ -615,7 +663,8 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
          .experts_per_window = static_cast<int32_t>(moe.experts_per_window),
          .sigmoid = moe.sigmoid_scores,
          .normalize = moe.normalize_weights,
-         .scale = moe.routed_scale},
+         .scale = moe.routed_scale,
+         .expert_scale = floats_or_null(layer.expert_scale)},
         rows);
   const SortArguments sorted{.chosen = chosen,
                              .sorted_entries = scratch_.sorted_entries.as<int32_t>(),
@@ -625,6 +674,10 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
                              .choices = choices,
                              .experts = experts};
   sort_by_expert(stream_, sorted);
+  return sorted;
+}
+
+void DevicePass::run_experts(const DeviceLayer& layer, const SortArguments& sorted) {
   multiply_experts(layer.experts.up,
                    {.x = model_.bf16_rows(scratch_.normed),
                     .x_f32 = model_.f32_rows(scratch_.normed),
@@ -639,15 +692,18 @@ void DevicePass::run_experts(const DeviceLayer& layer) {
                     .out_f32 = scratch_.expert_out.as<float>(),
                     .out_stride = config_.hidden_dim},
                    sorted, sorted.sorted_entries);
+}
+
+void DevicePass::add_experts() {
   combine(stream_,
-          {.chosen = chosen,
+          {.chosen = scratch_.chosen.as<ChosenExpert>(),
            .outputs = scratch_.expert_out.as<float>(),
            .residual = memory_.residual.as<float>(),
            .hidden = config_.hidden_dim,
-           .choices = choices,
+           .choices = static_cast<int32_t>(config_.moe.experts_per_token),
            .scale = config_.residual_scale,
            .rows = rows_},
-          rows);
+          static_cast<uint32_t>(num_rows_));
 }
 
 }  // namespace lacuna::cuda

@@ -75,10 +75,19 @@ class DevicePass {
   /// In the last layer, once all K/V are written: continues with the rows whose outputs are wanted.
   void drop_kv_only_rows();
   void feed_forward(const DeviceLayer& layer);
+  /// A dense layer and experts, which read the same rows.
+  void feed_forward_in_parallel(const DeviceLayer& layer);
   void run_dense(const DeviceFeedForward& ffn, int64_t dim, const DeviceBuffer& output_norm);
+  /// The normed rows times the first matrix of a feed-forward layer, activated: Scratch::inner.
+  void activate(const DeviceFeedForward& ffn, int64_t dim, int64_t rows);
   /// Of the first product of a feed-forward layer.
   Epilogue activation() const;
-  void run_experts(const DeviceLayer& layer);
+  /// Chooses the experts of the normed rows, and sorts what they will multiply.
+  SortArguments route_rows(const DeviceLayer& layer);
+  /// The chosen experts' outputs of the normed rows.
+  void run_experts(const DeviceLayer& layer, const SortArguments& sorted);
+  /// Adds their sum to the rows of the residual stream.
+  void add_experts();
   /// The products of the chosen experts, sorted.
   void multiply_experts(const DeviceMatrix& matrix, ProductArguments product, const SortArguments& sorted,
                         const int32_t* x_rows);
@@ -87,6 +96,10 @@ class DevicePass {
   ///   output_norm  of what is added; empty: none
   void add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
                    const DeviceBuffer& output_norm);
+  /// x times the matrix, where it is normed before it is added.
+  ///   out  [rows, hidden] f32
+  void project(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
+               const DeviceBuffer& out);
   /// Adds the rows of Scratch::projected, normed, to those of the residual stream.
   void add_projected(const DeviceBuffer& output_norm);
   /// Multiplies the rows of the residual stream by the layer's scalars.

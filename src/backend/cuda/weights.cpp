@@ -274,6 +274,11 @@ void upload_experts(Uploader& uploader, const ModelConfig& config, const LayerPa
     to.router = uploader.matrix(router, config.hidden_dim, from.router.bias, name + ": the router");
   }
   to.expert_bias = uploader.floats(from.expert_bias);
+  to.router_norm = uploader.floats(from.router_norm);
+  to.expert_norm = uploader.floats(from.expert_norm);
+  to.post_dense_norm = uploader.floats(from.post_dense_norm);
+  to.post_expert_norm = uploader.floats(from.post_expert_norm);
+  to.expert_scale = uploader.floats(from.expert_scale);
   Rows up, down;
   for (const FeedForward& expert : from.experts) {
     const Rows own = interleaved(expert.gate.weight, expert.up.weight, moe.expert_ffn_dim);
@@ -311,11 +316,10 @@ DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, int64
   Rows o;
   add_rows(from.o.weight, config.hidden_dim, o);
   to.o = uploader.matrix(o, config.q_dim_of(index), from.o.bias, name + ": the projection after attention");
-  if (from.experts.empty()) {
+  const bool has_experts = !from.experts.empty();
+  if (!has_experts || config.moe.parallel_dense)
     to.ffn = uploader.feed_forward(from.ffn, config, config.ffn_dim, name + ": the feed-forward layer");
-  } else {
-    upload_experts(uploader, config, from, name, to);
-  }
+  if (has_experts) upload_experts(uploader, config, from, name, to);
   return to;
 }
 

@@ -64,11 +64,13 @@ struct DeviceLayer {
   DeviceBuffer post_attn_norm, post_ffn_norm;        ///< f32; empty where outputs are added without a norm
   float layer_scalar = 1, encoder_scalar = 1;        ///< as LayerParameters has them
   DeviceMatrix qkv, o;
-  DeviceFeedForward ffn;  ///< of layers without experts
+  DeviceFeedForward ffn;  ///< of layers without experts, and of those with experts next to it
   // Layers of experts:
   DeviceMatrix router;      ///< of 0 outputs where the router is computed in f32
   DeviceBuffer router_f32;  ///< [experts, hidden]; empty where it is not
   DeviceBuffer expert_bias;
+  DeviceBuffer router_norm, expert_norm, post_dense_norm, post_expert_norm;  ///< f32; of experts next to a
+  DeviceBuffer expert_scale;                                                 ///< dense layer
   DeviceFeedForward experts;  ///< [experts] matrices, the outputs of one behind those of another; no bias
   DeviceFeedForward shared;   ///< of 0 outputs where the family has none
 };

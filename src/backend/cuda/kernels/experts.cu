@@ -141,7 +141,9 @@ LACUNA_KERNEL route_kernel(RouteArguments a) {
   const int32_t expert = memory.best[lane];
   int32_t place = 0;
   for (int32_t i = 0; i < a.choices; ++i) place += memory.best[i] < expert ? 1 : 0;
-  a.chosen[row * a.choices + place] = {expert, memory.scores[expert] * scale};
+  const float weight = memory.scores[expert] * scale;
+  a.chosen[row * a.choices + place] = {expert,
+                                       a.expert_scale != nullptr ? weight * a.expert_scale[expert] : weight};
 }
 
 struct SortShared {
@@ -243,7 +245,8 @@ LACUNA_KERNEL combine_kernel(CombineArguments a) {
       sum += a.chosen[entry].weight * a.outputs[entry * a.hidden + i];
     }
     const int64_t to = a.rows != nullptr ? int64_t{a.rows[row]} : row;
-    a.residual[to * a.hidden + i] += a.scale * sum;
+    float& out = a.residual[to * a.hidden + i];
+    out = a.adds ? out + a.scale * sum : a.scale * sum;
   }
 }
 

@@ -54,6 +54,7 @@ struct RouteArguments {
   bool sigmoid = false;            ///< scores are sigmoid(logits), not softmax(logits)
   bool normalize = false;          ///< chosen scores are divided by their sum
   float scale = 1;
+  const float* expert_scale = nullptr;  ///< [experts] factors of the weights of chosen experts; null: none
 };
 
 /// The rules of model/router.h; of equals the lowest expert or group wins.
@@ -111,6 +112,7 @@ struct CombineArguments {
   int32_t choices = 0;
   float scale = 1;
   const int32_t* rows = nullptr;  ///< [rows] of the residual; null: 0, 1, 2, ...
+  bool adds = true;               ///< to what the residual holds; else the sum takes its place
 };
 
 /// residual[rows[r]] += scale * the sum of weight * output over the row's choices, in order.

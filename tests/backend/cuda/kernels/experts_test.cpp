@@ -17,12 +17,14 @@ namespace {
 using simt::in_every_order;
 
 std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>& logits,
-                                 const std::vector<float>& bias, const std::vector<RowWindow>& windows = {}) {
+                                 const std::vector<float>& bias, const std::vector<RowWindow>& windows = {},
+                                 const std::vector<float>& expert_scale = {}) {
   Stream stream;
   const size_t rows = logits.size() / static_cast<size_t>(moe.num_experts);
   const DeviceBuffer on_device = upload(stream, logits);
   const DeviceBuffer biases = upload(stream, bias);
   const DeviceBuffer windows_of_rows = upload(stream, windows);
+  const DeviceBuffer scales = upload(stream, expert_scale);
   const DeviceBuffer chosen(rows * static_cast<size_t>(moe.experts_per_token) * sizeof(ChosenExpert));
   route(stream,
         {.logits = on_device.as<float>(),
@@ -36,7 +38,8 @@ std::vector<ChosenExpert> routed(const MoeConfig& moe, const std::vector<float>&
          .experts_per_window = static_cast<int32_t>(moe.experts_per_window),
          .sigmoid = moe.sigmoid_scores,
          .normalize = moe.normalize_weights,
-         .scale = moe.routed_scale},
+         .scale = moe.routed_scale,
+         .expert_scale = expert_scale.empty() ? nullptr : scales.as<float>()},
         static_cast<uint32_t>(rows));
   return download<ChosenExpert>(stream, chosen);
 }
@@ -116,6 +119,40 @@ TEST(RouteKernel, ChoosesAmongTheExpertsThatTheRowsOfAWindowShare) {
     }
   });
   EXPECT_GT(kept_out, 0);
+}
+
+TEST(RouteKernel, ScalesTheWeightsOfChosenExperts) {
+  const MoeConfig moe{.num_experts = 40, .experts_per_token = 4, .normalize_weights = true};
+  const std::vector<float> logits = random_numbers(3 * 40, 43, 3);
+  const std::vector<float> scale = random_numbers(40, 44, 2);
+  const auto plain = routed(moe, logits, {});
+  const auto scaled = routed(moe, logits, {}, {}, scale);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(scaled[i].expert, plain[i].expert);
+    EXPECT_EQ(scaled[i].weight, plain[i].weight * scale[static_cast<size_t>(plain[i].expert)]);
+  }
+}
+
+TEST(CombineKernel, TakesThePlaceOfWhatWasThere) {
+  Stream stream;
+  const std::vector<float> outputs = random_numbers(4 * 30, 45);
+  const DeviceBuffer on_device = upload(stream, outputs);
+  const DeviceBuffer chosen =
+      upload(stream, std::vector<ChosenExpert>{{0, 0.5F}, {2, 2}, {1, 1}, {3, 0.25F}});
+  const DeviceBuffer sum = upload(stream, std::vector<float>(2 * 30, NAN));
+  combine(stream,
+          {.chosen = chosen.as<ChosenExpert>(),
+           .outputs = on_device.as<float>(),
+           .residual = sum.as<float>(),
+           .hidden = 30,
+           .choices = 2,
+           .adds = false},
+          2);
+  const auto got = download<float>(stream, sum);
+  for (size_t i = 0; i < 30; ++i) {
+    EXPECT_NEAR(got[i], 0.5 * outputs[i] + 2 * outputs[30 + i], 1e-6);
+    EXPECT_NEAR(got[30 + i], outputs[60 + i] + 0.25 * outputs[90 + i], 1e-6);
+  }
 }
 
 TEST(RouteKernel, NamesExpertsThatExistWhereLogitsAreNoNumbers) {
