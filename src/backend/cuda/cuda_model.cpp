@@ -8,6 +8,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/device_model.h"
 #include "backend/cuda/kv_pool.h"
+#include "backend/cuda/soft_embeddings.h"
 #include "backend/cuda/ticket.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -103,7 +104,9 @@ class CudaModel final : public BackendModel {
   }
 
   std::unique_ptr<KvPool> make_pool(int64_t limit) const override {
-    return std::make_unique<cuda::CudaPool>(arena(), on_device_.config.hidden_dim, limit);
+    const ModelConfig& config = on_device_.config;
+    return std::make_unique<cuda::CudaPool>(
+        arena(), cuda::RowMemory{config.hidden_dim, config.canvas.has_value()}, limit);
   }
 
   std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
@@ -115,9 +118,17 @@ class CudaModel final : public BackendModel {
     return std::make_unique<cuda::CudaTicket>(on_device_, *host_, memories_, plan, sequences);
   }
 
-  void keep_soft_embeddings(KvSequence& /*sequence*/, std::span<const int32_t> /*cells*/,
-                            ConstMatrix<float> /*distributions*/) const override {
-    throw InputError("soft embeddings have no CUDA kernel yet; expected --device cpu");
+  void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
+                            ConstMatrix<float> distributions) const override {
+    expects(distributions.rows == std::ssize(cells) && distributions.cols == on_device_.config.vocab_size,
+            "keep_soft_embeddings: cells by vocabulary");
+    const cuda::CudaSequence& own = cuda::on_device(sequence);
+    std::vector<float*> kept;
+    for (const int32_t cell : cells) kept.push_back(own.soft_embedding(cell));
+    const std::vector<float> factors(cells.size(), on_device_.embedding_scale());
+    cuda::Staging staging;
+    cuda::on_stream(*on_device_.device,
+                    [&] { cuda::keep_soft_embeddings(on_device_, staging, distributions, factors, kept); });
   }
 
   void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
@@ -172,9 +183,10 @@ void check_formats(const WeightFormats& formats) {
 
 /// Bytes of all weights on the device. Rows of the embedding are not quantized there.
 int64_t bytes_on_device(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
-  const int64_t bytes = predicted_bytes(config, formats, stored);
-  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
+  int64_t bytes = predicted_bytes(config, formats, stored);
   const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
+  if (config.canvas) bytes += rows;  // the embedding transposed
+  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
   if (config.tied_embeddings) return bytes + rows;
   return bytes + rows - packed_bytes(*formats.embedding, config.vocab_size, config.hidden_dim);
 }
@@ -239,7 +251,8 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
                                                  uint64_t random_seed, const LoadProgress& progress,
                                                  const CudaOptions& options) {
   check_formats(formats);
-  cuda::check_supported(config);
+  const int64_t shared_bytes = cuda::on_stream(*device->stream(), [] { return cuda::most_shared_bytes(); });
+  cuda::check_supported(config, formats.dtype == DType::kF32, formats.kv_in_codes, shared_bytes);
   const std::unique_ptr<WeightSource> stored = folder.empty() ? nullptr : open_weights(folder, config);
   check_room(*device, config, formats, stored.get());
   Upload upload(*device, *host, config, formats.dtype);

@@ -44,6 +44,8 @@ void use_device(int index);
 std::string device_name(int index);
 /// Memory of the device in use. The simulator has kSimulatedBytes in all.
 DeviceMemory device_memory();
+/// Shared memory that a block may have at most, in bytes, on the device in use. The simulator has Hopper's.
+int64_t most_shared_bytes();
 
 /// Memory that the simulator reports: enough for the mini models, and little to fill with NaN.
 inline constexpr int64_t kSimulatedBytes = int64_t{256} << 20;

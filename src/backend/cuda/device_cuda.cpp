@@ -105,4 +105,13 @@ DeviceMemory device_memory() {
   return {static_cast<int64_t>(total_bytes), static_cast<int64_t>(free_bytes)};
 }
 
+int64_t most_shared_bytes() {
+  int device = 0;
+  int bytes = 0;
+  check_call("cudaGetDevice", cudaGetDevice(&device));
+  check_call("cudaDeviceGetAttribute(MaxSharedMemoryPerBlockOptin)",
+             cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return bytes;
+}
+
 }  // namespace lacuna::cuda

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/f32_product.h"
 #include "backend/cuda/kernels/wide_product.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace lacuna::cuda {
 
@@ -36,7 +37,7 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
   }
 }
 
-void check_supported(const ModelConfig& config) {
+void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, int64_t shared_bytes) {
   const auto refuse_if = [&](bool needed, std::string_view feature) {
     if (!needed) return;
     throw InputError(
@@ -44,18 +45,28 @@ void check_supported(const ModelConfig& config) {
         "them",
         config.family, feature);
   };
-  refuse_if(config.canvas.has_value(), "soft embeddings");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
                  config.moe.num_groups > kMostExpertGroups),
             "more experts than a block chooses among");
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    if (has_attention(config.head_dim_of(layer))) continue;
+    const int64_t head_dim = config.head_dim_of(layer);
+    if (!has_attention(head_dim)) {
+      throw InputError(
+          "heads of this model have {} dimensions; CUDA kernels are built for 16, 32, 64, 128, 256 and 512, "
+          "and "
+          "--device cpu runs it",
+          head_dim);
+    }
+    if (in_f32) continue;
+    const CellFormat format = kv_in_codes ? CellFormat::kInt8 : CellFormat::kBf16;
+    const int64_t needed = attend_shared_bytes(head_dim, format);
+    if (needed <= shared_bytes) continue;
     throw InputError(
-        "heads of this model have {} dimensions; CUDA kernels are built for 16, 32, 64, 128, 256 and 512, "
-        "and "
+        "heads of this model have {} dimensions, for which a block needs {} of shared memory and the device "
+        "has {}; "
         "--device cpu runs it",
-        config.head_dim_of(layer));
+        head_dim, human_bytes(needed), human_bytes(shared_bytes));
   }
 }
 

@@ -30,7 +30,8 @@ struct Scratch {
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
-  DeviceBuffer logits;  ///< [rows of a chunk of the head, vocab]
+  DeviceBuffer logits;                                   ///< [rows of a chunk of the head, vocab]
+  DeviceBuffer token_weights, soft_factors, soft_means;  ///< of soft embeddings
   Rotations rotations, sliding_rotations;
 };
 
@@ -76,7 +77,10 @@ inline const float* floats_or_null(const DeviceBuffer& buffer) {
 ///   whole  all but weights, bias, depth and numbers of rows and outputs
 void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows);
 
-/// InputError, with the family and the feature, where a model needs what no kernel computes.
-void check_supported(const ModelConfig& config);
+/// InputError, with the family and the feature, where a model needs what no kernel computes, or more shared
+/// memory than blocks have.
+///   in_f32        whether rows are f32
+///   shared_bytes  that a block may have at most
+void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, int64_t shared_bytes);
 
 }  // namespace lacuna::cuda

@@ -22,4 +22,8 @@ DeviceMemory device_memory() {
   return {kSimulatedBytes, kSimulatedBytes};
 }
 
+int64_t most_shared_bytes() {
+  return int64_t{227} << 10;
+}
+
 }  // namespace lacuna::cuda

@@ -6,17 +6,16 @@
 #include <vector>
 
 #include "backend/cuda/kernels/rows.h"
+#include "backend/cuda/soft_embeddings.h"
 
 namespace lacuna::cuda {
 
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit) {
   const SamplingRule& rule = plan.rules[static_cast<size_t>(logit.rule)];
   const bool filters = rule.top_p < 1 || rule.top_k > 0;
-  const bool measures_raw_logits = rule.source == ConfidenceSource::kRawLogits || rule.temperature <= 0;
-  const bool asks_for_more =
-      rule.finds_second || !rule.listed.empty() || logit.num_likeliest > 0 || logit.soft_embedding_slack >= 0;
-  return logit.unconditional_row < 0 && !filters && measures_raw_logits && rule.undrawn.empty() &&
-         rule.unsure.empty() && !asks_for_more;
+  const bool asks_for_more = rule.finds_second || !rule.listed.empty() || logit.num_likeliest > 0;
+  return logit.unconditional_row < 0 && !filters && rule.undrawn.empty() && rule.unsure.empty() &&
+         !asks_for_more;
 }
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn) {
@@ -28,7 +27,7 @@ RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& 
   row.scored_logit = drawn.scored_logit;
   row.scored_probability = drawn.scored_probability;
   row.is_finite = drawn.is_finite != 0;
-  const double below = double{drawn.second_logit} - drawn.best_logit;
+  const double below = double{drawn.second_logit} - drawn.likeliest_logit;
   const double margin = std::exp(-drawn.log_sum) * (1 - std::exp(below));
   switch (rule.measure) {
     case ConfidenceMeasure::kProbability:
@@ -49,20 +48,33 @@ RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& 
   return row;
 }
 
-void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted, Staging& staging) {
+void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted,
+                             std::span<float* const> soft_embeddings, Staging& staging) {
   const int64_t chunk = head_chunk_rows(model_.config.vocab_size);
   std::vector<DrawRule> rules;
   std::vector<int32_t> tokens;
   for (const SamplingRule& rule : plan.rules) {
-    rules.push_back({.temperature = rule.draws ? rule.temperature : 0,
+    // Without filters, tokens are drawn from what their confidence is measured in.
+    const bool divides = rule.temperature > 0 && rule.source != ConfidenceSource::kRawLogits;
+    const float temperature = divides ? 1 : rule.temperature;
+    rules.push_back({.temperature = rule.draws ? temperature : 0,
                      .logit_scale = model_.config.logit_scale,
+                     .divisor = divides ? rule.temperature : 1,
                      .first_forbidden = static_cast<int32_t>(tokens.size()),
                      .num_forbidden = static_cast<int32_t>(rule.forbidden.size())});
     tokens.insert(tokens.end(), rule.forbidden.begin(), rule.forbidden.end());
   }
   std::vector<DrawRequest> requests;
+  std::vector<SoftRequest> soft_requests;
+  soft_counts_.assign((wanted.size() + static_cast<size_t>(chunk) - 1) / static_cast<size_t>(chunk), 0);
   std::vector<int32_t> rows;
   for (size_t i = 0; i < wanted.size(); ++i) {
+    if (soft_embeddings[i] != nullptr) {
+      soft_requests.push_back({.to = soft_embeddings[i],
+                               .row = static_cast<int32_t>(static_cast<int64_t>(i) % chunk),
+                               .slack = wanted[i].soft_embedding_slack});
+      ++soft_counts_[i / static_cast<size_t>(chunk)];
+    }
     rows.push_back(wanted[i].row);
     requests.push_back({.noise_key = wanted[i].noise.key(),
                         .row = static_cast<int32_t>(static_cast<int64_t>(i) % chunk),
@@ -74,11 +86,13 @@ void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wan
   tokens_ = staging.add(tokens);
   requests_ = staging.add(requests);
   rules_ = staging.add(rules);
+  soft_requests_ = staging.add(soft_requests);
 }
 
 void DeviceHead::draw_all(const Staging& staging, DrawStatistics* out) {
   const auto chunk = static_cast<size_t>(head_chunk_rows(model_.config.vocab_size));
   reserve(static_cast<int64_t>(std::min(chunk, num_draws_)));
+  const SoftRequest* soft_requests = staging.at(soft_requests_);
   for (size_t first = 0; first < num_draws_; first += chunk) {
     const size_t count = std::min(chunk, num_draws_ - first);
     logits_of_rows(staging.at(rows_) + first, static_cast<int64_t>(count));
@@ -91,6 +105,9 @@ void DeviceHead::draw_all(const Staging& staging, DrawStatistics* out) {
           .vocabulary = model_.config.vocab_size,
           .stride = model_.config.vocab_size},
          static_cast<uint32_t>(count));
+    const int64_t soft_count = soft_counts_[first / chunk];
+    if (soft_count > 0) keep_soft_embeddings(model_, soft_requests, soft_count);
+    soft_requests += soft_count;
   }
 }
 

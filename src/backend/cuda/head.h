@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backend/cuda/device_model.h"
+#include "backend/cuda/kernels/soft_embedding.h"
 #include "backend/cuda/kernels/statistics.h"
 #include "model/plan.h"
 #include "model/sampling.h"
@@ -12,8 +14,8 @@
 namespace lacuna::cuda {
 
 /// Whether a row's token is drawn on the device. Others are drawn on the host, from downloaded logits: rows
-/// with guidance, and rules with filters, a temperature that acts on the confidence, tokens that count but
-/// are not drawn or are drawn but do not count, listed, second or several likeliest tokens.
+/// with guidance, and rules with filters, tokens that count but are not drawn or are drawn but do not count,
+/// listed, second or several likeliest tokens.
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit);
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn);
@@ -25,8 +27,10 @@ class DeviceHead {
   DeviceHead(DeviceModel& model, const DeviceBuffer& residual) : model_(model), residual_(residual) {}
 
   /// Stages what draw() reads: of rows that are drawn on the device.
-  void stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted, Staging& staging);
-  /// Once the staging was sent: their statistics, in order.
+  ///   soft_embeddings  as soft_embeddings_of() has them
+  void stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted,
+                   std::span<float* const> soft_embeddings, Staging& staging);
+  /// Once the staging was sent: their statistics, in order. Sequences keep the soft embeddings.
   ///   out  [wanted.size()] on the device
   void draw_all(const Staging& staging, DrawStatistics* out);
 
@@ -48,6 +52,8 @@ class DeviceHead {
   Staged<int32_t> rows_, tokens_;
   Staged<DrawRequest> requests_;
   Staged<DrawRule> rules_;
+  Staged<SoftRequest> soft_requests_;
+  std::vector<int64_t> soft_counts_;  // of each chunk
 };
 
 }  // namespace lacuna::cuda

@@ -17,10 +17,6 @@ int64_t num_pages_for(int64_t cells) {
   return (cells + kPageCells - 1) / kPageCells;
 }
 
-int64_t output_bytes(const SequenceShape& shape, int64_t hidden_dim) {
-  return shape.remembers_outputs ? shape.num_cells * hidden_dim * static_cast<int64_t>(sizeof(float)) : 0;
-}
-
 /// One head's key or value in a pool's format, and the scale of codes; as finish_qkv() has it.
 struct StoredNumbers {
   std::vector<std::byte> bytes;
@@ -187,18 +183,26 @@ KvPageShare::~KvPageShare() {
 
 CudaSequence::CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena> arena,
                            std::vector<std::shared_ptr<KvPageShare>> pages, DeviceBuffer outputs,
-                           int64_t hidden_dim, std::shared_ptr<int64_t> taken_bytes)
+                           DeviceBuffer soft_embeddings, const RowMemory& rows,
+                           std::shared_ptr<int64_t> taken_bytes)
     : KvSequence(shape),
       arena_(std::move(arena)),
       pages_(std::move(pages)),
-      hidden_dim_(hidden_dim),
+      rows_(rows),
       outputs_(std::move(outputs)),
+      soft_embeddings_(std::move(soft_embeddings)),
       taken_bytes_(std::move(taken_bytes)) {
-  *taken_bytes_ += output_bytes(shape, hidden_dim);
+  *taken_bytes_ += rows_.bytes(shape);
 }
 
 CudaSequence::~CudaSequence() {
-  *taken_bytes_ -= output_bytes(shape(), hidden_dim_);
+  *taken_bytes_ -= rows_.bytes(shape());
+}
+
+float* CudaSequence::soft_embedding(int32_t cell) const {
+  expects(rows_.keeps_soft_embeddings && cell >= 0 && cell < shape().num_cells,
+          "soft_embedding: the model has canvases and the cell exists");
+  return soft_embeddings_.as<float>() + cell * rows_.hidden_dim;
 }
 
 int32_t CudaSequence::sink_cell() const {
@@ -244,14 +248,14 @@ void CudaSequence::read_cells(int64_t layer, int64_t kv_head, IndexRange cells, 
 
 void CudaSequence::read_outputs(std::span<const int32_t> cells, Matrix<float> out) const {
   expects(shape().remembers_outputs, "read_outputs: the sequence remembers outputs");
-  expects(out.rows >= std::ssize(cells) && out.cols == hidden_dim_, "read_outputs: there is room");
+  expects(out.rows >= std::ssize(cells) && out.cols == rows_.hidden_dim, "read_outputs: there is room");
   for (const int32_t cell : cells)
     expects(cell >= 0 && cell < shape().num_cells, "read_outputs: the cells exist");
   on_stream(arena_->device(), [&] {
     Stream& stream = arena_->device().stream;
     for (size_t i = 0; i < cells.size(); ++i) {
-      stream.copy(out.row(static_cast<int64_t>(i)), outputs_.as<float>() + cells[i] * hidden_dim_,
-                  static_cast<size_t>(hidden_dim_) * sizeof(float));
+      stream.copy(out.row(static_cast<int64_t>(i)), outputs_.as<float>() + cells[i] * rows_.hidden_dim,
+                  static_cast<size_t>(rows_.hidden_dim) * sizeof(float));
     }
     stream.wait();
   });
@@ -269,14 +273,22 @@ const CudaSequence& on_device(const KvSequence& sequence) {
   return *own;
 }
 
-CudaPool::CudaPool(std::shared_ptr<PageArena> arena, int64_t hidden_dim, int64_t limit)
+CudaPool::CudaPool(std::shared_ptr<PageArena> arena, const RowMemory& rows, int64_t limit)
     : arena_(std::move(arena)),
-      hidden_dim_(hidden_dim),
+      rows_(rows),
       limit_(std::min(limit, arena_->num_pages() * arena_->page_bytes())) {}
+
+DeviceBuffer CudaPool::zeros(int64_t bytes) const {
+  DeviceBuffer buffer;
+  if (bytes == 0) return buffer;
+  buffer = DeviceBuffer(static_cast<size_t>(bytes));
+  arena_->device().stream.fill(buffer.as<float>(), 0, buffer.bytes());
+  return buffer;
+}
 
 int64_t CudaPool::bytes_for(const SequenceShape& shape, int64_t shared) const {
   const int64_t pages = num_pages_for(shape.num_cells) - shared / kPageCells;
-  return pages * arena_->page_bytes() + output_bytes(shape, hidden_dim_);
+  return pages * arena_->page_bytes() + rows_.bytes(shape);
 }
 
 int64_t CudaPool::bytes_of(std::span<const KvSequence* const> sequences) const {
@@ -284,7 +296,7 @@ int64_t CudaPool::bytes_of(std::span<const KvSequence* const> sequences) const {
   int64_t bytes = 0;
   for (const KvSequence* sequence : sequences) {
     const CudaSequence& own = on_device(*sequence);
-    bytes += output_bytes(own.shape(), hidden_dim_);
+    bytes += rows_.bytes(own.shape());
     for (const auto& page : own.pages()) {
       if (pages.insert(page.get()).second) bytes += arena_->page_bytes();
     }
@@ -296,16 +308,14 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
   if (bytes_for(shape, prefix.count) > limit_ - *taken_bytes_) return nullptr;
   const int64_t own_pages = num_pages_for(shape.num_cells) - prefix.count / kPageCells;
   std::vector<int32_t> taken;
-  DeviceBuffer outputs;
+  DeviceBuffer outputs, soft_embeddings;
   const bool has_room = on_stream(arena_->device(), [&] {
     if (own_pages > arena_->num_free()) return false;  // another pool of the model has the others
-    if (shape.remembers_outputs) {
-      try {
-        outputs = DeviceBuffer(static_cast<size_t>(output_bytes(shape, hidden_dim_)));
-      } catch (const std::bad_alloc&) {
-        return false;
-      }
-      arena_->device().stream.fill(outputs.as<float>(), 0, outputs.bytes());
+    try {
+      outputs = zeros(rows_.output_bytes(shape));
+      soft_embeddings = zeros(rows_.soft_embedding_bytes(shape));
+    } catch (const std::bad_alloc&) {
+      return false;
     }
     taken = arena_->take(own_pages);
     return true;
@@ -318,7 +328,7 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
   }
   for (const int32_t page : taken) pages.push_back(std::make_shared<KvPageShare>(arena_, page, taken_bytes_));
   auto sequence = std::make_unique<CudaSequence>(shape, arena_, std::move(pages), std::move(outputs),
-                                                 hidden_dim_, taken_bytes_);
+                                                 std::move(soft_embeddings), rows_, taken_bytes_);
   if (prefix.count > 0) take_prefix(*sequence, prefix);
   return sequence;
 }

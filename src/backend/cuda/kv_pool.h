@@ -59,7 +59,7 @@ auto on_stream(DeviceStream& device, Work&& work) {
   }
 }
 
-/// What a page of a model holds: 32 cells of all its layers, one behind the other.
+/// Layout of a model's pages: 32 cells of each of its layers, one layer behind the other.
 class PageShape {
  public:
   PageShape(const ModelConfig& config, CellFormat format);
@@ -75,6 +75,27 @@ class PageShape {
  private:
   std::vector<PagePool> layers_;  // without memory
   std::vector<int64_t> begins_;   // where each layer's cells begin in a page, in bytes
+};
+
+/// Rows of f32 that the sequences of a model keep for their cells, next to pages.
+struct RowMemory {
+  int64_t hidden_dim = 0;
+  bool keeps_soft_embeddings = false;
+
+  int64_t output_bytes(const SequenceShape& shape) const {
+    return shape.remembers_outputs ? bytes_of(shape) : 0;
+  }
+  int64_t soft_embedding_bytes(const SequenceShape& shape) const {
+    return keeps_soft_embeddings ? bytes_of(shape) : 0;
+  }
+  int64_t bytes(const SequenceShape& shape) const {
+    return output_bytes(shape) + soft_embedding_bytes(shape);
+  }
+
+ private:
+  int64_t bytes_of(const SequenceShape& shape) const {
+    return shape.num_cells * hidden_dim * static_cast<int64_t>(sizeof(float));
+  }
 };
 
 /// The pages of one model. Those who have pages keep it alive.
@@ -158,10 +179,10 @@ struct SparseMemory {
 
 class CudaSequence final : public KvSequence {
  public:
-  ///   outputs  filled with zeros; empty if outputs are not remembered
+  ///   outputs, soft_embeddings  filled with zeros; empty if they are not kept
   CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena> arena,
-               std::vector<std::shared_ptr<KvPageShare>> pages, DeviceBuffer outputs, int64_t hidden_dim,
-               std::shared_ptr<int64_t> taken_bytes);
+               std::vector<std::shared_ptr<KvPageShare>> pages, DeviceBuffer outputs,
+               DeviceBuffer soft_embeddings, const RowMemory& rows, std::shared_ptr<int64_t> taken_bytes);
   ~CudaSequence() override;
 
   int32_t sink_cell() const override;
@@ -176,13 +197,15 @@ class CudaSequence final : public KvSequence {
   void add_page_table(std::vector<int32_t>& table) const;
   /// [num_cells, hidden_dim] f32; of 0 bytes where outputs are not remembered.
   const DeviceBuffer& outputs() const { return outputs_; }
+  /// [hidden_dim] f32 of a cell; only of models with canvases.
+  float* soft_embedding(int32_t cell) const;
   SparseMemory& sparse() const { return sparse_; }
 
  private:
   std::shared_ptr<PageArena> arena_;
   std::vector<std::shared_ptr<KvPageShare>> pages_;
-  int64_t hidden_dim_;
-  DeviceBuffer outputs_;
+  RowMemory rows_;
+  DeviceBuffer outputs_, soft_embeddings_;
   mutable SparseMemory sparse_;
   std::shared_ptr<int64_t> taken_bytes_;
 };
@@ -193,7 +216,7 @@ const CudaSequence& on_device(const KvSequence& sequence);
 /// A limit on what sequences take of a model's pages.
 class CudaPool final : public KvPool {
  public:
-  CudaPool(std::shared_ptr<PageArena> arena, int64_t hidden_dim, int64_t limit);
+  CudaPool(std::shared_ptr<PageArena> arena, const RowMemory& rows, int64_t limit);
 
   int64_t bytes_for(const SequenceShape& shape, int64_t shared) const override;
   int64_t limit() const override { return limit_; }
@@ -205,8 +228,11 @@ class CudaPool final : public KvPool {
   void take_prefix(KvSequence& to, const KvPrefix& prefix) override;
 
  private:
+  /// Memory of the device, empty where there are no bytes.
+  DeviceBuffer zeros(int64_t bytes) const;
+
   std::shared_ptr<PageArena> arena_;
-  int64_t hidden_dim_;
+  RowMemory rows_;
   int64_t limit_;
   std::shared_ptr<int64_t> taken_bytes_ = std::make_shared<int64_t>(0);
 };

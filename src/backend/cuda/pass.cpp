@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/qkv.h"
 #include "backend/cuda/kernels/rows.h"
+#include "backend/cuda/soft_embeddings.h"
 #include "base/error.h"
 
 namespace lacuna::cuda {
@@ -69,7 +70,50 @@ void DevicePass::send_layers() {
          .scale = model_.embedding_scale(),
          .table_f32 = model_.f32_rows(model_.weights.embedding())},
         static_cast<uint32_t>(num_rows_));
+  if (config_.canvas) enter_canvases();
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
+}
+
+void DevicePass::enter_canvases() {
+  const DeviceConditioning& conditioning = model_.weights.conditioning;
+  if (num_conditioned_ > 0) {
+    rms_norm(stream_,
+             {.row_pointers = memory_.plan.at(soft_embeddings_),
+              .weight = conditioning.norm.as<float>(),
+              .out = model_.bf16_rows(scratch_.normed),
+              .hidden = config_.hidden_dim,
+              .stride = model_.hidden_depth(),
+              .epsilon = config_.norm_eps,
+              .out_padded = model_.f32_rows(scratch_.normed)},
+             static_cast<uint32_t>(num_conditioned_));
+    activate(conditioning.ffn, config_.canvas->conditioning_dim, num_conditioned_);
+    multiply(stream_, conditioning.ffn.down,
+             {.x = model_.bf16_rows(scratch_.inner),
+              .x_f32 = model_.f32_rows(scratch_.inner),
+              .out_f32 = memory_.residual.as<float>(),
+              .out_rows = memory_.plan.at(conditioned_rows_),
+              .out_stride = config_.hidden_dim,
+              .epilogue = Epilogue::kAddScaled},
+             num_conditioned_);
+  }
+  norm_canvases(stream_,
+                {.residual = memory_.residual.as<float>(),
+                 .is_denoised = memory_.plan.at(is_denoised_),
+                 .hidden = config_.hidden_dim,
+                 .epsilon = config_.norm_eps},
+                static_cast<uint32_t>(num_rows_));
+}
+
+void DevicePass::list_conditioned_rows(std::vector<int32_t>& rows,
+                                       std::vector<const float*>& soft_embeddings) const {
+  for (const RowGroup& group : plan_.groups) {
+    if (!config_.canvas || group.canvas != CanvasRows::kConditioned) continue;
+    for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      rows.push_back(row);
+      soft_embeddings.push_back(sequences_[static_cast<size_t>(group.sequence)]->soft_embedding(
+          plan_.cells[static_cast<size_t>(row)]));
+    }
+  }
 }
 
 bool DevicePass::pads_to_graph(int64_t num_pages) {
@@ -77,6 +121,7 @@ bool DevicePass::pads_to_graph(int64_t num_pages) {
   if (!model_.uses_graphs || !fits) return false;
   shape_ = rounded_up({.rows = num_rows_,
                        .output_rows = num_output_rows_,
+                       .conditioned_rows = num_conditioned_,
                        .pages = num_pages + 1,
                        .attention = attention_.front().size(),
                        .sliding = sliding_ ? sliding_->size() : AttentionSize{},
@@ -84,6 +129,7 @@ bool DevicePass::pads_to_graph(int64_t num_pages) {
   if (!memory_.graphs.has_seen(shape_)) return false;
   num_rows_ = shape_.rows;
   num_output_rows_ = shape_.output_rows;
+  num_conditioned_ = shape_.conditioned_rows;
   attention_.front().pad_to(shape_.attention);
   if (sliding_) sliding_->pad_to(shape_.sliding);
   return true;
@@ -174,8 +220,17 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   std::vector<int32_t> tokens = plan_.tokens;
   std::vector<int32_t> positions = plan_.positions;
   std::vector<int32_t> cells = plan_.cells;
+  std::vector<int32_t> conditioned_rows;
+  std::vector<const float*> soft_embeddings;
+  list_conditioned_rows(conditioned_rows, soft_embeddings);
+  num_conditioned_ = std::ssize(conditioned_rows);
   is_graph_ = pads_to_graph(std::ssize(table));
   if (is_graph_) {
+    // Behind the rows of the residual stream, there is a place for what these add.
+    for (auto row = static_cast<int32_t>(num_rows_); std::ssize(conditioned_rows) < num_conditioned_; ++row) {
+      conditioned_rows.push_back(row);
+      soft_embeddings.push_back(soft_embeddings.front());
+    }
     // Rows that pad the pass write to a page that no row reads, each to a cell of its own.
     const auto spare = static_cast<int32_t>(table.size());
     table.push_back(sequences_.front()->arena()->spare_page());
@@ -201,6 +256,8 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   windows_ = staging.add(windows);
   output_windows_ = staging.add(output_windows);
   is_denoised_ = staging.add(is_denoised);
+  conditioned_rows_ = staging.add(conditioned_rows);
+  soft_embeddings_ = staging.add(soft_embeddings);
   sparse_.stage(staging);
   for (AttentionOfLayers* attention : attentions()) {
     // Layers with a window always have these, so that graphs of one shape read the same arrays.
@@ -208,7 +265,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
       attention->plan.mask_ends.resize(attention->plan.masks.size(), kNeverSeen);
     attention->stage(staging);
   }
-  head_.stage_draws(plan_, drawn, staging);
+  head_.stage_draws(plan_, drawn, soft_embeddings_of(plan_, sequences_, drawn), staging);
   staging.send(stream_);
   const auto statistics_bytes = static_cast<int64_t>(drawn.size() * sizeof(DrawStatistics));
   grow(stream_, memory_.statistics, statistics_bytes);
@@ -335,13 +392,15 @@ void DevicePass::extend_rotations(const RopeConfig& rope, std::span<const float>
 
 void DevicePass::reserve_scratch() {
   const int64_t rows = num_rows_;
-  grow(stream_, memory_.residual, rows * config_.hidden_dim * kFloat);
+  const int64_t spare_rows = num_conditioned_ > 0 ? kGraphRowStep : 0;
+  grow(stream_, memory_.residual, (rows + spare_rows) * config_.hidden_dim * kFloat);
   if (config_.norms_outputs) grow(stream_, scratch_.projected, rows * config_.hidden_dim * kFloat);
   if (config_.moe.parallel_dense) grow(stream_, scratch_.dense, rows * config_.hidden_dim * kFloat);
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) reserve_attention(layer);
-  const int64_t widest = std::max(config_.ffn_dim, config_.moe.shared_ffn_dim);
+  const int64_t conditioning_dim = config_.canvas ? config_.canvas->conditioning_dim : 0;
+  const int64_t widest = std::max({config_.ffn_dim, config_.moe.shared_ffn_dim, conditioning_dim});
   grow(stream_, scratch_.inner, rows * padded_depth(widest) * model_.number_bytes());
   if (!config_.has_experts()) return;
   const MoeConfig& moe = config_.moe;

@@ -69,6 +69,10 @@ class DevicePass {
   DeviceBuffer& attended_of(int64_t layer);
   PagePool pool_of(int64_t layer) const { return sequences_.front()->arena()->pool_of(layer); }
 
+  /// The rows of canvases that read soft embeddings, and these.
+  void list_conditioned_rows(std::vector<int32_t>& rows, std::vector<const float*>& soft_embeddings) const;
+  /// Norms the embeddings of rows of canvases, after adding what the last pass's distributions say.
+  void enter_canvases();
   void run_layer(int64_t index);
   void project_and_attend(const DeviceLayer& layer, int64_t index);
   void attend_rows(const DeviceLayer& layer, int64_t index);
@@ -80,7 +84,7 @@ class DevicePass {
   void run_dense(const DeviceFeedForward& ffn, int64_t dim, const DeviceBuffer& output_norm);
   /// The normed rows times the first matrix of a feed-forward layer, activated: Scratch::inner.
   void activate(const DeviceFeedForward& ffn, int64_t dim, int64_t rows);
-  /// Of the first product of a feed-forward layer.
+  /// The end of the first product of a feed-forward layer.
   Epilogue activation() const;
   /// Chooses the experts of the normed rows, and sorts what they will multiply.
   SortArguments route_rows(const DeviceLayer& layer);
@@ -127,8 +131,11 @@ class DevicePass {
   int64_t num_output_rows_ = 0;
   Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
   Staged<RowWindow> windows_,
-      output_windows_;  // of all rows, and of `output_rows_`, where windows share experts
-  Staged<int32_t> is_denoised_;  // [rows] where rows of canvases are computed otherwise
+      output_windows_;           // of all rows, and of `output_rows_`, where windows share experts
+  Staged<int32_t> is_denoised_;  // [rows] whether they are of canvases
+  int64_t num_conditioned_ = 0;
+  Staged<int32_t> conditioned_rows_;
+  Staged<const float*> soft_embeddings_;
 };
 
 }  // namespace lacuna::cuda

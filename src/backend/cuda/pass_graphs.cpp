@@ -22,6 +22,7 @@ PassShape rounded_up(const PassShape& exact) {
   PassShape shape = exact;
   shape.rows = whole_steps(exact.rows);
   shape.output_rows = whole_steps(exact.output_rows);
+  shape.conditioned_rows = whole_steps(exact.conditioned_rows);
   shape.pages = power_of_two(exact.pages);
   // Without rows, the last layer ends before it attends.
   const bool has_outputs = exact.output_rows > 0;

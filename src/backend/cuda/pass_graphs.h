@@ -27,7 +27,8 @@ struct AttentionSize {
 /// powers of two. Arrays are padded to these sizes, and then lie at the same addresses in every pass.
 struct PassShape {
   int64_t rows = 0;
-  int64_t output_rows = 0;  ///< rows of the last layer, once it has written keys and values
+  int64_t output_rows = 0;       ///< rows of the last layer, once it has written keys and values
+  int64_t conditioned_rows = 0;  ///< rows of canvases that read soft embeddings
   int64_t pages = 0;
   AttentionSize attention = {};  ///< of layers that see everything
   AttentionSize sliding = {};    ///< of layers with a window

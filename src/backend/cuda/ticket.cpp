@@ -1,11 +1,14 @@
 #include "backend/cuda/ticket.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/pass.h"
+#include "backend/cuda/soft_embeddings.h"
 #include "model/drift.h"
 #include "model/sampling.h"
+#include "model/soft_embedding.h"
 #include "model/token_classes.h"
 
 namespace lacuna::cuda {
@@ -185,6 +188,28 @@ void CudaTicket::draw_on_host(std::span<const size_t> indices, std::span<const L
       samples[index] = draw(host_.kernels(), plan_.rules[static_cast<size_t>(logit.rule)], logit.noise,
                             logits.row_span(i), logit.scored, logit.num_likeliest);
     });
+    keep_soft_embeddings(selected(wanted, indices.subspan(first, static_cast<size_t>(logits.rows))), logits);
+  });
+}
+
+void CudaTicket::keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits) {
+  const std::vector<float*> kept = soft_embeddings_of(plan_, sequences_, wanted);
+  std::vector<float> factors, weights;
+  std::vector<float*> to;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (kept[i] == nullptr) continue;
+    const std::span<float> row = logits.row_span(static_cast<int64_t>(i));
+    const float largest = *std::max_element(row.begin(), row.end());
+    for (float& logit : row) logit = std::exp(logit - largest);
+    const double sum = leave_out_least_likely(row, double{wanted[i].soft_embedding_slack});
+    factors.push_back(static_cast<float>(double{model_.embedding_scale()} / sum));
+    weights.insert(weights.end(), row.begin(), row.end());
+    to.push_back(kept[i]);
+  }
+  if (to.empty()) return;
+  on_stream(*model_.device, [&] {
+    cuda::keep_soft_embeddings(model_, memory_->questions, {weights.data(), std::ssize(to), logits.cols},
+                               factors, to);
   });
 }
 
@@ -200,7 +225,8 @@ void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
     on_stream(*model_.device, [&] {
       Stream& stream = model_.stream();
       memory_->questions.clear();
-      head_.stage_draws(plan_, selected(wanted, on_device_indices), memory_->questions);
+      const std::vector<LogitRow> rows = selected(wanted, on_device_indices);
+      head_.stage_draws(plan_, rows, soft_embeddings_of(plan_, sequences_, rows), memory_->questions);
       memory_->questions.send(stream);
       grow(stream, memory_->further_statistics, static_cast<int64_t>(bytes));
       head_.draw_all(memory_->questions, memory_->further_statistics.as<DrawStatistics>());

@@ -49,6 +49,8 @@ class CudaTicket final : public PassTicket {
                        std::span<const LogitRow> wanted, std::vector<RowStatistics>& samples) const;
   void draw_on_host(std::span<const size_t> indices, std::span<const LogitRow> wanted,
                     std::vector<RowStatistics>& samples);
+  /// Keeps the soft embeddings of rows that were drawn on the host; their logits become weights.
+  void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
   void sample_more(std::span<const LogitRow> wanted);
   void read_classes(std::span<const ClassRow> wanted);
   void compare(std::span<const DriftProbe> probes);

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/soft_embedding.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "weights/weight_format.h"
@@ -323,6 +324,24 @@ DeviceLayer upload_layer_as(Uploader& uploader, const ModelConfig& config, int64
   return to;
 }
 
+DeviceMatrix transposed_embedding(Stream& stream, const ModelConfig& config, DType dtype,
+                                  const DeviceBuffer& embedding) {
+  DeviceMatrix made;
+  const bool is_f32 = dtype == DType::kF32;
+  made.kind = is_f32 ? DeviceMatrix::Kind::kF32 : DeviceMatrix::Kind::kBf16;
+  made.outputs = config.hidden_dim;
+  made.depth = padded_depth(config.vocab_size);
+  made.values = Uploader::allocate(made.outputs * made.depth * static_cast<int64_t>(size_of(dtype)));
+  transpose(stream, {.from = is_f32 ? nullptr : embedding.as<uint16_t>(),
+                     .from_f32 = is_f32 ? embedding.as<float>() : nullptr,
+                     .to = is_f32 ? nullptr : made.values.as<uint16_t>(),
+                     .to_f32 = is_f32 ? made.values.as<float>() : nullptr,
+                     .rows = config.vocab_size,
+                     .columns = config.hidden_dim,
+                     .stride = made.depth});
+  return made;
+}
+
 int64_t bytes_of(const DeviceLayer& layer) {
   auto bytes = static_cast<int64_t>(layer.router_f32.bytes());
   for (const DeviceMatrix* matrix :
@@ -354,6 +373,12 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
     weights.own_embedding = uploader.dense_rows(rows, config.hidden_dim, config.hidden_dim);
   }
   weights.final_norm = uploader.floats(parameters.final_norm);
+  if (parameters.conditioning) {
+    weights.conditioning.norm = uploader.floats(parameters.conditioning->norm);
+    weights.conditioning.ffn = uploader.feed_forward(
+        parameters.conditioning->ffn, config, config.canvas->conditioning_dim, "the self-conditioning layer");
+    weights.mean_embedding = transposed_embedding(stream, config, dtype, weights.embedding());
+  }
   for (const DeviceLayer& layer : layers) weights.layer_bytes += bytes_of(layer);
   weights.layers = std::move(layers);
   return weights;

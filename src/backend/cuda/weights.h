@@ -75,18 +75,30 @@ struct DeviceLayer {
   DeviceFeedForward shared;   ///< of 0 outputs where the family has none
 };
 
+/// The layer between soft embeddings and rows of canvases, as Conditioning has it.
+struct DeviceConditioning {
+  DeviceBuffer norm;
+  DeviceFeedForward ffn;
+};
+
 struct DeviceWeights {
   DeviceMatrix head;           ///< [vocab, hidden]
   DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty where the head's memory serves for
                                ///< both, as it does where they are one matrix that is not quantized
   DeviceBuffer final_norm;
   std::vector<DeviceLayer> layers;
+  // In models with canvases:
+  DeviceMatrix mean_embedding;  ///< the embedding transposed, [hidden, vocab], for soft embeddings
+  DeviceConditioning conditioning;
 
   int64_t layer_bytes = 0;  ///< of the matrices of all layers
 
   const DeviceBuffer& embedding() const { return own_embedding.bytes() > 0 ? own_embedding : head.values; }
   /// Bytes of all matrices.
-  int64_t bytes() const { return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()); }
+  int64_t bytes() const {
+    return layer_bytes + head.bytes() + static_cast<int64_t>(own_embedding.bytes()) + mean_embedding.bytes() +
+           conditioning.ffn.up.bytes() + conditioning.ffn.down.bytes();
+  }
 };
 
 /// Brings one layer to the device, in pieces of a few MiB of pinned memory. InputError where a matrix has a

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/device_model.h"
 #include "backend/cuda/kv_pool.h"
 #include "base/error.h"
 #include "cuda_models.h"
@@ -37,10 +38,12 @@ TEST(CudaModel, GivesTheLogitsOfHeadsAndActivationsThatNoFamilyHasHere) {
   capped.activation = Activation::kSquaredRelu;
   capped.ffn_bias = true;
   expect_close(capped, DType::kBF16, "a soft cap, squared ReLU and biases");
-  for (const int64_t head_dim : {64, 128}) {
+  for (const int64_t head_dim : {16, 64, 128, 256, 512}) {
     ModelConfig wide = config_of("qwen3");
     wide.head_dim = wide.rotary_dim = head_dim;
-    expect_close(wide, DType::kBF16, "heads of " + std::to_string(head_dim));
+    wide.num_layers = 1;
+    for (const DType dtype : {DType::kBF16, DType::kF32})
+      expect_close(wide, dtype, "heads of " + std::to_string(head_dim));
   }
 }
 
@@ -98,7 +101,7 @@ TEST(CudaModel, GuidesScaledLogitsWhenPosteriorsAreCompared) {
 }
 
 TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
-  for (const char* family : {"qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion"}) {
+  for (const char* family : {"qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion", "diffusion-gemma"}) {
     const ModelConfig config = config_of(family);
     const StepPlan plan = plan_of(config, 5, 12);
     std::vector<float> first;
@@ -111,7 +114,7 @@ TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
 }
 
 TEST(CudaModel, GivesARowTheSameBitsAloneAndInCompany) {
-  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion"}) {
+  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion", "diffusion-gemma"}) {
     const ModelConfig config = config_of(family);
     StepPlan together;
     std::vector<StepPlan> plans;
@@ -183,12 +186,13 @@ TEST(CudaModel, ReadsAKeptPrefixAsIfItHadComputedItAgain) {
   expect_same_behind_kept_prefixes(config_of("qwen3"), {32, 45});
   expect_same_behind_kept_prefixes(config_of("nemotron-labs-diffusion"), {32, 45});
   expect_same_behind_kept_prefixes(config_of("llada2.2"), {32, 48});  // whole windows
+  expect_same_behind_kept_prefixes(config_of("diffusion-gemma"), {32, 45});
 }
 
 TEST(CudaModel, DrawsOnTheDeviceWhatTheHostDrawsOfItsLogits) {
   const ModelConfig config = config_of("llada");
   StepPlan plan = plan_of(config, 11, 24);
-  plan.rules.resize(4);
+  plan.rules.resize(6);
   plan.rules[0].forbidden = {3, 7, 90};
   plan.rules[1].temperature = 0.8F;
   plan.rules[1].measure = ConfidenceMeasure::kMargin;
@@ -198,12 +202,18 @@ TEST(CudaModel, DrawsOnTheDeviceWhatTheHostDrawsOfItsLogits) {
   plan.rules[3].top_p = 0.8F;
   plan.rules[3].top_k = 9;
   plan.rules[3].source = ConfidenceSource::kSampled;
+  plan.rules[4].temperature = 0.7F;
+  plan.rules[4].source = ConfidenceSource::kTempered;
+  plan.rules[4].measure = ConfidenceMeasure::kNegativeEntropy;
+  plan.rules[4].measures_all = true;
+  plan.rules[5].temperature = 1.3F;
+  plan.rules[5].source = ConfidenceSource::kSampled;
   for (size_t i = 0; i < plan.logits.size(); ++i) {
-    plan.logits[i].rule = static_cast<int32_t>(i % 4);
+    plan.logits[i].rule = static_cast<int32_t>(i % 6);
     plan.logits[i].noise = RngStream(5, i);
-    plan.logits[i].scored = i % 3 == 0 ? 17 : -1;
-    if (i % 4 == 3) plan.logits[i].unconditional_row = 1;
-    if (i % 4 == 3) plan.logits[i].guidance = 0.5F;
+    plan.logits[i].scored = i % 5 == 0 ? 17 : -1;
+    if (i % 6 == 3) plan.logits[i].unconditional_row = 1;
+    if (i % 6 == 3) plan.logits[i].guidance = 0.5F;
   }
   Passes passes(cuda_model(config));
   passes.add_sequence();
@@ -354,8 +364,25 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   formats = DType::kBF16;
   formats.embedding = kGroupsOf16;
   expect_refused(plain, formats, "the head is stored as 8-bit codes in groups of 16");
-  expect_refused(tiny_canvas_config(), DType::kBF16, "diffusion-gemma need soft embeddings");
   expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
+  ModelConfig odd = config_of("diffusion-gemma");
+  odd.sliding->head_dim = 20;
+  expect_refused(odd, DType::kBF16, "heads of this model have 20 dimensions");
+}
+
+TEST(CudaModel, RefusesHeadsForWhichBlocksHaveTooLittleSharedMemory) {
+  ModelConfig wide = config_of("qwen3");
+  wide.head_dim = 512;
+  constexpr int64_t kOfAnA100 = int64_t{163} << 10;
+  for (const bool kv_in_codes : {false, true}) {
+    EXPECT_THAT([&] { check_supported(wide, false, kv_in_codes, kOfAnA100); },
+                ThrowsMessage<InputError>(HasSubstr("of shared memory and the device has 163.0 KiB")));
+    check_supported(wide, false, kv_in_codes, int64_t{227} << 10);
+    wide.head_dim = 256;
+    check_supported(wide, false, kv_in_codes, kOfAnA100);
+    wide.head_dim = 512;
+  }
+  check_supported(wide, true, false, 0);
 }
 
 TEST(CudaModel, RefusesToHaveItsAttentionObserved) {

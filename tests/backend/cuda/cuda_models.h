@@ -19,7 +19,7 @@ namespace lacuna::cuda {
 inline constexpr uint64_t kWeightSeed = 4;
 
 /// One of each family whose passes have kernels, named by `architecture`. Kernels of attention are built for
-/// heads of 32 dimensions and more; other widths stay what they are in tiny_configs(), no multiples of a
+/// heads of 16 dimensions and more; other widths stay what they are in tiny_configs(), no multiples of a
 /// tile.
 inline std::vector<ModelConfig> supported_configs() {
   ModelConfig fast_dllm = tiny_block_config(8);
@@ -31,7 +31,7 @@ inline std::vector<ModelConfig> supported_configs() {
   sdar.num_layers = 2;
   std::vector<ModelConfig> configs = tiny_configs();
   for (const ModelConfig& config : {tiny_refusion_config(), sdar, fast_dllm, tiny_gidd_config(1000),
-                                    tiny_sumi_config(), tiny_nemotron_config()})
+                                    tiny_sumi_config(), tiny_nemotron_config(), tiny_canvas_config()})
     configs.push_back(config);
   for (ModelConfig& config : configs) config.architecture = config.family;
   configs.push_back(tiny_editing_config());
@@ -41,6 +41,7 @@ inline std::vector<ModelConfig> supported_configs() {
   for (ModelConfig& config : configs) {
     if (config.rotary_dim == 0 || config.rotary_dim == config.head_dim) config.rotary_dim = 32;
     config.head_dim = 32;
+    if (config.sliding) config.sliding->head_dim = 16;
   }
   return configs;
 }
@@ -92,6 +93,7 @@ inline std::shared_ptr<const BackendModel> expanded_cpu_model(const ModelConfig&
     expand_all(layer.shared_expert);
     for (FeedForward& expert : layer.experts) expand_all(expert);
   }
+  if (parameters.conditioning) expand_all(parameters.conditioning->ffn);
   for (PackedMatrix* matrix : {&parameters.embedding, &parameters.own_head}) expand(*matrix);
   const auto model = std::make_shared<const Model>(config, DType::kF32, std::move(parameters));
   return on_cpu(model, one_thread());

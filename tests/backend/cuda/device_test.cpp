@@ -33,6 +33,7 @@ TEST(Device, SaysHowMuchOfItsMemoryIsFree) {
   const DeviceMemory memory = device_memory();
   EXPECT_GT(memory.free, 0);
   EXPECT_LE(memory.free, memory.total);
+  EXPECT_GE(most_shared_bytes(), int64_t{48} << 10);
 }
 
 TEST(Device, CopiesFromAndToPinnedMemory) {

@@ -20,8 +20,9 @@ std::shared_ptr<const BackendModel> random_model(const std::shared_ptr<const Cud
 }
 
 TEST(DevicePass, GivesTheBitsOfDirectLaunchesFromAGraphThatIsLaunchedAgain) {
-  // Dense; experts; experts of windows; queries that grow; a sink.
-  for (const char* family : {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion", "gidd"}) {
+  // Dense; experts; experts of windows; queries that grow; a sink; canvases.
+  for (const char* family :
+       {"llada", "llada2", "llada2.2", "nemotron-labs-diffusion", "gidd", "diffusion-gemma"}) {
     const ModelConfig config = config_of(family);
     const auto device = open_cuda_device(0);
     Passes direct(random_model(device, config, false));

@@ -1,4 +1,5 @@
 #include <stdexcept>
+#include <type_traits>
 
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/attention_walk.h"
@@ -372,42 +373,51 @@ void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks)
          a);
 }
 
-template <int kHeadDim>
-void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks) {
-  if (a.pool.format == CellFormat::kInt8) {
-    launch_attend<kHeadDim, CellFormat::kInt8>(stream, a, num_tasks);
-  } else {
-    launch_attend<kHeadDim, CellFormat::kBf16>(stream, a, num_tasks);
+/// Calls use(head_dim, format) with both as constants.
+template <int kHeadDim, typename Use>
+auto with_format(CellFormat format, const Use& use) {
+  using Width = std::integral_constant<int, kHeadDim>;
+  if (format == CellFormat::kInt8) {
+    return use(Width{}, std::integral_constant<CellFormat, CellFormat::kInt8>{});
+  }
+  return use(Width{}, std::integral_constant<CellFormat, CellFormat::kBf16>{});
+}
+
+template <typename Use>
+auto with_kind(int64_t head_dim, CellFormat format, const Use& use) {
+  switch (head_dim) {
+    case 16:
+      return with_format<16>(format, use);
+    case 32:
+      return with_format<32>(format, use);
+    case 64:
+      return with_format<64>(format, use);
+    case 128:
+      return with_format<128>(format, use);
+    case 256:
+      return with_format<256>(format, use);
+    case 512:
+      return with_format<512>(format, use);
+    default:
+      throw std::logic_error("attention: has_attention(head_dim)");
   }
 }
 
 }  // namespace
 
+int64_t attend_shared_bytes(int64_t head_dim, CellFormat format) {
+  if (format == CellFormat::kF32) return 0;
+  return with_kind(head_dim, format, [](auto width, auto kind) -> int64_t {
+    return sizeof(AttendShared<decltype(width)::value, decltype(kind)::value>);
+  });
+}
+
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges) {
   if (arguments.queries_f32 != nullptr) return attend_f32(stream, arguments, num_merges);
   const int64_t head_dim = arguments.pool.head_dim;
-  switch (head_dim) {
-    case 16:
-      launch_attend<16>(stream, arguments, num_tasks);
-      break;
-    case 32:
-      launch_attend<32>(stream, arguments, num_tasks);
-      break;
-    case 64:
-      launch_attend<64>(stream, arguments, num_tasks);
-      break;
-    case 128:
-      launch_attend<128>(stream, arguments, num_tasks);
-      break;
-    case 256:
-      launch_attend<256>(stream, arguments, num_tasks);
-      break;
-    case 512:
-      launch_attend<512>(stream, arguments, num_tasks);
-      break;
-    default:
-      throw std::logic_error("attend: has_attention(head_dim)");
-  }
+  with_kind(head_dim, arguments.pool.format, [&](auto width, auto kind) {
+    launch_attend<decltype(width)::value, decltype(kind)::value>(stream, arguments, num_tasks);
+  });
   launch(stream, merge_kernel,
          {.grid = {num_merges, static_cast<uint32_t>(arguments.pool.num_kv_heads), kTaskQueries},
           .threads = head_dim >= 128 ? kMerged : 32U},

@@ -147,8 +147,7 @@ struct AttendArguments {
 
 inline constexpr int32_t kTaskQueries = 64;
 
-/// Dimensions of heads that attend() is built for. A block of heads of 512 needs 198 KiB of shared memory, as
-/// Hopper has it.
+/// Dimensions of heads that attend() is built for.
 constexpr bool has_attention(int64_t head_dim) {
   return head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128 || head_dim == 256 ||
          head_dim == 512;
@@ -157,6 +156,9 @@ inline constexpr int64_t kMostHeadDim = 512;
 
 /// has_attention(head_dim); cells in f32 need queries in f32, and bf16 those in bf16.
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges);
+
+/// Shared memory of a block of attend(). Cells in f32 need none.
+int64_t attend_shared_bytes(int64_t head_dim, CellFormat format);
 
 /// attend() in f32, without tensor cores: for tests and comparisons. One warp walks all chunks of a query.
 void attend_f32(Stream& stream, const AttendArguments& arguments, uint32_t num_merges);

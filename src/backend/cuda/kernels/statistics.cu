@@ -138,6 +138,17 @@ LACUNA_KERNEL draw_kernel(DrawArguments a) {
   DrawStatistics result;
   result.is_finite = prepare_row(a, rule, logits, memory) ? 1 : 0;
   Best<float> best = best_of(a, logits, -1, memory);
+  result.best_logit = best.value;
+  if (request.scored_token >= 0) {
+    result.scored_rank = rank_of(a, logits, request.scored_token, memory);
+    result.scored_logit = logits[request.scored_token];
+  }
+  if (rule.divisor != 1) {
+    sync_threads();  // all have read the raw logits
+    for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) logits[i] /= rule.divisor;
+    sync_threads();
+    best = best_of(a, logits, -1, memory);
+  }
   if (best.token == kNoToken) best.token = 0;  // nothing but NaN
   double sum = 0;
   double weighted = 0;
@@ -149,7 +160,7 @@ LACUNA_KERNEL draw_kernel(DrawArguments a) {
   }
   sum = block_total(sum, memory.sums);
   weighted = block_total(weighted, memory.sums);
-  result.best_logit = best.value;
+  result.likeliest_logit = best.value;
   result.best_token = best.token;
   result.second_logit = best_of(a, logits, best.token, memory).value;
   result.log_sum = simt::log(sum);
@@ -160,9 +171,8 @@ LACUNA_KERNEL draw_kernel(DrawArguments a) {
   }
   result.probability = simt::exp(static_cast<double>(logits[result.token]) - best.value) / sum;
   if (request.scored_token >= 0) {
-    result.scored_rank = rank_of(a, logits, request.scored_token, memory);
-    result.scored_logit = logits[request.scored_token];
-    result.scored_probability = simt::exp(static_cast<double>(result.scored_logit) - best.value) / sum;
+    result.scored_probability =
+        simt::exp(static_cast<double>(logits[request.scored_token]) - best.value) / sum;
   }
   if (thread_index() == 0) a.out[block_index().x] = result;
 }

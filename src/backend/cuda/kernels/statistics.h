@@ -11,6 +11,7 @@ namespace lacuna::cuda {
 struct DrawRule {
   float temperature = 0;        ///< 0: the best token
   float logit_scale = 1;        ///< logits are multiplied by it first
+  float divisor = 1;            ///< logits are then divided by it, but for what is said of raw logits
   int32_t first_forbidden = 0;  ///< in the list of tokens: never drawn, not counted
   int32_t num_forbidden = 0;
 };
@@ -27,9 +28,9 @@ struct DrawStatistics {
   double negative_entropy = 0;
   double probability = 0;  ///< of `token`
   double scored_probability = 0;
-  float best_logit = 0;
-  float second_logit = 0;
-  float scored_logit = 0;
+  float best_logit = 0;                         ///< the largest raw logit
+  float scored_logit = 0;                       ///< raw
+  float likeliest_logit = 0, second_logit = 0;  ///< the two largest
   int32_t best_token = 0;
   int32_t token = 0;
   int32_t scored_rank = 0;
@@ -37,7 +38,7 @@ struct DrawStatistics {
 };
 
 struct DrawArguments {
-  float* logits = nullptr;  ///< [rows, stride]; forbidden tokens become -infinity, all are scaled
+  float* logits = nullptr;  ///< [rows, stride]; forbidden tokens become -infinity, all are scaled and divided
   const DrawRequest* requests = nullptr;
   const DrawRule* rules = nullptr;
   const int32_t* tokens = nullptr;  ///< lists of the rules

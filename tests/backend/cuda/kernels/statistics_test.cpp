@@ -146,6 +146,29 @@ TEST(DrawKernel, NeitherDrawsNorCountsForbiddenTokens) {
   EXPECT_EQ(got.logits[1], -kInfinity);
 }
 
+TEST(DrawKernel, MeasuresDividedLogitsAndSaysWhatRawOnesWere) {
+  constexpr int32_t kVocabulary = 300;
+  const std::vector<float> logits = random_numbers(kVocabulary, 14, 6);
+  std::vector<float> divided = logits;
+  for (float& logit : divided) logit /= 0.7F;
+  in_every_order([&](const std::string& order) {
+    const auto got = drawn(logits, kVocabulary, {{5, 0, 0, 17}}, {{.temperature = 1, .divisor = 0.7F}});
+    const DrawStatistics& row = got.statistics[0];
+    const Expected e = expected_of(divided.data(), kVocabulary);
+    EXPECT_EQ(got.logits, divided) << order;
+    EXPECT_EQ(row.best_logit, logits[static_cast<size_t>(e.best)]);
+    EXPECT_EQ(row.scored_logit, logits[17]);
+    EXPECT_EQ(row.best_token, e.best);
+    EXPECT_EQ(row.likeliest_logit, divided[static_cast<size_t>(e.best)]);
+    EXPECT_EQ(row.second_logit, divided[static_cast<size_t>(e.second)]);
+    EXPECT_NEAR(row.log_sum, e.log_sum, 1e-12);
+    EXPECT_NEAR(row.negative_entropy, e.negative_entropy, 1e-11);
+    EXPECT_EQ(row.token, gumbel(divided.data(), kVocabulary, 1, RngStream::from_key(5)));
+    EXPECT_NEAR(row.scored_probability,
+                std::exp(double{divided[17]} - divided[static_cast<size_t>(e.best)] - e.log_sum), 1e-12);
+  });
+}
+
 TEST(DrawKernel, SaysWhenLogitsAreNotFinite) {
   std::vector<float> logits = {1, NAN, 2, 3, kInfinity, 3};
   const auto got = drawn(logits, 3, {{1, 0}, {1, 1}}, {{}}).statistics;
