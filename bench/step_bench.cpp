@@ -104,11 +104,9 @@ double StepTiming::median_seconds() const {
   return median(seconds);
 }
 
-double StepTiming::least_seconds(const MachinePeaks& peaks) const {
-  const auto least = [&](double flops, double bytes) {
-    return std::max(flops / peaks.flops, bytes / peaks.bandwidth);
-  };
-  return least(cost.layer_flops, cost.bytes - head_bytes) + least(cost.head_flops, head_bytes);
+double StepTiming::least_seconds(const Roofline& peaks) const {
+  return peaks.seconds(cost.layer_flops, cost.bytes - head_bytes) +
+         peaks.seconds(cost.head_flops, head_bytes);
 }
 
 double StepTiming::other_share() const {
@@ -168,8 +166,7 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
   return timings;
 }
 
-nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
-                               const std::optional<MachinePeaks>& peaks) {
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings, const std::optional<Roofline>& peaks) {
   double fastest = 0;
   for (const StepTiming& timing : timings) {
     fastest = std::max(fastest, timing.cost.flops() / timing.median_seconds());
@@ -200,9 +197,9 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
                     {"time_ratio", seconds / most_rows->median_seconds()},
                     {"bytes", timing.cost.bytes}});
     if (peaks) {
-      const double least = timing.least_seconds(*peaks);
-      json.back()["least_seconds"] = least;
-      json.back()["share_of_peak"] = least / seconds;
+      const double at_peaks = timing.least_seconds(*peaks);
+      json.back()["least_seconds"] = at_peaks;
+      json.back()["share_of_peak"] = at_peaks / seconds;
     }
     if (timing.class_seconds.empty()) continue;
     const double constraint = median(timing.class_seconds) + median(timing.witness_seconds);

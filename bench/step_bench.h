@@ -1,6 +1,7 @@
 // Times one denoising step, by number of rows that it computes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,10 +15,15 @@
 
 namespace lacuna {
 
-/// What this machine reaches at best, measured (machine.h).
-struct MachinePeaks {
+/// The roofline model (Williams et al. 2009) of this machine, measured (machine.h).
+struct Roofline {
   double flops = 0;      ///< per second, of the model's element type
   double bandwidth = 0;  ///< bytes read per second
+
+  /// Seconds of work that is bound by the slower of computing and reading, the other being hidden behind it.
+  double seconds(double work_flops, double work_bytes) const {
+    return std::max(work_flops / flops, work_bytes / bandwidth);
+  }
 };
 
 struct StepBenchOptions {
@@ -28,7 +34,7 @@ struct StepBenchOptions {
   /// Where given, each pass is followed by what a constrained answer costs at worst: every row is read by the
   /// automaton's classes, and the best accepted answer is found.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
-  std::optional<MachinePeaks> peaks = {};  ///< where given, passes are compared with least_seconds()
+  std::optional<Roofline> peaks = {};  ///< where given, passes are compared with least_seconds()
 };
 
 /// Tokens for models without a tokenizer: all bytes, then words of 2 to 8 letters, some of which begin or end
@@ -45,9 +51,9 @@ struct StepTiming {
   std::vector<double> class_seconds, witness_seconds;  ///< with a constraint
 
   double median_seconds() const;
-  /// Time of a pass whose layers, and whose head, each either compute at the peak or read at the peak,
-  /// whichever takes longer. Experts that no row chooses are not read (share_of_weights_read()).
-  double least_seconds(const MachinePeaks& peaks) const;
+  /// Time of the layers and of the head by the roofline. Experts that no row chooses are not read
+  /// (share_of_weights_read()).
+  double least_seconds(const Roofline& peaks) const;
   /// Share of a pass that is neither GEMM nor attention; the median over passes.
   double other_share() const;
 };
@@ -61,6 +67,6 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
 /// FLOPs and time to those of the most rows. With peaks also the least time that they allow, and how much of
 /// the median that is.
 nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
-                               const std::optional<MachinePeaks>& peaks = {});
+                               const std::optional<Roofline>& peaks = {});
 
 }  // namespace lacuna

@@ -59,14 +59,14 @@ struct AnalyzeFlags : GuidedModelFlags {
 
 constexpr const char* kUsualLock = "eps=5e-4";
 
-/// What an instrument runs on.
+/// Models and threads of an instrument.
 struct AnalyzedModels {
   const BackendModel& model;
   const BackendModel* guide;  ///< null: none
   ThreadPool& threads;
 };
 
-/// What --map and --layers ask for; empty without them. Throws InputError.
+/// The map that --map and --layers ask for; empty without them. Throws InputError.
 std::optional<MapSettings> map_settings(const AnalyzeFlags& flags, const ModelConfig& config) {
   std::optional<MapSettings> map;
   if (!flags.map.empty()) map = parse_map(flags.map);

@@ -1,4 +1,4 @@
-// What the queries of the current block attend to: by region, as in Uniform-Cache's Table 6.7, and by step,
+// Attention of the queries of the current block: by region, as in Uniform-Cache's Table 6.7, and by step,
 // layer and position.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lacuna {
 
-/// What a query attends to; see Content.
+/// Parts of what a query attends to; see Content.
 enum class AttendedPart : uint8_t {
   kSink,        ///< the learned key and value of a GIDD model
   kFirstToken,  ///< of the prompt

@@ -67,7 +67,7 @@ struct FollowedPass {
   double seconds = 0;            ///< wall time of what `times` covers
 };
 
-/// What a pass reads at a position.
+/// Kind of token that a pass reads at a position.
 enum class Content : uint8_t {
   kPrompt,
   kDecoded,  ///< a token of the answer that is decided; of uniform noise, one of a finished block

@@ -33,7 +33,7 @@ std::string_view name_of(MapAxis axis);
 struct MapSettings {
   MapAxis rows = MapAxis::kStep;
   MapAxis columns = MapAxis::kPosition;
-  /// Of steps by positions: the layers that get a panel each; empty: one panel, the mean over all layers.
+  /// Layers that get a panel each in maps of steps by positions; empty: one panel, the mean over all layers.
   std::vector<int32_t> layers = {};
 
   bool has_positions() const { return columns == MapAxis::kPosition; }

@@ -20,12 +20,13 @@ using FirstRun = ProgramTest;
 
 TEST_F(FirstRun, NeedsNoFlagsButAModelAndAPrompt) {
   for (const char* model : {"mini-llada", "mini-dream", "mini-gidd", "mini-gidd-mask", "mini-sdar",
-                            "mini-llada2", "mini-fast-dllm", "mini-refusion", "mini-qwen"}) {
+                            "mini-llada2", "mini-fast-dllm", "mini-refusion", "mini-gemma", "mini-qwen"}) {
     const ProgramResult run = shell(std::string("lacuna run -p 'Mia has 12 shells.' --json -m ") + model);
     ASSERT_EQ(run.exit_code, 0) << model << ": " << run.err;
     const json result = json::parse(run.out);
     const auto config = json::parse(shell(std::string("cat models/") + model + "/config.json").out);
-    const int most = config.value("max_position_embeddings", config.value("max_sequence_length", 0));
+    const json& of_text = config.contains("text_config") ? config["text_config"] : config;
+    const int most = of_text.value("max_position_embeddings", of_text.value("max_sequence_length", 0));
     EXPECT_LE(result["prompt_tokens"].get<int>() + static_cast<int>(result["tokens"].size()), most) << model;
     EXPECT_GT(result["stats"]["rows_baseline"], 0) << model;
   }

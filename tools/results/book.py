@@ -83,6 +83,7 @@ class Page:
 PAGES = {page.name: page for page in (
     Page("server"),
     Page("shapes"),
+    Page("mixtures"),
     Page("cpu"),
     Page("cpu_avx2", module="cpu", environment={"LACUNA_ISA": "avx2"}),
     Page("cpu_avx512", module="cpu", environment={"LACUNA_ISA": "avx512"}),

@@ -21,7 +21,7 @@ FULL = {
     # Flag: name in the plot of all settings, values, default.
     "thresholds": {"--slot-threshold": ("τ slot", (0.3, 0.5, 0.7, 0.9, 0.99), 0.9),
                    "--token-threshold": ("τ token", (0.1, 0.3, 0.5, 0.7, 0.9), 0.9)},
-    "sizes": {"--slot-size": ("slots of", (4, 8, 16), 8), "--block-length": ("blocks of", (8, 16, 32, 64), 64)},
+    "sizes": {"--slot-size": ("slots of", (4, 8, 16, 32), 8), "--block-length": ("blocks of", (8, 16, 32, 64), 64)},
 }
 QUICK = {
     "shape": None, "samples": 4, "timed_samples": 2,
@@ -129,6 +129,18 @@ def sweep(run):
     return ["records", "value", "accuracy", "tokens per pass", "passes", "rows per token", "command"], [
         [code(flag), f"{each:g}{' (default)' if is_default else ''}", *result.figures(), code(result.command)]
         for flag, _, each, is_default, result in swept(run, run.grid.thresholds | run.grid.sizes)]
+
+
+@table
+def sweep_published(run):
+    """The same sweeps by the rules of the paper and of the released code, every flag given."""
+    rows = []
+    for flag, (_, values, _) in (run.grid.thresholds | run.grid.sizes).items():
+        for each in values:
+            found = [Result(run, flags_of(run, "records", mode, f"{flag} {each:g}")) for mode in ("released", "paper")]
+            rows.append([code(flag), f"{each:g}", *(cell for one in found for cell in one.figures()[::2]),
+                         code(found[1].command)])
+    return ["records", "value", "released", "passes", "paper", "passes", "command of the latter"], rows
 
 
 def draw_sweep(run, name, y_label, title, of_result):

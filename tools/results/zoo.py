@@ -19,6 +19,7 @@ FULL = {
         "mini-sdar": ("sdar", "", BLOCK_TASKS),
         "mini-fast-dllm": ("fast-dllm-v2", "--unmask low-confidence", BLOCK_TASKS),
         "mini-llada2": ("llada2-moe", "--unmask low-confidence", BLOCK_TASKS),
+        "mini-gemma": ("diffusion-gemma", "", ("arithmetic", "stories")),
         "mini-qwen": ("qwen2", "", ("arithmetic", "stories")),
         "mini-qwen3": ("qwen3", "", ("arithmetic", "stories", "records")),
     },

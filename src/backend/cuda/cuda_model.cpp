@@ -1,6 +1,7 @@
 #include "backend/cuda/cuda_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -181,9 +182,25 @@ void check_formats(const WeightFormats& formats) {
     throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
 }
 
+/// Bytes on the device for each byte on the host: groups have scales and minimums in f32 there.
+double growth_on_device(const WeightFormat& format) {
+  if (!format.is_quantised() || format.quantisation.group == 0) return 1;
+  constexpr int64_t kOutputs = 64, kInputs = 4096;
+  const Quantisation& values = format.quantisation;
+  const double per_group = 32.0 * (values.has_minimum ? 2 : 1);
+  const double bits = values.bits + per_group / static_cast<double>(values.group);
+  return bits * kOutputs * kInputs / (8.0 * static_cast<double>(packed_bytes(format, kOutputs, kInputs)));
+}
+
 /// Bytes of all weights on the device. Rows of the embedding are not quantized there.
 int64_t bytes_on_device(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
   int64_t bytes = predicted_bytes(config, formats, stored);
+  if (formats.layers) {
+    const int64_t end =
+        packed_bytes(formats.embedding.value_or(formats.dtype), config.vocab_size, config.hidden_dim);
+    const int64_t layers = bytes - (config.tied_embeddings ? 1 : 2) * end;
+    bytes += std::llround(static_cast<double>(layers) * (growth_on_device(*formats.layers) - 1));
+  }
   const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
   if (config.canvas) bytes += rows;  // the embedding transposed
   if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
