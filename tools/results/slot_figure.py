@@ -37,6 +37,7 @@ class Canvas:
     """The cells of each pass, from a trace."""
 
     def __init__(self, row):
+        # Of tokens that stood in the canvas; of drafts that never did, a trace has no texts.
         self.texts = {each["token"]: fitted(each["text"]) for each in row["result"]["texts"]}
         self.written = {}  # position -> iteration in which it was committed
         self._shown, self._iteration = {}, None  # position -> last token of this iteration
@@ -51,7 +52,7 @@ class Canvas:
             for offset, token in enumerate(slot["tokens"]):
                 position, accepted = slot["position"] + offset, offset < slot["accepted"]
                 cells[position] = Cell(
-                    self.texts[token], is_accepted=accepted, is_rejected=judges and offset == slot["accepted"],
+                    self.texts.get(token, "?"), is_accepted=accepted, is_rejected=judges and offset == slot["accepted"],
                     is_replacement=line["kind"] == "fill" and accepted and self._shown.get(position, token) != token)
                 self._shown[position] = token
         for commit in line["committed"]:
