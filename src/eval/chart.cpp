@@ -373,7 +373,8 @@ struct HeatLayout {
     return kFirst + (panel_width() + kGapX) * static_cast<double>(panel % per_line);
   }
   double top(size_t panel) const {
-    return kHead + (panel_height() + kGapY) * static_cast<double>(panel / per_line);
+    const size_t line = panel / per_line;
+    return kHead + (panel_height() + kGapY) * static_cast<double>(line);
   }
   double right() const { return left(per_line - 1) + panel_width(); }
   double bottom() const { return kHead + (panel_height() + kGapY) * static_cast<double>(lines); }
