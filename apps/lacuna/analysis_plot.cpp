@@ -86,7 +86,7 @@ struct AxisRange {
     first = std::min(first, number);
     last = std::max(last, number);
   }
-  size_t size() const { return static_cast<size_t>(last - first + 1); }
+  size_t size() const { return static_cast<size_t>(last - first) + 1; }
   size_t index(int32_t number) const { return static_cast<size_t>(number - first); }
 };
 

@@ -330,7 +330,8 @@ GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64
 
 void DevicePass::narrow_to_window(const RowGroup& group, GroupCells& cells) const {
   const auto begin_of = [&](int32_t index) {  // of the window of a row of the group
-    const int64_t position = plan_.positions[static_cast<size_t>(group.rows.begin + index)];
+    const int32_t row = group.rows.begin + index;
+    const int64_t position = plan_.positions[static_cast<size_t>(row)];
     return std::max<int64_t>(0, position + 1 - config_.sliding->window);
   };
   // Cells before the first row's window are hidden from all. A group's own cells are not, unless it is

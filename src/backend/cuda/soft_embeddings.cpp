@@ -91,6 +91,7 @@ void keep_soft_embeddings(DeviceModel& model, Staging& staging, ConstMatrix<floa
     // Where rows lie is known once they are sent, and pointers to them are sent after them.
     staging.send(stream);
     std::vector<const float*> rows;
+    rows.reserve(staged_rows.size());
     for (const Staged<float>& row : staged_rows) rows.push_back(staging.at(row));
     const DeviceBuffer pointers(rows.size() * sizeof(const float*));
     stream.copy(pointers.as<const float*>(), rows.data(), pointers.bytes());
