@@ -51,7 +51,7 @@ struct MapPlace {
 
 class StepMap {
  public:
-  /// kFigures values that are measured together.
+  /// Most values that are measured together.
   static constexpr size_t kMostFigures = 2;
   using Figures = std::array<Average, kMostFigures>;
 
@@ -67,7 +67,7 @@ class StepMap {
 
   const MapSettings& settings() const { return settings_; }
 
-  /// Counts figures, at most kMostFigures, at a place; drops those of layers without a panel.
+  /// Adds figures, at most kMostFigures, to the averages of a place; drops those of layers without a panel.
   ///   part  what maps of steps by layers tell apart in place of positions; ignored by the others
   void add(const MapPlace& place, int32_t part, std::span<const double> figures);
 
