@@ -322,7 +322,8 @@ class PackingSource {
 class MeasuringSource {
  public:
   /// stored  null: a dense checkpoint
-  MeasuringSource(const WeightSource* stored, DType dtype) : stored_(stored), dtype_(dtype) {}
+  MeasuringSource(const WeightSource* stored, DType dtype, const MatrixBytes& bytes_of)
+      : stored_(stored), dtype_(dtype), bytes_of_(bytes_of) {}
 
   int64_t bytes() const { return bytes_; }
 
@@ -337,13 +338,14 @@ class MeasuringSource {
     std::optional<WeightFormat> format = wanted;
     if (!format && stored_ != nullptr)
       format = stored_format(*stored_->matrix(rows.module, rows.total, inputs));
-    bytes_ += packed_bytes(format.value_or(dtype_), rows.count, inputs);
+    bytes_ += bytes_of_(format.value_or(dtype_), rows.count, inputs);
     return {};
   }
 
  private:
   const WeightSource* stored_;
   DType dtype_;
+  const MatrixBytes& bytes_of_;
   int64_t bytes_ = 0;
 };
 
@@ -497,8 +499,8 @@ int64_t count_parameters(const ModelConfig& config) {
 }
 
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored,
-                        const ModelPart& part) {
-  MeasuringSource measuring(stored, formats.dtype);
+                        const ModelPart& part, const MatrixBytes& bytes_of) {
+  MeasuringSource measuring(stored, formats.dtype, bytes_of);
   Builder(config, measuring, formats, {}, part).build();
   return measuring.bytes();
 }

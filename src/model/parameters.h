@@ -99,11 +99,15 @@ using LayerSink = std::function<void(int64_t layer, LayerParameters parameters)>
 /// Weights and biases as numbers; norms and biases are not counted into bytes.
 int64_t count_parameters(const ModelConfig& config);
 
-/// Bytes of the matrices once packed, as load_parameters() will have them.
+/// Bytes of a matrix [outputs, inputs] in a format, as a backend keeps it.
+using MatrixBytes = std::function<int64_t(const WeightFormat& format, int64_t outputs, int64_t inputs)>;
+
+/// Bytes of the matrices once packed, as load_parameters() will have them, or as another backend keeps them.
 ///   stored  the checkpoint, whose formats stay where `formats` names no other; null: a dense one
 ///   part    whose matrices are counted
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
-                        const WeightSource* stored = nullptr, const ModelPart& part = {});
+                        const WeightSource* stored = nullptr, const ModelPart& part = {},
+                        const MatrixBytes& bytes_of = packed_bytes);
 
 /// The weights of a checkpoint folder or a GGUF file. Throws InputError, also where
 /// expect_no_unread_tensors() does.

@@ -11,6 +11,7 @@
 #include "backend/cuda/kv_pool.h"
 #include "backend/cuda/soft_embeddings.h"
 #include "backend/cuda/ticket.h"
+#include "backend/cuda/weights.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "weights/weight_format.h"
@@ -182,36 +183,10 @@ void check_formats(const WeightFormats& formats) {
     throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
 }
 
-/// Bytes on the device for each byte on the host: groups have scales and minimums in f32 there.
-double growth_on_device(const WeightFormat& format) {
-  if (!format.is_quantised() || format.quantisation.group == 0) return 1;
-  constexpr int64_t kOutputs = 64, kInputs = 4096;
-  const Quantisation& values = format.quantisation;
-  const double per_group = 32.0 * (values.has_minimum ? 2 : 1);
-  const double bits = values.bits + per_group / static_cast<double>(values.group);
-  return bits * kOutputs * kInputs / (8.0 * static_cast<double>(packed_bytes(format, kOutputs, kInputs)));
-}
-
-/// Bytes of all weights on the device. Rows of the embedding are not quantized there.
-int64_t bytes_on_device(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored) {
-  int64_t bytes = predicted_bytes(config, formats, stored);
-  if (formats.layers) {
-    const int64_t end =
-        packed_bytes(formats.embedding.value_or(formats.dtype), config.vocab_size, config.hidden_dim);
-    const int64_t layers = bytes - (config.tied_embeddings ? 1 : 2) * end;
-    bytes += std::llround(static_cast<double>(layers) * (growth_on_device(*formats.layers) - 1));
-  }
-  const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
-  if (config.canvas) bytes += rows;  // the embedding transposed
-  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
-  if (config.tied_embeddings) return bytes + rows;
-  return bytes + rows - packed_bytes(*formats.embedding, config.vocab_size, config.hidden_dim);
-}
-
 /// Before anything is allocated.
 void check_room(const CudaDevice& device, const ModelConfig& config, const WeightFormats& formats,
                 const WeightSource* stored) {
-  const int64_t needed = bytes_on_device(config, formats, stored);
+  const int64_t needed = weight_bytes_on_device(config, formats, stored);
   int64_t room = 0;
   cuda::on_stream(*device.stream(), [&] { room = usable_bytes(*device.stream()); });
   if (needed <= room) return;
@@ -220,7 +195,7 @@ void check_room(const CudaDevice& device, const ModelConfig& config, const Weigh
     if (known.name != "int8" && known.name != "fp8" && known.name != "int4-group") continue;
     WeightFormats smaller = formats;
     smaller.layers = known.format;
-    if (formats.dtype != DType::kBF16 || bytes_on_device(config, smaller, stored) > room) continue;
+    if (formats.dtype != DType::kBF16 || weight_bytes_on_device(config, smaller, stored) > room) continue;
     fitting += (fitting.empty() ? "--weights " : ", ") + std::string(known.name);
   }
   throw InputError("the weights take {} and {} has {} for them; {}", human_bytes(needed), device.name(),
@@ -229,6 +204,16 @@ void check_room(const CudaDevice& device, const ModelConfig& config, const Weigh
 }
 
 }  // namespace
+
+int64_t weight_bytes_on_device(const ModelConfig& config, const WeightFormats& formats,
+                               const WeightSource* stored) {
+  int64_t bytes = predicted_bytes(config, formats, stored, {}, cuda::matrix_bytes);
+  const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
+  if (config.canvas) bytes += rows;  // the embedding transposed
+  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
+  if (config.tied_embeddings) return bytes + rows;
+  return bytes + rows - cuda::matrix_bytes(*formats.embedding, config.vocab_size, config.hidden_dim);
+}
 
 CudaDevice::CudaDevice(int index) {
   const int count = cuda::num_devices();

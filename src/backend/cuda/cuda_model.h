@@ -52,6 +52,11 @@ struct CudaOptions {
   bool graphs = true;
 };
 
+/// Bytes of a model's weights on a device, where rows of the embedding are not quantized: what a checkpoint
+/// or `stored`, as predicted_bytes() has it, needs before anything is allocated.
+int64_t weight_bytes_on_device(const ModelConfig& config, const WeightFormats& formats,
+                               const WeightSource* stored = nullptr);
+
 /// Reads the weights of a checkpoint, or makes random ones, and brings them to the device. InputError where
 /// the family, a format or a setting has no kernel, or the device too little memory.
 ///   host    draws what the device does not draw, and packs the weights on their way

@@ -20,6 +20,11 @@ std::shared_ptr<const CudaDevice> open_cuda_device(int /*index*/) {
   throw InputError("this build has neither CUDA nor the simulator of CUDA threads");
 }
 
+int64_t weight_bytes_on_device(const ModelConfig& /*config*/, const WeightFormats& /*formats*/,
+                               const WeightSource* /*stored*/) {
+  throw InputError("this build has neither CUDA nor the simulator of CUDA threads");
+}
+
 std::shared_ptr<const BackendModel> load_on_cuda(
     const std::shared_ptr<const CudaDevice>& /*device*/, std::shared_ptr<const CpuDevice> /*host*/,
     const std::filesystem::path& /*folder*/, const ModelConfig& /*config*/, const WeightFormats& /*formats*/,

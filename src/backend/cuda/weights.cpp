@@ -353,6 +353,15 @@ int64_t bytes_of(const DeviceLayer& layer) {
 
 }  // namespace
 
+int64_t matrix_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs) {
+  const int64_t depth = padded_depth(inputs);
+  if (!format.is_quantised()) return outputs * depth * static_cast<int64_t>(size_of(format.dtype));
+  const Quantisation& values = format.quantisation;
+  const int64_t groups = values.group == 0 ? 1 : depth / kCodeGroup;
+  const int64_t numbers = values.has_minimum ? 2 : 1;  // of each group
+  return outputs * (depth * values.bits / 8 + groups * numbers * static_cast<int64_t>(sizeof(float)));
+}
+
 DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                          int64_t index, const LayerParameters& layer) {
   Uploader uploader(stream, threads, dtype);

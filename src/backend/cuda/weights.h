@@ -54,6 +54,9 @@ struct DeviceMatrix {
   }
 };
 
+/// Bytes of a DeviceMatrix of a format, a bias aside.
+int64_t matrix_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs);
+
 struct DeviceFeedForward {
   DeviceMatrix up;  ///< gate and up interleaved, unless there is no gate
   DeviceMatrix down;

@@ -346,6 +346,29 @@ void expect_refused(const ModelConfig& config, const WeightFormats& formats, con
   EXPECT_THAT([&] { cuda_model(config, formats); }, ThrowsMessage<InputError>(HasSubstr(part))) << part;
 }
 
+/// Sizes in whole panels and tiles, so that nothing is added to fill them.
+ModelConfig in_whole_panels(ModelConfig config) {
+  config.hidden_dim = 256;
+  config.num_heads = config.num_kv_heads = 4;
+  config.vocab_size = 512;
+  if (config.ffn_dim > 0) config.ffn_dim = 256;
+  if (config.has_experts()) config.moe.expert_ffn_dim = 128;
+  if (config.moe.shared_ffn_dim > 0) config.moe.shared_ffn_dim = 128;
+  return config;
+}
+
+TEST(CudaModel, PredictsTheBytesOfItsWeights) {
+  for (const ModelConfig& tiny : supported_configs()) {
+    const ModelConfig config = in_whole_panels(tiny);
+    for (const char* const name : {"bf16", "int8", "int8-group", "fp8", "int4", "int4-group", "int4-min"}) {
+      const WeightFormats formats = bf16_with_layers(name);
+      const auto bytes = static_cast<double>(cuda_model(config, formats)->weight_bytes());
+      const auto predicted = static_cast<double>(weight_bytes_on_device(config, formats));
+      EXPECT_NEAR(predicted / bytes, 1, 1e-2) << config.architecture << " " << name;
+    }
+  }
+}
+
 TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   const ModelConfig plain = config_of("llada");
   WeightFormats formats = DType::kBF16;
