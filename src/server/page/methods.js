@@ -17,19 +17,21 @@ const KINDS = {
     },
   },
   uniform: {
-    fields: ["steps", "block-length", "tokens-per-step", "cache", "refresh", "self-correct", ...COMMON],
+    fields: ["steps", "block-length", "tokens-per-step", "sampler", "cache", "refresh", "self-correct", ...COMMON],
     methods: {
       "Every row in every step": {},
+      "Confident tokens at once": { sampler: "threshold=0.99" },
       "UniformCache": { cache: "uniform" },
       "UniformCache, pages by drift": { cache: "uniform", drift: "tau=0.01,page=16,budget=64" },
       "Self-correction": { "self-correct": "on" },
     },
   },
   blocks: {
-    fields: ["steps", "block-length", "unmask", "edit", "sparse", ...COMMON],
+    fields: ["steps", "block-length", "unmask", "edit", "sparse", "lock", ...COMMON],
     methods: {
       "As trained": {},
       "Confident tokens at once": { unmask: "dynamic=0.9" },
+      "SureLock within the block": { unmask: "low-confidence", lock: "eps=5e-4,gate=20" },
       "MAGE": { sparse: "mage=512" },
       "Quest": { sparse: "quest=512,page=16" },
       "SparseD": { sparse: "sparsed=512,exact=0.2" },
@@ -67,6 +69,7 @@ export const SUGGESTIONS = {
   edit: ["tau=0.5,most=16"],
   refusion: ["lacuna", "paper", "released"],
   fill: ["verified", "side-by-side"],
+  sampler: ["adaptive", "threshold=0.99", "threshold=0.9,least=1", "ancestral", "greedy"],
   "self-correct": ["on"],
   temperature: ["0", "0.7", "1"],
 };
