@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "base/error.h"
@@ -71,6 +72,11 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
   return order;
 }
 
+const ChatTemplate& training_template() {
+  static const ChatTemplate chat_template = recognise_chat_template(kChatTemplate);
+  return chat_template;
+}
+
 }  // namespace
 
 BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
@@ -82,22 +88,19 @@ BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenI
     throw InputError("--drill-share {}: this family learns slots of whole answers; it has no drills",
                      options_.drill_share);
   }
-  if (options_.decision_share > 0) labels_ = find_answer_labels(tokenizer);
+  if (options_.decision_share == 0) return;
+  labels_ = find_answer_labels(tokenizer);
+  const std::vector<DecisionQuestion> question = {make_predicate("")};
+  const ModelConfig config;
+  yes_no_ = decision_lines({config, tokenizer, training_template(), labels_}, {question}, 0, 1)
+                .slots.front()
+                .labels;
 }
 
 Batch BatchSource::batch(uint64_t step) {
   if (pool_number_ != step / kPoolBatches) fill(step / kPoolBatches);
   return pool_[step % kPoolBatches];
 }
-
-namespace {
-
-const ChatTemplate& training_template() {
-  static const ChatTemplate chat_template = recognise_chat_template(kChatTemplate);
-  return chat_template;
-}
-
-}  // namespace
 
 std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer) {
   return render(training_template(), tokenizer, messages_of(sample));
@@ -195,6 +198,29 @@ DecisionSample BatchSource::draw_questions(uint64_t index, int most_questions) c
   }
 }
 
+void BatchSource::add_auxiliary(const DecisionSample& sample, size_t question, const std::string& text,
+                                size_t first, Row& row) const {
+  if (options_.decision_auxiliary == 0) return;
+  const std::vector<TokenId> story = tokenizer_->encode(sample.story);
+  const std::set<TokenId> words(story.begin(), story.end());
+  const auto ends_line = [&](TokenId token) {
+    return tokenizer_->decode(std::array{token}).find('\n') != std::string::npos;
+  };
+  std::vector<TokenId> lines = tokenizer_->encode(text);
+  if (ends_line(lines.back())) lines.pop_back();  // the prompt may end there
+  const auto found = std::search(row.prompt.begin() + static_cast<std::ptrdiff_t>(first), row.prompt.end(),
+                                 lines.begin(), lines.end());
+  expects(row.prompt.end() - found > std::ssize(lines), "the prompt holds the question");
+  const auto begin = static_cast<size_t>(found - row.prompt.begin());
+  size_t line = 0;  // 0: the instructions, then those of the options
+  for (size_t i = 0; i <= lines.size(); ++i) {
+    const bool is_end = i == lines.size() || ends_line(lines[i]);
+    const bool is_yes = is_end ? line == sample.answers[question] + 1 : words.contains(lines[i]);
+    if (!is_end || line > 0) row.auxiliary.push_back({begin + i, yes_no_[is_yes ? 0 : 1], is_end});
+    if (is_end) ++line;
+  }
+}
+
 BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
   const DecisionSample sample = draw_questions(index, options_.decision_drill_questions);
   const DecisionSheet sheet{sample.questions};
@@ -208,7 +234,9 @@ BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
     row.blanks.resize(row.prompt.size());
   };
   for (size_t i = 0; i < sample.questions.size(); ++i) {
-    append(tokenizer_->encode(question_text(model, sheet, i)));
+    const size_t question = row.prompt.size();
+    const std::string text = question_text(model, sheet, i);
+    append(tokenizer_->encode(text));
     DecisionBranch line = decision_lines(model, sheet, i, 1);
     const DecisionSlot& slot = line.slots.front();
     line.tokens[static_cast<size_t>(slot.position)] = slot.labels[sample.answers[i]];
@@ -216,6 +244,7 @@ BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
     append(line.tokens);
     row.blanks[begin + static_cast<size_t>(slot.position)] = true;
     append(tokenizer_->encode("\n"));
+    add_auxiliary(sample, i, text, question, row);
   }
   return row;
 }
@@ -242,6 +271,8 @@ BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   }
   Row row;
   row.prompt = decision_prompt(model, "", sample.story, sheet);
+  for (size_t i = 0; i < sample.questions.size(); ++i)
+    add_auxiliary(sample, i, question_text(model, sheet, i), 0, row);
   if (options_.one_end_token) {
     row.answer = std::move(lines.tokens);
     return row;
@@ -377,6 +408,11 @@ void BatchSource::fill(uint64_t pool_number) {
                 {},
                 torch::ones({options_.batch_rows, length})};
     if (options_.spread > 0) batch.positions = torch::empty_like(batch.tokens);
+    if (options_.decision_auxiliary > 0) {
+      batch.auxiliary = torch::full_like(batch.tokens, -1);
+      batch.auxiliary_weights = torch::zeros_like(batch.weights);
+      batch.blocks_left = torch::zeros_like(batch.tokens);
+    }
     for (size_t r = 0; r < rows_per_batch; ++r) {
       const auto& [index, row] = members[order[r]];
       const auto offset = static_cast<int64_t>(r) * length;
@@ -384,6 +420,16 @@ void BatchSource::fill(uint64_t pool_number) {
                 batch.response.data_ptr<bool>() + offset, batch.weights.data_ptr<float>() + offset, length);
       if (options_.spread > 0) {
         write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
+      }
+      const auto options = std::count_if(row.auxiliary.begin(), row.auxiliary.end(),
+                                         [](const AuxiliaryTarget& target) { return target.is_option; });
+      for (const AuxiliaryTarget& target : row.auxiliary) {
+        const auto at = static_cast<size_t>(offset) + target.at;
+        const auto alike = target.is_option ? options : std::ssize(row.auxiliary) - options;
+        batch.auxiliary.data_ptr<int64_t>()[at] = target.target;
+        batch.blocks_left.data_ptr<int64_t>()[at] = target.is_option ? 1 : 2;
+        batch.auxiliary_weights.data_ptr<float>()[at] =
+            static_cast<float>(options_.decision_auxiliary / (2 * static_cast<double>(alike)));
       }
     }
     pool_[batch_order[b]] = batch;

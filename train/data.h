@@ -35,6 +35,10 @@ struct DataOptions {
   /// Share of the rows of decisions that are drills: a story, and many questions with the answer behind each.
   double decision_drill_share = 0;
   int decision_drill_questions = 12;  ///< most, of such a drill
+  /// Weight of auxiliary targets in rows of decisions: each word of a question is asked whether the story has
+  /// it, the end of each option's line whether the option is right; 0: none. Half of it is that of all words
+  /// of a row, half that of all options.
+  double decision_auxiliary = 0;
   double drill_share = 0.2;
   int64_t batch_rows = 32;
   int64_t canvas = 32;  ///< least number of response tokens, end tokens included
@@ -90,11 +94,18 @@ class BatchSource {
     std::string text;
     std::string result;
   };
+  /// A token that the row of another one, of the prompt, is asked for as well.
+  struct AuxiliaryTarget {
+    size_t at = 0;
+    TokenId target = 0;
+    bool is_option = false;  // or a word
+  };
   struct Row {
     std::vector<TokenId> prompt;
     std::vector<TokenId> answer;
     int64_t room = 0;  // canvas
     bool drill = false;
+    std::vector<AuxiliaryTarget> auxiliary;
     std::vector<bool> blanks;     // of infilling, whose text is the prompt: the tokens to restore
     std::vector<Question> facts;  // of a drill of retrieval
     std::string first_result;     // of the question that its prompt ends with
@@ -110,6 +121,9 @@ class BatchSource {
   /// A story with up to `most_questions` questions of the kinds that are asked for.
   DecisionSample draw_questions(uint64_t index, int most_questions) const;
   Row sample_decision_drill(uint64_t index) const;
+  /// Adds the auxiliary targets of a question whose lines, `text`, are tokens of the prompt from `first` on.
+  void add_auxiliary(const DecisionSample& sample, size_t question, const std::string& text, size_t first,
+                     Row& row) const;
   int64_t sample_room(uint64_t index) const;
   /// `spread`: with facts that begin at multiples of their length.
   Sample make_sample(const Task& task, uint64_t index, bool spread) const;
@@ -125,7 +139,8 @@ class BatchSource {
   const Tokenizer* tokenizer_;
   TokenId end_id_;
   TokenId period_;
-  AnswerLabels labels_;  // of decisions
+  AnswerLabels labels_;          // of decisions
+  std::vector<TokenId> yes_no_;  // tokens of the first two of them
   std::vector<Batch> pool_;
   uint64_t pool_number_ = UINT64_MAX;
 };

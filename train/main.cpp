@@ -184,6 +184,12 @@ void add_options(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(1, 12))
       ->capture_default_str();
   app.add_option(
+         "--decision-auxiliary", a.data.decision_auxiliary,
+         "llada, dream: weight of auxiliary targets in rows of decisions: whether the story has a question's "
+         "word, whether an option is right; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option(
          "--drill-share", a.drill_share,
          "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
@@ -343,6 +349,10 @@ void complete(Arguments& arguments) {
       arguments.data.decision_kinds.push_back(kind);
   }
   const Objective objective = arguments.shape.traits().objective;
+  if (arguments.data.decision_auxiliary > 0 && objective != Objective::kMaskedTokens) {
+    throw InputError("--decision-auxiliary: {} has no auxiliary targets; expected llada or dream",
+                     arguments.shape.traits().name);
+  }
   if (objective == Objective::kNextToken || objective == Objective::kSlots || arguments.shape.left_to_right) {
     arguments.data.single_line_share = 1;
   } else if (objective == Objective::kBlocks) {

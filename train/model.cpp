@@ -318,17 +318,26 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
 
 torch::Tensor TransformerImpl::hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
                                       const torch::Tensor& unseen, const CanvasRows& canvas) {
-  const torch::Tensor places =
-      positions.defined() ? positions : torch::arange(tokens.size(1), tokens.device());
-  if (conditioning_) return canvas_hidden(tokens, places, unseen, canvas);
-  const Sequence sequence = make_sequence(shape_, places, unseen);
-  torch::Tensor x = embedding_(tokens);
-  for (const auto& block : *blocks_) x = block->as<Block>()->forward(x, sequence);
-  return final_norm_(x);
+  return normed(residuals(tokens, positions, unseen, canvas).back());
 }
 
-torch::Tensor TransformerImpl::canvas_hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
-                                             const torch::Tensor& unseen, const CanvasRows& canvas) {
+std::vector<torch::Tensor> TransformerImpl::residuals(const torch::Tensor& tokens,
+                                                      const torch::Tensor& positions,
+                                                      const torch::Tensor& unseen, const CanvasRows& canvas) {
+  const torch::Tensor places =
+      positions.defined() ? positions : torch::arange(tokens.size(1), tokens.device());
+  if (conditioning_) return canvas_residuals(tokens, places, unseen, canvas);
+  const Sequence sequence = make_sequence(shape_, places, unseen);
+  torch::Tensor x = embedding_(tokens);
+  std::vector<torch::Tensor> after;
+  for (const auto& block : *blocks_) after.push_back(x = block->as<Block>()->forward(x, sequence));
+  return after;
+}
+
+std::vector<torch::Tensor> TransformerImpl::canvas_residuals(const torch::Tensor& tokens,
+                                                             const torch::Tensor& positions,
+                                                             const torch::Tensor& unseen,
+                                                             const CanvasRows& canvas) {
   torch::Tensor x = embedding_(tokens) * std::sqrt(static_cast<double>(shape_.width));
   if (canvas.begin >= 0) {
     torch::Tensor rows = x.slice(1, canvas.begin);
@@ -336,14 +345,15 @@ torch::Tensor TransformerImpl::canvas_hidden(const torch::Tensor& tokens, const 
     x = torch::cat({x.slice(1, 0, canvas.begin), unit_norm(rows, shape_.traits().norm_epsilon)}, 1);
   }
   Sequence sliding, full;
+  std::vector<torch::Tensor> after;
   for (const auto& block : *blocks_) {
     auto* const layer = block->as<CanvasBlock>();
     Sequence& sequence = layer->layer().slides ? sliding : full;
     if (!sequence.cos.defined())
       sequence = canvas_sequence(shape_, layer->layer(), positions, unseen, canvas.begin);
-    x = layer->forward(x, sequence);
+    after.push_back(x = layer->forward(x, sequence));
   }
-  return final_norm_(x);
+  return after;
 }
 
 torch::Tensor TransformerImpl::soft_embedding(const torch::Tensor& probabilities) {

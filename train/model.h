@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "train/family.h"
 
@@ -170,6 +171,10 @@ class TransformerImpl : public torch::nn::Module {
   ///   unseen  [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: as the family has it
   torch::Tensor hidden(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                        const torch::Tensor& unseen = {}, const CanvasRows& canvas = {});
+  /// The same of the rows of the residual stream after each block, before the final norm.
+  std::vector<torch::Tensor> residuals(const torch::Tensor& tokens, const torch::Tensor& positions,
+                                       const torch::Tensor& unseen, const CanvasRows& canvas);
+  torch::Tensor normed(const torch::Tensor& residual) { return final_norm_(residual); }
 
   /// Mean embeddings [..., width] under distributions [..., vocabulary].
   torch::Tensor soft_embedding(const torch::Tensor& probabilities);
@@ -180,8 +185,8 @@ class TransformerImpl : public torch::nn::Module {
   const ModelShape& shape() const { return shape_; }
 
  private:
-  torch::Tensor canvas_hidden(const torch::Tensor& tokens, const torch::Tensor& positions,
-                              const torch::Tensor& unseen, const CanvasRows& canvas);
+  std::vector<torch::Tensor> canvas_residuals(const torch::Tensor& tokens, const torch::Tensor& positions,
+                                              const torch::Tensor& unseen, const CanvasRows& canvas);
 
   ModelShape shape_;
   torch::nn::Embedding embedding_;

@@ -164,6 +164,18 @@ Examples next_token_examples(const Batch& batch) {
   return examples_of(batch, batch.tokens, batch.response, 1 / response_lengths(batch), /*shifted=*/true);
 }
 
+Examples with_auxiliary(Examples examples, const Batch& batch) {
+  if (!batch.auxiliary.defined()) return examples;
+  const torch::Tensor asked = batch.auxiliary.ge(0);
+  const auto rows = static_cast<double>(batch.tokens.size(0));
+  examples.blocks_left =
+      torch::cat({torch::zeros_like(examples.rows), batch.blocks_left.masked_select(asked)});
+  examples.rows = torch::cat({examples.rows, asked.flatten().nonzero().squeeze(1)});
+  examples.targets = torch::cat({examples.targets, batch.auxiliary.masked_select(asked)});
+  examples.weights = torch::cat({examples.weights, batch.auxiliary_weights.masked_select(asked) / rows});
+  return examples;
+}
+
 std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
                                         uint64_t seed, uint64_t step, double half_written_share) {
   const int64_t length = batch.tokens.size(1);
@@ -544,7 +556,8 @@ Examples make_examples(const FamilyTraits& family, const Batch& batch, const Obj
   if (options.left_to_right) return next_token_examples(batch);
   switch (family.objective) {
     case Objective::kMaskedTokens:
-      return masked_examples(family, batch, options.mask_id, options.seed, step, options.copies_share);
+      return with_auxiliary(
+          masked_examples(family, batch, options.mask_id, options.seed, step, options.copies_share), batch);
     case Objective::kNextToken:
       return next_token_examples(batch);
     case Objective::kBlocks:
@@ -565,7 +578,7 @@ Examples part_of(const Examples& examples, int64_t first, int64_t last) {
   const int64_t length = examples.inputs.size(1);
   const torch::Tensor inside = examples.rows.ge(first * length).logical_and(examples.rows.lt(last * length));
   const torch::Tensor &positions = examples.positions, &unseen = examples.unseen, &snr = examples.log_snr;
-  const torch::Tensor& temperatures = examples.temperatures;
+  const torch::Tensor &temperatures = examples.temperatures, &left = examples.blocks_left;
   return {examples.inputs.slice(0, first, last),
           positions.defined() ? positions.slice(0, first, last) : torch::Tensor(),
           unseen.defined() && unseen.dim() == 4 ? unseen.slice(0, first, last) : unseen,
@@ -575,7 +588,8 @@ Examples part_of(const Examples& examples, int64_t first, int64_t last) {
           examples.barred,
           snr.defined() ? snr.masked_select(inside) : torch::Tensor(),
           examples.canvas_begin,
-          temperatures.defined() ? temperatures.slice(0, first, last) : torch::Tensor()};
+          temperatures.defined() ? temperatures.slice(0, first, last) : torch::Tensor(),
+          left.defined() ? left.masked_select(inside) : torch::Tensor()};
 }
 
 Examples moved(const Examples& examples, torch::Device device) {
@@ -589,7 +603,8 @@ Examples moved(const Examples& examples, torch::Device device) {
           examples.barred,
           to_device(examples.log_snr),
           examples.canvas_begin,
-          to_device(examples.temperatures)};
+          to_device(examples.temperatures),
+          to_device(examples.blocks_left)};
 }
 
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {

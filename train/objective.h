@@ -101,6 +101,10 @@
 // nothing, and what is behind the row of a drill, whose text would continue, is pure noise.
 //
 // All sums over tokens of the response are weighted sums, and R is the sum of the weights (Batch::weights).
+//
+// Auxiliary targets (Batch::auxiliary) ask rows of the prompt for tokens that they do not hold and that no
+// decoder reads: whether the text has a question's word, say. Their loss, the weighted sum of -log p, is
+// added to that of the response. They are for features that the answers alone are too few to teach.
 #pragma once
 
 #include <torch/torch.h>
@@ -119,6 +123,10 @@ struct Batch {
   torch::Tensor response;        ///< bool: tokens to learn; at least one per row, never the first
   torch::Tensor positions = {};  ///< int64: of the tokens; undefined: the index in the row
   torch::Tensor weights = {};    ///< f32: of the tokens in the losses; undefined: 1
+  /// int64: what the token's row is asked as well, whatever it holds; -1: nothing. Undefined: no row is.
+  torch::Tensor auxiliary = {};
+  torch::Tensor auxiliary_weights = {};  ///< f32, of these in the loss of their row of the batch
+  torch::Tensor blocks_left = {};        ///< int64: how many blocks before the last these are read
 };
 
 /// Examples of one step: M rows of the pass each predict a token.
@@ -136,6 +144,9 @@ struct Examples {
   /// [B] f32: the temperature of the first pass that conditions the canvas; 0: nothing does. Undefined: no
   /// canvas.
   torch::Tensor temperatures = {};
+  /// [M] int64: how many blocks before the last the row is read, through the final norm and the head as
+  /// ever; undefined: all are read after the last.
+  torch::Tensor blocks_left = {};
 };
 
 inline constexpr double kMinRatio = 1e-3;  // of masked tokens
@@ -159,6 +170,9 @@ Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t
                          uint64_t step, double copies_share = 0);
 
 Examples next_token_examples(const Batch& batch);
+
+/// The examples with the auxiliary targets of the batch, whose rows are those of the pass.
+Examples with_auxiliary(Examples examples, const Batch& batch);
 
 /// Neighbouring tokens of a row of a batch.
 struct Slot {

@@ -1,5 +1,7 @@
 #include "train/predict.h"
 
+#include <vector>
+
 namespace lacuna::train {
 
 torch::Tensor soft_embeddings(Transformer& model, const Examples& examples) {
@@ -19,10 +21,22 @@ torch::Tensor soft_embeddings(Transformer& model, const Examples& examples) {
 }
 
 torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
-  const torch::Tensor hidden =
-      model->hidden(examples.inputs, examples.positions, examples.unseen, {examples.canvas_begin, soft});
+  const std::vector<torch::Tensor> residuals =
+      model->residuals(examples.inputs, examples.positions, examples.unseen, {examples.canvas_begin, soft});
   // Only rows that predict need the head.
-  return model->logits(hidden.flatten(0, 1).index_select(0, examples.rows));
+  const auto rows_after = [&](const torch::Tensor& residual, const torch::Tensor& rows) {
+    return residual.flatten(0, 1).index_select(0, rows);
+  };
+  torch::Tensor read = rows_after(residuals.back(), examples.rows);
+  if (examples.blocks_left.defined()) {
+    for (size_t left = 1; left < residuals.size(); ++left) {
+      const torch::Tensor early = examples.blocks_left.eq(static_cast<int64_t>(left)).nonzero().squeeze(1);
+      if (early.size(0) == 0) continue;
+      const torch::Tensor& residual = residuals[residuals.size() - 1 - left];
+      read = read.index_copy(0, early, rows_after(residual, examples.rows.index_select(0, early)));
+    }
+  }
+  return model->logits(model->normed(read));
 }
 
 }  // namespace lacuna::train

@@ -14,7 +14,8 @@ namespace lacuna::train {
 /// are, or where there are no canvases.
 torch::Tensor soft_embeddings(Transformer& model, const Examples& examples);
 
-/// Logits [M, vocabulary] of the rows that predict. `soft`: as soft_embeddings() has it.
+/// Logits [M, vocabulary] of the rows that predict, some of them before the last blocks. `soft`: as
+/// soft_embeddings() has it.
 torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft = {});
 
 }  // namespace lacuna::train

@@ -25,6 +25,18 @@ Batch batch_of(int64_t rows, int64_t length, int64_t prompt) {
   return batch;
 }
 
+/// The first token of each row is asked for token 7 after the last block, the second for token 5 before it.
+Batch with_questions(Batch batch) {
+  batch.auxiliary = torch::full_like(batch.tokens, -1);
+  batch.auxiliary_weights = torch::zeros(batch.tokens.sizes());
+  batch.blocks_left = torch::zeros_like(batch.tokens);
+  batch.auxiliary.select(1, 0).fill_(7);
+  batch.auxiliary.select(1, 1).fill_(5);
+  batch.auxiliary_weights.slice(1, 0, 2).fill_(0.5);
+  batch.blocks_left.select(1, 1).fill_(1);
+  return batch;
+}
+
 const FamilyTraits& llada() {
   return traits_of(Family::kLlada);
 }
@@ -112,6 +124,47 @@ TEST(MaskedExamples, AreAskedForOneRowEarlierWhereLogitsAreShifted) {
   const Examples shifted = masked_examples(traits_of(Family::kDream), batch, kMask, 1, 0);
   EXPECT_TRUE(shifted.rows.equal(plain.rows - 1));
   EXPECT_TRUE(shifted.targets.equal(plain.targets));
+}
+
+TEST(WithAuxiliary, AsksRowsOfThePromptBesidesTheResponse) {
+  const Batch batch = with_questions(batch_of(4, 10, 4));
+  const Examples masked = masked_examples(llada(), batch, kMask, 1, 0);
+  const Examples all = with_auxiliary(masked, batch);
+  const int64_t count = masked.rows.size(0);
+  ASSERT_EQ(all.rows.size(0), count + 8);
+  EXPECT_TRUE(all.inputs.equal(masked.inputs));
+  EXPECT_TRUE(all.rows.slice(0, 0, count).equal(masked.rows));
+  EXPECT_TRUE(all.rows.slice(0, count).equal(torch::tensor({0, 1, 10, 11, 20, 21, 30, 31}, torch::kInt64)));
+  EXPECT_TRUE(all.targets.slice(0, count).equal(torch::tensor({7, 5, 7, 5, 7, 5, 7, 5}, torch::kInt64)));
+  EXPECT_TRUE(all.weights.slice(0, count).equal(torch::full({8}, 0.5 / 4)));
+  EXPECT_EQ(all.blocks_left.slice(0, 0, count).count_nonzero().item<int64_t>(), 0);
+  EXPECT_TRUE(all.blocks_left.slice(0, count).equal(torch::arange(8).remainder(2)));
+}
+
+TEST(Predict, ReadsRowsAsManyBlocksEarlyAsTheyAreAsked) {
+  torch::manual_seed(1);
+  ModelShape shape;
+  shape.layers = 3;
+  shape.width = 8;
+  shape.heads = 2;
+  shape.ffn_width = 12;
+  shape.vocabulary = 10;
+  Transformer model(shape);
+  Examples examples = masked_examples(llada(), batch_of(2, 10, 2), kMask, 1, 0);
+  const torch::Tensor last = predict(model, examples);
+  EXPECT_TRUE(model->logits(model->hidden(examples.inputs))
+                  .flatten(0, 1)
+                  .index_select(0, examples.rows)
+                  .allclose(last));
+  examples.blocks_left = torch::arange(examples.rows.size(0)).remainder(3);
+  const torch::Tensor read = predict(model, examples);
+  const auto residuals = model->residuals(examples.inputs, {}, {}, {});
+  for (int64_t i = 0; i < examples.rows.size(0); ++i) {
+    const torch::Tensor row =
+        residuals[static_cast<size_t>(2 - i % 3)].flatten(0, 1)[examples.rows[i].item<int64_t>()];
+    EXPECT_TRUE(model->logits(model->normed(row.unsqueeze(0)))[0].allclose(read[i])) << i;
+    EXPECT_EQ(read[i].allclose(last[i]), i % 3 == 0) << i;
+  }
 }
 
 TEST(NextTokenExamples, AskForEveryTokenOfTheResponseAndHideNone) {
@@ -524,7 +577,7 @@ class EveryFamily : public ::testing::TestWithParam<Family> {
   Examples examples() const {
     const ObjectiveOptions options{
         .mask_id = kMask, .slot_sizes = {3}, .vocabulary = 10, .canvas_length = kCanvas};
-    return make_examples(traits_of(GetParam()), batch_of(3, 10, 2), options, 0);
+    return make_examples(traits_of(GetParam()), with_questions(batch_of(3, 10, 2)), options, 0);
   }
 
   /// `soft`: of the canvases, as if it did not depend on the weights.
