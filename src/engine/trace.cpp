@@ -91,7 +91,10 @@ ordered_json TraceLog::step(const StepEvent& event) {
   }
   if (!changed.empty()) line["changed"] = std::move(changed);
   canvas_.assign(now.begin(), now.end());
-  pieces_.add(line, canvas_);
+  std::vector<TokenId> shown = canvas_;
+  for (const SlotReport& slot : event.report.slots)
+    shown.insert(shown.end(), slot.tokens.begin(), slot.tokens.end());
+  pieces_.add(line, shown);
   if (with_plans_) line["plan"] = to_json(event.plan);
   return line;
 }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "backend/cpu/cpu_backend.h"
@@ -10,6 +12,7 @@
 #include "kernels/dispatch.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
+#include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna::trace_test {
 namespace {
@@ -65,6 +68,28 @@ TEST(TraceReplay, FollowsTheCanvasOfEveryFamily) {
     }
     EXPECT_FALSE(replay.next());
   }
+}
+
+TEST(TraceLog, NamesTheTextsOfDraftsThatNeverStandInTheCanvas) {
+  ThreadPool threads(1);
+  const ModelConfig config = tiny_refusion_config();
+  const Tokenizer tokenizer = parse(tiny_tokenizer());
+  Engine engine(on_cpu(tiny_model(config), default_table(), threads));
+  GenerationOptions options;
+  options.gen_length = 64;
+  options.temperature = 1;
+  engine.add(make_decoder(config, options, {1, 2, 3}));
+  TraceLog log(config, &tokenizer);
+  nlohmann::json pieces = log.start(0, engine.decoder(0))["pieces"];
+  std::set<TokenId> drafted, written;
+  engine.run([&](const StepEvent& event) {
+    const nlohmann::json line = log.step(event);
+    if (line.contains("pieces")) pieces.update(line["pieces"]);
+    for (const SlotReport& slot : event.report.slots) drafted.insert(slot.tokens.begin(), slot.tokens.end());
+    written.insert(event.decoder.canvas().begin(), event.decoder.canvas().end());
+  });
+  EXPECT_FALSE(std::includes(written.begin(), written.end(), drafted.begin(), drafted.end()));
+  for (const TokenId token : drafted) EXPECT_TRUE(pieces.contains(std::to_string(token))) << token;
 }
 
 TEST(TraceReplay, AppliesCommitsThenChanges) {
