@@ -131,7 +131,7 @@ void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answ
   for (size_t option = 0; option < question.options.size(); ++option) {
     const double probability = answer.probabilities[option];
     const std::string name = fit_to_columns(question.options[option].text, static_cast<int>(width));
-    fmt::print("  {} {:7.4f}{}{}\n", name, probability, draws_bars ? "  " : "",
+    fmt::print("  {} {:6.3f}{}{}\n", name, probability, draws_bars ? "  " : "",
                draws_bars ? bar_of(probability) : "");
   }
   std::string summary;
