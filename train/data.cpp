@@ -216,7 +216,8 @@ void BatchSource::add_auxiliary(const DecisionSample& sample, size_t question, c
   for (size_t i = 0; i <= lines.size(); ++i) {
     const bool is_end = i == lines.size() || ends_line(lines[i]);
     const bool is_yes = is_end ? line == sample.answers[question] + 1 : words.contains(lines[i]);
-    if (!is_end || line > 0) row.auxiliary.push_back({begin + i, yes_no_[is_yes ? 0 : 1], is_end});
+    if (!is_end || line > 0)
+      row.auxiliary.push_back({static_cast<int64_t>(begin + i), yes_no_[is_yes ? 0 : 1], is_end});
     if (is_end) ++line;
   }
 }
@@ -421,16 +422,7 @@ void BatchSource::fill(uint64_t pool_number) {
       if (options_.spread > 0) {
         write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
       }
-      const auto options = std::count_if(row.auxiliary.begin(), row.auxiliary.end(),
-                                         [](const AuxiliaryTarget& target) { return target.is_option; });
-      for (const AuxiliaryTarget& target : row.auxiliary) {
-        const auto at = static_cast<size_t>(offset) + target.at;
-        const auto alike = target.is_option ? options : std::ssize(row.auxiliary) - options;
-        batch.auxiliary.data_ptr<int64_t>()[at] = target.target;
-        batch.blocks_left.data_ptr<int64_t>()[at] = target.is_option ? 1 : 2;
-        batch.auxiliary_weights.data_ptr<float>()[at] =
-            static_cast<float>(options_.decision_auxiliary / (2 * static_cast<double>(alike)));
-      }
+      if (options_.decision_auxiliary > 0) write_auxiliary(row, static_cast<int64_t>(r), batch);
     }
     pool_[batch_order[b]] = batch;
   }
@@ -457,6 +449,21 @@ void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, boo
   if (given.uniform(2 * index) < options_.given_tail_share)
     learned = tail + given.below(2 * index + 1, static_cast<uint32_t>(learned - tail) + 1);
   std::fill(response + prompt, response + learned, true);
+}
+
+void BatchSource::write_auxiliary(const Row& row, int64_t number, Batch& batch) const {
+  const auto options = std::count_if(row.auxiliary.begin(), row.auxiliary.end(),
+                                     [](const AuxiliaryTarget& target) { return target.is_option; });
+  const auto words = std::ssize(row.auxiliary) - options;
+  auto targets = batch.auxiliary.accessor<int64_t, 2>();
+  auto blocks_left = batch.blocks_left.accessor<int64_t, 2>();
+  auto weights = batch.auxiliary_weights.accessor<float, 2>();
+  for (const AuxiliaryTarget& target : row.auxiliary) {
+    const auto alike = static_cast<double>(target.is_option ? options : words);
+    targets[number][target.at] = target.target;
+    blocks_left[number][target.at] = target.is_option ? 1 : 2;
+    weights[number][target.at] = static_cast<float>(options_.decision_auxiliary / (2 * alike));
+  }
 }
 
 void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response,

@@ -96,7 +96,7 @@ class BatchSource {
   };
   /// A token that the row of another one, of the prompt, is asked for as well.
   struct AuxiliaryTarget {
-    size_t at = 0;
+    int64_t at = 0;
     TokenId target = 0;
     bool is_option = false;  // or a word
   };
@@ -130,6 +130,7 @@ class BatchSource {
   int64_t length(const Row& row) const;
   void write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, float* weights,
                  int64_t length) const;
+  void write_auxiliary(const Row& row, int64_t number, Batch& batch) const;
   void write_drill(const Row& row, uint64_t index, int64_t* tokens, bool* response, int64_t length) const;
   void write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const;
   /// The lines whose thing no other line names.

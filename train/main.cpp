@@ -353,6 +353,12 @@ void complete(Arguments& arguments) {
     throw InputError("--decision-auxiliary: {} has no auxiliary targets; expected llada or dream",
                      arguments.shape.traits().name);
   }
+  if (arguments.data.decision_auxiliary > 0 && arguments.shape.layers < 3) {
+    throw InputError(
+        "--layers {}: expected at least 3 with --decision-auxiliary, some of whose rows are read two layers "
+        "early",
+        arguments.shape.layers);
+  }
   if (objective == Objective::kNextToken || objective == Objective::kSlots || arguments.shape.left_to_right) {
     arguments.data.single_line_share = 1;
   } else if (objective == Objective::kBlocks) {
