@@ -26,7 +26,7 @@ constexpr CommandEntry kEntries[] = {
       R"(lacuna infill -m mini-dream "Tom has 9 coins. He [[1]] 4.")"}},
     {"decide",
      kRun,
-     {R"(lacuna decide -m mini-decide --state "Mia has 12 shells. She loses 5." --question "Does Mia have more than 9 shells?")",
+     {R"(lacuna decide -m mini-decide --state "Mia has 12 shells. She loses 5." -q "What does Mia have?" --choice "shells, hats")",
       R"(lacuna decide -m mini-decide --state "Ben the fox sees the bell. Ben is very sad." -q "Is Ben sad?" --json)"}},
     {"batch",
      kRun,

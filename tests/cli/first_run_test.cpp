@@ -53,10 +53,10 @@ TEST_F(FirstRun, AnswersTheStoryOfTheReadmeWithoutFlags) {
 
 TEST_F(FirstRun, DecidesWithTheModelThatWasTrainedForIt) {
   const ProgramResult run = shell(
-      "lacuna decide -m mini-decide --json --state 'Ben the fox lives in the barn. One day Ben loses the "
-      "bell. Ben is very "
-      "sad.' -q 'Is Ben happy?' -q 'Is Ben sad?' -q 'Where does Ben live?' --choice 'by the lake,in the "
-      "barn,near the sea'");
+      "lacuna decide -m mini-decide --json"
+      " --state 'Ben the fox lives in the barn. One day Ben loses the bell. Ben is very sad.'"
+      " -q 'Is Ben happy?' -q 'Is Ben sad?'"
+      " -q 'Where does Ben live?' --choice 'by the lake,in the barn,near the sea'");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json answers = json::parse(run.out)["answers"];
   EXPECT_LT(answers[0]["probability"], 0.1);
