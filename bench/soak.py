@@ -88,7 +88,9 @@ class Soak:
             writer.write(data[:len(data) // 2] if kind > 0.97 else data)
             await writer.drain()
             if kind > 0.85:
-                await asyncio.wait([asyncio.ensure_future(reader.read())], timeout=self.random.uniform(0, 1))
+                reading = asyncio.ensure_future(reader.read())
+                await asyncio.wait([reading], timeout=self.random.uniform(0, 1))
+                reading.cancel()
                 self.counts["hung_up"] += 1
                 return
             raw = b""
@@ -166,7 +168,7 @@ def main():
     parser.add_argument("--port", type=int, default=8379)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    flags = shlex.split(f"--models-memory {arguments.models_memory} --kv-memory 32 --unload-after 2 --audit 0.05 --log-format off")
+    flags = shlex.split(f"--models-memory {arguments.models_memory} --kv-memory 32 --unload-after 2 --log-format off")
     for model in MODELS:
         flags += ["-m", model]
     with server(arguments.lacuna, flags, arguments.port) as process:
