@@ -1,8 +1,10 @@
 """K/V drift and attention by step, layer and position: the papers' heat maps on the models that ship."""
+import figures
 from book import figure, table, value
 from text import code, percent
 
-FULL = {"masked": ("mini-llada", "mini-dream"), "uniform": "mini-gidd", "samples": 20}
+FULL = {"masked": ("mini-llada", "mini-dream"), "uniform": "mini-gidd", "samples": 20,
+        "timesteps": (8, 32)}  # length of a block, and its steps
 QUICK = {"masked": ("mini-llada",), "samples": 1}
 TASK = "--task arithmetic --gen-length 32"
 BLOCKS = "--block-length 8 --steps 8 --block-exit steps"  # of the uniform model
@@ -73,6 +75,55 @@ def positions(run, model):
 def positions_command(run, model):
     """Command of the figure."""
     return code(drawn_command("drift", model, "step,position"))
+
+
+def timesteps_command(run, length):
+    """Drift of each position of an answer, whose blocks take a step for each of their positions."""
+    return (f"lacuna analyze drift -m {run.grid.uniform} {TASK} --block-length {length} --steps {length} --block-exit steps "
+            f"--samples {run.grid.samples} --map step,position --threads 1")
+
+
+def block_drift(run, length):
+    """{name: [(step, drift)]} of the current block's keys and values."""
+    sums = {}
+    for found in run.tables(timesteps_command(run, length)):
+        if found["head"][:2] != ["step", "position"]:
+            continue
+        for row in found["rows"]:
+            cell = dict(zip(found["head"], row))
+            step = cell["step"]
+            if cell["position"] >= 0 and cell["position"] // length == step // length:
+                total = sums.setdefault(step, [0, 0, 0])
+                total[0] += cell["key"] * cell["count"]
+                total[1] += cell["value"] * cell["count"]
+                total[2] += cell["count"]
+    return {name: [(step, total[at] / total[2]) for step, total in sorted(sums.items())]
+            for at, name in enumerate(("keys", "values"))}
+
+
+@figure()
+def timesteps(run):
+    """The thesis's Figure A.2."""
+    title = f"K/V drift of the current block by step, {run.grid.uniform}"
+    lines = {f"{name}, blocks of {length}": points for length in run.grid.timesteps
+             for name, points in block_drift(run, length).items()}
+    drawn, axes = figures.axes(title, "step", "1 - cosine")
+    figures.line_chart(axes, lines)
+    axes.set_ylim(bottom=0)
+    return title, drawn
+
+
+@table
+def within_block(run):
+    """Mean drift of the current block in the first and the second half of its steps."""
+    rows = []
+    for length in run.grid.timesteps:
+        for name, points in block_drift(run, length).items():
+            halves = [[drift for step, drift in points if 0 < step % length and (step % length > length // 2) == late]
+                      for late in (False, True)]
+            rows.append([f"{length}", name, *(f"{sum(each) / len(each):.3f}" for each in halves),
+                         code(timesteps_command(run, length))])
+    return ["block and its steps", "1 - cosine of", "first half", "second half", "command"], rows
 
 
 @figure()
