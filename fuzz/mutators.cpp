@@ -16,9 +16,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostNodes = 4096;
+/// Of a text whose tree is changed: a mutation may double the depth thrice, and trees are written
+/// recursively.
+constexpr int kDeepest = 100;
 
 std::string dump(const Json& json, Random& random) {
   return json.dump(random.one_in(8) ? 1 : -1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Whether brackets nest deeper than kDeepest, those in strings included.
+bool is_deep(std::string_view text) {
+  int depth = 0;
+  return std::any_of(text.begin(), text.end(), [&](char byte) {
+    if (byte == '[' || byte == '{') ++depth;
+    if (byte == ']' || byte == '}') --depth;
+    return depth > kDeepest;
+  });
 }
 
 /// Pointers to the values of a tree, the root first. Valid until the tree changes.
@@ -183,7 +196,8 @@ std::string mutate_bytes(std::string_view input, Random& random) {
 
 std::string mutate_json(std::string_view text, Random& random) {
   constexpr size_t kLongest = size_t{1} << 18;
-  Json root = text.size() > kLongest ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
+  const bool fits = text.size() <= kLongest && !is_deep(text);
+  Json root = fits ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
   if (root.is_discarded() || random.one_in(8)) return mutate_bytes(text, random);
   for (size_t count = 1 + random.below(3); count > 0; --count) change_tree(root, random);
   return dump(root, random);
