@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostNodes = 4096;
-/// Of a text whose tree is changed: a mutation may double the depth thrice, and trees are written
+/// Deeper texts are changed as bytes: a mutation may double the depth thrice, and trees are written
 /// recursively.
 constexpr int kDeepest = 100;
 

@@ -4,11 +4,13 @@ from text import code, percent
 
 FULL = {"model": "mini-llada", "guide": "mini-qwen", "task": "arithmetic", "samples": 200,
         "weak": ((0.48, 1), (0.48, 2), (0.45, 2), (0.45, 1), (0.48, 3)),  # noise and its seed; the first has all rows
+        "trained": (700,),  # optimiser steps of guides that were trained too briefly
         "settings": ("exact", "relative=0.9", "relative=0.5", "relative=0.1", "top-k=2", "tau-literal=0.5",
                      "exact --guide-fallback ar", "exact --temperature 1", "exact --temperature 1 --top-k 2",
                      "top-k=2 --temperature 1"),
         "brief": ("exact", "relative=0.5", "top-k=2")}
-QUICK = {"samples": 8, "weak": ((0.48, 1),)}
+QUICK = {"samples": 8, "weak": ((0.48, 1),), "trained": ()}
+TRAINING = "--threads 1 --matmul f32 --batch-rows 16 --rate 0.003 --warmup-steps 50 --tasks arithmetic=1"
 
 
 def evaluation(run, more="", model=None):
@@ -20,6 +22,11 @@ def evaluation(run, more="", model=None):
 def weakened(run, noise, seed):
     """The guide's folder, which tools/weaken_model.py writes before the page is measured."""
     return f"build/weak-guides/{run.grid.guide}-{noise}-{seed}"
+
+
+def trained(steps):
+    """The folder of a guide that lacuna-train writes before the page is measured."""
+    return f"build/weak-guides/trained-{steps}"
 
 
 def figures_of(found):
@@ -42,15 +49,16 @@ def sweep(run):
 
 @table
 def others(run):
-    """All weakened guides, alone and as guides."""
+    """All weak guides, alone and as guides."""
     rows = []
-    for noise, seed in run.grid.weak:
-        guide = weakened(run, noise, seed)
+    guides = [(f"noise {noise}, seed {seed}", weakened(run, noise, seed)) for noise, seed in run.grid.weak]
+    guides += [(f"trained for {steps} steps", trained(steps)) for steps in run.grid.trained]
+    for name, guide in guides:
         alone = evaluation(run, model=guide)
-        rows.append([f"{noise}, seed {seed}", figures_of(alone)[0],
+        rows.append([name, figures_of(alone)[0],
                      *(percent(evaluation(run, f"--guide {guide} --guide-match {match}").accuracy)
                        for match in run.grid.brief)])
-    return ["noise", "the guide alone", *(f"guiding, `{match}`" for match in run.grid.brief)], rows
+    return ["guide", "alone", *(f"guiding, `{match}`" for match in run.grid.brief)], rows
 
 
 @table
@@ -84,6 +92,7 @@ def commands(run):
     guide = weakened(run, *run.grid.weak[0])
     lines = [f"python3 tools/weaken_model.py models/{run.grid.guide} {weakened(run, noise, seed)} --noise {noise} --seed {seed}"
              for noise, seed in run.grid.weak]
+    lines += [f"lacuna-train --family qwen2 --out {trained(steps)} --steps {steps} {TRAINING}" for steps in run.grid.trained]
     lines.append(f"lacuna eval -m {guide} --task {run.grid.task} --samples {run.grid.samples}")
     lines.append(f"lacuna eval -m {run.grid.model} --guide {guide} --guide-match exact --task {run.grid.task} "
                  f"--samples {run.grid.samples}")
