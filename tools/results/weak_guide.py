@@ -4,7 +4,7 @@ from text import code, percent
 
 FULL = {"model": "mini-llada", "guide": "mini-qwen", "task": "arithmetic", "samples": 200,
         "weak": ((0.48, 1), (0.48, 2), (0.45, 2), (0.45, 1), (0.48, 3)),  # noise and its seed; the first has all rows
-        "trained": (700,),  # optimiser steps of guides that were trained too briefly
+        "trained": (1100, 1000, 700, 500),  # optimiser steps of guides that were trained too briefly
         "settings": ("exact", "relative=0.9", "relative=0.5", "relative=0.1", "top-k=2", "tau-literal=0.5",
                      "exact --guide-fallback ar", "exact --temperature 1", "exact --temperature 1 --top-k 2",
                      "top-k=2 --temperature 1"),
