@@ -23,10 +23,10 @@ def command(run, instrument, model):
     return f"lacuna analyze {instrument} -m {model} {TASK} --samples {run.grid.samples} --map step,layer --threads 1"
 
 
-def cells(run, instrument, model):
-    """Cells of the map of steps and layers, as dictionaries."""
-    return [dict(zip(found["head"], row)) for found in run.tables(command(run, instrument, model))
-            if found["head"][:2] == ["step", "layer"] for row in found["rows"]]
+def cells(run, a_command, axis):
+    """Cells of a command's map of steps and this axis, as dictionaries."""
+    return [dict(zip(found["head"], row)) for found in run.tables(a_command)
+            if found["head"][:2] == ["step", axis] for row in found["rows"]]
 
 
 def mean(found, key):
@@ -40,7 +40,7 @@ def stability(run):
     """Drift of prompt, decoded and masked positions."""
     rows = []
     for model in run.grid.masked:
-        found = cells(run, "drift", model)
+        found = cells(run, command(run, "drift", model), "layer")
         for key, name in (("key", "keys"), ("value", "values")):
             rows.append([model, name, *(f'{mean([cell for cell in found if cell["part"] == part], key):.1e}'
                                         for part in PARTS)])
@@ -52,7 +52,7 @@ def over_time(run):
     """Attention mass of each part in the first, the middle and the last step."""
     rows = []
     for model in run.grid.masked:
-        found = cells(run, "attention", model)
+        found = cells(run, command(run, "attention", model), "layer")
         last = max(cell["step"] for cell in found)
         parts = list(dict.fromkeys(cell["part"] for cell in found))
         for step in (0, last // 2, last):
@@ -85,20 +85,12 @@ def timesteps_command(run, length):
 
 def block_drift(run, length):
     """{name: [(step, drift)]} of the current block's keys and values."""
-    sums = {}
-    for found in run.tables(timesteps_command(run, length)):
-        if found["head"][:2] != ["step", "position"]:
-            continue
-        for row in found["rows"]:
-            cell = dict(zip(found["head"], row))
-            step = cell["step"]
-            if cell["position"] >= 0 and cell["position"] // length == step // length:
-                total = sums.setdefault(step, [0, 0, 0])
-                total[0] += cell["key"] * cell["count"]
-                total[1] += cell["value"] * cell["count"]
-                total[2] += cell["count"]
-    return {name: [(step, total[at] / total[2]) for step, total in sorted(sums.items())]
-            for at, name in enumerate(("keys", "values"))}
+    steps = {}
+    for cell in cells(run, timesteps_command(run, length), "position"):
+        if cell["position"] // length == cell["step"] // length:
+            steps.setdefault(cell["step"], []).append(cell)
+    return {name: [(step, mean(found, key)) for step, found in sorted(steps.items())]
+            for key, name in (("key", "keys"), ("value", "values"))}
 
 
 @figure()

@@ -78,12 +78,24 @@ def weak_alone(run):
     return figures_of(evaluation(run, model=weakened(run, *run.grid.weak[0])))[0]
 
 
+def lost_with_exact(run, guide):
+    """Points that a guide costs with exact."""
+    return 100 * (evaluation(run).accuracy - evaluation(run, f"--guide {guide} --guide-match exact").accuracy)
+
+
 @value
 def cost_of_exact(run):
-    """Points that the weak guide costs with exact."""
-    guide = weakened(run, *run.grid.weak[0])
-    lost = evaluation(run).accuracy - evaluation(run, f"--guide {guide} --guide-match exact").accuracy
-    return f"{100 * lost:.1f}"
+    """Points that the first weakened guide costs with exact."""
+    return f"{lost_with_exact(run, weakened(run, *run.grid.weak[0])):.1f}"
+
+
+@value
+def costs_of_exact(run, kind):
+    """The least and the most points that guides of a kind cost with exact."""
+    guides = {"weakened": [weakened(run, *each) for each in run.grid.weak],
+              "trained": [trained(steps) for steps in run.grid.trained]}[kind]
+    lost = [lost_with_exact(run, guide) for guide in guides]
+    return f"{min(lost):.1f} to {max(lost):.1f}" if lost else "-"
 
 
 @value
