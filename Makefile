@@ -4,9 +4,11 @@
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
 MINUTES ?= 10
+COMPARISONS ?= 100000
+FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test gpu-check clients integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test gpu-check clients differential integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -34,6 +36,15 @@ clients: build/dev/build.ninja
 	  -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/clients/bin/python
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -L reference -j $(JOBS)
+
+# Decodes of random models by every backend, compared with the references until COMPARISONS or MINUTES are reached:
+# make differential COMPARISONS=100000 MINUTES=180 FIRST_SEED=5000
+differential: build/dev/build.ninja
+	scripts/bootstrap clients
+	tests/reference/make_venv.sh build/clients --small
+	cmake --build --preset dev -j $(JOBS) --target lacuna
+	build/clients/bin/python tests/reference/differential.py build/dev/lacuna --comparisons $(COMPARISONS) \
+	  --minutes $(MINUTES) --first-seed $(FIRST_SEED)
 
 # The module in other projects: lm-evaluation-harness, Ray, notebooks. Packages from PyPI (1.3 GB).
 integrations: build/dev/build.ninja
@@ -68,7 +79,8 @@ results: build/release/lacuna
 	set -e; for page in frontier masked refusion uniform mage zoo claims shapes server cpu cpu_avx512 cpu_avx2; do \
 	  python3 tools/results $$page; done
 
-# The tests of the libraries; for those of the program, too: cmake --build --preset asan && ctest --preset asan -LE slow -E '^fault'.
+# The tests of the libraries; and of the program and of injected failures, too:
+# cmake --build --preset asan && LACUNA_FAULT_SEEDS=1:8 ctest --preset asan -LE slow
 asan tsan: %: build/%/build.ninja
 	cmake --build --preset $@ -j $(JOBS) --target module_tests
 	ctest --preset $@ -LE 'slow|long' -E '^cli' -j $(JOBS)

@@ -137,11 +137,25 @@ def write_model(arguments):
         if len(shape) == 1:
             writer.write_tensor_data(numpy.ones(shape, numpy.float32))
             continue
-        bits = random.integers(0, 1 << 16, shape, numpy.uint16)
-        bits &= 0x80ff  # sign, the exponent's last bit and fraction at random: 1/128 to 1/32
-        bits |= 0x3c00
-        writer.write_tensor_data(bits)
+        writer.write_tensor_data(random_bf16(random, shape))
     writer.close()
+
+
+def random_bf16(random, shape):
+    """bf16 bit patterns of random sign, with magnitudes from 1/128 to 1/32."""
+    bits = random.integers(0, 1 << 16, shape, "uint16")
+    bits &= 0x80ff  # sign, the exponent's last bit and fraction at random
+    bits |= 0x3c00
+    return bits
+
+
+def venv(arguments):
+    """Python of a virtual environment with what writes GGUF files."""
+    python = arguments.build / "venv" / "bin" / "python"
+    if not python.exists():
+        run("python3", "-m", "venv", arguments.build / "venv")
+        run(python, "-m", "pip", "install", "--quiet", *WRITER_PACKAGES)
+    return python
 
 
 def write_files(arguments):
@@ -149,10 +163,7 @@ def write_files(arguments):
     bf16, q8_0 = (model_file(arguments, weights) for weights in WEIGHTS)
     unfinished = arguments.build / "unfinished.gguf"
     if not bf16.exists():
-        python = arguments.build / "venv" / "bin" / "python"
-        run("python3", "-m", "venv", arguments.build / "venv")
-        run(python, "-m", "pip", "install", "--quiet", *WRITER_PACKAGES)
-        run(python, __file__, "write", unfinished, "--layers", arguments.layers)
+        run(venv(arguments), __file__, "write", unfinished, "--layers", arguments.layers)
         unfinished.rename(bf16)
     if not q8_0.exists():
         run(program(arguments, "llama-quantize"), bf16, unfinished, "Q8_0", arguments.jobs)
@@ -211,28 +222,46 @@ def measure(arguments):
                           "llama_cpp": f"{commit} ({PACKAGE})", "results": results}))
 
 
+class CommandLine:
+    """The commands of a comparison with llama.cpp: prepare, measure, and internal ones that write files."""
+
+    def __init__(self, doc, layers):
+        self.parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.shared = argparse.ArgumentParser(add_help=False)
+        self.shared.add_argument("--layers", type=int, default=layers)
+        self.shared.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/ggml"), help="folder of programs and models")
+        self.commands = self.parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(self, name, function, help):
+        """Adds a command and returns its parser."""
+        command = self.commands.add_parser(name, parents=[self.shared], help=help)
+        command.set_defaults(function=function)
+        return command
+
+    def add_prepare(self, function):
+        self.add("prepare", function, "build llama.cpp and write the models").add_argument("--jobs", type=int, default=2)
+
+    def add_measure(self, function, repeat):
+        """Adds measure and returns its parser, for the flags that say which rows."""
+        command = self.add("measure", function, "time both programs")
+        command.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
+        command.add_argument("--threads", type=int, default=2)
+        command.add_argument("--repeat", type=int, default=repeat)
+        command.add_argument("--rounds", type=int, default=3)
+        command.add_argument("--json", action="store_true")
+        return command
+
+    def run(self):
+        arguments = self.parser.parse_args()
+        arguments.function(arguments)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--layers", type=int, default=32)
-    shared.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/ggml"), help="folder of programs and models")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser("prepare", parents=[shared], help="build llama.cpp and write the models")
-    command.add_argument("--jobs", type=int, default=2)
-    command.set_defaults(function=prepare)
-    command = commands.add_parser("write", parents=[shared], help="what prepare runs to write the model, where gguf and numpy are there")
-    command.add_argument("file")
-    command.set_defaults(function=write_model)
-    command = commands.add_parser("measure", parents=[shared], help="time both programs")
-    command.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
-    command.add_argument("--rows", type=int, default=96)
-    command.add_argument("--threads", type=int, default=2)
-    command.add_argument("--repeat", type=int, default=5)
-    command.add_argument("--rounds", type=int, default=3)
-    command.add_argument("--json", action="store_true")
-    command.set_defaults(function=measure)
-    arguments = parser.parse_args()
-    arguments.function(arguments)
+    line = CommandLine(__doc__, layers=32)
+    line.add_prepare(prepare)
+    line.add("write", write_model, "internal: prepare writes the model with it, where gguf and numpy are installed").add_argument("file")
+    line.add_measure(measure, repeat=5).add_argument("--rows", type=int, default=96)
+    line.run()
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ double StepTiming::median_seconds() const {
   return median(seconds);
 }
 
-double StepTiming::least_seconds(const Roofline& peaks) const {
-  return peaks.seconds(cost.layer_flops, cost.bytes - head_bytes) +
-         peaks.seconds(cost.head_flops, head_bytes);
+double StepTiming::least_seconds(const Roofline& limits) const {
+  return limits.seconds(cost.layer_flops, cost.bytes - head_bytes) +
+         limits.seconds(cost.head_flops, head_bytes);
 }
 
 double StepTiming::other_share() const {
@@ -155,6 +155,7 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
   for (const StepPlan& plan : plans) run(plan);
   for (int32_t i = 0; i < options.repeat; ++i) {
     for (size_t j = 0; j < plans.size(); ++j) {
+      if (options.peaks != nullptr) timings[j].peaks.push_back(options.peaks->measure());
       timings[j].seconds.push_back(run(plans[j]));
       timings[j].times.push_back(times);
       if (!options.constraint) continue;
@@ -166,7 +167,7 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
   return timings;
 }
 
-nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings, const std::optional<Roofline>& peaks) {
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
   double fastest = 0;
   for (const StepTiming& timing : timings) {
     fastest = std::max(fastest, timing.cost.flops() / timing.median_seconds());
@@ -176,14 +177,14 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings, const std
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const StepTiming& timing : timings) {
     const double seconds = timing.median_seconds();
-    const auto [least, most] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
+    const auto [shortest, longest] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
     const auto part = [&](auto member) {
       return median_of(timing, [&](double, const PassTimes& pass) { return std::invoke(member, pass); });
     };
     json.push_back({{"rows", timing.rows},
                     {"seconds_median", seconds},
-                    {"seconds_min", *least},
-                    {"seconds_max", *most},
+                    {"seconds_min", *shortest},
+                    {"seconds_max", *longest},
                     {"products", part(&PassTimes::products)},
                     {"attention", part(&PassTimes::attention)},
                     {"head", part(&PassTimes::head)},
@@ -196,10 +197,17 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings, const std
                     {"flops_ratio", timing.cost.flops() / most_rows->cost.flops()},
                     {"time_ratio", seconds / most_rows->median_seconds()},
                     {"bytes", timing.cost.bytes}});
-    if (peaks) {
-      const double at_peaks = timing.least_seconds(*peaks);
-      json.back()["least_seconds"] = at_peaks;
-      json.back()["share_of_peak"] = at_peaks / seconds;
+    if (!timing.peaks.empty()) {
+      std::vector<double> flops, bandwidth, least_seconds;
+      for (const Roofline& peaks : timing.peaks) {
+        flops.push_back(peaks.flops);
+        bandwidth.push_back(peaks.bandwidth);
+        least_seconds.push_back(timing.least_seconds(peaks));
+      }
+      json.back()["peak_gflops"] = median(flops) / 1e9;
+      json.back()["read_gbps"] = median(bandwidth) / 1e9;
+      json.back()["least_seconds"] = median(least_seconds);
+      json.back()["share_of_peak"] = median_ratio(least_seconds, timing.seconds);
     }
     if (timing.class_seconds.empty()) continue;
     const double constraint = median(timing.class_seconds) + median(timing.witness_seconds);

@@ -1,30 +1,18 @@
 // Times one denoising step, by number of rows that it computes.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
+#include "bench/machine.h"
 #include "constraint/token_automaton.h"
 #include "constraint/token_vocabulary.h"
 #include "model/cost.h"
 
 namespace lacuna {
-
-/// The roofline model (Williams et al. 2009) of this machine, measured (machine.h).
-struct Roofline {
-  double flops = 0;      ///< per second, of the model's element type
-  double bandwidth = 0;  ///< bytes read per second
-
-  /// Seconds of work that is bound by the slower of computing and reading, the other being hidden behind it.
-  double seconds(double work_flops, double work_bytes) const {
-    return std::max(work_flops / flops, work_bytes / bandwidth);
-  }
-};
 
 struct StepBenchOptions {
   int32_t canvas = 1024;  ///< cells that every row attends to
@@ -34,7 +22,7 @@ struct StepBenchOptions {
   /// Where given, each pass is followed by what a constrained answer costs at worst: every row is read by the
   /// automaton's classes, and the best accepted answer is found.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
-  std::optional<Roofline> peaks = {};  ///< where given, passes are compared with least_seconds()
+  const CurrentPeaks* peaks = nullptr;  ///< where given, measured before each timed pass; not owned
 };
 
 /// Tokens for models without a tokenizer: all bytes, then words of 2 to 8 letters, some of which begin or end
@@ -49,11 +37,12 @@ struct StepTiming {
   std::vector<double> seconds;
   std::vector<PassTimes> times;
   std::vector<double> class_seconds, witness_seconds;  ///< with a constraint
+  std::vector<Roofline> peaks;                         ///< before each pass, if they were measured
 
   double median_seconds() const;
   /// Time of the layers and of the head by the roofline. Experts that no row chooses are not read
   /// (share_of_weights_read()).
-  double least_seconds(const Roofline& peaks) const;
+  double least_seconds(const Roofline& limits) const;
   /// Share of a pass that is neither GEMM nor attention; the median over passes.
   double other_share() const;
 };
@@ -64,9 +53,8 @@ struct StepTiming {
 std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOptions& options);
 
 /// One object per row count: seconds and their parts, speed, speed relative to the fastest, and the ratios of
-/// FLOPs and time to those of the most rows. With peaks also the least time that they allow, and how much of
-/// the median that is.
-nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings,
-                               const std::optional<Roofline>& peaks = {});
+/// FLOPs and time to those of the most rows. With peaks also their medians, that of the least time that they
+/// allow, and that of its share of the pass.
+nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings);
 
 }  // namespace lacuna

@@ -501,6 +501,9 @@ void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
       ->expected(1, 64)
       ->check(number<int32_t>())
       ->group("Recall");
+  command.add_option("--page", flags.recall.page_size, "Cells of a page of Quest (default 16)")
+      ->check(CLI::Range(1, 1 << 16))
+      ->group("Recall");
   command
       .add_option("--as-blocks", flags.as_blocks,
                   "Control experiment: run an autoregressive model as block diffusion with blocks of this "

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,14 +52,14 @@ void print_step_table(const nlohmann::ordered_json& report) {
         number("rows_per_second"), number("gflops"), number("share_of_fastest"), number("flops_ratio"),
         number("time_ratio"));
   }
-  if (report.contains("peak_gflops")) {
-    fmt::print("This machine computes {:.0f} GFLOP/s and reads {:.1f} GB/s at best\n",
-               report["peak_gflops"].get<double>(), report["read_gbps"].get<double>());
-  }
   for (const auto& result : report["results"]) {
     if (!result.contains("least_seconds")) continue;
-    fmt::print("{:>6} rows: {:.3f} ms at these peaks, {:.1f}% of the median\n", result["rows"].get<int32_t>(),
-               1e3 * result["least_seconds"].get<double>(), 100 * result["share_of_peak"].get<double>());
+    const auto number = [&](const char* key) { return result[key].get<double>(); };
+    fmt::print(
+        "{:>6} rows: {:.3f} ms at the peaks of {:.0f} GFLOP/s and {:.1f} GB/s, {:.1f}% of the measured "
+        "time\n",
+        result["rows"].get<int32_t>(), 1e3 * number("least_seconds"), number("peak_gflops"),
+        number("read_gbps"), 100 * number("share_of_peak"));
   }
   for (const auto& result : report["results"]) {
     if (!result.contains("constraint")) continue;
@@ -119,12 +120,12 @@ void bench_step(const StepFlags& flags) {
     options.constraint = std::make_shared<const TokenAutomaton>(
         compile_constraint(JsonSchemaConstraint{flags.schema}), vocabulary);
   }
+  std::optional<CurrentPeaks> peaks;
   if (flags.peaks) {
-    ThreadPool& threads = loaded.device->threads();
-    options.peaks = {measure_peak_flops(threads, loaded.device->kernels().name, loaded.model->dtype()),
-                     measure_read_bandwidth(threads)};
+    peaks.emplace(loaded.device->threads(), loaded.device->kernels().name, loaded.model->dtype());
+    options.peaks = &*peaks;
   }
-  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, options), options.peaks);
+  const nlohmann::ordered_json results = to_json(bench_steps(*loaded.model, options));
   nlohmann::ordered_json report{{"bench", "step"},
                                 {"model", flags.model},
                                 {"isa", loaded.model->device()},
@@ -133,10 +134,6 @@ void bench_step(const StepFlags& flags) {
                                 {"canvas", flags.options.canvas},
                                 {"repeat", flags.options.repeat},
                                 {"most_resident_bytes", most_resident_bytes()}};
-  if (options.peaks) {
-    report["peak_gflops"] = options.peaks->flops / 1e9;
-    report["read_gbps"] = options.peaks->bandwidth / 1e9;
-  }
   report["results"] = results;
   if (!flags.json) return print_step_table(report);
   fmt::print("{}\n", report.dump());
@@ -161,8 +158,9 @@ void add_step_bench(CLI::App& bench) {
       ->check(number_in<int>(1, 1024));
   command->add_option("--repeat", flags->options.repeat, "Timed passes per row count (default 5)")
       ->check(CLI::Range(1, 10'000));
-  command->add_flag("--peaks", flags->peaks,
-                    "Also measure this machine's peaks, and compare each pass with the time that they allow");
+  command->add_flag(
+      "--peaks", flags->peaks,
+      "Also print the share of the machine's peak FLOP/s and bandwidth, measured before each pass");
   command->add_option("--json-schema", flags->schema,
                       "Also time constraining the step's tokens to this schema, with synthetic tokens");
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -48,7 +48,7 @@ struct ModelInfo {
   TokenId mask_token = -1;          ///< -1: the model has none
   std::vector<TokenId> end_tokens;  ///< each ends an answer
   bool has_tokenizer = false;       ///< whether texts can be given, and not token ids alone
-  bool can_infill = false;          ///< whether it fills single positions, as Session::infill() needs
+  bool can_infill = false;          ///< whether it fills holes in a text, as Session::infill() needs
 };
 
 /// Effect of one forward pass on one request. Spans are valid during the callback alone.
@@ -132,8 +132,8 @@ class LACUNA_API Session {
   Generation start(const Request& request, PassCallback callback = {}) const;
 
   /// Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3, of which the most likely length is taken.
-  /// Needs a model that fills single positions (ModelInfo::can_infill). Returns an answer whose text is the
-  /// whole, filled text.
+  /// Needs ModelInfo::can_infill: masked models, and LLaDA 2.2, which edits a hole to its length. Returns an
+  /// answer whose text is the whole, filled text.
   Answer infill(std::string_view text, const Options& options = {}, const PassCallback& callback = {}) const;
 
   /// Answers questions about a text with probabilities (docs/guide/decide.md). Takes the JSON of a request

@@ -83,7 +83,7 @@ ModelInfo info_of(const OpenedModel& opened, const BackendModel& model) {
   info.mask_token = config.mask_id;
   info.end_tokens = config.end_ids;
   info.has_tokenizer = opened.tokenizer() != nullptr;
-  info.can_infill = config.fills_canvas();
+  info.can_infill = can_infill(config);
   return info;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 
 namespace lacuna {
@@ -13,7 +14,11 @@ constexpr size_t kHugePage = size_t{2} << 20;
 }  // namespace
 
 std::byte* allocate_aligned(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) throw std::bad_alloc();
   const bool is_large = bytes >= kHugePage;
+  // The bytes after the last whole page get one, too, where little of it stays idle.
+  const size_t padding = (kHugePage - bytes % kHugePage) % kHugePage;
+  if (is_large && padding <= bytes / 16) bytes += padding;
   void* memory = nullptr;
   if (::posix_memalign(&memory, is_large ? kHugePage : kCacheLine, bytes) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE

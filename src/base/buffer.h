@@ -9,8 +9,8 @@
 
 namespace lacuna {
 
-/// Allocates `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more are
-/// aligned to huge pages and use them if the system has any. Throws std::bad_alloc.
+/// Allocates at least `bytes` bytes of unspecified content, aligned to cache lines; blocks of 2 MiB or more
+/// are aligned to huge pages and use them if the system has any. Throws std::bad_alloc.
 std::byte* allocate_aligned(size_t bytes);
 void free_aligned(std::byte* memory);
 

@@ -23,31 +23,51 @@ constexpr int32_t kPlainRule = 2;  // the best token that edits nothing
 }  // namespace
 
 std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
-                                         std::span<const TokenId> written, int32_t num_fixed,
-                                         const EditingDiffusion& options) {
+                                         std::span<const TokenId> written, const EditingDiffusion& options,
+                                         const EditedToken& filler) {
   std::vector<EditedToken> result;
   for (size_t i = 0; i < before.size(); ++i) {
-    if (static_cast<int32_t>(i) < num_fixed) {
+    if (before[i].is_fixed()) {
       result.push_back(before[i]);
     } else if (written[i] == options.split_id) {
-      result.push_back({options.mask_id, false});
+      result.push_back({options.mask_id, false, before[i].hole});
       result.push_back(before[i]);
     } else if (written[i] != options.delete_id) {
-      result.push_back({written[i], before[i].is_original});
+      result.push_back({written[i], before[i].is_original, before[i].hole});
     }
   }
-  result.resize(before.size(), {options.mask_id, false});
+  result.resize(before.size(), filler);
   return result;
 }
 
-EditingDiffusionDecoder::EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt)
+int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t answer_length,
+                            int64_t positions) {
+  for (int32_t length = block_length; length <= positions; length += block_length) {
+    const int64_t end = (int64_t{prompt_length} / length + 1) * length;
+    if (prompt_length + answer_length <= end && end <= positions) return length;
+  }
+  return 0;
+}
+
+EditingDiffusionDecoder::EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt,
+                                                 std::vector<TokenId> answer, std::vector<GrowingHole> holes)
     : options_(std::move(options)),
       prompt_length_(static_cast<int32_t>(prompt.size())),
       length_(prompt_length_ + options_.gen_length),
       tokens_(std::move(prompt)),
-      first_block_(prompt_length_ / options_.block_length) {
+      first_block_(prompt_length_ / options_.block_length),
+      holes_(std::move(holes)) {
+  for (GrowingHole& hole : holes_) {
+    hole.positions.begin += prompt_length_;
+    hole.positions.end += prompt_length_;
+    ranges_.push_back(hole.positions);
+    keeps_length_.push_back(hole.keeps_length());
+  }
+  tokens_.insert(tokens_.end(), answer.begin(), answer.end());
+  text_end_ = static_cast<int32_t>(tokens_.size());
   const int32_t num_blocks = (length_ + options_.block_length - 1) / options_.block_length;
-  tokens_.resize(static_cast<size_t>(begin_of(num_blocks)), options_.mask_id);
+  tokens_.resize(static_cast<size_t>(begin_of(num_blocks)),
+                 is_infill() ? options_.filler_id : options_.mask_id);
   start_block(first_block_);
 }
 
@@ -60,12 +80,8 @@ int32_t EditingDiffusionDecoder::num_final() const {
                : std::clamp(begin_of(block_), prompt_length_, length_) - prompt_length_;
 }
 
-int32_t EditingDiffusionDecoder::num_fixed() const {
-  return std::clamp(prompt_length_ - begin_of(block_), 0, options_.block_length);
-}
-
 bool EditingDiffusionDecoder::is_open(size_t i) const {
-  return static_cast<int32_t>(i) >= num_fixed() && edited_[i].token == options_.mask_id;
+  return !edited_[i].is_fixed() && edited_[i].token == options_.mask_id;
 }
 
 ExactPrefix EditingDiffusionDecoder::exact_prefix() const {
@@ -83,12 +99,26 @@ void EditingDiffusionDecoder::start_block(int32_t block) {
   seen_.clear();
   edited_.clear();
   num_original_ = 0;
+  size_t next = 0;  // hole
   for (int32_t position = begin_of(block); position < begin_of(block + 1); ++position) {
-    const bool is_original = position >= prompt_length_;
-    edited_.push_back({tokens_[static_cast<size_t>(position)], is_original});
+    while (next < holes_.size() && holes_[next].positions.end <= position) ++next;
+    const bool is_fixed = position < prompt_length_ ||
+                          (is_infill() && (next == holes_.size() || position < holes_[next].positions.begin));
+    const TokenId token = tokens_[static_cast<size_t>(position)];
+    const bool is_original = !is_fixed && token == options_.mask_id;
+    edited_.push_back({token, is_original, is_fixed ? EditedToken::kFixed : static_cast<int32_t>(next)});
     num_original_ += is_original ? 1 : 0;
   }
   edit_steps_ = num_original_ == 0 ? 1 : 0;
+  number_draws();
+}
+
+void EditingDiffusionDecoder::number_draws() {
+  draws_.assign(edited_.size(), 0);
+  size_t count = 0;
+  for (size_t i = 0; i < edited_.size(); ++i) {
+    if (!edited_[i].is_fixed()) draws_[i] = count++;
+  }
 }
 
 const StepPlan& EditingDiffusionDecoder::plan() {
@@ -108,8 +138,9 @@ const StepPlan& EditingDiffusionDecoder::plan() {
   plain.undrawn.push_back(options_.delete_id);
   plain.undrawn.push_back(options_.split_id);
   plan_.rules = {options_.sampling, best, plain};
-  for (auto i = static_cast<size_t>(num_fixed()); i < edited_.size(); ++i)
-    plan_.logits.push_back(draw_at(i, is_open(i) ? kMaskRule : kTokenRule));
+  for (size_t i = 0; i < edited_.size(); ++i) {
+    if (!edited_[i].is_fixed()) plan_.logits.push_back(draw_at(i, is_open(i) ? kMaskRule : kTokenRule));
+  }
   return plan_;
 }
 
@@ -133,8 +164,9 @@ LogitRow EditingDiffusionDecoder::draw_at(size_t i, int32_t rule) const {
 
 PassWork EditingDiffusionDecoder::uncached_work() const {
   if (keeps_only()) return {};  // without a cache nothing is kept
-  return uncached_blocks_work(block_ + 1, options_.block_length,
-                              edited_.size() - static_cast<size_t>(num_fixed()));
+  const auto num_drawn =
+      std::count_if(edited_.begin(), edited_.end(), [](const EditedToken& each) { return !each.is_fixed(); });
+  return uncached_blocks_work(block_ + 1, options_.block_length, static_cast<size_t>(num_drawn));
 }
 
 StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
@@ -158,11 +190,10 @@ StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
 }
 
 bool EditingDiffusionDecoder::choose(std::span<const RowStatistics> drawn) {
-  const auto fixed = static_cast<size_t>(num_fixed());
-  const auto drawn_at = [&](size_t i) -> const RowStatistics& { return drawn[i - fixed]; };
+  const auto drawn_at = [&](size_t i) -> const RowStatistics& { return drawn[draws_[i]]; };
   std::vector<size_t> open;
   int32_t num_left = 0;  // remaining masks of those that the block began with
-  for (size_t i = fixed; i < edited_.size(); ++i) {
+  for (size_t i = 0; i < edited_.size(); ++i) {
     if (!is_open(i)) continue;
     open.push_back(i);
     num_left += edited_[i].is_original ? 1 : 0;
@@ -184,31 +215,56 @@ bool EditingDiffusionDecoder::choose(std::span<const RowStatistics> drawn) {
   const bool covers_all = num_left > 0 && std::all_of(open.begin(), open.end(), [&](size_t i) {
                             return !edited_[i].is_original || fills(i);
                           });
-  const bool is_last = options_.most_edits > 0 ? is_out_of_edits : covers_all;
+  // A hole is never given back with masks in it.
+  const bool has_to_end = is_infill() && step_ + 1 >= kMostSteps;
+  const bool is_last = has_to_end || (options_.most_edits > 0 ? is_out_of_edits : covers_all);
   if (is_last) filled = open;
 
   written_.clear();
   for (const EditedToken& each : edited_) written_.push_back(each.token);
   probabilities_.assign(edited_.size(), 0);
-  for (size_t i = fixed; i < edited_.size(); ++i) {
+  for (size_t i = 0; i < edited_.size(); ++i) {
+    if (edited_[i].is_fixed()) continue;
     const RowStatistics& row = drawn_at(i);
     const bool replaces = !is_open(i) && row.token != edited_[i].token && row.confidence > options_.edit_tau;
     if (!replaces && !(is_open(i) && fills(i))) continue;
     written_[i] = row.token;
     probabilities_[i] = row.confidence;
     const bool is_edit = row.token == options_.delete_id || row.token == options_.split_id;
-    if (!is_last || !is_edit) continue;
-    further_.push_back(draw_at(i, kPlainRule));
-    replaced_.push_back(i);
+    if (is_last && is_edit) ask_for_plain_token(i);
   }
-  if (!is_last) leave_repeated_state(drawn);
+  if (!is_last) {
+    leave_repeated_state(drawn);
+    keep_holes_short();
+  }
   return !further_.empty();
 }
 
+void EditingDiffusionDecoder::ask_for_plain_token(size_t i) {
+  further_.push_back(draw_at(i, kPlainRule));
+  replaced_.push_back(i);
+}
+
+void EditingDiffusionDecoder::keep_holes_short() {
+  if (!is_infill()) return;
+  std::vector<int32_t> room;
+  for (const GrowingHole& hole : holes_) room.push_back(hole.most - hole.positions.size());
+  for (size_t i = 0; i < edited_.size(); ++i) {
+    if (edited_[i].is_fixed()) continue;
+    const auto hole = static_cast<size_t>(edited_[i].hole);
+    const bool is_split = written_[i] == options_.split_id;
+    if (!is_split && written_[i] != options_.delete_id) continue;
+    if (keeps_length_[hole] || (is_split && room[hole] == 0)) {
+      ask_for_plain_token(i);
+    } else if (is_split) {
+      --room[hole];
+    }
+  }
+}
+
 void EditingDiffusionDecoder::leave_repeated_state(std::span<const RowStatistics> drawn) {
-  const auto fixed = static_cast<size_t>(num_fixed());
   std::vector<size_t> changed;
-  for (size_t i = fixed; i < edited_.size(); ++i) {
+  for (size_t i = 0; i < edited_.size(); ++i) {
     if (written_[i] != edited_[i].token) changed.push_back(i);
   }
   // The least sure first.
@@ -217,7 +273,7 @@ void EditingDiffusionDecoder::leave_repeated_state(std::span<const RowStatistics
   if (changed.size() > kMostEscapes) changed.resize(kMostEscapes);
   for (const size_t i : changed) {
     if (!seen_.contains(written_)) break;
-    const RowStatistics& row = drawn[i - fixed];
+    const RowStatistics& row = drawn[draws_[i]];
     written_[i] = row.best_token != written_[i] ? row.best_token : row.second_token;
   }
   seen_.insert(written_);
@@ -233,13 +289,15 @@ void EditingDiffusionDecoder::apply_follow_up(const FollowUpResult& result, Step
 }
 
 void EditingDiffusionDecoder::write(StepReport& report) {
-  std::vector<EditedToken> after = carry_out_edits(edited_, written_, num_fixed(), options_);
+  const EditedToken filler = is_infill() ? EditedToken{options_.filler_id, false, EditedToken::kFixed}
+                                         : EditedToken{options_.mask_id, false, 0};
+  std::vector<EditedToken> after = carry_out_edits(edited_, written_, options_, filler);
   const int32_t begin = begin_of(block_);
   bool has_changed = false;
   bool has_masks = false;
   int32_t num_left = 0;
   for (size_t i = 0; i < after.size(); ++i) {
-    const bool is_mask = static_cast<int32_t>(i) >= num_fixed() && after[i].token == options_.mask_id;
+    const bool is_mask = !after[i].is_fixed() && after[i].token == options_.mask_id;
     has_masks = has_masks || is_mask;
     num_left += is_mask && after[i].is_original ? 1 : 0;
     if (after[i].token == edited_[i].token) continue;
@@ -248,19 +306,41 @@ void EditingDiffusionDecoder::write(StepReport& report) {
     tokens_[static_cast<size_t>(position)] = after[i].token;
     // Where an edit moved the tokens after it, nothing was committed: they are told as changes of the
     // canvas.
-    const bool is_committed = !is_mask && after[i].token == written_[i];
+    const bool is_committed = !is_mask && !after[i].is_fixed() && after[i].token == written_[i];
     if (is_committed && position < length_)
       report.committed.push_back({position, after[i].token, probabilities_[i]});
   }
   const bool is_stable = !has_changed && !has_masks && after == edited_;
+  if (is_infill()) move_holes(after);
   edited_ = std::move(after);
+  number_draws();
   ++step_;
   edit_steps_ = num_left == 0 ? edit_steps_ + 1 : 0;
   const bool is_over = !has_masks && edit_steps_ > options_.most_edits;
   if (is_stable || is_over || step_ >= kMostSteps) finish_block();
 }
 
+void EditingDiffusionDecoder::move_holes(std::span<const EditedToken> after) {
+  std::vector<int32_t> sizes(holes_.size());
+  for (const EditedToken& each : after) {
+    if (!each.is_fixed()) ++sizes[static_cast<size_t>(each.hole)];
+  }
+  int32_t shift = 0;
+  for (size_t i = 0; i < holes_.size(); ++i) {
+    IndexRange& positions = holes_[i].positions;
+    const int32_t begin = positions.begin + shift;
+    shift += sizes[i] - positions.size();
+    ranges_[i] = positions = {begin, begin + sizes[i]};
+  }
+  text_end_ += shift;
+}
+
 void EditingDiffusionDecoder::finish_block() {
+  if (is_infill()) {
+    length_ = text_end_;
+    done_ = true;
+    return;
+  }
   const int32_t begin = std::max(begin_of(block_), prompt_length_);
   const int32_t end = std::min(begin_of(block_ + 1), length_);
   for (int32_t position = begin; position < end; ++position) {

@@ -1,6 +1,7 @@
 // Block diffusion that edits its block by insertions and deletions (LLaDA 2.2): besides filling masks and
 // replacing tokens, a pass may write DELETE, which takes its position out, and SPLIT, which puts a mask
-// before it. docs/methods/block_diffusion.md has the rule and its sources.
+// before it. docs/methods/block_diffusion.md has the rule and its sources. An infill is one block that holds
+// the text after its first hole, too: edits change the lengths of the holes and move the text.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/growing_diffusion.h"
 #include "model/sampling.h"
 
 namespace lacuna {
@@ -19,6 +21,7 @@ struct EditingDiffusion {
   TokenId delete_id = 0;
   TokenId split_id = 0;
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
+  TokenId filler_id = 0;         ///< token after the text of an infill, up to the end of its block
   int32_t gen_length = 128;
   int32_t block_length = 32;
   int32_t steps = 32;       ///< in which the masks that a block begins with are filled
@@ -31,23 +34,38 @@ struct EditingDiffusion {
 
 /// A position of a block while it is edited.
 struct EditedToken {
+  static constexpr int32_t kFixed = -1;  ///< for `hole`: no hole; the token stays
+
   TokenId token = 0;
   bool is_original = false;  ///< it was a mask when the block began
+  int32_t hole = 0;          ///< the hole of an infill that it belongs to; 0 if there are none
 
+  bool is_fixed() const { return hole == kFixed; }
   bool operator==(const EditedToken&) const = default;
 };
 
 /// Carries out the DELETE and SPLIT that a pass wrote: DELETE goes, SPLIT becomes a mask and the token that
-/// the pass read at its position. What no longer fits is cut off, what is missing is filled with masks.
-///   before   what the pass read     written  [before.size()]     num_fixed  first tokens, which are literal
+/// the pass read at its position. What no longer fits is cut off, what is missing is filled up.
+///   before   what the pass read     written  [before.size()], of fixed positions the same tokens
+///   filler   added at the end where tokens are missing
 std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
-                                         std::span<const TokenId> written, int32_t num_fixed,
-                                         const EditingDiffusion& options);
+                                         std::span<const TokenId> written, const EditingDiffusion& options,
+                                         const EditedToken& filler);
+
+/// The length of the block in which an infill is edited: the smallest multiple of `block_length` of which one
+/// block, from a multiple of its length on, reaches from the end of the prompt to the end of the answer and
+/// ends within `positions`; 0 if there is none.
+int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t answer_length,
+                            int64_t positions);
 
 class EditingDiffusionDecoder final : public Decoder {
  public:
   /// Options must be consistent (make_decoder checks them).
-  EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt);
+  ///   answer  text of an infill after the prompt, with masks in its holes; empty: gen_length masks
+  ///   holes   ascending and disjoint, positions of `answer`; with their most positions, the answer has
+  ///           gen_length at most, and block_length is infill_block_length()
+  EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt,
+                          std::vector<TokenId> answer = {}, std::vector<GrowingHole> holes = {});
 
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
@@ -63,6 +81,7 @@ class EditingDiffusionDecoder final : public Decoder {
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::span<const TokenId> canvas() const override;
+  std::span<const IndexRange> holes() const override { return ranges_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
@@ -73,8 +92,7 @@ class EditingDiffusionDecoder final : public Decoder {
 
  private:
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
-  /// Positions of the block that belong to the prompt.
-  int32_t num_fixed() const;
+  bool is_infill() const { return !holes_.empty(); }
   bool is_open(size_t i) const;
   bool keeps_only() const;
   void start_block(int32_t block);
@@ -83,6 +101,12 @@ class EditingDiffusionDecoder final : public Decoder {
   /// Chooses what the pass writes; true: edits among it must give way to plain tokens first.
   bool choose(std::span<const RowStatistics> drawn);
   void leave_repeated_state(std::span<const RowStatistics> drawn);
+  /// Asks for plain tokens where a hole would become longer than it may, or has a length that stays.
+  void keep_holes_short();
+  void ask_for_plain_token(size_t i);
+  /// Moves the holes and the end of the text by the edits that were carried out.
+  void move_holes(std::span<const EditedToken> after);
+  void number_draws();
   /// Writes what was chosen, and moves on.
   void write(StepReport& report);
   void finish_block();
@@ -92,13 +116,18 @@ class EditingDiffusionDecoder final : public Decoder {
   int32_t length_;               // of the canvas, without what fills its last block
   std::vector<TokenId> tokens_;  // whole blocks
   int32_t first_block_;
-  int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
+  std::vector<GrowingHole> holes_;  // of an infill, positions of the canvas
+  std::vector<IndexRange> ranges_;  // the same positions
+  std::vector<bool> keeps_length_;  // of each hole
+  int32_t text_end_ = 0;            // of an infill
+  int32_t num_kept_ = 0;            // blocks whose K/V are in their cells
   int32_t num_passes_ = 0;
 
   // The block that is edited:
   int32_t block_ = 0;
   std::vector<EditedToken> edited_;
-  int32_t num_original_ = 0;  // masks that it began with
+  std::vector<size_t> draws_;  // for each position of the block: its draw in a pass
+  int32_t num_original_ = 0;   // masks that it began with
   int32_t step_ = 0;
   int32_t edit_steps_ = 0;  // passes in a row that found none of these masks
   std::set<std::vector<TokenId>> seen_;

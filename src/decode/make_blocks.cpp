@@ -30,7 +30,8 @@ std::string_view why_apart(const BlockStrategy& strategy, const ModelConfig& con
 }
 
 void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
-  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
+  const auto most = static_cast<int32_t>(std::min<int64_t>(kMostGenLength, config.max_positions));
+  problems.within("block_length", strategy.block_length, 1, most);
   if (!problems.empty()) return;
   const int32_t block_length = block_length_of(strategy, config);
   const int64_t window = config.moe.window;
@@ -75,11 +76,6 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Probl
   problems.add(
       {"steps", fmt::to_string(steps), fmt::format("a multiple of {}", num_sub_blocks),
        fmt::format("`steps` {} is not a multiple of the {} sub-blocks of a block", steps, num_sub_blocks)});
-}
-
-/// Whether the model edits by insertions and deletions.
-bool edits_blocks(const ModelConfig& config) {
-  return config.delete_id >= 0;
 }
 
 void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
@@ -166,6 +162,19 @@ void check_block_lock(const BlockStrategy& strategy, const ModelConfig& config, 
        "`lock` unlock-every: rows of a block are locked until the block is done; expected no unlock-every"});
 }
 
+/// Finds an infill whose block reaches beyond the model's positions.
+void check_infill_block(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked,
+                        Problems& problems) {
+  if (asked.request.context.answer.empty()) return;
+  const auto prompt_length = static_cast<int32_t>(asked.request.prompt.size());
+  const int32_t block_length = block_length_of(strategy, config);
+  if (infill_block_length(block_length, prompt_length, asked.gen_length, config.max_positions) > 0) return;
+  problems.add({"answer", fmt::to_string(asked.gen_length), "a shorter text, or holes that are shorter",
+                fmt::format("no block of a multiple of {} positions holds the text from its first hole on "
+                            "within the model's {}",
+                            block_length, config.max_positions)});
+}
+
 }  // namespace
 
 void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
@@ -178,6 +187,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_editing(strategy, config, problems);
   check_sparse(strategy, config, problems);
   check_block_lock(strategy, config, problems);
+  if (asked != nullptr) check_infill_block(strategy, config, *asked, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
     problems.add({"commit", "fused", "apart", fmt::format("`commit` fused: {}; expected apart", reason)});
@@ -190,7 +200,20 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
 
 namespace {
 
+/// Runs of masks as holes that keep their length.
+std::vector<GrowingHole> fixed_holes(std::span<const TokenId> answer, TokenId mask_id) {
+  std::vector<GrowingHole> holes;
+  for (int32_t i = 0; i < std::ssize(answer); ++i) {
+    if (answer[static_cast<size_t>(i)] != mask_id) continue;
+    if (holes.empty() || holes.back().positions.end != i) holes.push_back({{i, i}, 0});
+    holes.back().positions.end = i + 1;
+    ++holes.back().most;
+  }
+  return holes;
+}
+
 std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  DecoderContext& context = asked.request.context;
   EditingDiffusion settings;
   settings.mask_id = config.mask_id;
   settings.delete_id = config.delete_id;
@@ -198,6 +221,10 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
   settings.block_length = block_length_of(strategy, config);
+  const auto prompt_length = static_cast<int32_t>(asked.request.prompt.size());
+  if (!context.answer.empty())
+    settings.block_length =
+        infill_block_length(settings.block_length, prompt_length, asked.gen_length, config.max_positions);
   settings.steps = strategy.steps.value_or(settings.block_length);
   settings.tau = std::get<Dynamic>(strategy.unmask.policy.count).tau;
   const TokenEditing edit = strategy.edit.value_or(kBlockEditing);
@@ -208,7 +235,15 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
   settings.sampling.undrawn.push_back(config.mask_id);
   settings.sampling.finds_second = true;
   settings.seed = asked.request.seed;
-  return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+  if (context.answer.empty())
+    return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
+  settings.filler_id = config.eos_id >= 0 ? config.eos_id : config.end_ids.front();
+  settings.sampling.undrawn.insert(settings.sampling.undrawn.end(), config.end_ids.begin(),
+                                   config.end_ids.end());
+  std::vector<GrowingHole> holes = std::move(context.holes);
+  if (holes.empty()) holes = fixed_holes(context.answer, settings.mask_id);
+  return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt),
+                                                   std::move(context.answer), std::move(holes));
 }
 
 std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {

@@ -39,8 +39,10 @@ int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int
 
 std::string why_no_infill(const ModelConfig& config) {
   if (config.mask_id >= 0 && config.fills_canvas()) return {};
+  if (config.mask_id >= 0 && edits_blocks(config) && !config.end_ids.empty()) return {};
   return fmt::format(
-      "infill needs a model that fills single positions: LLaDA, LLaDA-MoE or Dream; this is of the family {}",
+      "infill needs LLaDA 2.2 or a model that fills any position of a canvas of masks, such as LLaDA, Dream, "
+      "CoDA, RND1, Open-dCoder or Tiny-A2D's MDLM; this is of the family {}",
       family_entry(config.family).name);
 }
 
@@ -50,6 +52,8 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
   if (const std::string reason = why_no_infill(config); !reason.empty()) {
     problems.add({"answer", "", "", reason});
   }
+  problems.refuse(request.context.constraint != nullptr && edits_blocks(config), "constraint",
+                  "the model fills holes by insertions and deletions, which no constraint follows");
   problems.refuse(request.context.guide.has_value(), "guide",
                   "a guide confirms what is drafted from left to right, not an infill");
   const auto is_unknown = [&](TokenId token) { return token < 0 || token >= config.vocab_size; };
@@ -178,7 +182,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   problems.refuse(context.num_alternatives > 0 && !no_alternatives.empty(), "alternatives", no_alternatives);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  problems.refuse(!context.holes.empty() && (masked == nullptr || !masked->growth), "holes",
+  problems.refuse(!context.holes.empty() && !changes_lengths(strategy, config), "holes",
                   "the canvas keeps its length");
   if (!context.guide) {
     if (masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
@@ -406,6 +410,15 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
 
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy) {
   return why_no_alternatives(config, strategy).empty();
+}
+
+bool can_infill(const ModelConfig& config) {
+  return why_no_infill(config).empty();
+}
+
+bool changes_lengths(const Strategy& strategy, const ModelConfig& config) {
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  return masked != nullptr ? masked->growth.has_value() : edits_blocks(config);
 }
 
 void expect_infill(const ModelConfig& config) {

@@ -39,12 +39,12 @@ struct DecoderContext {
   StopFinder find_stop = {};               ///< empty: no text ends the answer
   /// Initial tokens of the answer's positions, with the mask token where they are to be filled; empty:
   /// masks. Not empty: an infill, which is as long as this, needs a model that fills single positions (LLaDA,
-  /// Dream), and never samples a token that ends an answer.
+  /// Dream) or edits its blocks (LLaDA 2.2), and never samples a token that ends an answer.
   std::vector<TokenId> answer = {};
   /// Constraint on the answer; null: none. Its end tokens are the model's. LLaDA 2.2 then inserts and
-  /// deletes nothing. Not for ReFusion by published rules, or settings by which an answer continues after
-  /// its end. Of an infill the text begins with the last `constrained_prefix` tokens of the prompt, ends with
-  /// the canvas, and has no end token where a hole is.
+  /// deletes nothing, and fills no holes. Not for ReFusion by published rules, or settings by which an answer
+  /// continues after its end. Of an infill the text begins with the last `constrained_prefix` tokens of the
+  /// prompt, ends with the canvas, and has no end token where a hole is.
   std::shared_ptr<const TokenAutomaton> constraint = nullptr;
   int32_t constrained_prefix = 0;
   /// Cuts a text into tokens. Not empty: where the constraint leaves no choice of the next bytes, their
@@ -94,8 +94,13 @@ int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int
 /// (DecoderContext::num_alternatives).
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy);
 
-/// Throws InputError unless the model fills single positions, as an infill needs.
+/// Whether the model fills holes in a text: it fills single positions, or edits its blocks (LLaDA 2.2).
+bool can_infill(const ModelConfig& config);
+/// Throws InputError unless it does.
 void expect_infill(const ModelConfig& config);
+
+/// Whether decoders of the strategy change the lengths of an infill's holes.
+bool changes_lengths(const Strategy& strategy, const ModelConfig& config);
 
 /// The alignment of two models that number their tokens alike.
 std::shared_ptr<const TokenAlignment> shared_vocabulary(const ModelConfig& config, const ModelConfig& guide);

@@ -36,6 +36,10 @@ void check_unmask(const UnmaskRule& rule, Problems& problems);
 /// The same of a lock.
 void check_lock(const SureLock& lock, Problems& problems);
 
+/// Whether the model edits its blocks by insertions and deletions (LLaDA 2.2).
+inline bool edits_blocks(const ModelConfig& config) {
+  return config.delete_id >= 0 && config.paradigm() == Paradigm::kBlocks;
+}
 /// Whether a prompt begins as its model was trained to read it; only GIDD and Sumi mind.
 bool begins_with_bos(const ModelConfig& config, std::span<const TokenId> prompt);
 /// Positions of a model of uniform diffusion: prompt, answer and what lies after it.

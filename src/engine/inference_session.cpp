@@ -155,6 +155,7 @@ void add(const RunStatistics& own, RunStatistics& sum) {
   sum.steps += own.steps;
   sum.forward_passes += own.forward_passes;
   sum.cost += own.cost;
+  sum.uncached += own.uncached;
   sum.baseline += own.baseline;
   sum.seconds = std::max(sum.seconds, own.seconds);
 }
@@ -184,16 +185,16 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
     candidate.seed = request.seed;
     candidate.constraint = request.constraint;
     candidate.gives_literals = request.gives_literals;
-    take_canvas(std::move(canvas), candidate);
+    take_canvas(std::move(canvas), opened.config(), candidate);
   }
   return candidates;
 }
 
-void take_canvas(InfillCanvas canvas, GenerateRequest& request) {
+void take_canvas(InfillCanvas canvas, const ModelConfig& config, GenerateRequest& request) {
   request.prompt = std::move(canvas.prompt);
   request.answer = std::move(canvas.answer);
   request.constrained_prefix = canvas.constrained_prefix;
-  if (request.strategy && changes_lengths(*request.strategy)) request.holes = std::move(canvas.holes);
+  if (request.strategy && changes_lengths(*request.strategy, config)) request.holes = std::move(canvas.holes);
 }
 
 std::unique_ptr<InferenceSession> InferenceSession::load(std::shared_ptr<const OpenedModel> opened,

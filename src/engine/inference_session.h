@@ -78,7 +78,7 @@ struct InfillRequest {
 };
 
 /// Makes the canvas what a request, with its strategy, is to fill.
-void take_canvas(InfillCanvas canvas, GenerateRequest& request);
+void take_canvas(InfillCanvas canvas, const ModelConfig& config, GenerateRequest& request);
 
 /// One request for each way to lay out the canvas, as infill_canvases() orders them. InputError,
 /// Throws SettingError.

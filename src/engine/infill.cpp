@@ -34,13 +34,14 @@ std::optional<Hole> parse_hole(std::string_view text) {
 }
 
 /// The parts with lengths for the holes that are open.
-std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const Strategy& strategy) {
+std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const Strategy& strategy,
+                                     const ModelConfig& config) {
   std::vector<CanvasPart> known = parts;
   for (CanvasPart& part : known) {
     auto* hole = std::get_if<Hole>(&part);
     if (hole == nullptr || !hole->is_open) continue;
-    *hole = changes_lengths(strategy) ? Hole{std::min(kOpenHoleStart, hole->most), hole->most}
-                                      : Hole{1, std::min(kOpenHoleTried, hole->most)};
+    *hole = changes_lengths(strategy, config) ? Hole{std::min(kOpenHoleStart, hole->most), hole->most}
+                                              : Hole{1, std::min(kOpenHoleTried, hole->most)};
   }
   return known;
 }
@@ -175,17 +176,12 @@ InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int
           prompt_length - num_framing};
 }
 
-bool changes_lengths(const Strategy& strategy) {
-  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  return masked != nullptr && masked->growth.has_value();
-}
-
 std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, const Strategy& strategy,
                                           const ModelConfig& config, const Tokenizer* tokenizer,
                                           const TokenAutomaton* constraint) {
-  const std::vector<CanvasPart> known = with_lengths(parts, strategy);
+  const std::vector<CanvasPart> known = with_lengths(parts, strategy, config);
   std::vector<std::vector<int32_t>> all;
-  if (changes_lengths(strategy)) {
+  if (changes_lengths(strategy, config)) {
     std::vector<int32_t>& starts = all.emplace_back();
     for (const CanvasPart& part : known) {
       if (const Hole* hole = std::get_if<Hole>(&part)) starts.push_back(hole->least);
@@ -196,7 +192,7 @@ std::vector<InfillCanvas> infill_canvases(const std::vector<CanvasPart>& parts, 
   std::vector<InfillCanvas> canvases;
   for (const std::vector<int32_t>& lengths : all) {
     InfillCanvas canvas = lay_out(known, lengths, config, tokenizer);
-    if (!changes_lengths(strategy)) {
+    if (!changes_lengths(strategy, config)) {
       for (GrowingHole& hole : canvas.holes) hole.most = hole.positions.size();
     }
     if (constraint != nullptr) {

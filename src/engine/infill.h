@@ -61,9 +61,6 @@ struct InfillCanvas {
 InfillCanvas lay_out(const std::vector<CanvasPart>& parts, const std::vector<int32_t>& lengths,
                      const ModelConfig& config, const Tokenizer* tokenizer);
 
-/// Whether a strategy decides for itself how long holes become.
-bool changes_lengths(const Strategy& strategy);
-
 /// Every way to lay out a canvas for a strategy, as hole_lengths() orders them: one where it changes lengths
 /// by itself. Throws InputError.
 ///   constraint  what the filled text has to be; null: anything. Lengths of which no text is possible are

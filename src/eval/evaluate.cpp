@@ -56,7 +56,8 @@ InfillCanvas infill_canvas(const EvaluatedModel& model, const Strategy& strategy
   constexpr int32_t kMostGrown = 8;
   const std::string filling = sample.answer.substr(0, sample.hole);
   const auto length = static_cast<int32_t>(model.tokenizer.encode(filling).size());
-  const Hole hole = changes_lengths(strategy) ? Hole{1, kMostGrown} : Hole{length, length};
+  const Hole hole =
+      changes_lengths(strategy, model.model->config()) ? Hole{1, kMostGrown} : Hole{length, length};
   std::vector<CanvasPart> parts = {hole, sample.answer.substr(sample.hole)};
   if (!sample.prompt.empty()) parts.insert(parts.begin(), sample.prompt);
   return infill_canvases(parts, strategy, model.model->config(), &model.tokenizer).front();
@@ -73,7 +74,7 @@ std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
     const Strategy strategy = choose_strategy(model.model->config(), options);
     InfillCanvas canvas = infill_canvas(model, strategy, sample);
     context.answer = std::move(canvas.answer);
-    if (changes_lengths(strategy)) context.holes = std::move(canvas.holes);
+    if (changes_lengths(strategy, model.model->config())) context.holes = std::move(canvas.holes);
     return make_decoder(model.model->config(), options, std::move(canvas.prompt), context);
   }
   std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);

@@ -559,7 +559,7 @@ void check(const RecallSettings& settings, const ModelConfig& config) {
     throw InputError("--budgets: expected numbers of cells that grow, such as 64,128,256");
   }
   if (budgets.front() < settings.page_size) {
-    throw InputError("--budgets {}: expected at least {} cells, a page of Quest", budgets.front(),
+    throw InputError("--budgets {}: expected at least {} cells, a page of Quest (--page)", budgets.front(),
                      settings.page_size);
   }
   if (!config.block_causal || config.causal_context) {

@@ -35,6 +35,12 @@ constexpr PublishedConfig kPublishedA2dQwen2[] = {
       "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
       "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "masked"},
       "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
+    PublishedConfig{"a2d-qwen2.5-0.5b-bd3lm", R"({"architectures": ["A2DQwen2LMHeadModel"],
+      "hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "blocks"},
+      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
 constexpr PublishedConfig kPublishedA2dQwen3[] = {

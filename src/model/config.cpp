@@ -316,6 +316,29 @@ void check_for_masks(const JsonObject& tokenizer_config, const FamilyEntry& fami
   }
 }
 
+/// A tokenizer with tokens that edit is LLaDA2.2's, even where config.json does not name them: the experts of
+/// such a model are chosen by windows of positions.
+void check_edit_tokens(const JsonObject& json, const JsonObject& tokenizer_config, const FamilyEntry& family,
+                       const ModelConfig& config) {
+  if (family.edit_names.empty() || config.moe.experts_per_window > 0) return;
+  if (!tokenizer_config.has("added_tokens_decoder")) return;
+  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
+  for (const std::string& key : tokens.keys()) {
+    const std::string content = tokens.object(key).text("content", "");
+    std::string name;
+    for (const char c : content) {
+      if (std::string_view("<|>[]").find(c) == std::string_view::npos)
+        name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    const auto& known = family.edit_names;
+    if (name.size() == content.size() || std::find(known.begin(), known.end(), name) == known.end()) continue;
+    json.refuse("expert_capacity",
+                fmt::format("that of LLaDA2.2, whose token {} the tokenizer has; groups of experts are "
+                            "LLaDA2.0's",
+                            in_quotes(content)));
+  }
+}
+
 /// Only a model with masks to fill needs one, and has to have it.
 void check_mask(const FamilyEntry& family, const std::string& file, const fs::path& folder, bool is_chosen,
                 ModelConfig& config) {
@@ -416,8 +439,10 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   if (std::find(ignored.begin(), ignored.end(), "auto_map") == ignored.end())
     check_own_code(json, family, config);
   refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
-  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
-                  [&](const JsonObject& tokenizer) { add_tokenizer_ids(tokenizer, family, config); });
+  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json", [&](const JsonObject& tokenizer) {
+    check_edit_tokens(json, tokenizer, family, config);
+    add_tokenizer_ids(tokenizer, family, config);
+  });
   choose_delete_id(file, published_delete, config);
   check_edit_ids(file, config);
   check_mask(family, file, folder, json.has("lacuna"), config);

@@ -32,11 +32,13 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
      "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens",
      "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "prefix",
      "remove_invalid_values", "repetition_penalty", "sep_token_id", "suppress_tokens", "temperature", "top_k",
-     "top_p", "typical_p"});
+     "top_p", "typical_p",
+     // Training alone: initial values, and a fused kernel of the same loss (SDAR's).
+     "dropout", "fuse_cross_entropy", "init_std", "initializer_factor", "initializer_range"});
 
-// Training alone: dropout, initial values, losses, fused kernels of the same mathematics.
-constexpr std::array kTrainingParts = std::to_array<std::string_view>(
-    {"dropout", "pdrop", "initializer", "init_std", "_loss", "loss_", "aux_coef", "fuse_"});
+// Training alone: rates of dropout, and weights of losses.
+constexpr std::array kTrainingEnds =
+    std::to_array<std::string_view>({"_dropout", "_pdrop", "_loss_coef", "_loss_weight"});
 
 /// A model that also sees images keeps the keys of its language model in an object of their own.
 std::string_view without_text_config(std::string_view key) {
@@ -51,8 +53,8 @@ bool is_bookkeeping_key(std::string_view key) {
   return key.starts_with("quantization_config.") ||  // what lacuna quantize and lacuna pack wrote
          key.starts_with("auto_map.") ||
          std::find(kBookkeeping.begin(), kBookkeeping.end(), key) != kBookkeeping.end() ||
-         std::any_of(kTrainingParts.begin(), kTrainingParts.end(),
-                     [&](std::string_view part) { return key.find(part) != key.npos; });
+         std::any_of(kTrainingEnds.begin(), kTrainingEnds.end(),
+                     [&](std::string_view end) { return key.ends_with(end); });
 }
 
 void refuse_unknown_keys(const JsonObject& json, std::span<const std::string_view> harmless,

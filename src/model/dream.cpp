@@ -24,13 +24,18 @@ ModelConfig read_dream(const JsonObject& json) {
   return config;
 }
 
+// Dream-Coder and DiffuCoder have the class and the sizes; their own files were not seen.
+constexpr std::string_view kDream7b = R"({"architectures": ["DreamModel"],
+    "hidden_size": 3584, "intermediate_size": 18944,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+    "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+    "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
+    "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})";
+
 constexpr PublishedConfig kPublishedDream[] = {
-    PublishedConfig{"dream-7b", R"({"architectures": ["DreamModel"],
-      "hidden_size": 3584, "intermediate_size": 18944,
-      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
-      "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
+    PublishedConfig{"dream-7b", kDream7b},
+    PublishedConfig{"dream-coder-7b", kDream7b},
+    PublishedConfig{"diffucoder-7b", kDream7b},
     PublishedConfig{"dreamon-7b", R"({"architectures": ["DreamModel"],
       "hidden_size": 3584, "intermediate_size": 18944,
       "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,

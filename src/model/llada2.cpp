@@ -35,10 +35,16 @@ JsonObject rotation_of(const JsonObject& json) {
   return rope;
 }
 
-/// LLaDA2.2's tokens for editing; both or neither.
+/// LLaDA2.2's tokens for editing; both or neither. LLaDA2.0 and 2.1, which choose experts by groups, have
+/// none.
 void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
   config.delete_id = read_token_id(json, "delete_token_id", config, -1);
   config.split_id = read_token_id(json, "split_token_id", config, -1);
+  if (config.moe.experts_per_window == 0 && (config.delete_id >= 0 || config.split_id >= 0)) {
+    json.refuse("expert_capacity",
+                "that of LLaDA2.2, whose \"delete_token_id\" and \"split_token_id\" the file has; groups of "
+                "experts are LLaDA2.0's");
+  }
   if (config.delete_id >= 0 && config.split_id < 0) json.refuse("split_token_id", "a token as well");
   if (config.split_id >= 0 && config.delete_id < 0) json.refuse("delete_token_id", "a token as well");
   if (config.split_id >= 0 && config.split_id == config.delete_id)
@@ -189,23 +195,30 @@ nlohmann::json read_llada2_gguf(const GgufKeys& keys) {
   return config;
 }
 
+// LLaDA2.1 has the same keys and values as LLaDA2.0.
+constexpr std::string_view kLlada2Mini = R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+    "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
+    "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
+    "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
+    "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+    "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+    "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+    "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})";
+
+constexpr std::string_view kLlada2Flash = R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
+    "hidden_size": 4096, "intermediate_size": 9216, "first_k_dense_replace": 1,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
+    "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1024,
+    "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
+    "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+    "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
+    "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})";
+
 constexpr PublishedConfig kPublishedLlada2[] = {
-    PublishedConfig{"llada2-mini", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
-      "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
-      "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
-      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
-      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
-      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
-      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
-    PublishedConfig{"llada2-flash", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 9216, "first_k_dense_replace": 1,
-      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1024,
-      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
-      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
-      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+    PublishedConfig{"llada2-mini", kLlada2Mini},
+    PublishedConfig{"llada2.1-mini", kLlada2Mini},
+    PublishedConfig{"llada2-flash", kLlada2Flash},
+    PublishedConfig{"llada2.1-flash", kLlada2Flash},
     PublishedConfig{"llada2.2-mini", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
       "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
       "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
@@ -232,6 +245,8 @@ constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "max_window
                                                 "mtp_loss_scaling_factor", "num_nextn_predict_layers",
                                                 "sliding_window"};
 constexpr std::string_view kMasksLlada2[] = {"<|mask|>"};
+// The published texts were not seen; these are what the report calls the operations.
+constexpr std::string_view kEditsLlada2[] = {"delete", "split"};
 constexpr std::string_view kTypesLlada2[] = {"llada2_moe"};
 
 }  // namespace
@@ -245,6 +260,7 @@ FamilyEntry llada2_family() {
           .read_config = read_llada2,
           .tensors = tensors,
           .mask_texts = kMasksLlada2,
+          .edit_names = kEditsLlada2,
           .default_unmask = "dynamic=0.95",
           .gguf = GgufDialect{.architecture = "llada2",
                               .published_mask = 156895,

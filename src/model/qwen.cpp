@@ -105,13 +105,13 @@ void turn_block_causal(ModelConfig& config, int64_t block_length) {
 }
 
 void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
-  constexpr int64_t kUsualBlock = 4;  // the published checkpoints on the hub do not say
+  constexpr int64_t kSdarBlock = 4;  // the published checkpoints on the hub do not say
   constexpr int64_t kIdlmDrafts = 3;
   const bool file_says = says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
   const bool folder_says = folder_says_its_name(json, "i-dlm") || folder_says_its_name(json, "idlm");
   const bool is_named = file_says || folder_says;
   const int64_t block_length =
-      json.integer("block_size", kPositionCount, is_named ? kIdlmDrafts : kUsualBlock);
+      json.integer("block_size", kPositionCount, is_named ? kIdlmDrafts : kSdarBlock);
   const bool has_idlms_blocks = json.has("block_size") && block_length == kIdlmDrafts;
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kBlocks, Paradigm::kCausal});
   // A copy of the model has the file and may have another folder: the file alone must not mean SDAR.
@@ -207,6 +207,13 @@ constexpr PublishedConfig kPublishedQwen2[] = {
       "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
       "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
       "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    // Unverified but for the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
+    PublishedConfig{"open-dcoder-0.5b", R"({"architectures": ["Qwen2ForCausalLM"],
+      "hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "masked"},
+      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
 };
 
 constexpr PublishedConfig kPublishedQwen3[] = {
@@ -239,6 +246,21 @@ constexpr PublishedConfig kPublishedQwen3[] = {
       "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
+// TraDo has the class and the sizes; its own files were not seen.
+constexpr std::string_view kSdar4b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+    "hidden_size": 2560, "intermediate_size": 9728,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+    "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
+    "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
+
+constexpr std::string_view kSdar8b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+    "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
+    "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
+    "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
+
 constexpr PublishedConfig kPublishedSdar[] = {
     PublishedConfig{"sdar-1.7b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
       "hidden_size": 2048, "intermediate_size": 6144,
@@ -246,18 +268,10 @@ constexpr PublishedConfig kPublishedSdar[] = {
       "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
       "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
       "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"sdar-4b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
-      "hidden_size": 2560, "intermediate_size": 9728,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"sdar-8b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 12288,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"sdar-4b", kSdar4b},
+    PublishedConfig{"trado-4b", kSdar4b},
+    PublishedConfig{"sdar-8b", kSdar8b},
+    PublishedConfig{"trado-8b", kSdar8b},
     // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
     PublishedConfig{"i-dlm-8b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
       "hidden_size": 4096, "intermediate_size": 12288,

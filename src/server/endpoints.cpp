@@ -401,7 +401,7 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"chat_template", name_of(model.opened->chat_template().format)},
                     {"has_tokenizer", model.opened->tokenizer() != nullptr},
                     {"has_guide", model.opened->guide() != nullptr},
-                    {"can_infill", config.fills_canvas()},
+                    {"can_infill", can_infill(config)},
                     {"total_slots", limits.max_running},
                     {"max_queue", limits.max_queue},
                     {"kv_bytes", limits.memory},
@@ -531,7 +531,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
   const std::string family(family_entry(config.family).name);
   ordered_json capabilities = ordered_json::array({"completion"});
   if (opened.tokenizer() != nullptr) capabilities.push_back("tools");
-  if (config.fills_canvas()) capabilities.push_back("insert");
+  if (can_infill(config)) capabilities.push_back("insert");
   send_json(asker,
             {{"details", ollama_details(index)},
              {"model_info",

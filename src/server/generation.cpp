@@ -256,7 +256,7 @@ void RequestHandler::add_infills(const GenerationRequest& request, Completion& c
       start.inserted = canvas.holes.front().positions;
       start.inserted.begin += static_cast<int32_t>(canvas.prompt.size());
       start.inserted.end += static_cast<int32_t>(canvas.prompt.size());
-      take_canvas(canvas, asked);
+      take_canvas(canvas, config(), asked);
       decoders.push_back(opened().make_decoder(asked));
       check_alternatives(request, *decoders.back());
       starts.push_back(std::move(start));

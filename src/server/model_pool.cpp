@@ -464,18 +464,17 @@ void ModelPool::replace(size_t index, PoolModel::Load load, std::function<void(c
 }
 
 std::optional<PoolFailure> ModelPool::failure() const {
-  {
-    const MutexLock lock(state_->mutex);
-    for (const State::Slot& slot : state_->slots) {
-      if (!slot.failure.empty())
-        return PoolFailure{slot.has_given_up ? tell_final(slot.failure) : slot.failure, slot.has_given_up};
-    }
-  }
+  // Loaded models first: one that fails is a slot's failure before it is no longer loaded.
   for (const Loaded& each : loaded()) {
     const std::string failure = each.is_replaced ? "" : each.lease->scheduler().failure();
     if (failure.empty()) continue;
     if (!state_->limits.restarts) return PoolFailure{tell_final(failure)};
     return PoolFailure{failure, false};  // the pool is about to see it
+  }
+  const MutexLock lock(state_->mutex);
+  for (const State::Slot& slot : state_->slots) {
+    if (!slot.failure.empty())
+      return PoolFailure{slot.has_given_up ? tell_final(slot.failure) : slot.failure, slot.has_given_up};
   }
   return {};
 }

@@ -168,8 +168,8 @@ std::string OpenAiFormat::part(const AnswerPart& part) {
     chunks += sse(chunk);
   }
   ordered_json chunk = envelope(true);
-  chunk["choices"] = {
-      choice_json(choice, piece, true, part.is_first, deltas.empty() ? ordered_json() : deltas.back())};
+  chunk["choices"].push_back(
+      choice_json(choice, piece, true, part.is_first, deltas.empty() ? ordered_json() : deltas.back()));
   ordered_json own;
   if (!part.event.is_null()) own["event"] = part.event;
   if (request().wants_step_map && !piece.tokens.empty()) {

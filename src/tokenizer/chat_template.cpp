@@ -100,6 +100,8 @@ std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Toke
     turn(message.role, message.content);
   }
   prompt.atom("<|im_start|>").text("assistant\n");
+  if (chat_template.skips_thoughts)
+    prompt.atom_or_text("<think>").text("\n\n").atom_or_text("</think>").text("\n\n");
   return prompt.finish();
 }
 
@@ -261,6 +263,16 @@ std::optional<std::string> read_jinja(const JsonValue& config, const std::filesy
   return has_file(path) ? std::optional(read_text_file(path)) : std::nullopt;
 }
 
+// Whether a checkpoint's tokenizer always asks for answers without thoughts: Tiny-A2D's
+// (dllm/utils/models.py).
+bool wants_no_thoughts(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!has_file(path)) return false;
+  const nlohmann::json document = parse_json(read_text_file(path), path.string());
+  const auto type = JsonValue(document, path.string()).find("model_type");
+  return type && type->json().is_string() && type->string().starts_with("a2d-qwen");
+}
+
 }  // namespace
 
 std::optional<ChatFormat> chat_format_named(std::string_view name) {
@@ -315,6 +327,8 @@ ChatTemplate load_chat_template(const std::filesystem::path& folder) {
   const auto jinja = read_jinja(config, folder);
   if (!jinja) return {.reason = fmt::format("{} has no chat template", folder.string())};
   ChatTemplate chat_template = recognise_chat_template(*jinja);
+  chat_template.skips_thoughts = chat_template.format == ChatFormat::kChatMl &&
+                                 contains(*jinja, "enable_thinking is false") && wants_no_thoughts(folder);
   if (const auto bos = config.find("bos_token")) {
     chat_template.bos_token = bos->json().is_object() ? bos->at("content").string() : bos->string();
   }

@@ -34,16 +34,19 @@ struct ChatTemplate {
   ChatFormat format = ChatFormat::kNone;
   std::string bos_token = "<|startoftext|>";  ///< kLlada: opens the first turn
   std::string default_system =
-      {};                   ///< kChatMl: the system turn where messages bring none; empty for no such turn
-  bool thinks = false;      ///< kNemotron: the answer begins within <think>, not behind an empty one
-  std::string reason = {};  ///< kNone: why, as a sentence for the user
+      {};               ///< kChatMl: the system turn where messages bring none; empty for no such turn
+  bool thinks = false;  ///< kNemotron: the answer begins within <think>, not behind an empty one
+  bool skips_thoughts = false;  ///< kChatMl: the answer begins behind an empty <think></think>
+  std::string reason = {};      ///< kNone: why, as a sentence for the user
 };
 
 /// Recognises the Jinja program of a checkpoint. Anything unknown is kNone with its reason.
 ChatTemplate recognise_chat_template(std::string_view jinja);
 
 /// The template of a checkpoint folder: `chat_template` in tokenizer_config.json (of several named ones, the
-/// one called "default"), else chat_template.jinja. Throws InputError where these files are damaged.
+/// one called "default"), else chat_template.jinja. Tiny-A2D's skips thoughts where the program has that
+/// choice, because its models were trained so and its own tokenizer always makes it. Throws InputError where
+/// these files are damaged.
 ChatTemplate load_chat_template(const std::filesystem::path& folder);
 
 /// The prompt for an assistant's answer to `messages`. The template's own special tokens are atoms; roles and

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <new>
 #include <span>
 
 namespace lacuna::buffer_test {
@@ -49,6 +51,12 @@ TEST(Buffer, IsZeroedAgainWhereItGrows) {
   buffer.reserve(1000);
   EXPECT_EQ(buffer.size(), 1000);
   EXPECT_THAT(std::span(buffer.data(), 1000), testing::Each(0));
+}
+
+TEST(Buffer, RefusesSizesThatRoundingWouldWrapAround) {
+  Buffer<std::array<char, 2>> buffer;
+  EXPECT_THROW(buffer.reserve(INT64_MAX), std::bad_alloc);
+  EXPECT_EQ(buffer.size(), 0);
 }
 
 TEST(Buffer, MovesItsMemory) {

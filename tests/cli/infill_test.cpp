@@ -81,7 +81,7 @@ TEST_F(Infill, SaysWhatItCannotFill) {
   for (const char* family : {"qwen2", "llada2", "gidd"}) {
     expect_program_refuses(
         lacuna("infill 'a [[1]]' -m " LACUNA_SOURCE_DIR "/tests/golden/" + std::string(family)),
-        "LLaDA, LLaDA-MoE or Dream");
+        "a model that fills any position of a canvas of masks");
   }
 }
 

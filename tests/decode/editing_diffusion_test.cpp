@@ -44,9 +44,13 @@ std::vector<TokenId> ids_of(const std::vector<EditedToken>& edited) {
   return ids;
 }
 
+constexpr EditedToken kFilledWithMasks{kMask, false, 0};
+
 std::vector<TokenId> carry_out(std::vector<TokenId> before, std::vector<TokenId> written,
-                               int32_t num_fixed = 0) {
-  return ids_of(carry_out_edits(tokens(std::move(before)), written, num_fixed, settings()));
+                               size_t num_fixed = 0) {
+  std::vector<EditedToken> block = tokens(std::move(before));
+  for (size_t i = 0; i < num_fixed; ++i) block[i] = {block[i].token, false, EditedToken::kFixed};
+  return ids_of(carry_out_edits(block, written, settings(), kFilledWithMasks));
 }
 
 TEST(CarryOutEdits, TakesDeletedTokensOutAndFillsWithMasks) {
@@ -72,7 +76,7 @@ TEST(CarryOutEdits, LeavesThePromptsEditTokensAlone) {
 TEST(CarryOutEdits, KnowsWhichMasksWereThereAtFirst) {
   const std::vector<EditedToken> before = {{kMask, true}, {2, false}, {kMask, true}, {4, true}};
   const std::vector<TokenId> written = {kSplit, 2, kDelete, 4};
-  EXPECT_THAT(carry_out_edits(before, written, 0, settings()),
+  EXPECT_THAT(carry_out_edits(before, written, settings(), kFilledWithMasks),
               ElementsAre(EditedToken{kMask, false}, EditedToken{kMask, true}, EditedToken{2, false},
                           EditedToken{4, true}));
 }
@@ -87,8 +91,9 @@ struct Says {
 /// Runs a decoder on what each pass's rows say, by position in the block.
 class Script {
  public:
-  Script(EditingDiffusion options, std::vector<TokenId> prompt)
-      : decoder_(std::move(options), std::move(prompt)) {}
+  Script(EditingDiffusion options, std::vector<TokenId> prompt, std::vector<TokenId> answer = {},
+         std::vector<GrowingHole> holes = {})
+      : decoder_(std::move(options), std::move(prompt), std::move(answer), std::move(holes)) {}
 
   EditingDiffusionDecoder& decoder() { return decoder_; }
 
@@ -201,6 +206,118 @@ TEST(EditingDiffusion, ReadsALongPromptInSeveralPasses) {
   decoder.apply({});
   EXPECT_EQ(decoder.plan().num_rows(), 64 + 32);
   EXPECT_EQ(decoder.exact_prefix().kept, 1024);
+}
+
+TEST(InfillBlockLength, ReachesFromTheEndOfThePromptToTheEndOfTheAnswer) {
+  const auto infill_block_length = [](int32_t block, int32_t prompt, int32_t answer) {
+    return lacuna::infill_block_length(block, prompt, answer, 1024);
+  };
+  EXPECT_EQ(infill_block_length(32, 0, 32), 32);
+  EXPECT_EQ(infill_block_length(32, 70, 20), 32) << "from position 64 on";
+  EXPECT_EQ(infill_block_length(32, 70, 30), 64) << "from position 64 on as well";
+  EXPECT_EQ(infill_block_length(32, 70, 60), 160) << "blocks of 64 to 128 end before position 130";
+  EXPECT_EQ(infill_block_length(32, 1, 32), 64);
+}
+
+TEST(InfillBlockLength, EndsWithinThePositionsWhereALargerBlockDoes) {
+  EXPECT_EQ(infill_block_length(32, 100, 60, 1024), 96);
+  EXPECT_EQ(infill_block_length(32, 100, 60, 160), 160) << "a block of 96 would end at 192";
+  EXPECT_EQ(infill_block_length(32, 100, 61, 160), 0);
+}
+
+/// An infill in one block of 8: a prompt of one token, a hole, the text 30 31, end tokens.
+class Infill : public testing::Test {
+ protected:
+  static EditingDiffusion options() {
+    EditingDiffusion chosen = settings(/*gen_length=*/5, /*block_length=*/8);
+    chosen.filler_id = kEnd;
+    return chosen;
+  }
+  /// A hole of two tokens that may become one of `most`.
+  static Script script(int32_t most) { return {options(), {20}, {kMask, kMask, 30, 31}, {{{0, 2}, most}}}; }
+};
+
+TEST_F(Infill, DrawsForItsHolesAlone) {
+  Script run = script(3);
+  EXPECT_THAT(run.canvas(), ElementsAre(20, kMask, kMask, 30, 31, kEnd));
+  EXPECT_THAT(run.decoder().plan().logits, SizeIs(2));
+  EXPECT_EQ(run.decoder().plan().num_rows(), 8);
+}
+
+TEST_F(Infill, IsLongerBySplitsAndMovesTheTextAfterTheHole) {
+  Script run = script(3);
+  run.pass({{1, {10, 0.9}}, {2, {11, 0.9}}});
+  run.pass({{1, {10, 0.9}}, {2, {kSplit, 0.9}}});
+  EXPECT_THAT(run.canvas(), ElementsAre(20, 10, kMask, 11, 30, 31));
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{1, 4}));
+  run.pass({{1, {10, 0.9}}, {2, {12, 0.9}}, {3, {11, 0.9}}});
+  run.pass({{1, {10, 0.9}}, {2, {12, 0.9}}, {3, {11, 0.9}}});
+  EXPECT_TRUE(run.decoder().done());
+  EXPECT_THAT(run.canvas(), ElementsAre(20, 10, 12, 11, 30, 31));
+}
+
+TEST_F(Infill, IsShorterByDeletesAndEndsWithItsText) {
+  Script run = script(3);
+  run.pass({{1, {kDelete, 0.9}}, {2, {11, 0.9}}});
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{1, 2}));
+  run.pass({{1, {11, 0.9}}});
+  EXPECT_TRUE(run.decoder().done());
+  EXPECT_THAT(run.canvas(), ElementsAre(20, 11, 30, 31)) << "the end tokens after the text are left out";
+}
+
+TEST_F(Infill, MayLoseAHoleAltogether) {
+  Script run = script(3);
+  run.pass({{1, {kDelete, 0.9}}, {2, {kDelete, 0.9}}});
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{1, 1}));
+  run.pass({});
+  EXPECT_TRUE(run.decoder().done());
+  EXPECT_THAT(run.canvas(), ElementsAre(20, 30, 31));
+}
+
+TEST_F(Infill, TakesPlainTokensWhereAHoleHasNoRoom) {
+  Script run = script(3);
+  run.pass({{1, {kSplit, 0.9}}, {2, {kSplit, 0.9}}}, {{12, 0.4}});
+  EXPECT_THAT(run.canvas(), ElementsAre(20, kMask, kMask, 12, 30, 31));
+  run.pass({{1, {10, 0.9}}, {2, {11, 0.9}}, {3, {kDelete, 0.9}}});
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{1, 3})) << "a full hole may become shorter again";
+}
+
+TEST_F(Infill, KeepsTheLengthOfAHoleThatBeginsWithItsMost) {
+  Script run = script(2);
+  run.pass({{1, {kDelete, 0.9}}, {2, {kSplit, 0.9}}}, {{12, 0.4}, {13, 0.4}});
+  EXPECT_THAT(run.canvas(), ElementsAre(20, 12, 13, 30, 31, kEnd));
+}
+
+TEST_F(Infill, KeepsAdjacentHolesApart) {
+  EditingDiffusion chosen = options();
+  chosen.gen_length = 6;
+  Script run(chosen, {}, {kMask, kMask, 30}, {{{0, 1}, 2}, {{1, 2}, 3}});
+  run.pass({{0, {kDelete, 0.9}}, {1, {kSplit, 0.9}}});
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{0, 0}, IndexRange{0, 2}));
+  EXPECT_THAT(run.canvas(), ElementsAre(kMask, kMask, 30, kEnd, kEnd, kEnd));
+}
+
+TEST_F(Infill, LeavesNoMaskAfterTheLastPassThatABlockHas) {
+  constexpr int32_t kHole = 1100;
+  EditingDiffusion chosen = settings(kHole, 2048);
+  chosen.tau = 1;
+  Script run(chosen, {}, std::vector<TokenId>(kHole, kMask), {{{0, kHole}, kHole}});
+  std::map<int32_t, Says> rows;
+  for (int32_t i = 0; i < kHole; ++i) rows[i] = {10, 0.5};
+  for (int32_t pass = 0; pass < 999; ++pass) run.pass(rows);
+  EXPECT_THAT(run.canvas(), testing::Contains(kMask).Times(kHole - 999)) << "one is filled in each pass";
+  run.pass(rows);
+  EXPECT_TRUE(run.decoder().done());
+  EXPECT_THAT(run.canvas(), testing::Each(10));
+}
+
+TEST_F(Infill, MovesLaterHolesWithTheText) {
+  EditingDiffusion chosen = options();
+  chosen.gen_length = 6;
+  Script run(chosen, {20}, {kMask, 30, kMask, 31}, {{{0, 1}, 2}, {{2, 3}, 2}});
+  run.pass({{1, {kSplit, 0.9}}, {3, {11, 0.9}}});
+  EXPECT_THAT(run.decoder().holes(), ElementsAre(IndexRange{1, 3}, IndexRange{4, 5}));
+  EXPECT_THAT(run.canvas(), ElementsAre(20, kMask, kMask, 30, 11, 31, kEnd));
 }
 
 }  // namespace

@@ -106,6 +106,12 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   EXPECT_THAT(wrong_fields(unlocking, tiny_block_config(4)), ElementsAre("lock"));
   unlocking.lock->unlock_every = 0;
   EXPECT_THAT(wrong_fields(unlocking, tiny_block_config(4)), IsEmpty());
+  BlockStrategy long_blocks;
+  long_blocks.block_length = 516;
+  EXPECT_THAT(wrong_fields(long_blocks, tiny_block_config(4)), ElementsAre("block_length"))
+      << "the model has 512 positions";
+  long_blocks.block_length = 512;
+  EXPECT_THAT(wrong_fields(long_blocks, tiny_block_config(4)), IsEmpty());
   BlockStrategy unjudged;
   unjudged.accepts_exactly = true;
   EXPECT_THAT(wrong_fields(unjudged, tiny_block_config(4)), ElementsAre("accept"));

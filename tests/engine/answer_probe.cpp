@@ -184,7 +184,7 @@ class Answers {
     request.prompt = std::move(canvas.prompt);
     request.context.constrained_prefix = canvas.constrained_prefix;
     request.context.answer = std::move(canvas.answer);
-    if (changes_lengths(strategy)) request.context.holes = std::move(canvas.holes);
+    if (changes_lengths(strategy, config)) request.context.holes = std::move(canvas.holes);
   }
 
   static ordered_json run(const std::shared_ptr<const BackendModel>& model, const Strategy& strategy,

@@ -137,6 +137,28 @@ TEST(BorrowedClass, OfLlada20IsRefusedForLlada22WithoutItsCapacity) {
               testing::ThrowsMessage<InputError>(testing::HasSubstr("\"expert_capacity\"")));
 }
 
+TEST(BorrowedClass, OfLlada20IsRefusedForTokensThatEditWithoutACapacityWhateverTheFolder) {
+  const json llada22 = published_config("llada2.2-mini");
+  const json none = with_key(llada22, "expert_capacity", nullptr);
+  for (const json& config :
+       {none, with_key(none, "delete_token_id", nullptr), with_key(none, "split_token_id", nullptr),
+        with_key(llada22, "expert_capacity", 0)}) {
+    EXPECT_THAT([&] { read_json_config(config); }, testing::ThrowsMessage<InputError>(testing::HasSubstr(
+                                                       "folder/config.json: \"expert_capacity\" is ")));
+  }
+  // LLaDA2.1 has neither.
+  const json llada21 = published_config("llada2-mini");
+  EXPECT_EQ(read_json_config(llada21).moe.num_groups, 8);
+  for (const char* const text : {"<|delete|>", "<|split|>", "<|DELETE|>", "[SPLIT]"}) {
+    EXPECT_THAT([&] { read_json_config(llada21, {}, tokenizer_with(text)); },
+                testing::ThrowsMessage<InputError>(
+                    testing::AllOf(testing::HasSubstr("folder/config.json: \"expert_capacity\" is missing"),
+                                   testing::HasSubstr(text))));
+    EXPECT_NO_THROW(read_json_config(llada22, {}, tokenizer_with(text)));
+  }
+  EXPECT_NO_THROW(read_json_config(llada21, {}, tokenizer_with("<|role_end|>")));
+}
+
 // The class's own constructor never ties the head, whatever a library's default says.
 TEST(BorrowedClass, OfCodaHasAHeadOfItsOwn) {
   const json config = with_key(tiny_config("CoDALanguageModel"), "mask_token_id", 99);

@@ -1134,11 +1134,26 @@ TEST(Config, RefusesKeysThatMayChangeTheComputationAndAreNotKnown) {
     SCOPED_TRACE(config["architectures"].dump());
     for (const char* const key :
          {"attn_logit_softcapping", "final_logit_softcapping", "is_causal", "num_local_experts",
-          "expert_capacity", "delete_token_id", "query_pre_attn_scalar", "layer_scalars"}) {
+          "expert_capacity", "delete_token_id", "query_pre_attn_scalar", "layer_scalars",
+          // Names that hold those of settings of training.
+          "use_loss_free_routing", "moe_dropout_scale", "expert_loss_bias", "layer_initializer",
+          "fuse_qkv_norm", "router_aux_coef_gate", "embd_pdrop_scale"}) {
       EXPECT_THAT([&] { read_config_texts({.config = with(config, key, 48).dump()}, "folder"); },
                   ThrowsMessage<InputError>(HasSubstr(fmt::format("\"{}\" ", key))))
           << key;
     }
+  }
+}
+
+TEST(Config, TakesSettingsOfTrainingForHarmless) {
+  const std::string plain = dense("Qwen3ForCausalLM").dump();
+  for (const char* const key :
+       {"attention_dropout", "embedding_dropout", "output_dropout", "residual_dropout", "resid_pdrop",
+        "dropout", "router_aux_loss_coef", "router_z_loss_coef", "ar_loss_weight", "dlm_loss_weight",
+        "init_std", "initializer_factor", "initializer_range", "fuse_cross_entropy"}) {
+    const std::string text = with(dense("Qwen3ForCausalLM"), key, 0.5).dump();
+    EXPECT_EQ(read_config_texts({.config = text}, "folder"), read_config_texts({.config = plain}, "folder"))
+        << key;
   }
 }
 

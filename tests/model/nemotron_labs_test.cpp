@@ -39,6 +39,10 @@ TEST(NemotronLabs, IsReadAsPublished) {
   const ModelConfig base = read_json_config(published_config("nemotron-labs-diffusion-3b-base"));
   EXPECT_EQ(base.rope.factor, 0.25F);
   EXPECT_EQ(count_parameters(base), 7'663'319'040 / 2);
+  // Published as 14B; the projection of q is narrower than the model.
+  EXPECT_EQ(
+      count_parameters(read_json_config(published_config("nemotron-labs-diffusion-14b"))),
+      40LL * (2 * 5120 + 2 * 5120 * 4096 + 2 * 5120 * 1024 + 3 * 5120 * 16384) + 2LL * 131072 * 5120 + 5120);
   EXPECT_EQ(family_entry("nemotron-labs-diffusion").tensors.layer(25).gate,
             "encoder.layers.25.mlp.gate_proj");
 }

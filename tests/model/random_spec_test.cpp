@@ -1,11 +1,15 @@
 #include "model/random_spec.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/error.h"
+#include "model/families.h"
+#include "model/tiny_models.h"
 
 namespace lacuna::random_spec_test {
 namespace {
@@ -26,11 +30,24 @@ int64_t num_parameters(const ModelConfig& c) {
 }
 
 TEST(RandomSpec, HasThePublishedNumberOfParameters) {
-  const std::pair<const char*, int64_t> published[] = {
-      {"llada-8b", 8'015'581'184},       {"dream-7b", 7'615'616'512},   {"qwen2.5-0.5b", 494'032'768},
-      {"qwen2.5-1.5b", 1'543'714'304},   {"qwen2.5-7b", 7'615'616'512}, {"qwen3-0.6b", 596'049'920},
-      {"qwen3-1.7b", 1'720'574'976},     {"qwen3-4b", 4'022'468'096},   {"qwen3-8b", 8'190'735'360},
-      {"fast-dllm-v2-7b", 7'615'616'512}};
+  const std::pair<const char*, int64_t> published[] = {{"llada-8b", 8'015'581'184},
+                                                       {"dream-7b", 7'615'616'512},
+                                                       {"qwen2.5-0.5b", 494'032'768},
+                                                       {"qwen2.5-1.5b", 1'543'714'304},
+                                                       {"qwen2.5-7b", 7'615'616'512},
+                                                       {"qwen3-0.6b", 596'049'920},
+                                                       {"qwen3-1.7b", 1'720'574'976},
+                                                       {"qwen3-4b", 4'022'468'096},
+                                                       {"qwen3-8b", 8'190'735'360},
+                                                       {"fast-dllm-v2-7b", 7'615'616'512},
+                                                       {"dream-coder-7b", 7'615'616'512},
+                                                       {"diffucoder-7b", 7'615'616'512},
+                                                       {"open-dcoder-0.5b", 494'032'768},
+                                                       {"sdar-4b", 4'411'424'256},
+                                                       {"trado-4b", 4'411'424'256},
+                                                       {"trado-8b", 8'190'735'360},
+                                                       {"a2d-qwen2.5-0.5b-mdlm", 494'032'768},
+                                                       {"a2d-qwen2.5-0.5b-bd3lm", 494'032'768}};
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(num_parameters(parse_random_spec(std::string("random:") + name)), parameters) << name;
   }
@@ -38,11 +55,41 @@ TEST(RandomSpec, HasThePublishedNumberOfParameters) {
   EXPECT_NEAR(static_cast<double>(num_parameters(parse_random_spec("random:llada-moe-7b"))), 7.357e9, 1e6);
 }
 
+TEST(RandomSpec, WritesAsThePublishedModelDoes) {
+  const std::pair<const char*, Paradigm> published[] = {{"dream-coder-7b", Paradigm::kMasked},
+                                                        {"diffucoder-7b", Paradigm::kMasked},
+                                                        {"open-dcoder-0.5b", Paradigm::kMasked},
+                                                        {"a2d-qwen2.5-0.5b-mdlm", Paradigm::kMasked},
+                                                        {"a2d-qwen2.5-0.5b-bd3lm", Paradigm::kBlocks},
+                                                        {"trado-4b", Paradigm::kBlocks},
+                                                        {"trado-8b", Paradigm::kBlocks},
+                                                        {"llada2.1-mini", Paradigm::kBlocks},
+                                                        {"llada2.1-flash", Paradigm::kBlocks},
+                                                        {"nemotron-labs-diffusion-14b", Paradigm::kBlocks}};
+  for (const auto& [name, paradigm] : published) {
+    const ModelConfig config = parse_random_spec(std::string("random:") + name);
+    EXPECT_EQ(config.paradigm(), paradigm) << name;
+    EXPECT_GE(config.mask_id, 0) << name;
+  }
+  EXPECT_TRUE(parse_random_spec("random:open-dcoder-0.5b").shifted_logits);
+  EXPECT_EQ(parse_random_spec("random:a2d-qwen2.5-0.5b-bd3lm").block_length, 32);
+  EXPECT_EQ(parse_random_spec("random:trado-8b"), parse_random_spec("random:sdar-8b"));
+  EXPECT_EQ(parse_random_spec("random:llada2.1-flash"), parse_random_spec("random:llada2-flash"));
+}
+
 TEST(RandomSpec, ChangesTheNumberOfLayersOnly) {
   const ModelConfig config = parse_random_spec("random:llada-8b,layers=2");
   EXPECT_EQ(config.num_layers, 2);
   EXPECT_EQ(config.hidden_dim, 4096);
   EXPECT_EQ(config.mask_id, 126336);
+}
+
+TEST(RandomSpec, NamesAreAllOnThePageOfTheFamilies) {
+  const std::string page = read_text(std::filesystem::path(LACUNA_SOURCE_DIR) / "docs/methods/README.md");
+  for (const FamilyEntry& family : families()) {
+    for (const PublishedConfig& published : family.published)
+      EXPECT_THAT(page, HasSubstr(fmt::format("`{}`", published.name)));
+  }
 }
 
 TEST(RandomSpec, IsToldFromAFolderByItsPrefix) {

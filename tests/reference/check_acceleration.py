@@ -1,6 +1,6 @@
 """Checks the caches, SureLock and the guide of a `lacuna` binary against acceleration.py.
 
-    python check_acceleration.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--only guide] [--isa scalar,avx2]
+    python check_acceleration.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--only guide] [--backends scalar,packed]
 
 For every family and seed it writes random checkpoints and runs `lacuna run --trace` with the flags of each method.
 Tokens must agree, and pass by pass the rows computed, the commits, the rows locked and unlocked. Near-ties count
@@ -20,7 +20,7 @@ import numpy as np
 
 import small_tokenizers
 from acceleration import Guide, Lock, accelerate, nearest_rank, total_rows
-from check_engine import ROUTER_TOLERANCE, Engine, Report, flags, make_prompt
+from check_engine import ROUTER_TOLERANCE, Report, add_backend_arguments, engines_of, flags, make_prompt
 from random_checkpoints import END_OF_TURN, make_checkpoint, special_ids
 from samplers import NoProgress
 
@@ -243,15 +243,23 @@ def count(counts, network, method):
         counts["rounds " + ("all" if taken == asked else "some" if taken else "none") + " accepted"] += 1
 
 
-def compare(engine, root, folder, model, guide_folder, prompt, setting, method, eot, counts):
-    model.router_gap = np.inf
+def wanted(model, prompt, setting, method, eot, counts):
+    """(what the reference decodes, its network, the method with its threshold, how close its routers were to a tie), or
+    why it does not end"""
     try:
         method = settle_eps(model, prompt, setting, method, eot)
         model.router_gap = np.inf
         want, network = accelerate(model, prompt, setting, method, eot)
     except NoProgress as error:
-        return None, f"ambiguous: {error}"
+        return error
     count(counts, network, method)
+    return want, network, method, model.router_gap
+
+
+def compare(engine, root, folder, expected, model, guide_folder, prompt, setting):
+    if isinstance(expected, NoProgress):
+        return None, f"ambiguous: {expected}"
+    want, network, method, router_gap = expected
     arguments = flags(model.shape.family, setting)
     if method.get("guide"):
         at = arguments.index("--unmask")  # a guide leaves nothing to that rule
@@ -270,12 +278,12 @@ def compare(engine, root, folder, model, guide_folder, prompt, setting, method, 
                       f"{sum(len(record.locked) for record in network.trace)} locks; {command}")
     margins = want.margins
     tie = f"token gap {margins.token:.1e}, choice gap {margins.choice:.1e}, lock gap {margins.lock:.1e}"
-    if margins.ambiguous() or model.router_gap < ROUTER_TOLERANCE:
-        return None, f"ambiguous: {tie}, router gap {model.router_gap:.1e}; {command}"
+    if margins.ambiguous() or router_gap < ROUTER_TOLERANCE:
+        return None, f"ambiguous: {tie}, router gap {router_gap:.1e}; {command}"
     return False, f"{difference}; {tie}; prompt {prompt}, mask {model.shape.mask_id}, -m {folder}, {command}"
 
 
-def check_family(engine, family, seed, root, report, label, groups, counts):
+def check_family(engines, family, seed, root, report, groups, counts):
     rng = np.random.default_rng([seed, 11])
     made = {}
     settings = DREAM_SETTINGS if family == "dream" else LLADA_SETTINGS
@@ -299,9 +307,10 @@ def check_family(engine, family, seed, root, report, label, groups, counts):
             for prompt_kind, setting in chosen:
                 prompt = make_prompt(model, prompt_kind, rng)
                 what = " ".join(f"{key}={value}" for key, value in setting.items())
-                report.run(f"{label}{family} seed {seed} {group} {number} {kind}/{prompt_kind} {what}",
-                           lambda: compare(engine, root, folder, model, guide_folder, prompt, setting, method, eot,
-                                           counts[group]))
+                report.on_each(
+                    engines, f"{family} seed {seed} {group} {number} {kind}/{prompt_kind} {what}",
+                    lambda engine, want: compare(engine, root, folder, want, model, guide_folder, prompt, setting),
+                    lambda: wanted(model, prompt, setting, method, eot, counts[group]))
 
 
 def main():
@@ -311,8 +320,7 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--only", default=",".join(GROUPS), help="comma-separated groups of " + ", ".join(GROUPS))
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
+    add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
@@ -323,18 +331,16 @@ def main():
         parser.error(f"{args.binary} is not an executable file")
     report = Report(not args.quiet)
     counts = {group: collections.Counter() for group in groups}
+    engines = engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         root.mkdir(parents=True, exist_ok=True)
-        for isa in args.isa.split(","):
-            engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-            for family in families:
-                for seed in range(args.first_seed, args.first_seed + args.seeds):
-                    check_family(engine, family, seed, root, report, label, groups, counts)
+        for family in families:
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
+                check_family(engines, family, seed, root, report, groups, counts)
     for group, counter in counts.items():
         print(f"{group}: " + ", ".join(f"{counter[name]} {name}" for name in counter if counter[name]))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

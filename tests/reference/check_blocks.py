@@ -20,7 +20,7 @@ import numpy as np
 from acceleration import Lock
 from blocks import DENSE_LAYERS, Network, Options, Sparse, decode
 from check_acceleration import method_flags, read_trace
-from check_engine import ROUTER_TOLERANCE, Engine, Report
+from check_engine import ROUTER_TOLERANCE, Report, add_backend_arguments, count_paths, engines_of
 from random_checkpoints import MASK, make_checkpoint, special_ids
 
 FAMILIES = ("sdar", "fast_dllm", "llada2", "diffcoder")
@@ -204,13 +204,16 @@ def first_difference(trace, want, options):
     return None, 0
 
 
-def compare(engine, root, folder, family, model, ends, prompt, options, rule, counts):
+def wanted(family, model, ends, prompt, options, counts):
+    """(what the reference decodes, how close its routers were to a tie)"""
     model.router_gap = np.inf
-    network = Network(model, options.rope_scale, family in SHIFTED)
-    want = decode(network, prompt, ends, options)
-    counts["runs"] += 1
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
+    want = decode(Network(model, options.rope_scale, family in SHIFTED), prompt, ends, options)
+    count_paths(counts, want, PATHS)
+    return want, model.router_gap
+
+
+def compare(engine, root, folder, expected, model, ends, prompt, options, rule):
+    want, router_gap = expected
     arguments, trace_file = flags(options, rule), root / "trace.jsonl"
     trace_file.unlink(missing_ok=True)
     command = " ".join(map(str, arguments)) + f" -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
@@ -224,8 +227,8 @@ def compare(engine, root, folder, family, model, ends, prompt, options, rule, co
         return True, f"{len(want.passes)} passes, {len(want.tokens)} tokens; {' '.join(map(str, arguments))}"
     if want.close is not None and want.close <= at:
         return None, f"too close to call in pass {want.close}: {difference}; {command}"
-    if network.model.router_gap < ROUTER_TOLERANCE:
-        return None, f"router gap {network.model.router_gap:.1e}: {difference}; {command}"
+    if router_gap < ROUTER_TOLERANCE:
+        return None, f"router gap {router_gap:.1e}: {difference}; {command}"
     return False, f"{difference}; ends {sorted(ends)}, mask {model.shape.mask_id}; {command}"
 
 
@@ -237,8 +240,7 @@ def main():
     parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
     parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated")
     parser.add_argument("--plain", action="store_true", help="rules and drawing alone")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
+    add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
@@ -248,26 +250,24 @@ def main():
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
     report, counts = Report(not args.quiet), {family: collections.Counter() for family in families}
+    engines = engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             for family in families:
                 folder = root / f"{family}-{seed}"
                 model, ends = make_block_checkpoint(folder, family, seed)
-                for isa in args.isa.split(","):
-                    engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-                    # The same cases for every instruction set.
-                    rng = np.random.default_rng([seed, FAMILIES.index(family), 53])
-                    for case in range(args.cases):
-                        prompt = random_prompt(model, family, rng)
-                        options, rule = random_options(family, len(prompt), rng, args.plain)
-                        report.run(f"{label}{family} seed {seed} case {case}",
-                                   lambda: compare(engine, root, folder, family, model, ends, prompt, options, rule,
-                                                   counts[family]))
+                rng = np.random.default_rng([seed, FAMILIES.index(family), 53])
+                for case in range(args.cases):
+                    prompt = random_prompt(model, family, rng)
+                    options, rule = random_options(family, len(prompt), rng, args.plain)
+                    report.on_each(
+                        engines, f"{family} seed {seed} case {case}",
+                        lambda engine, want: compare(engine, root, folder, want, model, ends, prompt, options, rule),
+                        lambda: wanted(family, model, ends, prompt, options, counts[family]))
     for family, counter in counts.items():
         print(f"{family}: {counter['runs']} runs; " + ", ".join(f"{counter[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -379,7 +379,7 @@ def main():
     args = parser.parse_args()
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
-    report, engine = Report(not args.quiet), Engine(args.binary, "", 0)
+    report, engine = Report(not args.quiet), Engine(args.binary)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
@@ -390,8 +390,7 @@ def main():
     check_openai(args.binary, args.models / "mini-llada", report)
     check_system_one(args.binary, args.models / "mini-llada", report)
     check_cost(args.binary, args.models / "mini-llada", report)
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

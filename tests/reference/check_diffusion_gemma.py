@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from check_acceleration import read_trace
-from check_engine import LOGITS_TOLERANCE, ROUTER_TOLERANCE, Engine, Report, parse_arguments
+from check_engine import Report, compare_logits, engines_of, parse_arguments, wanted_logits
 from diffusion_gemma import read_settings, replay
 from models import softmax
 from random_diffusion_gemma import make_checkpoint
@@ -51,42 +51,20 @@ def random_distribution(model, rng):
 # Logits
 
 
-def compare_logits(engine, folder, model, tokens, begin, distribution):
-    request, out, rows = folder / "request.json", folder / "logits.npy", folder / "self_conditioning.npy"
-    value = {"tokens": tokens} | ({} if begin is None else {"canvas_begin": begin})
-    if distribution is not None:
-        np.save(rows, distribution)
-        value["self_conditioning"] = str(rows.resolve())
-    request.write_text(json.dumps(value))
-    out.unlink(missing_ok=True)
-    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
-    got = np.load(out)
-    model.router_gap = np.inf
-    want = model.logits(tokens, begin, distribution)
-    if got.dtype != np.float32 or got.shape != want.shape:
-        return False, f"expected float32 {want.shape}, got {got.dtype} {got.shape}"
-    if not np.all(np.isfinite(got)):
-        return False, f"{np.sum(~np.isfinite(got))} values are not finite"
-    difference = np.max(np.abs(got - want), axis=-1)
-    over = int(np.sum(difference > LOGITS_TOLERANCE))
-    detail = (f"max diff {np.max(difference):.1e} at row {np.argmax(difference)}, rows over tolerance {over}/"
-              f"{len(tokens)}, logits {np.min(want):.1f} to {np.max(want):.1f}")
-    if over and model.router_gap < ROUTER_TOLERANCE:
-        return None, f"ambiguous: router gap {model.router_gap:.1e}, {detail}"
-    return not over, detail
-
-
 def check_logits(engine, folder, model, seed, report, label):
     rng, canvas = np.random.default_rng([seed, 62]), model.shape.canvas
     tokens = random_ids(model, 90, rng)
-    report.run(f"{label} logits, encoded", lambda: compare_logits(engine, folder, model, tokens, None, None))
+    report.run(f"{label} logits, encoded", lambda: compare_logits(engine, folder, wanted_logits(model, tokens), tokens))
     for case in range(4):
         begin = random_length(model, rng)
         ids = random_ids(model, begin, rng) + rng.integers(0, model.shape.vocab, canvas).tolist()
-        distribution = random_distribution(model, rng) if case else None
-        what = "with" if case else "without"
-        report.run(f"{label} logits, canvas at {begin} {what} self-conditioning",
-                   lambda: compare_logits(engine, folder, model, ids, begin, distribution))
+        fields, distribution = {"canvas_begin": begin}, None
+        if case:
+            distribution, file = random_distribution(model, rng), folder / "self_conditioning.npy"
+            np.save(file, distribution)
+            fields["self_conditioning"] = str(file.resolve())
+        report.run(f"{label} logits, canvas at {begin} {'with' if case else 'without'} self-conditioning",
+                   lambda: compare_logits(engine, folder, wanted_logits(model, ids, begin, distribution), ids, **fields))
 
 
 # Decoding
@@ -220,14 +198,13 @@ def main():
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             folder = root / f"diffusion-gemma-{seed}"
             model = make_checkpoint(folder, seed)
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} seed {seed}".strip()
+            for engine in engines_of(args):  # each is fed random ids of its own, which the reference follows
+                label = f"{engine.label}seed {seed}"
                 check_logits(engine, folder, model, seed, report, label)
                 check_runs(engine, root, folder, model, seed, args.cases, report, label, counts)
     print(f"{counts['runs']} runs, {counts['passes']} passes, {counts['renoised']} random ids; "
           + ", ".join(f"{counts[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 For every seed it writes a random checkpoint. `lacuna logits` must agree within 2e-3 with several routing windows in a
 block and an incomplete one at the end. `lacuna run` at temperature 0 must agree token for token, and so must the canvas
-after every denoising pass, rebuilt from the trace as docs/reference/files.md says. A run that differs is skipped as too
+after every denoising pass, rebuilt from the trace as docs/reference/files.md says; `lacuna serve` has to fill holes of
+texts with the same tokens. A run that differs is skipped as too
 close when the reference nearly tied in that pass or before. The last line but one says how many runs took each rare
 path. Exit status 0 when nothing failed.
 """
@@ -17,13 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from check_blocks import short
-from check_engine import Engine, Report, compare_logits, parse_arguments
-from levenshtein import Network, Options, decode
+from check_engine import Report, compare_logits, count_paths, engines_of, parse_arguments, wanted_logits
+from check_server import Server
+from levenshtein import Network, Options, decode, infill
 from random_checkpoints import make_editing_checkpoint
 
 PATHS = ("deletes", "splits", "dropped last tokens", "padded blocks", "edits next to masks",
          "steps filled up to the quota", "escapes", "second tries", "escapes in vain", "last steps with replaced edits",
-         "finished by stability", "finished by most", "capped", "ended by a token", "next block")
+         "finished by stability", "finished by most", "capped", "ended by a token", "next block", "edits without room",
+         "emptied holes")
 DEFAULTS = Options()
 
 
@@ -41,13 +44,14 @@ def edits_of(model):
 # Logits
 
 
-def check_logits(engine, folder, model, seed, report, label):
+def check_logits(engines, folder, model, seed, report):
     rng, window = np.random.default_rng([seed, 72]), model.shape.window
     for windows, length in ((1, 3 * window), (2, 5 * window - 1), (4, 6 * window + int(rng.integers(1, window))),
                             (2, int(rng.integers(1, window)))):
         tokens = random_ids(model, length, rng)
-        report.run(f"{label} logits, {length} rows in blocks of {windows} windows of {window}",
-                   lambda: compare_logits(engine, folder, model, tokens, None, windows * window))
+        report.on_each(engines, f"seed {seed} logits, {length} rows in blocks of {windows} windows of {window}",
+                       lambda engine, want: compare_logits(engine, folder, want, tokens, block_length=windows * window),
+                       lambda: wanted_logits(model, tokens, block_length=windows * window))
 
 
 # Decoding
@@ -112,12 +116,14 @@ def first_difference(canvases, want, prompt, mask):
     return None, 0
 
 
-def compare_run(engine, root, folder, model, ends, prompt, options, flags, counts):
+def wanted(model, ends, prompt, options, counts):
     want = decode(Network(model), prompt, ends, edits_of(model), options)
-    counts["runs"] += 1
+    count_paths(counts, want, PATHS)
     counts["passes"] += len(want.passes)
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
+    return want
+
+
+def compare_run(engine, root, folder, want, model, ends, prompt, flags):
     trace_file = root / "trace.jsonl"
     trace_file.unlink(missing_ok=True)
     arguments = ["run", "-m", folder, "--prompt-tokens", ",".join(map(str, prompt)), "--temperature", "0", "--dtype",
@@ -136,31 +142,96 @@ def compare_run(engine, root, folder, model, ends, prompt, options, flags, count
                    f"{command}")
 
 
-def check_runs(engine, root, folder, model, ends, seed, cases, report, label, counts):
+def check_runs(engines, root, folder, model, ends, seed, cases, report, counts):
     rng, longest = np.random.default_rng([seed, 73]), 3 * model.shape.window
     for case in range(cases):
         options, flags, ending = random_options(model, rng)
         prompt = random_ids(model, int(rng.integers(1, min(70, longest) + 1)), rng)
-        report.run(f"{label} run {case}", lambda: compare_run(
-            engine, root, folder, model, ends if ending else frozenset(), prompt, options, flags, counts))
+        stops = ends if ending else frozenset()
+        report.on_each(engines, f"seed {seed} run {case}",
+                       lambda engine, want: compare_run(engine, root, folder, want, model, stops, prompt, flags),
+                       lambda: wanted(model, stops, prompt, options, counts))
+
+
+# Infills
+
+
+def random_infill(model, ends, rng):
+    """(input for the server, the text with None in its holes, holes)"""
+    parts, text, holes = [], [], []
+
+    def add_text(least):
+        tokens = [token for token in random_ids(model, int(rng.integers(least, 14)), rng) if token != model.shape.mask_id]
+        parts.extend([{"tokens": tokens}] if tokens else [])
+        text.extend(tokens)
+
+    for _ in range(int(rng.integers(1, 4))):
+        add_text(0)
+        start = int(rng.integers(1, 6))
+        most = start + int(rng.choice([0, 1, 4, 12]))
+        holes.append((len(text), len(text) + start, most))
+        parts.append({"hole": {"min": start, "max": most}})
+        text.extend([None] * start)
+    add_text(0)
+    return parts, text, holes
+
+
+def compare_infill(server, parts, want, options):
+    answer, holes, record = want
+    settings = {"unmask": f"dynamic={options.tau}", "edit": f"tau={options.tau_edit},most={options.most}",
+                "block_length": options.block_length} | ({"steps": options.steps} if options.steps else {})
+    status, got = server.post("/v1/infill", {"input": parts, "temperature": 0, "lacuna": settings})
+    request = json.dumps({"input": parts, "lacuna": settings})
+    if status != 200:
+        return False, f"status {status}: {got}; {request}"
+    found = got["choices"][0]["lacuna"]["tokens"]
+    if found == answer:
+        return True, f"{len(record.passes)} passes, holes of {[len(tokens) for tokens in holes]}"
+    if record.close is not None:
+        return None, f"too close to call in pass {record.close}: got {found}, expected {answer}; {request}"
+    return False, f"got {found}, expected {answer} with the holes {holes}; {request}"
+
+
+def wanted_infill(model, ends, text, holes, options, counts):
+    """(the text from the first hole on, the tokens of each hole, the Decode)"""
+    filled, record = infill(Network(model), text, holes, ends, edits_of(model), options)
+    count_paths(counts, record, PATHS)
+    counts["passes"] += len(record.passes)
+    answer = []
+    for i, tokens in enumerate(filled):
+        after = holes[i + 1][0] if i + 1 < len(holes) else len(text)
+        answer += tokens + text[holes[i][1]:after]
+    return answer, filled, record
+
+
+def check_infills(engine, folder, model, ends, seed, cases, report, counts):
+    rng = np.random.default_rng([seed, 74])
+    with Server(engine.binary, engine.place(folder), "--dtype", "f32", "--kv-memory", "64", *map(str, engine.common()),
+                environment=engine.env) as server:
+        for case in range(cases):
+            options, _, _ = random_options(model, rng)
+            options.steps = options.steps if rng.random() < 0.3 else None
+            parts, text, holes = random_infill(model, ends, rng)
+            report.run(f"{engine.label}seed {seed} infill {case}",
+                       lambda: compare_infill(server, parts, wanted_infill(model, ends, text, holes, options, counts),
+                                              options))
 
 
 def main():
     args = parse_arguments(__doc__, 8, 10)
-    report, counts = Report(not args.quiet), collections.Counter()
+    report, counts, engines = Report(not args.quiet), collections.Counter(), engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             folder = root / f"editing-{seed}"
             model, ends = make_editing_checkpoint(folder, seed)
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} seed {seed}".strip()
-                check_logits(engine, folder, model, seed, report, label)
-                check_runs(engine, root, folder, model, ends, seed, args.cases, report, label, counts)
+            check_logits(engines, folder, model, seed, report)
+            check_runs(engines, root, folder, model, ends, seed, args.cases, report, counts)
+            for engine in engines:
+                check_infills(engine, folder, model, model.config["eos_token_id"], seed, args.cases, report, counts)
     print(f"{counts['runs']} runs, {counts['passes']} passes; "
           + ", ".join(f"{counts[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Checks a `lacuna` binary from outside: logits, greedy decodes and tokenizers against the references here.
 
-    python check_engine.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--isa scalar,avx2] [--keep DIR]
+    python check_engine.py LACUNA_BINARY [--seeds N] [--families llada,dream] [--backends scalar,packed] [--keep DIR]
 
 For every family and seed it writes random checkpoints (random_checkpoints.py), compares `lacuna logits` within 2e-3
 at logits of scale 10, and `lacuna run` at temperature 0 token for token (of block diffusion: check_blocks.py). A comparison that hangs on a near-tie in
 the reference is skipped as ambiguous; a setting that the engine refuses fails. Exit status 0 when nothing failed.
 """
 import argparse
+import collections
+import functools
 import json
 import os
 import re
@@ -28,6 +30,14 @@ from samplers import NoProgress, decode
 LOGITS_TOLERANCE = 2e-3
 ROUTER_TOLERANCE = 5e-6  # an expert chosen by less than this in probability may be another one in float32
 
+# Backends: the instruction set that the program chooses; a given one; a packed copy of the model; three threads; two ranks
+# with --shard layers or rows; CUDA's kernels on simulated threads.
+INSTRUCTION_SETS = ("scalar", "avx2", "avx512", "amx")
+BACKEND_FLAGS = {"threads": ["--threads", 3], "layers": ["--shard", "layers", "--ranks", 2],
+                 "rows": ["--shard", "rows", "--ranks", 2], "simulator": ["--device", "simulator"]}
+BACKENDS = ("auto", *INSTRUCTION_SETS, "packed", *BACKEND_FLAGS)
+PARTIAL = ("layers", "rows", "simulator")  # these refuse some models and settings, with exit code 2
+
 
 def repeating(name, argv):
     """The command that makes the comparisons of one seed again, whose number is in the name of a comparison; empty where
@@ -44,14 +54,18 @@ def repeating(name, argv):
     return shlex.join(["python3", *kept, "--first-seed", seed[1], "--seeds", "1"])
 
 
+class Refused(RuntimeError):
+    """A partial backend refused this model or setting with exit code 2."""
+
+
 class Report:
     def __init__(self, verbose):
         self.verbose = verbose
-        self.passed = self.failed = self.skipped = 0
-        self.worst = 0.0
+        self.passed = self.failed = self.skipped = self.refused = 0
+        self.by_backend = collections.Counter()
 
     def line(self, word, name, detail):
-        if self.verbose or word != "pass":
+        if self.verbose or word in ("FAIL", "skip"):
             print(f"{word:4} {name}: {detail}", flush=True)
 
     def ok(self, name, detail=""):
@@ -70,40 +84,78 @@ class Report:
         self.line("skip", name, detail)
 
     def run(self, name, check):
-        """Runs check() -> (state, detail); an exception fails that check alone."""
+        """Runs check() -> (state, detail) and returns the state, None of a skipped one; an exception fails that check alone."""
         try:
             state, detail = check()
             {True: self.ok, False: self.bad, None: self.skip}[state](name, detail)
+            return state
+        except Refused as error:
+            self.refused += 1
+            self.line("none", name, str(error))
         except Exception as error:  # one broken check must not hide the others
             trace = traceback.format_exc() if not isinstance(error, (RuntimeError, subprocess.TimeoutExpired)) else ""
             self.bad(name, f"{type(error).__name__}: {error}\n{trace}".strip())
 
+    def on_each(self, engines, name, check, wanted=lambda: None):
+        """Runs check(engine, expected) -> (state, detail) for every engine; expected is the result of one call of wanted()."""
+        once = functools.cache(wanted)
+        for engine in engines:
+            if self.run(f"{engine.label}{name}", lambda: check(engine, once())):
+                self.by_backend[engine.backend] += 1
+
+    def finish(self):
+        """Prints the counts and returns the exit status."""
+        if len(self.by_backend) > 1:
+            print("passed by backend: " + ", ".join(f"{name} {count}" for name, count in self.by_backend.items()))
+        refused = f", {self.refused} not computed by that backend" if self.refused else ""
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped{refused}")
+        return 1 if self.failed or not self.passed else 0
+
 
 class Engine:
-    def __init__(self, binary, isa, threads):
-        self.binary, self.threads = str(Path(binary).resolve()), threads
-        self.env = os.environ | ({"LACUNA_ISA": isa} if isa else {}) | {"NO_COLOR": "1"}
+    """A binary and the backend with which it runs the model."""
+
+    def __init__(self, binary, backend="auto", threads=0):
+        self.binary, self.backend = str(Path(binary).resolve()), backend
+        self.label = "" if backend == "auto" else f"{backend} "
+        self.flags = BACKEND_FLAGS.get(backend, []) + (["--threads", threads] if threads else [])
+        self.env = os.environ | ({"LACUNA_ISA": backend} if backend in INSTRUCTION_SETS else {}) | {"NO_COLOR": "1"}
 
     def call(self, arguments, text=b""):
-        done = subprocess.run([self.binary, *map(str, arguments)], input=text, capture_output=True, env=self.env,
-                              timeout=300)
+        arguments = list(map(str, arguments))
+        if "-m" in arguments:
+            model = arguments.index("-m") + 1
+            arguments[model] = self.place(arguments[model])
+        return self._execute(arguments, text)
+
+    def place(self, folder):
+        """Where this backend's copy of a model is."""
+        return self._packed(folder) if self.backend == "packed" else folder
+
+    def _execute(self, arguments, text=b""):
+        done = subprocess.run([self.binary, *arguments], input=text, capture_output=True, env=self.env, timeout=300)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
-            command = "lacuna " + " ".join(map(str, arguments))
-            raise RuntimeError(f"exit code {done.returncode}: {said} [{command}]")
+            refused = done.returncode == 2 and self.backend in PARTIAL
+            raise (Refused if refused else RuntimeError)(
+                f"exit code {done.returncode}: {said} [lacuna {shlex.join(arguments)}]")
         return done.stdout
 
-    def common(self):
-        return ["--threads", self.threads] if self.threads else []
+    def _packed(self, folder):
+        copy = f"{folder}-packed"
+        if not os.path.exists(copy):
+            self._execute(["pack", "-m", folder, "-o", copy, "--dtype", "f32"])
+        return copy
 
-    def logits(self, folder, tokens, positions=None, block_length=None):
-        request = folder / "request.json"
-        out = folder / "logits.npy"
-        value = {"tokens": tokens} | ({"positions": positions} if positions else {})
-        value |= {"block_length": block_length} if block_length else {}
-        request.write_text(json.dumps(value))
+    def common(self):
+        return self.flags
+
+    def logits(self, folder, request):
+        """Logits of a request, a dictionary whose fields may be None."""
+        path, out = folder / "request.json", folder / "logits.npy"
+        path.write_text(json.dumps({key: value for key, value in request.items() if value is not None}))
         out.unlink(missing_ok=True)
-        self.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *self.common()])
+        self.call(["logits", "-m", folder, "--request", path, "--out", out, "--dtype", "f32", *self.common()])
         return np.load(out)
 
     def run(self, folder, prompt, arguments):
@@ -119,6 +171,11 @@ class Engine:
 
     def decode(self, folder, ids):
         return self.call(["tokenize", "-m", folder, "--decode"], json.dumps(ids).encode())
+
+
+def engines_of(args):
+    """One engine for each name of --backends."""
+    return [Engine(args.binary, backend, args.threads) for backend in args.backends.split(",")]
 
 
 def flags(family, setting):
@@ -201,10 +258,24 @@ def make_prompt(model, kind, rng):
     return prompt
 
 
-def compare_logits(engine, folder, model, tokens, positions, block_length=None):
+def wanted_logits(model, *inputs, **options):
+    """(logits of the reference, how close its routers were to a tie)"""
     model.router_gap = np.inf
-    want = model.logits(tokens, positions, block_length=block_length)
-    got = engine.logits(folder, tokens, positions, block_length)
+    want = model.logits(*inputs, **options)
+    return want, model.router_gap
+
+
+def count_paths(counts, want, paths):
+    """Counts a run of the reference, and which of the rare paths it took."""
+    counts["runs"] += 1
+    for path in paths:
+        counts[path] += want.met[path] > 0
+
+
+def compare_logits(engine, folder, wanted, tokens, **fields):
+    """Logits of these tokens and other fields of the request, compared with wanted_logits()."""
+    want, router_gap = wanted
+    got = engine.logits(folder, {"tokens": tokens} | fields)
     if got.dtype != np.float32 or got.shape != want.shape:
         return False, f"expected float32 {want.shape}, got {got.dtype} {got.shape}"
     if not np.all(np.isfinite(got)):
@@ -215,26 +286,32 @@ def compare_logits(engine, folder, model, tokens, positions, block_length=None):
               f"{int(np.sum(np.max(difference, axis=-1) > LOGITS_TOLERANCE))}/{len(tokens)}, scale {np.max(want):.1f}")
     if difference[row, token] <= LOGITS_TOLERANCE:
         return True, detail
-    if model.router_gap < ROUTER_TOLERANCE:
-        return None, f"ambiguous: router gap {model.router_gap:.1e}, {detail}"
+    if router_gap < ROUTER_TOLERANCE:
+        return None, f"ambiguous: router gap {router_gap:.1e}, {detail}"
     return False, detail
 
 
-def compare_decode(engine, folder, model, prompt, setting):
-    family = model.shape.family
-    ids = special_ids(family, model.shape.vocab)
-    model.router_gap = np.inf
+def wanted_decode(model, prompt, setting):
+    """(what the reference decodes or why it does not end, how close its routers were to a tie)"""
+    family, model.router_gap = model.shape.family, np.inf
     try:
-        want = decode(model, prompt, setting, ids[END_OF_TURN[family]])
+        want = decode(model, prompt, setting, special_ids(family, model.shape.vocab)[END_OF_TURN[family]])
     except NoProgress as error:
-        return None, f"ambiguous: {error}"
+        want = error
+    return want, model.router_gap
+
+
+def compare_decode(engine, folder, wanted, model, prompt, setting):
+    family, (want, router_gap) = model.shape.family, wanted
+    if isinstance(want, NoProgress):
+        return None, f"ambiguous: {want}"
     got = engine.run(folder, prompt, flags(family, setting))["tokens"]
     if got == want.tokens:
         return True, f"{len(got)} tokens, {want.forward_passes} passes, margins {want.margins.token:.0e} " \
                      f"{want.margins.choice:.0e}"
-    if want.margins.ambiguous() or model.router_gap < ROUTER_TOLERANCE:
+    if want.margins.ambiguous() or router_gap < ROUTER_TOLERANCE:
         return None, f"ambiguous: token gap {want.margins.token:.1e}, choice gap {want.margins.choice:.1e}, " \
-                     f"router gap {model.router_gap:.1e}"
+                     f"router gap {router_gap:.1e}"
     first = next((i for i, (a, b) in enumerate(zip(got, want.tokens)) if a != b), min(len(got), len(want.tokens)))
     command = " ".join(map(str, flags(family, setting)))
     return False, (f"differs at {first}: got {got}, expected {want.tokens}; mask {model.shape.mask_id}, end "
@@ -242,7 +319,7 @@ def compare_decode(engine, folder, model, prompt, setting):
                    f"{want.margins.choice:.1e}, first commits {want.commits[:4]}")
 
 
-def check_family(engine, family, seed, root, report, label):
+def check_family(engines, family, seed, root, report):
     gains = {"plain": {}, "ends": {"end_gain": 2.0}, "masks": {"mask_gain": 1.7}}
     kinds = {"plain"} | {kind for kind, _, _ in settings_of(family)}
     made = {}
@@ -263,18 +340,22 @@ def check_family(engine, family, seed, root, report, label):
     long = [int(t) for t in rng.integers(0, vocab, 130)]
     requests = {"33 rows": (mixed, None), "1 row": ([int(vocab - 1)], None), "130 rows": (long, None),
                 "17 rows at given positions": (mixed[:17], [int(p) for p in gaps])}
-    name = f"{label}{family} seed {seed}"
+    name = f"{family} seed {seed}"
     for what, (tokens, positions) in requests.items():
-        report.run(f"{name} logits {what}", lambda: compare_logits(engine, folder, model, tokens, positions))
+        report.on_each(engines, f"{name} logits {what}",
+                       lambda engine, want: compare_logits(engine, folder, want, tokens, positions=positions),
+                       lambda: wanted_logits(model, tokens, positions))
     for length in (1, 7, 16, 200) if family in BLOCK_FAMILIES else ():
-        report.run(f"{name} logits in blocks of {length}",
-                   lambda: compare_logits(engine, folder, model, long, None, length))
+        report.on_each(engines, f"{name} logits in blocks of {length}",
+                       lambda engine, want: compare_logits(engine, folder, want, long, block_length=length),
+                       lambda: wanted_logits(model, long, block_length=length))
     for kind, prompt_kind, setting in settings_of(family):
         at, of = made[kind]
         prompt = make_prompt(of, prompt_kind, rng)
         what = " ".join(f"{key}={value}" for key, value in setting.items())
-        report.run(f"{name} run {kind}/{prompt_kind} {what}",
-                   lambda: compare_decode(engine, at, of, prompt, setting))
+        report.on_each(engines, f"{name} run {kind}/{prompt_kind} {what}",
+                       lambda engine, want: compare_decode(engine, at, want, of, prompt, setting),
+                       lambda: wanted_decode(of, prompt, setting))
 
 
 def compare_encoding(engine, folder, tokenizer, text):
@@ -297,7 +378,7 @@ def compare_decoding(engine, folder, tokenizer, ids):
     return good, "" if good else f"got {got!r}, expected {want!r}"
 
 
-def check_tokenizers(engine, root, report, label):
+def check_tokenizers(engine, root, report):
     variants = [("llada", "json", False, 811), ("llada", "json", True, 811), ("dream", "trio", False, 811),
                 ("qwen3", "trio", False, 811), ("qwen3", "json", False, 701), ("llada", "json", False, 151)]
     rng = np.random.default_rng(5)
@@ -306,7 +387,7 @@ def check_tokenizers(engine, root, report, label):
         make_checkpoint(folder, family, 0, tokenizer=None, vocab=vocab, layers=1)
         small_tokenizers.write(folder, family, vocab, kind, string_merges)
         tokenizer = small_tokenizers.build(family, vocab)
-        name = f"{label}tokenizer {folder.name.removeprefix('tokenizer-')}"
+        name = f"tokenizer {folder.name.removeprefix('tokenizer-')}"
         everything = small_tokenizers.has_all_bytes(family, vocab)
         cases = sample_text.CASES + (sample_text.UNICODE_CASES + [sample_text.CORPUS, sample_text.FOREIGN]
                                      if everything else [])
@@ -326,6 +407,18 @@ def check_tokenizers(engine, root, report, label):
             report.run(f"{name} decode random ids", lambda: compare_decoding(engine, folder, tokenizer, ids))
 
 
+def add_backend_arguments(parser, default="auto"):
+    parser.add_argument("--backends", type=backends, default=default,
+                        help=f"comma-separated names of {', '.join(BACKENDS)} (default {default})")
+    parser.add_argument("--threads", type=int, default=0)
+
+
+def backends(text):
+    if unknown := set(text.split(",")) - set(BACKENDS):
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(BACKENDS)}")
+    return text
+
+
 def parse_arguments(doc, seeds, cases, families=None, keeps=True):
     """Command line of a checker that makes `cases` runs of each of `seeds` random checkpoints, the defaults of its flags.
     families: names that --families chooses from; None: the checker has no such flag. keeps: whether it has --keep."""
@@ -336,8 +429,7 @@ def parse_arguments(doc, seeds, cases, families=None, keeps=True):
     parser.add_argument("--cases", type=int, default=cases, help=f"runs per checkpoint (default {cases})")
     if families:
         parser.add_argument("--families", default=families, help=f"comma-separated (default {families})")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
+    add_backend_arguments(parser)
     if keeps:
         parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
@@ -355,8 +447,7 @@ def main():
     everything = FAMILIES + BLOCK_FAMILIES
     parser.add_argument("--families", default=",".join(everything),
                         help="comma-separated; 'tokenizers' alone is allowed")
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
+    add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
@@ -369,16 +460,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         root.mkdir(parents=True, exist_ok=True)
-        for isa in args.isa.split(","):
-            engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-            for family in families:
-                for seed in range(args.first_seed, args.first_seed + args.seeds):
-                    if family != "tokenizers":
-                        check_family(engine, family, seed, root, report, label)
-            if "tokenizers" in families or families == list(everything):
-                check_tokenizers(engine, root, report, label)
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+        engines = engines_of(args)
+        for family in families:
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
+                if family != "tokenizers":
+                    check_family(engines, family, seed, root, report)
+        if "tokenizers" in families or families == list(everything):
+            check_tokenizers(Engine(args.binary), root, report)
+    return report.finish()
 
 
 if __name__ == "__main__":

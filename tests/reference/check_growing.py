@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from check_blocks import short
-from check_engine import Engine, Report, parse_arguments
+from check_engine import Report, count_paths, engines_of, parse_arguments
 from growing import Daedal, daedal_generate, dreamon_generate
 from random_checkpoints import make_ending_checkpoint, make_growing_checkpoint, special_ids
 
@@ -69,11 +69,9 @@ def compare_run(engine, root, folder, prompt, want, flags):
     return True, f"{len(kinds)} passes, {len(want.canvases[-1]) - len(prompt)} positions; {' '.join(map(str, flags))}"
 
 
-def count_paths(counts, want):
-    counts["runs"] += 1
+def count(counts, want):
+    count_paths(counts, want, PATHS)
     counts["passes"] += len(want.canvases)
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
 
 
 # DreamOn
@@ -95,7 +93,7 @@ def check_dreamon_run(engine, root, folder, model, edits, rng, counts):
     options, flags = token_flags(rng, start)
     mask = model.shape.mask_id
     want = dreamon_generate(model, prompt, [mask] * start, [(0, start, most)], (mask, *edits), **options)
-    count_paths(counts, want)
+    count(counts, want)
     return compare_run(engine, root, folder, prompt, want, ["--gen-length", most, *flags])
 
 
@@ -120,7 +118,7 @@ def check_dreamon_infill(engine, folder, model, edits, tokenizer, rng, counts):
     forbidden = [end for end in ends if end != edits[1]]
     want = dreamon_generate(model, canvas[:first], canvas[first:], [(b - first, e - first, m) for b, e, m in holes],
                             (model.shape.mask_id, *edits), forbidden, **options)
-    count_paths(counts, want)
+    count(counts, want)
     arguments = ["infill", "-m", folder, text, "--temperature", "0", "--dtype", "f32", *flags]
     command = " ".join(map(str, arguments))
     got = json.loads(engine.call([*arguments, "--json", "--no-live", *engine.common()]))
@@ -145,7 +143,7 @@ def check_daedal(engine, root, folder, model, rng, counts):
         o.cfg_scale = short(rng.uniform(0.2, 1.5))
     prompt = rng.integers(0, 40, int(rng.integers(1, 12))).tolist()
     want = daedal_generate(model, prompt, model.shape.eos_id, o)
-    count_paths(counts, want)
+    count(counts, want)
     grow = f"end-mass,start={o.start},by={o.by},tail={o.tail},enough={o.enough},plenty={o.plenty},unsure={o.unsure}"
     flags = ["--gen-length", o.most, "--grow", grow, "--unmask", f"threshold={o.tau}", "--block-length", o.block]
     if o.cfg_scale:
@@ -164,8 +162,8 @@ def main():
             family = DAEDAL_FAMILIES[seed % len(DAEDAL_FAMILIES)]
             other = root / f"{family}-{seed}"
             plain = make_ending_checkpoint(other, family, seed)
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} seed {seed}".strip()
+            for engine in engines_of(args):
+                label = f"{engine.label}seed {seed}"
                 rng = np.random.default_rng([seed, 76])
                 tokenize = lambda text: engine.encode(folder, text)
                 for case in range(args.cases):
@@ -177,8 +175,7 @@ def main():
                                lambda: check_daedal(engine, root, other, plain, rng, counts))
     print(f"{counts['runs']} runs, {counts['passes']} passes; "
           + ", ".join(f"{counts[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from check_acceleration import read_trace
-from check_engine import Engine, Report
+from check_engine import Report, add_backend_arguments, count_paths, engines_of
 from random_checkpoints import END_OF_TURN, make_refusion_checkpoint, special_ids
 from refusion import MODES, Network, Options, decode
 
@@ -86,11 +86,13 @@ def first_difference(trace, want):
     return None, 0
 
 
-def compare(engine, root, folder, model, prompt, options, ends, counts):
+def wanted(model, prompt, options, ends, counts):
     want = decode(Network(model), prompt, ends, options)
-    counts["runs"] += 1
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
+    count_paths(counts, want, PATHS)
+    return want
+
+
+def compare(engine, root, folder, want, prompt, options, ends):
     arguments, trace_file = flags(options), root / "trace.jsonl"
     trace_file.unlink(missing_ok=True)
     answer = engine.run(folder, prompt, [*arguments, "--trace", trace_file])
@@ -113,8 +115,7 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=6, help="runs per checkpoint and mode (default 6)")
     parser.add_argument("--modes", default=",".join(MODES))
-    parser.add_argument("--isa", default="", help="comma-separated values for LACUNA_ISA")
-    parser.add_argument("--threads", type=int, default=0)
+    add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
     args = parser.parse_args()
@@ -124,6 +125,7 @@ def main():
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
     report, counts = Report(not args.quiet), {mode: collections.Counter() for mode in modes}
+    engines = engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
@@ -131,19 +133,16 @@ def main():
             model = make_refusion_checkpoint(folder, seed)
             ids = special_ids("qwen3", model.shape.vocab)
             ends = {model.shape.eos_id, ids[END_OF_TURN["qwen3"]]}  # the engine finds the end of a turn by its name
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-                for mode in modes:
-                    # The same cases whichever modes and instruction sets are asked for.
-                    rng = np.random.default_rng([seed, MODES.index(mode), 31])
-                    for case in range(args.cases):
-                        prompt, options = random_prompt(model, rng), random_options(mode, rng)
-                        report.run(f"{label}{mode} seed {seed} case {case}",
-                                   lambda: compare(engine, root, folder, model, prompt, options, ends, counts[mode]))
+            for mode in modes:
+                rng = np.random.default_rng([seed, MODES.index(mode), 31])  # the same cases whichever modes are asked for
+                for case in range(args.cases):
+                    prompt, options = random_prompt(model, rng), random_options(mode, rng)
+                    report.on_each(engines, f"{mode} seed {seed} case {case}",
+                                   lambda engine, want: compare(engine, root, folder, want, prompt, options, ends),
+                                   lambda: wanted(model, prompt, options, ends, counts[mode]))
     for mode, counter in counts.items():
         print(f"{mode}: {counter['runs']} runs; " + ", ".join(f"{counter[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 
 from check_acceleration import read_trace
 from check_blocks import first_difference, short
-from check_engine import LOGITS_TOLERANCE, Engine, Report, parse_arguments
+from check_engine import Report, compare_logits, count_paths, engines_of, parse_arguments, wanted_logits
 from random_checkpoints import make_nemotron_checkpoint
 from seeded import Nemotron, Options, decode
 
@@ -80,13 +80,11 @@ def compare_run(engine, root, folder, prompt, options, arguments, want):
     return False, f"{difference}; {command}"
 
 
-def compare(engine, root, folder, model, prompt, options, counts):
+def wanted(model, prompt, options, counts):
     want = decode(model, prompt, options)
-    mode = "causal" if options.causal else options.accept
-    counts[mode] += 1
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
-    return compare_run(engine, root, folder, prompt, options, flags(options), want)
+    counts["causal" if options.causal else options.accept] += 1
+    count_paths(counts, want, PATHS)
+    return want
 
 
 def compare_modes(engine, root, folder, prompt, options):
@@ -97,43 +95,32 @@ def compare_modes(engine, root, folder, prompt, options):
     return speculated == causal, f"{speculated} and {causal}"
 
 
-def compare_logits(engine, folder, model, tokens, begin):
-    request, out = folder / "request.json", folder / "logits.npy"
-    request.write_text(json.dumps({"tokens": tokens} | ({} if begin is None else {"canvas_begin": begin})))
-    out.unlink(missing_ok=True)
-    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
-    want = model.logits(tokens, begin)
-    worst = float(np.max(np.abs(np.load(out) - want)))
-    return worst < LOGITS_TOLERANCE, f"{worst:.1e} at logits up to {np.max(np.abs(want)):.1f}"
-
-
 def main():
     args = parse_arguments(__doc__, 10, 12, keeps=False)
-    report, counts = Report(not args.quiet), collections.Counter()
+    report, counts, engines = Report(not args.quiet), collections.Counter(), engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             folder = root / f"nemotron-{seed}"
             model = Nemotron(*make_nemotron_checkpoint(folder, seed))
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-                rng = np.random.default_rng([seed, 61])  # the same cases for every instruction set
-                tokens = rng.integers(0, model.vocab, int(rng.integers(20, 50))).tolist()
-                for begin in (None, int(rng.integers(1, len(tokens)))):
-                    report.run(f"{label}seed {seed} logits, block at {begin}",
-                               lambda: compare_logits(engine, folder, model, tokens, begin))
-                for case in range(args.cases):
-                    prompt = rng.integers(0, model.vocab, int(rng.integers(1, 40))).tolist()
-                    options = random_options(model, len(prompt), rng)
-                    options.causal = bool(rng.random() < 0.1)
-                    report.run(f"{label}seed {seed} case {case}",
-                               lambda: compare(engine, root, folder, model, prompt, options, counts))
-                    if options.accept == "exact" and not options.causal:
-                        report.run(f"{label}seed {seed} case {case}, both modes",
-                                   lambda: compare_modes(engine, root, folder, prompt, options))
+            rng = np.random.default_rng([seed, 61])
+            tokens = rng.integers(0, model.vocab, int(rng.integers(20, 50))).tolist()
+            for begin in (None, int(rng.integers(1, len(tokens)))):
+                report.on_each(engines, f"seed {seed} logits, block at {begin}",
+                               lambda engine, want: compare_logits(engine, folder, want, tokens, canvas_begin=begin),
+                               lambda: wanted_logits(model, tokens, begin))
+            for case in range(args.cases):
+                prompt = rng.integers(0, model.vocab, int(rng.integers(1, 40))).tolist()
+                options = random_options(model, len(prompt), rng)
+                options.causal = bool(rng.random() < 0.1)
+                report.on_each(engines, f"seed {seed} case {case}",
+                               lambda engine, want: compare_run(engine, root, folder, prompt, options, flags(options), want),
+                               lambda: wanted(model, prompt, options, counts))
+                if options.accept == "exact" and not options.causal:
+                    report.on_each(engines, f"seed {seed} case {case}, both modes",
+                                   lambda engine, _: compare_modes(engine, root, folder, prompt, options))
     print(", ".join(f"{counts[path]} {path}" for path in ("all", "exact", "causal", *PATHS)))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

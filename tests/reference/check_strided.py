@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from check_blocks import short
-from check_engine import Engine, Report, compare_logits, parse_arguments
+from check_engine import Report, compare_logits, count_paths, engines_of, parse_arguments, wanted_logits
 from check_seeded import answer_of, compare_run
 from random_borrowed import make_idlm_checkpoint
 from strided import Options, decode
@@ -56,12 +56,10 @@ def flags(options):
     return out + ["--ignore-eos"] * options.ignore_eos
 
 
-def compare(engine, root, folder, model, prompt, options, counts):
+def wanted(model, prompt, options, counts):
     want = decode(model, prompt, options)
-    counts["runs"] += 1
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
-    return compare_run(engine, root, folder, prompt, options, flags(options), want)
+    count_paths(counts, want, PATHS)
+    return want
 
 
 def compare_modes(engine, root, folder, prompt, options):
@@ -74,27 +72,27 @@ def compare_modes(engine, root, folder, prompt, options):
 
 def main():
     args = parse_arguments(__doc__, 10, 12)
-    report, counts = Report(not args.quiet), collections.Counter()
+    report, counts, engines = Report(not args.quiet), collections.Counter(), engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             folder = root / f"idlm-{seed}"
             model = make_idlm_checkpoint(folder, seed)
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-                rng = np.random.default_rng([seed, 89])  # the same cases for every instruction set
-                tokens = rng.integers(0, model.shape.vocab, int(rng.integers(20, 60))).tolist()
-                report.run(f"{label}seed {seed} logits", lambda: compare_logits(engine, folder, model, tokens, None))
-                for case in range(args.cases):
-                    prompt, options = random_prompt(model, rng), random_options(rng)
-                    report.run(f"{label}seed {seed} case {case}",
-                               lambda: compare(engine, root, folder, model, prompt, options, counts))
-                    if case % 3 == 0:
-                        report.run(f"{label}seed {seed} case {case}, both modes",
-                                   lambda: compare_modes(engine, root, folder, prompt, options))
+            rng = np.random.default_rng([seed, 89])
+            tokens = rng.integers(0, model.shape.vocab, int(rng.integers(20, 60))).tolist()
+            report.on_each(engines, f"seed {seed} logits",
+                           lambda engine, want: compare_logits(engine, folder, want, tokens),
+                           lambda: wanted_logits(model, tokens))
+            for case in range(args.cases):
+                prompt, options = random_prompt(model, rng), random_options(rng)
+                report.on_each(engines, f"seed {seed} case {case}",
+                               lambda engine, want: compare_run(engine, root, folder, prompt, options, flags(options), want),
+                               lambda: wanted(model, prompt, options, counts))
+                if case % 3 == 0:
+                    report.on_each(engines, f"seed {seed} case {case}, both modes",
+                                   lambda engine, _: compare_modes(engine, root, folder, prompt, options))
     print(", ".join(f"{counts[path]} {path}" for path in ("runs", *PATHS)))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

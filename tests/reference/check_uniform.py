@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from check_acceleration import read_trace
-from check_engine import LOGITS_TOLERANCE, Engine, Report, parse_arguments
+from check_engine import Report, compare_logits, count_paths, engines_of, parse_arguments, wanted_logits
 from random_checkpoints import make_gidd_checkpoint, make_sumi_checkpoint
 from uniform import Network, Options, decode
 
@@ -169,11 +169,13 @@ def first_difference(trace, want):
     return None, 0
 
 
-def compare(engine, root, folder, network, prompt, options, counts):
+def wanted(network, prompt, options, counts):
     want = decode(network, prompt, options)
-    counts["runs"] += 1
-    for path in PATHS:
-        counts[path] += want.met[path] > 0
+    count_paths(counts, want, PATHS)
+    return want
+
+
+def compare(engine, root, folder, want, prompt, options):
     arguments, trace_file = flags(options), root / "trace.jsonl"
     trace_file.unlink(missing_ok=True)
     answer = json.loads(engine.call(
@@ -190,20 +192,9 @@ def compare(engine, root, folder, network, prompt, options, counts):
     return False, f"{difference}; {command} -m {folder} --prompt-tokens {','.join(map(str, prompt))}"
 
 
-def compare_logits(engine, folder, model, tokens, clean_prefix):
-    request, out = folder / "request.json", folder / "logits.npy"
-    value = {"tokens": tokens} | ({} if clean_prefix is None else {"clean_prefix": clean_prefix})
-    request.write_text(json.dumps(value))
-    out.unlink(missing_ok=True)
-    engine.call(["logits", "-m", folder, "--request", request, "--out", out, "--dtype", "f32", *engine.common()])
-    want = model.logits(tokens, clean_prefix=clean_prefix or 0)
-    worst = float(np.max(np.abs(np.load(out) - want)))
-    return worst < LOGITS_TOLERANCE, f"{worst:.1e} at logits up to {np.max(np.abs(want)):.1f}"
-
-
 def main():
     args = parse_arguments(__doc__, 10, 12, families="gidd,sumi")
-    report, counts = Report(not args.quiet), collections.Counter()
+    report, counts, engines = Report(not args.quiet), collections.Counter(), engines_of(args)
     with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
         root = Path(args.keep or scratch)
         families = args.families.split(",")
@@ -213,23 +204,22 @@ def main():
             made = make_gidd_checkpoint(folder, seed) if family == "gidd" else make_sumi_checkpoint(folder, seed)
             model, generation = made if family == "sumi" else (made, None)
             network = Network(model, generation)
-            for isa in args.isa.split(","):
-                engine, label = Engine(args.binary, isa, args.threads), f"{isa} " if isa else ""
-                rng = np.random.default_rng([seed, 43])  # the same cases for every instruction set
-                count = int(rng.integers(2, min(33, network.positions + 1)))
-                tokens = rng.integers(0, model.shape.vocab, count).tolist()
-                prefixes = (None, 0, int(rng.integers(1, len(tokens))), len(tokens)) if family == "gidd" else (None,)
-                for clean_prefix in prefixes:
-                    report.run(f"{label}{family} seed {seed} logits, clean prefix {clean_prefix}",
-                               lambda: compare_logits(engine, folder, model, tokens, clean_prefix))
-                for case in range(args.cases):
-                    prompt = random_prompt(network, rng)
-                    options = random_options(network, prompt, rng)
-                    report.run(f"{label}{family} seed {seed} case {case}",
-                               lambda: compare(engine, root, folder, network, prompt, options, counts))
+            rng = np.random.default_rng([seed, 43])
+            count = int(rng.integers(2, min(33, network.positions + 1)))
+            tokens = rng.integers(0, model.shape.vocab, count).tolist()
+            prefixes = (None, 0, int(rng.integers(1, len(tokens))), len(tokens)) if family == "gidd" else (None,)
+            for clean_prefix in prefixes:
+                report.on_each(engines, f"{family} seed {seed} logits, clean prefix {clean_prefix}",
+                               lambda engine, want: compare_logits(engine, folder, want, tokens, clean_prefix=clean_prefix),
+                               lambda: wanted_logits(model, tokens, clean_prefix=clean_prefix or 0))
+            for case in range(args.cases):
+                prompt = random_prompt(network, rng)
+                options = random_options(network, prompt, rng)
+                report.on_each(engines, f"{family} seed {seed} case {case}",
+                               lambda engine, want: compare(engine, root, folder, want, prompt, options),
+                               lambda: wanted(network, prompt, options, counts))
     print(f"{counts['runs']} runs; " + ", ".join(f"{counts[path]} {path}" for path in PATHS))
-    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
-    return 1 if report.failed or not report.passed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -13,9 +13,13 @@ A step computes the block once and takes the most likely token x and its probabi
 
 until nothing changes and nothing is masked, or `most` steps after the last original mask. A mask that the scan makes is
 not an original one.
+
+`infill` fills holes in a text: one block holds the text from the first hole on and, after it, end tokens that stay. Edits
+change the length of the hole that they are in, up to its limit; a hole that begins with its limit keeps its length. The rule is this
+project's own (docs/methods/block_diffusion.md, section 7).
 """
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +64,7 @@ class Cell:
     token: int
     masked: bool = False       # apart from the token: a prompt may contain the mask token
     original: bool = False     # masked when the block began
+    hole: int | None = 0       # which hole of an infill; None: no hole, the position stays
 
 
 class Network(blocks.Network):
@@ -84,10 +89,10 @@ def scan(cells, written, delete, split, mask):
         elif token == delete:
             deleted += 1
         elif token == split:
-            out += [Cell(mask, masked=True), cell]
+            out += [Cell(mask, masked=True, hole=cell.hole), cell]
             inserted += 1
         else:
-            out.append(Cell(token, original=cell.original))
+            out.append(replace(cell, token=token, masked=False))
     return out, deleted, inserted
 
 
@@ -118,6 +123,7 @@ class Decoder:
         self.delete, self.split = edits
         self.size, self.steps = options.block_length, options.steps or options.block_length
         assert 1 <= self.steps <= self.size and options.gen_length > 0
+        self.never = ()        # further tokens that are not chosen
         self.prompt, self.limit = len(prompt), len(prompt) + options.gen_length
         self.first, self.blocks = self.prompt // self.size, (self.limit - 1) // self.size + 1
         length = self.blocks * self.size
@@ -179,7 +185,7 @@ class Decoder:
     def without(self, row, tokens=()):
         """Logits that a token may be chosen from: the mask never is."""
         row = np.array(row)
-        row[[self.network.mask_id, *tokens]] = -np.inf
+        row[[self.network.mask_id, *self.never, *tokens]] = -np.inf
         return row
 
     def best(self, row, tokens=()):
@@ -194,10 +200,10 @@ class Decoder:
     def denoise(self, block):
         """All steps of a block."""
         begin, end = block * self.size, (block + 1) * self.size
-        fixed = max(0, self.prompt - begin)
-        cells = [Cell(token, index >= fixed, index >= fixed) for index, token in enumerate(self.canvas[begin:end])]
-        originals, post, seen = self.size - fixed, 0, set()
+        cells = self.cells(begin, end)
+        originals, post, seen = sum(cell.original for cell in cells), 0, set()
         for step in range(CAP):
+            self.now = step
             masked = [index for index, cell in enumerate(cells) if cell.masked]
             left = sum(cell.masked and cell.original for cell in cells)
             post = 0 if left else post + 1
@@ -206,32 +212,49 @@ class Decoder:
                 return
             logits = self.feed("denoise", [self.whole(block)])
             need = quota(originals, self.steps, step, len(masked) - left) if step < self.steps else None
-            written = self.step(cells, fixed, logits, need, post, seen)
+            written = self.step(cells, logits, need, post, seen)
+            self.keep_short(cells, written, logits)
             after, deleted, inserted = scan(cells, written, self.delete, self.split, self.network.mask_id)
             self.met["deletes"] += deleted
             self.met["splits"] += inserted
             self.met["dropped last tokens"] += max(0, len(after) - self.size)
             self.met["padded blocks"] += len(after) < self.size
-            padding = [Cell(self.network.mask_id, masked=True)] * (self.size - len(after))
-            after = after[:self.size] + padding
+            after = after[:self.size] + [self.padding] * (self.size - len(after))
             same = [cell.token for cell in after] == [cell.token for cell in cells]
             cells = after
             self.canvas[begin:end] = [cell.token for cell in cells]
             self.passes[-1].canvas = list(self.canvas)
+            self.last = cells
             if same and not any(cell.masked for cell in cells):
                 self.met["finished by stability"] += 1
                 return
         # Reading: a block is finished after CAP steps whatever it holds, masks too.
         self.met["capped"] += 1
 
-    def step(self, cells, fixed, logits, need, post, seen):
+    padding = property(lambda self: Cell(self.network.mask_id, masked=True))
+
+    def cells(self, begin, end):
+        """Those of a block before its first step."""
+        fixed = max(0, self.prompt - begin)
+        return [Cell(token, index >= fixed, index >= fixed, 0 if index >= fixed else None)
+                for index, token in enumerate(self.canvas[begin:end])]
+
+    def keep_short(self, cells, written, logits):
+        """Replaces edits that the holes of an infill have no room for."""
+
+    def has_to_end(self):
+        """Whether this step has to leave no masks."""
+        return False
+
+    def step(self, cells, logits, need, post, seen):
         """{index: token} that a step writes, before the scan; `seen` are the states of earlier steps.
 
         need: M2T's quota, None: all masked positions. post: steps without an original mask, this one included.
         """
         most, tau_edit = self.options.most, self.options.tau_edit
         masked = [index for index, cell in enumerate(cells) if cell.masked]
-        tokens = {index: int(np.argmax(self.without(logits[index]))) for index in range(fixed, self.size)}
+        free = [index for index, cell in enumerate(cells) if cell.hole is not None]
+        tokens = {index: int(np.argmax(self.without(logits[index]))) for index in free}
         # Reading: the mask token counts in the softmax.
         p = {index: float(softmax(logits[index])[token]) for index, token in tokens.items()}
 
@@ -241,7 +264,7 @@ class Decoder:
             self.met["steps filled up to the quota"] += bool(masked) and len(m2t) < len(masked) and len(m2t) == need
             self.met["steps that fill nothing"] += bool(masked) and not m2t
         t2t = []
-        for index in range(fixed, self.size):
+        for index in free:
             if cells[index].masked:
                 continue
             if tokens[index] != cells[index].token:
@@ -254,7 +277,7 @@ class Decoder:
 
         covered = any(cells[index].original for index in masked) and all(
             index in m2t for index in masked if cells[index].original)
-        last = post >= most if most else covered
+        last = self.has_to_end() or (post >= most if most else covered)
         if last:
             m2t = masked
         written = {index: tokens[index] for index in [*m2t, *t2t]}
@@ -299,3 +322,60 @@ def decode(network, prompt, ends, edits, options):
     """Runs a request. `edits`: ids of DELETE and SPLIT; `network` has mask_id, router_gap, start(cells) and
     compute(canvas, views)."""
     return Decoder(network, prompt, ends, edits, options).run()
+
+
+class Infill(Decoder):
+    """`text`: ids and, in holes, None; `holes`: (begin, end, most) in it. options.gen_length is not read."""
+
+    def __init__(self, network, text, holes, ends, edits, options):
+        self.holes, self.keeps = holes, [end - begin == most for begin, end, most in holes]
+        first = holes[0][0]
+        most = len(text) - first + sum(limit - (end - begin) for begin, end, limit in holes)
+        size = options.block_length
+        positions = network.model.config["max_position_embeddings"]
+        while first % size + most > size or (first // size + 1) * size > positions:
+            size += options.block_length
+        super().__init__(network, text[:first], (), edits, replace(options, gen_length=most, block_length=size,
+                                                                   steps=options.steps or size))
+        self.never, self.filler, self.text = tuple(ends), Cell(ends[0], hole=None), text
+        length = len(self.canvas)
+        answer = [network.mask_id if token is None else token for token in text[first:]]
+        self.canvas[first:] = (answer + [ends[0]] * length)[:length - first]
+
+    padding = property(lambda self: self.filler)
+
+    def cells(self, begin, end):
+        def hole_of(position):
+            return next((i for i, (first, last, _) in enumerate(self.holes) if first <= position < last), None)
+        return [Cell(self.canvas[at], hole_of(at) is not None, hole_of(at) is not None, hole_of(at))
+                for at in range(begin, end)]
+
+    def has_to_end(self):
+        return self.now + 1 == CAP
+
+    def keep_short(self, cells, written, logits):
+        sizes = Counter(cell.hole for cell in cells)
+        room = [most - sizes[i] for i, (_, _, most) in enumerate(self.holes)]
+        for index in sorted(written):
+            hole, token = cells[index].hole, written[index]
+            if token not in (self.delete, self.split):
+                continue
+            if self.keeps[hole] or (token == self.split and room[hole] == 0):
+                written[index] = self.best(logits[index], (self.delete, self.split))
+                self.met["edits without room"] += 1
+            elif token == self.split:
+                room[hole] -= 1
+
+    def run(self):
+        self.prefill()
+        self.last = None
+        self.denoise(self.first)
+        cells = self.last or self.cells(self.first * self.size, (self.first + 1) * self.size)
+        filled = [[cell.token for cell in cells if cell.hole == i] for i in range(len(self.holes))]
+        self.met["emptied holes"] += sum(not tokens for tokens in filled)
+        return filled, Decode(self.canvas[self.prompt:self.limit], self.limit, self.passes, self.close, self.met)
+
+
+def infill(network, text, holes, ends, edits, options):
+    """(the tokens of each hole, the Decode)"""
+    return Infill(network, text, holes, ends, edits, options).run()

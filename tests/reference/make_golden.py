@@ -80,14 +80,21 @@ CAUSAL = [("plain", {"gen_length": 24}), ("plain", {"gen_length": 24}), ("plain"
 README = """\
 # Golden files
 
-One folder per model family, written from independent references (tests/reference) by
+One folder per model family, written from independent references (tests/reference). Three scripts write them:
 
     python3 tests/reference/make_golden.py tests/golden
+    python3 tests/reference/make_golden_runs.py tests/golden
+    python3 tests/reference/make_golden_diffusion_gemma.py tests/golden
+
+The second one writes gidd, sumi and nemotron_labs, the third one diffusion_gemma, and the first one all other folders and
+this page. `config.json` has the published keys with tiny numbers, and `model.safetensors` random weights under the
+published names.
+
+## Folders of make_golden.py
 
 | file | content |
 |---|---|
-| `config.json` | the published keys, tiny numbers |
-| `model.safetensors` | random weights under the published names, stored as {storage} |
+| `model.safetensors` | stored as {storage} |
 | `tokens.json` | `{{"tokens": [...]}}`, an input canvas in the form that `lacuna logits --request` takes; `block_length` for {blocks} |
 | `logits.npy` | float32 `[rows, vocab]`: the raw output of every row of that canvas (of models that shift, unshifted), computed in float64 |
 | `decodes.json` | a list of greedy decodes, see below; not for {blocks}, whose `tokenizer_config.json` names the mask |
@@ -102,6 +109,32 @@ continue past end tokens.
 
 No decision in a decode is close: in logits the second-best token is at least {token} away, the next confidence at least
 {choice:.1%}. So float32 arithmetic in any order must give the same tokens.
+
+## Folders of make_golden_runs.py
+
+Weights are stored as f32.
+
+| file | content |
+|---|---|
+| `generation_config.json` | sumi: the published keys of its sampler, with other values than the defaults |
+| `tokens.json` | `{{"tokens": [...]}}`; gidd: with `clean_prefix`, nemotron_labs: with `canvas_begin`, as `lacuna logits --request` takes them |
+| `logits.npy` | float32 `[rows, vocab]` of these tokens |
+| `decodes.json` | a list of runs, each with `prompt` (ids), `flags` by their names on the command line without the dashes, and `answer` (ids) |
+
+Runs may sample: their `seed` is among the flags, and was chosen so that the run meets no decision that rounding could turn.
+
+## Folder of make_golden_diffusion_gemma.py
+
+Weights are stored as bf16.
+
+| file | content |
+|---|---|
+| `generation_config.json` | the published keys of the sampler |
+| `tokens.json` | `tokens`, a prompt that is longer than the sliding window and a canvas; `canvas_begin`, where the canvas begins |
+| `conditioning.npy` | float32 `[canvas, vocab]`: the distributions of the previous step, which the canvas reads (self-conditioning) |
+| `logits.npy` | float32 `[rows, vocab]` |
+
+There are no decodes. The seed is the first one with which no expert is chosen by a small margin.
 """
 
 

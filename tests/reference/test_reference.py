@@ -2,8 +2,8 @@
 
     python test_reference.py            # or: pytest test_reference.py
 
-The second opinions (transformers for Qwen2 and Qwen3, torch for linspace, the safetensors package) are skipped where
-those packages are missing.
+The second opinions (transformers for Qwen2, Qwen3, Qwen3-MoE and Llama, torch for linspace, the safetensors package) are
+skipped where those packages are missing.
 """
 import json
 import sys
@@ -311,29 +311,53 @@ def test_partial_rotation():
         assert np.allclose(model.logits([1, 2, 3, 4], positions=[7, 8, 9, 10]), logits)
 
 
-def test_transformers_qwen():
-    """Qwen2 and Qwen3 of transformers on the same weights; Dream is Qwen2 with every position visible."""
+def transformers_experts(config):
+    """The keys of Qwen3-MoE's config beyond those of a dense model."""
+    return {key: config[key] for key in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob")}
+
+
+def transformers_tensors(tensors, names, config):
+    """The tensors under the names that the class has: newer versions stack the experts of a layer, gate above up."""
+    tensors = dict(tensors)
+    for name in names:
+        module, is_stacked, kind = name.partition(".experts.")
+        if not is_stacked or name in tensors:
+            continue
+        experts = [[tensors.pop(f"{module}.experts.{e}.{part}.weight")
+                    for part in (("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",))]
+                   for e in range(config["num_experts"])]
+        tensors[name] = np.stack([np.concatenate(parts) for parts in experts])
+    return tensors
+
+
+def test_transformers():
+    """The classes of transformers on the same weights; Dream is Qwen2 with every position visible."""
     torch = need("torch")
     transformers = need("transformers")
     transformers.logging.set_verbosity_error()
     kinds = {"qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
              "dream": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-             "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM)}
+             "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+             "qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
+             "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}
     with tempfile.TemporaryDirectory() as scratch:
         for family, (config_class, model_class) in kinds.items():
             for seed in range(4):
                 folder = Path(scratch) / f"{family}{seed}"
                 ours = make_checkpoint(folder, family, seed, tokenizer=None, dtype="f32", shards=1)
                 s = ours.shape
+                experts = transformers_experts(ours.config) if family == "qwen3_moe" else {}
                 config = config_class(
-                    hidden_size=s.hidden, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
+                    **experts, hidden_size=s.hidden, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
                     head_dim=s.head_dim, num_hidden_layers=s.layers, vocab_size=s.vocab, rms_norm_eps=s.eps,
                     intermediate_size=ours.config["intermediate_size"], tie_word_embeddings=s.tied,
                     rope_theta=s.theta, rope_parameters={"rope_type": "default", "rope_theta": s.theta},
                     max_position_embeddings=8192, pad_token_id=None)
                 config._attn_implementation = "eager"
+                config._experts_implementation = "eager"  # the other ones know no float64
                 theirs = model_class(config).to(torch.float64).eval()
-                state = {name: torch.tensor(values) for name, values in ours.tensors.items()}
+                tensors = transformers_tensors(ours.tensors, theirs.state_dict(), ours.config)
+                state = {name: torch.tensor(values) for name, values in tensors.items()}
                 missing, unexpected = theirs.load_state_dict(state, strict=False)
                 assert not unexpected and set(missing) <= ({"lm_head.weight"} if s.tied else set()), missing
                 theirs.tie_weights()

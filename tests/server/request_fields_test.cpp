@@ -68,7 +68,7 @@ TEST(RequestFields, AreDescribedByTheirList) {
   const nlohmann::ordered_json schema = schema_of_fields(kFields);
   EXPECT_EQ(schema["properties"]["n"]["type"], "integer");
   EXPECT_EQ(schema["properties"]["n"]["description"], "choices");
-  EXPECT_EQ(schema["required"], json::array({"seed"}));
+  EXPECT_EQ(schema["required"], nlohmann::ordered_json::array({"seed"}));
 }
 
 }  // namespace

@@ -61,6 +61,15 @@ TEST(ChatTemplate, AddsNoSystemTurnWhereTheTemplateHasNone) {
             parsed(tokenizer, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"));
 }
 
+TEST(ChatTemplate, BeginsAnAnswerBehindAnEmptyThoughtWhereItSkipsThoughts) {
+  const Tokenizer tokenizer = chat_tokenizer();
+  EXPECT_EQ(render({.format = ChatFormat::kChatMl, .skips_thoughts = true}, tokenizer,
+                   std::vector<Message>{{"user", "Hi"}, {"assistant", "Ho"}, {"user", "He"}}),
+            parsed(tokenizer,
+                   "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n"
+                   "<|im_start|>user\nHe<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+}
+
 TEST(ChatTemplate, RendersGemmaAsItsRenderedTextIsParsed) {
   const Tokenizer tokenizer = chat_tokenizer();
   const ChatTemplate gemma{.format = ChatFormat::kGemma};
@@ -200,6 +209,20 @@ TEST(ChatTemplate, IsReadFromTheConfigOrTheFileNextToIt) {
   EXPECT_FALSE(load_chat_template(folder.path()).reason.empty());
   folder.write("tokenizer_config.json", R"({"chat_template": 5})");
   EXPECT_THROW(load_chat_template(folder.path()), InputError);
+}
+
+TEST(ChatTemplate, SkipsThoughtsOfTinyA2dWhereTheProgramHasThatChoice) {
+  const TemporaryFolder folder;
+  constexpr const char* kTurns = "<|im_start|> <|im_end|>";
+  folder.write("chat_template.jinja",
+               std::string(kTurns) + "{%- if enable_thinking is defined and enable_thinking is false %}");
+  EXPECT_FALSE(load_chat_template(folder.path()).skips_thoughts);
+  folder.write("config.json", R"({"model_type": "qwen3"})");
+  EXPECT_FALSE(load_chat_template(folder.path()).skips_thoughts);
+  folder.write("config.json", R"({"model_type": "a2d-qwen3"})");
+  EXPECT_TRUE(load_chat_template(folder.path()).skips_thoughts);
+  folder.write("chat_template.jinja", kTurns);
+  EXPECT_FALSE(load_chat_template(folder.path()).skips_thoughts) << "Qwen2.5's has no thoughts";
 }
 
 TEST(ChatTemplate, RecognisesThePublishedOnes) {

@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kBetweenQuestions{500};
+constexpr int kPartsOfSilence = 20;
 
 /// The connection, and what is known of the other end.
 class RemoteLine {
@@ -122,7 +123,10 @@ class RemoteLine {
   std::optional<json> ask(const json& question) noexcept LACUNA_REQUIRES(questions_mutex_) {
     try {
       connection_.questions.send(question);
-      std::optional<json> reply = connection_.questions.receive(silence_);
+      // In parts: a pause of both processes, of their machine or container, ends one part and not the wait.
+      std::optional<json> reply;
+      for (int part = 0; part < kPartsOfSilence && !reply; ++part)
+        reply = connection_.questions.receive(silence_ / kPartsOfSilence);
       if (!reply) {
         fail(RankError(0, fmt::format("has not given a sign of life for {} seconds",
                                       std::chrono::duration<double>(silence_).count())));

@@ -164,7 +164,8 @@ struct Int16Kernel {
   // 8 KiB of pairs, and no accumulator overflows 32 bits. Another length would change the bits of formats
   // with one scale per output channel.
   static constexpr int64_t kDepthBlock = 256;
-  static constexpr int64_t kPanelsOfFewRows = 1;
+  static constexpr int kPanelsOfFewRows = 1;
+  static constexpr int64_t kBytesAhead = 2048;
   static constexpr int64_t kRun = kGroup > 0 ? kGroup : kDepthBlock;
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
@@ -234,7 +235,6 @@ struct Int16Kernel {
   /// Multiplies kRows rows, unpacking each panel in registers, so that the loop is memory-bound.
   template <int kRows>
   static void multiply_few(const PanelProduct& p) {
-    constexpr int64_t kBytesAhead = 2048;
     const Panels panels(p);
     const auto* const rows = static_cast<const float*>(p.a);
     const int64_t a_stride = p.a_strides.row;

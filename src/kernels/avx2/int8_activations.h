@@ -31,7 +31,8 @@ struct Int8Kernel {
   // 6 x 2 accumulators, 2 words of weights, 1 input and 1 product fill the 16 registers.
   static constexpr int kTileRows = 6;
   static constexpr int64_t kDepthBlock = generic::kInt8Group;
-  static constexpr int64_t kPanelsOfFewRows = 1;
+  static constexpr int kPanelsOfFewRows = 1;
+  static constexpr int64_t kBytesAhead = 0;
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     return Panels(p).words(panel, k);

@@ -30,7 +30,8 @@ struct Int16Kernel {
   // 12 KiB of a panel, and no accumulator overflows 32 bits. Another length would change the bits, because
   // accumulators are rounded at the end of a slice.
   static constexpr int64_t kDepthBlock = 768;
-  static constexpr int64_t kPanelsOfFewRows = 2;  // or a row would wait for its own two accumulators
+  static constexpr int64_t kBytesAhead = 0;
+  static constexpr int kPanelsOfFewRows = 2;  // or a row would wait for its own two accumulators
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     const QuantisedLayout layout(p.quantisation, p.depth);

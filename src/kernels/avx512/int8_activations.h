@@ -30,7 +30,8 @@ struct Int8Kernel {
   // 7 x 2 accumulators, 2 weights and 1 input, or 6 x 4 with those of groups.
   static constexpr int kTileRows = kGroup == 0 ? 7 : 6;
   static constexpr int64_t kDepthBlock = 3 * generic::kInt8Group;  // 12 KiB of a panel
-  static constexpr int64_t kPanelsOfFewRows = 2;                   // as in Int16Kernel
+  static constexpr int kPanelsOfFewRows = 2;                       // as in Int16Kernel
+  static constexpr int64_t kBytesAhead = 0;
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     return Int16Kernel<kBits>::place(p, panel, k);

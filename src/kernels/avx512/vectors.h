@@ -18,6 +18,8 @@ struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kTilePanels = 2;
   static constexpr int kTileRows = 14;  // 14 x 2 accumulators, 2 weights and 1 input fill 31 of 32 registers
+  static constexpr int kPanelsOfFewRows = 1;  // one run is read faster than two
+  static constexpr int64_t kBytesAhead = 0;
 
   static Vec zero() { return _mm512_setzero_ps(); }
   static Vec broadcast(float x) { return _mm512_set1_ps(x); }

@@ -16,14 +16,22 @@ namespace lacuna::generic {
 // Rows whose slice stays in L2 for all panels.
 inline constexpr int64_t kRowBlock = 224;
 
+/// A product of one or two rows waits for memory. It reads Kernel::kPanelsOfFewRows panels together and
+/// prefetches what is Kernel::kBytesAhead further in each, or the slice that follows where that is 0.
+inline constexpr int64_t kFewRows = 2;
+
+/// Panels that one tile multiplies at most.
+template <typename Kernel>
+inline constexpr int kMostPanels = std::max<int>(Kernel::Vectors::kTilePanels, Kernel::kPanelsOfFewRows);
+
 /// One slice over K of neighbouring panels.
 template <typename Kernel>
 struct Slices {
   int64_t panel;  ///< the first panel
   int64_t k;
   int64_t depth;
-  const typename Kernel::TileElement* begin[Kernel::Vectors::kTilePanels];
-  const std::byte* next[Kernel::Vectors::kTilePanels];  ///< prefetched: the slice that is multiplied next
+  const typename Kernel::TileElement* begin[kMostPanels<Kernel>];
+  const std::byte* next[kMostPanels<Kernel>];  ///< prefetched while `begin` is multiplied
 };
 
 /// Constants of kernels that accumulate in f32.
@@ -37,8 +45,8 @@ struct F32Accumulation {
   // but spill accumulators more often, which costs more. Spilling and reloading an accumulator does not
   // change its bits.
   static constexpr int64_t kDepthBlock = 384;
-  // One panel: few rows are memory-bound, and one run is read faster than two.
-  static constexpr int64_t kPanelsOfFewRows = 1;
+  static constexpr int kPanelsOfFewRows = Isa::kPanelsOfFewRows;
+  static constexpr int64_t kBytesAhead = Isa::kBytesAhead;
 };
 
 /// Multiplies f32 rows with f32 weights, one input at a time.
@@ -152,7 +160,10 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Kernel>
 
 template <typename Kernel, int kPanels, int kRows>
 constexpr auto tile_of() {
-  if constexpr (requires { Kernel::template tile<kPanels, kRows>; }) {
+  constexpr bool kFitsRegisters = kPanels <= Kernel::Vectors::kTilePanels || kRows <= kFewRows;
+  if constexpr (!kFitsRegisters) {
+    return decltype(&product_tile<Kernel, 1, 1>){nullptr};  // never called
+  } else if constexpr (requires { Kernel::template tile<kPanels, kRows>; }) {
     return Kernel::template tile<kPanels, kRows>;
   } else {
     return product_tile<Kernel, kPanels, kRows>;
@@ -165,7 +176,7 @@ constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
   return std::array{tile_of<Kernel, kPanels, kIndex + 1>()...};
 }
 
-/// The same for 1, 2, ..., Isa::kTilePanels panels, at index panels - 1.
+/// The same for 1, 2, ..., kMostPanels panels, at index panels - 1.
 template <typename Kernel, int... kIndex>
 constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
   constexpr std::make_integer_sequence<int, Kernel::kTileRows> kRows;
@@ -175,13 +186,14 @@ constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
 
 template <typename Kernel>
 void panel_product(const PanelProduct& p) {
-  using Isa = typename Kernel::Vectors;
   static constexpr auto kTiles =
-      product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, Isa::kTilePanels>());
+      product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, kMostPanels<Kernel>>());
   constexpr int64_t kDepthBlock = Kernel::kDepthBlock;
-  alignas(64) typename Kernel::TileElement space[Isa::kTilePanels][kDepthBlock * kPanelWidth];
+  alignas(64) typename Kernel::TileElement space[kMostPanels<Kernel>][kDepthBlock * kPanelWidth];
   // With few rows, several slices of a panel follow each other, so that weights are read in long runs.
-  const int64_t tile_panels = p.num_rows <= 2 ? Kernel::kPanelsOfFewRows : Isa::kTilePanels;
+  const bool has_few_rows = p.num_rows <= kFewRows;
+  const int64_t tile_panels = has_few_rows ? Kernel::kPanelsOfFewRows : Kernel::Vectors::kTilePanels;
+  const int64_t bytes_ahead = has_few_rows ? Kernel::kBytesAhead : 0;
   const int64_t pass_depth = kDepthBlock * std::max<int64_t>(1, kRowBlock / std::max<int64_t>(1, p.num_rows));
   for (int64_t pass = 0; pass < p.depth; pass += pass_depth) {
     const int64_t pass_end = std::min(pass + pass_depth, p.depth);
@@ -199,8 +211,10 @@ void panel_product(const PanelProduct& p) {
           for (int64_t i = 0; i < panels; ++i) {
             slices.begin[i] = Kernel::slice(p, panel + i, k, slices.depth, space[i]);
             const int64_t next_panel = std::min(panel + panels + i, p.num_panels - 1);
-            slices.next[i] = reinterpret_cast<const std::byte*>(
-                is_last ? Kernel::place(p, next_panel, pass) : Kernel::place(p, panel + i, k + slices.depth));
+            const auto* const next = bytes_ahead > 0 ? Kernel::place(p, panel + i, k)
+                                     : is_last       ? Kernel::place(p, next_panel, pass)
+                                                     : Kernel::place(p, panel + i, k + slices.depth);
+            slices.next[i] = reinterpret_cast<const std::byte*>(next) + bytes_ahead;
           }
           // Tiles of nearly equal height: 8 rows are 4 + 4, since a tile of 2 would wait for its own
           // accumulators.

@@ -15,6 +15,8 @@ struct Scalar {
   static constexpr int kTilePanels = 1;  // panels and rows whose accumulators are held in registers
   static constexpr int kTileRows = 2;    // 2 rows x 16 outputs is what the 16 registers of SSE hold
   static constexpr int kTileRowsOfPairs = 2;
+  static constexpr int kPanelsOfFewRows = 1;
+  static constexpr int64_t kBytesAhead = 0;
 
   static Vec zero() { return 0; }
   static Vec broadcast(float x) { return x; }

@@ -5,10 +5,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -201,6 +205,44 @@ TEST(RemoteModel, EndsAProcessThatIsSilent) {
   const auto model = remote_model(tiny_configs()[0], std::move(ends.own), milliseconds(20), [] {});
   EXPECT_THAT([&] { model->make_pool(); },
               ThrowsMessage<RankError>(HasSubstr("rank 0 has not given a sign of life for 0.02 seconds")));
+}
+
+/// Answers every question after a quarter of a second that this process ran, and writes to `asked` before it.
+void answer_slowly(MessageSocket& questions, int asked) {
+  try {
+    while (questions.receive()) {
+      if (write(asked, "?", 1) != 1) return;
+      for (int part = 0; part < 25; ++part) std::this_thread::sleep_for(milliseconds(10));
+      questions.send(nlohmann::json::object());
+    }
+  } catch (const ConnectionLost&) {
+  }
+}
+
+TEST(RemoteModel, DoesNotTakeAPauseOfBothProcessesForSilence) {
+  std::array<int, 2> asked{};
+  ASSERT_EQ(pipe(asked.data()), 0);
+  const pid_t both = fork();
+  if (both == 0) try {
+      Ends ends = connected_ends();
+      ends.other.passes.send(hello());
+      std::thread host([&] { answer_slowly(ends.other.questions, asked[1]); });
+      const auto model = remote_model(tiny_configs()[0], std::move(ends.own), milliseconds(600), [] {});
+      std::this_thread::sleep_for(milliseconds(2500));  // two answers
+      _exit(model->failure().empty() ? 0 : 1);
+    } catch (const std::exception&) {
+      _exit(2);
+    }
+  close(asked[1]);  // so that a read ends where the other process does
+  char question = 0;
+  ASSERT_EQ(read(asked[0], &question, 1), 1);
+  ASSERT_EQ(kill(both, SIGSTOP), 0);
+  std::this_thread::sleep_for(milliseconds(1200));  // the silence twice
+  ASSERT_EQ(kill(both, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(both, &status, 0), both);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  close(asked[0]);
 }
 
 TEST(RemoteModel, SaysWhyThereIsNoModel) {
