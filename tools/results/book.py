@@ -6,6 +6,7 @@ Every function takes a Run, and further words of its placeholder as strings:
     {{ table speed }}         Markdown table of speed(run), which returns (head, rows) or a list of such tables
     {{ table settings sdar }} the same of settings(run, "sdar")
     {{ figure speed }}        speed(run) returns (title, figure), of matplotlib or as SVG text; it becomes NAME_speed.svg
+    {{ commands speed }}      list of the commands whose rows table speed(run) shows
     {{ value rows_saved }}    text of rows_saved(run), or the entry rows_saved of the page's grid
     {{ if has_shapes }} ... {{ end }}   what is between them, where has_shapes(run) is true
 
@@ -99,7 +100,7 @@ PAGES = {page.name: page for page in (
     Page("uniform"),
     Page("zoo"),
     Page("tune"),
-    Page("claims", borrows=("masked", "lock", "refusion", "uniform", "mage", "frontier")),
+    Page("claims", borrows=("masked", "lock", "weak_guide", "refusion", "uniform", "mage", "frontier")),
 )}
 
 
@@ -115,14 +116,24 @@ class Run:
         self.page, self.grid = page, grid_of(page, quick)
         self._rows, self._turn = rows, turn
         self.machines, self.commits = set(), set()
+        self._asked = []  # commands in order
 
     def row(self, command, timed=False):
         """The row of a command. `timed`: its times matter, so that it is run once in each turn."""
         row = self._rows.row(command, self._turn if timed else 1)
+        if command not in self._asked:
+            self._asked.append(command)
         machine = row["machine"]
         self.machines.add(f'{machine["processor"]}, {machine["cores"]} cores, {machine["instructions"]}')
         self.commits.add(row["commit"])
         return row
+
+    def commands_of(self, function, *words):
+        """Commands whose rows a function uses, in order."""
+        before, self._asked = self._asked, []
+        function(self, *words)
+        found, self._asked = self._asked, before
+        return found
 
     def of_kind(self, kind):
         """Rows of a kind."""
@@ -166,7 +177,9 @@ class Template:
         used |= {(kind, words.split()[0]) for kind, words in PLACEHOLDER.findall(BLOCK.sub(r"\2", self._prose))
                  if words}
         grid = set(self._page.code.FULL) | set(ORIGINS)
-        unknown = [key for key in used if key not in self._functions and not (key[0] == "value" and key[1] in grid)]
+        known = set(self._functions) | {("value", name) for name in grid}
+        known |= {("commands", name) for kind, name in self._functions if kind == "table"}
+        unknown = [key for key in used if key not in known]
         if unknown:
             raise BookError(f"{self._page.prose.name}: unknown placeholders: {listed(unknown)}; "
                             f"{self._page.code.__name__}.py has: {listed(self._functions)}")
@@ -187,7 +200,9 @@ class Template:
         kind, (name, *words) = found[1], found[2].split()
         if kind == "value" and name in ORIGINS:
             return found[0]
-        function = self._functions.get((kind, name))
+        function = self._functions.get(("table" if kind == "commands" else kind, name))
+        if kind == "commands":
+            return "\n".join(f"- {text.code(command)}" for command in run.commands_of(function, *words))
         if function is None:
             return str(getattr(run.grid, name))
         try:

@@ -106,6 +106,28 @@ def rows_file(run):
     return f"{run.page.name}.jsonl"
 
 
+@condition
+def has_commands(run):
+    """Whether the rows hold their commands."""
+    return "command" in one(run, "matmul")
+
+
+@condition
+def has_no_commands(run):
+    """Whether the rows are older than the commands in them."""
+    return not has_commands(run)
+
+
+@value
+def commands_of(run, kind):
+    """Commands of the rows of a kind, with the variables of their environment."""
+    found = [row["command"] for row in run.of_kind(kind) if "command" in row]
+    instructions = one(run, "setting")["instructions"]
+    found = found or [command for each, command, _ in commands(run.grid, instructions) if each == kind]
+    variables = "".join(f"{name}={setting} " for name, setting in run.page.environment.items())
+    return "\n".join(f"- {code(variables + command)}" for command in found)
+
+
 def by_rows(bench, cell):
     """A line for each shape and format, a column for each row count."""
     counts = list(dict.fromkeys(found["rows"] for found in bench["results"]))

@@ -35,14 +35,22 @@ class Evaluation:
         self.canvas_tokens = found["settings"]["gen-length"]
         judge = found.get("judge", {})
         self.perplexity, self.repetition = judge.get("perplexity"), judge.get("repetition")
+        # 95% bootstrap interval over texts; older rows have none.
+        self.perplexity_low, self.perplexity_high = judge.get("perplexity_low"), judge.get("perplexity_high")
         self.row_ratio_by_step = row["row_ratio_by_step"]
         self.texts = found.get("texts", "")  # fingerprint of all answers
-        self._sparse_rows, self._command = found.get("sparse_rows"), row.get("command", "")
+        self.sparse_rows = found.get("sparse_rows")  # of all samples; None in older rows
+        self._command = row.get("command", "")
 
     @property
     def sparse_share(self):
         """Share of the rows to which sparse attention showed a part of the prefix. BookError where no row was: such
         a run says nothing about a sparse method."""
-        if not self._sparse_rows:
+        if not self.sparse_rows:
             raise BookError(f"`{self._command}` computed no sparse pass")
-        return self._sparse_rows / self.all_rows
+        return self.sparse_rows / self.all_rows
+
+    @property
+    def rate(self):
+        """Tokens of answers per second of processor time."""
+        return self.answer_tokens / self.processor_seconds

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import figures
 import text
-from book import figure, table
+from book import figure, table, value
 from text import code, percent
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -140,11 +140,19 @@ class Found:
         self.label, self.flags, self.command, self.accuracy = label, flags, command, measured.accuracy
         self.measured = measured
         self.has_same_texts = measured.texts == base.texts
+        self.is_sparse = "--sparse" in flags
+        self.has_begun = not self.is_sparse or bool(measured.sparse_rows)
         self.rows = measured.all_rows / base.all_rows
         self.time = measured.processor_seconds / base.processor_seconds
 
 
 def evaluate(run, family):
+    """Every setting of a family, the baseline first, without those whose sparse attention never began: they say
+    nothing about the method."""
+    return [each for each in evaluate_all(run, family) if each.has_begun]
+
+
+def evaluate_all(run, family):
     """Every setting of a family, the baseline first."""
     model, task, settings = run.grid.families[family]
     found = []
@@ -226,6 +234,22 @@ def choices(run):
                      choice(fastest(found, lambda each: each.has_same_texts)),
                      choice(fastest_within(found, BALANCED_LOSS)), choice(fastest_within(found, FAST_LOSS))])
     return ["model", "baseline", "exact", "within one point", "fastest"], rows
+
+
+@value
+def left_out(run):
+    """Settings whose sparse attention never began."""
+    found = [f"{each.label} of {family} ({code(each.command)})" for family in run.grid.families
+             for each in evaluate_all(run, family) if not each.has_begun]
+    return "; ".join(found) or "none"
+
+
+@value
+def sparse_shares(run):
+    """The least and the largest share of sparse rows in the settings that are shown."""
+    shares = [each.measured.sparse_share for family in run.grid.families for each in evaluate(run, family)
+              if each.is_sparse]
+    return f"{100 * min(shares):.2g}% to {100 * max(shares):.2g}%" if shares else "-"
 
 
 def is_on_frontier(setting, found, cost):

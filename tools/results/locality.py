@@ -35,6 +35,33 @@ def nearer(run):
     return f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
 
 
+def falls_with_less_masked(run, model, task):
+    """Whether far predictions change less, relative to near ones, wherever less is masked."""
+    found = sorted(records(run, model, task, "near"), key=lambda each: each["masked"])
+    ratios = [each["far_over_near"] for each in found]
+    return all(less < more for less, more in zip(ratios, ratios[1:]))
+
+
+@value
+def shrinking(run):
+    """For which models and tasks the difference of near and far shrinks with each larger share of masks."""
+    settings = [(model, task) for model in run.grid.models for task in run.grid.tasks]
+    does = [f"{model} on {task}" for model, task in settings if falls_with_less_masked(run, model, task)]
+    others = [f"{model} on {task}" for model, task in settings if not falls_with_less_masked(run, model, task)]
+    if not others:
+        return "with every model and task"
+    return f"{'only with ' + ' and '.join(does) if does else 'with no model and task'}, not with {', '.join(others)}"
+
+
+@value
+def far_as_near(run):
+    """Where far predictions change as much as near ones or more."""
+    found = [f"{model} on {task} with {percent(each['masked'])} masked ({each['far_over_near']:.2f})"
+             for model in run.grid.models for task in run.grid.tasks
+             for each in records(run, model, task, "near") if each["far_over_near"] >= 1]
+    return "; ".join(found) or "nowhere"
+
+
 @figure()
 def distance(run, task):
     """Divergence by distance."""

@@ -6,7 +6,7 @@ from text import code, percent, times
 
 METHODS = ("mage", "quest", "sparsed")
 THREADS = " --threads 2"
-UNMASK = {"single": "low-confidence", "dynamic": "dynamic=0.9"}  # one token a step, and all confident ones
+UNMASK = {"single": "low-confidence", "dynamic": "dynamic=0.9999"}  # one token a step, and all of the most confident ones
 FULL = {
     "model": "mini-sdar",
     "needles": "bench/models/mini-fast-dllm-retrieval",  # trained on retrieval
@@ -16,6 +16,7 @@ FULL = {
     "needle_samples": 100,
     "cell_samples": 10,  # of each cell of the heat maps
     "instrument_samples": 4,
+    "recall_pages": (1, 2, 4, 8, 16),  # of Quest
     # The answer is the rest of the block in which the context ends: its name is denoised, not read off the prompt.
     "contexts": (497, 1009, 2033, 4081),
     "short_contexts": (497, 1009, 2033),  # of what has no dense layer
@@ -25,10 +26,11 @@ FULL = {
     "dense_layers": (0, 1, 2, 3),
     "needle_budgets": (8, 16, 32),
     "depth_budget": 8,
+    "step_counts": (8, 4, 2),  # of a block of 8
 }
 QUICK = {"shapes": (), "samples": 4, "needle_samples": 1, "cell_samples": 1, "instrument_samples": 1,
          "contexts": (113, 241), "short_contexts": (113, 241), "depths": (0, 1), "budgets": (16,),
-         "dense_layers": (0, 2), "needle_budgets": (16,), "depth_budget": 16}
+         "dense_layers": (0, 2), "needle_budgets": (16,), "depth_budget": 16, "step_counts": (8,)}
 
 
 def sparse_flag(method, budget, dense_layers=2):
@@ -49,9 +51,9 @@ def sparse_share(name, found):
     return "-" if name == "exact" else percent(found.sparse_share)
 
 
-def evaluate(run, task, unmask, sparse):
+def evaluate(run, task, unmask, sparse, more=""):
     """Figures of a task with the block diffusion model."""
-    command = (f"lacuna eval -m {run.grid.model} --task {task} --gen-length 32 --unmask {UNMASK[unmask]} "
+    command = (f"lacuna eval -m {run.grid.model} --task {task} --gen-length 32 --unmask {UNMASK[unmask]} {more}"
                f"--sparse {sparse} --batch 8 --samples {run.grid.samples}{THREADS}")
     return command, run.evaluate(command)
 
@@ -76,6 +78,19 @@ def dense(run):
             command, found = evaluate(run, "arithmetic", "single", sparse_flag(method, budget, layers))
             rows.append([layers, method, text.accuracy(found), sparse_share(method, found), code(command)])
     return ["dense layers", "attention", "accuracy", "sparse rows", "command"], rows
+
+
+@table
+def fewer_steps(run):
+    """Accuracy with fewer steps for a block: exact attention and MAGE."""
+    rows = []
+    for task in ("arithmetic", "stories"):
+        for count in run.grid.step_counts:
+            for name, sparse in (("exact", "exact"), ("mage", sparse_flag("mage", run.grid.budgets[0]))):
+                command, found = evaluate(run, task, "single", sparse, f"--steps {count} ")
+                rows.append([task, count, name, text.accuracy(found), f"{found.passes:.2f}", sparse_share(name, found),
+                             code(command)])
+    return ["task", "steps of a block", "attention", "accuracy", "passes per sample", "sparse rows", "command"], rows
 
 
 def retrieval_command(run, context, flags, samples):
@@ -152,16 +167,29 @@ def block_times(run):
     return "\n\n".join(parts)
 
 
-def recall_command(run, model, more=""):
+def recall_command(run, model, more="", page=4):
     """How much of a later step's selection the first step's selection holds."""
     return (f"lacuna analyze recall -m {model} --task arithmetic --gen-length 32 --ignore-eos --budgets 16,24 "
-            f"--samples {run.grid.instrument_samples}{more}{THREADS}")
+            f"--page {page} --samples {run.grid.instrument_samples}{more}{THREADS}")
 
 
 @value
 def recall(run):
     """Recall of the block diffusion model."""
     return run.analysis(recall_command(run, run.grid.model))
+
+
+@table
+def quest_pages(run):
+    """Accuracy, mass and error of Quest's selections by the size of its pages."""
+    rows = []
+    for page in run.grid.recall_pages:
+        command = recall_command(run, run.grid.model, page=page)
+        found = next(each for each in run.result(command)["tables"] if each["head"][:3] == ["budget", "cells_of", "accuracy"])
+        column = {name: found["head"].index(name) for name in ("accuracy", "mass", "error")}
+        rows += [[page, row[0], *(f"{row[column[name]]:.3f}" for name in column), code(command)]
+                 for row in found["rows"] if row[1] == "quest"]
+    return ["page", "budget", "accuracy", "mass", "error", "command"], rows
 
 
 @value

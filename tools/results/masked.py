@@ -3,7 +3,8 @@ import figures
 import text
 from book import figure, table, value
 from errors import BookError
-from text import percent, times
+from evaluation import difference
+from text import code, percent, times
 
 EPS, MIDDLE_EPS = ("5e-4", "5e-3", "5e-2"), "5e-3"
 FULL = {
@@ -14,8 +15,10 @@ FULL = {
     "turns": 3,
     "lengths": (32, 64, 128),
     "short_length": 32,
+    "step_counts": (4, 8, 16, 32),
+    "rules": ("low-confidence", "margin", "entropy"),
 }
-QUICK = {"samples": 4, "timed_samples": 2, "lengths": (8, 16, 32), "short_length": 8}
+QUICK = {"samples": 4, "timed_samples": 2, "lengths": (8, 16, 32), "short_length": 8, "step_counts": (4, 8)}
 PAPER_RATIOS = [["64", ".547", ".506", ".482"], ["256", ".496", ".482", ".475"], ["1024", ".494", ".492", ".490"]]
 PAPER_PERPLEXITY = [["64/32", "5.75", "6.08 (1.06×) .70", "6.22 (1.08×) .62"],
                     ["64/64", "3.48", "4.57 (1.31×) .58", "4.76 (1.37×) .52"],
@@ -103,10 +106,11 @@ def perplexity(run):
     """Table 2."""
     rows = []
     for (name, length, steps, block), paper in zip(canvases(run), PAPER_PERPLEXITY):
-        base = judged(run, "stories", length, steps, block=block).perplexity
+        base = judged(run, "stories", length, steps, block=block)
         locked = [judged(run, "stories", length, steps, lock_flags(eps), block) for eps in EPS]
-        rows.append([name, f"{base:.3f}", *(f"{each.perplexity:.3f} ({each.perplexity / base:.2f}×) "
-                                            f"{each.flops_ratio:.2f}" for each in locked), *paper])
+        rows.append([name, text.perplexity(base), *(
+            f"{text.perplexity(each)}, {times(each.perplexity / base.perplexity)}, {each.flops_ratio:.2f}"
+            for each in locked), *paper])
     return ["N_gen/steps", "no lock", "ε 5e-4", "5e-3", "5e-2", "paper", "no lock", "5e-4", "5e-3"], rows
 
 
@@ -186,6 +190,17 @@ def speed(run):
 # --- FlashDLM ---
 
 
+@table
+def few_steps(run):
+    """Figure 1a of FlashDLM: accuracy by steps for each rule of unmasking."""
+    rows = []
+    for rule in run.grid.rules:
+        flags = f"-m {run.grid.model} --task arithmetic --gen-length {run.grid.short_length} --unmask {rule} --batch 8"
+        rows.append([code(rule), *(text.accuracy(evaluate(run, f"{flags} --steps {count}", run.grid.samples))
+                                   for count in run.grid.step_counts)])
+    return ["--unmask", *(f"{count} steps" for count in run.grid.step_counts)], rows
+
+
 def cost_table(first, settings):
     """Costs of settings relative to the first one: (name, figures)."""
     base = settings[0][1]
@@ -262,10 +277,14 @@ def combinations(run):
     return cost_table(f"decoder (lock: ε = {MIDDLE_EPS})", list(combined(run).items()))
 
 
-def verdict(time):
-    """Verdict on an addition from its time ratio."""
+def verdict(time, before, after):
+    """Verdict on an addition from its time ratio and both accuracies: lost where the interval of their difference is
+    below zero."""
+    loses = difference(after, before)[2] < 0
     if time < 0.95:
-        return "helps"
+        return "faster, but less accurate" if loses else "helps"
+    if loses:
+        return "only costs: less accurate and not faster"
     return "costs more than it saves" if time > 1.05 else "no difference"
 
 
@@ -282,7 +301,7 @@ def additions(run):
         before, after = found[to], found[both]
         time = after.processor_seconds / before.processor_seconds
         rows.append([what, to, times(after.rows / before.rows), times(time),
-                     f"{100 * (after.accuracy - before.accuracy):+.1f} points", verdict(time)])
+                     f"{100 * (after.accuracy - before.accuracy):+.1f} points", verdict(time, before, after)])
     return ["adding", "to", "rows", "time", "accuracy", "verdict"], rows
 
 

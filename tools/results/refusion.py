@@ -18,13 +18,19 @@ FULL = {
     "samples": 200,
     "timed_samples": 16,  # of what is timed, the first ones
     "turns": 3,
+    # Models of all families from the same data: (name, family, the model that it begins with, optimiser steps, more flags).
+    "twins": (("autoregressive", "qwen3", "mini-qwen3", 1500, ""),
+              ("llada", "llada", "mini-qwen3", 1500, ""), ("llada-long", "llada", "mini-qwen3", 6000, ""),
+              ("dream", "dream", "mini-qwen", 1500, ""),
+              ("sdar", "sdar", "mini-qwen3", 1500, ""),
+              ("refusion", "refusion", "mini-qwen3", 1500, "--slot-sizes 4,8,16,32 --half-written-share 0.85")),
     # Flag: name in the plot of all settings, values, default.
     "thresholds": {"--slot-threshold": ("τ slot", (0.3, 0.5, 0.7, 0.9, 0.99), 0.9),
                    "--token-threshold": ("τ token", (0.1, 0.3, 0.5, 0.7, 0.9), 0.9)},
     "sizes": {"--slot-size": ("slots of", (4, 8, 16, 32), 8), "--block-length": ("blocks of", (8, 16, 32, 64), 64)},
 }
 QUICK = {
-    "shape": None, "samples": 4, "timed_samples": 2,
+    "shape": None, "samples": 4, "timed_samples": 2, "twins": (),
     "thresholds": {"--slot-threshold": ("τ slot", (0.5, 0.9), 0.9),
                    "--token-threshold": ("τ token", (0.5, 0.9), 0.9)},
     "sizes": {"--slot-size": ("slots of", (4, 8), 8), "--block-length": ("blocks of", (16, 64), 64)},
@@ -36,7 +42,7 @@ class Result:
 
     def __init__(self, run, flags, timed=False):
         self.command = self._command(flags, 8, run.grid.samples)
-        self.found = run.evaluate(self.command)
+        self.found, self.times = run.evaluate(self.command), None
         if timed:
             self.times = run.evaluate(self._command(flags, 1, run.grid.timed_samples), timed=True)
 
@@ -47,10 +53,12 @@ class Result:
     @property
     def rate(self):
         """Tokens of answers per second of processor time."""
-        return self.times.answer_tokens / self.times.processor_seconds
+        return self.times.rate
 
     def rates(self):
-        """Cells: tokens per second of processor time and of wall time."""
+        """Cells: tokens per second of processor time and of wall time; "-" where nothing was timed."""
+        if self.times is None:
+            return ["-", "-"]
         return [f"{self.rate:.0f}", f"{self.times.answer_tokens / self.times.seconds:.0f}"]
 
     def rows_per_token(self):
@@ -74,6 +82,8 @@ def decoders(run, task):
     grid = run.grid
     yield (f"autoregressive, {grid.twin}", "autoregressive", grid.twin,
            Result(run, f"-m {grid.twin} --task {task}", True))
+    yield (f"autoregressive, {grid.model}", "autoregressive", f"{grid.model}, left to right",
+           Result(run, f"-m {grid.model} --task {task} --paradigm causal"))
     if task == "arithmetic":
         for family, name, model, cache in (("masked", grid.masked, grid.masked, " --cache dual"),
                                            ("blocks", f"block diffusion, {grid.blocks}", grid.blocks, "")):
@@ -93,6 +103,50 @@ def speed(run, task):
             "rows / released", "command"]
     return head, [[name, *each.figures(), *each.rates(), f"{each.found.rows / released.found.rows:.2f}×",
                    code(each.command)] for name, _, _, each in decoders(run, task)]
+
+
+# Decoders of each family: (what is said of it, flags).
+DECODERS = {
+    "qwen3": (("one token per pass", ""),),
+    "llada": (("one token per step", ""), ("threshold 0.9, dual cache", "--unmask threshold=0.9 --cache dual")),
+    "dream": (("one token per step", ""), ("threshold 0.9, dual cache", "--unmask threshold=0.9 --cache dual")),
+    "sdar": (("one token per step", ""), ("threshold 0.9", "--unmask threshold=0.9")),
+    "refusion": tuple((mode, f"--refusion {mode}") for mode in MODES),
+}
+
+
+@table
+def twins(run):
+    """Table 2 as the paper means it: families that were trained alike."""
+    rows = []
+    for name, family, _, steps, _ in run.grid.twins:
+        for what, flags in DECODERS[family]:
+            result = Result(run, f"-m build/twins/{name} --task records {flags}".rstrip(), True)
+            rows.append([f"{family}, {what}", f"{steps}", *result.figures(), *result.rates(), code(result.command)])
+    return ["records", "steps", "accuracy", "tokens per pass", "passes", "rows per token", "tokens/s",
+            "tokens/s of wall time", "command"], rows
+
+
+@value
+def training(run):
+    """How the twins are trained."""
+    shared = ("--threads 1 --batch-rows 16 --rate 0.002 --warmup-steps 40 --canvas 16 --longest-canvas 64 --chat-share 0.5 "
+              "--tasks records=1 --drill-share 0")
+    return "\n".join("- " + code(f"lacuna-train --family {family} --init models/{init} --out build/twins/{name} "
+                                 f"--steps {steps} {shared} {more}".rstrip())
+                     for name, family, init, steps, more in run.grid.twins)
+
+
+@value
+def dream_begins(run):
+    """The model that Dream's twin begins with."""
+    return next((init for _, family, init, _, _ in run.grid.twins if family == "dream"), "")
+
+
+@condition
+def has_twins(run):
+    """Whether models of all families were trained alike."""
+    return bool(run.grid.twins)
 
 
 def reuse_pair(run, task, mode):

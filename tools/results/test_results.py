@@ -14,8 +14,10 @@ try:
     import claims
     import drift
     import figures
+    import frontier
     import gpu
     import mage
+    import masked
 except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
 import measure  # noqa: E402
@@ -122,6 +124,13 @@ class PageTest(Folder):
         with self.assertRaisesRegex(MissingRow, "table speed a: t.jsonl has no row of `x`"):
             book.make_page(self.page(), self.folder)
 
+    def test_commands_of_a_table_are_listed(self):
+        self.write("t.jsonl", row("x"))
+        made = book.make_page(self.page("{{ table speed a }}\n\n{{ commands speed a }}\n"), self.folder)
+        self.assertEqual(made["t.md"], "| name | seconds |\n| --- | --- |\n| a | 2.0 |\n\n- `x`\n")
+        with self.assertRaisesRegex(BookError, "unknown placeholders: commands sped"):
+            book.make_page(self.page("{{ table speed a }}{{ commands sped }}"), self.folder)
+
     def test_blocks_follow_their_condition(self):
         for is_there, expected in ((True, "a\nb\n"), (False, "a\n")):
             page = self.page("a\n{{ if shown }}\nb\n{{ end }}\n")
@@ -160,6 +169,11 @@ class MeasureTest(unittest.TestCase):
 class TextTest(unittest.TestCase):
     def test_table(self):
         self.assertEqual(text.table(["a", "b"], [[1, "x"]]), "| a | b |\n| --- | --- |\n| 1 | x |")
+
+    def test_perplexity_has_its_interval_where_it_was_measured(self):
+        old = SimpleNamespace(perplexity=1.5, perplexity_low=None, perplexity_high=None)
+        new = SimpleNamespace(perplexity=1.5, perplexity_low=1.25, perplexity_high=1.75)
+        self.assertEqual([text.perplexity(old), text.perplexity(new)], ["1.500", "1.500 (1.250 to 1.750)"])
 
     def test_cells(self):
         self.assertEqual([text.cell(each) for each in (0.123456, 3, None, "x", True)],
@@ -203,6 +217,37 @@ class EvaluationTest(unittest.TestCase):
 
     def test_rows_of_older_versions(self):
         self.assertEqual(self.evaluation(layer_flops_baseline=20.0).flops_ratio, 0.5)
+
+
+class FrontierTest(unittest.TestCase):
+    """Settings of sparse attention, whose runs have these sparse rows."""
+
+    def labels(self, sparse_rows):
+        settings = [("exact", ""), ("mage=16", "--sparse mage=16")]
+        run = SimpleNamespace(grid=SimpleNamespace(families={"sdar": ("m", "", settings)}, samples=4),
+                              evaluate=lambda command, timed: Evaluation({
+                                  "command": command, "row_ratio_by_step": [],
+                                  "result": EvaluationTest.RESULT | {"layer_flops_uncached": 1.0,
+                                                                     "sparse_rows": sparse_rows}}))
+        return [each.label for each in frontier.evaluate(run, "sdar")], frontier.left_out(run)
+
+    def test_settings_that_never_began_are_left_out_and_named(self):
+        self.assertEqual(self.labels(3), (["exact", "mage=16"], "none"))
+        shown, left_out = self.labels(0)
+        self.assertEqual(shown, ["exact"])
+        self.assertIn("--sparse mage=16", left_out)
+
+
+class VerdictTest(unittest.TestCase):
+    """Additions on the page of masked models."""
+
+    def test_what_loses_accuracy_does_not_help(self):
+        good, bad = (SimpleNamespace(accuracy=share, accuracy_low=share - 0.02, accuracy_high=share + 0.02)
+                     for share in (0.95, 0.7))
+        self.assertEqual([masked.verdict(0.5, good, found) for found in (good, bad)],
+                         ["helps", "faster, but less accurate"])
+        self.assertEqual([masked.verdict(1.2, good, found) for found in (good, bad)],
+                         ["costs more than it saves", "only costs: less accurate and not faster"])
 
 
 class GpuTest(Folder):
@@ -281,7 +326,7 @@ class SyntheticRun:
         """Figures of `lacuna eval`; the passes and rows of each command are its own."""
         number = self._number(command)
         found = EvaluationTest.RESULT | self.ACCURACY | {
-            "samples": 1000, "rows": 100000 + number, "passes_mean": 10.0, "layer_flops": 1e6 + number,
+            "samples": 1000, "rows": 100000 + number, "passes_mean": 10.0, "tokens_per_forward": 2.0, "layer_flops": 1e6 + number,
             "layer_flops_uncached": 1e6, "sparse_rows": 10}
         return Evaluation({"command": command, "result": found | self.planted.get(command, {}),
                            "row_ratio_by_step": [1.0]})
@@ -292,9 +337,12 @@ class SyntheticRun:
         if command == claims.DECODE:
             return self.BENCH | self._fault(command, self.BENCH)
         blocks = self.BLOCKS | self._fault(command, self.BLOCKS)
-        return {"results": [{"sparse": f"{name}=512", "prefix": 65536, "block_seconds": seconds,
-                             "speedup": 40 / seconds, "flops_allow": 4.0, "first_step_ratio": first}
-                            for name, (seconds, first) in blocks.items()]}
+        # Exact attention takes 20 s with the shorter context and 40 s with the longer one.
+        short = self.BLOCKS | {"mage": (self.planted.get(command, {}).get("mage at 8192", 10.0), 1.0)}
+        return {"results": [{"sparse": f"{name}=512", "prefix": prefix, "block_seconds": seconds,
+                             "speedup": exact / seconds, "flops_allow": 4.0, "first_step_ratio": first}
+                            for prefix, exact, found in ((8192, 20, short), (65536, 40, blocks))
+                            for name, (seconds, first) in found.items()]}
 
     def tables(self, command):
         """Output of an instrument."""
@@ -315,7 +363,8 @@ class ClaimsTest(unittest.TestCase):
     FAULTS = ({"accuracy": 0.2, "accuracy_low": 0.19, "accuracy_high": 0.21},
               {"accuracy": 0.99, "accuracy_low": 0.985, "accuracy_high": 0.993},
               {"rows": 1000}, {"layer_flops": 1e5}, {"layer_flops": 3e5}, {"passes_mean": 1.0}, {"passes_mean": 30.0},
-              {"largest_contraction": 2.0}, {"time_ratio": 0.01}, {"mage": (100.0, 1.0)}, {"mage": (1.0, 5.0)})
+              {"largest_contraction": 2.0}, {"time_ratio": 0.01}, {"mage": (100.0, 1.0)}, {"mage": (1.0, 5.0)},
+              {"processor_seconds": 0.1})
 
     @staticmethod
     def verdicts(planted):
@@ -345,6 +394,37 @@ class ClaimsTest(unittest.TestCase):
         changed = {name for name in base if self.verdicts(mage_rows)[0][name] != base[name]}
         self.assertEqual(len(changed), 6)
         self.assertTrue(all(name.startswith("MAGE: ") for name in changed))
+
+    def test_a_speedup_that_does_not_grow_flips_only_its_growth(self):
+        base, _ = self.verdicts({})
+        found, _ = self.verdicts({claims.BLOCKS: {"mage at 8192": 4.0}})  # 5.0 times there, 4.0 times at 65536
+        name = "MAGE: the longer the context, the larger the speedup over exact attention, as FLOPs allow"
+        self.assertEqual((base[name], found[name]), ("yes", "no"))
+        self.assertEqual({each for each in base if found[each] != base[each]}, {name})
+
+    def test_one_weak_guide_that_costs_accuracy_flips_its_kind(self):
+        base, commands = self.verdicts({})
+        planted = {command: self.FAULTS[0] for command in commands if "trained-500 --guide-match exact" in command}
+        self.assertEqual(len(planted), 1)
+        found, _ = self.verdicts(planted)
+        self.assertEqual({name for name in base if found[name] != base[name]},
+                         {"FlashDLM: a guide weaker than the model suffices, trained too briefly"})
+
+    def test_speed_is_judged_by_time_and_not_by_passes(self):
+        base, commands = self.verdicts({})
+        slots = [command for command in commands if "mini-refusion --task records --refusion lacuna" in command]
+        name = "ReFusion: more tokens per second than an autoregressive model, mini-refusion against mini-qwen3, records"
+        self.assertEqual(base[name], "no")
+        self.assertEqual(self.verdicts({command: {"processor_seconds": 0.1} for command in slots})[0][name], "yes")
+        self.assertEqual(self.verdicts({command: {"passes_mean": 1.0, "tokens_per_forward": 20.0}
+                                        for command in slots})[0][name], "no")
+
+    def test_caches_are_judged_by_the_figures_of_their_own_model(self):
+        _, commands = self.verdicts({})
+        free = {command: {"rows": 50000} for command in commands if "phrasings" in command and "--cache free" in command}
+        found, _ = self.verdicts(free)  # twice as few rows: within Dream's range, below LLaDA's
+        self.assertEqual([found[f"FlashDLM: FreeCache is {least} times as fast or more, {model}"]
+                          for least, model in (("6.20", "mini-llada"), ("1.91", "mini-dream"))], ["no", "yes"])
 
     def test_overlapping_accuracies_decide_nothing(self):
         wide = {"accuracy": 0.89, "accuracy_low": 0.85, "accuracy_high": 0.92}

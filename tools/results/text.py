@@ -27,6 +27,14 @@ def accuracy(found):
     return f"{percent(found.accuracy)} ({100 * found.accuracy_low:.1f} to {100 * found.accuracy_high:.1f})"
 
 
+def perplexity(found):
+    """Perplexity of an Evaluation with its 95% interval where its row has one: "1.699 (1.464 to 1.920)"."""
+    middle = f"{found.perplexity:.3f}"
+    if found.perplexity_low is None:
+        return middle
+    return f"{middle} ({found.perplexity_low:.3f} to {found.perplexity_high:.3f})"
+
+
 def cell(value):
     """A value of an analysis in a table."""
     if value is None:

@@ -115,7 +115,7 @@ def quality(run, what, settings):
         timed = eval_command(run.grid.model, flags, run.grid.timed_samples, 1)
         seconds = run.evaluate(timed, timed=True).processor_seconds
         base = base or (found, seconds)
-        rows.append([name, text.accuracy(found), f"{found.perplexity:.3f}", percent(found.repetition),
+        rows.append([name, text.accuracy(found), text.perplexity(found), percent(found.repetition),
                      f"{found.rows:.0f}", times(base[0].rows / found.rows),
                      times(base[0].layer_flops / found.layer_flops), times(base[1] / seconds), code(command)])
     return head, rows

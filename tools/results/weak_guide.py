@@ -99,13 +99,9 @@ def costs_of_exact(run, kind):
 
 
 @value
-def commands(run):
-    """How the guides are written, and the first rows' commands."""
-    guide = weakened(run, *run.grid.weak[0])
+def training(run):
+    """How the guides are written."""
     lines = [f"python3 tools/weaken_model.py models/{run.grid.guide} {weakened(run, noise, seed)} --noise {noise} --seed {seed}"
              for noise, seed in run.grid.weak]
     lines += [f"lacuna-train --family qwen2 --out {trained(steps)} --steps {steps} {TRAINING}" for steps in run.grid.trained]
-    lines.append(f"lacuna eval -m {guide} --task {run.grid.task} --samples {run.grid.samples}")
-    lines.append(f"lacuna eval -m {run.grid.model} --guide {guide} --guide-match exact --task {run.grid.task} "
-                 f"--samples {run.grid.samples}")
     return "\n".join(f"- {code(line)}" for line in lines)
