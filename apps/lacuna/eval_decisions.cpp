@@ -67,7 +67,7 @@ size_t num_questions(const std::vector<DecisionSample>& samples, size_t count) {
 
 nlohmann::ordered_json by_kind(std::span<const JudgedDecision> decisions,
                                const DecisionTemperatures& temperatures) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (size_t kind = 0; kind < kNumQuestionKinds; ++kind) {
     const auto each = static_cast<QuestionKind>(kind);
     std::vector<JudgedDecision> own;

@@ -415,7 +415,7 @@ ordered_json openai_answer(const DecisionBody& body, size_t i, const DecisionAns
   }
   ordered_json probabilities = ordered_json::array();
   for (size_t option = 0; option < answer.probabilities.size(); ++option) {
-    ordered_json entry;
+    ordered_json entry = ordered_json::object();
     if (kind == QuestionKind::kScore) entry["label"] = body.options[i][option];
     entry["value"] = kind == QuestionKind::kScore ? nlohmann::json(option) : body.options[i][option];
     entry["probability"] = answer.probabilities[option];
@@ -432,7 +432,8 @@ ordered_json system_one_answer(const DecisionBody& body, size_t i, const Decisio
   const QuestionKind kind = body.request.questions[i].kind;
   if (kind == QuestionKind::kPredicate) return {{"type", "noul"}, {"noul", answer.probabilities[0]}};
   ordered_json result = {{"type", name_of(kind)}};
-  ordered_json legend, probabilities;
+  ordered_json legend = ordered_json::object();
+  ordered_json probabilities = ordered_json::object();
   for (size_t option = 0; option < answer.probabilities.size(); ++option) {
     const bool is_score = kind == QuestionKind::kScore;
     const std::string key = is_score ? std::to_string(option) : body.options[i][option].get<std::string>();

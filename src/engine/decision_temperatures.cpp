@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/gguf.h"
@@ -39,9 +40,9 @@ DecisionTemperatures load_decision_temperatures(const std::filesystem::path& mod
 
 void save_decision_temperatures(const std::filesystem::path& model, const DecisionTemperatures& temperatures,
                                 const nlohmann::ordered_json& record) {
-  nlohmann::ordered_json document;
-  for (const QuestionKind kind : kKinds)
-    document["temperatures"][std::string(name_of(kind))] = temperatures.of(kind);
+  nlohmann::ordered_json by_kind = nlohmann::ordered_json::object();
+  for (const QuestionKind kind : kKinds) by_kind[std::string(name_of(kind))] = temperatures.of(kind);
+  nlohmann::ordered_json document = {{"temperatures", std::move(by_kind)}};
   document.update(record);
   write_whole_file(decision_sidecar(model), document.dump(2) + '\n');
 }

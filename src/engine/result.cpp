@@ -197,6 +197,7 @@ nlohmann::ordered_json trace_step(const StepEvent& event) {
       {"step_tokens_per_second", rate(static_cast<double>(event.report.committed.size()), seconds)}};
   const CanvasEdits& edits = event.report.edits;
   if (!edits.dropped.empty()) json["drop"] = edits.dropped;
+  if (!edits.inserted.empty()) json["insert"] = nlohmann::ordered_json::array();
   for (const InsertedMasks& each : edits.inserted) {
     json["insert"].push_back(nlohmann::ordered_json{each.position, each.count});
   }

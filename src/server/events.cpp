@@ -85,6 +85,7 @@ ordered_json EventLog::step(const StepEvent& event) {
 
 void EventLog::add_edits(ordered_json& json, const CanvasEdits& edits) {
   if (!edits.dropped.empty()) json["drop"] = edits.dropped;
+  if (!edits.inserted.empty()) json["insert"] = ordered_json::array();
   for (const InsertedMasks& each : edits.inserted) {
     json["insert"].push_back(ordered_json{each.position, each.count});
   }

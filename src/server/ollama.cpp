@@ -246,7 +246,7 @@ class LinesFormat final : public ReplyFormat {
 
   /// The calls that were not sent yet, up to `end`.
   void add_calls(const ToolReply& tools, size_t end, ordered_json& reply) {
-    ordered_json& calls = reply["message"]["tool_calls"];
+    ordered_json& calls = reply["message"]["tool_calls"] = ordered_json::array();
     for (; num_sent_calls_ < end; ++num_sent_calls_) {
       calls.push_back({{"function",
                         {{"name", tools.calls()[num_sent_calls_].name},

@@ -49,15 +49,13 @@ ordered_json delta_of(const ToolReply& tools, const ToolCallReader::Piece& piece
   if (!piece.call) return {{"content", piece.text}};
   ordered_json call{{"index", *piece.call}};
   if (piece.name.empty()) {
-    call["function"]["arguments"] = piece.text;
+    call["function"] = {{"arguments", piece.text}};
   } else {
     call["id"] = tools.id_of(*piece.call);
     call["type"] = "function";
     call["function"] = {{"name", piece.name}, {"arguments", ""}};
   }
-  ordered_json delta;
-  delta["tool_calls"].push_back(std::move(call));
-  return delta;
+  return {{"tool_calls", ordered_json::array({std::move(call)})}};
 }
 
 }  // namespace
@@ -81,7 +79,7 @@ ordered_json OpenAiFormat::logprobs_json(const Piece& piece) const {
     return {{"content", chat_logprobs(model(), piece.tokens)}, {"refusal", nullptr}};
   }
   const auto text = [&](TokenId token) { return model().text_of(std::span(&token, 1)); };
-  ordered_json reply;
+  ordered_json reply = ordered_json::object();
   for (const char* key :
        {"tokens", "token_logprobs", "top_logprobs", "text_offset", "ids", "steps", "orders"}) {
     reply[key] = ordered_json::array();
@@ -91,10 +89,11 @@ ordered_json OpenAiFormat::logprobs_json(const Piece& piece) const {
     const std::string token = text(record.token);
     reply["tokens"].push_back(token);
     reply["token_logprobs"].push_back(record.logprob ? ordered_json(*record.logprob) : ordered_json());
-    ordered_json top;  // null for a token without one
+    ordered_json top = ordered_json::object();
     if (record.logprob) top[token] = *record.logprob;
     for (const auto& [other, logprob] : record.likeliest) top[text(other)] = logprob;
-    reply["top_logprobs"].push_back(std::move(top));
+    // null: a token without one
+    reply["top_logprobs"].push_back(top.empty() ? ordered_json() : std::move(top));
     reply["text_offset"].push_back(offset);
     reply["ids"].push_back(record.token);
     reply["steps"].push_back(record.step);
@@ -163,21 +162,21 @@ std::string OpenAiFormat::part(const AnswerPart& part) {
   std::string chunks;
   for (size_t i = 0; i + 1 < deltas.size(); ++i) {
     ordered_json chunk = envelope(true);
-    chunk["choices"].push_back(
-        {{"index", choice.index}, {"delta", deltas[i]}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
+    chunk["choices"] = ordered_json::array(
+        {{{"index", choice.index}, {"delta", deltas[i]}, {"logprobs", nullptr}, {"finish_reason", nullptr}}});
     chunks += sse(chunk);
   }
   ordered_json chunk = envelope(true);
-  chunk["choices"].push_back(
-      choice_json(choice, piece, true, part.is_first, deltas.empty() ? ordered_json() : deltas.back()));
-  ordered_json own;
+  chunk["choices"] = ordered_json::array(
+      {choice_json(choice, piece, true, part.is_first, deltas.empty() ? ordered_json() : deltas.back())});
+  ordered_json own = ordered_json::object();
   if (!part.event.is_null()) own["event"] = part.event;
   if (request().wants_step_map && !piece.tokens.empty()) {
     own["tokens"] = ids_of(piece.tokens);
     own["step_map"] = steps_of(piece.tokens);
   }
   if (!choice.finish_reason.empty()) own["stats"] = stats_of(choice);
-  if (!own.is_null()) chunk["lacuna"] = std::move(own);
+  if (!own.empty()) chunk["lacuna"] = std::move(own);
   if (part.usage && !request().include_usage) add_usage(chunk, *part.usage);
   return chunks + sse(chunk);
 }

@@ -190,6 +190,11 @@ bool allocation_fails(size_t bytes) {
   constexpr size_t kMostStackBytes = 4096;
   if (bytes % kJsonBytes == 0 && bytes <= kMostStackBytes) return false;
   if (std::uncaught_exceptions() > 0) return false;
+  if (is_on.load(std::memory_order_relaxed) && !is_spared && plan.nth_allocation != 0) {
+    const bool fails = ++counts[static_cast<size_t>(FaultyCall::kAllocate)] == plan.nth_allocation;
+    if (fails) ++num_failed;
+    return fails;
+  }
   return dice(FaultyCall::kAllocate) != 0;
 }
 

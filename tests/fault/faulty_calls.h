@@ -33,6 +33,8 @@ struct FaultPlan {
   uint64_t seed = 0;
   /// By FaultyCall: about one call in this many fails; 0: none fails.
   std::array<uint32_t, kNumFaultyCalls> one_in = {};
+  /// Number, from 1, of the one allocation that fails, among those that may; 0: `one_in` decides.
+  uint64_t nth_allocation = 0;
 };
 
 /// From now on calls fail, in all threads but those that are spared.
