@@ -46,10 +46,13 @@ class Asked:
     def __init__(self, run):
         self._run, self.commands = run, []
 
+    def samples(self, close):
+        """How many samples an accuracy has. `close`: accuracies that only many samples tell apart."""
+        return self._run.grid.close_samples if close else self._run.grid.samples
+
     def evaluate(self, flags, close=False):
-        """Figures of `lacuna eval`. `close`: accuracies that only many samples tell apart."""
-        samples = self._run.grid.close_samples if close else self._run.grid.samples
-        return self._run.evaluate(self._noted(f"lacuna eval {flags} --batch 8 --samples {samples}"))
+        """Figures of `lacuna eval`."""
+        return self._run.evaluate(self._noted(f"lacuna eval {flags} --batch 8 --samples {self.samples(close)}"))
 
     def command(self, command):
         """Figures of a whole command of `lacuna eval`, with its fastest times."""
@@ -265,17 +268,19 @@ def guided(asked):
     )
 
 
+NOISE = "noise on its weights"
 WEAK_GUIDES = {
-    "noise on its weights": [f"mini-qwen-{noise}" for noise in ("0.48-1", "0.48-2", "0.45-2", "0.45-1", "0.48-3")],
+    NOISE: [f"mini-qwen-{noise}" for noise in ("0.48-1", "0.48-2", "0.45-2", "0.45-1", "0.48-3")],
     "trained too briefly": [f"trained-{steps}" for steps in (1100, 1000, 700, 500)],
 }
 
 
 def weak_guides(asked):
     """Guides that are worse than the model."""
-    task = "--task arithmetic --samples 200 --threads 1"
-    plain = asked.command(f"lacuna eval -m mini-llada {task}")
     for kind, names in WEAK_GUIDES.items():
+        # Guides with noise cost about two points, the others up to ten.
+        task = f"--task arithmetic --samples {asked.samples(close=kind == NOISE)} --threads 1"
+        plain = asked.command(f"lacuna eval -m mini-llada {task}")
         folders = [f"build/weak-guides/{name}" for name in names]
         alone = [asked.command(f"lacuna eval -m {folder} {task}") for folder in folders]
         found = [
