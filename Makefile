@@ -4,6 +4,7 @@
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
 MINUTES ?= 10
+differential: MINUTES = inf
 COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
@@ -37,8 +38,8 @@ clients: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -L reference -j $(JOBS)
 
-# Decodes of random models by every backend, compared with the references until COMPARISONS or MINUTES are reached:
-# make differential COMPARISONS=100000 MINUTES=180 FIRST_SEED=5000
+# Decodes of random models by every backend, compared with the references until COMPARISONS are reached, or MINUTES, of which
+# there is no limit by default: make differential COMPARISONS=100000 MINUTES=180 FIRST_SEED=5000
 differential: build/dev/build.ninja
 	scripts/bootstrap clients
 	tests/reference/make_venv.sh build/clients --small

@@ -43,7 +43,7 @@ class CurrentPeaks {
   /// \param bytes   that are read in each try
   CurrentPeaks(ThreadPool& threads, std::string_view isa, DType dtype, int64_t bytes = int64_t{1} << 29);
 
-  /// Takes about 0.1 s.
+  /// Takes about half a second: several tries, each of which reads `bytes`.
   Roofline measure() const;
 
  private:

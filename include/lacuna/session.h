@@ -132,8 +132,9 @@ class LACUNA_API Session {
   Generation start(const Request& request, PassCallback callback = {}) const;
 
   /// Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3, of which the most likely length is taken.
-  /// Needs ModelInfo::can_infill: masked models, and LLaDA 2.2, which edits a hole to its length. Returns an
-  /// answer whose text is the whole, filled text.
+  /// LLaDA 2.2 finds the length by insertions and deletions instead, and may leave such a hole empty. Needs
+  /// ModelInfo::can_infill: masked models and LLaDA 2.2. Returns an answer whose text is the whole, filled
+  /// text.
   Answer infill(std::string_view text, const Options& options = {}, const PassCallback& callback = {}) const;
 
   /// Answers questions about a text with probabilities (docs/guide/decide.md). Takes the JSON of a request

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/editing_diffusion.h"
 #include "decode/refusion.h"
 #include "decode/uniform_diffusion.h"
 #include "decode/unmask.h"
@@ -135,10 +136,21 @@ BaselineWork seeded_work(const ModelConfig& config, const BaselineRequest& reque
   return total;
 }
 
+/// The block in which LLaDA 2.2 edits an infill, as make_decoder() chooses it; where the model's block is too
+/// long for its positions, the whole text.
+int32_t length_of_infill(const ModelConfig& config, const BaselineRequest& request) {
+  const auto block_length = static_cast<int32_t>(config.block_length);
+  const int32_t length =
+      infill_block_length(block_length, request.prompt_length, request.gen_length, config.max_positions);
+  return length > 0 ? length : request.prompt_length + request.gen_length;
+}
+
 /// SDAR, LLaDA 2, Fast-dLLM v2: K/V of finished blocks are kept, each in a pass of its own; a block takes one
-/// step for each of its tokens.
+/// step for each of its tokens, an infill's block one for each position of its holes.
 BaselineWork block_work(const ModelConfig& config, const BaselineRequest& request) {
-  const auto size = static_cast<int32_t>(config.block_length);
+  const bool is_infill = request.answer_masks > 0;
+  const int32_t size =
+      is_infill ? length_of_infill(config, request) : static_cast<int32_t>(config.block_length);
   const auto trained = static_cast<int32_t>(config.sub_block_length);
   const int32_t sub_size = trained > 0 ? std::min(trained, size) : size;
   const int32_t first = request.prompt_length / size;
@@ -167,15 +179,22 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
     add(keeping(block, config.shifted_logits && begun == 0 && block + 1 == first), 1, total);
   }
   total.passes = first > 0 ? 1 : 0;  // the prompt is read at once
+  const auto write = [&](int32_t block, int32_t masked) {
+    for (; masked > 0; --masked) {
+      PassWork pass = pass_over(block);
+      pass.logit_rows = masked;
+      add(pass, 1, total);
+    }
+  };
+  if (is_infill) {
+    write(first, request.answer_masks);
+    return total;
+  }
   for (int32_t block = first; block <= last; ++block) {
     const int32_t given = block == first ? begun : 0;
     const int32_t written = given == 0 && config.shifted_logits ? 1 : given;
     for (int32_t sub = written / sub_size; sub < size / sub_size; ++sub) {
-      for (int32_t masked = (sub + 1) * sub_size - std::max(written, sub * sub_size); masked > 0; --masked) {
-        PassWork pass = pass_over(block);
-        pass.logit_rows = masked;
-        add(pass, 1, total);
-      }
+      write(block, (sub + 1) * sub_size - std::max(written, sub * sub_size));
     }
     if (block < last) add(keeping(block, config.shifted_logits), 1, total);
   }

@@ -169,6 +169,15 @@ PassWork EditingDiffusionDecoder::uncached_work() const {
   return uncached_blocks_work(block_ + 1, options_.block_length, static_cast<size_t>(num_drawn));
 }
 
+std::optional<BaselineRequest> EditingDiffusionDecoder::baseline_request() const {
+  BaselineRequest request{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  if (!is_infill()) return request;
+  int32_t in_holes = 0;
+  for (const IndexRange& range : ranges_) in_holes += range.end - range.begin;
+  request.answer_masks = std::max(num_original_, in_holes);
+  return request;
+}
+
 StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
   expects(is_planned_ && result.samples.size() == plan_.logits.size(),
           "apply: one draw for each that was planned");

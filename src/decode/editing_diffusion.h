@@ -74,9 +74,7 @@ class EditingDiffusionDecoder final : public Decoder {
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
-  std::optional<BaselineRequest> baseline_request() const override {
-    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
-  }
+  std::optional<BaselineRequest> baseline_request() const override;
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;

@@ -15,6 +15,15 @@ int32_t block_length_of(const BlockStrategy& strategy, const ModelConfig& config
   return strategy.block_length.value_or(static_cast<int32_t>(config.block_length));
 }
 
+/// The length of the blocks of one request: an infill is edited in one block, which is as long as its text
+/// needs; 0 if the model has no positions for such a block.
+int32_t block_length_for(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked) {
+  const int32_t block_length = block_length_of(strategy, config);
+  if (asked == nullptr || asked->request.context.answer.empty()) return block_length;
+  return infill_block_length(block_length, static_cast<int32_t>(asked->request.prompt.size()),
+                             asked->gen_length, config.max_positions);
+}
+
 int32_t sub_block_length_of(const BlockStrategy& strategy, const ModelConfig& config) {
   const int32_t block_length = block_length_of(strategy, config);
   if (config.sub_block_length <= 0) return block_length;
@@ -58,7 +67,8 @@ void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Pro
   }
 }
 
-void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
+                 Problems& problems) {
   const CountRule& count = strategy.unmask.policy.count;
   problems.refuse(std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count),
                   "unmask", "a block has no time schedule");
@@ -68,7 +78,8 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, Probl
                   "block diffusion keeps exact K/V and draws from whole blocks");
   const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);
   problems.refuse(strategy.steps && !splits, "steps", "this `unmask` rule continues until a block is done");
-  const int32_t block_length = block_length_of(strategy, config);
+  const int32_t block_length = block_length_for(strategy, config, asked);
+  if (block_length == 0) return;  // check_infill_block() says so
   problems.within("steps", strategy.steps, 1, block_length);
   const int32_t steps = strategy.steps.value_or(block_length);
   const int32_t num_sub_blocks = block_length / sub_block_length_of(strategy, config);
@@ -165,14 +176,14 @@ void check_block_lock(const BlockStrategy& strategy, const ModelConfig& config, 
 /// Finds an infill whose block reaches beyond the model's positions.
 void check_infill_block(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked,
                         Problems& problems) {
-  if (asked.request.context.answer.empty()) return;
-  const auto prompt_length = static_cast<int32_t>(asked.request.prompt.size());
-  const int32_t block_length = block_length_of(strategy, config);
-  if (infill_block_length(block_length, prompt_length, asked.gen_length, config.max_positions) > 0) return;
-  problems.add({"answer", fmt::to_string(asked.gen_length), "a shorter text, or holes that are shorter",
-                fmt::format("no block of a multiple of {} positions holds the text from its first hole on "
-                            "within the model's {}",
-                            block_length, config.max_positions)});
+  if (block_length_for(strategy, config, &asked) > 0) return;
+  constexpr std::string_view kExpected = "a shorter text, shorter holes or another `block_length`";
+  problems.add(
+      {"answer", fmt::to_string(asked.gen_length), std::string(kExpected),
+       fmt::format("the text has {} positions before its first hole and {} from there on, which no block "
+                   "of a multiple of {} positions holds within the model's {}; expected {}",
+                   asked.request.prompt.size(), asked.gen_length, block_length_of(strategy, config),
+                   config.max_positions, kExpected)});
 }
 
 }  // namespace
@@ -183,7 +194,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_seeded(strategy, config, asked, problems);
   check_sampling(strategy.sampling, config, false, problems);
   check_unmask(strategy.unmask, problems);
-  check_steps(strategy, config, problems);
+  check_steps(strategy, config, asked, problems);
   check_editing(strategy, config, problems);
   check_sparse(strategy, config, problems);
   check_block_lock(strategy, config, problems);
@@ -220,11 +231,7 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
   settings.split_id = config.split_id;
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
-  settings.block_length = block_length_of(strategy, config);
-  const auto prompt_length = static_cast<int32_t>(asked.request.prompt.size());
-  if (!context.answer.empty())
-    settings.block_length =
-        infill_block_length(settings.block_length, prompt_length, asked.gen_length, config.max_positions);
+  settings.block_length = block_length_for(strategy, config, &asked);
   settings.steps = strategy.steps.value_or(settings.block_length);
   settings.tau = std::get<Dynamic>(strategy.unmask.policy.count).tau;
   const TokenEditing edit = strategy.edit.value_or(kBlockEditing);

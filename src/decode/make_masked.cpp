@@ -104,7 +104,8 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
     problems.expect(config.expand_id >= 0, "grow", "tokens",
                     "end-mass or none: the model has no token that expands");
     problems.expect(!unmask.chooses_blindly() && !unmask.runs_until_done(), "unmask", "another rule",
-                    "entropy, margin or maskgit, which order the positions: one is written a step");
+                    "low-confidence, entropy, margin or maskgit, which order the positions: one is written a "
+                    "step");
     problems.refuse(strategy.block_length.has_value(), "block_length",
                     "every step takes the best of all positions");
     problems.refuse(strategy.eos_exit, "eos_exit", "the token that would end the answer leaves the canvas");

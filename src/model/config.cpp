@@ -332,10 +332,11 @@ void check_edit_tokens(const JsonObject& json, const JsonObject& tokenizer_confi
     }
     const auto& known = family.edit_names;
     if (name.size() == content.size() || std::find(known.begin(), known.end(), name) == known.end()) continue;
-    json.refuse("expert_capacity",
-                fmt::format("that of LLaDA2.2, whose token {} the tokenizer has; groups of experts are "
-                            "LLaDA2.0's",
-                            in_quotes(content)));
+    json.refuse(
+        "expert_capacity",
+        fmt::format("an integer from {} to {}, because tokenizer_config.json has LLaDA2.2's token {}; "
+                    "--ignore-config-keys expert_capacity chooses experts by LLaDA2.0's groups",
+                    config.moe.experts_per_token, config.moe.num_experts, in_quotes(content)));
   }
 }
 
@@ -435,12 +436,14 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     config.end_ids = {class_eos};
   }
   check_paradigm(json, config);
-  const auto& ignored = choices.ignored_keys;
-  if (std::find(ignored.begin(), ignored.end(), "auto_map") == ignored.end())
-    check_own_code(json, family, config);
+  const auto is_ignored = [&](std::string_view key) {
+    return std::find(choices.ignored_keys.begin(), choices.ignored_keys.end(), key) !=
+           choices.ignored_keys.end();
+  };
+  if (!is_ignored("auto_map")) check_own_code(json, family, config);
   refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
   read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json", [&](const JsonObject& tokenizer) {
-    check_edit_tokens(json, tokenizer, family, config);
+    if (!is_ignored("expert_capacity")) check_edit_tokens(json, tokenizer, family, config);
     add_tokenizer_ids(tokenizer, family, config);
   });
   choose_delete_id(file, published_delete, config);

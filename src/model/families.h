@@ -103,8 +103,8 @@ struct FamilyEntry {
   /// Texts in tokenizer_config.json of the token that becomes two masks, for files whose config.json does not
   /// name it.
   std::span<const std::string_view> expand_texts = {};
-  /// Names of tokens that edit, in lower case and without brackets ("delete" for "<|DELETE|>"). A tokenizer
-  /// with one of them belongs to a model with `expert_capacity`.
+  /// Names of tokens that edit, in lower case and without brackets ("delete" for "<|DELETE|>"). A model whose
+  /// tokenizer_config.json has one of them needs `expert_capacity`.
   std::span<const std::string_view> edit_names = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< empty: no known converter

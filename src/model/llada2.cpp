@@ -42,8 +42,10 @@ void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
   config.split_id = read_token_id(json, "split_token_id", config, -1);
   if (config.moe.experts_per_window == 0 && (config.delete_id >= 0 || config.split_id >= 0)) {
     json.refuse("expert_capacity",
-                "that of LLaDA2.2, whose \"delete_token_id\" and \"split_token_id\" the file has; groups of "
-                "experts are LLaDA2.0's");
+                fmt::format("an integer from {} to {} beside \"{}\", as in LLaDA2.2; groups of experts are "
+                            "LLaDA2.0's",
+                            config.moe.experts_per_token, config.moe.num_experts,
+                            config.delete_id >= 0 ? "delete_token_id" : "split_token_id"));
   }
   if (config.delete_id >= 0 && config.split_id < 0) json.refuse("split_token_id", "a token as well");
   if (config.split_id >= 0 && config.delete_id < 0) json.refuse("delete_token_id", "a token as well");

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "decode/baseline.h"
+#include "model/tiny_models.h"
+
 namespace lacuna::editing_diffusion_test {
 namespace {
 
@@ -254,6 +257,30 @@ TEST_F(Infill, IsLongerBySplitsAndMovesTheTextAfterTheHole) {
   run.pass({{1, {10, 0.9}}, {2, {12, 0.9}}, {3, {11, 0.9}}});
   EXPECT_TRUE(run.decoder().done());
   EXPECT_THAT(run.canvas(), ElementsAre(20, 10, 12, 11, 30, 31));
+}
+
+TEST_F(Infill, HasABaselineOfOneStepForEachPositionOfItsHoles) {
+  ModelConfig config = tiny_block_config(8);
+  Script run = script(3);
+  EXPECT_EQ(run.decoder().baseline_request().value().answer_masks, 2);
+  run.pass({{1, {10, 0.9}}, {2, {11, 0.9}}});
+  run.pass({{1, {10, 0.9}}, {2, {kSplit, 0.9}}});
+  const BaselineRequest request = run.decoder().baseline_request().value();
+  EXPECT_EQ(request.answer_masks, 3);
+  const BaselineWork work = baseline_work(config, request);
+  EXPECT_EQ(work.passes, 3);
+  EXPECT_EQ(work.work.rows, 3 * 8) << "the block in which the infill is edited";
+  EXPECT_EQ(work.work.logit_rows, 3 + 2 + 1);
+}
+
+TEST_F(Infill, HasABaselineWithTheBlockThatItsTextNeeds) {
+  ModelConfig config = tiny_block_config(8);
+  BaselineRequest request{.prompt_length = 17, .gen_length = 12, .answer_length = 12};
+  request.answer_masks = 1;
+  // A block of 16 would begin at 16 and end at 32; one of 8 ends at 24.
+  const BaselineWork work = baseline_work(config, request);
+  EXPECT_EQ(work.passes, 1 + 1) << "one reads the 16 tokens before the block";
+  EXPECT_EQ(work.work.rows, 16 + 16);
 }
 
 TEST_F(Infill, IsShorterByDeletesAndEndsWithItsText) {

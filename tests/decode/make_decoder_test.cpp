@@ -87,6 +87,20 @@ TEST(Validate, FindsEveryProblemAtOnce) {
               ElementsAre("cfg_scale", "cache_block", "lock", "unmask", "steps"));
 }
 
+TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {
+  const ModelConfig config = tiny_editing_config();  // blocks of 8
+  BlockStrategy strategy;
+  strategy.unmask = UnmaskRule{{Dynamic{0.5}}};
+  DecodeRequest request;
+  request.prompt = {1, 2};
+  request.context.answer.assign(12, static_cast<TokenId>(config.mask_id));  // a block of 16
+  strategy.steps = 16;
+  EXPECT_THAT(validate(strategy, config, request), IsEmpty());
+  strategy.steps = 17;
+  EXPECT_THAT(validate(strategy, config, request),
+              ElementsAre(Problem{"steps", "17", "1 to 16", "`steps` is 17; expected 1 to 16"}));
+}
+
 TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   MaskedStrategy filters;
   filters.sampling.top_p = 0.5;

@@ -25,11 +25,11 @@ inline nlohmann::json published_config(std::string_view name) {
 }
 
 inline ModelConfig read_json_config(const nlohmann::json& config, const nlohmann::json& generation = {},
-                                    const nlohmann::json& tokenizer = {}) {
+                                    const nlohmann::json& tokenizer = {}, const ConfigChoices& choices = {}) {
   const auto text = [](const nlohmann::json& value) { return value.is_null() ? "" : value.dump(); };
   const std::string texts[] = {text(config), text(generation), text(tokenizer)};
   return read_config_texts({.config = texts[0], .generation_config = texts[1], .tokenizer_config = texts[2]},
-                           "folder");
+                           "folder", choices);
 }
 
 /// Null leaves the key out.

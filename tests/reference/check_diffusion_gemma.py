@@ -54,7 +54,7 @@ def random_distribution(model, rng):
 def check_logits(engine, folder, model, seed, report, label):
     rng, canvas = np.random.default_rng([seed, 62]), model.shape.canvas
     tokens = random_ids(model, 90, rng)
-    report.run(f"{label} logits, encoded", lambda: compare_logits(engine, folder, wanted_logits(model, tokens), tokens))
+    report.run(f"{label} logits, encoded", lambda: compare_logits(engine, folder, wanted_logits(model, tokens), tokens), engine)
     for case in range(4):
         begin = random_length(model, rng)
         ids = random_ids(model, begin, rng) + rng.integers(0, model.shape.vocab, canvas).tolist()
@@ -64,7 +64,7 @@ def check_logits(engine, folder, model, seed, report, label):
             np.save(file, distribution)
             fields["self_conditioning"] = str(file.resolve())
         report.run(f"{label} logits, canvas at {begin} {'with' if case else 'without'} self-conditioning",
-                   lambda: compare_logits(engine, folder, wanted_logits(model, ids, begin, distribution), ids, **fields))
+                   lambda: compare_logits(engine, folder, wanted_logits(model, ids, begin, distribution), ids, **fields), engine)
 
 
 # Decoding
@@ -184,10 +184,10 @@ def check_runs(engine, root, folder, model, seed, cases, report, label, counts):
         gen_length = int(rng.integers(1, 3 * model.shape.canvas)) if rng.random() < 0.7 else None
         ignore_ends = bool(rng.random() < 0.5)
         report.run(f"{label} run {case}", lambda: compare_run(
-            engine, root, folder, model, prompt, gen_length, ignore_ends, int(rng.integers(0, 1000)), counts, renoised))
+            engine, root, folder, model, prompt, gen_length, ignore_ends, int(rng.integers(0, 1000)), counts, renoised), engine)
     if sum(len(part[2]) for part in renoised):
-        report.run(f"{label} random ids", lambda: compare_random_ids(renoised, model.shape.vocab, counts))
-    report.run(f"{label} seeds", lambda: compare_seeds(engine, root, folder, prompt))
+        report.run(f"{label} random ids", lambda: compare_random_ids(renoised, model.shape.vocab, counts), engine)
+    report.run(f"{label} seeds", lambda: compare_seeds(engine, root, folder, prompt), engine)
 
 
 def main():

@@ -214,7 +214,7 @@ def check_infills(engine, folder, model, ends, seed, cases, report, counts):
             parts, text, holes = random_infill(model, ends, rng)
             report.run(f"{engine.label}seed {seed} infill {case}",
                        lambda: compare_infill(server, parts, wanted_infill(model, ends, text, holes, options, counts),
-                                              options))
+                                              options), engine)
 
 
 def main():

@@ -83,12 +83,13 @@ class Report:
         self.skipped += 1
         self.line("skip", name, detail)
 
-    def run(self, name, check):
-        """Runs check() -> (state, detail) and returns the state, None of a skipped one; an exception fails that check alone."""
+    def run(self, name, check, engine=None):
+        """Runs check() -> (state, detail), counted for the engine's backend; an exception fails that check alone."""
         try:
             state, detail = check()
             {True: self.ok, False: self.bad, None: self.skip}[state](name, detail)
-            return state
+            if state and engine is not None:
+                self.by_backend[engine.backend] += 1
         except Refused as error:
             self.refused += 1
             self.line("none", name, str(error))
@@ -100,8 +101,7 @@ class Report:
         """Runs check(engine, expected) -> (state, detail) for every engine; expected is the result of one call of wanted()."""
         once = functools.cache(wanted)
         for engine in engines:
-            if self.run(f"{engine.label}{name}", lambda: check(engine, once())):
-                self.by_backend[engine.backend] += 1
+            self.run(f"{engine.label}{name}", lambda: check(engine, once()), engine)
 
     def finish(self):
         """Prints the counts and returns the exit status."""

@@ -168,11 +168,11 @@ def main():
                 tokenize = lambda text: engine.encode(folder, text)
                 for case in range(args.cases):
                     report.run(f"{label} DreamOn run {case}",
-                               lambda: check_dreamon_run(engine, root, folder, model, edits, rng, counts))
+                               lambda: check_dreamon_run(engine, root, folder, model, edits, rng, counts), engine)
                     report.run(f"{label} DreamOn infill {case}",
-                               lambda: check_dreamon_infill(engine, folder, model, edits, tokenize, rng, counts))
+                               lambda: check_dreamon_infill(engine, folder, model, edits, tokenize, rng, counts), engine)
                     report.run(f"{label} DAEDAL {family} run {case}",
-                               lambda: check_daedal(engine, root, other, plain, rng, counts))
+                               lambda: check_daedal(engine, root, other, plain, rng, counts), engine)
     print(f"{counts['runs']} runs, {counts['passes']} passes; "
           + ", ".join(f"{counts[path]} {path}" for path in PATHS))
     return report.finish()

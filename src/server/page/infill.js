@@ -29,16 +29,17 @@ export class InfillTab {
   }
 
   obstacle(props) {
-    if (!props.can_infill) return `${props.model} cannot fill holes; masked models such as LLaDA and Dream can.`;
+    if (!props.can_infill) return `${props.model} cannot fill holes; masked models such as LLaDA and Dream can, and LLaDA 2.2.`;
     return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
   }
 
-  /// Holes of unknown length are tried in every length, which events cannot show.
+  /// Holes of unknown length are tried in every length, which events cannot show, unless the canvas grows or the
+  /// model edits its blocks (LLaDA 2.2).
   requests() {
     const isOpen = this.holes.some(({ tokens }) => tokens === null);
     return this.app.settings.chosen().map(({ title, lacuna }) => {
       const common = this.app.common(lacuna);
-      if (isOpen && !lacuna.grow) delete common.lacuna.events;
+      if (isOpen && !lacuna.grow && this.app.props.paradigm !== "blocks") delete common.lacuna.events;
       return { title, path: "v1/infill", showsPrompt: true, body: { input: inputOf(by("gapped").value, this.holes), ...common } };
     });
   }
