@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 try:
     import book
     import claims
@@ -24,6 +25,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
 import measure  # noqa: E402
 import repeat  # noqa: E402
+import step_times  # noqa: E402
 import text  # noqa: E402
 import timings  # noqa: E402
 from errors import BookError  # noqa: E402
@@ -405,6 +407,35 @@ class VerdictTest(unittest.TestCase):
                          ["helps", "faster, but less accurate"])
         self.assertEqual([masked.verdict(1.2, good, found) for found in (good, bad)],
                          ["costs more than it saves", "only costs: less accurate and not faster"])
+
+
+class StepTimesTest(unittest.TestCase):
+    """The time of each step without and with a lock."""
+
+    @staticmethod
+    def passes(*seconds, rows=2):
+        """One decode: passes of these seconds, of `rows` rows."""
+        return [{"seconds": each, "rows": list(range(rows)), "layer_flops": 3.0, "head_flops": 1.0} for each in seconds]
+
+    def test_medians_of_repeats_are_summed_over_prompts(self):
+        prompts = [[self.passes(1, 5), self.passes(9, 6), self.passes(2, 7)],
+                   [self.passes(10, 20, rows=3), self.passes(30, 40, rows=3), self.passes(20, 10, rows=3)]]
+        self.assertEqual(step_times.figures_of(prompts), {
+            "rows": [5, 5], "flops": [8.0, 8.0], "seconds": [22, 26], "seconds_min": [11, 15]})
+
+    def test_decodes_of_other_lengths_are_an_error(self):
+        with self.assertRaises(ValueError):
+            step_times.figures_of([[self.passes(1, 2)], [self.passes(1)]])
+
+    def test_quarters_are_ratios_of_sums(self):
+        plain = {"rows": [4] * 8, "flops": [6.0] * 8, "seconds": [0.004] * 8, "seconds_min": [0.003] * 8}
+        locked = {"rows": [4, 4, 2, 2, 1, 1, 1, 1], "flops": [6.0, 6.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0],
+                  "seconds": [0.006, 0.004, 0.002, 0.002, 0.001, 0.003, 0.001, 0.001], "seconds_min": [0.003] * 8}
+        run = SimpleNamespace(grid=SimpleNamespace(**masked.FULL | {"lengths": (8,)}),
+                              result=lambda command: {"samples": 1, "plain": plain, "setting": locked})
+        rows = masked.step_speeds(run)[1]
+        self.assertEqual(rows[0], [8, 1, "100.0%", "1.00×", "1.00×", "0.80×", "1.00×", "4.00", "5.00"])
+        self.assertEqual(rows[2], [8, 3, "25.0%", "4.00×", "3.00×", "2.00×", "1.00×", "4.00", "2.00"])
 
 
 class GpuTest(Folder):
