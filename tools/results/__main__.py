@@ -8,21 +8,24 @@ try:
     from errors import BookError
     from figures import to_svg
     from measure import ROOT, Measurer
+    from repeat import Choice, repeat
 except ModuleNotFoundError as error:
     sys.exit(f"results: {error}; numpy and matplotlib are needed (tools/results/README.md)")
 
 DESCRIPTION = """\
 Writes the pages under docs/results: runs the commands that a page needs and whose rows are not known yet, keeps their
 rows in NAME.jsonl, and renders NAME.md with its figures. A run may be interrupted: known rows are not measured again.
-`check` renders every page from the known rows and says which differ from the committed ones."""
+`check` renders every page from the known rows and says which differ from the committed ones. `repeat NAME` runs the
+commands of a page's rows again and compares all figures but timings with the recorded ones; it records nothing."""
 
 
 def parse_arguments(arguments):
     """Command line flags."""
     parser = argparse.ArgumentParser(prog="python3 tools/results", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=[*PAGES, "check"], metavar="NAME",
-                        help=f"page to write: {', '.join(PAGES)}; or check")
+    parser.add_argument("name", choices=[*PAGES, "check", "repeat"], metavar="NAME",
+                        help=f"page to write: {', '.join(PAGES)}; or check, or repeat")
+    parser.add_argument("page", choices=list(PAGES), metavar="PAGE", nargs="?", help="page that `repeat` compares")
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--only-known", action="store_true", help="render the page from known rows; measure nothing")
     rows.add_argument("--fresh", action="store_true", help="forget the known rows of the page, and measure all again")
@@ -32,7 +35,23 @@ def parse_arguments(arguments):
     parser.add_argument("--lacuna", default="build/release/lacuna", metavar="FILE",
                         help="binary that is measured (default %(default)s)")
     parser.add_argument("--out", metavar="FOLDER", help="folder of rows, pages and figures (default docs/results)")
-    return parser.parse_args(arguments)
+    repeated = parser.add_argument_group("repeat")
+    repeated.add_argument("--rows", type=positive, default=0, metavar="N", help="rows to compare (default all)")
+    repeated.add_argument("--seed", type=int, default=0, metavar="S", help="seed of their choice (default %(default)s)")
+    repeated.add_argument("--any-machine", action="store_true",
+                          help="compare rows of other processors and instruction sets, too")
+    options = parser.parse_args(arguments)
+    if (options.name == "repeat") != (options.page is not None):
+        parser.error("`repeat` needs a PAGE" if options.page is None else f"`{options.name}` takes no PAGE")
+    return options
+
+
+def positive(text):
+    """A positive number of the command line."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def folder_of(page, options):
@@ -76,12 +95,21 @@ def check(options):
     return 1 if problems else 0
 
 
+def repeat_page(page, options):
+    """Runs the commands of a page's rows again; returns the exit code."""
+    measure = Measurer(options.lacuna, dirty=True, environment=page.environment)  # nothing is recorded
+    choice = Choice(options.rows, options.seed, options.any_machine)
+    return 0 if repeat(folder_of(page, options) / f"{page.name}.jsonl", measure, choice) else 1
+
+
 def main(arguments):
     """Returns the exit code."""
     options = parse_arguments(arguments)
     try:
         if options.name == "check":
             return check(options)
+        if options.name == "repeat":
+            return repeat_page(PAGES[options.page], options)
         write_page(PAGES[options.name], options)
     except (BookError, OSError) as error:
         print(f"results: {error}", file=sys.stderr)

@@ -13,12 +13,14 @@ FULL = {
     "samples": 200,
     "timed_samples": 16,  # of what is timed, the first ones
     "turns": 3,
+    "step_samples": 4,  # of what is timed step by step
+    "step_repeats": 5,
     "lengths": (32, 64, 128),
     "short_length": 32,
     "step_counts": (4, 8, 16, 32),
     "rules": ("low-confidence", "margin", "entropy"),
 }
-QUICK = {"samples": 4, "timed_samples": 2, "lengths": (8, 16, 32), "short_length": 8, "step_counts": (4, 8)}
+QUICK = {"samples": 4, "timed_samples": 2, "step_samples": 1, "step_repeats": 1, "lengths": (8, 16, 32), "short_length": 8, "step_counts": (4, 8)}
 PAPER_RATIOS = [["64", ".547", ".506", ".482"], ["256", ".496", ".482", ".475"], ["1024", ".494", ".492", ".490"]]
 PAPER_PERPLEXITY = [["64/32", "5.75", "6.08 (1.06×) .70", "6.22 (1.08×) .62"],
                     ["64/64", "3.48", "4.57 (1.31×) .58", "4.76 (1.37×) .52"],
@@ -185,6 +187,55 @@ def speed(run):
     axes.set_ylim(bottom=0)
     figures.legend(axes)
     return title, drawn
+
+
+def by_step(run, length):
+    """Seconds, rows and FLOPs of each step, "plain" and with a lock ("setting")."""
+    return run.result(f"python3 bench/step_times.py -m {run.grid.model} --task arithmetic --gen-length {length} "
+                      f'--samples {run.grid.step_samples} --repeat {run.grid.step_repeats} '
+                      f'--setting "{lock_flags(MIDDLE_EPS)}" --threads 1 --json')
+
+
+@figure()
+def step_speed(run):
+    """Figure 3b."""
+    title = "Speed of a step relative to the same step without a lock"
+    drawn, axes = figures.axes(title, "steps taken, % of all", "tokens/s, ratio")
+    for colour, length in zip(figures.COLOURS, run.grid.lengths):
+        found = by_step(run, length)
+        for key, style, name in (("seconds", "-", "measured"), ("flops", "--", "as FLOPs allow")):
+            ratios = [plain / locked for plain, locked in zip(found["plain"][key], found["setting"][key])]
+            axes.plot([100 * step / len(ratios) for step in range(1, len(ratios) + 1)], ratios, style, color=colour,
+                      linewidth=1.5, label=f"{length}, {name}")
+    axes.axhline(1, color=figures.GREY, linewidth=0.8)
+    axes.set_ylim(bottom=0)
+    figures.legend(axes)
+    return title, drawn
+
+
+def quarters(found):
+    """The sums of each quarter of the steps: {"plain" or "setting": {"rows", "flops" or "seconds": sum}}."""
+    steps = len(found["plain"]["rows"])
+    for quarter in range(4):
+        part = slice(quarter * steps // 4, (quarter + 1) * steps // 4)
+        yield {name: {key: sum(values[part]) for key, values in found[name].items()} for name in ("plain", "setting")}
+
+
+@table
+def step_speeds(run):
+    """Figure 3b by quarters of the run."""
+    head = ["N_gen", "quarter of the steps", "active rows", "1 / active rows", "FLOPs allow", "speed of a step",
+            "with each step's fastest run", "ms without a lock", "ms locked"]
+    rows = []
+    for length in run.grid.lengths:
+        found = by_step(run, length)
+        passes = found["samples"] * len(found["plain"]["rows"]) / 4
+        for number, part in enumerate(quarters(found), 1):
+            plain, locked = part["plain"], part["setting"]
+            rows.append([length, number, percent(locked["rows"] / plain["rows"]),
+                         *(times(plain[key] / locked[key]) for key in ("rows", "flops", "seconds", "seconds_min")),
+                         *(f'{1e3 * each["seconds"] / passes:.2f}' for each in (plain, locked))])
+    return head, rows
 
 
 # --- FlashDLM ---

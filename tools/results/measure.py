@@ -125,11 +125,12 @@ class Measurer:
                 "row_ratio_by_step": result.pop("row_ratio_by_step", [])}
 
     def _shell(self, command, folder):
-        """Standard output of a command; `mktemp` in it uses `folder`."""
+        """Standard output of a command. `mktemp` in it uses `folder`, and `lacuna tune` keeps its log there: the log of an
+        earlier tuning would stand in for the runs that are to be measured."""
         program, _, rest = command.partition(" ")
         words = f'"$LACUNA" {rest}' if program == "lacuna" else command
         done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, errors="replace", cwd=ROOT,
-                              check=False, env={**self._environment, "TMPDIR": str(folder)})
+                              check=False, env={**self._environment, "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)})
         if done.returncode != 0 or not (done.stdout.strip() or program == "lacuna"):
             reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise BookError(f"`{command}` failed: {reason}")

@@ -3,8 +3,7 @@ import copy
 import json
 
 from errors import BookError
-
-TIMES = ("seconds", "processor_seconds")  # of a result: a second run of the command may be faster
+from timings import FASTEST
 
 
 class MissingRow(BookError):
@@ -76,6 +75,6 @@ class Rows:
             self._rows[command] = copy.deepcopy(row)
             return
         fastest = self._rows[command]["result"]
-        for key in TIMES:
+        for key in FASTEST:
             if key in fastest:
                 fastest[key] = min(fastest[key], result[key])

@@ -1,5 +1,7 @@
 """Tests of the results book on synthetic rows; nothing is measured."""
+import contextlib
 import importlib.util
+import io
 import json
 import sys
 import tempfile
@@ -9,6 +11,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 try:
     import book
     import claims
@@ -21,7 +24,10 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
 import measure  # noqa: E402
+import repeat  # noqa: E402
+import step_times  # noqa: E402
 import text  # noqa: E402
+import timings  # noqa: E402
 from errors import BookError  # noqa: E402
 from evaluation import Evaluation, difference  # noqa: E402
 from rows import MissingRow, Rows  # noqa: E402
@@ -159,11 +165,164 @@ class MeasureTest(unittest.TestCase):
             row = measure.Measurer(program, dirty=True)("lacuna analyze drift -m m --plot figure.svg --threads 1")
         self.assertEqual(row["result"], {"figure": "<svg/>\n"})
 
+    def test_no_run_finds_the_cache_of_an_earlier_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "lacuna"  # prints how many files its cache has, and leaves one there
+            program.write_text('#!/bin/sh\necho "{\\"known\\": $(ls "$XDG_CACHE_HOME" | wc -l)}"\n'
+                               'touch "$XDG_CACHE_HOME/log"\n')
+            program.chmod(0o755)
+            measurer = measure.Measurer(program, dirty=True, environment={"XDG_CACHE_HOME": folder})
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual([measurer("lacuna tune -m m")["result"] for _ in range(2)], [{"known": 0}] * 2)
+
     def test_trace_keeps_passes_and_texts(self):
         lines = ['{"request": 0, "prompt_tokens": 5, "canvas": []}',
                  '{"request": 0, "rows": [1], "pieces": {"7": "x"}}', '{"request": 1, "rows": []}']
         self.assertEqual(measure.trace_result(lines),
                          (5, {"trace": [{"request": 0, "rows": [1]}], "texts": [{"token": 7, "text": "x"}]}))
+
+
+class TimingsTest(unittest.TestCase):
+    def test_keys_of_times_are_timings(self):
+        for key in ("seconds", "processor_seconds", "pass_seconds", "seconds_min", "baseline_seconds",
+                    "first_use_seconds_median", "tokens_per_second", "canvas_tokens_per_second"):
+            self.assertTrue(timings.is_timing(key, "lacuna eval -m m"), key)
+        for key in ("accuracy", "rows", "layer_flops", "bytes", "steps_mean", "tokens_per_forward", "attention", "share"):
+            self.assertFalse(timings.is_timing(key, "lacuna eval -m m"), key)
+
+    def test_some_keys_are_timings_of_a_bench_alone(self):
+        for key in ("time_ratio", "speedup", "attention", "peak_bytes", "isa"):
+            self.assertTrue(timings.is_timing(key, "lacuna bench decode -m m"), key)
+        self.assertFalse(timings.is_timing("flops_ratio", "lacuna bench decode -m m"))
+        self.assertFalse(timings.is_timing("out", "lacuna eval -m m"))
+
+    def test_rows_of_timings_alone(self):
+        self.assertTrue(timings.is_pure_timing({"kind": "steps", "command": "lacuna eval -m m"}))
+        self.assertTrue(timings.is_pure_timing({"command": "lacuna bench step -m m --json"}))
+        self.assertTrue(timings.is_pure_timing({"command": "python3 bench/serve_load.py --json"}))
+        for command in ("lacuna bench decode -m m --json", "python3 bench/step_times.py -m m --json"):
+            self.assertFalse(timings.is_pure_timing({"command": command}))
+
+    def test_cores_do_not_make_another_machine(self):
+        machine = {"processor": "P", "cores": 2, "instructions": "avx2"}
+        self.assertTrue(timings.same_machine(machine, machine | {"cores": 64}))
+        self.assertFalse(timings.same_machine(machine, machine | {"instructions": "avx512"}))
+        self.assertFalse(timings.same_machine(machine, machine | {"processor": "Q"}))
+
+
+class RepeatTest(Folder):
+    """`repeat` of a file of rows with a lacuna that prints what it was given."""
+
+    COMMAND = "lacuna eval -m {}"
+    RESULT = {"accuracy": 0.1 + 0.2, "seconds": 1.5, "tokens_per_second": 4.0, "texts": "ab", "settings": {"seed": 0}}
+
+    def fake(self, instructions="avx2", **models):
+        """Binary that prints these results, by model; each answer of `lacuna eval` is one line of JSON."""
+        program = self.folder / "lacuna"
+        cases = "".join(f"*' -m {name} '*) echo '{json.dumps(result)}';;\n" for name, result in models.items())
+        program.write_text(f"""#!/bin/sh
+[ "$1" = --version ] && {{ echo "lacuna 1.0 ({instructions}; devices: cpu)"; exit; }}
+case " $* " in\n{cases}*) echo "no such model" >&2; exit 1;;\nesac\n""")
+        program.chmod(0o755)
+        return program
+
+    def recorded(self, model="m", more=None, **machine):
+        """A row as it was recorded."""
+        row = {"command": self.COMMAND.format(model), "commit": "abc", "seed": 0, "result": self.RESULT | (more or {}),
+               "machine": {"processor": measure.processor_name(), "cores": 1, "instructions": "avx2"} | machine,
+               "row_ratio_by_step": []}
+        return row
+
+    def repeat(self, program, *rows, **choice):
+        """(whether all is the same, what was printed)."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+            same = repeat.repeat(self.write("page.jsonl", *rows), measure.Measurer(program, dirty=True),
+                                 repeat.Choice(**choice))
+        return same, printed.getvalue()
+
+    def test_other_times_are_the_same_figures(self):
+        program = self.fake(m=self.RESULT | {"seconds": 9.0, "tokens_per_second": 1.0})
+        self.assertEqual(self.repeat(program, self.recorded()), (True, (
+            "page: compared 1 row with 5 figures, no differences; left out: 2 timings\n")))
+
+    def test_the_last_bit_of_a_figure_differs(self):
+        same, printed = self.repeat(self.fake(m=self.RESULT | {"accuracy": 0.3}), self.recorded())
+        self.assertFalse(same)
+        self.assertEqual(printed.splitlines(), [
+            "`lacuna eval -m m` (recorded at commit abc)",
+            "  result.accuracy: 0.30000000000000004 recorded, 0.3 now",
+            "page: compared 1 row with 5 figures, 1 row with differences; left out: 2 timings"])
+
+    def test_a_key_that_is_gone_differs_and_a_new_one_is_counted(self):
+        found = {key: value for key, value in self.RESULT.items() if key != "texts"} | {"sparse_rows": 0}
+        same, printed = self.repeat(self.fake(m=found), self.recorded())
+        self.assertFalse(same)
+        self.assertIn("  result.texts: ab recorded, nothing now\n", printed)
+        self.assertIn("left out: 2 timings, 1 key that the recorded rows lack", printed)
+
+    def test_lists_of_other_lengths_differ(self):
+        program = self.fake(m=self.RESULT | {"row_ratio_by_step": [1.0]})
+        same, printed = self.repeat(program, self.recorded())
+        self.assertFalse(same)
+        self.assertIn("row_ratio_by_step.length: 0 recorded, 1 now", printed)
+
+    def test_columns_of_a_table_are_named_and_those_of_times_left_out(self):
+        recorded = {"tables": [{"head": ["step", "error", "seconds"], "rows": [[1, 0.5, 2.0]]}]}
+        found = {"tables": [{"head": ["step", "error", "seconds"], "rows": [[1, 0.25, 3.0]]}]}
+        made = repeat.compare_rows({"command": "lacuna analyze x", "result": recorded}, {"result": found})
+        self.assertEqual(made.differences, [("result.tables[0].rows[0].error", 0.5, 0.25)])
+        self.assertEqual(made.timings, 1)
+
+    def test_long_texts_are_shown_where_they_differ(self):
+        self.assertEqual(repeat.shown("a" * 70 + "b", "a" * 70 + "c"), "...b")
+        self.assertEqual(repeat.shown("a" * 70, "a" * 70 + "c"), "...")
+        self.assertEqual(repeat.shown(0.5, 0.25), "0.5")
+
+    def test_rows_of_other_machines_and_of_timings_are_left_out(self):
+        rows = [self.recorded(), self.recorded(processor="Q"), self.recorded(instructions="avx512"),
+                self.recorded() | {"command": "lacuna bench step -m m"}]
+        same, printed = self.repeat(self.fake(m=self.RESULT), *rows)
+        self.assertTrue(same)
+        self.assertIn("compared 1 row", printed)
+        self.assertIn("1 row of timings, 2 rows of other machines", printed)
+        self.assertIn("compared 3 rows", self.repeat(self.fake(m=self.RESULT), *rows, any_machine=True)[1])
+
+    def test_nothing_to_compare_is_an_error(self):
+        with self.assertRaisesRegex(BookError, "1 row of other machines.; --any-machine"):
+            self.repeat(self.fake(m=self.RESULT), self.recorded(processor="Q"))
+        with self.assertRaisesRegex(BookError, "does not run"):
+            self.repeat(self.folder / "none", self.recorded())
+
+    def test_a_sample_follows_its_seed(self):
+        models = [f"m{number}" for number in range(20)]
+        program, rows = self.fake(**{name: self.RESULT for name in models}), [self.recorded(name) for name in models]
+        chosen = [[row["command"] for row in repeat.choose(rows, rows[0]["machine"], repeat.Choice(3, seed))[0]]
+                  for seed in (0, 0, 1)]
+        self.assertEqual(chosen[0], chosen[1])
+        self.assertNotEqual(chosen[0], chosen[2])
+        self.assertIn("compared 3 rows", self.repeat(program, *rows, rows=3)[1])
+        self.assertIn("17 rows outside the sample", self.repeat(program, *rows, rows=3)[1])
+
+    def test_a_failing_command_proves_nothing(self):
+        same, printed = self.repeat(self.fake(m=self.RESULT), self.recorded(), self.recorded("gone"))
+        self.assertFalse(same)
+        self.assertIn("`lacuna eval -m gone --json` failed: no such model", printed)
+        self.assertIn("compared 1 row with 5 figures, no differences, 1 row failed", printed)
+
+    def test_runs_of_one_command_are_compared_with_one_run(self):
+        same, printed = self.repeat(self.fake(m=self.RESULT), self.recorded(), self.recorded(more={"texts": "cd"}))
+        self.assertFalse(same)
+        self.assertIn("compared 2 rows", printed)
+        self.assertIn("result.texts: cd recorded, ab now", printed)
+
+    def test_exit_code_of_the_command_line(self):
+        self.write("masked.jsonl", self.recorded())
+        for accuracy, code in ((0.1 + 0.2, 0), (0.5, 1)):
+            program = self.fake(m=self.RESULT | {"accuracy": accuracy})
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual(load_command_line().main(
+                    ["repeat", "masked", "--lacuna", str(program), "--out", str(self.folder)]), code)
 
 
 class TextTest(unittest.TestCase):
@@ -248,6 +407,35 @@ class VerdictTest(unittest.TestCase):
                          ["helps", "faster, but less accurate"])
         self.assertEqual([masked.verdict(1.2, good, found) for found in (good, bad)],
                          ["costs more than it saves", "only costs: less accurate and not faster"])
+
+
+class StepTimesTest(unittest.TestCase):
+    """The time of each step without and with a lock."""
+
+    @staticmethod
+    def passes(*seconds, rows=2):
+        """One decode: passes of these seconds, of `rows` rows."""
+        return [{"seconds": each, "rows": list(range(rows)), "layer_flops": 3.0, "head_flops": 1.0} for each in seconds]
+
+    def test_medians_of_repeats_are_summed_over_prompts(self):
+        prompts = [[self.passes(1, 5), self.passes(9, 6), self.passes(2, 7)],
+                   [self.passes(10, 20, rows=3), self.passes(30, 40, rows=3), self.passes(20, 10, rows=3)]]
+        self.assertEqual(step_times.figures_of(prompts), {
+            "rows": [5, 5], "flops": [8.0, 8.0], "seconds": [22, 26], "seconds_min": [11, 15]})
+
+    def test_decodes_of_other_lengths_are_an_error(self):
+        with self.assertRaises(ValueError):
+            step_times.figures_of([[self.passes(1, 2)], [self.passes(1)]])
+
+    def test_quarters_are_ratios_of_sums(self):
+        plain = {"rows": [4] * 8, "flops": [6.0] * 8, "seconds": [0.004] * 8, "seconds_min": [0.003] * 8}
+        locked = {"rows": [4, 4, 2, 2, 1, 1, 1, 1], "flops": [6.0, 6.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0],
+                  "seconds": [0.006, 0.004, 0.002, 0.002, 0.001, 0.003, 0.001, 0.001], "seconds_min": [0.003] * 8}
+        run = SimpleNamespace(grid=SimpleNamespace(**masked.FULL | {"lengths": (8,)}),
+                              result=lambda command: {"samples": 1, "plain": plain, "setting": locked})
+        rows = masked.step_speeds(run)[1]
+        self.assertEqual(rows[0], [8, 1, "100.0%", "1.00×", "1.00×", "0.80×", "1.00×", "4.00", "5.00"])
+        self.assertEqual(rows[2], [8, 3, "25.0%", "4.00×", "3.00×", "2.00×", "1.00×", "4.00", "2.00"])
 
 
 class GpuTest(Folder):
