@@ -230,6 +230,15 @@ def chain(run):
 
 
 @value
+def hidden_by_layer(run):
+    """Relative gaps of hidden states by layer, of the model and of the control."""
+    of_model, of_control = ({row["layer"]: row["hidden_gap_relative"] for row in found_table(run, command, "layer", "hidden_gap")}
+                            for command in (recall_command(run, run.grid.model), twin_command(run)))
+    return ", ".join(f"{gap:.3f} and {of_control[layer]:.3f} in layer {layer} ({100 * (gap / of_control[layer] - 1):+.0f}%)"
+                     for layer, gap in of_model.items())
+
+
+@value
 def twin_recall(run):
     """Recall of the control."""
     return run.analysis(twin_command(run))
