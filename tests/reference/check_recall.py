@@ -28,7 +28,7 @@ CELL_GAP = 2e-5  # relative, of masses and scores of pages
 
 
 def random_prompt(model, length, seed):
-    """What --prompt-length generates: random tokens that are no masks, after the token that begins a text."""
+    """Random tokens as --prompt-length generates them: no masks, after the token that begins a text."""
     noise, mask, begin = RngStream(seed, PROMPT_NOISE), model.shape.mask_id, model.config.get("bos_token_id")
     prompt = [begin] if begin is not None else []
     while len(prompt) < length:
@@ -80,7 +80,7 @@ def expected(family, model, options, prompts, budgets, page):
 
 
 def differences(mine, theirs):
-    """What differs between the expected rows and those that were printed."""
+    """Descriptions of figures that differ between the expected rows and those that were printed."""
     # The program adds rows on the run as a whole, and on budgets that are left out.
     theirs = [row for row in theirs if "blocks" not in row and "left_out" not in row]
     if [list(row) for row in mine] != [list(row) for row in theirs]:

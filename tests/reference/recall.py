@@ -112,7 +112,7 @@ class Head:
 
 
 def gap(first, now):
-    """Of [rows, width]: per position and of the block's average, each absolute and over the first step's length."""
+    """Distance of [rows, width]: per position and of the block's average, each absolute and over the first step's length."""
     def length(x):
         return np.linalg.norm(x, axis=-1)
 
