@@ -165,7 +165,8 @@ const std::vector<InstrumentCommand>& instruments() {
        .chart = {"Time of the passes", "operation", "seconds", {"seconds"}, "passes_of"},
        .follows_every_decoder = true},
       {.name = "recall",
-       .help = "How well cells of the prefix that are chosen for a block serve its rows and later steps",
+       .help = "How well prefix cells chosen for a block serve its rows and later steps, and how far its "
+               "states move",
        .measure = measure_recall,
        .chart = {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
        .tries_sparse_attention = true},

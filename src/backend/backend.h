@@ -93,6 +93,7 @@ struct ObservedAttention {
   int64_t layer = 0;
   int32_t row = 0;  ///< of the plan, unless a group asks for K/V only
   int32_t head = 0;
+  std::span<const float> hidden;          ///< [hidden_dim] the row's input of the layer, before its norm
   std::span<const float> query;           ///< [head_dim]
   std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
   std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`

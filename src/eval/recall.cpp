@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "cache/sparse_cells.h"
 #include "model/sparse_attention.h"
@@ -19,51 +19,10 @@ namespace lacuna {
 namespace {
 
 constexpr std::array<std::string_view, kChosenBy> kPolicyNames = {"this step", "first step", "quest",
-                                                                  "sparsed"};
+                                                                  "quest per token", "sparsed"};
 
 size_t index_of(ChosenBy policy) {
   return static_cast<size_t>(policy);
-}
-
-int64_t in_common(const CellSet& a, const CellSet& b) {
-  int64_t count = 0;
-  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
-    count += *i == *j ? 1 : 0;
-    const bool advances_a = *i <= *j;
-    const bool advances_b = *j <= *i;
-    i += advances_a ? 1 : 0;
-    j += advances_b ? 1 : 0;
-  }
-  return count;
-}
-
-/// The heaviest cells of the prefix by the weights of rows [begin, end), added up.
-CellSet heaviest_of(const HeadAttention& attention, IndexRange rows, int32_t budget) {
-  const auto num_tiles = static_cast<int32_t>((attention.prefix + kCellTile - 1) / kCellTile);
-  thread_local std::vector<float> mass;
-  mass.assign(static_cast<size_t>(num_tiles * kCellTile), 0.0F);
-  for (int32_t row = rows.begin; row < rows.end; ++row) {
-    for (int32_t head = 0; head < attention.num_heads; ++head) {
-      const float* weights = attention.row(row, head);
-      for (int32_t cell = 0; cell < attention.prefix; ++cell)
-        mass[static_cast<size_t>(cell)] += weights[cell];
-    }
-  }
-  return heaviest_cells(mass, std::array{IndexRange{0, num_tiles}}, {0, attention.prefix}, budget);
-}
-
-/// Calls visit(weights) for each row and head.
-template <typename Visit>
-void for_each_row_head(const HeadAttention& attention, Visit&& visit) {
-  for (int32_t row = 0; row < attention.num_rows; ++row) {
-    for (int32_t head = 0; head < attention.num_heads; ++head) visit(attention.row(row, head));
-  }
-}
-
-double sum_of(const float* weights, int32_t count) {
-  double sum = 0;
-  for (int32_t i = 0; i < count; ++i) sum += weights[i];
-  return sum;
 }
 
 }  // namespace
@@ -72,150 +31,19 @@ std::string_view name_of(ChosenBy policy) {
   return kPolicyNames[index_of(policy)];
 }
 
-CellSet heaviest_of_block(const HeadAttention& attention, int32_t budget) {
-  return heaviest_of(attention, {0, attention.num_rows}, budget);
-}
-
-std::vector<CellSet> heaviest_of_rows(const HeadAttention& attention, int32_t budget) {
-  std::vector<CellSet> of_rows;
-  of_rows.reserve(static_cast<size_t>(attention.num_rows));
-  for (int32_t row = 0; row < attention.num_rows; ++row) {
-    of_rows.push_back(heaviest_of(attention, {row, row + 1}, budget));
-  }
-  return of_rows;
-}
-
-double recall(const CellSet& before, const CellSet& now, int32_t budget) {
-  return static_cast<double>(in_common(before, now)) / budget;
-}
-
-double union_ratio(std::span<const CellSet> of_rows, int32_t budget) {
-  CellSet all;
-  for (const CellSet& cells : of_rows) {
-    CellSet merged;
-    std::set_union(all.begin(), all.end(), cells.begin(), cells.end(), std::back_inserter(merged));
-    all = std::move(merged);
-  }
-  return static_cast<double>(all.size()) / budget;
-}
-
-double token_accuracy(const CellSet& chosen, std::span<const CellSet> of_rows, int32_t budget) {
-  Average accuracy;
-  for (const CellSet& cells : of_rows) accuracy.add(static_cast<double>(in_common(chosen, cells)) / budget);
-  return accuracy.mean();
-}
-
-double prefix_share(const HeadAttention& attention) {
-  Average share;
-  for_each_row_head(attention, [&](const float* weights) { share.add(sum_of(weights, attention.prefix)); });
-  return share.mean();
-}
-
-double covered_mass(const HeadAttention& attention, const CellSet& chosen) {
-  Average covered;
-  for_each_row_head(attention, [&](const float* weights) {
-    const double prefix = sum_of(weights, attention.prefix);
-    double kept = 0;
-    for (const int32_t cell : chosen) kept += weights[cell];
-    covered.add(prefix > 0 ? kept / prefix : 1);
-  });
-  return covered.mean();
-}
-
-double OutputError::relative() const {
-  return exact > 0 ? std::sqrt(difference / exact) : 0;
-}
-
-namespace {
-
-void add_scaled(std::span<double> sum, double weight, const float* values) {
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * values[i];
-}
-
-}  // namespace
-
-AttentionOutputs::AttentionOutputs(const HeadAttention& attention, ConstMatrix<float> values)
-    : attention_(attention), values_(values) {
-  const auto width = static_cast<size_t>(values.cols);
-  exact_.resize(static_cast<size_t>(attention.num_rows * attention.num_heads) * width);
-  std::span<double> left = exact_;
-  for_each_row_head(attention, [&](const float* weights) {
-    for (int32_t cell = 0; cell < attention.num_cells; ++cell) {
-      add_scaled(left.first(width), weights[cell], values.row(cell));
-    }
-    left = left.subspan(width);
-  });
-}
-
-OutputError AttentionOutputs::error(const CellSet& chosen) const {
-  OutputError error;
-  std::vector<double> output(static_cast<size_t>(values_.cols));
-  auto exact = exact_.begin();
-  for_each_row_head(attention_, [&](const float* weights) {
-    std::fill(output.begin(), output.end(), 0.0);
-    double kept = 0;
-    const auto attend = [&](int32_t cell) {
-      kept += weights[cell];
-      add_scaled(output, weights[cell], values_.row(cell));
-    };
-    for (const int32_t cell : chosen) attend(cell);
-    for (int32_t cell = attention_.prefix; cell < attention_.num_cells; ++cell) attend(cell);
-    for (const double sum : output) {
-      const double wanted = *exact++;
-      const double given = kept > 0 ? sum / kept : 0;
-      error.difference += (given - wanted) * (given - wanted);
-      error.exact += wanted * wanted;
-    }
-  });
-  return error;
-}
-
-QueryGap query_gap(ConstMatrix<float> first, ConstMatrix<float> now) {
-  const auto width = static_cast<size_t>(first.cols);
-  const auto rows = static_cast<double>(first.rows);
-  std::vector<double> mean_first(width);
-  std::vector<double> mean_difference(width);
-  double length = 0;
-  QueryGap gap;
-  const auto norm = [](double squares) { return std::sqrt(squares); };
-  for (int64_t row = 0; row < first.rows; ++row) {
-    double squares_first = 0;
-    double squares_difference = 0;
-    for (size_t i = 0; i < width; ++i) {
-      const double value = first.row(row)[i];
-      const double difference = now.row(row)[i] - value;
-      squares_first += value * value;
-      squares_difference += difference * difference;
-      mean_first[i] += value / rows;
-      mean_difference[i] += difference / rows;
-    }
-    length += norm(squares_first) / rows;
-    gap.row += norm(squares_difference) / rows;
-  }
-  double squares_first = 0;
-  double squares_difference = 0;
-  for (size_t i = 0; i < width; ++i) {
-    squares_first += mean_first[i] * mean_first[i];
-    squares_difference += mean_difference[i] * mean_difference[i];
-  }
-  gap.block = norm(squares_difference);
-  if (length > 0) gap.row_relative = gap.row / length;
-  if (squares_first > 0) gap.block_relative = gap.block / norm(squares_first);
-  return gap;
-}
-
 // Watching.
 
 namespace {
 
-/// Attention weights and queries of the current block's rows in one pass, for every layer that may be
-/// sparse and every kv head ("unit").
+/// Attention weights, queries and hidden states of the current block's rows in one pass, for every layer that
+/// may be sparse; attention and queries for every kv head of it ("unit").
 class Recording {
  public:
   explicit Recording(const ModelConfig& config)
       : num_kv_heads_(static_cast<int32_t>(config.num_kv_heads)),
         num_heads_(static_cast<int32_t>(config.num_heads / config.num_kv_heads)),
         head_dim_(static_cast<int32_t>(config.head_dim)),
+        hidden_dim_(config.hidden_dim),
         num_units_(static_cast<int32_t>(config.num_layers - kDenseLayers) * num_kv_heads_) {}
 
   int32_t num_units() const { return num_units_; }
@@ -233,13 +61,19 @@ class Recording {
     const auto num_rows = static_cast<size_t>(num_units_) * static_cast<size_t>(block.size() * num_heads_);
     weights_.resize(num_rows * static_cast<size_t>(block.end));
     queries_.resize(num_rows * static_cast<size_t>(head_dim_));
+    hidden_.resize(static_cast<size_t>(num_units_ / num_kv_heads_ * block.size() * hidden_dim_));
   }
 
   /// Every row of each head once; by several threads at once.
   void add(const ObservedAttention& row) {
     const int32_t block_row = row.row - first_row_;
     if (row.layer < kDenseLayers || block_row < 0 || block_row >= block_.size()) return;
-    const int64_t unit = (row.layer - kDenseLayers) * num_kv_heads_ + row.head / num_heads_;
+    const int64_t layer = row.layer - kDenseLayers;
+    if (row.head == 0) {
+      const int64_t begin = (layer * block_.size() + block_row) * hidden_dim_;
+      std::copy(row.hidden.begin(), row.hidden.end(), hidden_.begin() + begin);
+    }
+    const int64_t unit = layer * num_kv_heads_ + row.head / num_heads_;
     const int64_t place = (unit * block_.size() + block_row) * num_heads_ + row.head % num_heads_;
     std::copy(row.query.begin(), row.query.end(), queries_.begin() + place * head_dim_);
     float* weights = weights_.data() + place * block_.end;
@@ -264,18 +98,37 @@ class Recording {
     return {queries_.data() + unit * rows * head_dim_, rows, head_dim_};
   }
 
+  /// [rows, hidden_dim] of the layer of a unit
+  ConstMatrix<float> hidden(int32_t unit) const { return hidden_of(hidden_, unit); }
+  /// Hidden states of all layers, to keep them.
+  const std::vector<float>& all_hidden() const { return hidden_; }
+  ///   all  all_hidden() of this pass or of another of the same block
+  ConstMatrix<float> hidden_of(const std::vector<float>& all, int32_t unit) const {
+    const int64_t layer = unit / num_kv_heads_;
+    return {all.data() + layer * block_.size() * hidden_dim_, block_.size(), hidden_dim_};
+  }
+
  private:
-  int32_t num_kv_heads_, num_heads_, head_dim_, num_units_;
+  int32_t num_kv_heads_, num_heads_, head_dim_;
+  int64_t hidden_dim_;
+  int32_t num_units_;
   IndexRange block_;
   int32_t first_row_ = 0;
   std::vector<float> weights_;  // [units, rows, heads, cells]
   std::vector<float> queries_;  // [units, rows, heads, head_dim]
+  std::vector<float> hidden_;   // [layers, rows, hidden_dim]
 };
 
 /// Rows of one of the heads, which are contiguous.
 ConstMatrix<float> of_head(ConstMatrix<float> queries, int32_t head, int32_t num_heads) {
   return {queries.row(head), queries.rows / num_heads, queries.cols, queries.stride * num_heads};
 }
+
+/// Quest's scores of the pages of one unit.
+struct PageScores {
+  std::vector<float> of_block;              ///< [pages]
+  std::vector<std::vector<float>> of_rows;  ///< [rows, pages]
+};
 
 /// State of one unit: from the block's first step, and of SparseD.
 struct UnitMemory {
@@ -295,7 +148,7 @@ struct UnitFigures {
     double union_ratio = 0;
     std::array<std::optional<Policy>, kChosenBy> policies;
   };
-  QueryGap gap;
+  StateGap query_gap;
   double prefix_share = 0;
   std::vector<OfBudget> budgets;  // those that are smaller than the prefix
 };
@@ -352,6 +205,8 @@ class RecallInstrument final : public Instrument {
 
   void computed(const FollowedPass& pass) override {
     if (!is_recorded_) return;
+    compare_predictions(pass);
+    if (is_first_step()) first_hidden_ = recording_.all_hidden();
     std::vector<UnitFigures> figures(memories_.size());
     threads_.parallel_for(recording_.num_units(), [&](int64_t unit, int) {
       figures[static_cast<size_t>(unit)] = measure(pass.sequence, static_cast<int32_t>(unit));
@@ -361,11 +216,7 @@ class RecallInstrument final : public Instrument {
     }
     const size_t heads = static_cast<size_t>(model_.config().num_kv_heads);
     for (size_t unit = 0; unit < figures.size(); unit += heads) {
-      RecallPlace place;
-      place.layer = recording_.layer_of(static_cast<int32_t>(unit));
-      place.step = findings_.block_steps.back();
-      place.masked = static_cast<double>(num_masked(pass)) / pass.window.block.size();
-      observe(place, std::span(figures).subspan(unit, heads));
+      observe(static_cast<int32_t>(unit), place_in(pass), std::span(figures).subspan(unit, heads));
     }
   }
 
@@ -392,12 +243,19 @@ class RecallInstrument final : public Instrument {
     return position >= pass.decoder.prompt_length() && pass.plan.tokens[row] == model_.config().mask_id;
   }
 
-  int32_t num_masked(const FollowedPass& pass) const {
-    int32_t count = 0;
+  std::vector<int32_t> masked_positions(const FollowedPass& pass) const {
+    std::vector<int32_t> masked;
     for (int32_t position = pass.window.block.begin; position < pass.window.block.end; ++position) {
-      count += is_masked(pass, position) ? 1 : 0;
+      if (is_masked(pass, position)) masked.push_back(position);
     }
-    return count;
+    return masked;
+  }
+
+  RecallPlace place_in(const FollowedPass& pass) const {
+    RecallPlace place;
+    place.step = findings_.block_steps.back();
+    place.masked = static_cast<double>(masked_positions(pass).size()) / pass.window.block.size();
+    return place;
   }
 
   void count_commits(const FollowedPass& pass) {
@@ -416,6 +274,39 @@ class RecallInstrument final : public Instrument {
     return sparsed_among_[budget] == 0 && request_steps_ > exact_steps_;
   }
 
+  /// Remembers the predictions of the block's first step; observes how far later ones are from them.
+  void compare_predictions(const FollowedPass& pass) {
+    std::vector<int32_t> positions;
+    std::vector<LogitRow> wanted;
+    if (is_first_step()) first_logits_.clear();
+    for (const int32_t position : masked_positions(pass)) {
+      // With shifted logits the block's first position is predicted by a row before the block.
+      const int32_t predicting = position - (model_.config().shifted_logits ? 1 : 0);
+      const bool counts = is_first_step() || first_logits_.contains(position);
+      if (predicting < block_begin_ || !counts) continue;
+      positions.push_back(position);
+      wanted.emplace_back().row = first_row_ + predicting - block_begin_;
+    }
+    if (positions.empty()) return;
+    logits_.reserve(std::ssize(wanted) * model_.config().vocab_size);
+    const Matrix<float> logits(logits_.data(), std::ssize(wanted), model_.config().vocab_size);
+    pass.ticket->read_logits(wanted, logits);
+    std::vector<std::span<float>> first;
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const std::span<float> now = logits.row_span(static_cast<int64_t>(i));
+      const auto known = first_logits_.try_emplace(positions[i], now.begin(), now.end()).first;
+      first.push_back(known->second);
+    }
+    std::vector<double> divergences(positions.size());
+    threads_.parallel_for(logits.rows, [&](int64_t i, int) {
+      const auto index = static_cast<size_t>(i);
+      divergences[index] = prediction_divergence(first[index], logits.row_span(i), model_.config().mask_id);
+    });
+    Average divergence;
+    for (const double each : divergences) divergence.add(each);
+    findings_.predictions.push_back({place_in(pass), divergence.mean()});
+  }
+
   UnitFigures measure(const KvSequence& sequence, int32_t unit) {
     UnitFigures figures;
     UnitMemory& memory = memories_[static_cast<size_t>(unit)];
@@ -426,12 +317,12 @@ class RecallInstrument final : public Instrument {
       memory.first.resize(settings_.budgets.size());
       memory.sparsed.resize(settings_.budgets.size());
     }
-    figures.gap = gap_since(memory, queries);
+    figures.query_gap = query_gap_since(memory, queries);
     figures.prefix_share = prefix_share(attention);
 
     const std::vector<float> values = values_of(sequence, unit);
     const AttentionOutputs outputs(attention, {values.data(), attention.num_cells, recording_.head_dim()});
-    const std::vector<float> pages = scored_pages(sequence, unit, queries);
+    const PageScores pages = scored_pages(sequence, unit, queries);
     for (size_t b = 0; b < num_budgets(); ++b) {
       figures.budgets.push_back(measure(attention, outputs, pages, b, memory));
     }
@@ -439,7 +330,7 @@ class RecallInstrument final : public Instrument {
   }
 
   UnitFigures::OfBudget measure(const HeadAttention& attention, const AttentionOutputs& outputs,
-                                std::span<const float> pages, size_t b, UnitMemory& memory) const {
+                                const PageScores& pages, size_t b, UnitMemory& memory) const {
     const int32_t budget = settings_.budgets[b];
     const CellSet now = heaviest_of_block(attention, budget);
     const std::vector<CellSet> of_rows = heaviest_of_rows(attention, budget);
@@ -447,14 +338,20 @@ class RecallInstrument final : public Instrument {
     UnitFigures::OfBudget figures;
     figures.recall = recall(memory.first[b], now, budget);
     figures.union_ratio = union_ratio(of_rows, budget);
-    const auto judge = [&](ChosenBy policy, const CellSet& chosen) {
+    const auto judge = [&](ChosenBy policy, const auto& chosen) {
       figures.policies[index_of(policy)] = {token_accuracy(chosen, of_rows, budget),
                                             covered_mass(attention, chosen), outputs.error(chosen)};
     };
     judge(ChosenBy::kThisStep, now);
     judge(ChosenBy::kFirstStep, memory.first[b]);
-    judge(ChosenBy::kQuest,
-          cells_of_best_pages(pages, budget / settings_.page_size, settings_.page_size, attention.prefix));
+    const auto cells_of_best = [&](std::span<const float> scores) {
+      const int32_t count = budget / settings_.page_size;
+      return cells_of_best_pages(scores, count, settings_.page_size, attention.prefix);
+    };
+    judge(ChosenBy::kQuest, cells_of_best(pages.of_block));
+    std::vector<CellSet> own_pages;
+    for (const std::vector<float>& scores : pages.of_rows) own_pages.push_back(cells_of_best(scores));
+    judge(ChosenBy::kQuestPerToken, own_pages);
     if (sparsed_among_[b] > 0) {
       CellSet chosen = memory.sparsed[b];
       for (int32_t cell = sparsed_among_[b]; cell < attention.prefix; ++cell) chosen.push_back(cell);
@@ -465,19 +362,19 @@ class RecallInstrument final : public Instrument {
   }
 
   /// The mean over query heads.
-  QueryGap gap_since(const UnitMemory& memory, ConstMatrix<float> queries) const {
+  StateGap query_gap_since(const UnitMemory& memory, ConstMatrix<float> queries) const {
     const ConstMatrix<float> first(memory.first_queries.data(), queries.rows, queries.cols);
     const int32_t heads = recording_.num_heads();
-    QueryGap mean;
+    StateGap mean;
     for (int32_t head = 0; head < heads; ++head) {
-      add_share(mean, query_gap(of_head(first, head, heads), of_head(queries, head, heads)), heads);
+      add_share(mean, state_gap(of_head(first, head, heads), of_head(queries, head, heads)), heads);
     }
     return mean;
   }
 
-  static void add_share(QueryGap& mean, const QueryGap& gap, int32_t count) {
+  static void add_share(StateGap& mean, const StateGap& gap, int32_t count) {
     for (const auto part :
-         {&QueryGap::row, &QueryGap::row_relative, &QueryGap::block, &QueryGap::block_relative}) {
+         {&StateGap::row, &StateGap::row_relative, &StateGap::block, &StateGap::block_relative}) {
       mean.*part += gap.*part / count;
     }
   }
@@ -491,26 +388,37 @@ class RecallInstrument final : public Instrument {
     return values;
   }
 
-  std::vector<float> scored_pages(const KvSequence& sequence, int32_t unit, ConstMatrix<float> queries) {
+  PageScores scored_pages(const KvSequence& sequence, int32_t unit, ConstMatrix<float> queries) {
     const int32_t layer = recording_.layer_of(unit);
     const int32_t kv_head = recording_.kv_head_of(unit);
     pages_->extend(layer, kv_head, recording_.block().begin, [&](int32_t cell, float* key, float* value) {
       const Matrix<float> keys(key, 1, recording_.head_dim());
       sequence.read_cells(layer, kv_head, {cell, cell + 1}, keys, {value, 1, recording_.head_dim()});
     });
-    return page_scores(split_mean(queries), pages_->largest(layer, kv_head),
-                       pages_->smallest(layer, kv_head));
+    const auto score = [&](ConstMatrix<float> of_rows) {
+      return page_scores(split_mean(of_rows), pages_->largest(layer, kv_head),
+                         pages_->smallest(layer, kv_head));
+    };
+    PageScores scores{score(queries), {}};
+    const int32_t heads = recording_.num_heads();
+    for (int64_t row = 0; row < queries.rows; row += heads) {
+      scores.of_rows.push_back(score({queries.row(row), heads, queries.cols, queries.stride}));
+    }
+    return scores;
   }
 
-  ///   figures  [kv heads] of the place's layer
-  void observe(const RecallPlace& place, std::span<const UnitFigures> figures) {
+  ///   first_unit  of a layer
+  ///   figures     [kv heads] of that layer
+  void observe(int32_t first_unit, RecallPlace place, std::span<const UnitFigures> figures) {
+    place.layer = recording_.layer_of(first_unit);
     const auto heads = static_cast<int32_t>(figures.size());
-    QueryObservation queries{place};
+    StateObservation states{place};
+    states.hidden = state_gap(recording_.hidden_of(first_hidden_, first_unit), recording_.hidden(first_unit));
     for (const UnitFigures& unit : figures) {
-      add_share(queries.gap, unit.gap, heads);
-      queries.prefix_share += unit.prefix_share / heads;
+      add_share(states.query, unit.query_gap, heads);
+      states.prefix_share += unit.prefix_share / heads;
     }
-    findings_.queries.push_back(queries);
+    findings_.states.push_back(states);
     for (size_t b = 0; b < num_budgets(); ++b) {
       CellObservation cells{place, settings_.budgets[b]};
       std::array<OutputError, kChosenBy> errors;
@@ -538,6 +446,9 @@ class RecallInstrument final : public Instrument {
   RecallSettings settings_;
   Recording recording_;
   std::vector<UnitMemory> memories_;  // [units]
+  // From the block's first step:
+  std::vector<float> first_hidden_;                     // Recording::all_hidden()
+  std::map<int32_t, std::vector<float>> first_logits_;  // by position
   // State of the request:
   std::optional<PageBounds> pages_;
   int32_t exact_steps_ = 0;  // SparseD
@@ -548,6 +459,7 @@ class RecallInstrument final : public Instrument {
   int32_t first_row_ = 0;
   bool is_denoising_ = false;
   bool is_recorded_ = false;
+  Buffer<float> logits_;
   RecallFindings findings_;
 };
 
@@ -582,7 +494,7 @@ RecallFindings analyze_recall(const BackendModel& model, ThreadPool& threads, Re
   check(settings, model.config());
   RecallInstrument instrument(model, threads, settings);
   follow_all(model, requests, instrument, progress);
-  if (instrument.findings().queries.empty()) {
+  if (instrument.findings().states.empty()) {
     throw InputError(
         "analyze recall: no block was denoised with more than {} cells before it; expected longer prompts or "
         "smaller --budgets",

@@ -132,26 +132,45 @@ void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, 
   });
 }
 
-void add_query_rows(const std::vector<QueryObservation>& queries, SplitBy split_by, Json& rows) {
-  for_each_bin(queries, split_by, [&](int bin, const std::vector<const QueryObservation*>& of_bin) {
-    QueryGap sum;
-    Average share;
-    for (const QueryObservation* observation : of_bin) {
-      sum.row += observation->gap.row;
-      sum.row_relative += observation->gap.row_relative;
-      sum.block += observation->gap.block;
-      sum.block_relative += observation->gap.block_relative;
-      share.add(observation->prefix_share);
-    }
-    const auto count = static_cast<double>(of_bin.size());
+/// Columns of the mean gap, per position and of the block's average, each absolute and relative.
+void add_gap(Json& row, const std::string& name, const std::string& block_name,
+             const std::vector<const StateObservation*>& observations, StateGap StateObservation::*which) {
+  const auto mean = [&](double StateGap::*part) {
+    Average average;
+    for (const StateObservation* observation : observations) average.add(observation->*which.*part);
+    return average.mean();
+  };
+  row[name] = mean(&StateGap::row);
+  row[name + "_relative"] = mean(&StateGap::row_relative);
+  row[block_name] = mean(&StateGap::block);
+  row[block_name + "_relative"] = mean(&StateGap::block_relative);
+}
+
+void add_state_rows(const std::vector<StateObservation>& states, SplitBy split_by, Json& rows) {
+  for_each_bin(states, split_by, [&](int bin, const std::vector<const StateObservation*>& of_bin) {
     Json row = Json::object();
     add_label(row, split_by, bin);
-    row["query_gap"] = sum.row / count;
-    row["query_gap_relative"] = sum.row_relative / count;
-    row["block_gap"] = sum.block / count;
-    row["block_gap_relative"] = sum.block_relative / count;
+    add_gap(row, "hidden_gap", "hidden_block_gap", of_bin, &StateObservation::hidden);
+    add_gap(row, "query_gap", "block_gap", of_bin, &StateObservation::query);
+    Average share;
+    for (const StateObservation* observation : of_bin) share.add(observation->prefix_share);
     row["prefix_share"] = share.mean();
     row["observations"] = of_bin.size();
+    rows.push_back(row);
+  });
+}
+
+void add_prediction_rows(const std::vector<PredictionObservation>& predictions, SplitBy split_by,
+                         Json& rows) {
+  for_each_bin(predictions, split_by, [&](int bin, const std::vector<const PredictionObservation*>& of_bin) {
+    Spread kl;
+    for (const PredictionObservation* observation : of_bin) kl.add(observation->divergence);
+    Json row = Json::object();
+    add_label(row, split_by, bin);
+    row["kl"] = kl.mean();
+    row["kl_p90"] = kl.quantile(9);
+    row["kl_max"] = kl.quantile(10);
+    row["observations"] = kl.count();
     rows.push_back(row);
   });
 }
@@ -184,7 +203,10 @@ nlohmann::ordered_json to_json(const RecallFindings& findings) {
   for (const SplitBy split_by : {SplitBy::kNone, SplitBy::kLayer}) {
     for (const auto& [budget, cells] : by_budget) add_policy_rows(cells, budget, split_by, rows);
   }
-  for (const SplitBy split_by : kSplits) add_query_rows(findings.queries, split_by, rows);
+  for (const SplitBy split_by : kSplits) add_state_rows(findings.states, split_by, rows);
+  for (const SplitBy split_by : {SplitBy::kNone, SplitBy::kStep, SplitBy::kMasked}) {
+    add_prediction_rows(findings.predictions, split_by, rows);
+  }
   rows.push_back(decoding_row(findings));
   for (const int32_t budget : findings.settings.budgets) {
     if (by_budget.contains(budget)) continue;

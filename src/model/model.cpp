@@ -21,6 +21,10 @@ int64_t Workspace::bytes() const {
   return floats * static_cast<int64_t>(sizeof(float)) + packed.bytes();
 }
 
+std::span<const float> Workspace::layer_input(int64_t row, int64_t hidden_dim) const {
+  return {residual.data() + row * output_stride(hidden_dim), static_cast<size_t>(hidden_dim)};
+}
+
 int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats& formats,
                                   const KernelTable& kernels, int64_t rows) {
   const MoeConfig& moe = config.moe;

@@ -77,7 +77,9 @@ struct Workspace {
 
   AttentionProbe attention_probe;  ///< sees every row's attention, if set
   int64_t layer = 0;               ///< layer that the probe is called for
-  PassTimes times;                 ///< of the last pass
+  /// [hidden_dim] of a row of the pass: during a call of the probe, the layer's input before its norm.
+  std::span<const float> layer_input(int64_t row, int64_t hidden_dim) const;
+  PassTimes times;  ///< of the last pass
 };
 
 /// Upper estimate of Workspace::bytes(), a little low where experts share the rows.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -211,13 +212,27 @@ TEST_F(Backend, ShowsTheAttentionOfEveryLayer) {
   const std::unique_ptr<KvSequence> cells = sequence(*pool);
   KvSequence* sequences[] = {cells.get()};
   std::vector<int64_t> rows_of_layer(static_cast<size_t>(config_.num_layers));
+  std::map<std::pair<int64_t, int32_t>, std::vector<float>> inputs;  // by layer and row
   PassOptions options;
   options.observe_attention = [&](const ObservedAttention& seen) {
     ++rows_of_layer.at(static_cast<size_t>(seen.layer));
     EXPECT_GT(seen.sum, 0);
+    if (seen.head == 0) inputs[{seen.layer, seen.row}] = {seen.hidden.begin(), seen.hidden.end()};
   };
   cpu_->submit(canvas, sequences, options)->wait();
   EXPECT_THAT(rows_of_layer, testing::Each(kTokens * config_.num_heads));
+  // The input of the first layer is the token's embedding, that of the second depends on the context.
+  int same = 0;
+  for (int32_t a = 0; a < kTokens; ++a) {
+    EXPECT_EQ(std::ssize(inputs.at({0, a})), config_.hidden_dim);
+    for (int32_t b = 0; b < a; ++b) {
+      const bool is_same = canvas.tokens[static_cast<size_t>(a)] == canvas.tokens[static_cast<size_t>(b)];
+      same += is_same ? 1 : 0;
+      EXPECT_EQ(inputs.at({0, a}) == inputs.at({0, b}), is_same);
+      EXPECT_NE(inputs.at({1, a}), inputs.at({1, b}));
+    }
+  }
+  EXPECT_GT(same, 0);
   rows_of_layer.assign(rows_of_layer.size(), 0);
   cpu_->submit(canvas, sequences)->wait();  // an observer sees its own pass only
   EXPECT_THAT(rows_of_layer, testing::Each(0));

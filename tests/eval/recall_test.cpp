@@ -1,4 +1,4 @@
-// The instruments of sparse attention: their arithmetic by hand, then compared with a plain recomputation.
+// The instruments of sparse attention at work on a model, compared with a plain recomputation.
 #include "eval/recall.h"
 
 #include <gmock/gmock.h>
@@ -25,89 +25,6 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-
-// By hand: two rows of one head, three cells before the block and one of its own.
-
-HeadAttention two_rows(const std::vector<float>& weights) {
-  return {2, 1, 3, 4, weights};
-}
-
-const std::vector<float>& disagreeing() {
-  static const std::vector<float> weights = {0.5F, 0.25F, 0.0F, 0.25F, 0.0F, 0.125F, 0.375F, 0.5F};
-  return weights;
-}
-
-TEST(BlockCells, AreTheHeaviestOfAllRowsTogether) {
-  const HeadAttention attention = two_rows(disagreeing());
-  EXPECT_THAT(heaviest_of_block(attention, 1), ElementsAre(0));
-  EXPECT_THAT(heaviest_of_block(attention, 2), ElementsAre(0, 1));  // 0.375 twice: the lower cell
-  EXPECT_THAT(heaviest_of_rows(attention, 1), ElementsAre(CellSet{0}, CellSet{2}));
-  EXPECT_THAT(heaviest_of_rows(attention, 2), ElementsAre(CellSet{0, 1}, CellSet{1, 2}));
-}
-
-TEST(BlockCells, AddUpTheHeadsOfARow) {
-  const std::vector<float> weights = {0.5F, 0.0F, 0.25F, 0.25F, 0.0F, 0.5F, 0.375F, 0.125F};
-  const HeadAttention one_row{1, 2, 3, 4, weights};
-  EXPECT_THAT(heaviest_of_rows(one_row, 1), ElementsAre(CellSet{2}));
-}
-
-TEST(BlockCells, AreCountedWhereTwoSetsAgree) {
-  EXPECT_EQ(recall({1, 4, 6}, {1, 4, 6}, 3), 1);
-  EXPECT_EQ(recall({1, 4, 6, 8}, {0, 4, 7, 8}, 4), 0.5);
-  EXPECT_EQ(recall({1, 2}, {3, 4}, 2), 0);
-}
-
-TEST(UnionRatio, IsOneWhereAllRowsAgree) {
-  const std::vector<CellSet> same(5, {2, 3, 9});
-  EXPECT_EQ(union_ratio(same, 3), 1);
-  EXPECT_EQ(union_ratio(std::vector<CellSet>{{0, 1}, {1, 2}, {4, 5}}, 2), 2.5);
-}
-
-TEST(TokenAccuracy, IsTheShareOfEachRowsOwnCells) {
-  const std::vector<CellSet> of_rows = {{0, 1}, {1, 2}};
-  EXPECT_EQ(token_accuracy({0, 1}, of_rows, 2), 0.75);
-  EXPECT_EQ(token_accuracy({0, 1, 2}, of_rows, 2), 1);
-}
-
-TEST(CoveredMass, IsOfThePrefixAlone) {
-  const HeadAttention attention = two_rows(disagreeing());
-  EXPECT_EQ(prefix_share(attention), 0.625);
-  EXPECT_EQ(covered_mass(attention, {0, 1, 2}), 1);
-  EXPECT_EQ(covered_mass(attention, {1, 2}), (1.0 / 3 + 1) / 2);
-}
-
-TEST(CoveredMass, IsAllWhereTheCellLeftOutHasNone) {
-  const std::vector<float> weights = {0.5F, 0.0F, 0.25F, 0.25F, 0.25F, 0.0F, 0.25F, 0.5F};
-  const HeadAttention attention = two_rows(weights);
-  EXPECT_EQ(covered_mass(attention, heaviest_of_block(attention, 2)), 1);
-  const std::vector<float> on_the_block = {0, 0, 0, 1, 0, 0, 0, 1};
-  EXPECT_EQ(covered_mass(two_rows(on_the_block), {0}), 1);
-}
-
-TEST(OutputErrors, AreThoseOfTheWeightsThatAreLeft) {
-  const HeadAttention attention = two_rows(disagreeing());
-  const std::vector<float> values = {4, 8, 0, -4};
-  const AttentionOutputs outputs(attention, {values.data(), 4, 1});
-  EXPECT_EQ(outputs.error({0, 1, 2}).relative(), 0);
-  // Exact: 3 and -1. Without cell 1: 2 - 1 over 3/4, and -2 over 7/8.
-  const OutputError error = outputs.error({0, 2});
-  EXPECT_NEAR(error.exact, 10, 1e-12);
-  EXPECT_NEAR(error.difference, std::pow(4.0 / 3 - 3, 2) + std::pow(-16.0 / 7 + 1, 2), 1e-12);
-  EXPECT_NEAR(error.relative(), std::sqrt(error.difference / 10), 1e-12);
-  EXPECT_EQ(OutputError().relative(), 0);
-}
-
-TEST(QueryGaps, OfABlockLeaveOutWhatRowsCancel) {
-  const std::vector<float> first = {3, 4, 3, -4};
-  const std::vector<float> now = {3, 6, 3, -6};
-  const QueryGap gap = query_gap({first.data(), 2, 2}, {now.data(), 2, 2});
-  EXPECT_DOUBLE_EQ(gap.row, 2);
-  EXPECT_DOUBLE_EQ(gap.row_relative, 2.0 / 5);
-  EXPECT_DOUBLE_EQ(gap.block, 0);
-  EXPECT_DOUBLE_EQ(gap.block_relative, 0);
-  const std::vector<float> shifted = {4, 4, 4, -4};
-  EXPECT_DOUBLE_EQ(query_gap({first.data(), 2, 2}, {shifted.data(), 2, 2}).block_relative, 1.0 / 3);
-}
 
 // A model at work.
 
@@ -166,6 +83,8 @@ class Tape final : public Instrument {
     int32_t step = 1;
     /// By layer, row and head.
     std::map<std::array<int32_t, 3>, std::vector<double>> weights, queries;
+    std::map<std::array<int32_t, 2>, std::vector<double>> hidden;  ///< by layer and row
+    std::map<int32_t, std::vector<double>> predictions;  ///< probabilities of masked positions, no mask token
     /// Largest and smallest channels of the keys of each page, by layer and kv head.
     std::map<std::array<int32_t, 2>, std::vector<std::pair<std::vector<double>, std::vector<double>>>> pages;
   };
@@ -189,10 +108,36 @@ class Tape final : public Instrument {
       const std::array place{static_cast<int32_t>(row.layer), row.row - first_row, row.head};
       passes_.back().weights[place] = weights;
       passes_.back().queries[place] = {row.query.begin(), row.query.end()};
+      passes_.back().hidden[{place[0], place[1]}] = {row.hidden.begin(), row.hidden.end()};
     };
   }
 
   void computed(const FollowedPass& pass) override {
+    read_pages(pass);
+    const ModelConfig config = blocks_config();
+    const int32_t first_row = pass.plan.groups.back().rows.begin;
+    for (int32_t row = first_row; row < pass.plan.num_rows(); ++row) {
+      if (pass.plan.tokens[static_cast<size_t>(row)] != config.mask_id) continue;
+      LogitRow wanted;
+      wanted.row = row;
+      std::vector<float> logits(static_cast<size_t>(config.vocab_size));
+      pass.ticket->read_logits({&wanted, 1}, {logits.data(), 1, config.vocab_size});
+      std::vector<double> probabilities;
+      double sum = 0;
+      for (size_t token = 0; token < logits.size(); ++token) {
+        const bool is_mask = static_cast<TokenId>(token) == config.mask_id;
+        probabilities.push_back(is_mask ? 0 : std::exp(double{logits[token]}));
+        sum += probabilities.back();
+      }
+      for (double& probability : probabilities) probability /= sum;
+      passes_.back().predictions[pass.plan.positions[static_cast<size_t>(row)]] = probabilities;
+    }
+  }
+
+  const std::vector<Pass>& passes() const { return passes_; }
+
+ private:
+  void read_pages(const FollowedPass& pass) {
     constexpr int64_t kHeadDim = 16;  // as blocks_config() has it
     const int32_t page_size = few_cells().page_size;
     const IndexRange before{0, pass.window.block.begin};
@@ -216,9 +161,6 @@ class Tape final : public Instrument {
     }
   }
 
-  const std::vector<Pass>& passes() const { return passes_; }
-
- private:
   std::mutex mutex_;
   std::vector<Pass> passes_;
 };
@@ -256,13 +198,14 @@ struct NaiveHead {
   std::set<int32_t> of_block(int32_t budget) const { return largest(sum(0, kBlock), budget); }
   std::set<int32_t> of_row(int32_t row, int32_t budget) const { return largest(sum(row, row + 1), budget); }
 
-  std::set<int32_t> of_quest(int32_t budget) const {
+  /// By the queries of all rows, or of one.
+  std::set<int32_t> of_quest(int32_t budget, int32_t row = -1) const {
     const int32_t page_size = few_cells().page_size;
     std::vector<double> scores;
     for (const auto& [most, least] : pass.pages.at({layer, kv_head})) {
       double score = 0;
       for (const auto& [place, query] : pass.queries) {
-        if (place[0] != layer || place[2] / 2 != kv_head) continue;
+        if (place[0] != layer || place[2] / 2 != kv_head || (row >= 0 && place[1] != row)) continue;
         for (size_t i = 0; i < query.size(); ++i) score += std::max(query[i] * most[i], query[i] * least[i]);
       }
       scores.push_back(score);
@@ -280,6 +223,14 @@ struct NaiveHead {
   double accuracy(const std::set<int32_t>& chosen, int32_t budget) const {
     double sum_of_rows = 0;
     for (int32_t row = 0; row < kBlock; ++row) sum_of_rows += common(chosen, of_row(row, budget)) / budget;
+    return sum_of_rows / kBlock;
+  }
+
+  double accuracy_of_own_pages(int32_t budget) const {
+    double sum_of_rows = 0;
+    for (int32_t row = 0; row < kBlock; ++row) {
+      sum_of_rows += common(of_quest(budget, row), of_row(row, budget)) / budget;
+    }
     return sum_of_rows / kBlock;
   }
 
@@ -323,19 +274,20 @@ TEST_F(RecallOfAModel, AgreesWithAPlainRecomputation) {
           mean[2] += now.accuracy(now.of_block(budget), budget) / 2;
           mean[3] += now.accuracy(chosen, budget) / 2;
           mean[4] += now.accuracy(now.of_quest(budget), budget) / 2;
+          mean[5] += now.accuracy_of_own_pages(budget) / 2;
           if (!remembered.contains(budget)) continue;
           const Tape::Pass& source = *remembered[budget];
           std::set<int32_t> kept = NaiveHead{source, layer, kv_head}.of_block(budget);
           for (int32_t cell = source.block.begin; cell < pass.block.begin; ++cell) kept.insert(cell);
-          mean[5] += now.accuracy(kept, budget) / 2;
+          mean[6] += now.accuracy(kept, budget) / 2;
         }
         EXPECT_NEAR(seen.recall, mean[0], 1e-9);
         EXPECT_NEAR(seen.union_ratio, mean[1], 1e-9);
-        for (size_t p = 0; p < 3; ++p) EXPECT_NEAR(seen.policies[p]->accuracy, mean[2 + p], 1e-9) << p;
-        EXPECT_EQ(seen.policies[3].has_value(), remembered.contains(budget)) << steps;
-        if (!seen.policies[3]) continue;
+        for (size_t p = 0; p < 4; ++p) EXPECT_NEAR(seen.policies[p]->accuracy, mean[2 + p], 1e-9) << p;
+        EXPECT_EQ(seen.policies[4].has_value(), remembered.contains(budget)) << steps;
+        if (!seen.policies[4]) continue;
         ++num_sparsed;
-        EXPECT_NEAR(seen.policies[3]->accuracy, mean[5], 1e-9);
+        EXPECT_NEAR(seen.policies[4]->accuracy, mean[6], 1e-9);
       }
     }
     for (const int32_t budget : few_cells().budgets) {
@@ -367,15 +319,80 @@ TEST_F(RecallOfAModel, IsWholeAtTheFirstStep) {
   EXPECT_TRUE(falls);
 }
 
-TEST_F(RecallOfAModel, FindsThatQueriesLeaveTheirFirstStep) {
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(squares);
+}
+
+double divergence(const std::vector<double>& now, const std::vector<double>& first) {
+  double kl = 0;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] > 0) kl += now[i] * std::log(now[i] / first[i]);
+  }
+  return kl;
+}
+
+TEST_F(RecallOfAModel, ComparesHiddenStatesAndPredictionsWithTheBlocksFirstStep) {
   const RecallFindings found = analyze();
-  for (const QueryObservation& seen : found.queries) {
-    if (seen.place.step == 1) {
-      EXPECT_EQ(seen.gap.row, 0);
-    } else {
-      EXPECT_GT(seen.gap.row, 0);
+  Tape tape;
+  follow(*model_, *requests(model_->config(), blocks_options()).front(), tape);
+  const Tape::Pass* first = nullptr;
+  size_t num_states = 0;
+  size_t num_predictions = 0;
+  for (const Tape::Pass& pass : tape.passes()) {
+    if (pass.step == 1) first = &pass;
+    for (int32_t layer = 2; layer < 4; ++layer) {
+      const StateObservation& seen = found.states.at(num_states++);
+      EXPECT_EQ(seen.place.layer, layer);
+      const size_t width = first->hidden.at({layer, 0}).size();
+      ASSERT_EQ(width, static_cast<size_t>(blocks_config().hidden_dim));
+      const std::vector<double> zero(width);
+      std::vector<double> mean_first(width);
+      std::vector<double> mean_now(width);
+      double gap = 0;
+      double length = 0;
+      for (int32_t row = 0; row < kBlock; ++row) {
+        const std::vector<double>& then = first->hidden.at({layer, row});
+        const std::vector<double>& now = pass.hidden.at({layer, row});
+        gap += distance(now, then) / kBlock;
+        length += distance(then, zero) / kBlock;
+        for (size_t i = 0; i < width; ++i) {
+          mean_first[i] += then[i] / kBlock;
+          mean_now[i] += now[i] / kBlock;
+        }
+      }
+      EXPECT_NEAR(seen.hidden.row, gap, 1e-6);
+      EXPECT_NEAR(seen.hidden.row_relative, gap / length, 1e-6);
+      EXPECT_NEAR(seen.hidden.block, distance(mean_now, mean_first), 1e-6);
+      EXPECT_NEAR(seen.hidden.block_relative, distance(mean_now, mean_first) / distance(mean_first, zero),
+                  1e-6);
     }
-    EXPECT_LE(seen.gap.block, seen.gap.row + 1e-9);
+    double kl = 0;
+    for (const auto& [position, now] : pass.predictions) {
+      kl += divergence(now, first->predictions.at(position)) / static_cast<double>(pass.predictions.size());
+    }
+    const PredictionObservation& seen = found.predictions.at(num_predictions++);
+    EXPECT_EQ(seen.place.step, pass.step);
+    EXPECT_EQ(seen.place.masked, static_cast<double>(pass.predictions.size()) / kBlock);
+    EXPECT_NEAR(seen.divergence, kl, 1e-6);
+    EXPECT_EQ(seen.divergence > 0, pass.step > 1);
+  }
+  EXPECT_EQ(num_states, found.states.size());
+  EXPECT_EQ(num_predictions, found.predictions.size());
+}
+
+TEST_F(RecallOfAModel, FindsThatQueriesAndHiddenStatesLeaveTheirFirstStep) {
+  const RecallFindings found = analyze();
+  for (const StateObservation& seen : found.states) {
+    for (const StateGap& gap : {seen.query, seen.hidden}) {
+      if (seen.place.step == 1) {
+        EXPECT_EQ(gap.row, 0);
+      } else {
+        EXPECT_GT(gap.row, 0);
+      }
+      EXPECT_LE(gap.block, gap.row + 1e-9);
+    }
     EXPECT_GT(seen.prefix_share, 0);
     EXPECT_LT(seen.prefix_share, 1);
   }
@@ -438,6 +455,9 @@ TEST_F(RecallOfAModel, LooksAtShiftedModelsWithSubBlocks) {
   EXPECT_EQ(found.tokens, kAnswer);
   EXPECT_EQ(found.commits, 3);
   EXPECT_EQ(found.cells.front().place.masked, 0.5);
+  for (const PredictionObservation& seen : found.predictions) {
+    EXPECT_EQ(seen.divergence > 0, seen.place.step > 1);
+  }
   options.unmask = "sequential";
   options.cache = "block";
   EXPECT_THROW(analyze_recall(*shifted, threads_, requests(shifted->config(), options), few_cells()),
@@ -455,9 +475,20 @@ TEST_F(RecallOfAModel, ReportsRowsOfAKindSideBySide) {
     for (const auto& [key, value] : row.items()) keys.push_back(key);
     if (tables.empty() || tables.back() != keys) tables.push_back(keys);
   }
-  // Recall and queries: overall, by layer, step and masks; policies: overall, by layer; two of one row.
-  EXPECT_EQ(tables.size(), 4 + 2 + 4 + 2) << rows.dump(1);
+  // Recall and states: overall, by layer, step and masks; policies: overall, by layer; predictions: overall,
+  // by step and masks; two of one row.
+  EXPECT_EQ(tables.size(), 4 + 2 + 4 + 3 + 2) << rows.dump(1);
   EXPECT_EQ(rows.at(0).at("budget"), 6);
+  const auto has = [](const char* key) { return [key](const auto& row) { return row.contains(key); }; };
+  const auto overall = std::find_if(rows.begin(), rows.end(), has("kl"));
+  const auto first_step = std::find_if(overall + 1, rows.end(), has("kl"));
+  ASSERT_NE(first_step, rows.end());
+  EXPECT_EQ(first_step->at("step"), 1);
+  EXPECT_EQ(first_step->at("kl_max"), 0);
+  // Overall rows exclude first steps: 10 of the 14 steps are later ones.
+  EXPECT_EQ(overall->at("observations"), 10);
+  EXPECT_GT(overall->at("kl"), 0);
+  EXPECT_LE(overall->at("kl"), overall->at("kl_max"));
   EXPECT_THAT(rows.back().at("left_out"), "no block has more than 1000 cells before it");
 }
 

@@ -251,6 +251,7 @@ class Model:
         self.config, self.shape = config, read_shape(config)
         self.tensors = {name: np.asarray(values, dtype=np.float64) for name, values in tensors.items()}
         self.router_gap = np.inf  # smallest gap between the last chosen and the first rejected expert so far
+        self.see_input = lambda layer, x: None  # gets each layer's input [rows, hidden], before its norm
 
     @classmethod
     def load(cls, folder):
@@ -335,6 +336,7 @@ class Model:
         for i in range(s.layers):
             layer = f"model.layers.{i}."
             attn = layer + "self_attn."
+            self.see_input(i, x)
             a = rms_norm(x, t[layer + "input_layernorm.weight"], s.eps)
             q = self._heads(a, t[attn + "q_proj.weight"], s.heads, t.get(attn + "q_proj.bias"))
             k = self._heads(a, t[attn + "k_proj.weight"], s.kv_heads, t.get(attn + "k_proj.bias"))
@@ -389,6 +391,7 @@ class Model:
         for i in range(s.layers):
             layer = f"model.layers.{i}."
             attn, mlp = layer + "attention.", layer + "mlp."
+            self.see_input(i, x)
             a = rms_norm(x, t[layer + "input_layernorm.weight"], s.eps)
             heads = self._heads(a, t[attn + "query_key_value.weight"], s.heads + 2 * s.kv_heads,
                                 t.get(attn + "query_key_value.bias"))

@@ -5,6 +5,7 @@ from book import condition, figure, table, value
 from text import code, percent, times
 
 METHODS = ("mage", "quest", "sparsed")
+CHOSEN_FOR = {"quest": "the block", "quest per token": "each token"}
 THREADS = " --threads 2"
 UNMASK = {"single": "low-confidence", "dynamic": "dynamic=0.9999"}  # one token a step, and all of the most confident ones
 FULL = {
@@ -179,20 +180,65 @@ def recall(run):
     return run.analysis(recall_command(run, run.grid.model))
 
 
+def found_table(run, command, *head):
+    """Rows of the table of an analysis whose columns begin with these, as dictionaries."""
+    found = next(each for each in run.tables(command) if tuple(each["head"][:len(head)]) == head)
+    return [dict(zip(found["head"], row)) for row in found["rows"]]
+
+
 @table
 def quest_pages(run):
-    """Accuracy, mass and error of Quest's selections by the size of its pages."""
+    """Accuracy, mass and error of Quest's selections by the size of its pages, for the block and for each of its tokens."""
     rows = []
     for page in run.grid.recall_pages:
         command = recall_command(run, run.grid.model, page=page)
-        found = next(each for each in run.result(command)["tables"] if each["head"][:3] == ["budget", "cells_of", "accuracy"])
-        column = {name: found["head"].index(name) for name in ("accuracy", "mass", "error")}
-        rows += [[page, row[0], *(f"{row[column[name]]:.3f}" for name in column), code(command)]
-                 for row in found["rows"] if row[1] == "quest"]
-    return ["page", "budget", "accuracy", "mass", "error", "command"], rows
+        found = found_table(run, command, "budget", "cells_of", "accuracy")
+        rows += [[page, row["budget"], CHOSEN_FOR[row["cells_of"]],
+                  *(f"{row[name]:.3f}" for name in ("accuracy", "mass", "error")), code(command)]
+                 for row in found if row["cells_of"] in CHOSEN_FOR]
+    return ["page", "budget", "pages chosen for", "accuracy", "mass", "error", "command"], rows
+
+
+def twin_command(run):
+    """Recall of the control."""
+    return recall_command(run, run.grid.twin, " --as-blocks 8")
+
+
+def chain_of(run, command):
+    """(divergence and relative gaps, {budget: recall}): means over all steps but the first."""
+    states = found_table(run, command, "hidden_gap")[0]
+    gaps = [found_table(run, command, "kl")[0]["kl"],
+            *(states[f"{name}_relative"] for name in ("hidden_gap", "query_gap", "block_gap"))]
+    return gaps, {row["budget"]: row["recall"] for row in found_table(run, command, "budget", "recall")}
+
+
+@table
+def chain(run):
+    """The stages of the paper's Table 1, of the model and of the control."""
+    gaps, recalls = chain_of(run, recall_command(run, run.grid.model))
+    of_control, recalls_of_control = chain_of(run, twin_command(run))
+    rows = [[name, *(f"{gap:.3f}" for gap in found), *(percent(recall) for recall in by_budget.values())]
+            for name, found, by_budget in ((run.grid.model, gaps, recalls),
+                                           (f"{run.grid.twin}, control", of_control, recalls_of_control))]
+    rows.append([f"{run.grid.model} relative to the control",
+                 *(f"{100 * (gap / control - 1):+.0f}%" for gap, control in zip(gaps, of_control)),
+                 *(f"{100 * (recalls[budget] - recalls_of_control[budget]):+.1f} points" for budget in recalls)])
+    rows.append(["the paper: trained relative to backbone", "-43 to -63%", "-8 to -19%", "-13 to -27%",
+                 "below the per-position gap", *["+5 to +11 points" for _ in recalls]])
+    return ["model", "predictions: KL, nats", "hidden state, per position", "query, per position", "query, block average",
+            *(f"recall at {budget}" for budget in recalls)], rows
+
+
+@value
+def hidden_by_layer(run):
+    """Relative gaps of hidden states by layer, of the model and of the control."""
+    of_model, of_control = ({row["layer"]: row["hidden_gap_relative"] for row in found_table(run, command, "layer", "hidden_gap")}
+                            for command in (recall_command(run, run.grid.model), twin_command(run)))
+    return ", ".join(f"{gap:.3f} and {of_control[layer]:.3f} in layer {layer} ({100 * (gap / of_control[layer] - 1):+.0f}%)"
+                     for layer, gap in of_model.items())
 
 
 @value
 def twin_recall(run):
     """Recall of the control."""
-    return run.analysis(recall_command(run, run.grid.twin, " --as-blocks 8"))
+    return run.analysis(twin_command(run))

@@ -213,8 +213,11 @@ class CpuTicket final : public PassTicket {
   }
 
   void observe(const std::function<void(const ObservedAttention&)>& observer) {
-    workspace_->attention_probe = [observer, &layer = workspace_->layer](const AttentionRow& seen) {
-      observer({layer, seen.row, seen.head, seen.query, seen.tile_runs, seen.weights, seen.sum});
+    workspace_->attention_probe = [this, observer](const AttentionRow& seen) {
+      // The layer adds nothing to the residual stream before all of its rows have attended.
+      const std::span<const float> hidden = workspace_->layer_input(seen.row, model_.config().hidden_dim);
+      observer({workspace_->layer, seen.row, seen.head, hidden, seen.query, seen.tile_runs, seen.weights,
+                seen.sum});
     };
   }
 
