@@ -483,8 +483,8 @@ class UniformTest(unittest.TestCase):
         self.assertEqual(uniform.drift_means(run)[1][0][1], "0.0000 / 0.0010")
 
     def test_two_digits_of_any_size(self):
-        self.assertEqual([uniform.two_digits(each) for each in (0, 0.0000419, 0.03, 0.25)],
-                         ["0", "0.000042", "0.030", "0.25"])
+        self.assertEqual([uniform.two_digits(each) for each in (0, 0.0000419, 0.03, 1.25, 250)],
+                         ["0", "0.000042", "0.030", "1.2", "250"])
 
     def test_the_figures_of_the_thesis_stand_below_those_measured(self):
         run = self.run_of([(["correlation", "pearson"], [["keys and values", 0.876]])])

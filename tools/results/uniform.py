@@ -25,6 +25,11 @@ SETTINGS = [(blocks, sampler) for blocks in BLOCK_FLAGS for sampler in SAMPLER_F
 VARIANTS = {"masked": ("masked", "none"), "uniform": ("model", "none"), "uniform, cached": ("model", "uniform"),
             "masked, cached": ("masked", "uniform")}  # name -> entry of the grid, cache
 
+# Time by operation: name, that of `lacuna analyze profile`, share of the thesis's uncached run, and its speedup.
+TABLE_6_2 = [("attention", "attention", "56%", "13.4×"), ("MLP", "ffn", "17%", "17.3×"),
+             ("QKV projection", "qkv", "6%", "11.9×"), ("output head", "head", "5%", "61.2×"),
+             ("norms", "norms", "4%", "7.4×"), ("O projection", "output", "2%", "11.1×"),
+             ("other", "other", "10%", "2.7×"), ("all", "sum", "100%", "9.71×")]
 # Figures of the thesis, by setting and in the order of VARIANTS; it has no cached run with masks.
 THESIS_BLOCKS = {SHORT: "blocks of 32", WHOLE: "one block of 512"}
 TABLE_6_3 = {(WHOLE, "adaptive"): ("7.21 → 2.63", "7.27 → 0.48", "7.27 → 0.43"),
@@ -53,7 +58,7 @@ FULL = {
     "samples": 100,
     "timed_samples": 16,  # of what is timed, the first ones
     "instrument_samples": 16,
-    "turns": 3,
+    "turns": 6,
     "shapes": ("random:gidd-3b,layers=1", "random:gidd-10b,layers=1"),  # the first one is timed in more ways
     "deep_shape": "random:gidd-3b,layers=6",
     "batches": (1, 2, 4),
@@ -82,6 +87,16 @@ def judged(run, flags):
     return figures_command(run, f"{flags} --judge {run.grid.judge}")
 
 
+def two_digits(number):
+    """0.000471 -> "0.00047"."""
+    return f"{number:.{max(0, 1 - math.floor(math.log10(number)))}f}" if number > 0 else "0"
+
+
+def records(run, command):
+    """Rows of an instrument as dictionaries."""
+    return [dict(zip(found["head"], row)) for found in run.tables(command) for row in found["rows"]]
+
+
 # --- published shapes ---
 
 
@@ -106,8 +121,8 @@ def shape_table(run, settings):
         found = run.result(command)
         allowed, reached = 1 / found["flops_ratio"], 1 / found["time_ratio"]
         rows.append([name, shape.removeprefix("random:"), batch, times(allowed), times(reached),
-                     percent(reached / allowed), f'{found["plain"].get("tokens_per_second", 0):.2f}',
-                     f'{found["setting"].get("tokens_per_second", 0):.2f}', code(command)])
+                     percent(reached / allowed), *(two_digits(found[run_of].get("tokens_per_second", 0))
+                                                   for run_of in ("plain", "setting")), code(command)])
     return ["setting", "shape", "batch", "FLOPs allow", "speedup", "share", "tokens/s uncached", "tokens/s",
             "command"], rows
 
@@ -138,12 +153,29 @@ def batches(run):
                              for batch in run.grid.batches])
 
 
+def profile_command(run, cache):
+    """Profiles one request of one block."""
+    return (f"lacuna analyze profile -m {run.grid.shapes[0]} --prompt-length 127 --gen-length 32 --block-length 32 "
+            f"--steps 16 --last-layer all --block-exit steps --cache {cache} --samples 1 --threads 1")
+
+
+@table
+def profile(run):
+    """Table 6.2."""
+    seconds = [{row["operation"]: row["seconds"] for row in records(run, profile_command(run, cache))
+                if "operation" in row} for cache in ("none", "uniform")]
+    for found in seconds:
+        found["other"] += found["draws"] + found["selection"]
+    rows = [[name, *(f"{found[key]:.2f}" for found in seconds), percent(seconds[0][key] / seconds[0]["sum"]),
+             times(seconds[0][key] / seconds[1][key]), *thesis] for name, key, *thesis in TABLE_6_2]
+    return ["operation", "seconds uncached", "seconds cached", "share of uncached", "speedup",
+            "thesis: share of uncached", "thesis: speedup"], rows
+
+
 @value
-def profile(run, cache):
-    """Where the time goes."""
-    return run.analysis(f"lacuna analyze profile -m {run.grid.shapes[0]} --prompt-length 127 --gen-length 32 "
-                        f"--block-length 32 --steps 16 --last-layer all --block-exit steps --cache {cache} --samples 1 "
-                        "--threads 1")
+def profile_commands(run):
+    """The commands of the table above, one on a line."""
+    return "\n".join(f"- {code(profile_command(run, cache))}" for cache in ("none", "uniform"))
 
 
 # --- quality and time ---
@@ -302,11 +334,6 @@ def staleness(run):
     return run.analysis(analyze_command(run, "staleness", BLOCKS, "uniform, cached"))
 
 
-def records(run, command):
-    """Rows of an instrument as dictionaries."""
-    return [dict(zip(found["head"], row)) for found in run.tables(command) for row in found["rows"]]
-
-
 def beside_thesis(run, settings, thesis, instrument, cell):
     """A table in the thesis's layout, its figures in the row below ours. `cell`: text of an instrument's rows."""
     rows = []
@@ -326,11 +353,6 @@ def mean_drift(rows, region="all"):
     if count == 0:
         return None
     return tuple(sum(row[part] * row["count"] for row in found) / count for part in ("key", "value"))
-
-
-def two_digits(number):
-    """0.000471 -> "0.00047"."""
-    return f"{number:.{1 - math.floor(math.log10(number))}f}" if number > 0 else "0"
 
 
 def correlation(rows, name):
@@ -374,25 +396,24 @@ def drift_regions(run):
 
 
 def drift_points(run, variant, passes):
-    """(place, drift, region) of what moved at all."""
+    """(place, drift) of the regions that moved at all."""
     rows = records(run, setting_command(run, "drift", SETTINGS[0], variant))
-    return [(1 + REGIONS.index(row["region"]), row["drift"], row["region"]) for row in rows
+    return [(1 + REGIONS.index(row["region"]), row["drift"]) for row in rows
             if row.get("passes") == passes and row["region"] in REGIONS and row["drift"] > 0]
 
 
 @figure()
 def drift(run):
     """K/V drift by region."""
-    drawn, both = figures.axes("", "region, in canvas order", "mean 1 - cosine between steps", columns=2, log="y")
+    drawn, both = figures.axes("", "region", "mean 1 - cosine between steps", columns=2, log="y")
     names = ("masked", "uniform")
     points = [[drift_points(run, name, passes) for name in names] for passes in ("within", "boundary")]
     for axes, title, families in zip(both, ("Within a block", "Where the next block begins"), points):
-        axes.set(title=title, xlim=(0.5, len(REGIONS) + 0.5), ylim=(5e-5, 0.2), xticks=range(1, len(REGIONS) + 1))
+        axes.set(title=title, xlim=(0.5, len(REGIONS) + 0.5), ylim=(5e-5, 0.2), xticks=range(1, len(REGIONS) + 1),
+                 xticklabels=REGIONS)
         for colour, name, family in zip(figures.COLOURS, names, families):
-            axes.plot([x for x, _, _ in family], [y for _, y, _ in family], "o", markersize=4, color=colour, label=name)
+            axes.plot(*zip(*family), "o", markersize=4, color=colour, label=name)
         figures.legend(axes)
-    for axes, families in zip(both, points):
-        figures.label_families(axes, families)
     return "How far keys and values move from step to step", drawn
 
 
