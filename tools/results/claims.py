@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import uniform
 from book import table, value
 from errors import BookError
 from evaluation import difference
@@ -16,11 +17,8 @@ YES, NO, OPEN = "yes", "no", "undecided"
 MASKED, LOCK, WEAK, REFUSION, UNIFORM, MAGE = (
     f"[{name}.md]({name}.md)" for name in ("masked", "lock", "weak_guide", "refusion", "uniform", "mage")
 )
-DECODE = (
-    "lacuna bench decode -m random:gidd-3b,layers=6 --prompt-length 127 --gen-length 64 --block-length 32 "
-    "--steps 32 --tokens-per-step 3 --cache uniform --ignore-eos --block-exit steps --last-layer all --batch 8 "
-    "--threads 1"
-)
+BATCH = uniform.FULL["batches"][-1]
+DECODE = uniform.shape_command(uniform.FULL["deep_shape"], f"{uniform.PLAN} --cache uniform", BATCH)
 BLOCKS = "lacuna bench block -m random:sdar-8b,layers=8 --prefix 8192,16384,32768,65536 --threads 2"
 THEOREM = (
     "lacuna analyze lock -m {} --task arithmetic --gen-length 32 --lock eps=5e-2,gate=off --samples 10 --threads 1"
@@ -411,7 +409,7 @@ def uniform_cache(asked, has_shapes):
         yield Claim(
             "Uniform-Cache: 12.0 times as fast at 3B",
             "A100, batch 8 (Table 6.1); about 21.6 by the count of positions (section 7.3)",
-            "six layers of GIDD 3B's shape with random weights on a CPU, batch 8",
+            f"six layers of GIDD 3B's shape with random weights on one core of a CPU, batch {BATCH}",
             f'{1 / found["time_ratio"]:.1f} times; {1 / found["flops_ratio"]:.1f} by FLOPs',
             decided(found["time_ratio"] * 12 <= 1),
             "a machine that is idle with few rows, as a GPU is",

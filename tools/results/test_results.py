@@ -21,6 +21,7 @@ try:
     import gpu
     import mage
     import masked
+    import uniform
 except ImportError as error:
     raise unittest.SkipTest(f"needs numpy and matplotlib: {error}") from error
 import measure  # noqa: E402
@@ -651,6 +652,40 @@ class DriftTest(unittest.TestCase):
                            (2, 1, "self", 0.5, 1)])
         self.assertEqual(drift.over_time(run)[1], [["m", 0, "30.0%", "0.0%"], ["m", 1, "0.0%", "0.0%"],
                                                    ["m", 2, "0.0%", "50.0%"]])
+
+
+class UniformTest(unittest.TestCase):
+    @staticmethod
+    def run_of(tables):
+        """A run whose instruments all print these tables: (head, rows)."""
+        return SimpleNamespace(grid=SimpleNamespace(model="a", masked="b", instrument_samples=1),
+                               tables=lambda _: [{"head": head, "rows": rows} for head, rows in tables])
+
+    def test_drift_is_the_mean_over_steps_within_and_between_blocks(self):
+        run = self.run_of([(["region", "passes", "key", "value", "count"],
+                            [["next", "within", 0.1, 0.2, 3], ["next", "boundary", 0.5, 0.6, 1],
+                             ["all", "within", 0.0, 0.001, 1]])])
+        rows = uniform.records(run, "x")
+        self.assertEqual([f"{each:.3f}" for each in uniform.mean_drift(rows, "next")], ["0.200", "0.300"])
+        self.assertIsNone(uniform.mean_drift(rows, "prompt"))
+        self.assertEqual(uniform.drift_means(run)[1][0][1], "0.0000 / 0.0010")
+
+    def test_two_digits_of_any_size(self):
+        self.assertEqual([uniform.two_digits(each) for each in (0, 0.0000419, 0.03, 1.25, 250)],
+                         ["0", "0.000042", "0.030", "1.2", "250"])
+
+    def test_the_figures_of_the_thesis_stand_below_those_measured(self):
+        run = self.run_of([(["correlation", "pearson"], [["keys and values", 0.876]])])
+        rows = uniform.key_value_correlation(run)[1]
+        self.assertEqual(rows[:3], [["blocks of 8, adaptive", "0.88", "0.88", "0.88", "0.88"],
+                                    ["thesis: blocks of 32, adaptive", "0.94", "0.93", "0.87", "-"],
+                                    ["blocks of 8, ancestral", "0.88", "0.88", "0.88", "0.88"]])
+
+    def test_first_and_last_step_whatever_the_order(self):
+        run = self.run_of([(["step", "entropy", "of_answer"], [[1, 0.5, 0.0], [0, 7.0, 0.25], [2, 0.25, 0.125]])])
+        rows = uniform.records(run, "x")
+        self.assertEqual(uniform.ends(rows), "7.00 → 0.25")
+        self.assertEqual(uniform.changed(rows), "25.0%, 12.5%")
 
 
 class FigureTest(unittest.TestCase):
