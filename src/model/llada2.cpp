@@ -41,11 +41,12 @@ void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
   config.delete_id = read_token_id(json, "delete_token_id", config, -1);
   config.split_id = read_token_id(json, "split_token_id", config, -1);
   if (config.moe.experts_per_window == 0 && (config.delete_id >= 0 || config.split_id >= 0)) {
-    json.refuse("expert_capacity",
-                fmt::format("an integer from {} to {} beside \"{}\", as in LLaDA2.2; groups of experts are "
-                            "LLaDA2.0's",
-                            config.moe.experts_per_token, config.moe.num_experts,
-                            config.delete_id >= 0 ? "delete_token_id" : "split_token_id"));
+    json.refuse(
+        "expert_capacity",
+        fmt::format("an integer from {} to {}, because the file has LLaDA2.2's \"{}\"; groups of experts "
+                    "are LLaDA2.0's",
+                    config.moe.experts_per_token, config.moe.num_experts,
+                    config.delete_id >= 0 ? "delete_token_id" : "split_token_id"));
   }
   if (config.delete_id >= 0 && config.split_id < 0) json.refuse("split_token_id", "a token as well");
   if (config.split_id >= 0 && config.delete_id < 0) json.refuse("delete_token_id", "a token as well");
