@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/decision_json.h"
@@ -21,10 +22,9 @@
 namespace lacuna::reply_faults_test {
 namespace {
 
-/// Calls `write` with each of its allocations failing in turn, until none does. Returns how many there were.
-///   make  what `write` is called with, made anew before each call, while nothing fails
+/// See fail_each_allocation(); on a thread that is not spared.
 template <typename Made>
-uint64_t fail_each_allocation(const std::function<Made()>& make, const std::function<void(Made&)>& write) {
+uint64_t fail_each_here(const std::function<Made()>& make, const std::function<void(Made&)>& write) {
   constexpr uint64_t kMost = 100'000;
   for (uint64_t nth = 1; nth < kMost; ++nth) {
     Made made = make();
@@ -43,6 +43,15 @@ uint64_t fail_each_allocation(const std::function<Made()>& make, const std::func
   }
   ADD_FAILURE() << "it never ended without a failure";
   return kMost;
+}
+
+/// Calls `write` with each of its allocations failing in turn, until none does. Returns how many there were.
+///   make  what `write` is called with, made anew before each call, while nothing fails
+template <typename Made>
+uint64_t fail_each_allocation(const std::function<Made()>& make, const std::function<void(Made&)>& write) {
+  uint64_t count = 0;
+  std::thread([&] { count = fail_each_here(make, write); }).join();
+  return count;
 }
 
 ReplyModel small_model() {
