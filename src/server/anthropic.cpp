@@ -224,7 +224,9 @@ class MessagesFormat final : public ReplyFormat {
     return event({{"type", "content_block_start"}, {"index", num_blocks_}, {"content_block", block}});
   }
   std::string add_text(const std::string& text) const {
-    return text.empty() ? std::string() : delta({{"type", "text_delta"}, {"text", text}});
+    if (text.empty())
+      return {};  // g++ 12 destroys the list of a conditional expression too late if it throws
+    return delta({{"type", "text_delta"}, {"text", text}});
   }
   std::string delta(const ordered_json& data) const {
     return event({{"type", "content_block_delta"}, {"index", num_blocks_}, {"delta", data}});
