@@ -88,29 +88,12 @@ def writer_of(path, architecture, layers):
 
 
 def write_gemma(arguments):
-    """Random weights in BF16, one tensor in memory at a time; runs in the virtual environment."""
+    """Random weights in BF16; runs in the virtual environment."""
     import gguf
-    import numpy
 
     writer = writer_of(arguments.file, "gemma4", arguments.layers)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
-    for name, shape in tensors(arguments.layers):
-        if len(shape) == 1 or "gate_inp" in name:
-            writer.add_tensor_info(name, shape, numpy.dtype(numpy.float32), 4 * int(numpy.prod(shape)))
-        else:
-            writer.add_tensor_info(name, shape, numpy.dtype(numpy.uint16), 2 * int(numpy.prod(shape)), gguf.GGMLQuantizationType.BF16)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_ti_data_to_file()
-    random = numpy.random.default_rng(0)
-    for name, shape in tensors(arguments.layers):
-        if len(shape) == 1:
-            writer.write_tensor_data(numpy.ones(shape, numpy.float32))
-        elif "gate_inp" in name:
-            writer.write_tensor_data(random.standard_normal(shape).astype(numpy.float32) / 8)
-        else:
-            writer.write_tensor_data(beside_ggml.random_bf16(random, shape))
-    writer.close()
+    beside_ggml.write_random_tensors(writer, list(tensors(arguments.layers)), lambda name: "gate_inp" in name)
 
 
 def write_diffusion(arguments):

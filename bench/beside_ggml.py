@@ -103,10 +103,37 @@ def tensors(layers):
     yield "output.weight", (VOCAB, HIDDEN)
 
 
-def write_model(arguments):
-    """The random model in BF16, one tensor in memory at a time; runs in the virtual environment."""
+def write_random_tensors(writer, shapes, is_f32=lambda name: False):
+    """Writes a file's header and its tensors, one in memory at a time; runs in the virtual environment.
+
+    `shapes`: a list of (name, shape). Vectors hold ones; matrices are random, in BF16, or in F32 where `is_f32(name)`.
+    """
     import gguf
     import numpy
+
+    for name, shape in shapes:
+        elements = int(numpy.prod(shape))
+        if len(shape) == 1 or is_f32(name):
+            writer.add_tensor_info(name, shape, numpy.dtype(numpy.float32), 4 * elements)
+        else:
+            writer.add_tensor_info(name, shape, numpy.dtype(numpy.uint16), 2 * elements, gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    random = numpy.random.default_rng(0)
+    for name, shape in shapes:
+        if len(shape) == 1:
+            writer.write_tensor_data(numpy.ones(shape, numpy.float32))
+        elif is_f32(name):
+            writer.write_tensor_data(random.standard_normal(shape).astype(numpy.float32) / 8)
+        else:
+            writer.write_tensor_data(random_bf16(random, shape))
+    writer.close()
+
+
+def write_model(arguments):
+    """The random model in BF16; runs in the virtual environment."""
+    import gguf
 
     writer = gguf.GGUFWriter(arguments.file, "llada")
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
@@ -124,21 +151,7 @@ def write_model(arguments):
     writer.add_diffusion_shift_logits(False)
     writer.add_tokenizer_model("no_vocab")
     writer.add_mask_token_id(MASK)
-    for name, shape in tensors(arguments.layers):
-        if len(shape) == 1:
-            writer.add_tensor_info(name, shape, numpy.dtype(numpy.float32), 4 * shape[0])
-        else:
-            writer.add_tensor_info(name, shape, numpy.dtype(numpy.uint16), 2 * shape[0] * shape[1], gguf.GGMLQuantizationType.BF16)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_ti_data_to_file()
-    random = numpy.random.default_rng(0)
-    for _, shape in tensors(arguments.layers):
-        if len(shape) == 1:
-            writer.write_tensor_data(numpy.ones(shape, numpy.float32))
-            continue
-        writer.write_tensor_data(random_bf16(random, shape))
-    writer.close()
+    write_random_tensors(writer, list(tensors(arguments.layers)))
 
 
 def random_bf16(random, shape):

@@ -12,6 +12,7 @@ import json
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -19,9 +20,12 @@ from serving import LACUNA
 
 
 def lacuna(arguments, words):
-    """Runs the program with the flags that all runs share."""
+    """Runs the program with the flags that all runs share; ends with its message where it fails."""
     shared = ["-m", arguments.model, "--gen-length", str(arguments.gen_length), "--threads", str(arguments.threads)]
-    subprocess.run([arguments.lacuna, *words, *shared], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run([arguments.lacuna, *words, *shared], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        print(done.stderr.strip(), file=sys.stderr)
+        sys.exit(done.returncode)
 
 
 def prompts_of(arguments, folder):

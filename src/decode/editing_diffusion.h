@@ -38,7 +38,7 @@ struct EditedToken {
 
   TokenId token = 0;
   bool is_original = false;  ///< it was a mask when the block began
-  int32_t hole = 0;          ///< the hole of an infill that it belongs to; 0 if there are none
+  int32_t hole = 0;          ///< index of the infill's hole that it belongs to; 0 outside infills
 
   bool is_fixed() const { return hole == kFixed; }
   bool operator==(const EditedToken&) const = default;
@@ -52,9 +52,9 @@ std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
                                          std::span<const TokenId> written, const EditingDiffusion& options,
                                          const EditedToken& filler);
 
-/// The length of the block in which an infill is edited: the smallest multiple of `block_length` of which one
-/// block, from a multiple of its length on, reaches from the end of the prompt to the end of the answer and
-/// ends within `positions`; 0 if there is none.
+/// Returns the length of the block in which an infill is edited: the smallest multiple of `block_length` such
+/// that the block with position `prompt_length` contains the whole answer and ends within `positions`.
+/// Returns 0 if no multiple does.
 int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t answer_length,
                             int64_t positions);
 

@@ -224,8 +224,8 @@ class MessagesFormat final : public ReplyFormat {
     return event({{"type", "content_block_start"}, {"index", num_blocks_}, {"content_block", block}});
   }
   std::string add_text(const std::string& text) const {
-    if (text.empty())
-      return {};  // g++ 12 destroys the list of a conditional expression too late if it throws
+    // No conditional expression: when it throws, g++ 12 destroys its braced list after the list's scope.
+    if (text.empty()) return {};
     return delta({{"type", "text_delta"}, {"text", text}});
   }
   std::string delta(const ordered_json& data) const {
