@@ -94,8 +94,10 @@ TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {
   DecodeRequest request;
   request.prompt = {1, 2};
   request.context.answer.assign(12, static_cast<TokenId>(config.mask_id));  // a block of 16
-  strategy.steps = 16;
-  EXPECT_THAT(validate(strategy, config, request), IsEmpty());
+  for (const int32_t steps : {1, 15, 16}) {
+    strategy.steps = steps;
+    EXPECT_THAT(validate(strategy, config, request), IsEmpty()) << steps;
+  }
   strategy.steps = 17;
   EXPECT_THAT(validate(strategy, config, request),
               ElementsAre(Problem{"steps", "17", "1 to 16", "`steps` is 17; expected 1 to 16"}));
