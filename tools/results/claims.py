@@ -6,12 +6,13 @@ import uniform
 from book import table, value
 from errors import BookError
 from evaluation import difference
+from mage import UNMASK
 from text import code, percent, times
 
 MARGIN = 0.025  # of accuracy: a loss of at most this, in shares, counts as kept
-FULL = {"samples": 200, "close_samples": 1000, "points": f"{100 * MARGIN:g}", "has_shapes": True,
+FULL = {"samples": 1000, "trained_samples": 200, "points": f"{100 * MARGIN:g}", "has_shapes": True,
         "has_trained": True}  # models that are trained for other pages, whose rows are borrowed
-QUICK = {"samples": 4, "close_samples": 4, "has_shapes": False, "has_trained": False}
+QUICK = {"samples": 4, "trained_samples": 4, "has_shapes": False, "has_trained": False}
 YES, NO, OPEN = "yes", "no", "undecided"
 
 MASKED, LOCK, WEAK, REFUSION, UNIFORM, MAGE = (
@@ -44,13 +45,13 @@ class Asked:
     def __init__(self, run):
         self._run, self.commands = run, []
 
-    def samples(self, close):
-        """How many samples an accuracy has. `close`: accuracies that only many samples tell apart."""
-        return self._run.grid.close_samples if close else self._run.grid.samples
+    @property
+    def grid(self):
+        return self._run.grid
 
-    def evaluate(self, flags, close=False):
+    def evaluate(self, flags):
         """Figures of `lacuna eval`."""
-        return self._run.evaluate(self._noted(f"lacuna eval {flags} --batch 8 --samples {self.samples(close)}"))
+        return self._run.evaluate(self._noted(f"lacuna eval {flags} --batch 8 --samples {self.grid.samples}"))
 
     def command(self, command):
         """Figures of a whole command of `lacuna eval`, with its fastest times."""
@@ -196,7 +197,7 @@ def freecache(asked):
     ):
         flags = f"-m {model} --task phrasings --block-length 8"
         plain, free, prefix, dual = (
-            asked.evaluate(flags + more, close=True)
+            asked.evaluate(flags + more)
             for more in ("", " --cache free", " --cache prefix", " --cache dual")
         )
         if len({each.all_rows for each in (plain, free, prefix, dual)}) < 4:
@@ -277,7 +278,8 @@ def weak_guides(asked):
     """Guides that are worse than the model."""
     for kind, names in WEAK_GUIDES.items():
         # Guides with noise cost about two points, the others up to ten.
-        task = f"--task arithmetic --samples {asked.samples(close=kind == NOISE)} --threads 1"
+        samples = asked.grid.samples if kind == NOISE else asked.grid.trained_samples
+        task = f"--task arithmetic --samples {samples} --threads 1"
         plain = asked.command(f"lacuna eval -m mini-llada {task}")
         folders = [f"build/weak-guides/{name}" for name in names]
         alone = [asked.command(f"lacuna eval -m {folder} {task}") for folder in folders]
@@ -334,8 +336,8 @@ def refusion_speed(asked, has_trained):
 def refusion(asked):
     """Claims of ReFusion."""
     for task in ("arithmetic", "records"):
-        serial = asked.evaluate(f"-m mini-qwen3 --task {task}", close=True)
-        slots = asked.evaluate(f"-m mini-refusion --task {task}", close=True)
+        serial = asked.evaluate(f"-m mini-qwen3 --task {task}")
+        slots = asked.evaluate(f"-m mini-refusion --task {task}")
         here = f"mini-refusion against mini-qwen3, {task}, Lacuna's rules"
         yield Claim(
             f"ReFusion: at most half an autoregressive model's passes (not time) for at most 3.34 points, {task}",
@@ -363,7 +365,7 @@ def refusion(asked):
             REFUSION,
         )
     flags = "-m mini-refusion --task records --fill side-by-side --kv "
-    reused, recomputed = asked.evaluate(flags + "reuse", close=True), asked.evaluate(flags + "recompute", close=True)
+    reused, recomputed = asked.evaluate(flags + "reuse"), asked.evaluate(flags + "recompute")
     yield Claim(
         "ReFusion: reusing the K/V of slots filled in parallel loses nothing",
         "0 to 1.22 points in its favour on seven tasks (Table 4)",
@@ -382,7 +384,7 @@ def uniform_cache(asked, has_shapes):
     """Claims of Uniform-Cache."""
     flags = "-m mini-gidd --task arithmetic --gen-length 32 --block-length 16 --steps 32 --tokens-per-step 1"
     plain, cached, never = (
-        asked.evaluate(flags + more, close=True) for more in ("", " --cache uniform", " --cache uniform --refresh 0")
+        asked.evaluate(flags + more) for more in ("", " --cache uniform", " --cache uniform --refresh 0")
     )
     here = "mini-gidd, arithmetic, blocks of 16 in a context of 256, adaptive, one token a step"
     yield Claim(
@@ -422,11 +424,11 @@ def uniform_cache(asked, has_shapes):
 
 def mage_accuracy(asked):
     """Claims of MAGE about answers, by both ways of unmasking."""
-    for unmask, name in (("low-confidence", "one token a step"), ("dynamic=0.9999", "all tokens above 0.9999")):
+    for unmask, name in ((UNMASK["single"], "one token a step"), (UNMASK["dynamic"], "all tokens above 0.9999")):
         flags = f"-m mini-sdar --task arithmetic --gen-length 32 --unmask {unmask}"
-        exact = asked.evaluate(flags, close=True)
+        exact = asked.evaluate(flags)
         mage, quest, sparsed = (
-            asked.evaluate(f"{flags} --sparse {sparse}", close=True)
+            asked.evaluate(f"{flags} --sparse {sparse}")
             for sparse in ("mage=8", "quest=8,page=4", "sparsed=8")
         )
         shares = ", ".join(
