@@ -82,6 +82,7 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const
   if (block_length == 0) return;  // check_infill_block() says so
   problems.within("steps", strategy.steps, 1, block_length);
   const int32_t steps = strategy.steps.value_or(block_length);
+  // Counted in the usual block: the longer one of an infill is not divided.
   const int32_t num_sub_blocks = block_length_of(strategy, config) / sub_block_length_of(strategy, config);
   if (!problems.empty() || steps % num_sub_blocks == 0) return;
   problems.add(

@@ -186,26 +186,25 @@ def check_errors(report, server):
 
 
 def check_forms(report, binary, models):
-    """Schemas, expressions and choices: what every kind of model answers is in the form that was asked for. The best tokens and
-    drawn ones take turns."""
+    """Schemas, expressions and choices: what every kind of model answers is in the form that was asked for."""
     messages = [{"role": "user", "content": STORY}]
-    for turn, name in enumerate([model for model in DIFFUSION_MODELS if model != "mini-refusion"] + ["mini-qwen"]):
+    for name in [model for model in DIFFUSION_MODELS if model != "mini-refusion"] + ["mini-qwen"]:
         with Server(binary, models / name) as server:
             client = server.client()
             for index, schema in enumerate(SCHEMAS):
                 form = {"type": "json_schema", "json_schema": {"name": "form", "schema": schema}}
-                temperature = (0, 0.8)[(turn + index) % 2]
-                arguments = {"model": "any", "messages": messages, "max_tokens": 96, "temperature": temperature,
-                             "response_format": form, "seed": index}
-                text = client.chat.completions.create(**arguments).choices[0].message.content
-                try:
-                    jsonschema.validate(json.loads(text), schema)
-                    report.check(f"form {name} {index}", True)
-                except (ValueError, jsonschema.ValidationError) as error:
-                    report.check(f"form {name} {index} at temperature {temperature}", False, (text, error))
-                streamed = "".join(choice.delta.content or "" for chunk in
-                                   client.chat.completions.create(**arguments, stream=True) for choice in chunk.choices)
-                report.check(f"streamed form {name} {index}", streamed == text, (streamed, text))
+                for temperature in (0, 0.8):
+                    arguments = {"model": "any", "messages": messages, "max_tokens": 96, "temperature": temperature,
+                                 "response_format": form, "seed": index}
+                    text = client.chat.completions.create(**arguments).choices[0].message.content
+                    try:
+                        jsonschema.validate(json.loads(text), schema)
+                        report.check(f"form {name} {index}", True)
+                    except (ValueError, jsonschema.ValidationError) as error:
+                        report.check(f"form {name} {index} at temperature {temperature}", False, (text, error))
+                    streamed = "".join(choice.delta.content or "" for chunk in
+                                       client.chat.completions.create(**arguments, stream=True) for choice in chunk.choices)
+                    report.check(f"streamed form {name} {index}", streamed == text, (streamed, text))
             for body, pattern in (({"regex": "[0-9]{1,2}( shells)?"}, "[0-9]{1,2}( shells)?"),
                                   ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no")):
                 text = client.completions.create(model="any", prompt=STORY, max_tokens=16, extra_body=body).choices[0].text
@@ -252,22 +251,22 @@ def check_tools(report, binary, models):
     question = [{"role": "user", "content": STORY}]
     # ReFusion takes no constraint, and the functions' descriptions fill the context of mini-gidd.
     unfit = ("mini-refusion", "mini-gidd", "mini-gidd-mask")
-    for turn, name in enumerate([model for model in DIFFUSION_MODELS if model not in unfit] + ["mini-qwen"]):
+    for name in [model for model in DIFFUSION_MODELS if model not in unfit] + ["mini-qwen"]:
         with Server(binary, models / name) as server:
             client = server.client()
-            for index, choice in enumerate(("required", {"type": "function", "function": {"name": "tell"}})):
-                temperature = (0, 0.8)[(turn + index) % 2]
-                arguments = {"model": "any", "messages": question, "tools": TOOLS, "tool_choice": choice, "max_tokens": 160,
-                             "temperature": temperature, "seed": 3}
-                reply = client.chat.completions.create(**arguments).choices[0]
-                calls = [{"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
-                         for call in reply.message.tool_calls or []]
-                label = f"tools {name} {choice} at temperature {temperature}"
-                has_text = reply.message.content is not None
-                report.check(label, conforms(calls) and reply.finish_reason == "tool_calls" and not has_text, reply)
-                report.check(f"{label}: named", choice == "required" or [call["name"] for call in calls] == ["tell"], calls)
-                streamed = streamed_calls(client.chat.completions.create(**arguments, stream=True))
-                report.check(f"{label}: streamed", streamed == (calls, "", "tool_calls"), (streamed, calls))
+            for choice in ("required", {"type": "function", "function": {"name": "tell"}}):
+                for temperature in (0, 0.8):
+                    arguments = {"model": "any", "messages": question, "tools": TOOLS, "tool_choice": choice, "max_tokens": 160,
+                                 "temperature": temperature, "seed": 3}
+                    reply = client.chat.completions.create(**arguments).choices[0]
+                    calls = [{"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
+                             for call in reply.message.tool_calls or []]
+                    label = f"tools {name} {choice} at temperature {temperature}"
+                    has_text = reply.message.content is not None
+                    report.check(label, conforms(calls) and reply.finish_reason == "tool_calls" and not has_text, reply)
+                    report.check(f"{label}: named", choice == "required" or [call["name"] for call in calls] == ["tell"], calls)
+                    streamed = streamed_calls(client.chat.completions.create(**arguments, stream=True))
+                    report.check(f"{label}: streamed", streamed == (calls, "", "tool_calls"), (streamed, calls))
             results = [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in calls]
             messages = [*question, reply.message.model_dump(exclude_none=True), *results]
             arguments = {"model": "any", "messages": messages, "tools": TOOLS, "max_tokens": 64}

@@ -197,8 +197,7 @@ def freecache(asked):
     ):
         flags = f"-m {model} --task phrasings --block-length 8"
         plain, free, prefix, dual = (
-            asked.evaluate(flags + more)
-            for more in ("", " --cache free", " --cache prefix", " --cache dual")
+            asked.evaluate(flags + more) for more in ("", " --cache free", " --cache prefix", " --cache dual")
         )
         if len({each.all_rows for each in (plain, free, prefix, dual)}) < 4:
             raise BookError(
@@ -277,7 +276,7 @@ WEAK_GUIDES = {
 def weak_guides(asked):
     """Guides that are worse than the model."""
     for kind, names in WEAK_GUIDES.items():
-        # Guides with noise cost about two points, the others up to ten.
+        # Guides with noise cost about two points, the others up to ten: fewer samples tell.
         samples = asked.grid.samples if kind == NOISE else asked.grid.trained_samples
         task = f"--task arithmetic --samples {samples} --threads 1"
         plain = asked.command(f"lacuna eval -m mini-llada {task}")
@@ -428,8 +427,7 @@ def mage_accuracy(asked):
         flags = f"-m mini-sdar --task arithmetic --gen-length 32 --unmask {unmask}"
         exact = asked.evaluate(flags)
         mage, quest, sparsed = (
-            asked.evaluate(f"{flags} --sparse {sparse}")
-            for sparse in ("mage=8", "quest=8,page=4", "sparsed=8")
+            asked.evaluate(f"{flags} --sparse {sparse}") for sparse in ("mage=8", "quest=8,page=4", "sparsed=8")
         )
         shares = ", ".join(
             f"{method} {percent(each.sparse_share)}"
