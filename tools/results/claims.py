@@ -6,7 +6,7 @@ import uniform
 from book import table, value
 from errors import BookError
 from evaluation import difference
-from mage import UNMASK
+from mage import UNMASK, block_command
 from text import code, percent, times
 
 MARGIN = 0.025  # of accuracy: a loss of at most this, in shares, counts as kept
@@ -20,7 +20,7 @@ MASKED, LOCK, WEAK, REFUSION, UNIFORM, MAGE = (
 )
 BATCH = uniform.FULL["batches"][-1]
 DECODE = uniform.shape_command(uniform.FULL["deep_shape"], f"{uniform.PLAN} --cache uniform", BATCH)
-BLOCKS = "lacuna bench block -m random:sdar-8b,layers=8 --prefix 8192,16384,32768,65536 --threads 2"
+BLOCKS = block_command("random:sdar-8b,layers=8")
 THEOREM = (
     "lacuna analyze lock -m {} --task arithmetic --gen-length 32 --lock eps=5e-2,gate=off --samples 10 --threads 1"
 )

@@ -151,6 +151,11 @@ def has_shapes(run):
     return bool(run.grid.shapes)
 
 
+def block_command(shape):
+    """Times a block after prefixes of several lengths."""
+    return f"lacuna bench block -m {shape} --prefix 8192,16384,32768,65536 --repeat 9{THREADS}"
+
+
 @value
 def block_times(run):
     """A table for each published shape."""
@@ -158,7 +163,7 @@ def block_times(run):
             "first step / exact", "later step: attention", "selection", "rest"]
     parts = []
     for shape in run.grid.shapes:
-        command = f"lacuna bench block -m {shape} --prefix 8192,16384,32768,65536{THREADS}"
+        command = block_command(shape)
         rows = [[found["prefix"], found["sparse"], f'{found["block_seconds"]:.1f}', times(found["speedup"]),
                  times(found["flops_allow"]), percent(found["speedup"] / found["flops_allow"]),
                  times(found["first_step_ratio"]),
