@@ -349,7 +349,8 @@ def refusion(asked):
         yield Claim(
             f"ReFusion: at most half an autoregressive model's passes (not time) for at most 3.34 points, {task}",
             "tokens per pass are plotted without numbers (Figure 6); at equal data 3.34 points less accurate on average (59.93 "
-            "against 63.27), less on GSM8K (80.74 against 87.57) and MBPP (58.20 against 59.20), more on HumanEval (70.12 against 53.66) (Table 2); "
+            "against 63.27), less on GSM8K (80.74 against 87.57) and MBPP (58.20 against 59.20), more on HumanEval (70.12 "
+            "against 53.66) (Table 2); "
             "against Qwen3-8B 65.31 to 73.36 on average, more on GSM8K (84.91 against 81.96) and MBPP (68.20 against "
             "63.80) (Table 1)",
             here,
