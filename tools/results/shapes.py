@@ -15,7 +15,7 @@ FULL = {
          "layer FLOPs 0.492 (Table 1); time only as a figure without numbers"),
         ("SureLock, batch 4", f"-m random:llada-8b,layers=1 --batch 4 {LOCK} --timed-passes 2", "the same"),
         ("FreeCache, cache blocks of 32", f"-m random:dream-7b,layers=14 --block-length 32 {FREE} --timed-passes 2",
-         "not measured"),
+         "- (its cache block is as long as the answer)"),
         ("FreeCache, one cache block of 256", f"-m random:dream-7b,layers=4 {FREE} --timed-passes 4",
          "Dream-7B 4.42 (GSM8K, Table 2), LLaDA-8B 6.20 to 6.32"),
     ],
