@@ -36,6 +36,7 @@ struct ServeFlags : ServedModelFlags {
   std::vector<std::string> api_keys;
   std::string api_key_file;
   bool insecure = false;
+  bool strict_fields = false;
   std::vector<std::string> allowed_origins;
   std::vector<std::string> allowed_hosts;
   int32_t requests_per_minute = 0;
@@ -133,6 +134,7 @@ void serve(ServeFlags flags) {
   settings.version = LACUNA_VERSION;
   settings.access = access_rules(flags);
   settings.defaults = served.defaults;
+  settings.refuses_unknown_fields = flags.strict_fields;
   settings.files = page_files();
   settings.audit = audit_settings(flags, served);
   std::optional<RequestLog> log;
@@ -226,6 +228,10 @@ void add_serve_command(CLI::App& program) {
   add("--log-format", flags->log_format,
       "Log of requests on standard error, a line each: text, json or off (default text)")
       ->check(CLI::IsMember({"text", "json", "off"}));
+  command
+      ->add_flag("--strict-fields", flags->strict_fields,
+                 "Refuse requests with a field that no API has, instead of naming it in X-Lacuna-Ignored")
+      ->group("Server");
   add("--audit", flags->audit,
       "Fraction of answers, 0 to 1, that the idle server compares with the baseline's (default 0)")
       ->check(CLI::Range(0.0, 1.0));

@@ -1,6 +1,7 @@
 // Anthropic's Messages: POST /v1/messages.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -20,15 +21,48 @@ FieldValue member(const FieldValue& block, std::string_view key) {
   return block.at(key);
 }
 
+/// Blocks that only the service which wrote them can use: thoughts, and calls of its own tools with what they
+/// gave.
+bool is_foreign(std::string_view type) {
+  constexpr std::array<std::string_view, 6> kForeign = {
+      "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload", "compaction"};
+  return std::find(kForeign.begin(), kForeign.end(), type) != kForeign.end() ||
+         (type.ends_with("_tool_result") && type != "tool_result");
+}
+
+/// The text of a content, whose parts may carry marks for a cache.
+std::string text_of(const FieldValue& content, GenerationRequest& request) {
+  if (content.value.is_array()) {
+    for (const json& part : content.value) {
+      if (part.is_object()) leave_out_member({content.place, part}, "cache_control", request);
+    }
+  }
+  return text_of_content(content, kTextPart);
+}
+
+/// The text of a document that is one.
+std::string text_of_document(const FieldValue& block) {
+  const FieldValue source = member(block, "source");
+  const std::string type = member({source.place, source.object()}, "type").text();
+  if (type == "text") return member(source, "data").text();
+  if (type == "content") return text_of_content(member(source, "content"), kTextPart);
+  member(source, "type").refuse(R"("text" or "content"; this server reads texts alone)");
+}
+
 /// A message whose content is blocks: texts, calls (the assistant's) and results (the user's).
 void read_blocks(const std::string& role, const FieldValue& content, ToolHistory& history,
-                 std::vector<Message>& messages) {
+                 std::vector<Message>& messages, GenerationRequest& request) {
   std::string text;
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < content.value.size(); ++i) {
     const FieldValue block{fmt::format("{}.{}", content.place, i), content.value[i]};
     const std::string type = member({block.place, block.object()}, "type").text();
-    if (type == "tool_use" && role == "assistant") {
+    leave_out_member(block, "cache_control", request);
+    if (is_foreign(type)) {
+      leave_out(type, request);
+    } else if (type == "document" && role == "user") {
+      text += text_of_document(block);
+    } else if (type == "tool_use" && role == "assistant") {
       if (calls.size() == kMostCalls) block.refuse(fmt::format("at most {} calls", kMostCalls));
       const FieldValue id = member(block, "id"), name = member(block, "name"), input = member(block, "input");
       calls.push_back(
@@ -36,11 +70,13 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
     } else if (type == "tool_result" && role == "user") {
       const FieldValue id = member(block, "tool_use_id");
       const bool is_empty = find_value(block.value, "content") == nullptr;
-      const std::string result = is_empty ? "" : text_of_content(block.at("content"), kTextPart);
+      const std::string result = is_empty ? "" : text_of(block.at("content"), request);
       history.add_result(id.text(), id.place, result, messages);
     } else {
       if (type != "text")
-        block.at("type").refuse(role == "user" ? R"("text" or "tool_result")" : R"("text" or "tool_use")");
+        block.at("type").refuse(role == "assistant"
+                                    ? R"("text" or "tool_use"; this server reads texts alone)"
+                                    : R"("text" or "tool_result"; this server reads texts alone)");
       text += member(block, "text").text();
     }
   }
@@ -58,10 +94,11 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     const json* role = find_value(item.object(), "role");
     const json* content = find_value(item.object(), "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
-    if (*role != "user" && *role != "assistant") item.at("role").refuse("\"user\" or \"assistant\"");
+    if (*role != "user" && *role != "assistant" && *role != "system")
+      item.at("role").refuse("\"user\", \"assistant\" or \"system\"");
     last = role->get<std::string>();
     if (content->is_array()) {
-      read_blocks(last, item.at("content"), history, messages);
+      read_blocks(last, item.at("content"), history, messages, request);
     } else {
       messages.push_back({last, text_of_content(item.at("content"), kTextPart)});
     }
@@ -78,7 +115,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
 /// Comes before the messages, and is read after them.
 void read_system(const FieldValue& field, GenerationRequest& request) {
   auto& messages = std::get<std::vector<Message>>(request.prompts.front());
-  messages.insert(messages.begin(), {"system", text_of_content(field, kTextPart)});
+  messages.insert(messages.begin(), {"system", text_of(field, request)});
 }
 
 void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {
@@ -86,13 +123,23 @@ void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {
   read_stop_texts(field, request);
 }
 
-void read_thinking(const FieldValue& field, GenerationRequest& /*request*/) {
+void read_thinking(const FieldValue& field, GenerationRequest& request) {
   const json* type = find_value(field.object(), "type");
-  if (type == nullptr || *type != "disabled") field.refuse("type disabled; answers here have no thinking");
+  if (type == nullptr || (*type != "disabled" && *type != "enabled" && *type != "adaptive"))
+    field.refuse("type disabled, enabled or adaptive");
+  if (*type != "disabled") leave_out(field.place, request);
 }
 
-void read_output(const FieldValue& field, GenerationRequest& /*request*/) {
-  (void)field.object();  // its format is read in the order of its keys (server/answer_format.h)
+constexpr RequestField kOutput[] = {
+    {"format", "{}", "json_schema with a schema"},
+    {"effort", "{}", "left out", leave_out_field},
+};
+
+void read_output(const FieldValue& field, GenerationRequest& request) {
+  // Its format is read in the order of its keys (server/answer_format.h).
+  if (field.place == "output_format") return (void)field.object();
+  read_fields(field.object(), field.place + ".", kOutput, request);
+  note_unknown_fields(field.value, field.place + ".", kOutput, nullptr, request);
 }
 
 constexpr std::string_view kTexts =
@@ -113,8 +160,12 @@ constexpr RequestField kFields[] = {
     {"stream", R"({"type": "boolean"})", "events in the place of one object", read_stream},
     {"output_config", R"({"type": "object"})", "format: json_schema with a schema", read_output},
     {"output_format", R"({"type": "object"})", "type json_schema with a schema", read_output},
-    {"metadata", R"({"type": "object"})", "without effect"},
-    {"thinking", R"({"type": "object"})", "type disabled", read_thinking},
+    {"thinking", R"({"type": "object"})", "left out unless its type is disabled", read_thinking},
+    {"context_management", R"({"type": "object"})", "left out", leave_out_field},
+    {"inference_geo", R"({"type": "string"})", "left out", leave_out_field},
+    {"speed", R"({"type": "string"})", "left out", leave_out_field},
+    {"betas", R"({"type": "array"})", "left out", leave_out_field},
+    {"cache_control", R"({"type": "object"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
     {"mcp_servers", R"({"type": "array"})", "refused", refuse_field},
@@ -122,7 +173,7 @@ constexpr RequestField kFields[] = {
 };
 
 RequestFields fields() {
-  static const std::vector<RequestField> all = join({kFields, own_fields()});
+  static const std::vector<RequestField> all = join({kFields, hint_fields(), own_fields()});
   return all;
 }
 

@@ -49,11 +49,6 @@ bool is_sent_outside(const GenerationRequest& request, std::string_view setting)
 
 // Fields that ask for what no method here does, unless they ask for nothing.
 
-void read_penalty(const FieldValue& field, GenerationRequest& /*request*/) {
-  const bool is_off = field.value == 0 || (field.place == "typical_p" && field.value == 1);
-  if (!is_off) field.refuse("0; this server draws by temperature, top_p and top_k alone");
-}
-
 void read_grammar(const FieldValue& field, GenerationRequest& /*request*/) {
   if (field.value.empty()) return;
   throw FieldError(
@@ -154,14 +149,28 @@ constexpr RequestField kOwnField[] = {
      "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
 };
 
+// What changes the sampling in ways that no method here has.
+constexpr RequestField kSamplingFields[] = {
+    {"presence_penalty", R"({"type": "number"})", "0", refuse_sampling},
+    {"frequency_penalty", R"({"type": "number"})", "0", refuse_sampling},
+    {"repeat_penalty", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"repetition_penalty", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"min_p", R"({"type": "number"})", "0", refuse_sampling},
+    {"typical_p", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"tfs_z", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"mirostat", R"({"type": "integer"})", "0", refuse_sampling},
+    {"dynatemp_range", R"({"type": "number"})", "0", refuse_sampling},
+    {"xtc_probability", R"({"type": "number"})", "0", refuse_sampling},
+    {"dry_multiplier", R"({"type": "number"})", "0", refuse_sampling},
+    {"best_of", R"({"type": "integer"})", "0 or 1; n gives several answers", refuse_sampling},
+    {"ignore_eos", R"({"type": "boolean"})", "false", refuse_field},
+    {"stop_token_ids", R"({"type": "array"})", "empty; stop takes texts", refuse_field},
+    {"logit_bias", R"({})", "empty", read_grammar},
+};
+
 // Fields of chats, completions and infills.
 constexpr RequestField kCommonFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
-    {"presence_penalty", R"({"type": "number"})", "0", read_penalty},
-    {"frequency_penalty", R"({"type": "number"})", "0", read_penalty},
-    {"min_p", R"({"type": "number"})", "0", read_penalty},
-    {"typical_p", R"({"type": "number"})", "0 or 1", read_penalty},
-    {"logit_bias", R"({"type": "object"})", "empty", read_grammar},
     {"functions", R"({"type": "array"})", "empty; tools replace it"},
     {"function_call", R"({})", "empty; tool_choice replaces it"},
     {"grammar", R"({"type": "string"})", "empty", read_grammar},
@@ -183,6 +192,43 @@ constexpr RequestField kCommonFields[] = {
     {"json_schema", R"({})", "a JSON schema"},
     {"regex", R"({"type": "string"})", "a regular expression"},
     {"format", R"({})", "json or a JSON schema"},
+};
+
+// What clients send by habit and no answer here depends on.
+constexpr std::string_view kAnything = "{}";
+constexpr RequestField kHintFields[] = {
+    {"user", kAnything, "left out", leave_out_field},
+    {"metadata", kAnything, "left out", leave_out_field},
+    {"store", kAnything, "left out: nothing is stored", leave_out_field},
+    {"service_tier", kAnything, "left out", leave_out_field},
+    {"safety_identifier", kAnything, "left out", leave_out_field},
+    {"prompt_cache_key", kAnything, "left out: prefixes are found by their tokens", leave_out_field},
+    {"prompt_cache_retention", kAnything, "left out", leave_out_field},
+    {"prediction", kAnything, "left out", leave_out_field},
+    {"verbosity", kAnything, "left out", leave_out_field},
+    {"modalities", kAnything, "left out: answers are text", leave_out_field},
+    {"web_search_options", kAnything, "left out: the server searches nothing", leave_out_field},
+    {"reasoning_effort", kAnything, "left out", leave_out_field},
+    {"reasoning", kAnything, "left out", leave_out_field},
+    {"reasoning_format", kAnything, "left out", leave_out_field},
+    {"include_reasoning", kAnything, "left out", leave_out_field},
+    {"thinking", kAnything, "left out", leave_out_field},
+    {"keep_alive", kAnything, "left out; --unload-after says it", leave_out_field},
+    {"cache_prompt", kAnything, "left out: prompts are always kept", leave_out_field},
+    {"id_slot", kAnything, "left out", leave_out_field},
+    {"samplers", kAnything, "left out", leave_out_field},
+    {"n_keep", kAnything, "left out", leave_out_field},
+    {"n_indent", kAnything, "left out", leave_out_field},
+    {"t_max_predict_ms", kAnything, "left out; --request-timeout says it", leave_out_field},
+    {"repeat_last_n", kAnything, "left out: there is no repeat_penalty", leave_out_field},
+    {"min_keep", kAnything, "left out", leave_out_field},
+    {"return_progress", kAnything, "left out", leave_out_field},
+    {"timings_per_token", kAnything, "left out", leave_out_field},
+    {"post_sampling_probs", kAnything, "left out", leave_out_field},
+    {"response_fields", kAnything, "left out", leave_out_field},
+    {"priority", kAnything, "left out", leave_out_field},
+    {"skip_special_tokens", kAnything, "left out", leave_out_field},
+    {"spaces_between_special_tokens", kAnything, "left out", leave_out_field},
 };
 
 // Read after "lacuna", over which they have precedence.
@@ -263,7 +309,8 @@ void refuse_stops(const GenerationRequest& request) {
   throw FieldError(key, key + " has no effect here: an infill fills its holes");
 }
 
-/// Makes an infill of a prompt and what follows it: the hole between them has max_tokens at most.
+}  // namespace
+
 void read_suffix(const json& body, GenerationRequest& request) {
   const json* suffix = find_value(body, "suffix");
   if (suffix == nullptr || *suffix == json("")) return;
@@ -278,8 +325,9 @@ void read_suffix(const json& body, GenerationRequest& request) {
   refuse_stops(request);
   const int32_t most = request.options.gen_length.value_or(kOpenHoleMost);
   if (most < 1 || most > kMostHoleTokens) {
-    throw FieldError("max_tokens",
-                     fmt::format("max_tokens is {}; expected 1 to {} with a suffix", most, kMostHoleTokens));
+    const std::string key = request.name_of("gen_length").value_or("max_tokens");
+    throw FieldError(key,
+                     fmt::format("{} is {}; expected 1 to {} with a suffix", key, most, kMostHoleTokens));
   }
   request.options.gen_length = AnswerLength();
   if (!prompt->empty()) request.canvas.emplace_back(*prompt);
@@ -288,6 +336,17 @@ void read_suffix(const json& body, GenerationRequest& request) {
   request.prompts.clear();
   request.inserts = true;
 }
+
+json without_zero_length(const json& body, GenerationRequest& request) {
+  const json* length = body.is_object() ? find_value(body, "n_predict") : nullptr;
+  if (length == nullptr || (*length != 0 && *length != -2)) return body;
+  if (*length == 0) request.answers_nothing = "length";
+  json rest = body;
+  rest.erase("n_predict");
+  return rest;
+}
+
+namespace {
 
 constexpr RequestField kChatFields[] = {
     {"messages", R"({"type": "array", "items": {"type": "object"}})", "a list of at least one message"},
@@ -308,23 +367,28 @@ constexpr RequestField kInfillFields[] = {
     {"mask", R"({"type": "array"})", "positions of tokens that are holes"},
     {"input_prefix", R"({"type": "string"})", "text before the hole"},
     {"input_suffix", R"({"type": "string"})", "text after it"},
+    {"prompt", R"({"type": "string"})", "the line before the hole, between input_prefix and it"},
+    {"input_extra", R"({"type": "array"})", "left out: other files", leave_out_field},
     {"diffusion_seed_canvas", R"({"type": "array"})", "the same as tokens"},
     {"diffusion_pinned", R"({"type": "array"})", "positions of tokens that are not holes"},
     {"diffusion_max_steps", R"({"type": "integer"})", "steps"},
 };
 
 RequestFields chat_fields() {
-  static const std::vector<RequestField> all = join({kChatFields, kCommonFields, kOwnField, kLastFields});
+  static const std::vector<RequestField> all =
+      join({kChatFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
   return all;
 }
 
 RequestFields completion_fields() {
-  static const std::vector<RequestField> all = join({kPromptFields, kCommonFields, kOwnField, kLastFields});
+  static const std::vector<RequestField> all =
+      join({kPromptFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
   return all;
 }
 
 RequestFields infill_fields() {
-  static const std::vector<RequestField> all = join({kInfillFields, kCommonFields, kOwnField, kLastFields});
+  static const std::vector<RequestField> all =
+      join({kInfillFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
   return all;
 }
 
@@ -375,7 +439,7 @@ std::vector<Message> read_messages(const json* list) {
       continue;
     }
     if (*role == "assistant") content = history.with_calls(message, place, content);
-    messages.push_back({role->get<std::string>(), std::move(content)});
+    messages.push_back({role_of_turn(role->get<std::string>()), std::move(content)});
   }
   return messages;
 }
@@ -393,6 +457,18 @@ RequestFields own_fields() {
 
 RequestFields own_members() {
   return kOwnMembers;
+}
+
+RequestFields hint_fields() {
+  return kHintFields;
+}
+
+RequestFields sampling_fields() {
+  return kSamplingFields;
+}
+
+std::string role_of_turn(std::string role) {
+  return role == "developer" ? "system" : role;
 }
 
 GenerationRequest read_request(const json& body, const GenerationOptions& defaults, RequestFields fields) {
@@ -459,18 +535,22 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   return request;
 }
 
-GenerationRequest parse_infill_request(const json& body, const GenerationOptions& defaults) {
-  refuse_tools(body);
+GenerationRequest parse_infill_request(const json& all, const GenerationOptions& defaults) {
+  refuse_tools(all);
+  GenerationRequest length;
+  const json body = without_zero_length(all, length);
   GenerationRequest request = read_common(body, defaults, infill_fields());
+  request.answers_nothing = std::move(length.answers_nothing);
   request.canvas = parse_canvas(body);
+  request.fills_cursor = has_cursor(body);
   for (const char* key : {"input_suffix", "input_prefix", "diffusion_seed_canvas", "tokens", "input"})
     if (find_value(body, key) != nullptr) request.prompt_field = key;
   if (const json* steps = find_value(body, "diffusion_max_steps")) {
     read_setting_as("steps", *steps, "", "diffusion_max_steps", request.options);
     request.keys["steps"] = "diffusion_max_steps";
   }
-  if (find_value(body, "input_prefix") != nullptr || find_value(body, "input_suffix") != nullptr) {
-    const int32_t size = request.options.gen_length.value_or(16);
+  if (request.fills_cursor) {
+    const int32_t size = request.options.gen_length.value_or(kCursorTokens);
     if (size < 1 || size > kMostHoleTokens) {
       const std::string key = request.name_of("gen_length").value_or("n_predict");
       throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMostHoleTokens));

@@ -37,13 +37,20 @@ struct GenerationRequest {
   bool wants_step_map = false;   ///< the pass that committed each token
   bool echoes = false;           ///< the prompt before the answer
   bool inserts = false;          ///< an infill whose answer is what was filled in alone (suffix)
+  bool fills_cursor = false;     ///< an infill between input_prefix and input_suffix, as editors ask for it
   bool scores_only = false;      ///< max_tokens 0: likelihoods of the prompt alone
+  /// Finish reason of a reply without an answer, once the model is loaded: "length" (n_predict 0), "load" or
+  /// "unload" (Ollama); empty: an answer is written.
+  std::string answers_nothing = {};
   /// Likelihoods of a masked model: tokens of the prompt that are given, and draws (0: left to right).
   std::optional<int32_t> given_tokens;
   std::optional<int32_t> likelihood_draws;
   bool events = false;  ///< each step's changes
   /// Asked for with lacuna.guide or with a setting of the guide, of the request or of the defaults.
   bool uses_guide = false;
+
+  /// Hints and elements that change no answer here, and fields that no API has: each once, printable ASCII.
+  std::vector<std::string> left_out, unknown;
 
   /// The keys by which settings were sent, by what strategies call the settings.
   std::map<std::string, std::string, std::less<>> keys;

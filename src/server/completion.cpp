@@ -71,6 +71,11 @@ class Completion::Listener : public RequestListener {
 
   Completion& owner() { return *owner_; }
   Choice& choice() { return choice_; }
+  /// What an infill put into its first hole.
+  static std::span<const TokenId> inserted_tokens(const Decoder& decoder, const Start& start) {
+    const IndexRange range = decoder.holes().empty() ? start.inserted : decoder.holes().front();
+    return decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+  }
   Transcript new_transcript() {
     const ReplyModel& model = owner_->head_.model;
     // An infill continues after end tokens: those in it were given.
@@ -108,6 +113,8 @@ class Completion::Writer final : public Listener {
         transcript_.has_ended() || owner().is_infill_ || ends_by_itself ? "stop" : "length";
     choice().stop_text = transcript_.stop_text();
     choice().answer_tokens = transcript_.num_tokens() - choice().start.given_tokens;
+    if (owner().head_.request.fills_cursor)
+      choice().inserted = owner().head_.model.text_of(inserted_tokens(decoder, choice().start));
     owner().add_piece(choice(), piece, {});
   }
 
@@ -160,13 +167,11 @@ class Completion::Candidate final : public Listener {
 
   /// Takes the inserted text alone.
   void take_inserted(const Decoder& decoder) {
-    const IndexRange range = decoder.holes().empty() ? start_.inserted : decoder.holes().front();
-    const std::span<const TokenId> tokens =
-        decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+    const std::span<const TokenId> tokens = inserted_tokens(decoder, start_);
     choice().answer = {};
     choice().answer.text = owner().head_.model.text_of(tokens);
     for (const TokenId token : tokens) choice().answer.tokens.push_back({token, std::nullopt});
-    choice().answer_tokens = range.size();
+    choice().answer_tokens = static_cast<int32_t>(tokens.size());
   }
 
   Transcript transcript_;

@@ -54,6 +54,14 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 RequestFields own_fields();
 RequestFields own_members();
 
+/// What clients send by habit and no answer depends on, in any API.
+RequestFields hint_fields();
+/// Fields of sampling that are refused unless they ask for nothing.
+RequestFields sampling_fields();
+
+/// The role of a turn: what newer clients call "developer" is the system's.
+std::string role_of_turn(std::string role);
+
 /// Whether the answer is a stream.
 void read_stream(const FieldValue& field, GenerationRequest& request);
 
@@ -63,6 +71,14 @@ void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 /// Reads a body by a list: defaults first, then its fields, then what completes every request.
 GenerationRequest read_request(const nlohmann::json& body, const GenerationOptions& defaults,
                                RequestFields fields);
+
+/// Makes an infill of a prompt that is one text and the body's "suffix", if it has one: the hole between them
+/// has as many tokens as the answer may have.
+void read_suffix(const nlohmann::json& body, GenerationRequest& request);
+
+/// The body without an n_predict of 0, with which llama.cpp's clients have a prompt read and nothing written
+/// (answers_nothing), or of -2, the whole context.
+nlohmann::json without_zero_length(const nlohmann::json& body, GenerationRequest& request);
 
 /// Types of the parts of a message that are text, in APIs with one such type.
 inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};

@@ -86,6 +86,18 @@ std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& 
   return list + "]";
 }
 
+/// The value of X-Lacuna-Ignored.
+std::string ignored_names(const GenerationRequest& request) {
+  std::string names;
+  for (const std::vector<std::string>* list : {&request.left_out, &request.unknown}) {
+    for (const std::string& name : *list) {
+      names += (names.empty() ? "" : ", ") + name;
+      if (list == &request.unknown) names += " (unknown)";
+    }
+  }
+  return names;
+}
+
 bool is_true(const json& body, const char* key) {
   const json* value = find_value(body, key);
   return value != nullptr && FieldValue{key, *value}.flag();
@@ -149,6 +161,11 @@ void Endpoints::refuse(ErrorFormat error, const Asker& asker, const Failure& fai
   metrics_.count_request(failure.status < 500 || failure.status == 503 ? "refused" : "failed");
   asker.reply->send({failure.status, "application/json"},
                     dump_json(error(failure.status, failure.sentence, failure.field, asker.request_id)));
+}
+
+ErrorFormat Endpoints::error_of(std::string_view path) {
+  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return anthropic_error;
+  return path.starts_with("/api/") ? ollama_error : openai_error;
 }
 
 // Which model.
@@ -238,7 +255,9 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
     request.keys[std::string(setting_of(format->constraint))] = format->key;
   }
   if (dialect.tools == ToolFormat::kNone || !has_tools(body)) return;
-  std::optional<Tools> tools = parse_tools(text, dialect.tools);
+  std::vector<std::string> left_out;
+  std::optional<Tools> tools = parse_tools(text, dialect.tools, &left_out);
+  for (std::string& name : left_out) leave_out(std::move(name), request);
   if (!tools) return;
   if (format && tools->choice != ToolChoice::kNone) {
     throw FieldError("tools",
@@ -248,12 +267,26 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
   use_tools(std::move(*tools), chat_template.default_system, request);
 }
 
+std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, const json& body,
+                                                    std::string_view text, size_t index) const {
+  auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
+  note_unknown_fields(body, "", dialect.fields(), dialect.takes_common_settings ? is_common_name : nullptr,
+                      *wanted);
+  if (settings_.refuses_unknown_fields && !wanted->unknown.empty()) {
+    const std::string& name = wanted->unknown.front();
+    throw FieldError(name,
+                     fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
+  }
+  read_form(dialect, body, text, pool_.model(index).opened->chat_template(), *wanted);
+  return wanted;
+}
+
 void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
   const Dialect& dialect = *endpoint.dialect;
   const json body = parse_body(request.body);
-  const auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   const size_t index = model_of(body);
-  read_form(dialect, body, request.body, pool_.model(index).opened->chat_template(), *wanted);
+  const std::shared_ptr<GenerationRequest> wanted = parse(dialect, body, request.body, index);
+  asker.reply->name_ignored(ignored_names(*wanted));
   with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ReplyModel& model) {
     try {
       RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, asker);
@@ -264,6 +297,28 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
                      wanted->name_of(error.problem().field).value_or(""));
     }
   });
+}
+
+void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
+  json body = parse_body(request.body);
+  const size_t index = model_of(body);
+  const bool is_anthropic = endpoint.dialect == &kAnthropicMessages;
+  if (is_anthropic && body.is_object() && !body.contains("max_tokens")) body["max_tokens"] = 1U;
+  const std::shared_ptr<GenerationRequest> wanted = parse(*endpoint.dialect, body, request.body, index);
+  asker.reply->name_ignored(ignored_names(*wanted));
+  const PoolModel& model = pool_.model(index);
+  tokenizer_for_texts(*model.opened, model.name);  // throws if the model has none
+  const size_t count =
+      in_field(wanted->prompt_field, [&] { return model.opened->tokens_of(wanted->prompts.front()).size(); });
+  ordered_json reply{{"input_tokens", count}};
+  if (!is_anthropic) reply["object"] = "response.input_tokens";
+  send_json(asker, reply);
+}
+
+void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                                  const Asker& /*asker*/) {
+  throw ApiError(400,
+                 "this server has no embeddings: its models write text; ask a server of an embedding model");
 }
 
 void Endpoints::decide(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {

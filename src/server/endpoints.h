@@ -45,6 +45,9 @@ class Endpoints {
   /// The endpoint, or null if the path is unknown or takes another method, which `allow` gets.
   static const Endpoint* find(std::string_view method, std::string_view path, std::string& allow);
 
+  /// The form of errors of the API that a path belongs to, whether there is an endpoint or not.
+  static ErrorFormat error_of(std::string_view path);
+
   /// Answers, now or later. Throws as RequestHandler does where nothing was sent yet.
   void answer(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
     (this->*endpoint.answer)(endpoint, request, asker);
@@ -66,9 +69,15 @@ class Endpoints {
   /// Calls `action` when the model is loaded, and sends what it throws.
   void with_model(size_t index, ErrorFormat error, const Asker& asker, Action action);
 
+  /// A body as a request for a model, with the names of what is left out. FieldError for a field that no API
+  /// has, with --strict-fields.
+  std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::json& body,
+                                           std::string_view text, size_t index) const;
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
                         const ChatTemplate& chat_template, GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void decide(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <new>
 #include <optional>
 #include <utility>
@@ -107,6 +108,7 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, 
         "models, of echo with logprobs");
   }
   expect_unchanged_files();
+  if (!request.answers_nothing.empty()) return answer_nothing(dialect, request, asker);
   if (request.is_infill()) request.echoes = !request.inserts;
   const auto completion =
       std::make_shared<Completion>(dialect, model_, request, asker.reply, asker.request_id, metrics_);
@@ -119,6 +121,25 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, 
   }
   submit(std::move(jobs), asker);
   if (request.stream) completion->open();
+}
+
+void RequestHandler::answer_nothing(const Dialect& dialect, const GenerationRequest& request,
+                                    const Asker& asker) const {
+  const std::unique_ptr<ReplyFormat> format = dialect.make_format({model_, request, std::time(nullptr)});
+  AnswerChoice nothing;
+  nothing.finish_reason = request.answers_nothing;
+  const AnswerChoice* const choices[] = {&nothing};
+  metrics_.count_request(nothing.finish_reason);
+  if (!request.stream) {
+    asker.reply->send({200, "application/json"}, dump_json(format->whole(choices, {})));
+    return;
+  }
+  asker.reply->begin_stream(std::string(format->stream_type()));
+  asker.reply->write(format->begin_stream({}));
+  asker.reply->write(
+      format->part({.choice = nothing, .piece = {}, .is_first = true, .usage = AnswerUsage()}));
+  asker.reply->write(format->end_stream(choices, {}));
+  asker.reply->end();
 }
 
 /// The request that generates, without its prompt.

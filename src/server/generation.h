@@ -42,6 +42,8 @@ class RequestHandler {
   /// Decoders and who listens to them, before they are submitted.
   using Jobs = std::vector<Scheduler::Job>;
 
+  /// A reply without an answer (GenerationRequest::answers_nothing).
+  void answer_nothing(const Dialect& dialect, const GenerationRequest& request, const Asker& asker) const;
   void submit(Jobs jobs, const Asker& asker) const;
   void check_logprobs(const GenerationRequest& request) const;
   GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;

@@ -16,6 +16,11 @@ void HttpReply::name_weights(std::string version) {
   output_.weights = std::move(version);
 }
 
+void HttpReply::name_ignored(std::string names) {
+  const MutexLock lock(mutex_);
+  output_.ignored = std::move(names);
+}
+
 void HttpReply::allow_origin(std::string origin) {
   const MutexLock lock(mutex_);
   output_.allow_origin = std::move(origin);

@@ -45,6 +45,7 @@ struct RequestRecord {
   int status = 0;            ///< status of the reply; 499: the client closed the connection before it began
   double seconds = 0;        ///< from the whole request to the reply's last byte
   bool is_whole = true;      ///< whether all of the reply was written
+  std::string ignored = {};  ///< what was left out of the request; empty: nothing
   std::optional<AnswerRecord> answer = {};
 };
 
@@ -107,6 +108,7 @@ class HttpReply {
     bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
     std::string weights;          ///< the value of X-Lacuna-Weights; empty: none
+    std::string ignored;          ///< the value of X-Lacuna-Ignored; empty: none
   };
 
   /// Sets the value of Access-Control-Allow-Origin. Before send() and begin_stream().
@@ -114,6 +116,10 @@ class HttpReply {
 
   /// Sets the value of X-Lacuna-Weights. Before send() and begin_stream().
   void name_weights(std::string version);
+
+  /// Sets the value of X-Lacuna-Ignored, printable ASCII, which the log has, too. Before send() and
+  /// begin_stream().
+  void name_ignored(std::string names);
 
   /// Sets the log's record of the answer. Call it before the last byte.
   void record(AnswerRecord answer);

@@ -31,7 +31,8 @@ void set_common_headers(http::fields& message, const std::string& request_id,
   message.set("X-Request-Id", request_id);
   if (!allow_origin.empty()) {
     message.set(http::field::access_control_allow_origin, allow_origin);
-    message.set(http::field::access_control_expose_headers, "X-Request-Id, Retry-After, X-Lacuna-Weights");
+    message.set(http::field::access_control_expose_headers,
+                "X-Request-Id, Retry-After, X-Lacuna-Weights, X-Lacuna-Ignored");
     message.set(http::field::vary, "Origin");
   }
   message.set(http::field::cache_control, "no-store");

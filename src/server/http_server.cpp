@@ -484,6 +484,7 @@ class HttpServer::Implementation {
       output = reply.take();
     }
     record.status = output.head.status;
+    record.ignored = output.ignored;
     stream.expires_after(limits_.write_seconds);
     if (output.head.is_stream) {
       co_return co_await write_stream(stream, reply, ready, version, keep_alive, std::move(output), record);
@@ -491,6 +492,7 @@ class HttpServer::Implementation {
     HttpText text =
         make_text(output.head, std::move(output.data), version, keep_alive, record.id, output.allow_origin);
     if (!output.weights.empty()) text.set("X-Lacuna-Weights", output.weights);
+    if (!output.ignored.empty()) text.set("X-Lacuna-Ignored", output.ignored);
     beast::error_code error;
     if (is_head) {
       http::response_serializer<http::string_body> serializer(text);
@@ -510,6 +512,7 @@ class HttpServer::Implementation {
     http::response<http::empty_body> head(http::status::ok, version);
     set_common_headers(head, record.id, output.allow_origin);
     if (!output.weights.empty()) head.set("X-Lacuna-Weights", output.weights);
+    if (!output.ignored.empty()) head.set("X-Lacuna-Ignored", output.ignored);
     head.set(http::field::content_type, output.head.content_type);
     head.keep_alive(is_chunked && keep_alive);
     if (is_chunked) head.chunked(true);

@@ -103,14 +103,17 @@ void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
 
 }  // namespace
 
+bool has_cursor(const json& body) {
+  const auto is_given = [&](const char* key) { return find_value(body, key) != nullptr; };
+  return is_given("input_prefix") || is_given("input_suffix") || is_given("prompt");
+}
+
 std::vector<CanvasPart> parse_canvas(const json& body) {
   std::vector<CanvasPart> canvas;
   const json* tokens = find_value(body, "tokens");
   if (tokens == nullptr) tokens = find_value(body, "diffusion_seed_canvas");
   const json* input = find_value(body, "input");
-  const json* prefix = find_value(body, "input_prefix");
-  const json* suffix = find_value(body, "input_suffix");
-  const int sources = (tokens != nullptr) + (input != nullptr) + (prefix != nullptr || suffix != nullptr);
+  const int sources = (tokens != nullptr) + (input != nullptr) + has_cursor(body);
   if (sources != 1) {
     throw FieldError(
         "input",
@@ -124,9 +127,15 @@ std::vector<CanvasPart> parse_canvas(const json& body) {
     if (!input->is_array()) field.refuse("a list of parts");
     for (const json& part : *input) add_part(part, canvas);
   } else {
-    if (prefix != nullptr) canvas.emplace_back(FieldValue{"input_prefix", *prefix}.text());
+    const auto text = [&](const char* key) {
+      const json* value = find_value(body, key);
+      return value == nullptr ? std::string() : FieldValue{key, *value}.text();
+    };
+    // Editors send the lines before the cursor's as the prefix, and the cursor's up to it as the prompt.
+    std::string before = text("input_prefix") + text("prompt");
+    if (!before.empty()) canvas.emplace_back(std::move(before));
     canvas.emplace_back(Hole{});  // as long as n_predict says
-    if (suffix != nullptr) canvas.emplace_back(FieldValue{"input_suffix", *suffix}.text());
+    if (std::string after = text("input_suffix"); !after.empty()) canvas.emplace_back(std::move(after));
   }
   return canvas;
 }

@@ -42,15 +42,24 @@ constexpr RequestField kFields[] = {
      "tokens that are listed for each position", read_num_probs},
     {"json_schema", R"({})", "the answer is JSON that is valid against this schema"},
     {"grammar", R"({"type": "string"})", "refused", refuse_field},
+    {"model", R"({"type": "string"})", "a model of this server"},
+    {"n", R"({"type": "integer"})", "0 or 1; POST /v1/completions gives several answers",
+     [](const FieldValue& field, GenerationRequest& request) {
+       if (field.value != 1) refuse_field(field, request);
+     }},
 };
 
 RequestFields fields() {
-  static const std::vector<RequestField> all = join({kFields, own_fields()});
+  static const std::vector<RequestField> all =
+      join({kFields, sampling_fields(), hint_fields(), own_fields()});
   return all;
 }
 
 GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
-  return read_request(body, defaults, fields());
+  GenerationRequest length;
+  GenerationRequest request = read_request(without_zero_length(body, length), defaults, fields());
+  request.answers_nothing = std::move(length.answers_nothing);
+  return request;
 }
 
 class CompletionFormat final : public ReplyFormat {

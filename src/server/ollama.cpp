@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The members of "options". Others, such as num_ctx, are ignored.
+// The members of "options".
 constexpr RequestField kOptions[] = {
     {"num_predict", R"({"type": "integer"})", "positions of the answer; -1 or -2: the default",
      [](const FieldValue& field, GenerationRequest& request) {
@@ -29,13 +29,32 @@ constexpr RequestField kOptions[] = {
     {"seed", R"({"type": "integer"})", "of all sampling", as_open_setting<setting::kSeed>},
     {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
      "texts that end the answer", read_stop_texts},
-    {"presence_penalty", R"({"type": "number"})", "0", refuse_field},
-    {"frequency_penalty", R"({"type": "number"})", "0", refuse_field},
-    {"min_p", R"({"type": "number"})", "0", refuse_field},
+};
+
+// How Ollama runs a model, and settings of samplings that are refused.
+constexpr RequestField kRunOptions[] = {
+    {"num_ctx", "{}", "left out: the model's own", leave_out_field},
+    {"num_keep", "{}", "left out", leave_out_field},
+    {"num_batch", "{}", "left out", leave_out_field},
+    {"num_gpu", "{}", "left out", leave_out_field},
+    {"main_gpu", "{}", "left out", leave_out_field},
+    {"num_thread", "{}", "left out", leave_out_field},
+    {"low_vram", "{}", "left out", leave_out_field},
+    {"f16_kv", "{}", "left out", leave_out_field},
+    {"vocab_only", "{}", "left out", leave_out_field},
+    {"use_mmap", "{}", "left out", leave_out_field},
+    {"use_mlock", "{}", "left out", leave_out_field},
+    {"numa", "{}", "left out", leave_out_field},
+    {"penalize_newline", "{}", "left out: there is no repeat_penalty", leave_out_field},
+    {"repeat_last_n", "{}", "left out: there is no repeat_penalty", leave_out_field},
+    {"mirostat_tau", "{}", "left out: there is no mirostat", leave_out_field},
+    {"mirostat_eta", "{}", "left out: there is no mirostat", leave_out_field},
 };
 
 void read_options(const FieldValue& field, GenerationRequest& request) {
-  read_fields(field.object(), field.place + ".", kOptions, request);
+  static const std::vector<RequestField> all = join({kOptions, kRunOptions, sampling_fields()});
+  read_fields(field.object(), field.place + ".", all, request);
+  note_unknown_fields(field.value, field.place + ".", all, nullptr, request);
 }
 
 /// An assistant's message with its calls, whose arguments are objects and which have no ids.
@@ -74,7 +93,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     }
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
       content = with_calls(item, content, history);
-    messages.push_back({std::move(role), std::move(content)});
+    messages.push_back({role_of_turn(std::move(role)), std::move(content)});
   }
   request.prompts.emplace_back(std::move(messages));
   request.prompt_field = field.place;
@@ -113,8 +132,7 @@ constexpr RequestField kShared[] = {
     {"options", R"({"type": "object"})", "num_predict, temperature, top_p, top_k, seed, stop", read_options},
     {"format", R"({})", "json, or a JSON schema that the answer is valid against"},
     {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
-    {"keep_alive", R"({})", "without effect; --unload-after says it"},
-    {"think", R"({})", "false", refuse_field},
+    {"think", R"({})", "left out", leave_out_field},
     {"logprobs", R"({"type": "boolean"})", "the logprob of every token", read_logprobs},
     {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position, together with logprobs", read_top_logprobs},
@@ -122,27 +140,27 @@ constexpr RequestField kShared[] = {
 
 constexpr RequestField kChat[] = {
     {"messages", R"({"type": "array", "items": {"type": "object"}})", "messages with role and content",
-     read_messages, true},
+     read_messages},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
 };
 
 constexpr RequestField kGenerate[] = {
-    {"prompt", R"({"type": "string"})", "the user's text", read_prompt, true},
+    {"prompt", R"({"type": "string"})", "the user's text; none: the model is loaded", read_prompt},
     {"system", R"({"type": "string"})", "a system message before it", read_system},
     {"raw", R"({"type": "boolean"})", "the prompt without the chat template", read_raw},
-    {"suffix", R"({"type": "string"})", "refused; POST /v1/completions takes it", refuse_field},
+    {"suffix", R"({"type": "string"})", "text that follows what is filled in"},
     {"template", R"({"type": "string"})", "refused", refuse_field},
     {"context", R"({"type": "array"})", "refused", refuse_field},
     {"images", R"({"type": "array"})", "refused", refuse_field},
 };
 
 RequestFields chat_fields() {
-  static const std::vector<RequestField> all = join({kChat, kShared, own_fields()});
+  static const std::vector<RequestField> all = join({kChat, kShared, hint_fields(), own_fields()});
   return all;
 }
 
 RequestFields generate_fields() {
-  static const std::vector<RequestField> all = join({kGenerate, kShared, own_fields()});
+  static const std::vector<RequestField> all = join({kGenerate, kShared, hint_fields(), own_fields()});
   return all;
 }
 
@@ -152,12 +170,42 @@ GenerationRequest parse(const json& body, const GenerationOptions& defaults, Req
   return request;
 }
 
+/// Without a prompt a client asks for the model to be loaded, or with a keep_alive of 0 to be unloaded.
+bool asks_to_load(const json& body, const char* prompt) {
+  const json* value = body.is_object() ? find_value(body, prompt) : nullptr;
+  return body.is_object() && (value == nullptr || (value->empty() || *value == ""));
+}
+
+GenerationRequest load_request(json body, const char* prompt, const GenerationOptions& defaults,
+                               RequestFields fields) {
+  const json* keep = find_value(body, "keep_alive");
+  const bool unloads = keep != nullptr && (*keep == 0 || *keep == "0" || *keep == "0s");
+  for (const char* key : {prompt, "system", "raw", "tools"}) body.erase(key);
+  GenerationRequest request = read_request(body, defaults, fields);
+  if (unloads) leave_out("keep_alive", request);
+  request.stream = false;
+  request.answers_nothing = unloads ? "unload" : "load";
+  return request;
+}
+
 GenerationRequest parse_chat(const json& body, const GenerationOptions& defaults) {
+  if (asks_to_load(body, "messages")) return load_request(body, "messages", defaults, chat_fields());
   return parse(body, defaults, chat_fields());
 }
 
 GenerationRequest parse_generate(const json& body, const GenerationOptions& defaults) {
-  return parse(body, defaults, generate_fields());
+  if (asks_to_load(body, "prompt")) return load_request(body, "prompt", defaults, generate_fields());
+  GenerationRequest request = parse(body, defaults, generate_fields());
+  const json* suffix = find_value(body, "suffix");
+  if (suffix == nullptr || *suffix == "") return request;
+  if (auto* messages = std::get_if<std::vector<Message>>(&request.prompts.front())) {
+    if (messages->size() > 1)
+      throw FieldError("system", "system has no effect next to a suffix; leave it out");
+    std::string prompt = std::move(messages->front().content);
+    request.prompts.front() = std::move(prompt);
+  }
+  read_suffix(body, request);
+  return request;
 }
 
 int64_t nanoseconds(double milliseconds) {
@@ -221,7 +269,8 @@ class LinesFormat final : public ReplyFormat {
   ordered_json end(const AnswerChoice& choice, const std::string& text, const AnswerUsage& usage) const {
     ordered_json reply = begin(text);
     reply["done"] = true;
-    reply["done_reason"] = choice.finish_reason == "length" ? "length" : "stop";
+    const bool is_told = choice.finish_reason == "length" || !request().answers_nothing.empty();
+    reply["done_reason"] = is_told ? choice.finish_reason : "stop";
     reply["total_duration"] = nanoseconds(usage.prompt_ms + usage.answer_ms);
     reply["load_duration"] = 0;
     reply["prompt_eval_count"] = usage.prompt_tokens;

@@ -29,6 +29,12 @@ void add_usage(ordered_json& reply, const AnswerUsage& usage) {
   reply["timings"] = timings_of(usage);
 }
 
+/// What llama.cpp's editors read: the text at the cursor, which a stream gives with its end.
+void add_cursor(const AnswerChoice& choice, ordered_json& reply) {
+  reply["content"] = choice.inserted;
+  reply["stop"] = !choice.finish_reason.empty();
+}
+
 /// The content and the calls of a whole message.
 void add_message(const ToolReply& tools, ordered_json& message) {
   const std::span<const ToolCall> made = tools.calls();
@@ -145,6 +151,7 @@ ordered_json OpenAiFormat::whole(AnswerChoices choices, const AnswerUsage& usage
     reply["choices"].push_back(std::move(each));
   }
   add_usage(reply, usage);
+  if (request().fills_cursor) add_cursor(*choices.front(), reply);
   return reply;
 }
 
@@ -178,6 +185,7 @@ std::string OpenAiFormat::part(const AnswerPart& part) {
   if (!choice.finish_reason.empty()) own["stats"] = stats_of(choice);
   if (!own.empty()) chunk["lacuna"] = std::move(own);
   if (part.usage && !request().include_usage) add_usage(chunk, *part.usage);
+  if (request().fills_cursor) add_cursor(choice, chunk);
   return chunks + sse(chunk);
 }
 

@@ -41,6 +41,7 @@ struct AnswerChoice {
   std::string finish_reason = {};  ///< "stop", "length" or "tool_calls"; empty: it continues
   std::optional<ToolReply> tools = {};  ///< the calls of an answer that may call tools, as a message
   std::string stop_text = {};           ///< the stop text that ended it; empty: none did
+  std::string inserted = {};            ///< what stands at the cursor (GenerationRequest::fills_cursor)
   int32_t answer_tokens = 0;
   RunStatistics statistics = {};
   nlohmann::ordered_json events = nlohmann::ordered_json::array();

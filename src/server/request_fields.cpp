@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/json.h"
@@ -97,7 +99,12 @@ ordered_json schema_of_fields(RequestFields fields) {
 
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists) {
   std::vector<RequestField> all;
-  for (const RequestFields list : lists) all.insert(all.end(), list.begin(), list.end());
+  for (const RequestFields list : lists) {
+    for (const RequestField& field : list) {
+      const auto has_name = [&](const RequestField& other) { return other.name == field.name; };
+      if (std::none_of(all.begin(), all.end(), has_name)) all.push_back(field);
+    }
+  }
   return all;
 }
 
@@ -106,12 +113,68 @@ void read_setting_field(std::string_view setting, const FieldValue& field, Gener
   request.keys[with_underscores(setting)] = field.place;
 }
 
+namespace {
+
+bool asks_for_nothing(const json& value) {
+  return value == json(false) || value == json(0) || value == json("") ||
+         (value.is_structured() && value.empty());
+}
+
+/// A name as a header can have it.
+std::string printable(std::string name) {
+  constexpr size_t kMaxBytes = 64;
+  name.resize(std::min(name.size(), kMaxBytes));
+  for (char& c : name) {
+    if (c <= ' ' || c > '~' || c == ',' || c == '"') c = '?';
+  }
+  return name;
+}
+
+void add_once(std::string name, std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 64;
+  name = printable(std::move(name));
+  if (names.size() < kMaxNames && std::find(names.begin(), names.end(), name) == names.end())
+    names.push_back(std::move(name));
+}
+
+}  // namespace
+
 void refuse_field(const FieldValue& field, GenerationRequest& /*request*/) {
-  const json& value = field.value;
-  const bool asks_for_nothing = value == json(false) || value == json(0) || value == json("") ||
-                                (value.is_structured() && value.empty());
-  if (asks_for_nothing) return;
+  if (asks_for_nothing(field.value)) return;
   throw FieldError(field.place, fmt::format("{} is not supported by this server; leave it out", field.place));
+}
+
+void refuse_sampling(const FieldValue& field, GenerationRequest& /*request*/) {
+  constexpr std::array<std::string_view, 5> kFactors = {"repeat_penalty", "repetition_penalty", "typical_p",
+                                                        "tfs_z", "best_of"};
+  const std::string_view name = std::string_view(field.place).substr(field.place.rfind('.') + 1);
+  const bool is_factor = std::find(kFactors.begin(), kFactors.end(), name) != kFactors.end();
+  if (field.value == 0 || field.value == json(false) || (is_factor && field.value == 1)) return;
+  field.refuse(fmt::format("{}; this server draws by temperature, top_p and top_k alone", is_factor ? 1 : 0));
+}
+
+void leave_out(std::string name, GenerationRequest& request) {
+  add_once(std::move(name), request.left_out);
+}
+
+void leave_out_field(const FieldValue& field, GenerationRequest& request) {
+  if (!asks_for_nothing(field.value)) leave_out(field.place, request);
+}
+
+void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request) {
+  const json* value = find_value(element.object(), key);
+  if (value != nullptr && !asks_for_nothing(*value)) leave_out(std::string(key), request);
+}
+
+void note_unknown_fields(const json& object, std::string_view place, RequestFields fields,
+                         bool (*is_known)(std::string_view name), GenerationRequest& request) {
+  for (const auto& [key, value] : object.items()) {
+    const bool is_listed =
+        std::any_of(fields.begin(), fields.end(),
+                    [&name = key](const RequestField& field) { return field.name == name; });
+    if (!is_listed && (is_known == nullptr || !is_known(key)))
+      add_once(fmt::format("{}{}", place, key), request.unknown);
+  }
 }
 
 }  // namespace lacuna

@@ -57,7 +57,7 @@ void read_fields(const nlohmann::json& object, std::string_view place, RequestFi
 /// {"type": "object", "properties": {...}, "required": [...]}.
 nlohmann::ordered_json schema_of_fields(RequestFields fields);
 
-/// One list of several.
+/// One list of several; of fields with the same name the first.
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
 // Fields that lists name in `read`:
@@ -85,5 +85,19 @@ inline constexpr char kSeed[] = "seed";
 
 /// Refuses a value that asks for something: all but false, 0, "", [] and {}.
 void refuse_field(const FieldValue& field, GenerationRequest& request);
+/// Refuses a number of sampling that is not the one which changes nothing: 1 for factors (repeat_penalty,
+/// typical_p, ...), 0 for others.
+void refuse_sampling(const FieldValue& field, GenerationRequest& request);
+/// A hint, which no answer here depends on: named in GenerationRequest::left_out if it asks for something.
+void leave_out_field(const FieldValue& field, GenerationRequest& request);
+
+/// Names what is left out of a request; a name that is there already is not added again.
+void leave_out(std::string name, GenerationRequest& request);
+/// The same for a member of an element of a conversation, such as cache_control, if the element has it.
+void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request);
+/// Adds to GenerationRequest::unknown the keys of an object that no list has.
+///   place  before the names: "" or "options."     is_known  names that are read otherwise; may be null
+void note_unknown_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
+                         bool (*is_known)(std::string_view name), GenerationRequest& request);
 
 }  // namespace lacuna

@@ -45,6 +45,7 @@ std::string json_line(const RequestRecord& record, const std::string& time) {
     line["prompt_tokens"] = record.answer->prompt_tokens;
     line["completion_tokens"] = record.answer->answer_tokens;
   }
+  if (!record.ignored.empty()) line["ignored"] = record.ignored;
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -66,6 +67,7 @@ std::string log_line(const RequestRecord& record, LogFormat format,
     line += fmt::format(" model={} prompt_tokens={} completion_tokens={}", escaped(record.answer->model),
                         record.answer->prompt_tokens, record.answer->answer_tokens);
   }
+  if (!record.ignored.empty()) line += fmt::format(" ignored=\"{}\"", record.ignored);
   if (!record.is_whole) line += " incomplete";
   return line;
 }

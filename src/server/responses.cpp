@@ -1,6 +1,7 @@
 // OpenAI's Responses: POST /v1/responses. Nothing is stored, so each request brings its whole conversation.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,9 +19,11 @@ constexpr std::array<std::string_view, 3> kContentTypes = {"input_text", "output
 /// The items of an input as the messages of a conversation.
 class InputReader {
  public:
-  void add(const FieldValue& item) {
+  /// Items that only the service which wrote them can use are left out.
+  void add(const FieldValue& item, GenerationRequest& request) {
     const json* type = find_value(item.object(), "type");
     if (type != nullptr && *type == "function_call") return add_call(item);
+    if (type != nullptr && is_foreign(*type)) return leave_out(type->get<std::string>(), request);
     flush_calls();
     if (type != nullptr && *type == "function_call_output") return add_output(item);
     if (type != nullptr && *type != "message") {
@@ -36,6 +39,18 @@ class InputReader {
   }
 
  private:
+  /// Thoughts, calls of tools that are not functions, and what these gave.
+  static bool is_foreign(const json& type) {
+    constexpr std::array<std::string_view, 4> kForeign = {"reasoning", "compaction", "mcp_list_tools",
+                                                          "mcp_approval_response"};
+    if (!type.is_string()) return false;
+    const std::string_view name = type.get_ref<const std::string&>();
+    return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end() ||
+           (name != "function_call" && name.ends_with("_call")) ||
+           (name != "function_call_output" && name.ends_with("_call_output")) ||
+           name.ends_with("_approval_request");
+  }
+
   static FieldValue member(const FieldValue& item, std::string_view key) {
     if (find_value(item.value, key) == nullptr)
       throw FieldError(item.place, fmt::format("{}.{} is missing", item.place, key));
@@ -46,9 +61,8 @@ class InputReader {
     const json* role = find_value(item.value, "role");
     const json* content = find_value(item.value, "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
-    std::string name = item.at("role").text();
-    if (name == "developer") name = "system";
-    messages_.push_back({std::move(name), text_of_content(item.at("content"), kContentTypes)});
+    messages_.push_back(
+        {role_of_turn(item.at("role").text()), text_of_content(item.at("content"), kContentTypes)});
   }
 
   void add_call(const FieldValue& item) {
@@ -89,7 +103,7 @@ void read_input(const FieldValue& field, GenerationRequest& request) {
   }
   if (!field.value.is_array() || field.value.empty()) field.refuse("text or a list of items");
   for (size_t i = 0; i < field.value.size(); ++i)
-    input.add({fmt::format("{}.{}", field.place, i), field.value[i]});
+    input.add({fmt::format("{}.{}", field.place, i), field.value[i]}, request);
   request.prompts.emplace_back(input.take());
 }
 
@@ -99,13 +113,13 @@ void read_instructions(const FieldValue& field, GenerationRequest& request) {
   messages.insert(messages.begin(), {"system", field.text()});
 }
 
-void read_store(const FieldValue& field, GenerationRequest& /*request*/) {
-  if (field.flag()) field.refuse("false; this server stores no responses");
-}
-
 void read_include(const FieldValue& field, GenerationRequest& request) {
   for (const json& each : field.list()) {
-    if (each == "message.output_text.logprobs") request.wants_logprobs = true;
+    if (each == "message.output_text.logprobs") {
+      request.wants_logprobs = true;
+    } else {
+      leave_out(field.place, request);
+    }
   }
 }
 
@@ -116,12 +130,19 @@ void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
   request.keys["alternatives"] = field.place;
 }
 
-void read_truncation(const FieldValue& field, GenerationRequest& /*request*/) {
-  if (field.text() != "disabled") field.refuse("\"disabled\"; this server cuts no conversation");
+void read_truncation(const FieldValue& field, GenerationRequest& request) {
+  if (field.text() != "disabled") leave_out(field.place, request);  // this server cuts no conversation
 }
 
-void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
-  (void)field.object();  // its format is read in the order of its keys (server/answer_format.h)
+constexpr RequestField kText[] = {
+    {"format", "{}", "text, json_object or json_schema"},
+    {"verbosity", "{}", "left out", leave_out_field},
+};
+
+void read_text(const FieldValue& field, GenerationRequest& request) {
+  // Its format is read in the order of its keys (server/answer_format.h).
+  read_fields(field.object(), field.place + ".", kText, request);
+  note_unknown_fields(field.value, field.place + ".", kText, nullptr, request);
 }
 
 constexpr RequestField kFields[] = {
@@ -139,8 +160,12 @@ constexpr RequestField kFields[] = {
      "message.output_text.logprobs; others have no effect", read_include},
     {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position", read_top_logprobs},
-    {"store", R"({"type": "boolean"})", "false: nothing is stored", read_store},
-    {"truncation", R"({"type": "string"})", "disabled", read_truncation},
+    {"truncation", R"({"type": "string"})", "left out: no conversation is cut", read_truncation},
+    {"max_tool_calls", R"({"type": "integer"})", "left out: it counts calls of the service's tools",
+     leave_out_field},
+    {"stream_options", R"({"type": "object"})", "left out", leave_out_field},
+    {"client_metadata", R"({"type": "object"})", "left out", leave_out_field},
+    {"context_management", R"({"type": "array"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
     {"parallel_tool_calls", R"({"type": "boolean"})", "whether an answer may have several calls"},
@@ -151,7 +176,7 @@ constexpr RequestField kFields[] = {
 };
 
 RequestFields fields() {
-  static const std::vector<RequestField> all = join({kFields, own_fields()});
+  static const std::vector<RequestField> all = join({kFields, hint_fields(), own_fields()});
   return all;
 }
 

@@ -60,9 +60,7 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
     return;
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
-    std::string allow;
-    const Endpoint* endpoint = Endpoints::find(request.method, request.path, allow);
-    const ErrorFormat error = endpoint != nullptr ? endpoint->error : openai_error;
+    const ErrorFormat error = Endpoints::error_of(request.path);
     if (Endpoints* running = running_) {
       running->refuse(error, asker, failure);
     } else {
@@ -119,7 +117,8 @@ void Service::answer(const HttpRequest& request, Asker& asker) {
   if (endpoint != nullptr) return running->answer(*endpoint, request, asker);
   if (allow.empty()) throw ApiError(404, fmt::format("there is nothing at {}", in_quotes(request.path)));
   asker.reply->send({405, "application/json", allow},
-                    dump_json(error_json(405, fmt::format("{} takes {} alone", request.path, allow))));
+                    dump_json(Endpoints::error_of(request.path)(
+                        405, fmt::format("{} takes {} alone", request.path, allow), "", request.id)));
 }
 
 }  // namespace lacuna

@@ -29,6 +29,7 @@ struct ServiceSettings {
   GenerationOptions defaults;  ///< of settings that a request does not give
   StaticFiles files;
   AuditSettings audit = {};
+  bool refuses_unknown_fields = false;  ///< fields that no API has; otherwise they are named in a header
 };
 
 }  // namespace lacuna

@@ -74,6 +74,12 @@ ToolNames names_of(ToolFormat format) {
   return {};
 }
 
+/// Whether a tool is not a function: one that a service runs, or that a client knows how to call by its type.
+bool is_foreign(const ordered_json& tool, const ToolNames& names) {
+  const ordered_json* type = tool.is_object() ? member(tool, "type") : nullptr;
+  return type != nullptr && type->is_string() && *type != names.type;
+}
+
 /// A function as chat templates show it.
 ordered_json definition_of(const ordered_json& function, const ToolNames& names) {
   ordered_json shown{{"name", function["name"]}};
@@ -157,7 +163,8 @@ bool has_tools(const json& body) {
   return body.is_object() && (member(body, "tools") != nullptr || member(body, "tool_choice") != nullptr);
 }
 
-std::optional<Tools> parse_tools(std::string_view text, ToolFormat format) {
+std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
+                                 std::vector<std::string>* left_out) {
   const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
   const ordered_json* list = member(body, "tools");
   if (list != nullptr && !list->is_array())
@@ -169,7 +176,15 @@ std::optional<Tools> parse_tools(std::string_view text, ToolFormat format) {
   Tools tools;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string place = fmt::format("tools.{}", i);
-    in_field(place, [&] { read_tool((*list)[i], place, names_of(format), tools); });
+    if (is_foreign((*list)[i], names_of(format))) {
+      if (left_out != nullptr) left_out->push_back("tools." + (*list)[i]["type"].get<std::string>());
+    } else {
+      in_field(place, [&] { read_tool((*list)[i], place, names_of(format), tools); });
+    }
+  }
+  if (tools.functions.empty()) {
+    in_field("tool_choice", [&] { expect_no_choice(body); });
+    return {};
   }
   if (format == ToolFormat::kOllama) return tools;
   const ordered_json* choice = member(body, "tool_choice");

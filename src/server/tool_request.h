@@ -30,8 +30,11 @@ bool has_tools(const nlohmann::json& body);
 
 /// tools, tool_choice and parallel_tool_calls of a body's JSON text, whose order of keys matters. None
 /// without tools. Throws InputError, which names the field: "tools.0.function.name is ...".
-///   format  not kNone
-std::optional<Tools> parse_tools(std::string_view body, ToolFormat format);
+///   format    not kNone
+///   left_out  gets "tools.TYPE" of tools that are no functions, such as a service's own searches; may be
+///   null
+std::optional<Tools> parse_tools(std::string_view body, ToolFormat format,
+                                 std::vector<std::string>* left_out = nullptr);
 
 /// Holds the answer of a chat to calls of its tools, and describes them in its prompt. With kNone nothing
 /// changes.

@@ -92,7 +92,7 @@ TEST(AnthropicMessages, HaveErrorsOfTheirOwnForm) {
   body = body_of(100000);
   EXPECT_THAT(message(body), HasSubstr("at most"));
   for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
-           {"tools", {{{"name", ""}}}}, {"thinking", {{"type", "enabled"}}}, {"stop_sequences", "a"}}) {
+           {"tools", {{{"name", ""}}}}, {"thinking", {{"type", "on"}}}, {"stop_sequences", "a"}}) {
     body = body_of(32);
     body[key] = value;
     EXPECT_THAT(message(body), testing::StartsWith(key));
@@ -107,6 +107,44 @@ TEST(AnthropicMessages, HaveErrorsOfTheirOwnForm) {
   HttpRequest with_key{"POST", "/v1/messages", "", body_of(2).dump()};
   with_key.api_key = "secret";
   EXPECT_EQ(Call(closed.service(), with_key).status(), 200);
+}
+
+TEST(AnthropicMessages, LeaveOutWhatOnlyAnotherServiceCanUse) {
+  json body = body_of(4);
+  const json mark = {{"type", "ephemeral"}};
+  const json question = {{"type", "text"}, {"text", "Hi"}, {"cache_control", mark}};
+  const json thought = {{"type", "thinking"}, {"thinking", "hm"}, {"signature", "s"}};
+  const json hidden = {{"type", "redacted_thinking"}, {"data", "x"}};
+  const json search = {
+      {"type", "server_tool_use"}, {"id", "a"}, {"name", "web_search"}, {"input", json::object()}};
+  const json found = {{"type", "web_search_tool_result"}, {"tool_use_id", "a"}, {"content", json::array()}};
+  const json answer = {{"type", "text"}, {"text", "Hello"}};
+  const json note = {{"type", "document"},
+                     {"source", {{"type", "text"}, {"media_type", "text/plain"}, {"data", "A note."}}}};
+  body["messages"] = {{{"role", "user"}, {"content", {question}}},
+                      {{"role", "assistant"}, {"content", {thought, hidden, search, found, answer}}},
+                      {{"role", "system"}, {"content", "Be kind."}},
+                      {{"role", "user"}, {"content", {note, question}}}};
+  for (const char* type : {"enabled", "adaptive"}) {
+    body["thinking"] = {{"type", type}};
+    const GenerationRequest request = kAnthropicMessages.parse(parse_body(body.dump()), {});
+    const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+    ASSERT_EQ(messages.size(), 4U);
+    EXPECT_EQ(messages[1].content, "Hello");
+    EXPECT_EQ(messages[2].role, "system");
+    EXPECT_EQ(messages[3].content, "A note.Hi");
+    EXPECT_THAT(request.left_out,
+                testing::UnorderedElementsAre("cache_control", "thinking", "redacted_thinking",
+                                              "server_tool_use", "web_search_tool_result"));
+  }
+  body["messages"][0]["content"][0] = {{"type", "image"}, {"source", json::object()}};
+  try {
+    (void)kAnthropicMessages.parse(parse_body(body.dump()), {});
+    ADD_FAILURE();
+  } catch (const FieldError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("messages.0.content.0.type is "));
+    EXPECT_THAT(error.what(), HasSubstr("this server reads texts alone"));
+  }
 }
 
 TEST(AnthropicMessages, PutTheSystemFirst) {

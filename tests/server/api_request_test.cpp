@@ -208,6 +208,13 @@ TEST(ApiRequest, ReadsCanvasesWithHoles) {
   EXPECT_TRUE(std::holds_alternative<TokenId>(pinned.canvas[0]));
   EXPECT_EQ(pinned.options.steps, 2);
 
+  // As editors send it: the prompt is the cursor's line, up to the cursor.
+  const GenerationRequest line =
+      infill(R"({"input_prefix": "a\n", "prompt": "b", "input_suffix": "c", "n_predict": -2})");
+  EXPECT_TRUE(line.fills_cursor);
+  EXPECT_EQ(std::get<std::string>(line.canvas.at(0)), "a\nb");
+  EXPECT_EQ(std::get<std::string>(line.canvas.at(2)), "c");
+  EXPECT_EQ(infill(R"({"input_prefix": "a", "n_predict": 0})").answers_nothing, "length");
   const GenerationRequest around = infill(R"({"input_prefix": "a", "input_suffix": "b", "n_predict": 7})");
   ASSERT_EQ(around.canvas.size(), 3U);
   EXPECT_EQ(std::get<Hole>(around.canvas[1]), (Hole{7, 7}));

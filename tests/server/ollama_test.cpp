@@ -61,6 +61,33 @@ TEST(Ollama, AnswersPromptsWithAndWithoutTheTemplate) {
   EXPECT_EQ(server.post("/api/generate", body).json()["response"], raw["choices"][0]["text"]);
 }
 
+TEST(Ollama, LoadsAModelWhereNothingIsAsked) {
+  RunningServer server("mini-llada");
+  const json loaded = server.post("/api/generate", {{"model", "m"}}).json();
+  EXPECT_EQ(loaded["done"], true);
+  EXPECT_EQ(loaded["done_reason"], "load");
+  EXPECT_EQ(loaded["response"], "");
+  const json chat = server.post("/api/chat", {{"model", "m"}, {"messages", json::array()}}).json();
+  EXPECT_EQ(chat["done_reason"], "load");
+  EXPECT_EQ(chat["message"]["content"], "");
+  for (const json& keep_alive : {json(0), json("0"), json("0s")}) {
+    Call call = server.post("/api/generate", {{"model", "m"}, {"prompt", ""}, {"keep_alive", keep_alive}});
+    EXPECT_EQ(call.json()["done_reason"], "unload");
+    EXPECT_EQ(call.ignored(), "keep_alive");
+  }
+}
+
+TEST(Ollama, FillsInWhatASuffixFollows) {
+  RunningServer server("mini-llada");
+  const json body = {
+      {"prompt", "Mia has "}, {"suffix", " shells."}, {"options", {{"num_predict", 2}}}, {"stream", false}};
+  const json reply = server.post("/api/generate", body).json();
+  const json same =
+      server.post("/v1/completions", {{"prompt", "Mia has "}, {"suffix", " shells."}, {"max_tokens", 2}})
+          .json();
+  EXPECT_EQ(reply["response"], same["choices"][0]["text"]);
+}
+
 TEST(Ollama, TellsOfItsModels) {
   RunningServer server("mini-llada");
   const json tag = server.get("/api/tags").json()["models"][0];

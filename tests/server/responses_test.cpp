@@ -109,9 +109,8 @@ TEST(Responses, AnswerInAForm) {
 
 TEST(Responses, RefuseWhatIsStoredByName) {
   for (const json& fields :
-       {json{{"store", true}}, json{{"previous_response_id", "resp_1"}}, json{{"conversation", "c"}},
-        json{{"background", true}}, json{{"prompt", {{"id", "p"}}}}, json{{"truncation", "auto"}},
-        json{{"top_logprobs", 21}}}) {
+       {json{{"previous_response_id", "resp_1"}}, json{{"conversation", "c"}}, json{{"background", true}},
+        json{{"prompt", {{"id", "p"}}}}, json{{"top_logprobs", 21}}}) {
     json body = fields;
     body["input"] = "Hi";
     try {
@@ -122,6 +121,29 @@ TEST(Responses, RefuseWhatIsStoredByName) {
       EXPECT_THAT(error.what(), testing::StartsWith(fields.begin().key()));
     }
   }
+}
+
+TEST(Responses, LeaveOutWhatOnlyAnotherServiceCanUse) {
+  const json body = {{"input",
+                      {{{"role", "user"}, {"content", "a"}},
+                       {{"type", "reasoning"}, {"summary", json::array()}},
+                       {{"type", "web_search_call"}, {"id", "w"}},
+                       {{"type", "custom_tool_call"}, {"call_id", "c"}, {"name", "n"}, {"input", "x"}},
+                       {{"type", "custom_tool_call_output"}, {"call_id", "c"}, {"output", "y"}},
+                       {{"role", "user"}, {"content", "b"}}}},
+                     {"store", true},
+                     {"truncation", "auto"},
+                     {"reasoning", {{"effort", "low"}}},
+                     {"text", {{"verbosity", "low"}}},
+                     {"include", {"reasoning.encrypted_content"}}};
+  const GenerationRequest request = kOpenAiResponses.parse(body, {});
+  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[1].content, "b");
+  EXPECT_THAT(request.left_out,
+              testing::UnorderedElementsAre("reasoning", "web_search_call", "custom_tool_call",
+                                            "custom_tool_call_output", "store", "truncation",
+                                            "text.verbosity", "include"));
 }
 
 TEST(Responses, PutInstructionsFirst) {

@@ -42,6 +42,7 @@ class Call {
       }
       HttpReply::Output output = reply_->take();
       if (output.has_head) head_ = output.head;
+      ignored_ = output.ignored;
       body_ += output.data;
       if (output.has_ended || stops(body_)) return;
       std::unique_lock lock(state_->mutex);
@@ -59,6 +60,11 @@ class Call {
     return head_.status;
   }
   const HttpReply::Head& head() const { return head_; }
+  /// The value of X-Lacuna-Ignored.
+  std::string ignored() {
+    body();
+    return ignored_;
+  }
   void hang_up() { reply_->close(); }
 
   /// The data of a stream's events, "[DONE]" left out.
@@ -85,6 +91,7 @@ class Call {
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::shared_ptr<HttpReply> reply_ = std::make_shared<HttpReply>();
   HttpReply::Head head_;
+  std::string ignored_;
   std::string body_;
 };
 

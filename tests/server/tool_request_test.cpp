@@ -88,8 +88,6 @@ TEST(ToolRequest, NamesTheFieldThatIsWrong) {
   };
   EXPECT_THAT(tools_error(R"({"tools": {}})"), HasSubstr("tools is \"{}\"; expected a list"));
   EXPECT_THAT(with("3"), HasSubstr("tools.0 is \"3\"; expected an object"));
-  EXPECT_THAT(with(R"({"type": "web_search"})"),
-              HasSubstr("tools.0.type is \"web_search\"; expected \"function\""));
   EXPECT_THAT(with(R"({"type": "function"})"), HasSubstr("tools.0.function is missing"));
   EXPECT_THAT(with(R"({"function": {}})"), HasSubstr("tools.0.function.name is missing"));
   EXPECT_THAT(with(R"({"function": {"name": 3}})"), HasSubstr("tools.0.function.name is \"3\""));
@@ -206,14 +204,27 @@ TEST(ToolRequest, ReadsTheFormsOfOtherApis) {
   EXPECT_EQ(anthropic("null").functions[0].function.place, "tools.0.input_schema");
 }
 
+TEST(ToolRequest, LeavesOutToolsThatAreNoFunctions) {
+  std::vector<std::string> left_out;
+  const char* const body = R"({"tools": [{"type": "web_search"}, {"type": "function", "name": "add"},
+                                         {"type": "custom", "name": "patch"}]})";
+  const std::optional<Tools> tools = parse_tools(body, ToolFormat::kResponses, &left_out);
+  ASSERT_TRUE(tools);
+  EXPECT_EQ(tools->functions.size(), 1U);
+  EXPECT_THAT(left_out, testing::ElementsAre("tools.web_search", "tools.custom"));
+  left_out.clear();
+  EXPECT_FALSE(parse_tools(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})",
+                           ToolFormat::kAnthropic, &left_out));
+  EXPECT_THAT(left_out, testing::ElementsAre("tools.bash_20250124"));
+}
+
 TEST(ToolRequest, RefusesWhatOtherApisDoNotMean) {
   const auto error = [](const char* body, ToolFormat format) {
     return error_of([&] { parse_tools(body, format); });
   };
-  EXPECT_THAT(error(R"({"tools": [{"type": "web_search"}]})", ToolFormat::kResponses),
-              HasSubstr("tools.0.type is \"web_search\"; expected \"function\""));
-  EXPECT_THAT(error(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})", ToolFormat::kAnthropic),
-              HasSubstr("expected \"custom\""));
+  EXPECT_THAT(
+      error(R"({"tools": [{"type": "web_search"}], "tool_choice": "required"})", ToolFormat::kResponses),
+      HasSubstr("there are no tools"));
   EXPECT_THAT(error(R"({"tools": [{"name": "a"}], "tool_choice": {"type": "tool", "name": "b"}})",
                     ToolFormat::kAnthropic),
               HasSubstr("tool_choice.name is \"b\"; expected the name of one of tools"));
