@@ -129,7 +129,7 @@ clean:
 	rm -rf build
 
 build/release/lacuna: build/release/build.ninja FORCE
-	cmake --build --preset release -j $(JOBS)
+	cmake --build --preset release -j $(JOBS) --target lacuna
 
 build/%/build.ninja: CMakePresets.json scripts/bootstrap
 	scripts/bootstrap

@@ -18,7 +18,7 @@ namespace lacuna {
 namespace {
 
 /// Properties shared by passes of about the same cost: model, rows, logits.
-using PassKind = std::tuple<ModelRole, int32_t, size_t>;
+using DecodePassKind = std::tuple<ModelRole, int32_t, size_t>;
 
 /// A pass of all requests of a batch, ready to be computed.
 struct RecordedPass {
@@ -211,7 +211,7 @@ class Run {
         RecordedPass& pass = recorder_.pass();
         active = true;
         count(pass);
-        const PassKind kind{role, pass.plan.num_rows(), pass.plan.logits.size()};
+        const DecodePassKind kind{role, pass.plan.num_rows(), pass.plan.logits.size()};
         if (keeps(timing_.passes - 1)) kept_.push_back(std::move(pass));
         kinds_.resize(static_cast<size_t>(timing_.passes));
         kinds_.back() = kind;
@@ -235,7 +235,7 @@ class Run {
   size_t num_kept() const { return kept_.size(); }
   int32_t rows_of_kept(size_t index) const { return kept_[index].plan.num_rows(); }
   /// Shape of each pass of the last decode().
-  const std::vector<PassKind>& kinds() const { return kinds_; }
+  const std::vector<DecodePassKind>& kinds() const { return kinds_; }
   DecodeTiming& timing() { return timing_; }
 
  private:
@@ -279,7 +279,7 @@ class Run {
   GenerationOptions generation_;
   const DecodeBenchOptions& options_;
   DecodeTiming timing_;
-  std::vector<PassKind> kinds_;
+  std::vector<DecodePassKind> kinds_;
   std::vector<RecordedPass> kept_;
   std::vector<std::unique_ptr<KvSequence>> sequences_[2];  // by ModelRole
   Recorder recorder_;
@@ -287,8 +287,8 @@ class Run {
 };
 
 /// Passes of a run to time, and how many of its passes each stands for.
-std::map<int64_t, double> choose_passes(const std::vector<PassKind>& kinds, int32_t wanted) {
-  std::map<PassKind, std::vector<int64_t>> strata;
+std::map<int64_t, double> choose_passes(const std::vector<DecodePassKind>& kinds, int32_t wanted) {
+  std::map<DecodePassKind, std::vector<int64_t>> strata;
   for (size_t pass = 0; pass < kinds.size(); ++pass)
     strata[kinds[pass]].push_back(static_cast<int64_t>(pass));
   auto each = static_cast<size_t>(std::max(1, wanted / 8));
