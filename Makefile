@@ -9,7 +9,7 @@ COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test gpu-check clients differential integrations wheel bench results asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test gpu-check clients differential integrations wheel package bench results asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -68,6 +68,12 @@ wheel:
 	PATH=$(CURDIR)/build/wheel/venv/bin:$$PATH auditwheel repair -w build/wheel build/wheel/linked/*.whl
 	build/wheel/venv/bin/pip install -q --no-deps build/wheel/*.whl
 	cd build/wheel && venv/bin/python ../../tests/python/test_lacuna.py
+
+# Archives in build/packages: a relocatable one with all libraries, and Debian packages. They hold what the release build has.
+package: build/release/build.ninja
+	cmake --build --preset release -j $(JOBS)
+	scripts/tarball build/release
+	cpack -G DEB --config build/release/CPackConfig.cmake -B build/packages
 
 bench: build/release/lacuna
 	build/release/lacuna bench matmul
