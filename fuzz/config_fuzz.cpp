@@ -1,4 +1,5 @@
-// config.json, generation_config.json and tokenizer_config.json, separated by zero bytes: refused with
+// config.json, generation_config.json, tokenizer_config.json, tokenizer.json, special_tokens_map.json and
+// added_tokens.json, separated by zero bytes: refused with
 // InputError, or sizes whose products fit and tokens inside the vocabulary.
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   texts.config = fuzz::next_text(rest);
   texts.generation_config = fuzz::next_text(rest);
   texts.tokenizer_config = fuzz::next_text(rest);
+  texts.tokenizer = fuzz::next_text(rest);
+  texts.special_tokens_map = fuzz::next_text(rest);
+  texts.added_tokens = fuzz::next_text(rest);
   try {
     const lacuna::ModelConfig config = lacuna::read_config_texts(texts, "fuzz");
     fuzz::check_config(config);

@@ -69,7 +69,7 @@ EvaluationModels::EvaluationModels(EvalFlags flags)
       tokenizer_(load_tokenizer(flags.model, source_)),
       chat_template_(flags.raw ? ChatTemplate{} : load_chat_template(source_.folder)),
       guide_(find_guide(flags, {source_.config, &tokenizer_, chat_template_})),
-      judge_(find_judge(flags.judge, {source_.config, &tokenizer_, chat_template_}, true)),
+      judge_(find_judge(flags.judge, flags, {source_.config, &tokenizer_, chat_template_}, true)),
       settings_(settings_of(flags, source_, guide_.get())),
       loaded_(load_model(flags, source_)) {
   if (guide_) guide_model_ = load_guide(flags, guide_.get(), loaded_);

@@ -100,8 +100,8 @@ void predict_memory(const InspectFlags& flags, Findings& findings) {
 void predict_guide(const InspectFlags& flags, Findings& findings) {
   if (flags.guide.empty()) return;
   const Tokenizer* const tokenizer = findings.tokenizer ? &*findings.tokenizer : nullptr;
-  const GuideSource guide(flags.guide, {findings.source.config, tokenizer, findings.chat_template},
-                          "--guide");
+  const GuideSource guide(flags.guide, {findings.source.config, tokenizer, findings.chat_template}, "--guide",
+                          choices_of_other_models(flags));
   ModelFlags guide_flags = flags;
   guide_flags.model = flags.guide;
   Json json{{"model", flags.guide},
@@ -117,7 +117,7 @@ void predict_guide(const InspectFlags& flags, Findings& findings) {
 
 Findings examine(const InspectFlags& flags) {
   Findings findings;
-  findings.source = find_model(flags);
+  findings.source = find_model_quietly(flags);
   const std::filesystem::path& folder = findings.source.folder;
   if (!folder.empty()) {
     if (has_tokenizer(folder)) {
@@ -134,6 +134,8 @@ Findings examine(const InspectFlags& flags) {
       if (!checkpoint.is_null()) findings.checkpoint = std::move(checkpoint);
     });
   }
+  const std::string warning = warning_of(findings.source.config, folder);
+  if (!warning.empty()) findings.warnings.push_back(warning);
   attempt(findings.warnings,
           [&] { findings.saved_presets = saved_presets_of(findings.source, flags.model); });
   check_special_tokens(findings);
@@ -207,6 +209,10 @@ std::string_view name_of(RopeConfig::Scaling scaling) {
       return "none";
     case RopeConfig::Scaling::kLinear:
       return "linear";
+    case RopeConfig::Scaling::kLlama3:
+      return "llama3";
+    case RopeConfig::Scaling::kDynamic:
+      return "dynamic";
     case RopeConfig::Scaling::kYarn:
       return "yarn";
   }

@@ -19,6 +19,7 @@
 #include "options/choose.h"
 #include "options/names.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -179,7 +180,18 @@ ConfigChoices config_choices(const ModelFlags& flags) {
   return {flags.ignored_config_keys, paradigm_named(flags.paradigm)};
 }
 
+ConfigChoices choices_of_other_models(const ModelFlags& flags) {
+  return {flags.ignored_config_keys, {}};
+}
+
 ModelSource find_model(const ModelFlags& flags) {
+  ModelSource source = find_model_quietly(flags);
+  const std::string warning = warning_of(source.config, source.folder);
+  if (!warning.empty()) fmt::print(stderr, "lacuna: {}\n", safe_for_terminal(warning));
+  return source;
+}
+
+ModelSource find_model_quietly(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
   if (flags.rope_scale <= 1) return source;
   ModelConfig& config = source.config;
@@ -238,16 +250,18 @@ void add_guide_flag(CLI::App& command, std::string& guide) {
 
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main) {
   if (flags.guide.empty()) return nullptr;
-  return std::make_unique<GuideSource>(flags.guide, main, "--guide");
+  return std::make_unique<GuideSource>(flags.guide, main, "--guide", choices_of_other_models(flags));
 }
 
-std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main, bool reads_text) {
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const ModelFlags& flags,
+                                        const TextModel& main, bool reads_text) {
   if (model.empty()) return nullptr;
-  if (!has_tokenizer(find_model(model).folder)) {
+  const ConfigChoices choices = choices_of_other_models(flags);
+  if (!has_tokenizer(find_model(model, choices).folder)) {
     throw InputError("--judge {}: has no tokenizer; expected one, because it reads what another model wrote",
                      model);
   }
-  auto judge = std::make_unique<GuideSource>(model, main, "--judge");
+  auto judge = std::make_unique<GuideSource>(model, main, "--judge", choices);
   if (!reads_text && !judge->guide.shares_vocabulary()) {
     throw InputError(
         "--judge {}: its tokens are not those of the model that it judges; expected the same tokenizer",
@@ -279,7 +293,7 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
   }
   auto opened =
       std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer), std::move(chosen));
-  if (!flags.guide.empty()) opened->use_guide(flags.guide);
+  if (!flags.guide.empty()) opened->use_guide(flags.guide, choices_of_other_models(flags));
   return opened;
 }
 

@@ -53,14 +53,19 @@ void add_activations_flag(CLI::App& command, std::string& activations);
 void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// The choices that these flags make.
 ConfigChoices config_choices(const ModelFlags& flags);
+/// Those for a guide or a judge, which no --paradigm is about.
+ConfigChoices choices_of_other_models(const ModelFlags& flags);
 /// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
 /// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-/// With RoPE scaled as --rope-scale says.
+/// With RoPE scaled as --rope-scale says. Keys of config.json that nobody knows and that switch nothing on
+/// become a line on standard error.
 ModelSource find_model(const ModelFlags& flags);
+/// The same without that line.
+ModelSource find_model_quietly(const ModelFlags& flags);
 
 /// A model ready to run.
 struct LoadedModel {
@@ -95,7 +100,8 @@ void add_guide_flag(CLI::App& command, std::string& guide);
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
 /// --judge: reads what `main` wrote. Null where `model` is empty.
 ///   reads_text  a judge that numbers its tokens in another way reads the text; otherwise it is refused
-std::unique_ptr<GuideSource> find_judge(const std::string& model, const TextModel& main, bool reads_text);
+std::unique_ptr<GuideSource> find_judge(const std::string& model, const ModelFlags& flags,
+                                        const TextModel& main, bool reads_text);
 /// A guide's weights, or a judge's. Null where `guide` is.
 std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                                const LoadedModel& main);

@@ -26,14 +26,15 @@ namespace {
 
 struct ReplayFlags {
   std::string trace;
-  std::string model;
+  ModelFlags model;
   uint32_t request = 0;
   LiveFlags live;
 };
 
 /// Supplies what older traces do not contain, such as the texts of tokens, from the model.
 struct ReplayModel {
-  explicit ReplayModel(const std::string& name) : source(find_model(name)), tokenizer(tokenizer_of(source)) {}
+  explicit ReplayModel(const ModelFlags& flags)
+      : source(find_model(flags)), tokenizer(tokenizer_of(source)) {}
 
   ModelSource source;
   std::optional<Tokenizer> tokenizer;
@@ -57,7 +58,7 @@ void replay(const ReplayFlags& flags) {
   }
   TraceReplay trace(stream, flags.trace, flags.request);
   std::optional<ReplayModel> model;
-  if (!flags.model.empty()) model.emplace(flags.model);
+  if (!flags.model.model.empty()) model.emplace(flags.model);
   const Tokenizer* const tokenizer = model && model->tokenizer ? &*model->tokenizer : nullptr;
   const auto text_of = [&](TokenId token) {
     return tokenizer != nullptr ? tokenizer->decode(std::array{token}, false) : trace.piece(token);
@@ -100,10 +101,11 @@ void add_replay_command(CLI::App& program) {
   auto flags = std::make_shared<ReplayFlags>();
   CLI::App* command = program.add_subcommand("replay", "Show a run again that --trace recorded");
   command->add_option("trace", flags->trace, "File that `lacuna run --trace` wrote")->required();
-  command->add_option("-m,--model", flags->model,
+  command->add_option("-m,--model", flags->model.model,
                       "Model whose tokenizer has the texts (default: the texts in the trace)");
   command->add_option("--request", flags->request, "Which of several prompts, from 0 (default 0)")
       ->check(number<uint32_t>());
+  add_config_flags(*command, flags->model);
   add_view_flags(*command, flags->live);
   command->callback([flags] { replay(*flags); });
 }

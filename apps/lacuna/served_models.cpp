@@ -82,6 +82,7 @@ PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_p
   const std::filesystem::path path = reloaded_folder(flags.reload_from, folder);
   const GuidedModelFlags own = flags_of(flags, path.native());
   ModelSource source = find_model(own);
+  source.config.unknown_keys = opened->source().config.unknown_keys;  // without effect
   if (source.config != opened->source().config) {
     throw InputError(
         "{} has another config.json than the served model; expected the same architecture and sizes",

@@ -19,6 +19,7 @@ namespace {
 
 struct TokenizeFlags {
   std::string model;
+  ModelFlags config;  ///< every command takes these; a tokenizer needs none of them
   bool decode = false;
   bool special = false;
   bool skip_special = false;
@@ -51,6 +52,7 @@ void add_tokenize_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("tokenize", "Turn text from standard input into token ids, or back");
   add_model_flag(*command, flags->model);
+  add_config_flags(*command, flags->config);
   CLI::Option* decode = command->add_flag("--decode", flags->decode,
                                           "Read a JSON list of ids and write their text, byte for byte");
   command->add_flag("--special", flags->special, "Read special tokens in the text as tokens, not as text")

@@ -323,7 +323,8 @@ std::string log_key(const TuneFlags& flags, const OpenedModel& opened, const Tun
        {formats.dtype, formats.weights, formats.head_weights, formats.kv_cache, formats.activations}) {
     key.add_piece(format);
   }
-  if (!flags.judge.empty()) key.add_piece(model_hash(find_model(flags.judge), flags.judge));
+  if (!flags.judge.empty())
+    key.add_piece(model_hash(find_model(flags.judge, choices_of_other_models(flags)), flags.judge));
   key.add_piece(fmt::format("{} {} {}", prompts.hash, flags.raw, flags.rope_scale));
   key.add_piece(flags.system);
   key.add_piece(given_options(asked).dump());
@@ -364,7 +365,7 @@ void tune(const TuneFlags& flags) {
   }
   report.plan.paths = choose_paths(flags, report.plan.asked, *opened);
   const std::unique_ptr<GuideSource> judge =
-      find_judge(flags.judge, {opened->config(), opened->tokenizer(), opened->chat_template()}, false);
+      find_judge(flags.judge, flags, {opened->config(), opened->tokenizer(), opened->chat_template()}, false);
   TuningLog log(log_file(log_key(flags, *opened, prompts, report.plan.asked)), report.plan.prompts);
   const Checker check = flags.task.empty() ? Checker() : Checker(find_task(flags.task).check);
   report.plan.peaks = machine_peaks(flags, *opened, log);

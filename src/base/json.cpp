@@ -113,21 +113,14 @@ class Builder : public nlohmann::json_sax<Json> {
   size_t num_values_ = 0;
 };
 
-std::string shown(const json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return fmt::format("a list of {}", value.size());
-  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
-  return value.dump();
-}
-
-/// Keys of `object`, and of the objects in it that were read, that are not in `read`.
+/// What `object` holds, and the objects in it that were read, that is not in `read`.
 void add_unread(const json& object, const std::string& prefix, const std::set<std::string>& read,
-                std::vector<std::string>& unread) {
+                std::vector<JsonObject::Unread>& unread) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_null()) continue;
     const std::string path = prefix + key;
     if (!read.contains(path)) {
-      unread.push_back(path);
+      unread.push_back({path, &value});
     } else if (value.is_object()) {
       add_unread(value, path + ".", read, unread);
     }
@@ -164,9 +157,16 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_vie
   return parse<nlohmann::ordered_json>(text, file, max_values);
 }
 
+std::string shown_json(const json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return fmt::format("a list of {}", value.size());
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+  return value.dump();
+}
+
 JsonObject::JsonObject(const json& object, std::string file, std::string prefix)
     : object_(&object), file_(std::move(file)), prefix_(std::move(prefix)) {
-  if (!object.is_object()) throw InputError("{}: is {}; expected a JSON object", file_, shown(object));
+  if (!object.is_object()) throw InputError("{}: is {}; expected a JSON object", file_, shown_json(object));
 }
 
 const json* JsonObject::find(std::string_view key) const {
@@ -178,7 +178,7 @@ const json* JsonObject::find(std::string_view key) const {
 void JsonObject::refuse(std::string_view key, std::string_view expected) const {
   const json* value = find(key);
   throw InputError("{}: {} is {}; expected {}", file_, in_quotes(prefix_ + std::string(key)),
-                   value ? shown(*value) : "missing", expected);
+                   value ? shown_json(*value) : "missing", expected);
 }
 
 int64_t JsonObject::checked_integer(const json& value, std::string_view key, Range<int64_t> range) const {
@@ -187,7 +187,7 @@ int64_t JsonObject::checked_integer(const json& value, std::string_view key, Ran
       value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{INT64_MAX} : value.is_number_integer();
   if (!fits || value.get<int64_t>() < range.first || value.get<int64_t>() > range.last) {
     throw InputError("{}: {} is {}; expected an integer from {} to {}", file_,
-                     in_quotes(prefix_ + std::string(key)), shown(value), range.first, range.last);
+                     in_quotes(prefix_ + std::string(key)), shown_json(value), range.first, range.last);
   }
   return value.get<int64_t>();
 }
@@ -262,8 +262,8 @@ std::vector<std::string> JsonObject::keys() const {
   return result;
 }
 
-std::vector<std::string> JsonObject::unread_keys() const {
-  std::vector<std::string> unread;
+std::vector<JsonObject::Unread> JsonObject::unread() const {
+  std::vector<Unread> unread;
   if (read_) add_unread(*object_, prefix_, *read_, unread);
   return unread;
 }
@@ -275,7 +275,7 @@ void JsonObject::expect(std::string_view key, JsonScalar value) const {
 void JsonObject::require(std::string_view key, JsonScalar value) const {
   const json wanted = to_json(value);
   const json* found = find(key);
-  if (!found || *found != wanted) refuse(key, shown(wanted) + ", the only value supported");
+  if (!found || *found != wanted) refuse(key, shown_json(wanted) + ", the only value supported");
 }
 
 void JsonObject::expect_each(std::string_view key, JsonScalar value) const {
@@ -285,7 +285,7 @@ void JsonObject::expect_each(std::string_view key, JsonScalar value) const {
   for (const json& element : *found) {
     if (element != wanted) {
       throw InputError("{}: {} holds {}; expected {} for every layer, the only value supported", file_,
-                       in_quotes(prefix_ + std::string(key)), shown(element), shown(wanted));
+                       in_quotes(prefix_ + std::string(key)), shown_json(element), shown_json(wanted));
     }
   }
 }

@@ -20,6 +20,9 @@ std::string in_quotes(std::string_view text);
 /// Default limit on values: several times the largest published vocabulary and merges.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 
+/// A value for a message: texts in quotes, "an object", "a list of 3".
+std::string shown_json(const nlohmann::json& value);
+
 /// Parses `text`. Throws InputError naming `file` if it is not JSON, repeats a key within an object, nests
 /// too deeply, or exceeds the limits on bytes or values. Takes time and memory in proportion to the text.
 ///   max_values  of any kind, at every level
@@ -47,6 +50,10 @@ class JsonObject {
 
   const std::string& file() const { return file_; }
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// For values of several types; null if not given.
+  const nlohmann::json* value(std::string_view key) const { return find(key); }
+  /// The key as messages name it: "rope_scaling.factor".
+  std::string path(std::string_view key) const { return prefix_ + std::string(key); }
 
   /// With a fallback the key need not be given.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
@@ -62,10 +69,13 @@ class JsonObject {
   std::vector<std::string> keys() const;
   /// From now on, and for the objects in this one, remembers which keys are asked for. keys() asks for none.
   void track_reads() { read_ = std::make_shared<std::set<std::string>>(); }
-  /// The keys that nobody has asked for since track_reads(), of this object and of the objects in it that
-  /// were asked for, with the prefix that messages give them ("rope_scaling.mscale"). A key that is null
-  /// counts as absent.
-  std::vector<std::string> unread_keys() const;
+  struct Unread {
+    std::string path;             ///< with the prefix that messages give it: "rope_scaling.mscale"
+    const nlohmann::json* value;  ///< within this object; never null
+  };
+  /// What nobody has asked for since track_reads(), of this object and of the objects in it that were asked
+  /// for. A key that is null counts as absent.
+  std::vector<Unread> unread() const;
 
   /// Requires this value, which is also the default of an absent key.
   void expect(std::string_view key, JsonScalar value) const;

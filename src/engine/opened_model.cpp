@@ -43,9 +43,10 @@ TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& 
   return {source.config, &*tokenizer, load_chat_template(source.folder)};
 }
 
-GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag)
+GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag,
+                         const ConfigChoices& choices)
     : model(model_name),
-      source(find_model(model_name)),
+      source(find_model(model_name, choices)),
       tokenizer(tokenizer_of(source)),
       guide(main, text_model(source, tokenizer)) {
   if (source.config.paradigm() != Paradigm::kCausal) {
@@ -65,8 +66,9 @@ OpenedModel::OpenedModel(std::string name, ModelSource source, std::optional<Tok
       tokenizer_(std::move(tokenizer)),
       chat_template_(std::move(chat_template)) {}
 
-void OpenedModel::use_guide(const std::string& model) {
-  guide_ = std::make_unique<GuideSource>(model, TextModel{config(), tokenizer(), chat_template_}, "--guide");
+void OpenedModel::use_guide(const std::string& model, const ConfigChoices& choices) {
+  guide_ = std::make_unique<GuideSource>(model, TextModel{config(), tokenizer(), chat_template_}, "--guide",
+                                         choices);
 }
 
 const AnswerLabels& OpenedModel::answer_labels() const {

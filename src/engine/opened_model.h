@@ -49,8 +49,10 @@ struct GuideSource {
   Guide guide;
 
   /// Throws InputError if the model is not autoregressive.
-  ///   flag  that names it
-  GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag);
+  ///   flag     that names it
+  ///   choices  for its config.json
+  GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag,
+              const ConfigChoices& choices = {});
   GuideSource(const GuideSource&) = delete;
   GuideSource& operator=(const GuideSource&) = delete;
 };
@@ -93,7 +95,7 @@ class OpenedModel {
   /// Another template than the checkpoint's; before use_guide().
   void use_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
   /// An autoregressive model that confirms drafts, by the name that find_model() takes. Throws InputError.
-  void use_guide(const std::string& model);
+  void use_guide(const std::string& model, const ConfigChoices& choices = {});
 
   const std::string& name() const { return name_; }
   const ModelSource& source() const { return source_; }

@@ -59,8 +59,10 @@ constexpr PublishedConfig kPublishedA2dQwen3[] = {
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.
-constexpr std::string_view kHarmlessA2d[] = {"max_window_layers", "sliding_window"};
+constexpr std::string_view kHarmlessA2d[] = {"sliding_window"};
 constexpr std::string_view kA2dMasks[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedA2dQwen2Masks[] = {{151665, 151936}};
+constexpr PublishedMask kPublishedA2dQwen3Masks[] = {{151669, 151936}};
 constexpr std::string_view kA2dQwen2Types[] = {"a2d-qwen2"};
 constexpr std::string_view kA2dQwen3Types[] = {"a2d-qwen3"};
 constexpr std::string_view kA2dLlamaTypes[] = {"a2d-llama"};
@@ -73,6 +75,7 @@ FamilyEntry a2d_qwen2_family() {
           .read_config = [](const JsonObject& json) { return make_a2d(json, read_qwen2_block(json)); },
           .tensors = transformers_tensors(transformers_layer),
           .mask_texts = kA2dMasks,
+          .published_masks = kPublishedA2dQwen2Masks,
           .default_unmask = "low-confidence",
           .published = kPublishedA2dQwen2,
           .harmless_keys = kHarmlessA2d,
@@ -85,6 +88,7 @@ FamilyEntry a2d_qwen3_family() {
           .read_config = [](const JsonObject& json) { return make_a2d(json, read_qwen3_block(json)); },
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
           .mask_texts = kA2dMasks,
+          .published_masks = kPublishedA2dQwen3Masks,
           .default_unmask = "low-confidence",
           .published = kPublishedA2dQwen3,
           .harmless_keys = kHarmlessA2d,

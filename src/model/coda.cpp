@@ -10,7 +10,6 @@ ModelConfig read_coda(const JsonObject& json) {
   config.causal = false;
   config.shifted_logits = true;
   config.tied_embeddings = false;  // never tied, whatever the file says
-  config.mask_id = read_token_id(json, "mask_token_id", config);
   return config;
 }
 
@@ -25,9 +24,10 @@ constexpr PublishedConfig kPublishedCoda[] = {
 // Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and its forward
 // pass reads the others, which say what training masks, in training alone (modeling_coda.py).
 constexpr std::string_view kHarmlessCoda[] = {
-    "tie_word_embeddings",  "max_window_layers",         "sliding_window",
-    "mask_block_sizes",     "block_masking_probability", "prefix_probability",
-    "truncate_probability", "masking_scheduler",         "sampling_eps"};
+    "tie_word_embeddings", "sliding_window",       "mask_block_sizes",  "block_masking_probability",
+    "prefix_probability",  "truncate_probability", "masking_scheduler", "sampling_eps"};
+constexpr std::string_view kCodaMasks[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedCodaMasks[] = {{151669, 151936}};
 constexpr std::string_view kCodaTypes[] = {"coda"};
 
 }  // namespace
@@ -37,6 +37,8 @@ FamilyEntry coda_family() {
           .architecture = "CoDALanguageModel",
           .read_config = read_coda,
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+          .mask_texts = kCodaMasks,
+          .published_masks = kPublishedCodaMasks,
           .default_unmask = "entropy",
           .published = kPublishedCoda,
           .harmless_keys = kHarmlessCoda,

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +16,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "model/config_keys.h"
+#include "model/config_tokens.h"
 #include "model/families.h"
 #include "model/family_parts.h"
 #include "model/gguf_model.h"
@@ -192,59 +190,6 @@ void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& c
   }
 }
 
-/// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
-/// which config.json does not call eos, the mask of block-diffusion models, and the token that expands.
-void add_tokenizer_ids(const JsonObject& tokenizer_config, const FamilyEntry& family, ModelConfig& config) {
-  constexpr std::array<std::string_view, 4> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>",
-                                                           "<turn|>"};
-  const auto is_one_of = [](const auto& names, const std::string& content) {
-    return std::find(names.begin(), names.end(), content) != names.end();
-  };
-  if (!tokenizer_config.has("added_tokens_decoder")) return;
-  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
-  for (const std::string& key : tokens.keys()) {
-    const std::string content = tokens.object(key).text("content", "");
-    const bool is_mask = config.mask_id < 0 && is_one_of(family.mask_texts, content);
-    const bool expands = config.expand_id < 0 && is_one_of(family.expand_texts, content);
-    if (!is_mask && !expands && !is_one_of(kEndsOfTurn, content)) continue;
-    TokenId id = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= config.vocab_size) {
-      tokens.refuse(key, fmt::format("a key from 0 to {}", config.vocab_size - 1));
-    }
-    if (is_mask) {
-      config.mask_id = id;
-    } else if (expands) {
-      config.expand_id = id;
-    } else {
-      config.end_ids.push_back(id);
-    }
-  }
-}
-
-/// The token that takes its position out of a canvas, where another expands it: the end of the text unless
-/// the files name one.
-///   published  by generation_config.json; -1: none
-void choose_delete_id(const std::string& file, TokenId published, ModelConfig& config) {
-  if (config.expand_id < 0) return;
-  if (config.delete_id < 0) config.delete_id = published >= 0 ? published : config.eos_id;
-  const bool are_two = config.delete_id >= 0 && config.delete_id != config.expand_id;
-  if (are_two && config.delete_id != config.mask_id && config.expand_id != config.mask_id) return;
-  throw InputError(
-      "{}: token {} expands the canvas and {} shrinks it; expected two, neither of them the mask", file,
-      config.expand_id, config.delete_id);
-}
-
-/// LLaDA2.2's, once the mask is known, which the tokenizer may name.
-void check_edit_ids(const std::string& file, const ModelConfig& config) {
-  if (config.split_id < 0 || (config.split_id != config.mask_id && config.delete_id != config.mask_id))
-    return;
-  throw InputError(
-      "{}: \"delete_token_id\" is {} and \"split_token_id\" is {}; expected two tokens, neither of them the "
-      "mask, {}",
-      file, config.delete_id, config.split_id, config.mask_id);
-}
-
 /// Reads the keys that `lacuna quantize` and `lacuna pack` add to the config of a model that they wrote.
 void read_own_form(const JsonObject& form, ModelConfig& config) {
   if (form.text("quant_method", "") != "lacuna-packed") {
@@ -299,77 +244,6 @@ void check_own_code(const JsonObject& json, const FamilyEntry& family, const Mod
                                    family.architecture));
 }
 
-/// A tokenizer with a mask is one of a diffusion model, even where the class is left to right.
-void check_for_masks(const JsonObject& tokenizer_config, const FamilyEntry& family) {
-  if (!tokenizer_config.has("added_tokens_decoder")) return;
-  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
-  for (const std::string& key : tokens.keys()) {
-    const std::string content = tokens.object(key).text("content", "");
-    for (const FamilyEntry& other : families()) {
-      if (std::find(other.mask_texts.begin(), other.mask_texts.end(), content) == other.mask_texts.end())
-        continue;
-      throw InputError(
-          "{}: the token {} is a mask of diffusion models, and {} is left to right; expected none, or "
-          "--paradigm causal to ignore it",
-          tokenizer_config.file(), in_quotes(content), family.architecture);
-    }
-  }
-}
-
-/// A tokenizer with tokens that edit is LLaDA2.2's, even where config.json does not name them: the experts of
-/// such a model are chosen by windows of positions.
-void check_edit_tokens(const JsonObject& json, const JsonObject& tokenizer_config, const FamilyEntry& family,
-                       const ModelConfig& config) {
-  if (family.edit_names.empty() || config.moe.experts_per_window > 0) return;
-  if (!tokenizer_config.has("added_tokens_decoder")) return;
-  const JsonObject tokens = tokenizer_config.object("added_tokens_decoder");
-  for (const std::string& key : tokens.keys()) {
-    const std::string content = tokens.object(key).text("content", "");
-    std::string name;
-    for (const char c : content) {
-      if (std::string_view("<|>[]").find(c) == std::string_view::npos)
-        name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-    const auto& known = family.edit_names;
-    if (name.size() == content.size() || std::find(known.begin(), known.end(), name) == known.end()) continue;
-    json.refuse(
-        "expert_capacity",
-        fmt::format("an integer from {} to {}, because tokenizer_config.json has LLaDA2.2's token {}; "
-                    "--ignore-config-keys expert_capacity chooses experts by LLaDA2.0's groups",
-                    config.moe.experts_per_token, config.moe.num_experts, in_quotes(content)));
-  }
-}
-
-/// Only a model with masks to fill needs one, and has to have it.
-void check_mask(const FamilyEntry& family, const std::string& file, const fs::path& folder, bool is_chosen,
-                ModelConfig& config) {
-  const Paradigm paradigm = config.paradigm();
-  const bool drafts = config.mask_drafts > 0;
-  if (paradigm == Paradigm::kCausal && config.mask_id >= 0 && !drafts) {
-    if (!is_chosen) {
-      throw InputError(
-          "{}: the token with id {} is a mask, and {} is left to right; expected none, or a choice: "
-          "--paradigm "
-          "masked, or --paradigm causal to ignore it",
-          (folder / "tokenizer_config.json").string(), config.mask_id, family.architecture);
-    }
-    config.mask_id = -1;
-  }
-  const bool needs_mask = paradigm == Paradigm::kMasked || paradigm == Paradigm::kBlocks || drafts;
-  if (!needs_mask || config.mask_id >= 0) return;
-  throw InputError("{}: expected \"mask_token_id\"{}{}{}", file,
-                   family.mask_texts.empty() ? "" : ", or a token ", fmt::join(family.mask_texts, " or "),
-                   family.mask_texts.empty() ? "" : " in tokenizer_config.json");
-}
-
-/// Calls read(object) for the JSON object in `text`; an empty text is an absent file.
-template <typename Read>
-void read_if_present(std::string_view text, const fs::path& path, Read read) {
-  if (text.empty()) return;
-  const nlohmann::json parsed = parse_json(text, path.string());
-  read(JsonObject(parsed, path.string()));
-}
-
 std::optional<MappedFile> open_if_present(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
@@ -418,17 +292,16 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   config.pad_id = read_token_id(json, "pad_token_id", config, config.pad_id);
   const TokenId class_eos = std::exchange(config.eos_id, -1);
   add_eos_ids(json, config);
-  TokenId published_delete = -1;
-  read_if_present(texts.generation_config, folder / "generation_config.json",
-                  [&](const JsonObject& generation) {
-                    if (!family.expand_texts.empty())
-                      published_delete = read_token_id(generation, "delete_token_id", config, -1);
-                    add_eos_ids(generation, config);
-                    read_answer_length(generation, true, config);
-                    read_decoding_defaults(generation, config);
-                    read_canvas_settings(generation, config);
-                    read_whole_canvas_settings(generation, config);
-                  });
+  const std::string generation_file = (folder / "generation_config.json").string();
+  const nlohmann::json parsed_generation = texts.generation_config.empty()
+                                               ? nlohmann::json::object()
+                                               : parse_json(texts.generation_config, generation_file);
+  const JsonObject generation(parsed_generation, generation_file);
+  add_eos_ids(generation, config);
+  read_answer_length(generation, true, config);
+  read_decoding_defaults(generation, config);
+  read_canvas_settings(generation, config);
+  read_whole_canvas_settings(generation, config);
   // A max_length in config.json is what an older library left there, not a choice.
   if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);
   if (config.end_ids.empty() && class_eos >= 0 && !json.has("eos_token_id")) {
@@ -436,25 +309,12 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     config.end_ids = {class_eos};
   }
   check_paradigm(json, config);
-  const auto is_ignored = [&](std::string_view key) {
-    return std::find(choices.ignored_keys.begin(), choices.ignored_keys.end(), key) !=
-           choices.ignored_keys.end();
-  };
-  if (!is_ignored("auto_map")) check_own_code(json, family, config);
-  refuse_unknown_keys(json, family.harmless_keys, choices.ignored_keys);
-  read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json", [&](const JsonObject& tokenizer) {
-    if (!is_ignored("expert_capacity")) check_edit_tokens(json, tokenizer, family, config);
-    add_tokenizer_ids(tokenizer, family, config);
-  });
-  choose_delete_id(file, published_delete, config);
-  check_edit_ids(file, config);
-  check_mask(family, file, folder, json.has("lacuna"), config);
-  if (family.is_library_class && config.paradigm() == Paradigm::kCausal && !json.has("lacuna")) {
-    read_if_present(texts.tokenizer_config, folder / "tokenizer_config.json",
-                    [&](const JsonObject& tokenizer) { check_for_masks(tokenizer, family); });
-  }
-  std::sort(config.end_ids.begin(), config.end_ids.end());
-  config.end_ids.erase(std::unique(config.end_ids.begin(), config.end_ids.end()), config.end_ids.end());
+  const auto& ignored = choices.ignored_keys;
+  if (std::find(ignored.begin(), ignored.end(), "auto_map") == ignored.end())
+    check_own_code(json, family, config);
+  config.unknown_keys = check_unread_keys(json, config, family.harmless_keys, ignored);
+  const TokenFiles files(texts, folder);
+  set_token_ids({json, generation, files, family, json.has("lacuna"), ignored}, config);
   return config;
 }
 
@@ -463,68 +323,26 @@ ModelConfig read_config(const fs::path& folder, const ConfigChoices& choices) {
   const MappedFile config = MappedFile::open(folder / "config.json");
   const auto generation_config = open_if_present(folder / "generation_config.json");
   const auto tokenizer_config = open_if_present(folder / "tokenizer_config.json");
+  const auto tokenizer = open_if_present(folder / "tokenizer.json");
+  const auto special_tokens_map = open_if_present(folder / "special_tokens_map.json");
+  const auto added_tokens = open_if_present(folder / "added_tokens.json");
   return read_config_texts({.config = config.text(),
                             .generation_config = text_of(generation_config),
-                            .tokenizer_config = text_of(tokenizer_config)},
+                            .tokenizer_config = text_of(tokenizer_config),
+                            .tokenizer = text_of(tokenizer),
+                            .special_tokens_map = text_of(special_tokens_map),
+                            .added_tokens = text_of(added_tokens)},
                            folder, choices);
 }
 
-void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim) {
-  expects(factor >= 1, "scale_rope: a context only grows");
-  if (rotary_dim <= 2) {
-    throw InputError("RoPE turns {} dimensions of a head; expected at least 4 where its context is stretched",
-                     rotary_dim);
-  }
-  const auto dims = static_cast<double>(rotary_dim);
-  rope.theta = static_cast<float>(double{rope.theta} * std::pow(factor, dims / (dims - 2)));
-}
-
-float query_scale(const RopeConfig& rope, int64_t position) {
-  const int64_t times = rope.query_growth == 0 ? 0 : position / rope.original_positions;
-  return times == 0 ? 1 : 1 + rope.query_growth * std::log1p(static_cast<float>(times));
-}
-
-std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) {
-  // YaRN: the pair that makes this many turns within the original context, as a real number.
-  const auto pair_of_turns = [&](double turns) {
-    const double positions_per_radian =
-        static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi);
-    return static_cast<double>(rotary_dim) * std::log(positions_per_radian) /
-           (2 * std::log(static_cast<double>(rope.theta)));
-  };
-  double ramp_begin = 0;
-  double ramp_width = 1;
-  if (rope.scaling == RopeConfig::Scaling::kYarn) {
-    ramp_begin = std::max(std::floor(pair_of_turns(rope.beta_fast)), 0.0);
-    const double ramp_end =
-        std::min(std::ceil(pair_of_turns(rope.beta_slow)), static_cast<double>(rotary_dim - 1));
-    ramp_width = ramp_end == ramp_begin ? 0.001 : ramp_end - ramp_begin;
-  }
-
-  std::vector<float> frequencies(static_cast<size_t>(rotary_dim / 2));
-  for (size_t j = 0; j < frequencies.size(); ++j) {
-    const float exponent = static_cast<float>(2 * j) / static_cast<float>(rotary_dim);
-    const auto period =
-        static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
-    const float fast = 1 / period;
-    float& frequency = frequencies[j];
-    if (rope.num_turning > 0 && static_cast<int64_t>(j) >= rope.num_turning) continue;
-    switch (rope.scaling) {
-      case RopeConfig::Scaling::kNone:
-        frequency = fast;
-        break;
-      case RopeConfig::Scaling::kLinear:
-        frequency = fast / rope.factor;
-        break;
-      case RopeConfig::Scaling::kYarn: {
-        const double ramp = std::clamp((static_cast<double>(j) - ramp_begin) / ramp_width, 0.0, 1.0);
-        const float slow = 1 / (rope.factor * period);
-        frequency = static_cast<float>(slow * ramp + fast * (1 - ramp));
-        break;
-      }
-    }
-  }
-  return frequencies;
+std::string warning_of(const ModelConfig& config, const fs::path& folder) {
+  if (config.unknown_keys.empty()) return {};
+  std::vector<std::string> named;
+  for (const std::string& key : config.unknown_keys) named.push_back(in_quotes(key));
+  const bool is_one = named.size() == 1;
+  return fmt::format("{}: {} {} not known here; {} {} nothing on", (folder / "config.json").string(),
+                     fmt::join(named, ", "), is_one ? "is" : "are", is_one ? "its value" : "their values",
+                     is_one ? "switches" : "switch");
 }
 
 }  // namespace lacuna

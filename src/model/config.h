@@ -12,43 +12,9 @@
 
 #include "base/dtype.h"
 #include "base/token.h"
+#include "model/rope.h"
 
 namespace lacuna {
-
-/// Rotary position embedding of the first ModelConfig::rotary_dim dimensions of a head, in pairs
-/// (j, j + rotary_dim / 2).
-struct RopeConfig {
-  enum class Scaling : uint8_t { kNone, kLinear, kYarn };
-
-  float theta = 10000;
-  Scaling scaling = Scaling::kNone;
-  float factor = 1;                ///< linear, YaRN: how many times longer the context became
-  int64_t original_positions = 0;  ///< YaRN: the context before scaling
-  float beta_fast = 32;  ///< YaRN: pairs that turn more often than this in the old context keep their speed
-  float beta_slow = 1;   ///< YaRN: pairs that turn less often than this are slowed by `factor`
-  int64_t num_turning = 0;      ///< number of leading pairs that rotate; 0: all
-  float attention_scaling = 1;  ///< YaRN: multiplies cos and sin
-  /// b of Llama 4's temperature: the rotated query of position p is multiplied by
-  /// 1 + b ln(1 + floor(p / original_positions)); 0: it is not.
-  float query_growth = 0;
-
-  bool operator==(const RopeConfig&) const = default;
-};
-
-/// Radians per position of each pair: [rotary_dim / 2], the first turns fastest. Rounded to f32 where the
-/// reference implementation rounds.
-std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim);
-
-/// Factor of the rotated query of a position (RopeConfig::query_growth).
-float query_scale(const RopeConfig& rope, int64_t position);
-
-/// Stretches the context that RoPE tells apart `factor` times, in the NTK-aware form: theta becomes
-/// theta * factor^(r / (r - 2)), so that the slowest pair turns exactly `factor` times more slowly and the
-/// fastest as before. LongLLaDA (arXiv 2506.14429) shows that it works for diffusion models without training.
-///   factor      context wanted / context trained on, >= 1
-///   rotary_dim  r: ModelConfig::rotary_dim
-/// Throws InputError where r leaves no second pair to slow down.
-void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim);
 
 /// Feed-forward layers of experts, of which a router picks some for each row. A row's output is the sum of
 /// the chosen experts' outputs, each times its weight, and of the shared expert's.
@@ -131,6 +97,13 @@ enum class Activation : uint8_t {
   kSquaredRelu,  ///< max(up, 0)^2, no gate
 };
 
+/// Factor of what a layer's matrices give, before a bias is added (GIDD).
+enum class ProductScale : uint8_t {
+  kOne,
+  kByInputs,   ///< 1 / sqrt(width of a row that the matrix reads)
+  kByOutputs,  ///< 1 / sqrt(width of a row that it gives)
+};
+
 /// How a model writes text; each has a decoder of its own.
 enum class Paradigm : uint8_t {
   kCausal,    ///< from left to right (Qwen)
@@ -195,7 +168,8 @@ struct ModelConfig {
   bool zero_sink = false;   ///< the same with zeros: weights are exp(s) / (1 + sum exp(s)), softmax_one
   float attn_soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay
   Activation activation = Activation::kSilu;
-  bool ffn_bias = false;          ///< up and down add a bias
+  bool ffn_bias = false;                            ///< up and down add a bias
+  ProductScale product_scale = ProductScale::kOne;  ///< of q, k, v, o and the feed-forward layers
   std::optional<float> qkv_clip;  ///< q and k (normed, not yet rotated) and v are clamped to [-clip, clip]
 
   // Gemma:
@@ -244,6 +218,9 @@ struct ModelConfig {
   std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
   int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD and Sumi; 0: the family's default
 
+  /// Keys of config.json that nobody knows and whose values switch nothing on (model/config_keys.h).
+  std::vector<std::string> unknown_keys;
+
   // Layers that see everything:
   int64_t q_dim() const { return num_heads * head_dim; }
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
@@ -274,10 +251,10 @@ struct ConfigChoices {
   std::optional<Paradigm> paradigm = {};
 };
 
-/// Reads config.json of a checkpoint folder, and generation_config.json and tokenizer_config.json if present.
-/// Throws InputError naming file, key, value and what was expected for anything that the forward pass would
-/// not compute as published, keys that are not known included. `folder` may be a GGUF file (see
-/// gguf_model.h).
+/// Reads config.json of a checkpoint folder and, if present, generation_config.json and the tokenizer's files
+/// as far as they name special tokens. Throws InputError naming file, key, value and what was expected for
+/// anything that the forward pass would not compute as published, keys that are not known included. `folder`
+/// may be a GGUF file (see gguf_model.h).
 ModelConfig read_config(const std::filesystem::path& folder, const ConfigChoices& choices = {});
 
 /// The texts that read_config() takes from a folder; empty means that the file is absent.
@@ -285,7 +262,13 @@ struct ConfigTexts {
   std::string_view config;
   std::string_view generation_config = {};
   std::string_view tokenizer_config = {};
+  std::string_view tokenizer = {};  ///< tokenizer.json, of which only the list of added tokens is read
+  std::string_view special_tokens_map = {};
+  std::string_view added_tokens = {};
 };
+
+/// One sentence about ModelConfig::unknown_keys for whoever opens the model; empty if there are none.
+std::string warning_of(const ModelConfig& config, const std::filesystem::path& folder);
 
 /// Same as read_config(), from memory. `folder` only serves messages.
 ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder,

@@ -24,22 +24,11 @@ constexpr std::string_view kSeesAll = "full_attention";
 constexpr Range<int64_t> kCanvasLength{1, 1024};
 
 /// The rotation of one kind of layer: "rope_parameters" holds one object for each.
-RopeConfig read_rotation(const JsonObject& text, std::string_view kind, int64_t head_dim) {
-  const JsonObject kinds = text.object("rope_parameters");
-  const JsonObject json = kinds.object(kind);
-  RopeConfig rope;
-  rope.theta = json.number("rope_theta", kRopeTheta);
-  const std::string type = json.text("rope_type", "default");
-  if (type == "proportional") {
-    // Frequencies are those of the whole head; the pairs after this share of them do not turn.
-    const float share = json.number("partial_rotary_factor", {0, 1}, 1.0F);
-    rope.num_turning = static_cast<int64_t>(share * static_cast<float>(head_dim)) / 2;
-    json.expect("factor", 1);
-    if (rope.num_turning < 1) json.refuse("partial_rotary_factor", "a share that holds a pair of dimensions");
-  } else if (type != "default") {
-    json.refuse("rope_type", "\"default\" or \"proportional\"");
-  }
-  return rope;
+RopeConfig read_rotation(const JsonObject& text, std::string_view kind, int64_t head_dim,
+                         int64_t max_positions) {
+  text.object("rope_parameters").object(kind);
+  const RopeRules rules{.scales = false, .stops_turning = true, .layers = kind, .is_only_kind = false};
+  return read_rope(text, head_dim, max_positions, rules).rope;
 }
 
 /// The heads of layers that see everything: keys of their own or, as newer versions of the transformers
@@ -92,8 +81,8 @@ void read_attention(const JsonObject& text, ModelConfig& config) {
   sliding.num_kv_heads = text.integer("num_key_value_heads", kWidth);
   sliding.head_dim = text.integer("head_dim", kWidth);
   read_global_heads(text, sliding, config);
-  sliding.rope = read_rotation(text, kSlides, sliding.head_dim);
-  config.rope = read_rotation(text, kSeesAll, config.head_dim);
+  sliding.rope = read_rotation(text, kSlides, sliding.head_dim, config.max_positions);
+  config.rope = read_rotation(text, kSeesAll, config.head_dim, config.max_positions);
   config.sliding = std::move(sliding);
   config.shares_keys = true;
   config.v_norm = true;

@@ -11,14 +11,13 @@ ModelConfig read_dream(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_sliding_window", false);
   json.expect("use_mrope", false);
-  json.expect_absent("rope_scaling");
   ModelConfig config = read_transformers_sizes(json);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
   config.head_dim = read_head_dim(json, config);
+  set_rope(json, config);
   config.qkv_bias = true;
   config.shifted_logits = true;
-  config.mask_id = read_token_id(json, "mask_token_id", config);
+  config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   config.expand_id = read_token_id(json, "expand_token_id", config, -1);
   if (config.expand_id >= 0) config.delete_id = read_token_id(json, "delete_token_id", config, -1);
   return config;
@@ -46,7 +45,9 @@ constexpr PublishedConfig kPublishedDream[] = {
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.
-constexpr std::string_view kHarmlessDream[] = {"max_window_layers", "sliding_window"};
+constexpr std::string_view kHarmlessDream[] = {"sliding_window"};
+constexpr std::string_view kMasksDream[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedMasksDream[] = {{151666, 152064}};
 constexpr std::string_view kTypesDream[] = {"dream"};
 
 // DreamOn's, which makes two masks of one. What deletes a position is its end-of-text token.
@@ -59,6 +60,8 @@ FamilyEntry dream_family() {
           .architecture = "DreamModel",
           .read_config = read_dream,
           .tensors = transformers_tensors(transformers_layer),
+          .mask_texts = kMasksDream,
+          .published_masks = kPublishedMasksDream,
           .expand_texts = kExpandDream,
           .default_unmask = "entropy",
           .gguf = GgufDialect{.architecture = "dream",

@@ -90,6 +90,12 @@ struct PublishedConfig {
   std::string_view json;
 };
 
+/// A published model's mask, for files that do not name it. Only a vocabulary of this size means that model.
+struct PublishedMask {
+  TokenId id = -1;
+  int64_t vocab_size = 0;
+};
+
 /// All that the engine knows of a family but its mathematics. ModelConfig has switches for these.
 struct FamilyEntry {
   std::string_view name;          ///< of the family, for people and in ModelConfig: "llada"
@@ -97,10 +103,10 @@ struct FamilyEntry {
   /// Everything but the token ids that the files next to config.json add.
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
-  /// Texts of the mask token in tokenizer_config.json, for files of block diffusion whose config.json names
-  /// no mask.
+  /// Texts of the mask token in the tokenizer's files, the most common first.
   std::span<const std::string_view> mask_texts = {};
-  /// Texts in tokenizer_config.json of the token that becomes two masks, for files whose config.json does not
+  std::span<const PublishedMask> published_masks = {};
+  /// Texts in the tokenizer's files of the token that becomes two masks, for files whose config.json does not
   /// name it.
   std::span<const std::string_view> expand_texts = {};
   /// Names of tokens that edit, in lower case and without brackets ("delete" for "<|DELETE|>"). A model whose

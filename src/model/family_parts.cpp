@@ -44,6 +44,12 @@ int64_t read_head_dim(const JsonObject& json, const ModelConfig& config) {
   return config.hidden_dim / config.num_heads;
 }
 
+void set_rope(const JsonObject& json, ModelConfig& config, const RopeRules& rules) {
+  const Rotation rotation = read_rope(json, config.head_dim, config.max_positions, rules);
+  config.rope = rotation.rope;
+  config.rotary_dim = rotation.rotary_dim;
+}
+
 TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config) {
   return static_cast<TokenId>(json.integer(key, {0, config.vocab_size - 1}));
 }

@@ -49,6 +49,12 @@ ModelConfig read_transformers_sizes(const JsonObject& json);
 /// head_dim if it is given, else the width of each head when all together are hidden_dim.
 int64_t read_head_dim(const JsonObject& json, const ModelConfig& config);
 
+/// theta of the classes of the transformers library where a file has none.
+constexpr float kUsualTheta = 10000;
+
+/// Reads the rotation of all layers (read_rope) once head_dim and max_positions are known.
+void set_rope(const JsonObject& json, ModelConfig& config, const RopeRules& rules = {});
+
 /// A token id that must be given.
 TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelConfig& config);
 /// `fallback` if it is not given; a file may also write -1 for none.
@@ -58,9 +64,9 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 // Llama's and Qwen's blocks, causal until the family says otherwise. The mask's id is -1 where config.json
 // has none.
 /// The keys that these families have in common: all but biases, norms of q and k, the width of heads and
-/// feed-forward layers.
+/// feed-forward layers, and the rotation.
 ModelConfig read_decoder_block(const JsonObject& json);
-ModelConfig read_llama_block(const JsonObject& json);
+ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope = {.usual_theta = kUsualTheta});
 /// Qwen2 and Qwen2.5.
 ModelConfig read_qwen2_block(const JsonObject& json);
 /// Qwen3 but for the feed-forward layers.

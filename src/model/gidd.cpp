@@ -6,6 +6,8 @@
 // noisy ones, is two groups of rows here.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -13,11 +15,21 @@ namespace {
 
 constexpr Range<double> kScale{1e-4, 1e4};
 
+/// The factor of the layers' products: a number, or a word for a power of a matrix's width.
+void read_weight_scaling(const JsonObject& json, ModelConfig& config) {
+  const nlohmann::json* const value = json.value("weight_scaling");
+  if (value == nullptr || *value == "fan_in") {
+    config.product_scale = ProductScale::kByInputs;
+  } else if (*value == "fan_out") {
+    config.product_scale = ProductScale::kByOutputs;
+  } else if (!value->is_number() || *value != 1) {
+    json.refuse("weight_scaling", "1, \"fan_in\" or \"fan_out\"");
+  }
+}
+
 /// Absent keys have the published class's defaults, which are not always what the published files hold.
 ModelConfig read_gidd(const JsonObject& json) {
-  json.expect("weight_scaling", 1);  // "fan_in" would scale every product
   json.expect("is_causal", false);
-  json.expect_absent("rope_scaling");
   ModelConfig config;
   config.num_layers = json.integer("num_hidden_layers", kLayerCount);
   config.hidden_dim = json.integer("hidden_size", kWidth);
@@ -29,12 +41,13 @@ ModelConfig read_gidd(const JsonObject& json) {
   config.max_positions = json.integer("max_position_embeddings", kPositionCount, 1024);
   config.norm_eps = json.number("rms_norm_eps", kNormEps, 1e-6F);
   config.norm_offset = true;
-  config.rope.theta = json.number("rope_theta", kRopeTheta, 10000.0F);
+  set_rope(json, config, {.usual_theta = kUsualTheta, .scales = false});
   config.qk_norm_full = json.flag("use_qk_norm", true);
   config.kv_sink = json.flag("attention_bias", false);
   config.attn_soft_cap = json.number("attn_soft_cap", kScale, 30.0F);
   config.activation = Activation::kSquaredRelu;
   config.ffn_bias = json.flag("mlp_bias", false);
+  read_weight_scaling(json, config);
   config.tied_embeddings = json.flag("tie_word_embeddings", false);
   config.residual_scale = json.number("resid_scale", kScale, 4.0F) / static_cast<float>(config.num_layers);
   config.logit_scale = json.number("head_scaling", kScale, 1.0F);

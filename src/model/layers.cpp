@@ -394,7 +394,15 @@ void Model::Pass::pack(ConstMatrix<float> rows, double& seconds) {
 
 void Model::Pass::product(const Linear& linear, Matrix<float> out, double& seconds) {
   if (linear.weight.view().outputs == 0 || out.rows == 0) return;  // other ranks have them all
-  multiply(context_, ws_.packed, linear.weight.view(), linear.bias_or_null(), out);
+  const float* const bias = linear.bias_or_null();
+  multiply(context_, ws_.packed, linear.weight.view(), linear.scale == 1 ? bias : nullptr, out);
+  if (linear.scale != 1) {
+    for_each_row(out.rows, [&](int64_t row) {
+      float* const values = out.row(row);
+      for (int64_t i = 0; i < out.cols; ++i)
+        values[i] = linear.scale * values[i] + (bias != nullptr ? bias[i] : 0);
+    });
+  }
   seconds += watch_.restart();
 }
 

@@ -23,7 +23,6 @@ void check_llada(const JsonObject& json) {
   json.expect("layer_norm_with_affine", true);
   json.expect("attention_layer_norm_with_affine", true);
   json.expect_absent("clip_qkv");
-  json.expect_absent("rope_scaling");
 }
 
 int64_t read_kv_heads(const JsonObject& json, int64_t num_heads) {
@@ -48,14 +47,14 @@ ModelConfig read_llada(const JsonObject& json) {
   config.vocab_size = json.integer("embedding_size", kVocabSize, json.integer("vocab_size", kVocabSize));
   config.max_positions = json.integer("max_sequence_length", kPositionCount);
   config.norm_eps = json.number("rms_norm_eps", kNormEps, 1e-5F);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
+  set_rope(json, config, {.scales = false});
   config.qkv_bias = json.flag("include_qkv_bias", false);
   config.qk_norm_full = json.flag("attention_layer_norm", false);
   config.tied_embeddings = json.flag("weight_tying");
   const float root = std::sqrt(static_cast<float>(config.hidden_dim));
   if (json.flag("input_emb_norm", false)) config.embedding_scale = root;
   if (json.flag("scale_logits", false)) config.logit_scale = 1 / root;
-  config.mask_id = read_token_id(json, "mask_token_id", config);
+  config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   return config;
 }
 
@@ -110,6 +109,7 @@ constexpr PublishedConfig kPublishedLlada[] = {
 // replaces; RoPE in f32, which it is here anyway.
 constexpr std::string_view kHarmlessLlada[] = {"alibi_bias_max", "init_cutoff_factor", "init_device",
                                                "init_fn",        "mlp_ratio",          "rope_full_precision"};
+constexpr PublishedMask kPublishedMasksLlada[] = {{126336, 126464}};
 constexpr std::string_view kTypesLlada[] = {"llada"};
 
 }  // namespace
@@ -124,6 +124,7 @@ FamilyEntry llada_family() {
           .architecture = "LLaDAModelLM",
           .read_config = read_llada,
           .tensors = tensors,
+          .published_masks = kPublishedMasksLlada,
           .default_unmask = "low-confidence",
           .gguf = GgufDialect{.architecture = "llada",
                               .published_mask = 126336,

@@ -15,7 +15,6 @@ void check_llada2(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_rmsnorm", true);
   json.expect("use_sliding_window", false);
-  json.expect_absent("rope_scaling");
   json.expect("norm_head", false);
   json.expect("norm_softmax", false);
   json.expect("using_split_qkv_in_self_attention", false);
@@ -23,16 +22,6 @@ void check_llada2(const JsonObject& json) {
   json.expect("norm_topk_prob", true);
   json.expect("router_dtype", "fp32");
   json.expect("use_qk_norm", true);
-}
-
-/// Where the file keeps the rotation: itself, or an object of its own as newer versions of the transformers
-/// library write it.
-JsonObject rotation_of(const JsonObject& json) {
-  if (!json.has("rope_parameters")) return json;
-  JsonObject rope = json.object("rope_parameters");
-  rope.expect("rope_type", "default");
-  json.expect_absent("rope_theta");
-  return rope;
 }
 
 /// LLaDA2.2's tokens for editing; both or neither. LLaDA2.0 and 2.1, which choose experts by groups, have
@@ -55,13 +44,11 @@ void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
 }
 
 /// `partial_rotary_factor` decides, as in the reference; `rotary_dim` may only repeat it.
-int64_t read_rotary_dim(const JsonObject& json, const ModelConfig& config) {
-  const float factor = rotation_of(json).number("partial_rotary_factor", {0, 1}, 0.5F);
-  const auto dim = static_cast<int64_t>(static_cast<float>(config.head_dim) * factor);
-  if (json.integer("rotary_dim", kWidth, dim) != dim) {
-    json.refuse("rotary_dim", fmt::format("{}, as \"partial_rotary_factor\" says", dim));
+void read_rotation(const JsonObject& json, ModelConfig& config) {
+  set_rope(json, config, {.usual_share = 0.5F, .turns_shares = true});
+  if (json.integer("rotary_dim", kWidth, config.rotary_dim) != config.rotary_dim) {
+    json.refuse("rotary_dim", fmt::format("{}, as \"partial_rotary_factor\" says", config.rotary_dim));
   }
-  return dim;
 }
 
 MoeConfig read_experts(const JsonObject& json) {
@@ -121,8 +108,7 @@ ModelConfig read_llada2(const JsonObject& json) {
   check_llada2(json);
   ModelConfig config = read_transformers_sizes(json);
   config.head_dim = read_head_dim(json, config);
-  config.rope.theta = rotation_of(json).number("rope_theta", kRopeTheta);
-  config.rotary_dim = read_rotary_dim(json, config);
+  read_rotation(json, config);
   config.moe = read_experts(json);
   read_edit_tokens(json, config);
   if (config.moe.first_dense_layers > 0) config.ffn_dim = json.integer("intermediate_size", kWidth);
@@ -244,13 +230,14 @@ constexpr PublishedConfig kPublishedLlada2[] = {
 
 // Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers that
 // predict several tokens at once, which the published model was trained with and does not run.
-constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "max_window_layers",
-                                                "mtp_loss_scaling_factor", "num_nextn_predict_layers",
-                                                "sliding_window"};
+constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "mtp_loss_scaling_factor",
+                                                "num_nextn_predict_layers", "sliding_window"};
 constexpr std::string_view kMasksLlada2[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedMasksLlada2[] = {{156895, 157184}};
 // The published texts were not seen; these are what the report calls the operations.
 constexpr std::string_view kEditsLlada2[] = {"delete", "split"};
-constexpr std::string_view kTypesLlada2[] = {"llada2_moe"};
+// The second is of copies for training with VeOmni.
+constexpr std::string_view kTypesLlada2[] = {"llada2_moe", "llada2_moe_veomni"};
 
 }  // namespace
 
@@ -263,6 +250,7 @@ FamilyEntry llada2_family() {
           .read_config = read_llada2,
           .tensors = tensors,
           .mask_texts = kMasksLlada2,
+          .published_masks = kPublishedMasksLlada2,
           .edit_names = kEditsLlada2,
           .default_unmask = "dynamic=0.95",
           .gguf = GgufDialect{.architecture = "llada2",

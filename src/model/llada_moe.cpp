@@ -14,8 +14,6 @@ constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it
 void check_llada_moe(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("attention_bias", false);
-  json.expect("partial_rotary_factor", 1);
-  json.expect_absent("rope_scaling");
   json.expect_each("moe_layer_freq", 1);  // every layer has experts
   json.expect("shared_expert_intermediate_size", 0);
   json.expect("moe_router_enable_expert_bias", false);
@@ -28,16 +26,15 @@ void check_llada_moe(const JsonObject& json) {
 ModelConfig read_llada_moe(const JsonObject& json) {
   check_llada_moe(json);
   ModelConfig config = read_transformers_sizes(json);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
   config.head_dim = read_head_dim(json, config);
+  set_rope(json, config);
   config.moe.num_experts = json.integer("num_experts", kExpertCount);
   config.moe.experts_per_token = json.integer("num_experts_per_tok", {1, config.moe.num_experts});
   config.moe.expert_ffn_dim = json.integer("expert_intermediate_size", kWidth);
   config.moe.normalize_weights = false;  // the published code never looks at norm_topk_prob
   config.qk_norm_per_head = json.flag("qk_layernorm");
   if (json.has("clip_qkv")) config.qkv_clip = json.number("clip_qkv", {1e-6, 1e6});
-  const bool use_published_mask = !json.has("mask_token_id") && config.vocab_size > kPublishedMask;
-  config.mask_id = use_published_mask ? kPublishedMask : read_token_id(json, "mask_token_id", config);
+  config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   return config;
 }
 
@@ -71,6 +68,8 @@ constexpr PublishedConfig kPublishedLladaMoe[] = {
 // The published code looks at neither: weights of experts are not normalised, and no layer is dense.
 constexpr std::string_view kHarmlessLladaMoe[] = {"dense_intermediate_size", "intermediate_size",
                                                   "norm_topk_prob"};
+constexpr std::string_view kMasksLladaMoe[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedMasksLladaMoe[] = {{kPublishedMask, 157184}};
 constexpr std::string_view kTypesLladaMoe[] = {"llada", "llada_moe", "lladamoe"};
 
 }  // namespace
@@ -82,6 +81,8 @@ FamilyEntry llada_moe_family() {
           .architecture = "LLaDAMoEModelLM",
           .read_config = read_llada_moe,
           .tensors = tensors,
+          .mask_texts = kMasksLladaMoe,
+          .published_masks = kPublishedMasksLladaMoe,
           .default_unmask = "low-confidence",
           .gguf = GgufDialect{.architecture = "llada-moe",
                               .published_mask = kPublishedMask,

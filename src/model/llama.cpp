@@ -7,7 +7,6 @@
 namespace lacuna {
 namespace {
 
-constexpr TokenId kStableDiffcoderMask = 5;
 constexpr int64_t kStableDiffcoderBlock = 4;
 
 ModelConfig read_llama(const JsonObject& json) {
@@ -18,7 +17,6 @@ ModelConfig read_llama(const JsonObject& json) {
 ModelConfig read_stable_diffcoder(const JsonObject& json) {
   ModelConfig config = read_llama_block(json);
   turn_block_causal(config, json.integer("block_size", kPositionCount, kStableDiffcoderBlock));
-  if (config.mask_id < 0 && config.vocab_size > kStableDiffcoderMask) config.mask_id = kStableDiffcoderMask;
   return config;
 }
 
@@ -31,17 +29,19 @@ constexpr PublishedConfig kPublishedStableDiffcoder[] = {
       "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1})"},
 };
 
+constexpr PublishedMask kPublishedDiffcoderMasks[] = {{5, 155136}};
 constexpr std::string_view kLlamaTypes[] = {"llama"};
 constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder"};
 
 }  // namespace
 
-ModelConfig read_llama_block(const JsonObject& json) {
+ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
   ModelConfig config = read_decoder_block(json);
   json.expect("attention_bias", false);
   json.expect("mlp_bias", false);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
+  set_rope(json, config, rope);
   return config;
 }
 
@@ -59,6 +59,7 @@ FamilyEntry stable_diffcoder_family() {
           .architecture = "StableDiffcoderForCausalLM",
           .read_config = read_stable_diffcoder,
           .tensors = transformers_tensors(transformers_layer),
+          .published_masks = kPublishedDiffcoderMasks,
           .default_unmask = "low-confidence",
           .published = kPublishedStableDiffcoder,
           .model_types = kStableDiffcoderTypes};

@@ -11,14 +11,7 @@ namespace {
 constexpr int64_t kUsualBlock = 32;
 
 ModelConfig read_nemotron_labs(const JsonObject& json) {
-  ModelConfig config = read_llama_block(json);
-  const char* const rope_key = json.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (json.has(rope_key)) {
-    const JsonObject rope = json.object(rope_key);
-    config.rope.query_growth = rope.number("llama_4_scaling_beta", {0, 1e3}, 0.0F);
-    if (config.rope.query_growth > 0)
-      config.rope.original_positions = rope.integer("original_max_position_embeddings", kPositionCount);
-  }
+  ModelConfig config = read_llama_block(json, {.grows_queries = true});
   const std::string trained = json.text("dlm_paradigm", "bidirectional");
   if (trained != "bidirectional" && trained != "autoregressive")
     json.refuse("dlm_paradigm", "bidirectional or autoregressive");
@@ -77,6 +70,7 @@ constexpr PublishedConfig kPublishedNemotronLabs[] = {
 
 // Keys of training alone.
 constexpr std::string_view kHarmlessNemotronLabs[] = {"dp_varying_mask_ratio"};
+constexpr PublishedMask kPublishedNemotronMasks[] = {{100, 131072}};
 constexpr std::string_view kNemotronLabsTypes[] = {"nemotron_labs_diffusion"};
 
 }  // namespace
@@ -86,6 +80,7 @@ FamilyEntry nemotron_labs_family() {
           .architecture = "NemotronLabsDiffusionModel",
           .read_config = read_nemotron_labs,
           .tensors = nemotron_labs_tensors(),
+          .published_masks = kPublishedNemotronMasks,
           .default_unmask = "threshold=0.9",
           .published = kPublishedNemotronLabs,
           .harmless_keys = kHarmlessNemotronLabs,

@@ -35,6 +35,11 @@ int64_t count_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+float product_scale(ProductScale scale, int64_t inputs, int64_t outputs) {
+  if (scale == ProductScale::kOne) return 1;
+  return 1 / std::sqrt(static_cast<float>(scale == ProductScale::kByInputs ? inputs : outputs));
+}
+
 template <typename Source>
 class Builder {
  public:
@@ -207,6 +212,7 @@ class Builder {
                 bool has_bias) {
     const ModuleRows kept{rows.module, rows.first + own.begin, own.size(), rows.total};
     Linear result;
+    result.scale = product_scale(config_.product_scale, inputs, rows.count);
     if (own.size() > 0) result.weight = source_.matrix(kept, inputs, role, formats_.layers);
     report(rows.count * inputs);
     if (has_bias) {

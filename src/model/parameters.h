@@ -25,6 +25,7 @@ namespace lacuna {
 struct Linear {
   PackedMatrix weight;      ///< [outputs, inputs]
   std::vector<float> bias;  ///< [outputs] or empty
+  float scale = 1;          ///< of the product, before the bias is added
 
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };

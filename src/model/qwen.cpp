@@ -6,70 +6,18 @@
 // class and is left to right: masks behind the text, "block_size" of them, predict the positions behind their
 // own. Its name tells it from SDAR.
 #include <algorithm>
-#include <cmath>
 
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
 namespace lacuna {
-namespace {
-
-/// Yarn's factor for cos and sin, from that of the context.
-float read_attention_scaling(const JsonObject& scaling, float factor) {
-  constexpr Range<double> kMscale{0, 1e3};
-  const auto growth = [&](float mscale) { return factor <= 1 ? 1 : 0.1F * mscale * std::log(factor) + 1; };
-  const float mscale = scaling.number("mscale", kMscale, 0.0F);
-  const float of_all = scaling.number("mscale_all_dim", kMscale, 0.0F);
-  const float usual = mscale > 0 && of_all > 0 ? growth(mscale) / growth(of_all) : growth(1);
-  return scaling.number("attention_factor", {1e-3, 1e3}, usual);
-}
-
-/// Yarn's keys, all explicit: library versions derive missing ones differently.
-void read_yarn(const JsonObject& scaling, RopeConfig& rope) {
-  scaling.expect("truncate", true);
-  rope.original_positions = scaling.integer("original_max_position_embeddings", kPositionCount);
-  rope.beta_fast = scaling.number("beta_fast", {1e-3, 1e6}, rope.beta_fast);
-  rope.beta_slow = scaling.number("beta_slow", {1e-3, 1e6}, rope.beta_slow);
-  rope.attention_scaling = read_attention_scaling(scaling, rope.factor);
-}
-
-/// `scaling` is "rope_scaling", or "rope_parameters" of newer files, which may hold theta as well.
-void read_scaling(const JsonObject& scaling, RopeConfig& rope) {
-  scaling.expect("partial_rotary_factor", 1);
-  rope.theta = scaling.number("rope_theta", kRopeTheta, rope.theta);
-  const char* const type_key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.text(type_key, "default");
-  if (type == "default") return;
-  if (type != "linear" && type != "yarn") scaling.refuse(type_key, "\"default\", \"linear\" or \"yarn\"");
-  rope.factor = scaling.number("factor", {type == "yarn" ? 1e-2 : 1, 1e6});
-  rope.scaling = type == "linear" ? RopeConfig::Scaling::kLinear : RopeConfig::Scaling::kYarn;
-  if (type == "yarn") read_yarn(scaling, rope);
-}
-
-RopeConfig read_rope(const JsonObject& json) {
-  RopeConfig rope;
-  const bool has_parameters = json.has("rope_parameters");
-  if (!has_parameters || !json.object("rope_parameters").has("rope_theta")) {
-    rope.theta = json.number("rope_theta", kRopeTheta);
-  }
-  if (has_parameters) {
-    read_scaling(json.object("rope_parameters"), rope);
-  } else if (json.has("rope_scaling")) {
-    read_scaling(json.object("rope_scaling"), rope);
-  }
-  return rope;
-}
-
-}  // namespace
 
 ModelConfig read_decoder_block(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_sliding_window", false);
   json.expect_each("layer_types", "full_attention");
-  json.expect("partial_rotary_factor", 1);
   json.expect("use_mrope", false);
   ModelConfig config = read_transformers_sizes(json);
-  config.rope = read_rope(json);
   config.causal = true;
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   return config;
@@ -79,6 +27,7 @@ ModelConfig read_qwen2_block(const JsonObject& json) {
   ModelConfig config = read_decoder_block(json);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
+  set_rope(json, config, {.usual_theta = kUsualTheta});
   config.qkv_bias = true;
   return config;
 }
@@ -86,6 +35,7 @@ ModelConfig read_qwen2_block(const JsonObject& json) {
 ModelConfig read_qwen3_attention(const JsonObject& json) {
   ModelConfig config = read_decoder_block(json);
   config.head_dim = json.integer("head_dim", kWidth, 128);
+  set_rope(json, config, {.usual_theta = kUsualTheta});
   config.qk_norm_per_head = true;
   config.qkv_bias = json.flag("attention_bias", false);
   config.attn_output_bias = config.qkv_bias;
@@ -292,16 +242,15 @@ constexpr PublishedConfig kPublishedFastDllm[] = {
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.
-constexpr std::string_view kHarmlessQwen[] = {"max_window_layers", "sliding_window"};
-// And the framework that SDAR was trained with; its kernels compute the same.
-constexpr std::string_view kHarmlessSdar[] = {"debug",         "ep_size",         "max_window_layers",
-                                              "micro_forward", "skip_checkpoint", "sliding_window"};
+constexpr std::string_view kHarmlessQwen[] = {"sliding_window"};
 // And how Fast-dLLM v2 was trained ("conplemenrary_mask" is its spelling); its mask's text, whose id decides.
 constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
-                                                  "max_window_layers", "sliding_window"};
+                                                  "sliding_window"};
 constexpr std::string_view kSdarMasks[] = {"<|MASK|>", "<MASK>"};
 constexpr std::string_view kOpenDcoderMasks[] = {"<M>", "[MASK]"};
 constexpr std::string_view kFastDllmMasks[] = {"|<MASK>|"};
+constexpr PublishedMask kPublishedSdarMasks[] = {{151669, 151936}};
+constexpr PublishedMask kPublishedFastDllmMasks[] = {{151665, 151936}, {151665, 152064}};
 constexpr std::string_view kQwen2Types[] = {"qwen2"};
 constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
 constexpr std::string_view kSdarTypes[] = {"sdar"};
@@ -351,9 +300,10 @@ FamilyEntry sdar_family() {
           .read_config = read_sdar,
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
           .mask_texts = kSdarMasks,
+          .published_masks = kPublishedSdarMasks,
           .default_unmask = "low-confidence",
           .published = kPublishedSdar,
-          .harmless_keys = kHarmlessSdar,
+          .harmless_keys = kHarmlessQwen,
           .model_types = kSdarTypes};
 }
 
@@ -363,6 +313,7 @@ FamilyEntry fast_dllm_family() {
           .read_config = read_fast_dllm,
           .tensors = transformers_tensors(transformers_layer),
           .mask_texts = kFastDllmMasks,
+          .published_masks = kPublishedFastDllmMasks,
           .default_unmask = "dynamic=0.9",
           .published = kPublishedFastDllm,
           .harmless_keys = kHarmlessFastDllm,

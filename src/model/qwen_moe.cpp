@@ -40,15 +40,14 @@ ModelConfig read_sdar_moe(const JsonObject& json) {
 ModelConfig read_rnd1(const JsonObject& json) {
   json.expect("hidden_act", "silu");
   json.expect("use_sliding_window", false);
-  json.expect("rope_scaling", false);  // the published file writes false for none
   json.expect("attention_bias", false);
   ModelConfig config = read_transformers_sizes(json);
-  config.rope.theta = json.number("rope_theta", kRopeTheta);
   config.head_dim = json.integer("head_dim", kWidth, 128);
+  set_rope(json, config);
   config.qk_norm_per_head = true;
   config.moe = read_qwen_experts(json);
   config.shifted_logits = true;
-  config.mask_id = read_token_id(json, "mask_token_id", config);
+  config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   return config;
 }
 
@@ -94,15 +93,12 @@ constexpr PublishedConfig kPublishedRnd1[] = {
 
 // The width of dense layers, of which there are none; without effect where "use_sliding_window" is false, as
 // it must be.
-constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "max_window_layers", "sliding_window"};
-// And the framework that SDAR was trained with; its kernels compute the same.
-constexpr std::string_view kHarmlessSdarMoe[] = {
-    "debug",         "ep_size",         "intermediate_size", "max_window_layers",
-    "micro_forward", "skip_checkpoint", "sliding_window"};
-// And which kernels run the experts; a default of the published sampler.
-constexpr std::string_view kHarmlessRnd1[] = {"intermediate_size", "max_window_layers", "moe_backend",
-                                              "num_diffusion_steps", "sliding_window"};
+constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "sliding_window"};
+// And a default of the published sampler.
+constexpr std::string_view kHarmlessRnd1[] = {"intermediate_size", "num_diffusion_steps", "sliding_window"};
 constexpr std::string_view kSdarMoeMasks[] = {"<|MASK|>", "<MASK>"};
+constexpr std::string_view kRnd1Masks[] = {"<|mask|>"};
+constexpr PublishedMask kPublishedQwen3Masks[] = {{151669, 151936}};
 constexpr std::string_view kQwen3MoeTypes[] = {"qwen3_moe"};
 constexpr std::string_view kSdarMoeTypes[] = {"sdar_moe"};
 constexpr std::string_view kRnd1Types[] = {"rnd1"};
@@ -135,9 +131,10 @@ FamilyEntry sdar_moe_family() {
           .read_config = read_sdar_moe,
           .tensors = qwen_moe_tensors(),
           .mask_texts = kSdarMoeMasks,
+          .published_masks = kPublishedQwen3Masks,
           .default_unmask = "low-confidence",
           .published = kPublishedSdarMoe,
-          .harmless_keys = kHarmlessSdarMoe,
+          .harmless_keys = kHarmlessQwen3Moe,
           .model_types = kSdarMoeTypes};
 }
 
@@ -146,6 +143,8 @@ FamilyEntry rnd1_family() {
           .architecture = "RND1LM",
           .read_config = read_rnd1,
           .tensors = qwen_moe_tensors(),
+          .mask_texts = kRnd1Masks,
+          .published_masks = kPublishedQwen3Masks,
           .default_unmask = "entropy",
           .published = kPublishedRnd1,
           .harmless_keys = kHarmlessRnd1,

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -85,13 +86,20 @@ TEST(JsonObject, ListsTheKeysThatNobodyAskedFor) {
                                {"object", {{"a", 1}, {"b", {{"c", 2}}}}},
                                {"unread_object", {{"d", 1}}}};
   JsonObject object(json, "file.json");
-  EXPECT_THAT(object.unread_keys(), testing::IsEmpty());  // nothing is tracked yet
+  EXPECT_THAT(object.unread(), testing::IsEmpty());  // nothing is tracked yet
   object.track_reads();
   object.integer("read", {0, 9});
   object.has("absent");
   const JsonObject inner = object.object("object");
   inner.integer("a", {0, 9});
-  EXPECT_THAT(object.unread_keys(), testing::UnorderedElementsAre("unread", "object.b", "unread_object"));
+  std::map<std::string, nlohmann::json> unread;
+  for (const JsonObject::Unread& one : object.unread()) unread[one.path] = *one.value;
+  const std::map<std::string, nlohmann::json> expected = {
+      {"unread", 2}, {"object.b", {{"c", 2}}}, {"unread_object", {{"d", 1}}}};
+  EXPECT_EQ(unread, expected);
+  EXPECT_EQ(inner.path("a"), "object.a");
+  EXPECT_EQ(*inner.value("a"), 1);
+  EXPECT_EQ(object.value("null"), nullptr);
 }
 
 }  // namespace

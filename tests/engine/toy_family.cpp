@@ -8,11 +8,10 @@ namespace {
 ModelConfig read_toy(const JsonObject& object) {
   object.expect("hidden_act",
                 "silu");  // another activation is refused; a file that says nothing means this one
-  object.expect_absent("rope_scaling");
   ModelConfig config = read_transformers_sizes(object);
   config.ffn_dim = object.integer("intermediate_size", kWidth);
-  config.rope.theta = object.number("rope_theta", kRopeTheta);
   config.head_dim = read_head_dim(object, config);
+  set_rope(object, config);
   config.mask_id = read_token_id(object, "mask_token_id", config);
   return config;
 }

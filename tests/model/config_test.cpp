@@ -211,7 +211,7 @@ TEST(Config, RefusesLladaVariantsThatItWouldComputeWrongly) {
   expect_refused(llada(), "bias_for_layer_norm", true, "is true; expected false");
   expect_refused(llada(), "layer_norm_with_affine", false, "is false; expected true");
   expect_refused(llada(), "clip_qkv", 8, "is 8");
-  expect_refused(llada(), "rope_scaling", {{"type", "linear"}}, "is an object");
+  expect_refused(llada(), "rope_scaling", {{"type", "linear"}}, "is \"linear\"; expected \"default\"");
   expect_refused(llada(), "quantization_config", {{"bits", 4}}, "quant_method\" is missing");
 }
 
@@ -270,10 +270,14 @@ TEST(Config, ReadsGiddWithTheDefaultsOfItsClass) {
   EXPECT_EQ(read(with(gidd(), "mask_token_id", 99)).mask_id, 99);
 }
 
-TEST(Config, ReadsGiddFilesThatDoNotNameTheScaleOfTheirWeights) {
+TEST(Config, ScalesProductsOfGiddByTheDefaultOfItsClassWhereTheFileDoesNotSay) {
   json silent = gidd();
   silent.erase("weight_scaling");
-  EXPECT_EQ(read(silent).logit_scale, 8);
+  EXPECT_EQ(read(gidd()).product_scale, ProductScale::kOne);
+  EXPECT_EQ(read(silent).product_scale, ProductScale::kByInputs);
+  EXPECT_EQ(read(with(gidd(), "weight_scaling", "fan_in")), read(silent));
+  EXPECT_EQ(read(with(gidd(), "weight_scaling", "fan_out")).product_scale, ProductScale::kByOutputs);
+  EXPECT_EQ(read(silent).logit_scale, 8) << "the head has a scale of its own";
 }
 
 TEST(Config, TakesTheLengthOfAnswersFromTheGenerationConfigFirst) {
@@ -312,7 +316,9 @@ TEST(Config, ReadsTheDecodingDefaultsOfAModel) {
 }
 
 TEST(Config, RefusesGiddVariantsThatItWouldComputeWrongly) {
-  expect_refused(gidd(), "weight_scaling", "fan_in", "is \"fan_in\"; expected 1");
+  expect_refused(gidd(), "weight_scaling", 0.5, "is 0.5; expected 1, \"fan_in\"");
+  expect_refused(gidd(), "rope_scaling", {{"type", "yarn"}, {"factor", 2}},
+                 "is \"yarn\"; expected \"default\"");
   expect_refused(gidd(), "is_causal", true, "is true; expected false");
   expect_refused(gidd(), "mask_token_id", -1, "is -1");
   expect_refused(gidd(), "max_log_snr", -20, "smaller");
@@ -363,7 +369,9 @@ TEST(Config, ReadsDream) {
   EXPECT_EQ(config.num_kv_heads, 2);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.rope.theta, 1e6F);
-  expect_refused(dense("DreamModel"), "rope_scaling", {{"type", "yarn"}}, "is an object");
+  expect_refused(dense("DreamModel"), "rope_scaling", {{"type", "longrope"}}, "is \"longrope\"");
+  EXPECT_EQ(read(with(dense("DreamModel"), "rope_scaling", {{"type", "linear"}, {"factor", 2}})).rope.factor,
+            2);
   expect_refused(dense("DreamModel"), "use_sliding_window", true, "expected false");
   expect_refused(dense("DreamModel"), "use_mrope", true, "expected false");
   expect_refused(dense("DreamModel"), "mask_token_id", nullptr, "is missing");
@@ -440,7 +448,9 @@ TEST(Config, ReadsFastDllm) {
   EXPECT_THAT(config.end_ids, ElementsAre(45));
   EXPECT_EQ(read(with(published, "small_block_size", 16), {}, tokenizer).sub_block_length, 16);
   EXPECT_EQ(read(with(published, "bd_size", 4), {}, tokenizer).sub_block_length, 4);
-  EXPECT_EQ(read(with(published, "mask_token_id", 97), {}, tokenizer).mask_id, 97);
+  EXPECT_EQ(read(with(published, "mask_token_id", 97)).mask_id, 97);
+  EXPECT_THROW(read(with(published, "mask_token_id", 97), {}, tokenizer), InputError)
+      << "98 by the tokenizer";
 
   expect_refused(with(published, "mask_token_id", 98), "small_block_size", 33, "from 1 to 32");
   expect_refused(with(published, "mask_token_id", 98), "bd_size", 0, "from 1 to");
@@ -538,6 +548,7 @@ TEST(Config, ReadsLlamaAndWhatWasMadeFromIt) {
   expect_refused(config, "mask_token_id", 5, "null or no such key");
 
   config["architectures"] = {"StableDiffcoderForCausalLM"};
+  config["vocab_size"] = 155136;
   const ModelConfig coder = read(config);
   EXPECT_EQ(coder.paradigm(), Paradigm::kBlocks);
   EXPECT_EQ(coder.block_length, 4);
@@ -554,8 +565,9 @@ TEST(Config, FindsDreamOnsTokensWhereverTheyAreNamed) {
   EXPECT_EQ(read(plain, {}, tokenizer).delete_id, 3) << "the end of the text deletes";
   EXPECT_EQ(read(plain, {{"delete_token_id", 11}}, tokenizer).delete_id, 11);
   const json named = with(with(plain, "expand_token_id", 12), "delete_token_id", 13);
-  EXPECT_EQ(read(named, {{"delete_token_id", 11}}, tokenizer).expand_id, 12) << "config.json is asked first";
-  EXPECT_EQ(read(named, {{"delete_token_id", 11}}, tokenizer).delete_id, 13);
+  EXPECT_EQ(read(named, {{"delete_token_id", 11}}).expand_id, 12);
+  EXPECT_EQ(read(named, {{"delete_token_id", 11}}).delete_id, 13) << "config.json is asked first";
+  EXPECT_THROW(read(named, {}, tokenizer), InputError) << "97 by the tokenizer";
   EXPECT_EQ(read(plain, {{"delete_token_id", 11}}).delete_id, -1) << "nothing expands";
   EXPECT_THAT([&] { read(with(with(plain, "expand_token_id", 12), "delete_token_id", 12)); },
               ThrowsMessage<InputError>(HasSubstr("expected two")));
@@ -570,7 +582,7 @@ TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
   expect_refused(base, "router_dtype", "bf16", "\"fp32\"");
   expect_refused(base, "norm_head", true, "expected false");
   expect_refused(base, "use_sliding_window", true, "expected false");
-  expect_refused(base, "rope_scaling", {{"type", "yarn"}}, "is an object");
+  expect_refused(base, "rope_scaling", {{"type", "mrope"}}, "is \"mrope\"");
   expect_refused(base, "hidden_act", "gelu", "\"silu\"");
   expect_refused(base, "n_group", 3, "a divisor of the 8 experts");
   expect_refused(base, "n_group", 8, "at least 2 in a group");
@@ -636,8 +648,8 @@ TEST(Config, RefusesExpertsThatItWouldComputeWrongly) {
   expect_refused(qwen3_moe("Qwen3MoeForCausalLM"), "mask_token_id", 98, "\"mask_token_id\" is 98");
   expect_refused(with(qwen3_moe("SDARMoeForCausalLM"), "mask_token_id", 98), "norm_topk_prob", nullptr,
                  "is missing");
-  expect_refused(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "rope_scaling", {{"type", "yarn"}},
-                 "is an object");
+  expect_refused(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "rope_scaling", {{"type", "su"}},
+                 "is \"su\"");
 }
 
 TEST(Config, IgnoresWhatCodasTrainingMasks) {
@@ -708,12 +720,12 @@ TEST(Config, RunsOpenDcoderAsAMaskedModelAndNoOtherQwen2) {
   EXPECT_EQ(coder.mask_id, 97);
   EXPECT_EQ(read(with(base, "_name_or_path", "fredzzp/open-dcoder-0.5B"), {}, tokenizer).mask_id, 97);
   EXPECT_THAT([&] { read(base, {}, tokenizer); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("folder/tokenizer_config.json: the token with id 97"),
+              ThrowsMessage<InputError>(AllOf(HasSubstr("folder/tokenizer_config.json: token 97 is a mask"),
                                               HasSubstr("--paradigm masked"))));
   EXPECT_EQ(read(as(base, "causal"), {}, tokenizer).mask_id, -1);
   expect_refused(base, "mask_token_id", 98, "--paradigm masked");
   EXPECT_THAT([&] { read(as(base, "masked")); },
-              ThrowsMessage<InputError>(HasSubstr("a token <M> or [MASK] in tokenizer_config.json")));
+              ThrowsMessage<InputError>(HasSubstr("a token <M> or [MASK] in tokenizer.json or")));
 }
 
 TEST(Config, AsksHowATinyA2dModelWasTrainedUnlessItsNameSays) {
@@ -748,11 +760,12 @@ TEST(Config, RefusesQwenVariantsThatItWouldComputeWrongly) {
     expect_refused(base, "layer_types", {"full_attention", "sliding_attention"},
                    "holds \"sliding_attention\"");
     expect_refused(base, "hidden_act", "relu", "\"silu\"");
-    expect_refused(base, "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}, "rope_scaling.rope_type");
-    expect_refused(base, "rope_scaling", {{"type", "dynamic"}, {"factor", 8}}, "rope_scaling.type");
-    expect_refused(base, "rope_scaling", {{"type", "yarn"}, {"factor", 4}},
-                   "original_max_position_embeddings");
-    expect_refused(base, "rope_theta", nullptr, "is missing");
+    expect_refused(base, "rope_scaling", {{"rope_type", "longrope"}, {"factor", 8}},
+                   "rope_scaling.rope_type");
+    expect_refused(base, "rope_scaling", {{"type", "mrope"}, {"factor", 8}}, "rope_scaling.type");
+    expect_refused(base, "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}},
+                   "rope_scaling.low_freq_factor");
+    EXPECT_EQ(read(with(base, "rope_theta", nullptr)).rope.theta, 10000) << "the default of the class";
   }
 }
 
@@ -796,7 +809,7 @@ TEST(Config, CollectsTheTokensThatEndAnAnswer) {
 
 TEST(Config, RefusesTokensOutsideTheVocabulary) {
   const json base = dense("DreamModel");
-  expect_refused(base, "mask_token_id", 100, "is 100; expected an integer from 0 to 99");
+  expect_refused(base, "mask_token_id", 100, "is 100; expected an integer from -1 to 99");
   expect_refused(base, "mask_token_id", -1, "is -1");
   expect_refused(base, "eos_token_id", {3, 100}, "is 100");
   expect_refused(base, "pad_token_id", 4294967296, "is 4294967296");
@@ -809,7 +822,8 @@ TEST(Config, RefusesTokensOutsideTheVocabulary) {
       [&] {
         read(base, {}, {{"added_tokens_decoder", {{"1e9", {{"content", "<|eot_id|>"}}}}}});
       },
-      ThrowsMessage<InputError>(HasSubstr("folder/tokenizer_config.json: \"added_tokens_decoder.1e9\"")));
+      ThrowsMessage<InputError>(
+          HasSubstr("folder/tokenizer_config.json: the token \"<|eot_id|>\" has no id from 0 to")));
 }
 
 TEST(Config, RefusesSizesThatAreNotCounts) {
@@ -822,7 +836,7 @@ TEST(Config, RefusesSizesThatAreNotCounts) {
   }
   for (const json& value : {json(0), json(-1e-6), json("1e-6"), json(1e300), json(nullptr)}) {
     expect_refused(dense("Qwen2ForCausalLM"), "rms_norm_eps", value, "expected a number from");
-    expect_refused(dense("Qwen2ForCausalLM"), "rope_theta", value, "expected a number from");
+    expect_refused(dense("DreamModel"), "rope_theta", value, "expected a number from");
   }
   expect_refused(dense("Qwen2ForCausalLM"), "tie_word_embeddings", 1, "is 1; expected true or false");
 }
@@ -1023,7 +1037,7 @@ TEST(Config, LetsBookkeepingOfALanguageModelWithinAModelPass) {
 
 TEST(Config, RefusesUnknownKeysOfALanguageModelWithinAModel) {
   for (const char* const key : {"foo", "attn_logit_softcapping", "query_pre_attn_scalar", "altup_num_inputs"})
-    expect_text_refused(with_text(key, 3), std::string(key) + '"', "not known");
+    expect_text_refused(with_text(key, 3), std::string(key) + '"', "expected");
   json rope = diffusion_gemma();
   rope["text_config"]["rope_parameters"]["full_attention"]["foo"] = 3;
   expect_text_refused(rope, "rope_parameters.full_attention.foo\"", "not known");
@@ -1076,7 +1090,8 @@ TEST(Config, RefusesRotationsOfDiffusionGemmaThatItDoesNotKnow) {
                       "rope_parameters.full_attention.rope_type\"", "proportional");
   expect_text_refused(with_rope("sliding_attention", "rope_type", "linear"),
                       "rope_parameters.sliding_attention.rope_type\"", "default");
-  expect_text_refused(with_rope("full_attention", "factor", 8), "rope_parameters.full_attention.factor\"",
+  EXPECT_EQ(read(with_rope("full_attention", "factor", 8)).rope.factor, 8);
+  expect_text_refused(with_rope("full_attention", "factor", 0.5), "rope_parameters.full_attention.factor\"",
                       "1");
   expect_text_refused(with_rope("full_attention", "partial_rotary_factor", 0.01),
                       "rope_parameters.full_attention.partial_rotary_factor\"", "a pair");
@@ -1086,7 +1101,7 @@ TEST(Config, RefusesRotationsOfDiffusionGemmaThatItDoesNotKnow) {
   one_kind["text_config"]["rope_parameters"].erase("full_attention");
   expect_text_refused(one_kind, "rope_parameters.full_attention\"", "");
   json plain = with_rope("full_attention", "rope_type", "default");
-  expect_text_refused(plain, "rope_parameters.full_attention.partial_rotary_factor\"", "not known");
+  expect_text_refused(plain, "rope_parameters.full_attention.partial_rotary_factor\"", "expected 1");
   plain["text_config"]["rope_parameters"]["full_attention"].erase("partial_rotary_factor");
   EXPECT_EQ(read(plain).rope.num_turning, 0);
   EXPECT_EQ(read(with_rope("full_attention", "partial_rotary_factor", 1.0)).rope.num_turning, 20);
@@ -1236,52 +1251,6 @@ TEST(Config, ReadsThePublishedFilesAsTheyAre) {
   EXPECT_EQ(dream.vocab_size, 152064);
   EXPECT_EQ(dream.mask_id, 151666);
   EXPECT_THAT(dream.end_ids, ElementsAre(151643, 151645));
-}
-
-TEST(RopeFrequencies, FallGeometricallyFromOne) {
-  RopeConfig rope;
-  rope.theta = 10000;
-  EXPECT_THAT(rope_frequencies(rope, 8),
-              ElementsAre(1.0F, testing::FloatEq(0.1F), testing::FloatEq(0.01F), testing::FloatEq(0.001F)));
-  rope.scaling = RopeConfig::Scaling::kLinear;
-  rope.factor = 4;
-  EXPECT_FLOAT_EQ(rope_frequencies(rope, 8)[1], 0.025F);
-}
-
-TEST(RopeFrequencies, OfAStretchedContextSlowTheSlowestPairByTheFactorAndTheFastestNotAtAll) {
-  for (const int64_t dims : {int64_t{4}, int64_t{64}, int64_t{128}}) {
-    RopeConfig rope;
-    rope.theta = 1e6F;
-    const auto before = rope_frequencies(rope, dims);
-    scale_rope(rope, 4, dims);
-    const auto after = rope_frequencies(rope, dims);
-    EXPECT_EQ(after.front(), before.front());
-    EXPECT_NEAR(after.back() / before.back(), 0.25, 1e-6);
-  }
-  RopeConfig rope;
-  rope.theta = 600000;
-  scale_rope(rope, 8, 64);
-  EXPECT_NEAR(rope.theta, 600000 * std::pow(8.0, 64.0 / 62), 1);  // by hand
-  scale_rope(rope, 1, 64);
-  EXPECT_NEAR(rope.theta, 600000 * std::pow(8.0, 64.0 / 62), 1);
-  EXPECT_THROW(scale_rope(rope, 2, 2), InputError);
-}
-
-TEST(RopeFrequencies, SlowOnlyTheSlowPairsUnderYarn) {
-  RopeConfig plain;
-  plain.theta = 1e6F;
-  RopeConfig yarn = plain;
-  yarn.scaling = RopeConfig::Scaling::kYarn;
-  yarn.factor = 4;
-  yarn.original_positions = 32768;
-  const auto before = rope_frequencies(plain, 128);
-  const auto after = rope_frequencies(yarn, 128);
-  // By hand: 128 ln(32768 / (2 pi r)) / (2 ln 1e6) is 23.59 for r = 32 and 39.65 for r = 1, so the ramp
-  // is 23..40.
-  for (size_t j = 0; j < after.size(); ++j) {
-    const double ramp = j <= 23 ? 0 : j >= 40 ? 1 : (static_cast<double>(j) - 23) / 17;
-    EXPECT_NEAR(after[j] / before[j], 1 - ramp * 0.75, 1e-6) << j;
-  }
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ from pathlib import Path
 import numpy as np
 
 import safetensors_io
+from rotations import frequencies, settings
 
 FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3", "llama",
             "a2d_llama", "open_dcoder")
@@ -104,6 +105,8 @@ class Shape:
     block_length: int = 0
     capacity: int = 0    # experts that the rows of a routing window share; 0: experts are chosen by groups
     window: int = 0      # consecutive positions that share them
+    scaling: dict = None  # rotations.settings() of a rotation that is scaled
+    positions: int = 0    # max_position_embeddings
 
     @property
     def causal(self):
@@ -124,7 +127,7 @@ def read_shape(config):
         heads = config["n_heads"]
         return Shape(family, config["d_model"], config["n_layers"], heads, config["n_kv_heads"] or heads,
                      config["d_model"] // heads, config["embedding_size"] or config["vocab_size"],
-                     config["rms_norm_eps"], config["rope_theta"], config["weight_tying"],
+                     config["rms_norm_eps"], settings(config)["rope_theta"], config["weight_tying"],
                      scale_logits=config["scale_logits"], input_emb_norm=config["input_emb_norm"],
                      mask_id=config["mask_token_id"], eos_id=config["eos_token_id"])
     heads = config["num_attention_heads"]
@@ -132,25 +135,24 @@ def read_shape(config):
         ends = config.get("eos_token_id", 1)
         return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads, heads,
                      config.get("head_dim", config["hidden_size"] // heads), config.get("vocab_size", 131072),
-                     config.get("rms_norm_eps", 1e-6), config.get("rope_theta", 1e4),
+                     config.get("rms_norm_eps", 1e-6), settings(config).get("rope_theta", 1e4),
                      config.get("tie_word_embeddings", False), mask_id=config.get("mask_token_id", 3),
                      eos_id=ends[0] if isinstance(ends, list) else ends)
     default_head_dim = 128 if family in QK_NORM_FAMILIES and family != "llada_moe" else config["hidden_size"] // heads
     head_dim = config.get("head_dim", default_head_dim)
-    blocks, rope_of = {}, config
+    blocks, rope_of = {}, settings(config)
+    if rope_of["type"] != "default":
+        blocks = {"scaling": rope_of, "positions": config["max_position_embeddings"]}
     if family == "fast_dllm":
-        blocks = {"block_length": config.get("bd_size", 32)}
+        blocks |= {"block_length": config.get("bd_size", 32)}
     if family == "sdar_moe":
-        blocks = {"block_length": config.get("block_size", 4)}
+        blocks |= {"block_length": config.get("block_size", 4)}
     if family == "a2d_qwen2":
-        blocks = {"block_length": 32}
+        blocks |= {"block_length": 32}
     if family == "diffcoder":
-        blocks = {"block_length": config.get("block_size", 4)}
-    if family == "sumi":
-        rope_of = config["rope_parameters"]
+        blocks |= {"block_length": config.get("block_size", 4)}
     if family == "llada2":
-        rope_of = config | (config.get("rope_parameters") or {})
-        blocks = {"block_length": config.get("block_length", 32),
+        blocks |= {"block_length": config.get("block_length", 32),
                   "rotary_dim": int(head_dim * rope_of["partial_rotary_factor"])}
         if config.get("expert_capacity"):
             blocks |= {"capacity": config["expert_capacity"], "window": config.get("block_size", 32)}
@@ -169,12 +171,16 @@ def rms_norm(x, weight, eps):
 def rope(x, positions, theta):
     """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d). x is [rows, heads, d]."""
     d = x.shape[-1]
-    half = d // 2
-    frequency = theta ** (-2.0 * np.arange(half) / d)
+    return turn(x, positions, theta ** (-2.0 * np.arange(d // 2) / d))
+
+
+def turn(x, positions, frequency, scale=1.0):
+    """Rotates pair (j, j + d/2) of each head by p * frequency[j], and multiplies it by `scale`. x is [rows, heads, d]."""
+    half = x.shape[-1] // 2
     angle = np.asarray(positions, dtype=np.float64)[:, None, None] * frequency
     cos, sin = np.cos(angle), np.sin(angle)
     first, second = x[..., :half], x[..., half:]
-    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return scale * np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
 def softmax(x):
@@ -344,7 +350,7 @@ class Model:
             if s.family in QK_NORM_FAMILIES:  # one weight vector shared by all heads, before RoPE
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
-            q, k = rope(q, positions, s.theta), rope(k, positions, s.theta)
+            q, k = self._turned(q, positions), self._turned(k, positions)
             x = x + attend(i, q, k, v) @ t[attn + "o_proj.weight"].T
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
             x = x + (self._experts(h, layer) if s.experts else swiglu(
@@ -352,6 +358,12 @@ class Model:
                 t[layer + "mlp.down_proj.weight"]))
         x = rms_norm(x, t["model.norm.weight"], s.eps)
         return x @ t["model.embed_tokens.weight" if s.tied else "lm_head.weight"].T
+
+    def _turned(self, x, positions):
+        s = self.shape
+        if s.scaling is None:
+            return rope(x, positions, s.theta)
+        return turn(x, positions, *frequencies(s.scaling | {"rope_theta": s.theta}, x.shape[-1], s.positions))
 
     def _gidd(self, tokens, positions, attend):
         """Norm weights are offsets from 1, q and k are normed over all heads at once, the mlp is a squared ReLU."""
@@ -363,20 +375,26 @@ class Model:
         def heads(x):
             return x.reshape(len(x), s.heads, s.head_dim)
 
+        def product(x, name):
+            """weight_scaling is a number or, as where it is absent, a word for a power of the matrix's width."""
+            weight, scaling = t[name + ".weight"], config.get("weight_scaling", "fan_in")
+            widths = {"fan_in": weight.shape[1], "fan_out": weight.shape[0]}
+            return (x @ weight.T) * (widths[scaling] ** -0.5 if scaling in widths else scaling)
+
         scale = config.get("resid_scale", 4.0) / s.layers
         x = t["model.embed_tokens.weight"][tokens]
         for i in range(s.layers):
             layer = f"model.layers.{i}."
             attn = layer + "self_attn."
             a = norm(x, layer + "attn_layernorm")
-            q, k, v = (a @ t[f"{attn}{name}_proj.weight"].T for name in "qkv")
+            q, k, v = (product(a, f"{attn}{name}_proj") for name in "qkv")
             if config.get("use_qk_norm", True):
                 q, k = norm(q, attn + "q_norm"), norm(k, attn + "k_norm")
             q, k = rope(heads(q), positions, s.theta), rope(heads(k), positions, s.theta)
-            x = x + scale * (attend(i, q, k, heads(v)) @ t[attn + "o_proj.weight"].T)
-            m = norm(x, layer + "mlp_layernorm") @ t[layer + "mlp.up_proj.weight"].T
+            x = x + scale * product(attend(i, q, k, heads(v)), attn + "o_proj")
+            m = product(norm(x, layer + "mlp_layernorm"), layer + "mlp.up_proj")
             m = np.maximum(m + t.get(layer + "mlp.up_proj.bias", 0), 0) ** 2
-            x = x + scale * (m @ t[layer + "mlp.down_proj.weight"].T + t.get(layer + "mlp.down_proj.bias", 0))
+            x = x + scale * (product(m, layer + "mlp.down_proj") + t.get(layer + "mlp.down_proj.bias", 0))
         head = t["model.embed_tokens.weight" if s.tied else "lm_head.weight"]
         return config.get("head_scaling", 1.0) * (norm(x, "model.norm") @ head.T)
 
@@ -385,7 +403,7 @@ class Model:
         s, t, config = self.shape, self.tensors, self.config
 
         def turn(x):
-            return np.concatenate([rope(x[..., :s.rotary_dim], positions, s.theta), x[..., s.rotary_dim:]], axis=-1)
+            return np.concatenate([self._turned(x[..., :s.rotary_dim], positions), x[..., s.rotary_dim:]], axis=-1)
 
         x = t["model.word_embeddings.weight"][tokens]
         for i in range(s.layers):

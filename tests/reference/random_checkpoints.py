@@ -588,8 +588,14 @@ def make_gidd_checkpoint(folder, seed):
     }
     strength = float(rng.choice([0.1, 0.3, 1.0]))  # of the layers against the embedding
 
+    # The class's default of weight_scaling multiplies every product of a layer by columns^-0.5.
+    scaling = ("fan_in", 1.0, None)[seed % 3]
+    config["weight_scaling"] = scaling
+    if scaling is None:
+        del config["weight_scaling"]
+
     def linear(rows, columns, gain=1.0):
-        return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+        return rng.standard_normal((rows, columns)) * gain / (np.sqrt(columns) if scaling == 1.0 else 1)
 
     def norm(size):
         return rng.uniform(-0.3, 0.3, size)
@@ -612,7 +618,7 @@ def make_gidd_checkpoint(folder, seed):
     tensors["model.norm.weight"] = norm(hidden)
     # The head leans towards the embedding where blocks are to come to rest.
     lean = float(rng.choice([0.0, 1.0]))
-    head = linear(vocab, hidden, 3.0) + lean * 2.0 * tensors["model.embed_tokens.weight"] / np.sqrt(hidden)
+    head = rng.standard_normal((vocab, hidden)) * 3.0 / np.sqrt(hidden) + lean * 2.0 * tensors["model.embed_tokens.weight"] / np.sqrt(hidden)
     head[ends] *= 1.7 if rng.random() < 0.5 else 0.5  # whether answers end
     tensors["lm_head.weight"] = head / head_scaling
     tensors = {name: safetensors_io.round_to(values, "f32") for name, values in tensors.items()}

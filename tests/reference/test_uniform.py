@@ -74,6 +74,8 @@ def test_forward_by_hand():
         for i in range(s.layers):
             name, d = f"model.layers.{i}.", s.head_dim
             w = {key[len(name):]: value for key, value in t.items() if key.startswith(name)}
+            if c.get("weight_scaling") != 1:  # the class's "fan_in"
+                w |= {key: value * value.shape[1] ** -0.5 for key, value in w.items() if key.endswith("_proj.weight")}
             q, k, v = [], [], []
             for p, x in enumerate(h):
                 a = norm(x, w["attn_layernorm.weight"])

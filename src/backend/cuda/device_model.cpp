@@ -45,6 +45,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
         "them",
         config.family, feature);
   };
+  refuse_if(config.product_scale != ProductScale::kOne, "products scaled by their width");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
                  config.moe.num_groups > kMostExpertGroups),
