@@ -47,6 +47,8 @@ class JsonObject {
 
   const std::string& file() const { return file_; }
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  bool is_object(std::string_view key) const;
+  bool is_flag(std::string_view key) const;
 
   /// With a fallback the key need not be given.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
@@ -66,6 +68,8 @@ class JsonObject {
   /// were asked for, with the prefix that messages give them ("rope_scaling.mscale"). A key that is null
   /// counts as absent.
   std::vector<std::string> unread_keys() const;
+  /// Counts every key of this object and of the objects in it as asked for.
+  void read_all() const;
 
   /// Requires this value, which is also the default of an absent key.
   void expect(std::string_view key, JsonScalar value) const;
