@@ -50,8 +50,7 @@ std::string_view without_text_config(std::string_view key) {
 
 bool is_bookkeeping_key(std::string_view key) {
   key = without_text_config(key);
-  return key.starts_with("quantization_config.") ||  // what lacuna quantize and lacuna pack wrote
-         key.starts_with("auto_map.") ||
+  return key.starts_with("auto_map.") ||
          std::find(kBookkeeping.begin(), kBookkeeping.end(), key) != kBookkeeping.end() ||
          std::any_of(kTrainingEnds.begin(), kTrainingEnds.end(),
                      [&](std::string_view end) { return key.ends_with(end); });
