@@ -196,9 +196,10 @@ def compare(report, binary, name, folder, weights, request, expected):
         found = logits(binary, folder, request, *flags.split())
         difference = np.abs(found - expected).max() / np.abs(expected).max()
         report.check(f"{name}: logits with {flags}", difference <= TOLERANCE, f"differ by {difference:.1e} of the largest")
-    inspected = json.loads(run(binary, "inspect", "-m", folder, "--json"))
-    bytes_of_weights = (inspected.get("memory") or {}).get("run", {}).get("weights_bytes")
-    report.check(f"{name}: memory is predicted", isinstance(bytes_of_weights, int) and bytes_of_weights > 0)
+    predicted = json.loads(run(binary, "inspect", "-m", folder, "--json"))["memory"]["run"]["weights_bytes"]
+    loaded = json.loads(run(binary, "bench", "load", "-m", folder, "--json"))
+    report.check(f"{name}: memory is predicted", predicted == loaded["weight_bytes"],
+                 f"{predicted} bytes instead of {loaded['weight_bytes']}")
 
 
 def tokens_of(model, vocab, rng):
