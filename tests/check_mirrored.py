@@ -49,6 +49,8 @@ ELSEWHERE = {
     "kernels/panels": "tests/kernels/definitions.h",  # element by element
     "kernels/table*": "tests/kernels/dispatch_test.cpp",
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
+    "weights/published_floats": "tests/weights/published_tensors_test.cpp",
+    "weights/published_integers": "tests/weights/published_tensors_test.cpp",
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",

@@ -29,6 +29,7 @@ Json summary_of(const Checkpoint& checkpoint) {
             {"tensors", checkpoint.names().size()},
             {"dtype", name_of(checkpoint.dtype())},
             {"bytes", checkpoint.total_bytes()}};
+  if (checkpoint.quantization()) json["dtype"] = name_of(checkpoint.quantization()->method);
   if (!checkpoint.is_packed()) return json;
   std::map<std::string, int64_t> bytes_of;
   for (const auto& [format, bytes] : panel_formats(checkpoint)) bytes_of[describe(format)] = bytes;

@@ -203,6 +203,12 @@ void quantize(QuantizeFlags flags) {
   const WeightFormats formats = weight_formats(flags, source);
   expect_new_folder(flags.out);
   const Checkpoint checkpoint = Checkpoint::open(source.folder);
+  if (checkpoint.quantization()) {
+    throw InputError(
+        "--model {}: is quantized already, by {}; expected the original (lacuna pack writes a copy of this "
+        "one)",
+        flags.model, name_of(checkpoint.quantization()->method));
+  }
   for (const std::string_view name : checkpoint.names()) {
     if (name.ends_with(kCodesSuffix))
       throw InputError("--model {}: is quantised already; expected the original", flags.model);

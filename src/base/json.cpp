@@ -175,6 +175,16 @@ const json* JsonObject::find(std::string_view key) const {
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
+bool JsonObject::is_object(std::string_view key) const {
+  const json* value = find(key);
+  return value && value->is_object();
+}
+
+bool JsonObject::is_flag(std::string_view key) const {
+  const json* value = find(key);
+  return value && value->is_boolean();
+}
+
 void JsonObject::refuse(std::string_view key, std::string_view expected) const {
   const json* value = find(key);
   throw InputError("{}: {} is {}; expected {}", file_, in_quotes(prefix_ + std::string(key)),
@@ -266,6 +276,12 @@ std::vector<JsonObject::Unread> JsonObject::unread() const {
   std::vector<Unread> unread;
   if (read_) add_unread(*object_, prefix_, *read_, unread);
   return unread;
+}
+
+void JsonObject::read_all() const {
+  for (const std::string& key : keys()) {
+    if (is_object(key)) object(key).read_all();
+  }
 }
 
 void JsonObject::expect(std::string_view key, JsonScalar value) const {

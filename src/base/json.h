@@ -54,6 +54,8 @@ class JsonObject {
   const nlohmann::json* value(std::string_view key) const { return find(key); }
   /// The key as messages name it: "rope_scaling.factor".
   std::string path(std::string_view key) const { return prefix_ + std::string(key); }
+  bool is_object(std::string_view key) const;
+  bool is_flag(std::string_view key) const;
 
   /// With a fallback the key need not be given.
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const;
@@ -76,6 +78,8 @@ class JsonObject {
   /// What nobody has asked for since track_reads(), of this object and of the objects in it that were asked
   /// for. A key that is null counts as absent.
   std::vector<Unread> unread() const;
+  /// Counts every key of this object and of the objects in it as asked for.
+  void read_all() const;
 
   /// Requires this value, which is also the default of an absent key.
   void expect(std::string_view key, JsonScalar value) const;

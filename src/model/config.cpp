@@ -21,6 +21,7 @@
 #include "model/family_parts.h"
 #include "model/gguf_model.h"
 #include "weights/panel_tensors.h"
+#include "weights/published_quantization.h"
 
 namespace lacuna {
 namespace {
@@ -192,11 +193,9 @@ void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& c
 
 /// Reads the keys that `lacuna quantize` and `lacuna pack` add to the config of a model that they wrote.
 void read_own_form(const JsonObject& form, ModelConfig& config) {
-  if (form.text("quant_method", "") != "lacuna-packed") {
-    form.require("quant_method", "lacuna");
-    form.require("version", 1);
-    return;
-  }
+  form.read_all();
+  if (form.text("quant_method") == "lacuna") return form.require("version", 1);
+  form.require("quant_method", "lacuna-packed");
   if (form.integer("version", {0, std::numeric_limits<int64_t>::max()}) != kPanelVersion)
     form.refuse("version", fmt::format("{}; pack the model again", kPanelVersion));
   const std::string dtype = form.text("dtype");
@@ -281,7 +280,8 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   const FamilyEntry& family = find_family(json);
   check_model_type(json, family);
   ModelConfig config = family.read_config(json);
-  if (json.has("quantization_config")) read_own_form(json.object("quantization_config"), config);
+  if (!read_published_quantization(json) && json.has("quantization_config"))
+    read_own_form(json.object("quantization_config"), config);
   config.family = family.name;
   config.architecture = family.architecture;
   if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;

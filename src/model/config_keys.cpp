@@ -73,8 +73,8 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
 // Programs that mark what they wrote.
 constexpr std::array kToolPrefixes = std::to_array<std::string_view>(
     {"auto_map.", "axolotl_", "base_model_tp_plan", "base_model_pp_plan", "base_model_ep_plan", "deepspeed_",
-     "fsdp_", "llamafactory_", "mlflow_", "peft_", "quantization_config.", "transformers.", "transformers_",
-     "trl_", "unsloth", "_unsloth", "veomni_", "wandb_"});
+     "fsdp_", "llamafactory_", "mlflow_", "peft_", "transformers.", "transformers_", "trl_", "unsloth",
+     "_unsloth", "veomni_", "wandb_"});
 
 // Training alone: rates of dropout, weights of losses, memory for gradients. Which kernels run.
 constexpr std::array kHarmlessEnds = std::to_array<std::string_view>(

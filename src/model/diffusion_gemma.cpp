@@ -163,6 +163,12 @@ LayerTensorNames diffusion_gemma_layer(int64_t layer) {
   return names;
 }
 
+/// In NVIDIA's quantized copy, which splits the stacks of the original.
+ExpertTensorNames diffusion_gemma_expert(int64_t layer, int64_t expert) {
+  const std::string prefix = fmt::format("model.decoder.layers.{}.experts.{}.", layer, expert);
+  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
+}
+
 // In GGUF files, as the drafts of llama.cpp write them (ggml-org/llama.cpp#24423).
 
 /// One value for each layer, or the same for all.
@@ -338,7 +344,7 @@ FamilyEntry diffusion_gemma_family() {
                       .final_norm = "model.decoder.norm",
                       .head = {},
                       .layer = diffusion_gemma_layer,
-                      .expert = nullptr,
+                      .expert = diffusion_gemma_expert,
                       .conditioning_norm = "model.decoder.self_conditioning.pre_norm",
                       .conditioning_gate = "model.decoder.self_conditioning.gate_proj",
                       .conditioning_up = "model.decoder.self_conditioning.up_proj",

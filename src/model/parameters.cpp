@@ -165,7 +165,10 @@ class Builder {
       for (float& value : layer.router_norm) value *= keep;
       layer.expert_scale = values(names.expert_scale, moe.num_experts, Role::kNorm);
     }
-    const bool is_stacked = !names.stacked_experts.down.empty();
+    // Quantized copies of a family that stacks its experts may have each for itself.
+    const std::string& stack = names.stacked_experts.down;
+    const bool is_stacked = !stack.empty() && (names_.expert == nullptr || source_.contains(stack) ||
+                                               source_.contains(stack + ".weight"));
     for (int64_t e = 0; e < moe.num_experts; ++e) {
       if (is_stacked) {
         layer.experts.push_back(feed_forward(names.stacked_experts, moe.expert_ffn_dim, e, moe.num_experts));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "weights/panel_tensors.h"
+#include "weights/published_tensors.h"
 #include "weights/quantised_tensors.h"
 
 namespace lacuna {
@@ -57,6 +59,41 @@ void widen_from(const std::byte* first, std::span<float> out) {
 std::string place_of(std::string_view file, std::string_view tensor) {
   return fmt::format("{}: tensor {}", file, in_quotes(tensor));
 }
+
+/// The experts of a layer in one tensor, as MLX writes them, and one of them.
+struct StackedExpert {
+  std::string module;  ///< of all experts
+  int64_t index = 0;
+};
+
+/// Empty if the name is not an expert's: PREFIX.experts.INDEX.PROJECTION.
+std::optional<StackedExpert> stacked_expert(std::string_view module) {
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t begin = module.find(kExperts);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view rest = module.substr(begin + kExperts.size());
+  StackedExpert expert;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), expert.index);
+  const std::string_view projection = rest.substr(static_cast<size_t>(end - rest.data()));
+  if (error != std::errc() || !projection.starts_with('.') || expert.index < 0) return {};
+  expert.module = fmt::format("{}.switch_mlp{}", module.substr(0, begin), projection);
+  return expert;
+}
+
+/// Rows of another matrix from one of them on.
+class MatrixRows : public StoredMatrix {
+ public:
+  MatrixRows(std::unique_ptr<StoredMatrix> whole, int64_t first) : whole_(std::move(whole)), first_(first) {}
+
+  void read(int64_t n, float* out) const override { whole_->read(first_ + n, out); }
+  std::string place() const override { return whole_->place(); }
+  std::optional<Quantisation> quantisation() const override { return whole_->quantisation(); }
+  void read_codes(int64_t n, QuantisedRow& out) const override { whole_->read_codes(first_ + n, out); }
+
+ private:
+  std::unique_ptr<StoredMatrix> whole_;
+  int64_t first_;
+};
 
 /// Rows of a dense tensor.
 class DenseMatrix : public StoredMatrix {
@@ -116,6 +153,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
   checkpoint.is_packed_ =
       std::any_of(checkpoint.tensors_.begin(), checkpoint.tensors_.end(),
                   [](const auto& tensor) { return tensor.first.ends_with(kPanelsSuffix); });
+  checkpoint.quantization_ = published_quantization(folder);
   return checkpoint;
 }
 
@@ -198,11 +236,52 @@ std::vector<float> Checkpoint::values(std::string_view name, std::span<const int
   return values;
 }
 
+bool Checkpoint::holds_matrix(std::string_view module) const {
+  const std::string name(module);
+  for (const std::string_view suffix : {std::string_view(".weight"), kCodesSuffix, kPanelsSuffix}) {
+    if (holds(name + std::string(suffix))) return true;
+  }
+  return quantization_ && is_published_module(*this, *quantization_, module);
+}
+
+/// Whether a tensor is a bias of zeros, which old versions of GPTQ's tools add to every module.
+bool Checkpoint::is_empty_bias(std::string_view name) const {
+  constexpr std::string_view kBias = ".bias";
+  if (!quantization_ || quantization_->method != QuantMethod::kGptq || !name.ends_with(kBias)) return false;
+  if (!is_published_module(*this, *quantization_, name.substr(0, name.size() - kBias.size()))) return false;
+  const std::span<const std::byte> bytes = raw(name).bytes;
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+bool Checkpoint::contains(std::string_view name) const {
+  constexpr std::string_view kWeight = ".weight";
+  if (holds(name)) return !is_empty_bias(name);
+  if (!name.ends_with(kWeight)) return false;
+  const std::string_view module = name.substr(0, name.size() - kWeight.size());
+  if (holds_matrix(module)) return true;
+  const std::optional<StackedExpert> expert = stacked_expert(module);
+  return expert && holds_matrix(expert->module);
+}
+
 std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_t outputs,
                                                  int64_t inputs) const {
   if (is_packed()) return open_panels(*this, module, outputs, inputs);
   const std::string name(module);
-  if (contains(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
+  if (holds(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
+  if (quantization_ && is_published_module(*this, *quantization_, module))
+    return open_published(*this, *quantization_, module, outputs, inputs);
+  if (const std::optional<StackedExpert> expert = stacked_expert(module); expert && !holds_matrix(module)) {
+    const auto stack = tensors_.find(expert->module + ".weight");
+    if (stack != tensors_.end() && stack->second.entry.shape.size() == 3) {
+      const int64_t experts = stack->second.entry.shape[0];
+      if (experts <= expert->index || experts > INT64_MAX / outputs) {
+        throw InputError("{}: tensor {} holds {} experts; expected one with the number {}",
+                         stack->second.file, in_quotes(stack->first), experts, expert->index);
+      }
+      return std::make_unique<MatrixRows>(matrix(expert->module, experts * outputs, inputs),
+                                          expert->index * outputs);
+    }
+  }
   // Stacked experts have no suffix: [experts, outputs of each, inputs].
   if (const auto found = tensors_.find(name); found != tensors_.end()) {
     const std::vector<int64_t>& shape = found->second.entry.shape;
@@ -210,7 +289,29 @@ std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_
     const std::array<int64_t, 3> expected{parts, outputs / parts, inputs};
     if (outputs % parts == 0) return std::make_unique<DenseMatrix>(tensor(name, expected), inputs);
   }
+  if (!quantization_) expect_dense(name);
+  // MLX keeps stacks that it does not quantize under the same names.
+  if (const auto found = tensors_.find(name + ".weight"); found != tensors_.end()) {
+    const std::vector<int64_t>& shape = found->second.entry.shape;
+    if (shape.size() == 3 && shape[0] > 0 && outputs % shape[0] == 0) {
+      const std::array<int64_t, 3> expected{shape[0], outputs / shape[0], inputs};
+      return std::make_unique<DenseMatrix>(tensor(found->first, expected), inputs);
+    }
+  }
   return std::make_unique<DenseMatrix>(tensor(name + ".weight", {outputs, inputs}), inputs);
+}
+
+void Checkpoint::expect_dense(const std::string& module) const {
+  for (const std::string_view suffix : {".qweight", ".weight_packed", ".scales", ".weight_scale",
+                                        ".weight_scale_inv", ".SCB", ".weight.absmax"}) {
+    const auto found = tensors_.find(module + std::string(suffix));
+    if (found == tensors_.end()) continue;
+    throw InputError(
+        "{}: tensor {} is of quantized weights, and config.json has no \"quantization_config\" that says "
+        "how; "
+        "expected both",
+        found->second.file, in_quotes(found->first));
+  }
 }
 
 void Checkpoint::release_pages() const {
@@ -232,11 +333,17 @@ int64_t Checkpoint::total_bytes() const {
 DType Checkpoint::dtype() const {
   std::array<size_t, 3> bytes_of{};
   constexpr std::array kTypes = {DType::kBF16, DType::kF16, DType::kF32};
-  for (const auto& [name, place] : tensors_) {
-    const auto type = std::find(kTypes.begin(), kTypes.end(), place.entry.dtype);
-    if (type != kTypes.end())
+  const auto add = [&](bool counts_partners) {
+    for (const auto& [name, place] : tensors_) {
+      const auto type = std::find(kTypes.begin(), kTypes.end(), place.entry.dtype);
+      if (type == kTypes.end() ||
+          (!counts_partners && quantization_ && is_partner_tensor(*this, *quantization_, name)))
+        continue;
       bytes_of[static_cast<size_t>(type - kTypes.begin())] += place.entry.bytes.size();
-  }
+    }
+  };
+  add(false);
+  if (bytes_of == std::array<size_t, 3>{}) add(true);
   return kTypes[static_cast<size_t>(std::max_element(bytes_of.begin(), bytes_of.end()) - bytes_of.begin())];
 }
 

@@ -51,6 +51,36 @@ def write(path, tensors, dtype):
     return offset
 
 
+def write_typed(path, tensors):
+    """Writes {name: (type as the format spells it, array)}: BF16 and floats of 8 bits as arrays of their bits."""
+    header, chunks, offset = {"__metadata__": {"format": "pt"}}, [], 0
+    for name, (stored_type, values) in tensors.items():
+        data = np.ascontiguousarray(values).tobytes()
+        header[name] = {"dtype": stored_type, "shape": list(np.shape(values)),
+                        "data_offsets": [offset, offset + len(data)]}
+        chunks.append(data)
+        offset += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(chunks))
+
+
+def read_typed(path):
+    """{name: (type, array of its bits)}; what write_typed() takes."""
+    bits = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U32": "<u4",
+            "I8": "i1"}
+    data = Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        values = np.frombuffer(data[begin:end], bits.get(entry["dtype"], "u1"))
+        tensors[name] = (entry["dtype"], values.reshape(entry["shape"]))
+    return tensors
+
+
 def read(path):
     """{name: float64 array} of one file."""
     data = Path(path).read_bytes()

@@ -86,7 +86,7 @@ TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
   EXPECT_THAT([&] { checkpoint.matrix("other", 16, 64); },
               ThrowsMessage<InputError>(HasSubstr("\"other.weight\" is missing")));
   // Programs that do not know the format find no weight under the usual name.
-  EXPECT_FALSE(checkpoint.contains("module.weight"));
+  EXPECT_FALSE(checkpoint.holds("module.weight"));
 }
 
 TEST_F(QuantisedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {

@@ -1,0 +1,320 @@
+#include "weights/published_quantization.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace lacuna {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Range<int64_t> kBits{1, 8};
+constexpr Range<int64_t> kGroup{-1, 1 << 20};
+constexpr Range<int64_t> kBlock{1, 1 << 20};
+
+/// Requires one of these texts where the key is given.
+void expect_one_of(const JsonObject& json, std::string_view key, std::span<const std::string_view> accepted) {
+  if (!json.has(key)) return;
+  const std::string found = json.text(key);
+  if (std::find(accepted.begin(), accepted.end(), found) == accepted.end())
+    json.refuse(key, fmt::format("{}", fmt::join(accepted, ", ")));
+}
+
+void add_dense(const JsonObject& json, std::string_view key, PublishedQuantization& read) {
+  if (!json.has(key)) return;
+  for (std::string& module : json.texts(key)) read.dense.push_back(std::move(module));
+}
+
+CodeSizes read_sizes(const JsonObject& json) {
+  return {json.integer("bits", kBits, 0), json.integer("group_size", kGroup, 0)};
+}
+
+void read_gptq(const JsonObject& json, PublishedQuantization& read) {
+  read.sizes = read_sizes(json);
+  expect_one_of(json, "checkpoint_format", std::to_array<std::string_view>({"gptq", "gptq_v2"}));
+  expect_one_of(json, "format", std::to_array<std::string_view>({"gptq", "gptq_v2"}));
+  json.expect("is_marlin_format", false);
+  json.expect("pack_dtype", std::string_view("int32"));
+  json.expect_absent("rotation");
+  json.expect_absent("adapter");
+  // Modules whose sizes differ are found by patterns; their tensors say which.
+  if (json.has("dynamic")) read.sizes = {};
+  const std::string format = json.text("checkpoint_format", json.text("format", "gptq"));
+  read.stores_zeros_less_one = format != "gptq_v2";
+}
+
+void read_awq(const JsonObject& json, PublishedQuantization& read) {
+  json.expect("bits", 4);
+  json.expect("w_bit", 4);
+  expect_one_of(json, "version", std::to_array<std::string_view>({"gemm", "GEMM"}));
+  json.expect("zero_point", true);
+  read.sizes = {4, json.integer("group_size", kGroup, json.integer("q_group_size", kGroup, 0))};
+  add_dense(json, "modules_to_not_convert", read);
+}
+
+void read_fp8(const JsonObject& json, PublishedQuantization& read) {
+  expect_one_of(json, "fmt", std::to_array<std::string_view>({"e4m3", "float8_e4m3fn"}));
+  expect_one_of(json, "activation_scheme", std::to_array<std::string_view>({"dynamic", "static"}));
+  add_dense(json, "modules_to_not_convert", read);
+  add_dense(json, "ignored_layers", read);
+  if (!json.has("weight_block_size")) return;
+  const std::vector<int64_t> block = json.integers("weight_block_size", kBlock);
+  if (block.size() != 2) json.refuse("weight_block_size", "a list of 2: outputs and inputs of a block");
+  read.block = {block[0], block[1]};
+}
+
+/// Weights of the groups of modules in "config_groups".
+void read_groups(const JsonObject& json, PublishedQuantization& read) {
+  if (!json.has("config_groups")) return;
+  const JsonObject groups = json.object("config_groups");
+  groups.read_all();
+  std::vector<CodeSizes> sizes;
+  for (const std::string& name : groups.keys()) {
+    const JsonObject group = groups.object(name);
+    if (!group.has("weights")) continue;
+    const JsonObject weights = group.object("weights");
+    sizes.push_back(
+        {weights.integer("num_bits", kBits, 0), weights.integer("group_size", {-1, kGroup.last}, 0)});
+    if (!weights.has("block_structure")) continue;
+    const std::vector<int64_t> block = weights.integers("block_structure", kBlock);
+    if (block.size() != 2) weights.refuse("block_structure", "a list of 2: outputs and inputs of a block");
+    read.block = {block[0], block[1]};
+  }
+  // Which modules a group names is a matter of patterns; their tensors say it.
+  if (sizes.size() == 1) read.sizes = sizes.front();
+}
+
+void read_compressed_tensors(const JsonObject& json, PublishedQuantization& read) {
+  expect_one_of(
+      json, "format",
+      std::to_array<std::string_view>({"dense", "int-quantized", "naive-quantized", "float-quantized",
+                                       "pack-quantized", "nvfp4-pack-quantized", "mixed-precision"}));
+  if (json.has("sparsity_config")) {
+    const JsonObject sparsity = json.object("sparsity_config");
+    if (!sparsity.keys().empty())
+      expect_one_of(sparsity, "format", std::to_array<std::string_view>({"dense"}));
+    sparsity.read_all();
+  }
+  if (json.has("transform_config") && !json.object("transform_config").keys().empty())
+    json.refuse("transform_config", "no such key: rotated weights are not supported");
+  add_dense(json, "ignore", read);
+  read_groups(json, read);
+}
+
+void read_modelopt(const JsonObject& json, PublishedQuantization& read) {
+  static constexpr std::array kAlgorithms = std::to_array<std::string_view>(
+      {"NVFP4", "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "MIXED_PRECISION"});
+  expect_one_of(json, "quant_algo", kAlgorithms);
+  add_dense(json, "ignore", read);
+  add_dense(json, "exclude_modules", read);
+  read_groups(json, read);
+  read.sizes = {};  // of groups of 16, whose sizes the tensors say
+  if (!json.has("quantization")) return;
+  const JsonObject inner = json.object("quantization");
+  expect_one_of(inner, "quant_algo", kAlgorithms);
+  add_dense(inner, "exclude_modules", read);
+  inner.read_all();
+}
+
+void read_bits_and_bytes(const JsonObject& json, PublishedQuantization& read) {
+  expect_one_of(json, "bnb_4bit_quant_type", std::to_array<std::string_view>({"nf4", "fp4"}));
+  if (json.has("llm_int8_skip_modules")) add_dense(json, "llm_int8_skip_modules", read);
+}
+
+struct MethodReader {
+  std::string_view name;
+  QuantMethod method;
+  void (*read)(const JsonObject& json, PublishedQuantization& read);
+  /// Keys that say how weights were made, how activations and cells are rounded, which this engine does not
+  /// do, or which kernels run. "*": all that follow from the name.
+  std::span<const std::string_view> harmless;
+};
+
+constexpr std::array kGptqKeys = std::to_array<std::string_view>({"act_group_aware",
+                                                                  "backend",
+                                                                  "batch_size",
+                                                                  "block_name_to_quantize",
+                                                                  "cache_block_outputs",
+                                                                  "damp_auto_increment",
+                                                                  "damp_percent",
+                                                                  "dataset",
+                                                                  "desc_act",
+                                                                  "disable_exllama",
+                                                                  "dynamic",
+                                                                  "exllama_config",
+                                                                  "lm_head",
+                                                                  "max_input_length",
+                                                                  "meta",
+                                                                  "method",
+                                                                  "model_file_base_name",
+                                                                  "model_name_or_path",
+                                                                  "model_seqlen",
+                                                                  "module_name_preceding_first_block",
+                                                                  "modules_in_block_to_quantize",
+                                                                  "mse",
+                                                                  "pad_token_id",
+                                                                  "parallel_packing",
+                                                                  "quantizer",
+                                                                  "static_groups",
+                                                                  "sym",
+                                                                  "tokenizer",
+                                                                  "true_sequential",
+                                                                  "use_cuda_fp16",
+                                                                  "use_exllama"});
+constexpr std::array kAwqKeys = std::to_array<std::string_view>(
+    {"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse"});
+constexpr std::array kFp8Keys =
+    std::to_array<std::string_view>({"activation_scale_ub", "dequantize", "kv_cache_scheme", "scale_fmt"});
+constexpr std::array kCompressedKeys = std::to_array<std::string_view>(
+    {"global_compression_ratio", "kv_cache_scheme", "quantization_status", "version"});
+constexpr std::array kModelOptKeys = std::to_array<std::string_view>(
+    {"group_size", "kv_cache_quant_algo", "kv_cache_scheme", "producer", "quantized_layers"});
+constexpr std::array kBitsAndBytesKeys = std::to_array<std::string_view>(
+    {"_load_in_4bit", "_load_in_8bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage",
+     "bnb_4bit_use_double_quant", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
+     "llm_int8_threshold", "load_in_4bit", "load_in_8bit"});
+
+constexpr std::array kMethods = {
+    MethodReader{"awq", QuantMethod::kAwq, read_awq, kAwqKeys},
+    MethodReader{"bitsandbytes", QuantMethod::kBitsAndBytes, read_bits_and_bytes, kBitsAndBytesKeys},
+    MethodReader{"compressed-tensors", QuantMethod::kCompressedTensors, read_compressed_tensors,
+                 kCompressedKeys},
+    MethodReader{"fbgemm_fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
+    MethodReader{"fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
+    MethodReader{"gptq", QuantMethod::kGptq, read_gptq, kGptqKeys},
+    MethodReader{"modelopt", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
+    MethodReader{"modelopt_fp4", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
+};
+
+/// MLX: sizes for all modules, and under a module's name those of its own, or false where it is dense.
+PublishedQuantization read_mlx(const JsonObject& json) {
+  PublishedQuantization read;
+  read.method = QuantMethod::kMlx;
+  const auto sizes_in = [](const JsonObject& from) {
+    from.expect("mode", std::string_view("affine"));
+    return CodeSizes{from.integer("bits", kBits), from.integer("group_size", kGroup)};
+  };
+  read.sizes = sizes_in(json);
+  for (const std::string& key : json.keys()) {
+    if (key == "bits" || key == "group_size" || key == "mode") continue;
+    if (json.is_object(key)) {
+      read.sizes_of.emplace(key, sizes_in(json.object(key)));
+    } else if (json.is_flag(key) && !json.flag(key)) {
+      read.dense.push_back(key);
+    }
+  }
+  return read;
+}
+
+PublishedQuantization read_method(const JsonObject& json) {
+  // MLX's form has no method, and older versions of its tools write it under this key as well.
+  if (!json.has("quant_method") && json.has("bits") && json.has("group_size")) return read_mlx(json);
+  const std::string name = json.text("quant_method");
+  const auto* const known = std::find_if(kMethods.begin(), kMethods.end(),
+                                         [&](const MethodReader& method) { return method.name == name; });
+  if (known == kMethods.end()) {
+    std::vector<std::string_view> names;
+    for (const MethodReader& method : kMethods) names.push_back(method.name);
+    json.refuse("quant_method",
+                fmt::format("{}, lacuna, or the checkpoint before it was quantized", fmt::join(names, ", ")));
+  }
+  PublishedQuantization read;
+  read.method = known->method;
+  known->read(json, read);
+  for (const std::string_view key : known->harmless) {
+    if (json.is_object(key)) {
+      json.object(key).read_all();
+    } else {
+      json.has(key);
+    }
+  }
+  return read;
+}
+
+template <typename Read>
+void read_if_present(const fs::path& path, Read&& read) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const MappedFile file = MappedFile::open(path);
+  const nlohmann::json parsed = parse_json(file.text(), path.string());
+  read(JsonObject(parsed, path.string()));
+}
+
+}  // namespace
+
+std::string_view name_of(QuantMethod method) {
+  switch (method) {
+    case QuantMethod::kMlx:
+      return "mlx";
+    case QuantMethod::kGptq:
+      return "gptq";
+    case QuantMethod::kAwq:
+      return "awq";
+    case QuantMethod::kFp8:
+      return "fp8";
+    case QuantMethod::kCompressedTensors:
+      return "compressed-tensors";
+    case QuantMethod::kModelOpt:
+      return "modelopt";
+    case QuantMethod::kBitsAndBytes:
+      return "bitsandbytes";
+  }
+  return "?";
+}
+
+const CodeSizes& PublishedQuantization::sizes_for(std::string_view module) const {
+  const auto own = sizes_of.find(module);
+  return own == sizes_of.end() ? sizes : own->second;
+}
+
+std::optional<PublishedQuantization> read_published_quantization(const JsonObject& config) {
+  std::optional<PublishedQuantization> read;
+  for (const char* const key : {"quantization_config", "compression_config", "quantization"}) {
+    if (!config.has(key)) continue;
+    const JsonObject json = config.object(key);
+    if (json.has("quant_method") && json.text("quant_method").starts_with("lacuna")) {
+      // A copy of a quantized model keeps what the original said under other keys.
+      for (const char* const other : {"compression_config", "quantization"}) {
+        if (config.is_object(other)) config.object(other).read_all();
+      }
+      return {};
+    }
+    const PublishedQuantization found = read_method(json);
+    if (read &&
+        (read->method != found.method || read->sizes != found.sizes || read->sizes_of != found.sizes_of)) {
+      config.refuse(key, "the same as in \"quantization_config\"");
+    }
+    read = found;
+  }
+  return read;
+}
+
+std::optional<PublishedQuantization> published_quantization(const fs::path& folder) {
+  std::optional<PublishedQuantization> read;
+  bool is_said = false;
+  read_if_present(folder / "config.json", [&](const JsonObject& config) {
+    read = read_published_quantization(config);
+    is_said = read || config.has("quantization_config");
+  });
+  if (is_said) return read;
+  read_if_present(folder / "hf_quant_config.json", [&](const JsonObject& json) {
+    read.emplace().method = QuantMethod::kModelOpt;
+    read_modelopt(json, *read);
+  });
+  if (read) return read;
+  read_if_present(folder / "quantize_config.json", [&](const JsonObject& json) {
+    read.emplace().method = QuantMethod::kGptq;
+    read_gptq(json, *read);
+  });
+  return read;
+}
+
+}  // namespace lacuna

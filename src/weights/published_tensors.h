@@ -1,0 +1,67 @@
+// Matrices that other programs quantized, in safetensors files as they are published.
+// docs/reference/quantized.md lists the formats with their tensors, and says what each becomes in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "weights/published_quantization.h"
+#include "weights/stored_matrix.h"
+
+namespace lacuna {
+
+class Checkpoint;
+struct RawTensor;
+
+/// Whether the weights of a module are stored quantized, as this quantization stores them.
+bool is_published_module(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+                         std::string_view module);
+
+/// Whether a tensor belongs to a quantized matrix and is not its weights: scales, zero codes, and what
+/// belongs to activations.
+bool is_partner_tensor(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+                       std::string_view tensor);
+
+/// Opens the weights of a module for which is_published_module() holds. Throws InputError naming file,
+/// tensor, what was found and what was expected where a tensor is missing, has another shape or type, holds
+/// group numbers that are out of range, or contradicts config.json.
+std::unique_ptr<StoredMatrix> open_published(const Checkpoint& checkpoint,
+                                             const PublishedQuantization& quantization,
+                                             std::string_view module, int64_t outputs, int64_t inputs);
+
+/// A module to open, for the functions below.
+struct PublishedModule {
+  const Checkpoint& checkpoint;
+  const PublishedQuantization& quantization;
+  std::string name;
+  int64_t outputs = 0;
+  int64_t inputs = 0;
+
+  std::string tensor(std::string_view suffix) const { return name + std::string(suffix); }
+  bool holds(std::string_view suffix) const;
+  RawTensor raw(std::string_view suffix) const;
+  /// Values in a row of a tensor whose leading dimensions are the module's outputs; -1 if they are not.
+  int64_t columns_of(const RawTensor& tensor) const;
+  /// Throws InputError where config.json says other sizes of codes than the tensors have.
+  ///   group  -1 or the inputs: all inputs; 0: not known
+  void expect_sizes(std::string_view suffix, int64_t bits, int64_t group) const;
+  /// Throws InputError: the tensor's type and shape are not `expected`.
+  [[noreturn]] void refuse(std::string_view suffix, std::string_view expected) const;
+};
+
+// Codes that are integers (published_integers.cpp).
+std::unique_ptr<StoredMatrix> open_mlx(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_gptq(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_awq(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_compressed_int8(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_compressed_packed(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_bnb_int8(const PublishedModule& module);
+// Codes that are floats, or stand for floats (published_floats.cpp).
+std::unique_ptr<StoredMatrix> open_float8(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_compressed_float4(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_modelopt_float4(const PublishedModule& module);
+std::unique_ptr<StoredMatrix> open_bnb_table(const PublishedModule& module);
+
+}  // namespace lacuna

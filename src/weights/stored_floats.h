@@ -1,0 +1,55 @@
+// Tensors of floats of 8, 16 and 32 bits, value by value: scales of quantized weights, and weights of 8 bits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+class Checkpoint;
+struct RawTensor;
+
+/// Types of floats that checkpoints store, by their names in safetensors files.
+enum class FloatType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2, kE8M0 };
+
+/// Empty for a type of other numbers.
+std::optional<FloatType> float_type(std::string_view name);
+
+/// The values of the 256 codes of a type of 8 bits. E5M2 is the upper half of an f16, and E8M0 a power of
+/// two, 2^(code - 127), without a sign; NaN where the type has no number.
+const std::array<float, 256>& values_of(FloatType type);
+
+/// A view: the checkpoint must outlive it.
+class StoredFloats {
+ public:
+  /// Opens a tensor of floats of any shape. Throws InputError if it is missing or has another type.
+  StoredFloats(const Checkpoint& checkpoint, const std::string& name);
+
+  FloatType type() const { return type_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t size() const { return size_; }
+  /// Value of element i, counted row-major.
+  float operator[](int64_t i) const;
+  /// Whether a value times an integer of 9 bits is exact in f32.
+  bool is_short() const { return type_ != FloatType::kF32; }
+  /// file: tensor "name", for messages.
+  const std::string& place() const { return place_; }
+
+  /// Throws InputError unless it has one of these shapes.
+  void expect_shape(std::initializer_list<std::vector<int64_t>> accepted) const;
+
+ private:
+  const std::byte* bytes_;
+  FloatType type_ = FloatType::kF32;
+  std::vector<int64_t> shape_;
+  int64_t size_ = 1;
+  std::string place_;
+};
+
+}  // namespace lacuna
