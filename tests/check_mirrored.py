@@ -49,6 +49,7 @@ ELSEWHERE = {
     "kernels/panels": "tests/kernels/definitions.h",  # element by element
     "kernels/table*": "tests/kernels/dispatch_test.cpp",
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
+    "weights/ggml_grids": "tests/weights/ggml_blocks_test.cpp",
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",
@@ -56,6 +57,7 @@ ELSEWHERE = {
     "tokenizer/pre_tokenizer": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/byte_characters": "tests/tokenizer/unicode_test.cpp",
     "tokenizer/added_tokens": "tests/tokenizer/limits_test.cpp",
+    "tokenizer/gguf_pre_tokenizers": "tests/tokenizer/tokenizer_gguf_test.cpp",
     "tokenizer/normalizer": "tests/tokenizer/limits_test.cpp",
     "tokenizer/regex": "tests/tokenizer/limits_test.cpp",
     "tokenizer/json_file": "tests/tokenizer/tokenizer_test.cpp",
