@@ -73,7 +73,8 @@ ELSEWHERE = {
     "model/head": "tests/model/model_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
     "model/pass_times": "tests/engine/scheduler_test.cpp",  # a value
-    "model/gguf_*": "tests/engine/gguf_test.cpp",
+    "model/gemma3": "tests/model/gguf_model_test.cpp",
+    "model/gguf_keys": "tests/engine/gguf_test.cpp",
     "model/families/*": "tests/model/families_test.cpp",  # and the golden files
     "model/family_parts": "tests/model/families_test.cpp",
     "model/a2d": "tests/model/borrowed_class_test.cpp",  # and tests/reference
