@@ -122,7 +122,7 @@ constexpr std::array kWays = {
     way(kLlama3MergingNames, kLlama3Way),
     way(kQwen2Names, kQwen2Way, kNfc),
     way(kQwen2PlainNames, kQwen2Way),
-    way(kQwen35Names, kQwen35Way, kNfc),
+    way(kQwen35Names, kQwen35Way),
     way(kSmollmNames, kSmollmWay),
     way(kCommandRNames, kSmollmWay, kNfc),
     way(kFalconNames, kFalconWay),

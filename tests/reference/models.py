@@ -104,6 +104,7 @@ class Shape:
     block_length: int = 0
     capacity: int = 0    # experts that the rows of a routing window share; 0: experts are chosen by groups
     window: int = 0      # consecutive positions that share them
+    divisors: tuple = (1,)  # of the pairs' frequencies: one, or one for each
 
     @property
     def causal(self):
@@ -158,7 +159,8 @@ def read_shape(config):
                  config["num_key_value_heads"], head_dim, config["vocab_size"],
                  config["rms_norm_eps"], rope_of["rope_theta"], config.get("tie_word_embeddings", False),
                  experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
-                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1), **blocks)
+                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1),
+                 divisors=tuple(config.get("rope_freqs", (1,))), **blocks)
 
 
 def rms_norm(x, weight, eps):
@@ -166,11 +168,11 @@ def rms_norm(x, weight, eps):
     return weight * (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps))
 
 
-def rope(x, positions, theta):
-    """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d). x is [rows, heads, d]."""
+def rope(x, positions, theta, divisors=(1,)):
+    """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d) / divisor j. x is [rows, heads, d]."""
     d = x.shape[-1]
     half = d // 2
-    frequency = theta ** (-2.0 * np.arange(half) / d)
+    frequency = theta ** (-2.0 * np.arange(half) / d) / np.asarray(divisors, dtype=np.float64)
     angle = np.asarray(positions, dtype=np.float64)[:, None, None] * frequency
     cos, sin = np.cos(angle), np.sin(angle)
     first, second = x[..., :half], x[..., half:]
@@ -344,7 +346,7 @@ class Model:
             if s.family in QK_NORM_FAMILIES:  # one weight vector shared by all heads, before RoPE
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
-            q, k = rope(q, positions, s.theta), rope(k, positions, s.theta)
+            q, k = rope(q, positions, s.theta, s.divisors), rope(k, positions, s.theta, s.divisors)
             x = x + attend(i, q, k, v) @ t[attn + "o_proj.weight"].T
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
             x = x + (self._experts(h, layer) if s.experts else swiglu(
