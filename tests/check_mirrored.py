@@ -51,6 +51,7 @@ ELSEWHERE = {
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
     "weights/published_floats": "tests/weights/published_tensors_test.cpp",
     "weights/published_integers": "tests/weights/published_tensors_test.cpp",
+    "weights/ggml_grids": "tests/weights/ggml_blocks_test.cpp",
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",
@@ -58,6 +59,7 @@ ELSEWHERE = {
     "tokenizer/pre_tokenizer": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/byte_characters": "tests/tokenizer/unicode_test.cpp",
     "tokenizer/added_tokens": "tests/tokenizer/limits_test.cpp",
+    "tokenizer/gguf_pre_tokenizers": "tests/tokenizer/tokenizer_gguf_test.cpp",
     "tokenizer/normalizer": "tests/tokenizer/limits_test.cpp",
     "tokenizer/regex": "tests/tokenizer/limits_test.cpp",
     "tokenizer/json_file": "tests/tokenizer/tokenizer_test.cpp",
@@ -73,7 +75,8 @@ ELSEWHERE = {
     "model/head": "tests/model/model_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
     "model/pass_times": "tests/engine/scheduler_test.cpp",  # a value
-    "model/gguf_*": "tests/engine/gguf_test.cpp",
+    "model/gemma3": "tests/model/gguf_model_test.cpp",
+    "model/gguf_keys": "tests/engine/gguf_test.cpp",
     "model/families/*": "tests/model/families_test.cpp",  # and the golden files
     "model/family_parts": "tests/model/families_test.cpp",
     "model/a2d": "tests/model/borrowed_class_test.cpp",  # and tests/reference

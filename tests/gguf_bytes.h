@@ -40,6 +40,13 @@ class GgufBytes {
     for (const int32_t value : values) append(to, value);
   }
 
+  void reals(std::string_view key, const std::vector<float>& values) {
+    std::string& to = begin(key, 9);
+    append(to, uint32_t{6});
+    append(to, static_cast<uint64_t>(values.size()));
+    for (const float value : values) append(to, value);
+  }
+
   /// shape: outermost first
   void tensor(std::string_view name, uint32_t type, const std::vector<uint64_t>& shape,
               const std::string& bytes) {

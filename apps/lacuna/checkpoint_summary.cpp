@@ -42,9 +42,7 @@ Json summary_of(const GgufFile& file) {
   std::map<std::string, int64_t> bytes_of;
   int64_t total = 0;
   for (const auto& [name, tensor] : file.tensors()) {
-    const GgmlType* type = ggml_type(tensor.type);
-    bytes_of[type == nullptr ? fmt::format("type {}", tensor.type) : std::string(type->name)] +=
-        static_cast<int64_t>(tensor.bytes.size());
+    bytes_of[describe_ggml_type(tensor.type)] += static_cast<int64_t>(tensor.bytes.size());
     total += static_cast<int64_t>(tensor.bytes.size());
   }
   return {{"files", file.num_files()},

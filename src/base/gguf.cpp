@@ -1,6 +1,7 @@
 #include "base/gguf.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -24,12 +25,44 @@ constexpr int64_t kMostSplits = 10'000;
 constexpr uint64_t kMostListValues = uint64_t{1} << 22;
 
 constexpr std::array kTypes = {
-    GgmlType{kGgmlF32, "F32", 1, 4},       GgmlType{kGgmlF16, "F16", 1, 2},
-    GgmlType{kGgmlBf16, "BF16", 1, 2},     GgmlType{kGgmlQ8_0, "Q8_0", 32, 34},
-    GgmlType{kGgmlQ4_0, "Q4_0", 32, 18},   GgmlType{kGgmlQ4_1, "Q4_1", 32, 20},
-    GgmlType{kGgmlQ5_0, "Q5_0", 32, 22},   GgmlType{kGgmlQ5_1, "Q5_1", 32, 24},
-    GgmlType{kGgmlQ4_K, "Q4_K", 256, 144}, GgmlType{kGgmlQ5_K, "Q5_K", 256, 176},
-    GgmlType{kGgmlQ6_K, "Q6_K", 256, 210},
+    GgmlType{kGgmlF32, "F32", 1, 4},           GgmlType{kGgmlF16, "F16", 1, 2},
+    GgmlType{kGgmlBf16, "BF16", 1, 2},         GgmlType{kGgmlQ8_0, "Q8_0", 32, 34},
+    GgmlType{kGgmlQ4_0, "Q4_0", 32, 18},       GgmlType{kGgmlQ4_1, "Q4_1", 32, 20},
+    GgmlType{kGgmlQ5_0, "Q5_0", 32, 22},       GgmlType{kGgmlQ5_1, "Q5_1", 32, 24},
+    GgmlType{kGgmlQ2_K, "Q2_K", 256, 84},      GgmlType{kGgmlQ3_K, "Q3_K", 256, 110},
+    GgmlType{kGgmlQ4_K, "Q4_K", 256, 144},     GgmlType{kGgmlQ5_K, "Q5_K", 256, 176},
+    GgmlType{kGgmlQ6_K, "Q6_K", 256, 210},     GgmlType{kGgmlIq1S, "IQ1_S", 256, 50},
+    GgmlType{kGgmlIq1M, "IQ1_M", 256, 56},     GgmlType{kGgmlIq2Xxs, "IQ2_XXS", 256, 66},
+    GgmlType{kGgmlIq2Xs, "IQ2_XS", 256, 74},   GgmlType{kGgmlIq2S, "IQ2_S", 256, 82},
+    GgmlType{kGgmlIq3Xxs, "IQ3_XXS", 256, 98}, GgmlType{kGgmlIq3S, "IQ3_S", 256, 110},
+    GgmlType{kGgmlIq4Nl, "IQ4_NL", 32, 18},    GgmlType{kGgmlIq4Xs, "IQ4_XS", 256, 136},
+    GgmlType{kGgmlQ1_0, "Q1_0", 128, 18},      GgmlType{kGgmlQ2_0, "Q2_0", 64, 18},
+    GgmlType{kGgmlTq1_0, "TQ1_0", 256, 54},    GgmlType{kGgmlTq2_0, "TQ2_0", 256, 66},
+    GgmlType{kGgmlMxfp4, "MXFP4", 32, 17},     GgmlType{kGgmlNvfp4, "NVFP4", 64, 36},
+};
+
+/// Types that weights do not have: integers and doubles, what llama.cpp makes of activations as it computes,
+/// and types that it no longer reads.
+struct OtherType {
+  uint32_t id;
+  std::string_view name;
+};
+constexpr std::array kOtherTypes = {
+    OtherType{4, "Q4_2, which llama.cpp gave up"},
+    OtherType{5, "Q4_3, which llama.cpp gave up"},
+    OtherType{9, "Q8_1, which llama.cpp has for activations alone"},
+    OtherType{15, "Q8_K, which llama.cpp has for activations alone"},
+    OtherType{24, "I8"},
+    OtherType{25, "I16"},
+    OtherType{26, "I32"},
+    OtherType{27, "I64"},
+    OtherType{28, "F64"},
+    OtherType{31, "Q4_0_4_4, which llama.cpp gave up"},
+    OtherType{32, "Q4_0_4_8, which llama.cpp gave up"},
+    OtherType{33, "Q4_0_8_8, which llama.cpp gave up"},
+    OtherType{36, "IQ4_NL_4_4, which llama.cpp gave up"},
+    OtherType{37, "IQ4_NL_4_8, which llama.cpp gave up"},
+    OtherType{38, "IQ4_NL_8_8, which llama.cpp gave up"},
 };
 
 enum class ValueType : uint32_t {
@@ -277,6 +310,20 @@ const GgmlType* ggml_type(uint32_t id) {
   return found == kTypes.end() ? nullptr : found;
 }
 
+std::string ggml_type_names() {
+  std::vector<std::string_view> names;
+  for (const GgmlType& type : kTypes) names.push_back(type.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string describe_ggml_type(uint32_t id) {
+  if (const GgmlType* type = ggml_type(id)) return std::string(type->name);
+  for (const OtherType& type : kOtherTypes) {
+    if (type.id == id) return std::string(type.name);
+  }
+  return fmt::format("{}, which has no known name", id);
+}
+
 GgufContent GgufContent::parse(std::span<const std::byte> file, std::string_view file_name) {
   constexpr std::string_view kMagic = "GGUF";
   if (file.size() < kMagic.size() || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
@@ -406,6 +453,10 @@ const std::vector<std::string_view>& GgufFile::texts(std::string_view key) const
 
 const std::vector<int64_t>& GgufFile::integers(std::string_view key) const {
   return *value<std::vector<int64_t>>(key, "a list of integers", false);
+}
+
+const std::vector<double>& GgufFile::numbers(std::string_view key) const {
+  return *value<std::vector<double>>(key, "a list of numbers", false);
 }
 
 void GgufFile::refuse(std::string_view key, std::string_view expected) const {

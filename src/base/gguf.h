@@ -31,11 +31,19 @@ struct GgmlType {
 };
 
 inline constexpr uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_1 = 3, kGgmlQ5_0 = 6,
-                          kGgmlQ5_1 = 7, kGgmlQ8_0 = 8, kGgmlQ4_K = 12, kGgmlQ5_K = 13, kGgmlQ6_K = 14,
-                          kGgmlBf16 = 30;
+                          kGgmlQ5_1 = 7, kGgmlQ8_0 = 8, kGgmlQ2_K = 10, kGgmlQ3_K = 11, kGgmlQ4_K = 12,
+                          kGgmlQ5_K = 13, kGgmlQ6_K = 14, kGgmlIq2Xxs = 16, kGgmlIq2Xs = 17, kGgmlIq3Xxs = 18,
+                          kGgmlIq1S = 19, kGgmlIq4Nl = 20, kGgmlIq3S = 21, kGgmlIq2S = 22, kGgmlIq4Xs = 23,
+                          kGgmlIq1M = 29, kGgmlBf16 = 30, kGgmlTq1_0 = 34, kGgmlTq2_0 = 35, kGgmlMxfp4 = 39,
+                          kGgmlNvfp4 = 40, kGgmlQ1_0 = 41, kGgmlQ2_0 = 42;
 
 /// Returns the type's layout; null for unsupported types.
 const GgmlType* ggml_type(uint32_t id);
+/// The names of the supported types, in one text.
+std::string ggml_type_names();
+/// Any type for messages: its name where it is known, with what it is where it is not supported, or its
+/// number.
+std::string describe_ggml_type(uint32_t id);
 
 struct GgufTensor {
   std::string_view name;
@@ -82,6 +90,7 @@ class GgufFile {
   std::string_view text(std::string_view key, std::optional<std::string_view> fallback = {}) const;
   const std::vector<std::string_view>& texts(std::string_view key) const;
   const std::vector<int64_t>& integers(std::string_view key) const;
+  const std::vector<double>& numbers(std::string_view key) const;
   /// Throws InputError: `key` has another value than expected, or is missing.
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const;
 

@@ -33,6 +33,9 @@ struct NamedParadigm {
   std::string_view name;
 };
 
+/// Of a pair's frequency.
+constexpr Range<double> kDivisor{1e-6, 1e6};
+
 constexpr std::array<NamedParadigm, 6> kParadigms = {{{Paradigm::kCausal, "causal"},
                                                       {Paradigm::kSlots, "slots"},
                                                       {Paradigm::kMasked, "masked"},
@@ -92,6 +95,22 @@ void check_heads(int64_t num_heads, int64_t num_kv_heads, std::string_view kv_ke
     throw InputError("{}: \"{}\" is {}; expected a divisor of the number of heads, {}", json.file(), kv_key,
                      num_kv_heads, num_heads);
   }
+}
+
+/// "rope_freqs", our own key: what GGUF files hold in the tensor rope_freqs.weight.
+void read_rope_divisors(const nlohmann::json& json, const std::string& file, ModelConfig& config) {
+  constexpr const char* kKey = "rope_freqs";
+  if (!json.contains(kKey)) return;
+  for (const nlohmann::json& value : json[kKey]) {
+    const float divisor = value.is_number() ? value.get<float>() : 0;
+    if (!(divisor >= kDivisor.first && divisor <= kDivisor.last)) break;
+    config.rope.divisors.push_back(divisor);
+  }
+  if (std::ssize(config.rope.divisors) == config.rotary_dim / 2 &&
+      json[kKey].size() == config.rope.divisors.size())
+    return;
+  throw InputError("{}: \"{}\" has {} values; expected {} numbers from {} to {}", file, kKey,
+                   json[kKey].size(), config.rotary_dim / 2, kDivisor.first, kDivisor.last);
 }
 
 void check_sizes(const ModelConfig& config, const JsonObject& json) {
@@ -286,6 +305,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   config.architecture = family.architecture;
   if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;
   check_sizes(config, json);
+  if (json.has("rope_freqs")) read_rope_divisors(parsed, file, config);
 
   // A family whose class has ids of its own has set them; a file that says nothing means those.
   config.bos_id = read_token_id(json, "bos_token_id", config, config.bos_id);

@@ -9,17 +9,17 @@ namespace lacuna {
 namespace {
 
 std::deque<FamilyEntry>& table() {
-  static std::deque<FamilyEntry> entries = {llada_family(),        llada_moe_family(),
-                                            dream_family(),        qwen2_family(),
-                                            qwen3_family(),        sdar_family(),
-                                            fast_dllm_family(),    llada2_family(),
-                                            gidd_family(),         qwen3_moe_family(),
-                                            sdar_moe_family(),     rnd1_family(),
-                                            coda_family(),         a2d_qwen2_family(),
-                                            a2d_qwen3_family(),    diffusion_gemma_family(),
-                                            llama_family(),        stable_diffcoder_family(),
-                                            a2d_llama_family(),    sumi_family(),
-                                            nemotron_labs_family()};
+  static std::deque<FamilyEntry> entries = {llada_family(),         llada_moe_family(),
+                                            dream_family(),         qwen2_family(),
+                                            qwen3_family(),         sdar_family(),
+                                            fast_dllm_family(),     llada2_family(),
+                                            gidd_family(),          qwen3_moe_family(),
+                                            sdar_moe_family(),      rnd1_family(),
+                                            coda_family(),          a2d_qwen2_family(),
+                                            a2d_qwen3_family(),     diffusion_gemma_family(),
+                                            llama_family(),         stable_diffcoder_family(),
+                                            a2d_llama_family(),     sumi_family(),
+                                            nemotron_labs_family(), gemma3_family()};
   return entries;
 }
 

@@ -80,6 +80,8 @@ struct GgufDialect {
   nlohmann::json (*read_generation)(const GgufKeys& keys) = nullptr;
   /// Whether rows of q and k are stored for rotation of neighbouring pairs of dimensions.
   bool interleaves_rotation = false;
+  /// Whether a tensor rope_freqs.weight holds a divisor for each pair's frequency (Llama 3).
+  bool divides_frequencies = false;
   /// Renames tensors whose names differ from the usual ones; null if there are none.
   void (*rename)(TensorNames& names) = nullptr;
 };

@@ -33,6 +33,7 @@ FamilyEntry stable_diffcoder_family();
 FamilyEntry a2d_llama_family();
 FamilyEntry sumi_family();
 FamilyEntry nemotron_labs_family();
+FamilyEntry gemma3_family();
 
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};

@@ -24,14 +24,14 @@ int64_t gguf_rows(const GgufFile& file, std::string_view tensor) {
   return found->shape[0];
 }
 
-nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture) {
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides) {
   const GgufFile& file = keys.file();
   const int64_t hidden = keys.integer("embedding_length", kWidth);
   const int64_t heads = keys.integer("attention.head_count", kWidth);
   const int64_t head_dim = keys.integer("attention.key_length", kWidth, std::max<int64_t>(1, hidden / heads));
   keys.integer("attention.value_length", {head_dim, head_dim}, head_dim);
   const int64_t positions = keys.integer("context_length", kPositionCount);
-  keys.integer("attention.sliding_window", {positions, kPositionCount.last}, positions);  // without effect
+  if (!slides) keys.integer("attention.sliding_window", {positions, kPositionCount.last}, positions);
   return {{"architectures", nlohmann::json::array({architecture})},
           {"num_hidden_layers", keys.integer("block_count", kLayerCount)},
           {"hidden_size", hidden},

@@ -49,7 +49,8 @@ class GgufKeys {
 int64_t gguf_rows(const GgufFile& file, std::string_view tensor);
 
 /// Sizes under the names of the transformers library, for a model of this class.
-nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture);
+///   slides  whether "attention.sliding_window" is the caller's; otherwise it may cut nothing off
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides = false);
 /// The same with "intermediate_size".
 nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture);
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +26,15 @@ constexpr int64_t kControlToken = 3;
 
 /// Kept only where it says something: families that know no scaling refuse any.
 void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) {
-  const std::string_view type = file.text(keys.key("rope.scaling.type"), "none");
+  // Files without a type have llama.cpp's first one; the oldest ones call the factor "scale_linear".
+  const bool is_old = keys.has("rope.scale_linear");
+  const bool is_linear = is_old || keys.has("rope.scaling.factor");
+  const std::string_view type = file.text(keys.key("rope.scaling.type"), is_linear ? "linear" : "none");
   if (type == "none") return;
-  Json scaling = {{"rope_type", type}, {"factor", keys.number("rope.scaling.factor")}};
+  Json scaling = {{"rope_type", type},
+                  {"factor", keys.number(is_old ? "rope.scale_linear" : "rope.scaling.factor")}};
+  if (keys.has("rope.scaling.attn_factor"))
+    scaling["attention_factor"] = keys.number("rope.scaling.attn_factor");
   if (keys.has("rope.scaling.original_context_length")) {
     scaling["original_max_position_embeddings"] =
         keys.integer("rope.scaling.original_context_length", kPositionCount);
@@ -36,6 +44,21 @@ void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) 
     if (keys.has(key)) scaling[name] = keys.number(key);
   }
   config["rope_scaling"] = scaling;
+}
+
+constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
+
+/// The divisors of frequencies, one for each pair of dimensions.
+void add_rope_divisors(const GgufFile& file, Json& config) {
+  const GgufTensor* const divisors = file.find(kRopeDivisors);
+  if (divisors == nullptr) return;
+  if (divisors->type != kGgmlF32 || divisors->shape.size() != 1) {
+    throw InputError("{}: tensor {} is {} of {} dimensions; expected F32 of one", file.name(),
+                     in_quotes(kRopeDivisors), describe_ggml_type(divisors->type), divisors->shape.size());
+  }
+  std::vector<float> values(static_cast<size_t>(divisors->shape[0]));
+  std::memcpy(values.data(), divisors->bytes.data(), divisors->bytes.size());
+  config["rope_freqs"] = values;
 }
 
 const FamilyEntry& family_of(const GgufFile& file) {
@@ -70,6 +93,12 @@ void add_token_ids(const GgufFile& file, const GgufDialect& dialect, Json& confi
   Json ends = Json::array();
   for (const char* name : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (file.has(name)) ends.push_back(file.integer(name, {0, last}));
+  }
+  // Gemma's end of a turn, which no key names.
+  if (file.has("tokenizer.ggml.tokens")) {
+    const auto& tokens = file.texts("tokenizer.ggml.tokens");
+    const auto found = std::find(tokens.begin(), tokens.end(), "<end_of_turn>");
+    if (found - tokens.begin() <= last && found != tokens.end()) ends.push_back(found - tokens.begin());
   }
   config["eos_token_id"] = ends;
 }
@@ -106,6 +135,7 @@ std::string config_text_of(const GgufKeys& keys) {
   }
   if (file.has("general.name")) config["_name_or_path"] = file.text("general.name");
   add_rope_scaling(file, keys, config);
+  if (dialect.divides_frequencies) add_rope_divisors(file, config);
   add_token_ids(file, dialect, config);
   return text_of(config);
 }
@@ -161,6 +191,85 @@ TensorNames gguf_tensor_names(std::string_view family) {
                     .expert = nullptr};
   if (dialect.rename != nullptr) dialect.rename(names);
   return names;
+}
+
+namespace {
+
+/// Names of the tensors that a model is made of.
+class TensorList {
+ public:
+  TensorList(const ModelConfig& config, const TensorNames& names) : config_(config) {
+    for (const std::string_view module :
+         {names.embedding, names.final_norm, names.head, names.conditioning_norm, names.conditioning_gate,
+          names.conditioning_up, names.conditioning_down})
+      add_weight(std::string(module));
+    for (int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(layer, names.layer(layer));
+  }
+
+  bool contains(std::string_view name) const { return names_.contains(name); }
+  void add(const std::string& name) { names_.insert(name); }
+
+ private:
+  void add_weight(const std::string& module) { add(module + ".weight"); }
+  void add_all(const ExpertTensorNames& modules) {
+    for (const std::string& module : {modules.gate, modules.up, modules.down, modules.gate_up})
+      add_weight(module);
+  }
+
+  void add_layer(int64_t layer, const LayerTensorNames& names) {
+    for (const std::string& module : {names.attn_norm, names.ffn_norm, names.o}) add_weight(module);
+    for (const std::string& module : {names.q, names.k, names.v, names.qkv}) {
+      add_weight(module);
+      if (config_.qkv_bias) add(module + ".bias");
+    }
+    if (config_.attn_output_bias) add(names.o + ".bias");
+    if (config_.qk_norm_per_head || config_.qk_norm_full) {
+      add_weight(names.q_norm);
+      add_weight(names.k_norm);
+    }
+    if (config_.norms_outputs) {
+      add_weight(names.post_attn_norm);
+      add_weight(names.post_ffn_norm);
+    }
+    if (config_.layer_scalars) {
+      add(names.layer_scalar);
+      add(names.encoder_scalar);
+    }
+    const MoeConfig& moe = config_.moe;
+    const bool has_experts = config_.layer_has_experts(layer);
+    if (!has_experts || moe.parallel_dense) {
+      add_all({names.gate, names.up, names.down});
+      for (const std::string& module : {names.up, names.down}) {
+        if (config_.ffn_bias) add(module + ".bias");
+      }
+    }
+    if (!has_experts) return;
+    add_weight(names.router);
+    add_all(names.stacked_experts);
+    if (moe.selection_bias) add(names.expert_bias);
+    if (moe.shared_ffn_dim > 0) add_all(names.shared);
+    if (!moe.parallel_dense) return;
+    for (const std::string& module : {names.expert_norm, names.post_expert_norm, names.post_dense_norm})
+      add_weight(module);
+    add(names.router_scale);
+    add(names.expert_scale);
+  }
+
+  const ModelConfig& config_;
+  std::set<std::string, std::less<>> names_;
+};
+
+}  // namespace
+
+void expect_no_unread_tensors(const GgufFile& file, const ModelConfig& config) {
+  TensorList known(config, gguf_tensor_names(config.family));
+  if (!config.rope.divisors.empty() || config.canvas) known.add(std::string(kRopeDivisors));
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (known.contains(name)) continue;
+    throw InputError(
+        "{}: holds tensor {}, which is no part of {} here; expected the tensors of that architecture",
+        tensor.file, in_quotes(name), in_quotes(file.text("general.architecture")));
+  }
 }
 
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config) {

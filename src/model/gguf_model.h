@@ -21,8 +21,12 @@ ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices 
 /// Names as llama.cpp's converters give them.
 TensorNames gguf_tensor_names(std::string_view family);
 
-/// The file's tensors in the model's order of rows: those of `llada` are stored for rotation of neighbouring
-/// pairs. `file` must outlive them.
+/// Throws InputError, which names the tensor, if the file holds one that the model does not read: what it
+/// would add would be missing without a word.
+void expect_no_unread_tensors(const GgufFile& file, const ModelConfig& config);
+
+/// The file's tensors in the model's order of rows: those of `llada` and `llama` are stored for rotation of
+/// neighbouring pairs. `file` must outlive them.
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config);
 
 }  // namespace lacuna

@@ -3,6 +3,7 @@
 // StableDiffcoderForCausalLM) is block diffusion as SDAR is, in blocks of 4, on the weights of Seed-Coder.
 // Tiny-A2D's A2DLlamaLMHeadModel is in a2d.cpp.
 #include "model/family_parts.h"
+#include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
@@ -17,6 +18,14 @@ ModelConfig read_llama(const JsonObject& json) {
 ModelConfig read_stable_diffcoder(const JsonObject& json) {
   ModelConfig config = read_llama_block(json);
   turn_block_causal(config, json.integer("block_size", kPositionCount, kStableDiffcoderBlock));
+  return config;
+}
+
+nlohmann::json read_llama_gguf(const GgufKeys& keys) {
+  for (const char* const name : {"expert_count", "expert_used_count"}) keys.integer(name, {0, 0}, 0);
+  nlohmann::json config = gguf_dense_config(keys, "LlamaForCausalLM");
+  config["attention_bias"] = keys.file().find("blk.0.attn_q.bias") != nullptr;
+  config["attention_out_bias"] = keys.file().find("blk.0.attn_output.bias") != nullptr;
   return config;
 }
 
@@ -37,7 +46,8 @@ constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder
 
 ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
   ModelConfig config = read_decoder_block(json);
-  json.expect("attention_bias", false);
+  config.qkv_bias = json.flag("attention_bias", false);
+  config.attn_output_bias = json.flag("attention_out_bias", config.qkv_bias);
   json.expect("mlp_bias", false);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
@@ -50,6 +60,11 @@ FamilyEntry llama_family() {
           .architecture = "LlamaForCausalLM",
           .read_config = read_llama,
           .tensors = transformers_tensors(transformers_layer),
+          .gguf = GgufDialect{.architecture = "llama",
+                              .read_config = read_llama_gguf,
+                              .layer = gguf_layer,
+                              .interleaves_rotation = true,
+                              .divides_frequencies = true},
           .model_types = kLlamaTypes,
           .is_library_class = true};
 }

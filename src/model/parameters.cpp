@@ -522,12 +522,13 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
     OpenGguf(GgufFile opened, const ModelConfig& config)
         : HeldFile{std::move(opened)}, GgufWeights(gguf_weights(file, config)) {}
   };
-  std::unique_ptr<WeightSource> weights;
   if (GgufFile::is_gguf(folder)) {
-    weights = std::make_unique<OpenGguf>(GgufFile::open(folder), config);
-  } else {
-    weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
+    auto weights = std::make_unique<OpenGguf>(GgufFile::open(folder), config);
+    expect_no_unread_tensors(config, *weights, folder.string());
+    expect_no_unread_tensors(weights->file, config);
+    return weights;
   }
+  auto weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
   expect_no_unread_tensors(config, *weights, folder.string());
   return weights;
 }

@@ -93,6 +93,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) 
         frequencies[j] = llama3_frequency(rope, fast);
         break;
     }
+    if (!rope.divisors.empty()) frequencies[j] /= rope.divisors[j];
   }
   return frequencies;
 }

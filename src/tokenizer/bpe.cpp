@@ -1,6 +1,8 @@
 #include "tokenizer/bpe.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <queue>
 #include <tuple>
 
@@ -55,6 +57,7 @@ Bpe::Bpe(BpeParts parts, std::vector<bool> special)
       ignore_merges_(parts.ignore_merges),
       whole_newline_runs_(parts.whole_newline_runs) {
   read_byte_ids(parts);
+  if (!parts.scores.empty()) prepare_scores(parts);
   merges_.reserve(parts.merges.size());
   for (size_t rank = 0; rank < parts.merges.size(); ++rank) {
     const std::string& left = parts.merges[rank].first;
@@ -95,6 +98,25 @@ void Bpe::read_byte_ids(const BpeParts& parts) {
   if (unk_ == kNoToken) {
     throw InputError("{}: unk_token '{}' is not in the vocabulary", parts.vocab_name, *parts.unk_token);
   }
+}
+
+void Bpe::prepare_scores(BpeParts& parts) {
+  if (symbols_ != BpeSymbols::kCharacters || parts.scores.size() < special_.size()) {
+    throw InputError("{}: {} scores for {} tokens; expected one for each, of text in characters",
+                     parts.vocab_name, parts.scores.size(), special_.size());
+  }
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  scores_ = std::move(parts.scores);
+  for (size_t id = 0; id < special_.size(); ++id) {
+    if (special_[id]) scores_[id] = kNever;
+  }
+  for (const TokenId id : byte_ids_) {
+    if (id != kNoToken) scores_[static_cast<size_t>(id)] = kNever;
+  }
+  if (parts.unk_token) {
+    if (const auto unk = id_of(*parts.unk_token)) scores_[static_cast<size_t>(*unk)] = kNever;
+  }
+  for (const auto& [text, id] : vocab_) longest_entry_bytes_ = std::max(longest_entry_bytes_, text.size());
 }
 
 std::optional<TokenId> Bpe::id_of(std::string_view text) const {
@@ -150,7 +172,77 @@ bool Bpe::append_whole_entry(std::string_view piece, std::vector<TokenId>& token
   return true;
 }
 
+namespace {
+
+/// A stretch of text that is one symbol while entries are put together by their scores.
+struct ScoredSymbol {
+  uint32_t begin;
+  uint32_t bytes;  // 0 once it is a part of the symbol before
+  int32_t previous;
+  int32_t next;
+};
+
+struct ScoredCandidate {
+  float score;
+  int32_t left;
+  uint32_t bytes;  // of both together; another number means that one of them has changed
+
+  /// Orders the queue: largest score first, then leftmost.
+  bool operator<(const ScoredCandidate& other) const {
+    return score != other.score ? score < other.score : left > other.left;
+  }
+};
+
+}  // namespace
+
+void Bpe::encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens) const {
+  std::vector<ScoredSymbol> symbols;
+  for (size_t begin = 0; begin < piece.size();) {
+    const size_t bytes = std::max<size_t>(1, first_character_bytes(piece.substr(begin)));
+    const auto index = static_cast<int32_t>(symbols.size());
+    symbols.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(bytes), index - 1, index + 1});
+    begin += bytes;
+  }
+  if (symbols.empty()) return;
+  symbols.back().next = -1;
+
+  std::priority_queue<ScoredCandidate> candidates;
+  const auto consider = [&](int32_t left) {
+    if (left < 0 || symbols[left].next < 0) return;
+    const uint32_t bytes = symbols[left].bytes + symbols[symbols[left].next].bytes;
+    if (bytes > longest_entry_bytes_) return;
+    const auto id = id_of(piece.substr(symbols[left].begin, bytes));
+    if (id && std::isfinite(scores_[static_cast<size_t>(*id)]))
+      candidates.push({scores_[static_cast<size_t>(*id)], left, bytes});
+  };
+  for (int32_t index = 0; index < static_cast<int32_t>(symbols.size()); ++index) consider(index);
+  while (!candidates.empty()) {
+    const ScoredCandidate best = candidates.top();
+    candidates.pop();
+    ScoredSymbol& left = symbols[best.left];
+    if (left.bytes == 0 || left.next < 0 || left.bytes + symbols[left.next].bytes != best.bytes) continue;
+    ScoredSymbol& right = symbols[left.next];
+    left.bytes = best.bytes;
+    left.next = right.next;
+    if (right.next >= 0) symbols[right.next].previous = best.left;
+    right.bytes = 0;
+    consider(left.previous);
+    consider(best.left);
+  }
+  for (const ScoredSymbol& symbol : symbols) {
+    if (symbol.bytes == 0) continue;
+    const std::string_view text = piece.substr(symbol.begin, symbol.bytes);
+    const auto id = id_of(text);
+    if (id && std::isfinite(scores_[static_cast<size_t>(*id)])) {
+      tokens.push_back(*id);
+    } else {
+      for (const TokenId byte : symbols_of(text)) tokens.push_back(byte);
+    }
+  }
+}
+
 void Bpe::encode(std::string_view piece, std::vector<TokenId>& tokens) const {
+  if (!scores_.empty()) return encode_by_scores(piece, tokens);
   if (append_whole_entry(piece, tokens)) return;
   std::vector<Symbol> symbols;
   for (const TokenId id : symbols_of(piece)) {

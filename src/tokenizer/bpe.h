@@ -1,4 +1,5 @@
-// Byte-pair encoding: a vocabulary, and the merges that build its entries from single bytes or characters.
+// Byte-pair encoding: a vocabulary, and the merges, or the scores, that build its entries from single bytes
+// or characters.
 #pragma once
 
 #include <array>
@@ -29,8 +30,11 @@ struct BpeParts {
   std::vector<std::pair<std::string, std::string>> merges;  ///< the first one merges first
   bool ignore_merges = false;                               ///< a pre-token that is an entry needs no merges
   bool whole_newline_runs = false;                          ///< the same for pre-tokens of newlines only
-  std::optional<std::string> unk_token;                     ///< stands for symbols without an entry
-  bool fuse_unk = false;                                    ///< one unk_token for several of them in a row
+  /// By id, and in place of merges: two neighbours merge if their text is an entry, those with the largest
+  /// score first (SentencePiece). Only with symbols that are characters.
+  std::vector<float> scores;
+  std::optional<std::string> unk_token;  ///< stands for symbols without an entry
+  bool fuse_unk = false;                 ///< one unk_token for several of them in a row
 };
 
 class Bpe {
@@ -58,6 +62,8 @@ class Bpe {
   void read_byte_ids(const BpeParts& parts);
   bool append_whole_entry(std::string_view piece, std::vector<TokenId>& tokens) const;
   std::vector<TokenId> symbols_of(std::string_view piece) const;
+  void prepare_scores(BpeParts& parts);
+  void encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens) const;
   const Merge* find_merge(TokenId left, TokenId right) const;
 
   std::unordered_map<std::string, TokenId> vocab_;
@@ -70,6 +76,8 @@ class Bpe {
   bool fuse_unk_;
   bool ignore_merges_;
   bool whole_newline_runs_;
+  std::vector<float> scores_;       // of each id; minus infinity for tokens that nothing merges into
+  size_t longest_entry_bytes_ = 0;  // with scores
 };
 
 }  // namespace lacuna

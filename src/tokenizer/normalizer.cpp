@@ -108,6 +108,9 @@ std::string normalize(std::string_view text, std::span<const Normalization> step
       case Normalization::kEscapeSpaces:
         result = escape_spaces(result);
         break;
+      case Normalization::kPrependSpace:
+        if (!result.empty()) result.insert(0, kEscapedSpace);
+        break;
     }
   }
   return result;

@@ -9,7 +9,15 @@
 
 namespace lacuna {
 
-enum class Normalization : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kLowercase, kEscapeSpaces };
+enum class Normalization : uint8_t {
+  kNfc,
+  kNfd,
+  kNfkc,
+  kNfkd,
+  kLowercase,
+  kEscapeSpaces,
+  kPrependSpace,  ///< SentencePiece's space before a text that is not empty, in its spelling
+};
 
 /// Applies `steps` in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
 /// marks.

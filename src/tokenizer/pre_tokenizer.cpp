@@ -8,9 +8,6 @@
 
 namespace lacuna {
 
-const std::string_view kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
 namespace {
 
 constexpr const char* kGpt2Pattern =

@@ -32,7 +32,8 @@ struct ByteLevelRule {
 using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule>;
 
 /// Qwen2's expression, for checkpoints that do not carry their own.
-extern const std::string_view kQwen2Pattern;
+inline constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 /// Some text and the parts of it that are pieces: in order, without overlaps, none empty.
 struct Pieces {

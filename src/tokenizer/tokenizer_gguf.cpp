@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -16,6 +17,7 @@ constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
 constexpr std::string_view kWholeJson = "tokenizer.huggingface.json";
+constexpr std::string_view kPre = "tokenizer.ggml.pre", kSpacePrefix = "tokenizer.ggml.add_space_prefix";
 
 enum TokenType : int64_t {
   kNormal = 1,
@@ -26,55 +28,43 @@ enum TokenType : int64_t {
   kByte = 6
 };
 
-// Taken from the models' tokenizer.json, of which converters keep only the name.
-constexpr std::string_view kBailingPattern =
-    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-struct PreTokenizerName {
-  std::string_view name;
-  std::string_view pattern;  ///< empty: GPT-2's own
-  bool normalizes = false;   ///< to NFC
-  bool ignores_merges = false;
-};
-
-/// Accepted values of tokenizer.ggml.pre.
-const std::array kPreTokenizers = {
-    PreTokenizerName{"qwen2", kQwen2Pattern, true},
-    PreTokenizerName{"deepseek-r1-qwen", kQwen2Pattern, true},
-    PreTokenizerName{"llada-moe", kBailingPattern},
-    PreTokenizerName{"bailingmoe", kBailingPattern},
-    PreTokenizerName{"bailingmoe2", kBailingPattern},
-    PreTokenizerName{"llama-bpe", kLlama3Pattern, false, true},
-    PreTokenizerName{"llama3", kLlama3Pattern, false, true},
-    PreTokenizerName{"gpt-2", ""},
-};
-
 // Gemma 4. Files have no tokenizer.ggml.pre; the rules belong to the model's name.
 void split_as_gemma(const GgufFile& file, TokenizerParts& parts) {
-  constexpr std::string_view kPre = "tokenizer.ggml.pre", kPrefix = "tokenizer.ggml.add_space_prefix";
   const std::string_view pre = file.text(kPre, "gemma4");
   if (pre != "gemma4" && pre != "default") file.refuse(kPre, "gemma4 or default with the model gemma4");
-  if (file.flag(kPrefix, false)) file.refuse(kPrefix, "false with the model gemma4");
+  if (file.flag(kSpacePrefix, false)) file.refuse(kSpacePrefix, "false with the model gemma4");
   parts.normalization = {Normalization::kEscapeSpaces};
   parts.pre_tokenizer = {SplitRule{.pattern = "\n+"}};
   parts.bpe.whole_newline_runs = true;
 }
 
-void choose_split(const GgufFile& file, TokenizerParts& parts) {
-  if (parts.bpe.symbols == BpeSymbols::kCharacters) return split_as_gemma(file, parts);
-  const std::string_view name = file.text("tokenizer.ggml.pre", "gpt-2");
-  const auto* known = std::find_if(kPreTokenizers.begin(), kPreTokenizers.end(),
-                                   [&](const PreTokenizerName& candidate) { return candidate.name == name; });
-  if (known == kPreTokenizers.end()) {
-    file.refuse("tokenizer.ggml.pre",
-                "qwen2, deepseek-r1-qwen, llada-moe, bailingmoe, bailingmoe2, llama-bpe, llama3 or gpt-2");
-  }
+// Files without a name have what llama.cpp does then.
+void split_by_name(const GgufFile& file, TokenizerParts& parts) {
+  const GgufPreTokenizer* const known = gguf_pre_tokenizer(file.text(kPre, "default"));
+  if (known == nullptr) file.refuse(kPre, fmt::format("one of {}", gguf_pre_tokenizer_names()));
   if (known->normalizes) parts.normalization = {Normalization::kNfc};
-  if (!known->pattern.empty()) parts.pre_tokenizer = {SplitRule{.pattern = std::string(known->pattern)}};
-  parts.pre_tokenizer.emplace_back(ByteLevelRule{.use_regex = known->pattern.empty()});
+  for (const std::string_view expression : known->expressions)
+    parts.pre_tokenizer.emplace_back(SplitRule{.pattern = std::string(expression)});
+  parts.pre_tokenizer.emplace_back(ByteLevelRule{.use_regex = false});
   parts.bpe.ignore_merges = known->ignores_merges;
+}
+
+// SentencePiece's tokenizer of Llama 2 and Gemma: nothing is split, and scores say what merges.
+void read_scores(const GgufFile& file, TokenizerParts& parts) {
+  constexpr std::string_view kScores = "tokenizer.ggml.scores";
+  const std::vector<double>& scores = file.numbers(kScores);
+  const size_t num_tokens = file.texts(kTokens).size();
+  if (scores.size() != num_tokens) {
+    throw InputError("{}: {} holds {} scores for {} tokens; expected one for each", file.name(),
+                     in_quotes(kScores), scores.size(), num_tokens);
+  }
+  for (const double score : scores) {
+    if (!std::isfinite(score))
+      throw InputError("{}: {} holds {}; expected finite numbers", file.name(), in_quotes(kScores), score);
+    parts.bpe.scores.push_back(static_cast<float>(score));
+  }
+  if (file.flag(kSpacePrefix, true)) parts.normalization.push_back(Normalization::kPrependSpace);
+  parts.normalization.push_back(Normalization::kEscapeSpaces);
 }
 
 std::vector<std::pair<std::string, std::string>> read_merges(const GgufFile& file) {
@@ -96,18 +86,21 @@ void add_entry(const GgufFile& file, const std::string& text, TokenId id, BpePar
   }
 }
 
-void read_token(const GgufFile& file, const std::string& text, TokenId id, int64_t type,
+///   is_scored  whether scores say what merges, so that a token's entry is for symbols alone
+void read_token(const GgufFile& file, const std::string& text, TokenId id, int64_t type, bool is_scored,
                 TokenizerParts& parts) {
   const bool has_characters = parts.bpe.symbols == BpeSymbols::kCharacters;
   switch (type) {
-    case kNormal:
     case kUnknown:
+      if (is_scored) parts.bpe.unk_token = text;
+      return add_entry(file, text, id, parts.bpe);
+    case kNormal:
       return add_entry(file, text, id, parts.bpe);
     case kControl:
     case kUserDefined:
       parts.added_tokens.push_back({.id = id, .content = text, .special = type == kControl});
       // Merges may name them, as in the tokenizer.json that the file was made of.
-      if (has_characters) add_entry(file, text, id, parts.bpe);
+      if (has_characters && !is_scored) add_entry(file, text, id, parts.bpe);
       return;
     case kUnused:
       return;
@@ -121,7 +114,7 @@ void read_token(const GgufFile& file, const std::string& text, TokenId id, int64
                    in_quotes(text), type, has_characters ? ", or 6 for <0x00> to <0xFF>" : "");
 }
 
-void read_tokens(const GgufFile& file, TokenizerParts& parts) {
+void read_tokens(const GgufFile& file, bool is_scored, TokenizerParts& parts) {
   const auto& tokens = file.texts(kTokens);
   if (tokens.size() > static_cast<size_t>(Tokenizer::kTokenIdMax) + 1) {
     throw InputError("{}: {} holds {} tokens; expected at most {}", file.name(), in_quotes(kTokens),
@@ -134,7 +127,7 @@ void read_tokens(const GgufFile& file, TokenizerParts& parts) {
                      in_quotes(kTypes), types.size(), tokens.size());
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
-    read_token(file, std::string(tokens[i]), static_cast<TokenId>(i), types[i], parts);
+    read_token(file, std::string(tokens[i]), static_cast<TokenId>(i), types[i], is_scored, parts);
   }
 }
 
@@ -158,17 +151,27 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
     return read_tokenizer_json(JsonValue(document, file.name()));
   }
   const std::string_view model = file.text("tokenizer.ggml.model");
-  if (model != "gpt2" && model != "gemma4") {
-    file.refuse("tokenizer.ggml.model", "gpt2 (byte-level BPE) or gemma4 (BPE over characters)");
+  if (model != "gpt2" && model != "gemma4" && model != "llama") {
+    file.refuse("tokenizer.ggml.model",
+                "gpt2 (byte-level BPE), gemma4 (BPE over characters) or llama (SentencePiece's BPE)");
   }
+  const bool is_scored = model == "llama";
   TokenizerParts parts;
   parts.name = file.name();
   parts.bpe.symbols = model == "gpt2" ? BpeSymbols::kBytes : BpeSymbols::kCharacters;
   parts.bpe.vocab_name = fmt::format("{}: {}", file.name(), kTokens);
   parts.bpe.merges_name = fmt::format("{}: {}", file.name(), kMerges);
-  read_tokens(file, parts);
+  read_tokens(file, is_scored, parts);
+  if (is_scored) {
+    read_scores(file, parts);
+    return parts;
+  }
   parts.bpe.merges = read_merges(file);
-  choose_split(file, parts);
+  if (model == "gpt2") {
+    split_by_name(file, parts);
+  } else {
+    split_as_gemma(file, parts);
+  }
   return parts;
 }
 
@@ -180,6 +183,10 @@ TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
   nlohmann::json config = nlohmann::json::object();
   if (file.has(kChatTemplate)) config["chat_template"] = file.text(kChatTemplate);
   if (const auto bos = gguf_bos_token(file)) config["bos_token"] = *bos;
+  for (const char* const name : {"add_bos_token", "add_eos_token"}) {
+    const std::string key = std::string("tokenizer.ggml.") + name;
+    if (file.has(key)) config[name] = file.flag(key);
+  }
   return {.tokenizer = file.has(kWholeJson) ? std::string(file.text(kWholeJson))
                                             : text_of(tokenizer_json(read_gguf_tokenizer(file))),
           .tokenizer_config = text_of(config)};

@@ -20,6 +20,7 @@ constexpr std::array kNormalizations = std::to_array<Named<Normalization>>({
     {"NFKD", Normalization::kNfkd},
     {"Lowercase", Normalization::kLowercase},
     {"Replace", Normalization::kEscapeSpaces},
+    {"Prepend", Normalization::kPrependSpace},
 });
 
 constexpr std::array kSplitBehaviors = std::to_array<Named<SplitBehavior>>({
@@ -55,6 +56,7 @@ void expect_replacement(const JsonValue& step, std::string_view from, std::strin
 Normalization read_normalization(const JsonValue& step) {
   const Normalization normalization = read_choice(step.at("type"), kNormalizations);
   if (normalization == Normalization::kEscapeSpaces) expect_replacement(step, " ", kEscapedSpace);
+  if (normalization == Normalization::kPrependSpace) expect_text(step.at("prepend"), kEscapedSpace);
   return normalization;
 }
 
@@ -157,6 +159,12 @@ BpeParts read_model(const JsonValue& model) {
   // Our own key, for what tokenizer.json has none.
   if (const auto own = model.find("lacuna")) {
     parts.whole_newline_runs = own->boolean_or("whole_newline_runs", false);
+    if (const auto scores = own->find("scores")) {
+      for (const JsonValue& score : scores->elements()) {
+        if (!score.json().is_number()) throw InputError("{} must be a number", score.name());
+        parts.scores.push_back(score.json().get<float>());
+      }
+    }
   }
   return parts;
 }
@@ -170,16 +178,17 @@ void check_decoder(const JsonValue& root, BpeSymbols symbols) {
   }
   constexpr std::string_view kExpected =
       "with model.byte_fallback, expected a Sequence of Replace (U+2581 by a space), ByteFallback and Fuse";
-  constexpr std::array<std::string_view, 3> kSteps = {"Replace", "ByteFallback", "Fuse"};
+  // Strip, of SentencePiece's files, takes the space away that a text begins with for the first token's sake.
+  // Answers follow a prompt, so here no text begins with it.
+  constexpr std::array<std::string_view, 4> kSteps = {"Replace", "ByteFallback", "Fuse", "Strip"};
   if (!decoder) throw InputError("{} has no decoder; {}", root.name(), kExpected);
   const JsonValue type = decoder->at("type");
   if (type.string() != "Sequence") throw InputError("{} is '{}'; {}", type.name(), type.string(), kExpected);
   const JsonValue list = decoder->at("decoders");
-  if (list.array().size() != kSteps.size()) {
-    throw InputError("{} has {} steps; {}", list.name(), list.array().size(), kExpected);
-  }
   const std::vector<JsonValue> steps = list.elements();
-  for (size_t i = 0; i < kSteps.size(); ++i) {
+  if (steps.size() != kSteps.size() && steps.size() != kSteps.size() - 1)
+    throw InputError("{} has {} steps; {}", list.name(), steps.size(), kExpected);
+  for (size_t i = 0; i < steps.size(); ++i) {
     const JsonValue step = steps[i].at("type");
     if (step.string() != kSteps[i]) throw InputError("{} is '{}'; {}", step.name(), step.string(), kExpected);
   }
@@ -200,6 +209,7 @@ nlohmann::json replacement(std::string_view from, std::string_view to) {
 
 nlohmann::json json_of(Normalization step) {
   if (step == Normalization::kEscapeSpaces) return replacement(" ", kEscapedSpace);
+  if (step == Normalization::kPrependSpace) return {{"type", "Prepend"}, {"prepend", kEscapedSpace}};
   return {{"type", name_of(step, kNormalizations)}};
 }
 
@@ -236,7 +246,8 @@ nlohmann::json tokenizer_json(const TokenizerParts& parts) {
                 {"unk_token", parts.bpe.unk_token ? Json(*parts.bpe.unk_token) : Json()},
                 {"fuse_unk", parts.bpe.fuse_unk},
                 {"byte_fallback", parts.bpe.symbols == BpeSymbols::kCharacters}};
-  if (parts.bpe.whole_newline_runs) model["lacuna"] = {{"whole_newline_runs", true}};
+  if (parts.bpe.whole_newline_runs) model["lacuna"]["whole_newline_runs"] = true;
+  if (!parts.bpe.scores.empty()) model["lacuna"]["scores"] = parts.bpe.scores;
   Json added = Json::array();
   for (const AddedToken& token : parts.added_tokens) {
     added.push_back({{"id", token.id},

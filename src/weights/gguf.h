@@ -1,5 +1,4 @@
-// Weights of GGUF files. Every quantized block becomes quantized values and scales of panels without loss, so
-// that matmuls use exactly the file's weights.
+// Weights of GGUF files.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +11,10 @@
 #include <vector>
 
 #include "base/gguf.h"
+#include "weights/ggml_blocks.h"
 #include "weights/stored_matrix.h"
 
 namespace lacuna {
-
-/// Quantization that holds blocks of this type without loss; empty for F32, F16, BF16 and unsupported types.
-///   Q4_0, Q4_1          int4-group and int4-min  Q8_0, Q5_0   int8-group
-///   Q5_1                8-bit values with minimums
-///   Q4_K, Q5_K          4- and 8-bit values with minimums, scales in f32
-///   Q6_K                8-bit values in groups of 16, scales in f32
-std::optional<Quantisation> block_quantisation(uint32_t type);
-
-/// Unpacks one row of blocks. `out` has been sized; its length is a multiple of the type's block.
-void read_blocks(uint32_t type, const std::byte* row, QuantisedRow& out);
-
-/// Dequantizes one row of any type that ggml_type() knows. A weight of a quantized type is scale * q +
-/// minimum, rounded once.
-void widen_blocks(uint32_t type, const std::byte* row, std::span<float> out);
 
 /// The tensors of a GGUF file as a checkpoint.
 class GgufWeights : public WeightSource {
@@ -48,6 +34,8 @@ class GgufWeights : public WeightSource {
 
  private:
   const GgufTensor& tensor(std::string_view name, std::span<const int64_t> shape) const;
+  /// Rows of a head, if the module's rows are permuted; else 0.
+  int64_t head_rows(std::string_view module, int64_t outputs) const;
 
   const GgufFile& file_;
   std::map<std::string, int64_t, std::less<>> interleaved_;

@@ -330,10 +330,15 @@ void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::
   const size_t length = quantisation.group == 0 ? out.size() : static_cast<size_t>(quantisation.group);
   for (size_t g = 0; g < row.scales.size(); ++g) {
     const float scale = row.scales[g];
-    const float minimum = quantisation.has_minimum ? row.minimums[g] : centred_minimum(quantisation, scale);
     const size_t end = std::min((g + 1) * length, out.size());
+    if (!quantisation.has_minimum) {
+      // The same weight as with a minimum of -middle * scale, which could overflow where no weight does.
+      for (size_t i = g * length; i < end; ++i)
+        out[i] = scale * (static_cast<float>(row.codes[i]) - middle_code(quantisation));
+      continue;
+    }
     for (size_t i = g * length; i < end; ++i)
-      out[i] = std::fma(scale, static_cast<float>(row.codes[i]), minimum);
+      out[i] = std::fma(scale, static_cast<float>(row.codes[i]), row.minimums[g]);
   }
   if (!quantisation.two_levels) return;
   for (float& value : out) value = std::fma(row.of_output.scale, value, row.of_output.minimum);

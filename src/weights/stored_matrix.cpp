@@ -1,5 +1,6 @@
 #include "weights/stored_matrix.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -22,8 +23,12 @@ bool all_finite(std::span<const float> values) {
   return sum == 0;
 }
 
+/// Whether no weight of the row overflows, neither do the products of scales and values that kernels add up.
 bool all_finite(const QuantisedRow& row) {
-  return all_finite(row.scales) && all_finite(row.minimums) && std::isfinite(row.of_output.scale) &&
+  constexpr float kLargestScale = 0x1p119F;
+  const bool are_small = std::all_of(row.scales.begin(), row.scales.end(),
+                                     [](float scale) { return std::abs(scale) <= kLargestScale; });
+  return are_small && all_finite(row.minimums) && std::isfinite(row.of_output.scale) &&
          std::isfinite(row.of_output.minimum);
 }
 

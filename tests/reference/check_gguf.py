@@ -5,8 +5,9 @@
 Names of tensors come from the package's maps, names of keys from its writer, and weights from its reading of blocks, so that none of
 them is what src/ believes it is. Models that ship keep matrices in bf16: the logits of a file have to be those of its folder, bit for
 bit. Random checkpoints of every architecture have each matrix in a type of its own, keys that may be left out left out now and then,
-and one file or several: their logits have to be those of models.py on the weights that the package reads. Exit status 0 when nothing
-failed.
+and one file or several: their logits have to be those of models.py on the weights that the package reads. Random vocabularies with scores
+have to give the tokens of a second implementation, and with --vocabularies llama.cpp's vocabularies those that it lists for its test texts.
+Exit status 0 when nothing failed.
 """
 import argparse
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import diffusion_gemma
 import diffusion_gemma_gguf
+import ggml_blocks
 import gguf
 import numpy as np
 import random_diffusion_gemma
@@ -35,11 +37,12 @@ ARCHITECTURES = {
     "qwen2": ("qwen2", gguf.MODEL_ARCH.QWEN2),
     "qwen3": ("qwen3", gguf.MODEL_ARCH.QWEN3),
     "qwen3_moe": ("qwen3moe", gguf.MODEL_ARCH.QWEN3MOE),
+    "llama": ("llama", gguf.MODEL_ARCH.LLAMA),
     "llada2": ("llada2", gguf.MODEL_ARCH.BAILINGMOE2),  # which has Ling 2.0's layout
 }
 SHIPPED = ("mini-dream", "mini-qwen", "mini-qwen3", "mini-llada2")
-K_TYPES = (Type.Q4_K, Type.Q5_K, Type.Q6_K)
-TYPES = (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, *K_TYPES)
+WRITTEN = (Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1)  # by the package; it reads the others and does not write them
+TYPES = (*ggml_blocks.PLAIN, *ggml_blocks.QUANTIZED)
 BLOCK_LENGTH = "diffusion.block_length"  # the package has no name for it
 TOKENS = [3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26]
 TOLERANCE = 2e-5  # of the largest logit
@@ -52,7 +55,7 @@ class StoredTensor:
     rows: np.ndarray  # numbers, or bytes of whole blocks
 
     def values(self):
-        return gguf.quants.dequantize(self.rows, self.type)
+        return ggml_blocks.dequantize(self.rows, self.type)
 
 
 def add_sizes(writer, config):
@@ -146,13 +149,13 @@ def stays_f32(name, values):
 
 
 def interleaved(rows, heads):
-    """The two halves of each head's rows take turns: llama.cpp's rotation of LLaDA turns neighbouring dimensions."""
-    return rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
+    """The two halves of each head's rows take turns: llama.cpp's rotation of LLaDA and Llama turns neighbouring dimensions."""
+    return rows.reshape(heads, 2, -1, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def add_tensors(writer, tensors, config):
     shape = read_shape(config)
-    heads = {"q_proj": shape.heads, "k_proj": shape.kv_heads} if shape.family == "llada" else {}
+    heads = {"q_proj": shape.heads, "k_proj": shape.kv_heads} if shape.family in ("llada", "llama") else {}
     names = gguf.get_tensor_name_map(ARCHITECTURES[shape.family][1], shape.layers)
     for name, tensor in tensors.items():
         to = names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -161,6 +164,8 @@ def add_tensors(writer, tensors, config):
         kind = name.split(".")[-2]
         rows = interleaved(tensor.rows, heads[kind]) if kind in heads else tensor.rows
         writer.add_tensor(to, rows, raw_dtype=tensor.type)
+    if "rope_freqs" in config:
+        writer.add_tensor("rope_freqs.weight", np.array(config["rope_freqs"], dtype=np.float32))
 
 
 def write_shipped(folder, path):
@@ -213,24 +218,21 @@ def random_checkpoint(family, rng):
     if family == "llada2":
         mask = special_ids(family, sizes["vocab"])[MASK[family]]
         config |= {"mask_token_id": mask, "block_length": int(rng.choice([4, 32]))}
-    return config, make_tensors(family, sizes, rng)
+    tensors = make_tensors(family, sizes, rng)
+    if family == "llama":
+        add_parts_of_llama(config, sizes, tensors, rng)
+    return config, tensors
 
 
-def random_blocks(values, stored_type, rng):
-    """Blocks of about the spread of `values`: the package reads the K types but does not write them."""
-    size, bytes_of_block = gguf.GGML_QUANT_SIZES[stored_type]
-    blocks = rng.integers(0, 256, (values.size // size, bytes_of_block), dtype=np.uint8)
-    spread = np.std(values) * rng.uniform(0.7, 1.3, len(blocks))
-    # All but the f16 numbers of a block may be anything. Where these are 1, a block spreads as it is divided by here.
-    if stored_type == Type.Q6_K:
-        numbers = {208: spread / 1370}
-    else:
-        largest = 15 if stored_type == Type.Q4_K else 31
-        scale = spread / (17 * largest)
-        numbers = {0: scale, 2: scale * largest / 2}  # with the minimums, values are around 0
-    for at, number in numbers.items():
-        blocks[:, at:at + 2] = number.astype("<f2").view(np.uint8).reshape(-1, 2)
-    return blocks.reshape(*values.shape[:-1], -1)
+def add_parts_of_llama(config, sizes, tensors, rng):
+    """What only some files have: divisors of frequencies (Llama 3), and biases of q, k and v."""
+    if rng.random() < 0.6:
+        config["rope_freqs"] = np.float32(rng.uniform(1, 32, sizes["head_dim"] // 2)).tolist()
+    if rng.random() < 0.5:
+        for layer in range(sizes["layers"]):
+            for name, heads in (("q", sizes["heads"]), ("k", sizes["kv_heads"]), ("v", sizes["kv_heads"])):
+                tensors[f"model.layers.{layer}.self_attn.{name}_proj.bias"] = np.float32(
+                    rng.normal(0, 0.3, heads * sizes["head_dim"]))
 
 
 def stored_at_random(tensors, rng):
@@ -241,10 +243,10 @@ def stored_at_random(tensors, rng):
         values = tensors[name]
         fitting = [fit for fit in TYPES if values.shape[-1] % gguf.GGML_QUANT_SIZES[fit][0] == 0]
         stored_type = Type.F32 if stays_f32(name, values) else fitting[rng.integers(len(fitting))]
-        if stored_type in K_TYPES:
-            rows = random_blocks(values, stored_type, rng)
-        else:
+        if stored_type in (*ggml_blocks.PLAIN, *WRITTEN):
             rows = gguf.quants.quantize(values, stored_type)
+        else:
+            rows = ggml_blocks.random_blocks(values.shape, np.std(values), stored_type, rng)
         result[name] = StoredTensor(stored_type, rows)
     return result
 
@@ -356,6 +358,66 @@ def compare_diffusion_gemma(binary, seed):
     return difference <= TOLERANCE, f"differs by {difference:.1e} of the largest"
 
 
+def sentencepiece_tokens(text, entries, prefix):
+    """Token ids by the rule alone: of all neighbours whose text is an entry, the best score merges first, then the leftmost."""
+    text = (" " if prefix and text else "") + text
+    symbols = list(text.replace(" ", "\u2581"))
+    while True:
+        pairs = [(-entries[a + b][1], at) for at, (a, b) in enumerate(zip(symbols, symbols[1:])) if a + b in entries]
+        if not pairs:
+            break
+        at = min(pairs)[1]
+        symbols[at:at + 2] = [symbols[at] + symbols[at + 1]]
+    ids = []
+    for symbol in symbols:
+        ids += [entries[symbol][0]] if symbol in entries else [3 + byte for byte in symbol.encode()]
+    return ids
+
+
+def compare_sentencepiece(binary, seed):
+    """(whether random texts have the tokens of sentencepiece_tokens(), what differs)"""
+    rng = np.random.default_rng([seed, 78])
+    letters = list("abc\u2581\u00e9\u65e5\U0001f642\n")
+    texts = dict.fromkeys(letters[:-2])
+    while len(texts) < 60:
+        parts = list(texts)
+        joined = "".join(rng.choice(parts, 2))
+        if len(joined) < 9:
+            texts[joined] = None
+    bytes_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = ["<unk>", "<s>", "</s>", *bytes_tokens, *texts]
+    scores = [0.0] * 259 + [float(-rng.integers(0, 40)) for _ in texts]  # some are equal
+    entries = {text: (259 + at, scores[259 + at]) for at, text in enumerate(texts)}
+    prefix = bool(rng.random() < 0.5)
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.gguf"
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(tokens)
+        writer.add_token_scores(scores)
+        writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * len(texts))
+        writer.add_add_space_prefix(prefix)
+        finish(writer)
+        for _ in range(10):
+            text = "".join(rng.choice([*letters[:3], " ", *letters[4:]], rng.integers(0, 60)))
+            result = subprocess.run([binary, "tokenize", "-m", path], input=text.encode(), check=True, capture_output=True)
+            expected = sentencepiece_tokens(text, entries, prefix)
+            if json.loads(result.stdout) != expected:
+                return False, f"{text!r}: {json.loads(result.stdout)}, expected {expected}"
+    return True, ""
+
+
+def compare_vocabulary(binary, path):
+    """(whether llama.cpp's texts of a vocabulary have the tokens that it lists, what differs)"""
+    texts = path.with_name(path.name + ".inp").read_bytes().split(b"\n__ggml_vocab_test__\n")
+    expected = [[int(token) for token in line.split()] for line in path.with_name(path.name + ".out").read_text().splitlines()]
+    wrong = 0
+    for text, tokens in zip(texts, expected):
+        result = subprocess.run([binary, "tokenize", "-m", path], input=text, check=True, capture_output=True)
+        wrong += json.loads(result.stdout) != tokens
+    return wrong == 0 and len(expected) > 0, f"{wrong} of {len(expected)} texts differ"
+
+
 def check(report, name, compare, *arguments):
     try:
         report.check(name, *compare(*arguments))
@@ -368,6 +430,7 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "models")
     parser.add_argument("--seeds", type=int, default=5, help="random checkpoints of each architecture")
+    parser.add_argument("--vocabularies", type=Path, help="llama.cpp's folder models/, with ggml-vocab-*.gguf and their texts")
     arguments = parser.parse_args()
     report = Report()
     for name in SHIPPED:
@@ -377,6 +440,10 @@ def main():
             check(report, f"{architecture}, seed {seed}", compare_random, arguments.binary, family, seed)
     for seed in range(arguments.seeds):
         check(report, f"diffusion-gemma, seed {seed}", compare_diffusion_gemma, arguments.binary, seed)
+        check(report, f"SentencePiece's tokenizer, seed {seed}", compare_sentencepiece, arguments.binary, seed)
+    for path in sorted(arguments.vocabularies.glob("ggml-vocab-*.gguf")) if arguments.vocabularies else []:
+        if path.with_name(path.name + ".out").exists() and "bert" not in path.name and "nomic" not in path.name:
+            check(report, path.name, compare_vocabulary, arguments.binary, path)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

@@ -107,6 +107,7 @@ class Shape:
     window: int = 0      # consecutive positions that share them
     scaling: dict = None  # rotations.settings() of a rotation that is scaled
     positions: int = 0    # max_position_embeddings
+    divisors: tuple = (1,)  # of the pairs' frequencies: one, or one for each
 
     @property
     def causal(self):
@@ -160,7 +161,8 @@ def read_shape(config):
                  config["num_key_value_heads"], head_dim, config["vocab_size"],
                  config["rms_norm_eps"], rope_of["rope_theta"], config.get("tie_word_embeddings", False),
                  experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
-                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1), **blocks)
+                 mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1),
+                 divisors=tuple(config.get("rope_freqs", (1,))), **blocks)
 
 
 def rms_norm(x, weight, eps):
@@ -168,10 +170,11 @@ def rms_norm(x, weight, eps):
     return weight * (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps))
 
 
-def rope(x, positions, theta):
-    """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d). x is [rows, heads, d]."""
+def rope(x, positions, theta, divisors=(1,)):
+    """Rotates pairs (j, j + d/2) of each head by p * theta^(-2j/d) / divisor j. x is [rows, heads, d]."""
     d = x.shape[-1]
-    return turn(x, positions, theta ** (-2.0 * np.arange(d // 2) / d))
+    frequency = theta ** (-2.0 * np.arange(d // 2) / d) / np.asarray(divisors, dtype=np.float64)
+    return turn(x, positions, frequency)
 
 
 def turn(x, positions, frequency, scale=1.0):
@@ -362,7 +365,7 @@ class Model:
     def _turned(self, x, positions):
         s = self.shape
         if s.scaling is None:
-            return rope(x, positions, s.theta)
+            return rope(x, positions, s.theta, s.divisors)
         return turn(x, positions, *frequencies(s.scaling | {"rope_theta": s.theta}, x.shape[-1], s.positions))
 
     def _gidd(self, tokens, positions, attend):

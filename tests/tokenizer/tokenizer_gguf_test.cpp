@@ -1,11 +1,15 @@
 // The tokenizer of a GGUF file, read and written as files of a folder.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/error.h"
 #include "base/gguf.h"
 #include "gguf_bytes.h"
 #include "temporary_folder.h"
 #include "tokenizer/chat_template.h"
+#include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 
@@ -13,6 +17,7 @@ namespace lacuna::tokenizer_gguf_test {
 namespace {
 
 using test::GgufBytes;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -144,8 +149,8 @@ TEST(GgufTokenizer, OfGemmaRefusesWhatWouldGiveOtherTokens) {
     EXPECT_THAT([&] { Tokenizer::load(path); }, ThrowsMessage<InputError>(HasSubstr(part)));
   };
   SmallGemma gemma;
-  gemma.model = "llama";
-  expect_refused(gemma, "gpt2 (byte-level BPE) or gemma4 (BPE over characters)");
+  gemma.model = "bert";
+  expect_refused(gemma, "gpt2 (byte-level BPE), gemma4 (BPE over characters) or llama (SentencePiece's BPE)");
   gemma.model = "gpt2";
   expect_refused(gemma, "the type 6; expected 1 to 5");
   gemma = {};
@@ -168,6 +173,157 @@ TEST(GgufTokenizer, OfGemmaRefusesWhatWouldGiveOtherTokens) {
   gemma.file.text("tokenizer.ggml.pre", "qwen2");
   expect_refused(gemma, "tokenizer.ggml.pre");
   expect_refused({}, "merge 1 ('▁a' '\n') needs '▁a\n'");
+}
+
+/// SentencePiece's tokenizer of Llama 2: three special tokens, the byte tokens, then entries with scores.
+struct SmallSentencePiece {
+  SmallSentencePiece() {
+    add("<unk>", 2, 0);
+    add("<s>", 3, 0);
+    add("</s>", 3, 0);
+    for (int byte = 0; byte < 256; ++byte) add(byte_token(static_cast<unsigned char>(byte)), 6, 0);
+    add("▁", 1, -10);  // 259
+    add("a", 1, -11);
+    add("b", 1, -12);
+    add("ab", 1, -1);  // 262
+    add("ba", 1, -1);
+    add("▁a", 1, -2);
+    add("▁ab", 1, -3);  // 265
+    add("aba", 1, -4);
+    add("<tool>", 4, 0);
+    add("  ", 4, 0);  // 268
+  }
+  void add(const std::string& text, int32_t type, float score) {
+    tokens.push_back(text);
+    types.push_back(type);
+    scores.push_back(score);
+  }
+
+  Tokenizer load(const std::filesystem::path& path) {
+    file.text("tokenizer.ggml.model", "llama");
+    file.text("tokenizer.ggml.pre", "default");
+    file.texts("tokenizer.ggml.tokens", tokens);
+    file.numbers("tokenizer.ggml.token_type", types);
+    if (!scores.empty()) file.reals("tokenizer.ggml.scores", scores);
+    file.write(path);
+    return Tokenizer::load(path);
+  }
+
+  GgufBytes file;
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+  std::vector<float> scores;
+};
+
+class SentencePieceFile : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "llama.gguf";
+  SmallSentencePiece small_;
+};
+
+TEST_F(SentencePieceFile, MergesWhatHasTheLargestScoreAndThenStandsLeftmost) {
+  small_.file.flag("tokenizer.ggml.add_space_prefix", false);
+  const Tokenizer tokenizer = small_.load(path_);
+  EXPECT_THAT(tokenizer.encode("ab"), ElementsAre(262));
+  EXPECT_THAT(tokenizer.encode("aba"), ElementsAre(266));       // ab, then aba
+  EXPECT_THAT(tokenizer.encode("bab"), ElementsAre(263, 261));  // ba and ab are equal: the left one
+  EXPECT_THAT(tokenizer.encode(" ab"), ElementsAre(265));
+  EXPECT_THAT(tokenizer.encode("é"), ElementsAre(3 + 0xc3, 3 + 0xa9));
+  EXPECT_THAT(tokenizer.encode("\xff"), ElementsAre(3 + 0xff));
+}
+
+TEST_F(SentencePieceFile, PutsASpaceBeforeEachTextBetweenTokens) {
+  const Tokenizer tokenizer = small_.load(path_);
+  EXPECT_THAT(tokenizer.encode(""), ElementsAre());
+  EXPECT_THAT(tokenizer.encode("ab"), ElementsAre(265));
+  EXPECT_THAT(tokenizer.encode("b<tool>a"), ElementsAre(259, 261, 267, 264));
+  EXPECT_THAT(tokenizer.encode("<s>b", SpecialTokens::kAsAtoms), ElementsAre(1, 259, 261));
+  EXPECT_THAT(tokenizer.encode("a  b"), ElementsAre(264, 268, 259, 261));  // two spaces are a token
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab a")), " ab a");
+}
+
+TEST_F(SentencePieceFile, NeverWritesSpecialTokensForText) {
+  small_.add("<", 1, -1);
+  small_.add("<s", 1, -1);
+  small_.add("s", 1, -1);
+  small_.add(">", 1, -1);
+  const Tokenizer tokenizer = small_.load(path_);
+  EXPECT_THAT(tokenizer.encode("<s>"), ElementsAre(259, 270, 272));
+}
+
+TEST_F(SentencePieceFile, IsTheSameAsFilesOfAFolder) {
+  small_.file.flag("tokenizer.ggml.add_bos_token", true);
+  const Tokenizer from_file = small_.load(path_);
+  const TokenizerTexts texts = gguf_tokenizer_texts(GgufFile::open(path_));
+  folder_.write("tokenizer.json", texts.tokenizer);
+  folder_.write("tokenizer_config.json", texts.tokenizer_config);
+  EXPECT_THAT(texts.tokenizer_config, HasSubstr("\"add_bos_token\": true"));
+  const Tokenizer from_folder = Tokenizer::load(folder_.path());
+  EXPECT_EQ(from_folder.size(), from_file.size());
+  for (const char* text : {"ab bab", "  a<tool>é", "<s>aba</s>", "\xff▁"}) {
+    for (const SpecialTokens special : {SpecialTokens::kAsText, SpecialTokens::kAsAtoms})
+      EXPECT_EQ(from_folder.encode(text, special), from_file.encode(text, special)) << text;
+  }
+}
+
+TEST_F(SentencePieceFile, IsRefusedWithoutAFiniteScoreForEachToken) {
+  const auto expect_refused = [&](const std::string& part) {
+    EXPECT_THAT([&] { small_.load(path_); }, ThrowsMessage<InputError>(HasSubstr(part)));
+    small_ = {};
+  };
+  small_.scores.clear();
+  expect_refused("\"tokenizer.ggml.scores\" is missing; expected a list of numbers");
+  small_.scores.pop_back();
+  expect_refused("holds 268 scores for 269 tokens; expected one for each");
+  small_.scores[7] = std::numeric_limits<float>::quiet_NaN();
+  expect_refused("holds nan; expected finite numbers");
+}
+
+TEST(GgufTokenizer, IsSplitByTheNameOfItsModel) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "tokenizer.gguf";
+  // Merges make two digits of neighbours, a space with a digit and quote with s where nothing splits them.
+  const auto ids_of = [&](const char* pre, const std::string& text) {
+    GgufBytes file;
+    file.text("tokenizer.ggml.model", "gpt2");
+    if (pre != nullptr) file.text("tokenizer.ggml.pre", pre);
+    file.texts("tokenizer.ggml.tokens", {"1", "2", "12", "\u0120", "\u012012", "!", "\u0120!", "121"});
+    file.texts("tokenizer.ggml.merges", {"1 2", "\u0120 12", "\u0120 !", "12 1"});
+    file.write(path);
+    return Tokenizer::load(path).encode(text);
+  };
+  EXPECT_THAT(ids_of("gpt-2", " 12 !"), ElementsAre(4, 6));
+  EXPECT_THAT(ids_of("smollm", " 12 !"), ElementsAre(3, 0, 1, 6));
+  EXPECT_THAT(ids_of("starcoder", "12"), ElementsAre(0, 1));
+  EXPECT_THAT(ids_of("llama-bpe", " 121212"), ElementsAre(3, 7, 1, 2));
+  EXPECT_THAT(ids_of("default", " 12 !"), ElementsAre(3, 2, 3, 5));
+  EXPECT_THAT(ids_of(nullptr, " 12 !"), ElementsAre(3, 2, 3, 5));
+  EXPECT_THAT(ids_of("deepseek-v3", "1212"), ElementsAre(7, 1));
+  EXPECT_THAT([&] { ids_of("wonder", ""); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("\"tokenizer.ggml.pre\" is \"wonder\"; expected one of default, gpt-2"),
+                        HasSubstr("smollm"), HasSubstr("tekken"))));
+}
+
+TEST(GgufTokenizer, HasAnExpressionForEachNameThatCompiles) {
+  std::string names = gguf_pre_tokenizer_names();
+  int count = 0;
+  for (size_t begin = 0; begin < names.size(); ++count) {
+    const size_t end = std::min(names.find(", ", begin), names.size());
+    std::vector<PreTokenizerRule> rules;
+    for (const std::string_view expression :
+         gguf_pre_tokenizer(names.substr(begin, end - begin))->expressions)
+      rules.emplace_back(SplitRule{.pattern = std::string(expression)});
+    rules.emplace_back(ByteLevelRule{.use_regex = false});
+    const Pieces pieces =
+        PreTokenizer(rules, BpeSymbols::kBytes, "test").split("It's 1234 naïve 日本 \n\n x_1!");
+    size_t bytes = 0;
+    for (const TextRange range : pieces.ranges) bytes += range.end - range.begin;
+    EXPECT_EQ(bytes, pieces.text.size());
+    begin = end + 2;
+  }
+  EXPECT_GT(count, 60);
 }
 
 TEST(GgufTokenizer, ThatIsAWholeTokenizerJsonStaysThat) {

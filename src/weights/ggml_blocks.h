@@ -1,0 +1,28 @@
+// Blocks of GGUF files' quantized types. Each becomes quantized values and scales of panels without loss, so
+// that matmuls use exactly the file's weights.
+//
+// Layouts as in ggml-org/ggml, src/ggml-common.h and src/ggml-quants.c.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/gguf.h"
+#include "weights/quantise.h"
+
+namespace lacuna {
+
+/// Quantization that holds blocks of this type without loss; empty for F32, F16, BF16 and unsupported types.
+/// docs/reference/gguf.md has the table.
+std::optional<Quantisation> block_quantisation(uint32_t type);
+
+/// Unpacks one row of blocks. `out` has been sized; its length is a multiple of the type's block.
+void read_blocks(uint32_t type, const std::byte* row, QuantisedRow& out);
+
+/// Dequantizes one row of any type that ggml_type() knows. A weight of a quantized type is scale * q +
+/// minimum, rounded once.
+void widen_blocks(uint32_t type, const std::byte* row, std::span<float> out);
+
+}  // namespace lacuna
