@@ -131,7 +131,7 @@ void print_sequence(Printer& printer, const Sequence& sequence) {
 }
 
 void print_namespace(Printer& printer, const Namespace& object) {
-  printer.append("<TemplateNamespace {");
+  printer.append("<Namespace {");
   if (++printer.runtime().printing > kMaxValueDepth) fail("namespaces are nested too deeply to be printed");
   for (size_t i = 0; i < object.members.size(); ++i) {
     if (i > 0) printer.append(", ");
