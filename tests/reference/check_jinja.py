@@ -8,6 +8,7 @@ those of the folders (files *.jinja, and chat_template in tokenizer_config.json)
 jinja_environment.py, and generated ones (jinja_templates.py), each with values of its own. Cyrillic letters stand in values
 alone; wherever they are printed, they must be marked as the caller's. Exit status 0 when nothing differs.
 """
+
 import argparse
 import collections
 import json
@@ -15,6 +16,7 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import jinja_environment
@@ -59,6 +61,12 @@ def is_cyrillic(character):
     return "\u0400" <= character <= "\u04ff"
 
 
+def is_apart(text, error):
+    """Whether a text has an address of an object, or the evaluator refuses numbers that it does not have, or too much work."""
+    refusals = ("64 bits", "steps", "raised to a fraction")
+    return (text is not None and " at 0x" in text) or (error is not None and any(each in error for each in refusals))
+
+
 def difference(pieces, error, text, exception):
     """What is wrong, or None."""
     if (pieces is None) != (text is None):
@@ -87,6 +95,7 @@ def main():
     parser.add_argument("--quiet", action="store_true")
     options = parser.parse_args()
 
+    warnings.simplefilter("ignore", SyntaxWarning)  # of the Python that jinja2 makes of templates
     env = jinja_environment.environment()
     cases = Cases(options.program)
     counts = collections.Counter()
@@ -94,6 +103,9 @@ def main():
     def check(name, template, values):
         text, exception = jinja_environment.render(env, template, values)
         pieces, error = cases.render(template, values)
+        if is_apart(text, error):
+            counts["not compared"] += 1
+            return None
         wrong = difference(pieces, error, text, exception)
         counts["failed" if wrong else "passed"] += 1
         counts["texts" if text is not None else "errors"] += 1
@@ -118,7 +130,10 @@ def main():
             print(f"  template: {template!r}\n  values: {values!r}")
     if not options.quiet:
         print(f"{options.generated} generated templates in {time.monotonic() - before:.0f} s")
-    print(f"{counts['passed']} passed ({counts['texts']} texts, {counts['errors']} errors), {counts['failed']} failed")
+    print(
+        f"{counts['passed']} passed ({counts['texts']} texts, {counts['errors']} errors), {counts['failed']} failed, "
+        f"{counts['not compared']} not compared (addresses, large or complex numbers, limits)"
+    )
     return 0 if counts["failed"] == 0 else 1
 
 

@@ -204,6 +204,13 @@ Value apply(Runtime& runtime, Operator op, const Value& left, const Value& right
   fail_types(op, left, right);
 }
 
+int64_t truncated(double value) {
+  if (std::isnan(value) || value >= 9223372036854775808.0 || value < -9223372036854775808.0) {
+    fail("{} is no int of 64 bits", value);
+  }
+  return static_cast<int64_t>(value);
+}
+
 Value negate(const Value& value) {
   expect_defined(value);
   if (value.type() == Value::Type::kFloat) return Value::real(-value.as_real(), value.is_input());

@@ -13,24 +13,22 @@
 namespace lacuna::jinja {
 namespace {
 
-using Kind = Expression::Kind;
-
 // Whether the value of operands[0] decides first what the expression does.
-bool begins_with_operand(Kind kind) {
+bool begins_with_operand(ExpressionKind kind) {
   switch (kind) {
-    case Kind::kAttribute:
-    case Kind::kItem:
-    case Kind::kSlice:
-    case Kind::kCall:
-    case Kind::kFilter:
-    case Kind::kTest:
-    case Kind::kNot:
-    case Kind::kNegate:
-    case Kind::kPlus:
-    case Kind::kBinary:
-    case Kind::kCompare:
-    case Kind::kAnd:
-    case Kind::kOr:
+    case ExpressionKind::kAttribute:
+    case ExpressionKind::kItem:
+    case ExpressionKind::kSlice:
+    case ExpressionKind::kCall:
+    case ExpressionKind::kFilter:
+    case ExpressionKind::kTest:
+    case ExpressionKind::kNot:
+    case ExpressionKind::kNegate:
+    case ExpressionKind::kPlus:
+    case ExpressionKind::kBinary:
+    case ExpressionKind::kCompare:
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr:
       return true;
     default:
       return false;
@@ -91,18 +89,18 @@ Value Evaluator::evaluate(const Expression* expression, const Value* block) {
 
 Value Evaluator::evaluate_first(const Expression& expression) {
   switch (expression.kind) {
-    case Kind::kConstant:
+    case ExpressionKind::kConstant:
       return expression.value;
-    case Kind::kName:
+    case ExpressionKind::kName:
       return lookup(expression.text);
-    case Kind::kTuple:
-    case Kind::kList:
+    case ExpressionKind::kTuple:
+    case ExpressionKind::kList:
       return evaluate_items(expression);
-    case Kind::kDict:
+    case ExpressionKind::kDict:
       return evaluate_dict(expression);
-    case Kind::kConcat:
+    case ExpressionKind::kConcat:
       return evaluate_concat(expression);
-    case Kind::kConditional:
+    case ExpressionKind::kConditional:
       return evaluate_conditional(expression);
     default:
       fail("this expression has no value");
@@ -113,8 +111,8 @@ Value Evaluator::evaluate_items(const Expression& expression) {
   std::vector<Value> items;
   items.reserve(expression.operands.size());
   for (const Expression* operand : expression.operands) items.push_back(evaluate(operand));
-  return expression.kind == Kind::kTuple ? Value::tuple(runtime_, std::move(items))
-                                         : Value::list(runtime_, std::move(items));
+  return expression.kind == ExpressionKind::kTuple ? Value::tuple(runtime_, std::move(items))
+                                                   : Value::list(runtime_, std::move(items));
 }
 
 Value Evaluator::evaluate_dict(const Expression& expression) {
@@ -161,45 +159,45 @@ Value Evaluator::evaluate_rest(const Expression& expression, const Value& first)
     return operands[index] == nullptr ? Value() : evaluate(operands[index]);
   };
   switch (expression.kind) {
-    case Kind::kAttribute:
+    case ExpressionKind::kAttribute:
       runtime_.line = expression.line;
       return attribute_of(runtime_, first, expression.text);
-    case Kind::kItem: {
+    case ExpressionKind::kItem: {
       const Value key = evaluate(operands[1]);
       runtime_.line = expression.line;
       return item_of(runtime_, first, key);
     }
-    case Kind::kSlice: {
+    case ExpressionKind::kSlice: {
       const Value start = bound(1), stop = bound(2), step = bound(3);
       runtime_.line = expression.line;
       return slice_of(runtime_, first, start, stop, step);
     }
-    case Kind::kCall:
+    case ExpressionKind::kCall:
       return evaluate_call(expression, first, nullptr);
-    case Kind::kFilter: {
+    case ExpressionKind::kFilter: {
       const Arguments arguments = arguments_of(expression);
       return apply_filter(runtime_, expression.text, first, arguments);
     }
-    case Kind::kTest: {
+    case ExpressionKind::kTest: {
       const Arguments arguments = arguments_of(expression);
       return Value::boolean(apply_test(runtime_, expression.text, first, arguments));
     }
-    case Kind::kNot:
+    case ExpressionKind::kNot:
       return Value::boolean(!is_true(runtime_, first));
-    case Kind::kNegate:
+    case ExpressionKind::kNegate:
       return negate(first);
-    case Kind::kPlus:
+    case ExpressionKind::kPlus:
       return plus(first);
-    case Kind::kBinary: {
+    case ExpressionKind::kBinary: {
       const Value right = evaluate(operands[1]);
       runtime_.line = expression.line;
       return apply(runtime_, expression.op, first, right);
     }
-    case Kind::kCompare:
+    case ExpressionKind::kCompare:
       return evaluate_compare(expression, first);
-    case Kind::kAnd:
+    case ExpressionKind::kAnd:
       return is_true(runtime_, first) ? evaluate(operands[1]) : first;
-    case Kind::kOr:
+    case ExpressionKind::kOr:
       return is_true(runtime_, first) ? first : evaluate(operands[1]);
     default:
       fail("this expression has no value");

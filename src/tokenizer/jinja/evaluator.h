@@ -52,6 +52,7 @@ class Evaluator {
   Value make_macro(const Statement& statement);
   void assign(const Expression& target, const Value& value);
   void print(const Value& value);
+  void print_text(const Value& value);  // what a block gives, which must be a text
 
   /// block: what the filters of a block begin with; null elsewhere.
   Value evaluate(const Expression* expression, const Value* block = nullptr);

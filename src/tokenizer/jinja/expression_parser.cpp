@@ -7,8 +7,6 @@
 
 namespace lacuna::jinja {
 
-using Kind = Expression::Kind;
-
 namespace {
 constexpr size_t kMaxArguments = 255;
 }
@@ -81,7 +79,7 @@ const Expression* ExpressionParser::expression() {
     const Expression* condition = without_condition();
     const Expression* other = skip_name("else") ? expression() : nullptr;
     may_lack_filter_ = may_lack;
-    Expression& made = add(Kind::kConditional, line);
+    Expression& made = add(ExpressionKind::kConditional, line);
     made.operands = {condition, result, other};
     result = &made;
   }
@@ -90,7 +88,7 @@ const Expression* ExpressionParser::expression() {
 
 const Expression* ExpressionParser::binary(Operator op, int line, const Expression* left,
                                            const Expression* right) {
-  Expression& made = add(Kind::kBinary, line);
+  Expression& made = add(ExpressionKind::kBinary, line);
   made.op = op;
   made.operands = {left, right};
   return &made;
@@ -99,7 +97,7 @@ const Expression* ExpressionParser::binary(Operator op, int line, const Expressi
 const Expression* ExpressionParser::without_condition() {
   const Expression* left = conjunction();
   while (current().is_name("or")) {
-    Expression& made = add(Kind::kOr, advance().line);
+    Expression& made = add(ExpressionKind::kOr, advance().line);
     made.operands = {left, conjunction()};
     left = &made;
   }
@@ -109,7 +107,7 @@ const Expression* ExpressionParser::without_condition() {
 const Expression* ExpressionParser::conjunction() {
   const Expression* left = negation();
   while (current().is_name("and")) {
-    Expression& made = add(Kind::kAnd, advance().line);
+    Expression& made = add(ExpressionKind::kAnd, advance().line);
     made.operands = {left, negation()};
     left = &made;
   }
@@ -119,7 +117,7 @@ const Expression* ExpressionParser::conjunction() {
 const Expression* ExpressionParser::negation() {
   if (!current().is_name("not")) return comparison();
   const Level level(*this);
-  Expression& made = add(Kind::kNot, advance().line);
+  Expression& made = add(ExpressionKind::kNot, advance().line);
   made.operands = {negation()};
   return &made;
 }
@@ -145,7 +143,7 @@ const Expression* ExpressionParser::comparison() {
     }
     advance();
     if (made == nullptr) {
-      made = &add(Kind::kCompare, line);
+      made = &add(ExpressionKind::kCompare, line);
       made->operands = {first};
     }
     made->operators.push_back(op);
@@ -171,7 +169,7 @@ const Expression* ExpressionParser::concatenation() {
   if (!current().is_operator("~")) return first;
   std::vector<const Expression*> operands = {first};
   while (skip_operator("~")) operands.push_back(product());
-  Expression& made = add(Kind::kConcat, line);
+  Expression& made = add(ExpressionKind::kConcat, line);
   made.operands = std::move(operands);
   return &made;
 }
@@ -204,7 +202,8 @@ const Expression* ExpressionParser::unary(bool has_filters) {
   const Expression* operand = nullptr;
   if (current().is_operator("-") || current().is_operator("+")) {
     const Level level(*this);
-    Expression& made = add(current().is_operator("-") ? Kind::kNegate : Kind::kPlus, current().line);
+    Expression& made =
+        add(current().is_operator("-") ? ExpressionKind::kNegate : ExpressionKind::kPlus, current().line);
     advance();
     made.operands = {unary(false)};
     operand = &made;
@@ -219,13 +218,13 @@ const Expression* ExpressionParser::named_primary(bool allows_member) {
   const Token token = advance();
   const std::string& name = token.text;
   if (name == "true" || name == "True" || name == "false" || name == "False") {
-    Expression& made = add(Kind::kConstant, token.line);
+    Expression& made = add(ExpressionKind::kConstant, token.line);
     made.value = Value::boolean(name == "true" || name == "True");
     return &made;
   }
-  if (name == "none" || name == "None") return &add(Kind::kConstant, token.line);
+  if (name == "none" || name == "None") return &add(ExpressionKind::kConstant, token.line);
   if (allows_member && skip_operator(".")) {
-    Expression& made = add(Kind::kMember, token.line);
+    Expression& made = add(ExpressionKind::kMember, token.line);
     made.text = name;
     made.member = expect_name("the name of a namespace's member");
     return &made;
@@ -235,7 +234,7 @@ const Expression* ExpressionParser::named_primary(bool allows_member) {
     macro->reads_varargs = macro->reads_varargs || name == "varargs";
     macro->reads_kwargs = macro->reads_kwargs || name == "kwargs";
   }
-  Expression& made = add(Kind::kName, token.line);
+  Expression& made = add(ExpressionKind::kName, token.line);
   made.text = name;
   return &made;
 }
@@ -247,12 +246,12 @@ const Expression* ExpressionParser::primary(bool allows_member) {
   if (token.type == Token::Type::kString) {
     std::string text;
     while (current().type == Token::Type::kString) text += advance().text;
-    Expression& made = add(Kind::kConstant, line);
+    Expression& made = add(ExpressionKind::kConstant, line);
     made.value = Value::literal(text);
     return &made;
   }
   if (token.type == Token::Type::kInteger || token.type == Token::Type::kFloat) {
-    Expression& made = add(Kind::kConstant, line);
+    Expression& made = add(ExpressionKind::kConstant, line);
     made.value =
         token.type == Token::Type::kInteger ? Value::integer(token.integer) : Value::real(token.real);
     advance();
@@ -290,7 +289,7 @@ const Expression* ExpressionParser::tuple(bool has_conditions, std::string_view 
     if (!items.empty()) return items.front();
     if (!is_in_parentheses) refuse_token("an expression");
   }
-  Expression& made = add(Kind::kTuple, line);
+  Expression& made = add(ExpressionKind::kTuple, line);
   made.operands = std::move(items);
   return &made;
 }
@@ -311,20 +310,21 @@ const Expression* ExpressionParser::target(std::string_view end_name, bool allow
   }
   if (items.empty()) refuse_token("a name");
   if (!is_tuple) return items.front();
-  Expression& made = add(Kind::kTuple, line);
+  Expression& made = add(ExpressionKind::kTuple, line);
   made.operands = std::move(items);
   return &made;
 }
 
 void ExpressionParser::check_target(const Expression& target) const {
-  if (target.kind == Kind::kName || target.kind == Kind::kMember) return;
-  if (target.kind != Kind::kTuple) refuse(target.line, "only names, and tuples of names, can be assigned to");
+  if (target.kind == ExpressionKind::kName || target.kind == ExpressionKind::kMember) return;
+  if (target.kind != ExpressionKind::kTuple)
+    refuse(target.line, "only names, and tuples of names, can be assigned to");
   for (const Expression* part : target.operands) check_target(*part);
 }
 
 const Expression* ExpressionParser::list() {
   const Level level(*this);
-  Expression& made = add(Kind::kList, advance().line);
+  Expression& made = add(ExpressionKind::kList, advance().line);
   while (!current().is_operator("]")) {
     if (!made.operands.empty()) expect_operator(",");
     if (current().is_operator("]")) break;
@@ -336,7 +336,7 @@ const Expression* ExpressionParser::list() {
 
 const Expression* ExpressionParser::dict() {
   const Level level(*this);
-  Expression& made = add(Kind::kDict, advance().line);
+  Expression& made = add(ExpressionKind::kDict, advance().line);
   while (!current().is_operator("}")) {
     if (!made.operands.empty()) expect_operator(",");
     if (current().is_operator("}")) break;
@@ -379,13 +379,13 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
   const Token token = advance();
   if (token.text == ".") {
     if (current().type == Token::Type::kInteger) {
-      Expression& key = add(Kind::kConstant, current().line);
+      Expression& key = add(ExpressionKind::kConstant, current().line);
       key.value = Value::integer(advance().integer);
-      Expression& made = add(Kind::kItem, token.line);
+      Expression& made = add(ExpressionKind::kItem, token.line);
       made.operands = {operand, &key};
       return &made;
     }
-    Expression& made = add(Kind::kAttribute, token.line);
+    Expression& made = add(ExpressionKind::kAttribute, token.line);
     made.operands = {operand};
     made.text = expect_name("a name or a number behind '.'");
     return &made;
@@ -401,12 +401,12 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
         expect_operator(",");
         items.push_back(expression());
       }
-      Expression& several = add(Kind::kTuple, token.line);
+      Expression& several = add(ExpressionKind::kTuple, token.line);
       several.operands = std::move(items);
       key = &several;
     }
     expect_operator("]");
-    Expression& made = add(Kind::kItem, token.line);
+    Expression& made = add(ExpressionKind::kItem, token.line);
     made.operands = {operand, key};
     return &made;
   }
@@ -419,7 +419,7 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
   }
   bounds.resize(3);
   if (!skip_operator("]")) refuse_token("']' behind a slice");
-  Expression& made = add(Kind::kSlice, token.line);
+  Expression& made = add(ExpressionKind::kSlice, token.line);
   made.operands = {operand, bounds[0], bounds[1], bounds[2]};
   return &made;
 }
@@ -464,7 +464,7 @@ void ExpressionParser::arguments(Expression& call) {
 }
 
 const Expression* ExpressionParser::call(const Expression* operand) {
-  Expression& made = add(Kind::kCall, current().line);
+  Expression& made = add(ExpressionKind::kCall, current().line);
   made.operands = {operand};
   arguments(made);
   return &made;
@@ -474,7 +474,7 @@ const Expression* ExpressionParser::filters(const Expression* operand, bool begi
   while (begins_at_name || current().is_operator("|")) {
     if (!begins_at_name) advance();
     begins_at_name = false;
-    Expression& made = add(Kind::kFilter, current().line);
+    Expression& made = add(ExpressionKind::kFilter, current().line);
     made.operands = {operand};
     made.text = expect_name("the name of a filter");
     while (skip_operator(".")) made.text += "." + expect_name("the name of a filter");
@@ -490,7 +490,7 @@ const Expression* ExpressionParser::filters(const Expression* operand, bool begi
 const Expression* ExpressionParser::test(const Expression* operand) {
   const int line = advance().line;
   const bool is_negated = skip_name("not");
-  Expression& made = add(Kind::kTest, line);
+  Expression& made = add(ExpressionKind::kTest, line);
   made.operands = {operand};
   made.text = expect_name("the name of a test");
   while (skip_operator(".")) made.text += "." + expect_name("the name of a test");
@@ -509,7 +509,7 @@ const Expression* ExpressionParser::test(const Expression* operand) {
     made.arguments.push_back(postfix(primary(false)));
   }
   if (!is_negated) return &made;
-  Expression& negated = add(Kind::kNot, line);
+  Expression& negated = add(ExpressionKind::kNot, line);
   negated.operands = {&made};
   return &negated;
 }

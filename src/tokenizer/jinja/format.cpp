@@ -12,24 +12,15 @@ namespace {
 
 constexpr int64_t kMaxWidth = 1 << 30;
 
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
 // A number at `position`, which moves behind it; nothing where there is none.
 std::optional<int64_t> read_number(std::string_view text, size_t& position) {
-  if (position >= text.size() || !is_digit(text[position])) return std::nullopt;
+  if (position >= text.size() || !is_ascii_digit(text[position])) return std::nullopt;
   int64_t number = 0;
-  for (; position < text.size() && is_digit(text[position]); ++position) {
+  for (; position < text.size() && is_ascii_digit(text[position]); ++position) {
     number = number * 10 + (text[position] - '0');
     if (number > kMaxWidth) fail("a width or index in a format is above {}", kMaxWidth);
   }
   return number;
-}
-
-int64_t truncated(double value) {
-  if (std::isnan(value) || value >= 9.2e18 || value <= -9.2e18) fail("a float is too large for an int");
-  return static_cast<int64_t>(value);
 }
 
 bool is_one_of(char byte, std::string_view set) {
@@ -293,7 +284,10 @@ class BraceFormat {
     if (position < inside.size()) {
       run(slice(runtime_, text, begin + position + 1, end - 1), spec, depth + 1);
     }
-    format_value(runtime_, builder, value, spec.take().bytes);
+    TextBuilder made(runtime_);
+    format_value(runtime_, made, value, spec.take().bytes);
+    const Text part = made.take();
+    builder.append(text.is_markup ? escape(runtime_, part) : part);
     return end;
   }
 
@@ -375,7 +369,7 @@ Value percent_format(Runtime& runtime, const Text& text, const Value& values) {
 Value brace_format(Runtime& runtime, const Text& text, const Arguments& arguments) {
   TextBuilder builder(runtime);
   BraceFormat(runtime, arguments).run(text, builder, 0);
-  return Value::text(runtime, builder.take());
+  return Value::text(runtime, builder.take(text.is_markup));
 }
 
 }  // namespace lacuna::jinja

@@ -56,6 +56,7 @@ std::shared_ptr<const Dict> dict_of(Runtime& runtime, const Arguments& arguments
   DictBuilder builder(runtime);
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional.front();
+    expect_defined(source);
     if (source.is_dict()) {
       runtime.step(source.as_dict().items.size());
       for (const auto& [key, value] : source.as_dict().items) builder.set(key, value);

@@ -46,10 +46,6 @@ std::string_view without_space_at_end(std::string_view text) {
   return text;
 }
 
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
 bool is_name_start(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_' || (byte & 0x80) != 0;
 }
@@ -189,7 +185,7 @@ class Lexer {
       }
       if (const size_t spaces = space_bytes(rest())) {
         skip(spaces);
-      } else if (is_digit(rest().front())) {
+      } else if (is_ascii_digit(rest().front())) {
         number();
       } else if (is_name_start(rest().front())) {
         name();
@@ -229,7 +225,7 @@ class Lexer {
     size_t size = 0;
     while (size < rest().size()) {
       const char byte = rest()[size];
-      if ((byte & 0x80) == 0 ? !is_name_start(byte) && !is_digit(byte)
+      if ((byte & 0x80) == 0 ? !is_name_start(byte) && !is_ascii_digit(byte)
                              : !is_word(first_character(rest().substr(size)))) {
         break;
       }
@@ -264,7 +260,7 @@ class Lexer {
     size_t at = 0;
     std::string text = digits(at, kDigits);
     bool is_real = false;
-    if (at + 1 < rest().size() && rest()[at] == '.' && is_digit(rest()[at + 1])) {
+    if (at + 1 < rest().size() && rest()[at] == '.' && is_ascii_digit(rest()[at + 1])) {
       ++at;
       text += "." + digits(at, kDigits);
       is_real = true;
@@ -273,7 +269,7 @@ class Lexer {
       size_t after = at + 1;
       std::string power = "e";
       if (after < rest().size() && (rest()[after] == '+' || rest()[after] == '-')) power += rest()[after++];
-      if (after < rest().size() && is_digit(rest()[after])) {
+      if (after < rest().size() && is_ascii_digit(rest()[after])) {
         power += digits(after, kDigits);
         text += power;
         at = after;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operators.h"
 
 namespace lacuna::jinja {
@@ -15,15 +16,15 @@ struct BoundMethod final : Callable {
 
   Value call(Runtime& runtime, const Arguments& arguments) override {
     runtime.step();
-    const bool escapes = self.is_text() && self.as_text().is_markup && escapes_arguments(name);
+    const bool escapes = self.is_text() && self.as_text().is_markup && escapes_second_argument(name);
     return method(runtime, self, escapes ? escaped(runtime, arguments) : arguments);
   }
   std::string description() const override { return fmt::format("<method {} of {}>", name, type_name(self)); }
 
   static Arguments escaped(Runtime& runtime, Arguments arguments) {
-    for (Value& value : arguments.positional) {
-      if (value.is_text()) value = Value::text(runtime, escape(runtime, value.as_text()));
-    }
+    if (arguments.positional.size() < 2) return arguments;
+    Value& second = arguments.positional[1];
+    second = Value::text(runtime, escape(runtime, to_soft_text(runtime, second).as_text()));
     return arguments;
   }
 };
@@ -83,22 +84,23 @@ Value sequence_index(Runtime& runtime, const Value& self, const Arguments& argum
   fail("index(): the value is not in the {}", type_name(self));
 }
 
-struct Named {
+struct NamedMethod {
   std::string_view name;
   Method method;
 };
-constexpr std::array kDictMethods = {Named{"keys", dict_keys}, Named{"values", dict_values},
-                                     Named{"items", dict_items}, Named{"get", dict_get}, Named{"copy", copy}};
-constexpr std::array kSequenceMethods = {Named{"count", sequence_count}, Named{"index", sequence_index},
-                                         Named{"copy", copy}};
+constexpr std::array kDictMethods = {NamedMethod{"keys", dict_keys}, NamedMethod{"values", dict_values},
+                                     NamedMethod{"items", dict_items}, NamedMethod{"get", dict_get},
+                                     NamedMethod{"copy", copy}};
+constexpr std::array kSequenceMethods = {NamedMethod{"count", sequence_count},
+                                         NamedMethod{"index", sequence_index}, NamedMethod{"copy", copy}};
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
                                                           "pop",    "remove", "reverse", "sort"};
 
 template <size_t kCount>
-Method method_named(const std::array<Named, kCount>& methods, std::string_view name) {
-  const auto found =
-      std::find_if(methods.begin(), methods.end(), [&](const Named& each) { return each.name == name; });
+Method method_named(const std::array<NamedMethod, kCount>& methods, std::string_view name) {
+  const auto found = std::find_if(methods.begin(), methods.end(),
+                                  [&](const NamedMethod& each) { return each.name == name; });
   return found == methods.end() ? nullptr : found->method;
 }
 

@@ -16,8 +16,8 @@ std::optional<Value> find_method(Runtime& runtime, const Value& value, std::stri
 
 /// The method of str with this name, or null.
 Method text_method(std::string_view name);
-/// Whether the methods of markup escape the arguments of the method `name`.
-bool escapes_arguments(std::string_view name);
+/// Whether markup's method `name` escapes its second argument.
+bool escapes_second_argument(std::string_view name);
 
 /// Texts of `items` with `separator` between them. Throws RenderError for items that are no texts.
 Value join(Runtime& runtime, const Text& separator, const Value& items);

@@ -31,6 +31,8 @@ enum class Operator : uint8_t {
 std::string_view symbol_of(Operator op);
 
 Value apply(Runtime& runtime, Operator op, const Value& left, const Value& right);
+/// Python's int() of a finite float.
+int64_t truncated(double value);
 Value negate(const Value& value);
 Value plus(const Value& value);
 

@@ -7,7 +7,6 @@
 namespace lacuna::jinja {
 namespace {
 
-using Kind = Statement::Kind;
 using EndNames = std::initializer_list<std::string_view>;
 
 class Parser final : private ExpressionParser {
@@ -36,7 +35,7 @@ class Parser final : private ExpressionParser {
   const Statement* filter_block(int line);
   const Statement* with_statement(int line);
   const Statement* generation_block(int line);
-  const Statement* jump(Kind kind, int line);
+  const Statement* jump(StatementKind kind, int line);
   void print_statement(int line, Body& body);
   Signature signature();
   void macro_body(Statement& made, std::string_view end_name);
@@ -62,13 +61,13 @@ Body Parser::body(EndNames end_names) {
   while (current().type != Token::Type::kEnd) {
     const Token token = current();
     if (token.type == Token::Type::kText) {
-      Statement& made = add(Kind::kText, token.line);
+      Statement& made = add(StatementKind::kText, token.line);
       made.value = Value::literal(token.text);
       body.push_back(&made);
       advance();
     } else if (token.type == Token::Type::kVariableBegin) {
       advance();
-      Statement& made = add(Kind::kOutput, token.line);
+      Statement& made = add(StatementKind::kOutput, token.line);
       made.expression = tuple();
       if (current().type != Token::Type::kVariableEnd) refuse_token("'}}'");
       advance();
@@ -114,7 +113,7 @@ void Parser::print_statement(int line, Body& body) {
   bool is_first = true;
   while (current().type != Token::Type::kBlockEnd) {
     if (!std::exchange(is_first, false)) expect_operator(",");
-    Statement& made = add(Kind::kOutput, line);
+    Statement& made = add(StatementKind::kOutput, line);
     made.expression = expression();
     body.push_back(&made);
   }
@@ -131,8 +130,8 @@ const Statement* Parser::statement() {
   if (token.text == "filter") return filter_block(token.line);
   if (token.text == "with") return with_statement(token.line);
   if (token.text == "generation") return generation_block(token.line);
-  if (token.text == "break") return jump(Kind::kBreak, token.line);
-  if (token.text == "continue") return jump(Kind::kContinue, token.line);
+  if (token.text == "break") return jump(StatementKind::kBreak, token.line);
+  if (token.text == "continue") return jump(StatementKind::kContinue, token.line);
   refuse(token.line,
          fmt::format("there is no statement '{}' here; supported: for, if, set, macro, call, filter, with, "
                      "generation, print, break, continue and raw",
@@ -148,7 +147,7 @@ void Parser::check_loop_name(const Expression& target) const {
 }
 
 const Statement* Parser::for_statement(int line) {
-  Statement& made = add(Kind::kFor, line);
+  Statement& made = add(StatementKind::kFor, line);
   ++for_nesting_;
   made.target = target("in");
   check_loop_name(*made.target);
@@ -171,7 +170,7 @@ const Statement* Parser::for_statement(int line) {
 }
 
 const Statement* Parser::if_statement(int line) {
-  Statement& made = add(Kind::kIf, line);
+  Statement& made = add(StatementKind::kIf, line);
   const bool may_lack = std::exchange(may_lack_filter_, true);
   while (true) {
     const Expression* condition = tuple(false);
@@ -189,14 +188,14 @@ const Statement* Parser::if_statement(int line) {
 }
 
 const Statement* Parser::set_statement(int line) {
-  Statement& made = add(Kind::kSet, line);
+  Statement& made = add(StatementKind::kSet, line);
   made.target = target({}, true);
   check_loop_name(*made.target);
   if (skip_operator("=")) {
     made.expression = tuple();
     return &made;
   }
-  made.kind = Kind::kSetBlock;
+  made.kind = StatementKind::kSetBlock;
   made.expression = filters(nullptr, false);
   made.body = closed_body("endset");
   return &made;
@@ -240,7 +239,7 @@ void Parser::macro_body(Statement& made, std::string_view end_name) {
 }
 
 const Statement* Parser::macro_statement(int line) {
-  Statement& made = add(Kind::kMacro, line);
+  Statement& made = add(StatementKind::kMacro, line);
   made.text = expect_name("the name of a macro");
   if (for_nesting_ > 0 && made.text == "loop")
     refuse(line, "'loop' cannot be assigned to within a for statement");
@@ -250,7 +249,7 @@ const Statement* Parser::macro_statement(int line) {
 }
 
 const Statement* Parser::call_block(int line) {
-  Statement& made = add(Kind::kCallBlock, line);
+  Statement& made = add(StatementKind::kCallBlock, line);
   if (current().is_operator("(")) made.signature = signature();
   made.expression = expression();
   if (made.expression->kind != Expression::Kind::kCall) refuse(line, "a call block needs a call");
@@ -259,14 +258,14 @@ const Statement* Parser::call_block(int line) {
 }
 
 const Statement* Parser::filter_block(int line) {
-  Statement& made = add(Kind::kFilterBlock, line);
+  Statement& made = add(StatementKind::kFilterBlock, line);
   made.expression = filters(nullptr, true);
   made.body = closed_body("endfilter");
   return &made;
 }
 
 const Statement* Parser::with_statement(int line) {
-  Statement& made = add(Kind::kWith, line);
+  Statement& made = add(StatementKind::kWith, line);
   while (current().type != Token::Type::kBlockEnd && !current().is_operator(":")) {
     if (!made.assignments.empty()) expect_operator(",");
     const Expression* assigned = target();
@@ -278,14 +277,14 @@ const Statement* Parser::with_statement(int line) {
 }
 
 const Statement* Parser::generation_block(int line) {
-  Statement& made = add(Kind::kScope, line);
+  Statement& made = add(StatementKind::kScope, line);
   const int loops = std::exchange(loops_, 0);
   made.body = closed_body("endgeneration");
   loops_ = loops;
   return &made;
 }
 
-const Statement* Parser::jump(Kind kind, int line) {
+const Statement* Parser::jump(StatementKind kind, int line) {
   if (loops_ == 0) refuse(line, "'break' and 'continue' belong into a for statement");
   return &add(kind, line);
 }

@@ -111,7 +111,7 @@ Value selected(Runtime& runtime, const Value& value, const Arguments& arguments)
   return made;
 }
 
-constexpr std::array kFilters = {
+constexpr std::array kSelectionFilters = {
     NamedFilter{"map", filter_map},
     NamedFilter{"reject", selected<false, false>},
     NamedFilter{"rejectattr", selected<false, true>},
@@ -122,7 +122,7 @@ constexpr std::array kFilters = {
 }  // namespace
 
 std::span<const NamedFilter> selection_filters() {
-  return kFilters;
+  return kSelectionFilters;
 }
 
 }  // namespace lacuna::jinja

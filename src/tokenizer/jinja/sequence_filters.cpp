@@ -227,7 +227,7 @@ Value filter_batch(Runtime& runtime, const Value& value, const Arguments& argume
   return generator_of(Value::list(runtime, std::move(batches)));
 }
 
-constexpr std::array kFilters = {
+constexpr std::array kSequenceFilters = {
     NamedFilter{"batch", filter_batch},        NamedFilter{"count", filter_length},
     NamedFilter{"dictsort", filter_dictsort},  NamedFilter{"first", filter_first},
     NamedFilter{"items", filter_items},        NamedFilter{"join", filter_join},
@@ -241,7 +241,7 @@ constexpr std::array kFilters = {
 }  // namespace
 
 std::span<const NamedFilter> sequence_filters() {
-  return kFilters;
+  return kSequenceFilters;
 }
 
 }  // namespace lacuna::jinja

@@ -30,51 +30,50 @@ Evaluator::Flow Evaluator::execute(const Body& body) {
 }
 
 Evaluator::Flow Evaluator::execute(const Statement& statement) {
-  using Kind = Statement::Kind;
   if (++runtime_.evaluation > kMaxEvaluation)
     fail("the template is nested deeper than {} steps", kMaxEvaluation);
   Flow flow = Flow::kNext;
   switch (statement.kind) {
-    case Kind::kText:
+    case StatementKind::kText:
       runtime_.touch(statement.value.as_text().bytes.size());
       output_->append(statement.value.as_text());
       break;
-    case Kind::kOutput:
+    case StatementKind::kOutput:
       print(evaluate(statement.expression));
       break;
-    case Kind::kIf:
+    case StatementKind::kIf:
       flow = execute_if(statement);
       break;
-    case Kind::kFor:
+    case StatementKind::kFor:
       flow = execute_for(statement);
       break;
-    case Kind::kSet:
+    case StatementKind::kSet:
       assign(*statement.target, evaluate(statement.expression));
       break;
-    case Kind::kSetBlock:
+    case StatementKind::kSetBlock:
       flow = execute_set_block(statement);
       break;
-    case Kind::kMacro:
+    case StatementKind::kMacro:
       scope_->set(runtime_, statement.text, make_macro(statement));
       break;
-    case Kind::kCallBlock:
+    case StatementKind::kCallBlock:
       call_block(statement);
       break;
-    case Kind::kFilterBlock:
+    case StatementKind::kFilterBlock:
       flow = execute_filter_block(statement);
       break;
-    case Kind::kWith:
+    case StatementKind::kWith:
       flow = execute_with(statement);
       break;
-    case Kind::kScope: {
+    case StatementKind::kScope: {
       const NewScope scope(*this);
       flow = execute(statement.body);
       break;
     }
-    case Kind::kBreak:
+    case StatementKind::kBreak:
       flow = Flow::kBreak;
       break;
-    case Kind::kContinue:
+    case StatementKind::kContinue:
       flow = Flow::kContinue;
       break;
   }
@@ -86,6 +85,11 @@ void Evaluator::print(const Value& value) {
   const Value text = to_text(runtime_, value);
   runtime_.touch(text.as_text().bytes.size());
   output_->append(text.as_text());
+}
+
+void Evaluator::print_text(const Value& value) {
+  if (!value.is_text()) fail("a block gives a value of type {}; it must be a str", type_name(value));
+  print(value);
 }
 
 void Evaluator::assign(const Expression& target, const Value& value) {
@@ -136,7 +140,7 @@ Evaluator::Flow Evaluator::execute_filter_block(const Statement& statement) {
     if (flow != Flow::kNext) return flow;
     value = Value::text(runtime_, capture.take());
   }
-  print(evaluate(statement.expression, &value));
+  print_text(evaluate(statement.expression, &value));
   return Flow::kNext;
 }
 
@@ -219,7 +223,7 @@ void Evaluator::call_block(const Statement& statement) {
   const Expression& call = *statement.expression;
   const Value function = evaluate(call.operands.front());
   runtime_.line = call.line;
-  print(evaluate_call(call, function, &caller));
+  print_text(evaluate_call(call, function, &caller));
 }
 
 Value Macro::attribute(Runtime& runtime, std::string_view name) const {

@@ -54,6 +54,8 @@ struct Expression {
   const Expression* named_rest = nullptr;  ///< **rest of the arguments
 };
 
+using ExpressionKind = Expression::Kind;
+
 struct Statement;
 using Body = std::vector<const Statement*>;
 
@@ -97,6 +99,8 @@ struct Statement {
   Body body;
   Body other;
 };
+
+using StatementKind = Statement::Kind;
 
 /// A template that was read. Nodes lie in lists, so that they are freed without recursion.
 struct Program {

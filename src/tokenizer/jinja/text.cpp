@@ -188,11 +188,12 @@ namespace {
 
 // Python's rule: a sigma ends a word where a cased character precedes it and none follows, both over what is
 // ignorable.
-bool is_final_sigma(const Text& text, size_t position) {
+// The word is looked for behind `begin`.
+bool is_final_sigma(const Text& text, size_t begin, size_t position) {
   const std::string_view bytes = text.bytes;
   size_t at = position;
   bool has_word = false;
-  while (at > 0) {
+  while (at > begin) {
     at = before(bytes, at);
     const char32_t character = first_character(bytes.substr(at));
     if (is_case_ignorable(character)) continue;
@@ -225,9 +226,10 @@ class Mapper {
     return builder_.take(text_.is_markup);
   }
 
-  std::u32string lower(char32_t character, size_t position) {
+  /// begin: the first byte of the text that lower() sees
+  std::u32string lower(char32_t character, size_t position, size_t begin = 0) {
     if (character != 0x3a3) return lower_of(character);
-    return {is_final_sigma(text_, position) ? char32_t{0x3c2} : char32_t{0x3c3}};
+    return {is_final_sigma(text_, begin, position) ? char32_t{0x3c2} : char32_t{0x3c3}};
   }
 
  private:
@@ -267,9 +269,11 @@ Text title(Runtime& runtime, const Text& text) {
 Text title_filter(Runtime& runtime, const Text& text) {
   Mapper mapper(runtime, text);
   bool is_in_word = false;
+  size_t second = 0;  // byte behind the first character of the word
   Text titled = mapper.map([&](char32_t character, size_t position) {
     const bool begins_words = std::u32string_view(U"-({[<").find(character) != std::u32string_view::npos;
-    auto mapped = is_in_word ? mapper.lower(character, position) : upper_of(character);
+    auto mapped = is_in_word ? mapper.lower(character, position, second) : upper_of(character);
+    if (!is_in_word) second = position + first_character_bytes(text.view().substr(position));
     is_in_word = !begins_words && !is_python_space(character);
     return mapped;
   });

@@ -91,6 +91,9 @@ class Finder {
 size_t find_last(Runtime& runtime, std::string_view text, std::string_view pattern);
 bool contains(Runtime& runtime, std::string_view text, std::string_view pattern);
 
+inline bool is_ascii_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
 bool is_python_space(char32_t character);  ///< str.isspace()
 
 Text to_upper(Runtime& runtime, const Text& text);

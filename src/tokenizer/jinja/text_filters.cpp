@@ -11,7 +11,7 @@ namespace lacuna::jinja {
 namespace {
 
 template <Text (*kFunction)(Runtime&, const Text&)>
-Value mapped(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Value filter_by(Runtime& runtime, const Value& value, const Arguments& arguments) {
   arguments.bind("a filter of texts", {});
   return Value::text(runtime, kFunction(runtime, to_soft_text(runtime, value).as_text()));
 }
@@ -107,7 +107,6 @@ Value filter_indent(Runtime& runtime, const Value& value, const Arguments& argum
 
 Value filter_truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const auto bound = arguments.bind("truncate", {"length", "killwords", "end", "leeway"});
-  const Text& text = text_of(value, "what truncate is given");
   const Value dots = Value::literal("...");
   const Text& end = bound[2] == nullptr ? dots.as_text() : text_of(*bound[2], "'end' of truncate");
   const int64_t length = bound[0] == nullptr ? 255 : integer_of(*bound[0], "'length' of truncate");
@@ -115,7 +114,9 @@ Value filter_truncate(Runtime& runtime, const Value& value, const Arguments& arg
       bound[3] == nullptr || bound[3]->is_none() ? 5 : integer_of(*bound[3], "'leeway' of truncate");
   if (length < end.length) fail("truncate: 'length' is {}; it must be at least {}", length, end.length);
   if (leeway < 0) fail("truncate: 'leeway' is {}; it must be at least 0", leeway);
-  if (length > text.length || text.length - length <= leeway) return value;
+  const int64_t size = length_of(value);
+  if (size <= length || size - length <= leeway) return value;
+  const Text& text = text_of(value, "what truncate is given");
   Text kept = slice(runtime, text, 0, byte_of(runtime, text, length - end.length));
   if (bound[1] == nullptr || !is_true(runtime, *bound[1])) {
     const Value space = Value::literal(" ");
@@ -141,29 +142,29 @@ Value filter_wordcount(Runtime& runtime, const Value& value, const Arguments& ar
   return Value::integer(count);
 }
 
-constexpr std::array kFilters = {
-    NamedFilter{"capitalize", mapped<capitalize>},
+constexpr std::array kTextFilters = {
+    NamedFilter{"capitalize", filter_by<capitalize>},
     NamedFilter{"center", filter_center},
     NamedFilter{"e", filter_escape},
     NamedFilter{"escape", filter_escape},
     NamedFilter{"forceescape", filter_forceescape},
     NamedFilter{"format", filter_format},
     NamedFilter{"indent", filter_indent},
-    NamedFilter{"lower", mapped<to_lower>},
+    NamedFilter{"lower", filter_by<to_lower>},
     NamedFilter{"replace", filter_replace},
     NamedFilter{"safe", filter_safe},
     NamedFilter{"string", filter_string},
-    NamedFilter{"title", mapped<title_filter>},
+    NamedFilter{"title", filter_by<title_filter>},
     NamedFilter{"trim", filter_trim},
     NamedFilter{"truncate", filter_truncate},
-    NamedFilter{"upper", mapped<to_upper>},
+    NamedFilter{"upper", filter_by<to_upper>},
     NamedFilter{"wordcount", filter_wordcount},
 };
 
 }  // namespace
 
 std::span<const NamedFilter> text_filters() {
-  return kFilters;
+  return kTextFilters;
 }
 
 }  // namespace lacuna::jinja

@@ -308,73 +308,73 @@ Value formatted_map(Runtime& runtime, const Value& self, const Arguments& argume
   return brace_format(runtime, self.as_text(), named);
 }
 
-struct Named {
+struct NamedTextMethod {
   std::string_view name;
   Method method;
   bool escapes = false;
 };
 
-constexpr std::array kMethods = {
-    Named{"capitalize", mapped<capitalize>},
-    Named{"casefold", mapped<to_lower>},
-    Named{"center", justified<'c'>, true},
-    Named{"count", counted},
-    Named{"endswith", begins_or_ends<false>},
-    Named{"expandtabs", tabs_expanded},
-    Named{"find", found_at<false, false>},
-    Named{"format", formatted},
-    Named{"format_map", formatted_map},
-    Named{"index", found_at<false, true>},
-    Named{"isalnum", all_are<is_alphanumeric>},
-    Named{"isalpha", all_are<is_letter>},
-    Named{"isascii", is_ascii},
-    Named{"isdecimal", all_are<is_decimal>},
-    Named{"isdigit", all_are<is_decimal>},
-    Named{"islower", cased_are<is_lower, is_upper>},
-    Named{"isnumeric", all_are<is_decimal>},
-    Named{"isprintable", all_are<is_printable>},
-    Named{"isspace", all_are<is_python_space>},
-    Named{"istitle", is_titled},
-    Named{"isupper", cased_are<is_upper, is_lower>},
-    Named{"join", joined},
-    Named{"ljust", justified<'l'>, true},
-    Named{"lower", mapped<to_lower>},
-    Named{"lstrip", stripped<Side::kLeft>, true},
-    Named{"partition", partitioned<false>},
-    Named{"removeprefix", removed<true>, true},
-    Named{"removesuffix", removed<false>, true},
-    Named{"replace", replaced, true},
-    Named{"rfind", found_at<true, false>},
-    Named{"rindex", found_at<true, true>},
-    Named{"rjust", justified<'r'>, true},
-    Named{"rpartition", partitioned<true>},
-    Named{"rsplit", split_by<split_from_end>},
-    Named{"rstrip", stripped<Side::kRight>, true},
-    Named{"split", split_by<split>},
-    Named{"splitlines", lines},
-    Named{"startswith", begins_or_ends<true>},
-    Named{"strip", stripped<Side::kBoth>, true},
-    Named{"swapcase", mapped<swap_case>},
-    Named{"title", mapped<title>},
-    Named{"upper", mapped<to_upper>},
-    Named{"zfill", zero_filled},
+constexpr std::array kTextMethods = {
+    NamedTextMethod{"capitalize", mapped<capitalize>},
+    NamedTextMethod{"casefold", mapped<to_lower>},
+    NamedTextMethod{"center", justified<'c'>, true},
+    NamedTextMethod{"count", counted},
+    NamedTextMethod{"endswith", begins_or_ends<false>},
+    NamedTextMethod{"expandtabs", tabs_expanded},
+    NamedTextMethod{"find", found_at<false, false>},
+    NamedTextMethod{"format", formatted},
+    NamedTextMethod{"format_map", formatted_map},
+    NamedTextMethod{"index", found_at<false, true>},
+    NamedTextMethod{"isalnum", all_are<is_alphanumeric>},
+    NamedTextMethod{"isalpha", all_are<is_letter>},
+    NamedTextMethod{"isascii", is_ascii},
+    NamedTextMethod{"isdecimal", all_are<is_decimal>},
+    NamedTextMethod{"isdigit", all_are<is_decimal>},
+    NamedTextMethod{"islower", cased_are<is_lower, is_upper>},
+    NamedTextMethod{"isnumeric", all_are<is_decimal>},
+    NamedTextMethod{"isprintable", all_are<is_printable>},
+    NamedTextMethod{"isspace", all_are<is_python_space>},
+    NamedTextMethod{"istitle", is_titled},
+    NamedTextMethod{"isupper", cased_are<is_upper, is_lower>},
+    NamedTextMethod{"join", joined},
+    NamedTextMethod{"ljust", justified<'l'>, true},
+    NamedTextMethod{"lower", mapped<to_lower>},
+    NamedTextMethod{"lstrip", stripped<Side::kLeft>},
+    NamedTextMethod{"partition", partitioned<false>},
+    NamedTextMethod{"removeprefix", removed<true>},
+    NamedTextMethod{"removesuffix", removed<false>},
+    NamedTextMethod{"replace", replaced, true},
+    NamedTextMethod{"rfind", found_at<true, false>},
+    NamedTextMethod{"rindex", found_at<true, true>},
+    NamedTextMethod{"rjust", justified<'r'>, true},
+    NamedTextMethod{"rpartition", partitioned<true>},
+    NamedTextMethod{"rsplit", split_by<split_from_end>},
+    NamedTextMethod{"rstrip", stripped<Side::kRight>},
+    NamedTextMethod{"split", split_by<split>},
+    NamedTextMethod{"splitlines", lines},
+    NamedTextMethod{"startswith", begins_or_ends<true>},
+    NamedTextMethod{"strip", stripped<Side::kBoth>},
+    NamedTextMethod{"swapcase", mapped<swap_case>},
+    NamedTextMethod{"title", mapped<title>},
+    NamedTextMethod{"upper", mapped<to_upper>},
+    NamedTextMethod{"zfill", zero_filled},
 };
 
-const Named* find_named(std::string_view name) {
-  const auto* found =
-      std::find_if(kMethods.begin(), kMethods.end(), [&](const Named& each) { return each.name == name; });
-  return found == kMethods.end() ? nullptr : found;
+const NamedTextMethod* find_named(std::string_view name) {
+  const auto* found = std::find_if(kTextMethods.begin(), kTextMethods.end(),
+                                   [&](const NamedTextMethod& each) { return each.name == name; });
+  return found == kTextMethods.end() ? nullptr : found;
 }
 
 }  // namespace
 
 Method text_method(std::string_view name) {
-  const Named* found = find_named(name);
+  const NamedTextMethod* found = find_named(name);
   return found == nullptr ? nullptr : found->method;
 }
 
-bool escapes_arguments(std::string_view name) {
-  const Named* found = find_named(name);
+bool escapes_second_argument(std::string_view name) {
+  const NamedTextMethod* found = find_named(name);
   return found != nullptr && found->escapes;
 }
 

@@ -96,12 +96,6 @@ std::optional<double> parse_real(const Text& text) {
   return sign * value;
 }
 
-int64_t truncated(double value) {
-  if (value >= 9.2233720368547758e18 || value < -9.2233720368547758e18)
-    fail("an int needs more than 64 bits");
-  return static_cast<int64_t>(value);
-}
-
 Value filter_int(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const auto bound = arguments.bind("int", {"default", "base"});
   const Value otherwise = bound[0] == nullptr ? Value::integer(0) : *bound[0];
@@ -221,7 +215,7 @@ Value filter_tojson(Runtime& runtime, const Value& value, const Arguments& argum
   return Value::text(runtime, to_json(runtime, value, style));
 }
 
-constexpr std::array kFilters = {
+constexpr std::array kValueFilters = {
     NamedFilter{"abs", filter_abs},         NamedFilter{"d", filter_default},
     NamedFilter{"default", filter_default}, NamedFilter{"float", filter_float},
     NamedFilter{"int", filter_int},         NamedFilter{"round", filter_round},
@@ -231,7 +225,7 @@ constexpr std::array kFilters = {
 }  // namespace
 
 std::span<const NamedFilter> value_filters() {
-  return kFilters;
+  return kValueFilters;
 }
 
 }  // namespace lacuna::jinja
