@@ -27,7 +27,7 @@ struct Limits {
 };
 
 /// Part of the rendered text, and whether it comes from the caller's values or from the template itself. Text
-/// that is made of both (of tojson, format or repr) counts as the caller's.
+/// that is made of both (of tojson or repr) counts as the caller's.
 struct Piece {
   std::string text;
   bool is_input = false;

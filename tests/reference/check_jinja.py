@@ -68,7 +68,7 @@ def is_apart(text, error):
 
 
 def difference(pieces, error, text, exception):
-    """What is wrong, or None."""
+    """The first difference as a sentence, or None."""
     if (pieces is None) != (text is None):
         return f"ours: {error or 'a text'}; jinja2: {exception!r}" + (f" {text!r}" if text is not None else "")
     if pieces is None:

@@ -106,7 +106,7 @@ TEST(JinjaFunctions, WriteTheLocalTime) {
   EXPECT_THAT(refusal("{{ strftime_now('%999999999d') }}"), HasSubstr("two digits"));
 }
 
-// What templates of published models do with their messages.
+// Templates of published models do this with their messages.
 TEST(JinjaTemplates, RenderConversations) {
   constexpr std::string_view kTemplate =
       "{%- for message in messages %}\n"

@@ -1,4 +1,4 @@
-// What one rendering may use, and where it is in its template.
+// The budget of one rendering, and its place in the template.
 #pragma once
 
 #include <fmt/core.h>

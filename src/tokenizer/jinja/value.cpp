@@ -109,7 +109,7 @@ const Dict& Value::as_dict() const {
   return static_cast<const Dict&>(*object_);
 }
 
-// What can be modified was made by the rendering itself, as an object that is not const.
+// Objects that can be modified were made by the rendering itself, and not as const.
 Namespace& Value::as_namespace() const {
   return const_cast<Namespace&>(static_cast<const Namespace&>(*object_));
 }
