@@ -18,7 +18,7 @@ std::string filter_names();  ///< with commas between them
 /// `value` through the filter `name`. Throws RenderError where there is none.
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
 
-/// What filters take as `attribute`: a number, or names and numbers with dots between them.
+/// A path that filters take as `attribute`: a number, or names and numbers with dots between them.
 class Attribute {
  public:
   /// `attribute`: null or None for the item itself.

@@ -33,7 +33,7 @@ struct Token {
   bool is_operator(std::string_view symbol) const { return type == Type::kOperator && text == symbol; }
 };
 
-/// What a token is, for messages.
+/// Names a token for messages.
 std::string describe(const Token& token);
 
 /// The tokens of `source`, the last of which is kEnd. Throws InputError that names `name` and the line.

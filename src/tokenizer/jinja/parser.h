@@ -15,7 +15,7 @@ namespace lacuna::jinja {
 /// Throws InputError that names `name`, the line, what was found and what is accepted.
 std::shared_ptr<const Program> parse_program(std::string_view source, std::string name);
 
-/// What both halves of the parser share: the tokens, the tree, and the bound of nesting.
+/// State of both halves of the parser: the tokens, the tree, and the bound of nesting.
 class ParserBase {
  protected:
   ParserBase(std::vector<Token> tokens, Program& program) : tokens_(std::move(tokens)), program_(program) {}
@@ -50,7 +50,7 @@ class ParserBase {
   Program& program_;
   size_t position_ = 0;
   int level_ = 0;
-  std::vector<Signature*> macros_;  // whose bodies are being read
+  std::vector<Signature*> macros_;  // the macros around this place
   bool may_lack_filter_ =
       false;  // within a branch, where a name that is not known fails when it is evaluated
 };
@@ -64,7 +64,7 @@ class ExpressionParser : protected ParserBase {
   /// Several expressions with commas between them are a tuple.
   const Expression* tuple(bool has_conditions = true, std::string_view end_name = {},
                           bool is_in_parentheses = false);
-  /// What can be assigned to.
+  /// A name, a member of a namespace, or a tuple of them.
   const Expression* target(std::string_view end_name = {}, bool allows_member = false);
   /// Filters behind `operand`, which is null where a block is filtered.
   const Expression* filters(const Expression* operand, bool begins_at_name);
