@@ -1,0 +1,44 @@
+// The filters of templates.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tokenizer/jinja/value.h"
+
+namespace lacuna::jinja {
+
+/// `value | name(arguments)`
+using Filter = Value (*)(Runtime& runtime, const Value& value, const Arguments& arguments);
+
+/// The filter `name`, or null.
+Filter find_filter(std::string_view name);
+std::string filter_names();  ///< with commas between them
+
+/// `value` through the filter `name`. Throws RenderError where there is none.
+Value apply_filter(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
+
+/// A path that filters take as `attribute`: a number, or names and numbers with dots between them.
+class Attribute {
+ public:
+  /// `attribute`: null or None for the item itself.
+  Attribute(Runtime& runtime, const Value* attribute);
+  Value of(Runtime& runtime, Value item) const;
+  Value of(Runtime& runtime, Value item, const Value* otherwise) const;
+
+ private:
+  std::vector<Value> path_;
+};
+
+struct NamedFilter {
+  std::string_view name;
+  Filter filter;
+};
+
+/// Filters by subject, for find_filter().
+std::span<const NamedFilter> text_filters();
+std::span<const NamedFilter> sequence_filters();
+std::span<const NamedFilter> selection_filters();
+std::span<const NamedFilter> value_filters();
+
+}  // namespace lacuna::jinja

@@ -1,0 +1,37 @@
+// Values as text: str(), repr(), JSON, the % operator and str.format().
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tokenizer/jinja/value.h"
+
+namespace lacuna::jinja {
+
+/// Python's str() of a float: the shortest digits that give the same number.
+std::string format_real(double value);
+
+/// Python's str(): a text as it is, but no longer markup.
+Value to_text(Runtime& runtime, const Value& value);
+/// The same, but markup stays markup (markupsafe's soft_str).
+Value to_soft_text(Runtime& runtime, const Value& value);
+/// Python's repr(). The caller's as a whole where any part is.
+Text repr(Runtime& runtime, const Value& value);
+
+struct JsonStyle {
+  bool is_ascii = false;    ///< ensure_ascii
+  bool sorts_keys = false;  ///< sort_keys
+  bool has_indent = false;  ///< one line per item, each after `indent` for each level
+  std::string indent = {};
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+/// Python's json.dumps(). Throws RenderError for what JSON does not have.
+Text to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
+
+/// `text % values`: one value, a tuple of values, or a dictionary for %(name)s.
+Value percent_format(Runtime& runtime, const Text& text, const Value& values);
+/// str.format(), with attributes and items of values.
+Value brace_format(Runtime& runtime, const Text& text, const Arguments& arguments);
+
+}  // namespace lacuna::jinja

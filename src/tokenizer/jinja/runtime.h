@@ -1,0 +1,78 @@
+// The budget of one rendering, and its place in the template.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/jinja.h"
+
+namespace lacuna::jinja {
+
+/// An operation that cannot be done. Template::render() adds the template's name and line.
+class RenderError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw RenderError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Containers, generators and methods may hold one another to this depth, so that no walk overflows the
+/// stack.
+inline constexpr int kMaxValueDepth = 200;
+/// Nodes whose evaluation waits for another one: macros within expressions within statements.
+inline constexpr int kMaxEvaluation = 1500;
+
+struct Object;
+
+/// Counts the work of one rendering. Every operation that visits items or writes bytes says so here.
+class Runtime {
+ public:
+  Runtime(const Limits& limits, int64_t now) : limits_(limits), now_(now), steps_left_(limits.max_steps) {}
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Throws RenderError where max_steps are exceeded.
+  void step(size_t count = 1) {
+    if (count > static_cast<size_t>(steps_left_)) {
+      steps_left_ = 0;
+      fail("the template takes more than {} steps", limits_.max_steps);
+    }
+    steps_left_ -= static_cast<int64_t>(count);
+  }
+  /// Reading or writing this many bytes.
+  void touch(size_t bytes) { step(bytes / 256); }
+  /// Throws RenderError for a text above max_output_bytes.
+  void check_size(size_t bytes) const {
+    if (bytes > limits_.max_output_bytes) fail("a text has more than {} bytes", limits_.max_output_bytes);
+  }
+
+  const Limits& limits() const { return limits_; }
+  int64_t now() const { return now_; }
+
+  int line = 1;        ///< of the node that is evaluated
+  int calls = 0;       ///< macros and recursive loops that are running
+  int evaluation = 0;  ///< nodes that are being evaluated
+  int printing = 0;    ///< namespaces that are being printed
+
+  /// Objects that can be modified, and so may hold themselves, live as long as the rendering.
+  void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
+
+ private:
+  Limits limits_;
+  int64_t now_;
+  int64_t steps_left_;
+  std::vector<std::shared_ptr<Object>> kept_;
+};
+
+}  // namespace lacuna::jinja

@@ -1,0 +1,113 @@
+// The tree of a template.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/jinja/operators.h"
+#include "tokenizer/jinja/value.h"
+
+namespace lacuna::jinja {
+
+/// Brackets, statements and conditions within one another.
+inline constexpr int kMaxNesting = 64;
+
+struct Expression {
+  enum class Kind : uint8_t {
+    kConstant,     ///< value
+    kName,         ///< text
+    kTuple,        ///< operands
+    kList,         ///< operands
+    kDict,         ///< operands: key, value, key, value ...
+    kAttribute,    ///< operands[0].text
+    kItem,         ///< operands[0][operands[1]]
+    kSlice,        ///< operands[0][operands[1]:operands[2]:operands[3]]; null for a bound that is not given
+    kCall,         ///< operands[0](arguments)
+    kFilter,       ///< operands[0] | text(arguments); operands[0] is null at the start of a filter block
+    kTest,         ///< operands[0] is text(arguments)
+    kNot,          ///< operands[0]
+    kNegate,       ///< operands[0]
+    kPlus,         ///< operands[0]
+    kBinary,       ///< operands[0] op operands[1]
+    kConcat,       ///< operands, joined by ~
+    kCompare,      ///< operands, with operators between them
+    kAnd,          ///< operands[0], operands[1]
+    kOr,           ///< operands[0], operands[1]
+    kConditional,  ///< operands[1] if operands[0] else operands[2], which may be null
+    kMember        ///< an assigned member of a namespace: text is the namespace, member its name
+  };
+
+  Kind kind = Kind::kConstant;
+  Operator op = Operator::kAdd;
+  int line = 1;
+  std::string text;
+  std::string member;
+  Value value;
+  std::vector<const Expression*> operands;
+  std::vector<Operator> operators;
+  std::vector<const Expression*> arguments;
+  std::vector<std::pair<std::string, const Expression*>> named;
+  const Expression* rest = nullptr;        ///< *rest of the arguments
+  const Expression* named_rest = nullptr;  ///< **rest of the arguments
+};
+
+using ExpressionKind = Expression::Kind;
+
+struct Statement;
+using Body = std::vector<const Statement*>;
+
+/// Parameters of a macro or a call block, and which of the special names its body reads.
+struct Signature {
+  std::vector<std::string> names;
+  std::vector<const Expression*> defaults;  ///< of the last names
+  bool reads_caller = false;
+  bool reads_varargs = false;
+  bool reads_kwargs = false;
+};
+
+struct Statement {
+  enum class Kind : uint8_t {
+    kText,         ///< text, printed as it is
+    kOutput,       ///< expression
+    kIf,           ///< branches, other
+    kFor,          ///< target in expression, condition, body, other
+    kSet,          ///< target = expression
+    kSetBlock,     ///< target = body, through the filters of `expression` (or null)
+    kMacro,        ///< text, signature, body
+    kCallBlock,    ///< expression is the call; signature, body
+    kFilterBlock,  ///< expression are the filters; body
+    kWith,         ///< assignments, body
+    kScope,        ///< body with variables of its own (generation)
+    kBreak,
+    kContinue
+  };
+
+  Kind kind = Kind::kText;
+  int line = 1;
+  bool is_recursive = false;
+  std::string text;
+  Value value;  ///< kText: the text
+  const Expression* target = nullptr;
+  const Expression* expression = nullptr;
+  const Expression* condition = nullptr;
+  std::vector<std::pair<const Expression*, Body>> branches;
+  std::vector<std::pair<const Expression*, const Expression*>> assignments;
+  Signature signature;
+  Body body;
+  Body other;
+};
+
+using StatementKind = Statement::Kind;
+
+/// A template that was read. Nodes lie in lists, so that they are freed without recursion.
+struct Program {
+  std::string name;
+  std::deque<Expression> expressions;
+  std::deque<Statement> statements;
+  Body body;
+};
+
+}  // namespace lacuna::jinja
