@@ -241,6 +241,7 @@ struct ModelConfig {
   int64_t max_length = 0;  ///< of prompt and answer together; used only if max_new_tokens is 0
 
   // Decoding settings for a run that chooses none, from the object "lacuna" of generation_config.json.
+  int32_t diffusion_steps = 0;  ///< RND1: steps of its linear schedule; 0: the family has another schedule
   std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
   int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD and Sumi; 0: the family's default
 

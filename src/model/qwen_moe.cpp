@@ -49,6 +49,7 @@ ModelConfig read_rnd1(const JsonObject& json) {
   config.moe = read_qwen_experts(json);
   config.shifted_logits = true;
   config.mask_id = read_token_id(json, "mask_token_id", config);
+  config.diffusion_steps = static_cast<int32_t>(json.integer("num_diffusion_steps", {1, 1 << 20}, 256));
   return config;
 }
 
@@ -99,9 +100,9 @@ constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "max_wind
 constexpr std::string_view kHarmlessSdarMoe[] = {
     "debug",         "ep_size",         "intermediate_size", "max_window_layers",
     "micro_forward", "skip_checkpoint", "sliding_window"};
-// And which kernels run the experts; a default of the published sampler.
+// And which kernels run the experts.
 constexpr std::string_view kHarmlessRnd1[] = {"intermediate_size", "max_window_layers", "moe_backend",
-                                              "num_diffusion_steps", "sliding_window"};
+                                              "sliding_window"};
 constexpr std::string_view kSdarMoeMasks[] = {"<|MASK|>", "<MASK>"};
 constexpr std::string_view kQwen3MoeTypes[] = {"qwen3_moe"};
 constexpr std::string_view kSdarMoeTypes[] = {"sdar_moe"};
