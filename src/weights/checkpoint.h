@@ -54,6 +54,8 @@ class Checkpoint : public WeightSource {
  public:
   /// Maps and checks every file; reads no weights. Throws InputError.
   static Checkpoint open(const std::filesystem::path& folder);
+  /// The same of one file, whatever else its folder holds.
+  static Checkpoint open_file(const std::filesystem::path& file);
 
   bool contains(std::string_view name) const override { return tensors_.find(name) != tensors_.end(); }
 
