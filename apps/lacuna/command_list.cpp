@@ -76,6 +76,10 @@ constexpr CommandEntry kEntries[] = {
      {"lacuna plan -m random:llada-8b --machines 4 --link 10Gb",
       "lacuna plan -m random:llada2-mini --weights int4 --machines 4 --cores 64 --link 100Gb --rows 256 "
       "--json"}},
+    {"merge",
+     kConvert,
+     {"lacuna merge -m Dream-org/Dream-v0-Base-7B --lora my-adapter -o merged",
+      "lacuna merge -m my-model --lora style --lora facts=0.5 -o merged --dtype bf16"}},
     {"quantize",
      kConvert,
      {"lacuna quantize -m mini-llada --to int8-group -o my-int8",
@@ -118,6 +122,7 @@ constexpr FlagPlace kPlaces[] = {
     {"head-weights", kModel, kRare},
     {"kv-cache", kModel},
     {"activations", kModel, kRare},
+    {"lora", kModel},
     {"rope-scale", kModel, kRare},
     {"device", kSpeed},
     {"threads", kSpeed},

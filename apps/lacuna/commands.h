@@ -16,6 +16,7 @@ void add_tokenize_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_pull_command(CLI::App& program);
 void add_list_command(CLI::App& program);
+void add_merge_command(CLI::App& program);
 void add_quantize_command(CLI::App& program);
 void add_pack_command(CLI::App& program);
 void add_serve_command(CLI::App& program);

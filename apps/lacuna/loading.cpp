@@ -14,7 +14,7 @@
 #include "decode/setting_error.h"
 #include "engine/preset_use.h"
 #include "kernels/dispatch.h"
-#include "model/fingerprint.h"
+#include "model/adapters.h"
 #include "model/locate.h"
 #include "options/choose.h"
 #include "options/names.h"
@@ -160,8 +160,18 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(1.0, 1024.0));
   command.add_flag("--ignore-memory", flags.ignore_memory,
                    "Load a model that needs more memory than is available");
+  add_lora_flag(command, flags.adapters);
   add_config_flags(command, flags);
   add_shard_flags(command, flags);
+}
+
+void add_lora_flag(CLI::App& command, std::vector<std::string>& adapters) {
+  command
+      .add_option("--lora", adapters,
+                  "Adapter to merge into the weights, FOLDER or FOLDER=SCALE (PEFT's files); again for more")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
 }
 
 void add_config_flags(CLI::App& command, ModelFlags& flags) {
@@ -193,6 +203,8 @@ ModelSource find_model(const ModelFlags& flags) {
 
 ModelSource find_model_quietly(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
+  for (const std::string& note : use_adapters(source, flags.adapters, "--lora"))
+    fmt::print(stderr, "lacuna: {}\n", note);
   if (flags.rope_scale <= 1) return source;
   ModelConfig& config = source.config;
   scale_rope(config.rope, flags.rope_scale, config.rotary_dim);
@@ -215,7 +227,7 @@ std::shared_ptr<const BackendModel> load_on_device(const ModelFlags& flags, cons
 
 std::string weights_version(const ModelFlags& flags, const ModelSource& source) {
   if (source.folder.empty()) return fmt::format("random-{}", flags.random_seed);
-  return fingerprint_of(source.folder);
+  return fingerprint_of(source.folder, source.config.adapters);
 }
 
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {

@@ -32,6 +32,7 @@ struct ModelFlags : FormatNames, ShardFlags {
   bool ignore_memory = false;
   std::vector<std::string> ignored_config_keys;
   std::string paradigm = "auto";
+  std::vector<std::string> adapters;  ///< --lora: FOLDER[=SCALE], merged one after the other
 };
 
 struct GuidedModelFlags : ModelFlags {
@@ -49,6 +50,8 @@ void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
 void add_device_flag(CLI::App& command, std::string& device);
 /// --activations.
 void add_activations_flag(CLI::App& command, std::string& activations);
+/// --lora.
+void add_lora_flag(CLI::App& command, std::vector<std::string>& adapters);
 /// --ignore-config-keys, --paradigm.
 void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// The choices that these flags make.
@@ -56,13 +59,13 @@ ConfigChoices config_choices(const ModelFlags& flags);
 /// Those for a guide or a judge, which no --paradigm is about.
 ConfigChoices choices_of_other_models(const ModelFlags& flags);
 /// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
+/// --ignore-memory, --lora, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-/// With RoPE scaled as --rope-scale says. Keys of config.json that nobody knows and that switch nothing on
-/// become a line on standard error.
+/// With RoPE scaled as --rope-scale says, and the adapters of --lora. Keys of config.json that nobody knows and
+/// that switch nothing on become a line on standard error.
 ModelSource find_model(const ModelFlags& flags);
 /// The same without that line.
 ModelSource find_model_quietly(const ModelFlags& flags);

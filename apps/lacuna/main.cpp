@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
   lacuna::add_inspect_command(program);
   lacuna::add_pull_command(program);
   lacuna::add_list_command(program);
+  lacuna::add_merge_command(program);
   lacuna::add_quantize_command(program);
   lacuna::add_pack_command(program);
   lacuna::add_serve_command(program);

@@ -149,6 +149,9 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
   if (!is_alone && !flags.name.empty()) {
     throw InputError("--name has no effect here: several models have theirs as --model NAME=MODEL");
   }
+  if (!is_alone && !flags.adapters.empty())
+    throw InputError("--lora {}: expected one --model, whose weights the adapter changes",
+                     flags.adapters.front());
   if (!is_alone && flags.is_sharded())
     throw InputError("--shard {}: expected one --model, which all ranks compute", flags.shard);
   ServedModels served;

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "lacuna/version.h"
 #include "loading.h"
-#include "model/fingerprint.h"
+#include "model/adapters.h"
 #include "progress_bar.h"
 #include "shard_choice.h"
 
@@ -32,9 +32,9 @@ std::shared_ptr<Communicator> join_ranks(const ModelFlags& flags) {
 
 std::string identity_of(const ModelFlags& flags, const ModelSource& source, ShardBy by,
                         std::string_view kernels) {
-  const std::string model = source.folder.empty()
-                                ? fmt::format("{} of seed {}", flags.model, flags.random_seed)
-                                : fmt::format("model {}", fingerprint_of(source.folder));
+  const std::string model =
+      source.folder.empty() ? fmt::format("{} of seed {}", flags.model, flags.random_seed)
+                            : fmt::format("model {}", fingerprint_of(source.folder, source.config.adapters));
   return fmt::format(
       "lacuna {}, {}, {}, --shard {}, dtype {}, weights {}, head {}, K/V {}, activations {}, RoPE scale {}",
       LACUNA_VERSION, kernels, model, name_of(by), flags.dtype, flags.weights, flags.head_weights,

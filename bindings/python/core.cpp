@@ -282,6 +282,7 @@ void bind_session(nb::module_& m) {
       .def_rw("kv_cache", &lacuna::LoadOptions::kv_cache)
       .def_rw("activations", &lacuna::LoadOptions::activations)
       .def_rw("device", &lacuna::LoadOptions::device)
+      .def_rw("lora", &lacuna::LoadOptions::lora)
       .def_rw("guide", &lacuna::LoadOptions::guide)
       .def_rw("threads", &lacuna::LoadOptions::threads)
       .def_rw("random_seed", &lacuna::LoadOptions::random_seed)

@@ -36,6 +36,13 @@ int64_t integer_of(const std::string& place, const std::string& key, const Json&
   return number;
 }
 
+std::vector<std::string> texts_of(const std::string& place, const std::string& key, const Json& value) {
+  if (!value.is_array()) refuse(place, key, value, "a list of texts");
+  std::vector<std::string> texts;
+  for (const Json& text : value) texts.push_back(text_of(place, key, text));
+  return texts;
+}
+
 OptionValue option_of(const std::string& place, const std::string& key, const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_string()) return value.get<std::string>();
@@ -45,11 +52,7 @@ OptionValue option_of(const std::string& place, const std::string& key, const Js
   }
   if (value.is_number_float()) return value.get<double>();
   if (value.is_object()) return value.dump();  // a JSON schema
-  if (value.is_array()) {
-    std::vector<std::string> texts;
-    for (const Json& text : value) texts.push_back(text_of(place, key, text));
-    return texts;
-  }
+  if (value.is_array()) return texts_of(place, key, value);
   refuse(place, key, value, "a number, a text, a list of texts, an object, true or false");
 }
 
@@ -81,6 +84,8 @@ LoadOptions load_options(const Json& object, const std::string& place) {
       options.activations = text_of(place, key, value);
     } else if (key == "device") {
       options.device = text_of(place, key, value);
+    } else if (key == "lora") {
+      options.lora = texts_of(place, key, value);
     } else if (key == "guide") {
       options.guide = text_of(place, key, value);
     } else if (key == "threads") {
@@ -98,7 +103,7 @@ LoadOptions load_options(const Json& object, const std::string& place) {
     } else {
       throw InputError(
           "{}: {} is not known; expected dtype, weights, head_weights, kv_cache, activations, device, "
-          "guide, threads, random_seed, max_running, memory or ignore_memory",
+          "lora, guide, threads, random_seed, max_running, memory or ignore_memory",
           place, in_quotes(key));
     }
   }

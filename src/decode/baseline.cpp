@@ -29,17 +29,20 @@ void add(const PassWork& pass, int64_t times, BaselineWork& total) {
 }
 
 /// LLaDA, Dream: the whole canvas in each of gen_length steps, logits of the positions that are still masked.
-/// A model with a default rule of its own does not follow Dream's time schedule.
+/// RND1: in as many steps as it publishes. A model with a default rule of its own follows neither schedule.
 BaselineWork masked_work(const ModelConfig& config, const BaselineRequest& request) {
-  const bool follows_time = config.shifted_logits && config.default_unmask.empty();
-  const CountRule rule = follows_time ? CountRule(TimeSchedule{}) : CountRule(EvenSplit{});
+  const bool has_schedule = config.shifted_logits && config.default_unmask.empty();
+  const bool is_linear = has_schedule && config.diffusion_steps > 0;
+  CountRule rule = EvenSplit{};
+  if (has_schedule) rule = TimeSchedule{};
+  if (is_linear) rule = LinearSchedule{};
   const double length = request.prompt_length + request.gen_length;
   const double sequences = request.num_sequences;
   BaselineWork total;
   BlockProgress progress;
-  progress.num_steps = request.gen_length;
-  progress.masked_at_start = request.answer_masks;
+  progress.num_steps = is_linear ? config.diffusion_steps : request.gen_length;
   progress.masked_now = request.prompt_masks + request.answer_masks;
+  progress.masked_at_start = is_linear ? progress.masked_now : request.answer_masks;
   for (; progress.step < progress.num_steps && progress.masked_now > 0; ++progress.step) {
     const int32_t written = std::min(fixed_count(rule, progress), progress.masked_now);
     if (written == 0) continue;

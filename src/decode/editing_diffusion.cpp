@@ -10,8 +10,6 @@
 namespace lacuna {
 namespace {
 
-// A block that is not done by then is taken as it is.
-constexpr int32_t kMostSteps = 1000;
 // Positions that are changed to leave a state which the block has been in.
 constexpr int kMostEscapes = 5;
 
@@ -225,7 +223,7 @@ bool EditingDiffusionDecoder::choose(std::span<const RowStatistics> drawn) {
                             return !edited_[i].is_original || fills(i);
                           });
   // A hole is never given back with masks in it.
-  const bool has_to_end = is_infill() && step_ + 1 >= kMostSteps;
+  const bool has_to_end = is_infill() && step_ + 1 >= kMaxEditingSteps;
   const bool is_last = has_to_end || (options_.most_edits > 0 ? is_out_of_edits : covers_all);
   if (is_last) filled = open;
 
@@ -326,7 +324,7 @@ void EditingDiffusionDecoder::write(StepReport& report) {
   ++step_;
   edit_steps_ = num_left == 0 ? edit_steps_ + 1 : 0;
   const bool is_over = !has_masks && edit_steps_ > options_.most_edits;
-  if (is_stable || is_over || step_ >= kMostSteps) finish_block();
+  if (is_stable || is_over || step_ >= kMaxEditingSteps) finish_block();
 }
 
 void EditingDiffusionDecoder::move_holes(std::span<const EditedToken> after) {

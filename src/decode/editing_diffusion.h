@@ -16,6 +16,9 @@
 
 namespace lacuna {
 
+/// A block that is not done after so many steps is taken as it is.
+inline constexpr int32_t kMaxEditingSteps = 1000;
+
 struct EditingDiffusion {
   TokenId mask_id = 0;
   TokenId delete_id = 0;
@@ -24,7 +27,8 @@ struct EditingDiffusion {
   TokenId filler_id = 0;         ///< token after the text of an infill, up to the end of its block
   int32_t gen_length = 128;
   int32_t block_length = 32;
-  int32_t steps = 32;       ///< in which the masks that a block begins with are filled
+  int32_t steps = 32;       ///< in which the masks that a block begins with are filled; may be more than
+                            ///< block_length
   double tau = 0.5;         ///< masks are filled by tokens that are likelier than this, or by the quota
   double edit_tau = 0;      ///< tokens give way to others that are likelier than this
   int32_t most_edits = 16;  ///< passes of a block after the masks that it began with are filled

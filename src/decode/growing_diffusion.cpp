@@ -43,6 +43,14 @@ int32_t most_positions(const Canvas& canvas, std::span<const GrowingHole> holes)
   return most;
 }
 
+/// How often a hole may expand. The published generator reserves positions for the longest hole and the text
+/// after it, and allows twice as many expansions: deletions make room again.
+int32_t budget_of(const GrowingHole& hole, const Canvas& canvas, const GrowingDiffusion& options) {
+  const auto* tokens = std::get_if<TokenGrowth>(&options.growth);
+  if (tokens == nullptr) return 0;
+  return tokens->budget > 0 ? tokens->budget : 2 * (hole.most + canvas.length() - hole.positions.end);
+}
+
 /// By which the end mass is measured: the best token and its probability.
 SamplingRule end_rule(SamplingRule rule) {
   rule.temperature = 0;
@@ -77,7 +85,7 @@ GrowingDiffusionDecoder::GrowingDiffusionDecoder(GrowingDiffusion options, std::
       is_infill_(!answer.empty()),
       finds_length_(!grows_by_tokens() && !is_infill_) {
   for (const GrowingHole& hole : holes_) {
-    budgets_.push_back(hole.most);
+    budgets_.push_back(budget_of(hole, canvas_, options_));
     fixed_.push_back(is_infill_ && hole.keeps_length());
   }
   draws_measure_end_ = !grows_by_tokens() && options_.pass.sampling == end_rule(options_.pass.sampling);

@@ -21,6 +21,9 @@ struct TokenGrowth {
   int32_t start = 4;  ///< masks of a whole answer at first; holes say their own
   bool drops_rest =
       false;  ///< the token that deletes takes along every mask after it in its hole (pad_eos_to_right)
+  /// How often a hole may expand; 0: as published, twice the positions from the hole's beginning to the end
+  /// of the text, where the hole is as long as it may be.
+  int32_t budget = 0;
 
   bool operator==(const TokenGrowth&) const = default;
 };
@@ -135,9 +138,8 @@ class GrowingDiffusionDecoder final : public Decoder {
   GrowingDiffusion options_;
   Canvas canvas_;
   std::vector<GrowingHole> holes_;
-  std::vector<int32_t>
-      budgets_;              // TokenGrowth: how often each may still expand; 0 of one that keeps its length
-  std::vector<bool> fixed_;  // TokenGrowth: whether each keeps its length
+  std::vector<int32_t> budgets_;    // TokenGrowth: how often each may still expand
+  std::vector<bool> fixed_;         // TokenGrowth: whether each keeps its length
   std::vector<IndexRange> ranges_;  // ranges of holes_, for an infill
   CanvasPass pass_;
   Block block_;

@@ -70,7 +70,9 @@ void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Pro
 void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
                  Problems& problems) {
   const CountRule& count = strategy.unmask.policy.count;
-  problems.refuse(std::holds_alternative<EachOnItsOwn>(count) || std::holds_alternative<TimeSchedule>(count),
+  problems.refuse(std::holds_alternative<EachOnItsOwn>(count) ||
+                      std::holds_alternative<TimeSchedule>(count) ||
+                      std::holds_alternative<LinearSchedule>(count),
                   "unmask", "a block has no time schedule");
   problems.refuse(strategy.unmask.policy.remasks(), "unmask",
                   "tokens of a block keep their place until it is done");
@@ -80,7 +82,10 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const
   problems.refuse(strategy.steps && !splits, "steps", "this `unmask` rule continues until a block is done");
   const int32_t block_length = block_length_for(strategy, config, asked);
   if (block_length == 0) return;  // check_infill_block() says so
-  problems.within("steps", strategy.steps, 1, block_length);
+  // Edits take steps of their own, so that a block may need more of them than it has positions.
+  const bool edits = edits_blocks(config) || strategy.edit;
+  problems.within("steps", strategy.steps, 1,
+                  edits ? std::max(kMaxEditingSteps, block_length) : block_length);
   const int32_t steps = strategy.steps.value_or(block_length);
   // Counted in the usual block: the longer one of an infill is not divided.
   const int32_t num_sub_blocks = block_length_of(strategy, config) / sub_block_length_of(strategy, config);

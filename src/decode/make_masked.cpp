@@ -46,15 +46,23 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   if (strategy.lock) check_lock(*strategy.lock, problems);
 }
 
-void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
-                 Problems& problems) {
+/// Steps of a run that names none: one for each position, or the published number of RND1's schedule, which
+/// its one block of all positions has.
+int32_t default_steps(const UnmaskPolicy& unmask, const ModelConfig& config, int32_t gen_length,
+                      int32_t num_blocks) {
+  const bool is_linear = std::holds_alternative<LinearSchedule>(unmask.count);
+  return is_linear && config.diffusion_steps > 0 && num_blocks == 1 ? config.diffusion_steps : gen_length;
+}
+
+void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const ModelConfig& config,
+                 const Asked* asked, Problems& problems) {
   problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
                   "the `unmask` rule runs until a block is done");
   problems.within("steps", strategy.steps, 1, kMostGenLength);
   if (asked == nullptr || !problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
   const int32_t num_blocks = asked->gen_length / block_length;
-  const int32_t steps = strategy.steps.value_or(asked->gen_length);
+  const int32_t steps = strategy.steps.value_or(default_steps(unmask, config, asked->gen_length, num_blocks));
   if (steps % num_blocks == 0) return;
   problems.add(
       {"steps", fmt::to_string(steps), fmt::format("a multiple of {}", num_blocks),
@@ -79,6 +87,8 @@ void check_growth_numbers(const CanvasGrowth& growth, Problems& problems) {
     problems.within_part("grow", part, value, least, most);
   };
   within("start", std::visit([](const auto& each) { return each.start; }, growth), 1, kMostGenLength);
+  if (const auto* tokens = std::get_if<TokenGrowth>(&growth))
+    within("budget", tokens->budget, 0, kMostGenLength);
   const auto* end_mass = std::get_if<EndMassGrowth>(&growth);
   if (end_mass == nullptr) return;
   within("by", end_mass->by, 2, kMostGenLength);
@@ -141,7 +151,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
     check_growth(strategy, rule, config, problems);
     return;
   }
-  check_steps(strategy, unmask, asked, problems);
+  check_steps(strategy, unmask, config, asked, problems);
   if (!strategy.confidence_eos_eot_inf) return;
   if (config.eos_id < 0) {
     problems.add({"confidence_eos_eot_inf", "true", "false",
@@ -271,7 +281,8 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   apply_common(strategy, config, asked, settings);
   apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
-  settings.steps = strategy.steps.value_or(asked.gen_length);
+  const int32_t num_blocks = asked.gen_length / settings.block_length;
+  settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));
   if (!context.answer.empty()) settings.end_ids.clear();
   return std::make_unique<MaskedDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt),
                                                   context.answer);

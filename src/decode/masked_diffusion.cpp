@@ -44,6 +44,9 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   progress_.num_steps = options_.steps / num_blocks();
   progress_.masked_at_start = canvas_.count_masked(block_.begin, block_.end);
   if (options_.unmask.remasks()) open_positions_ = canvas_.masked_positions(0, block_.end);
+  written_masks_.clear();
+  // The schedule counts the masks of the prompt, too, which its steps may write.
+  if (options_.unmask.writes_masks()) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
 }
 
 void MaskedDiffusionDecoder::finish_block() {
@@ -64,7 +67,11 @@ std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
   const bool keeps_to_block = options_.unmask.runs_until_done() && block_.index > 0;
-  return canvas_.masked_positions(keeps_to_block ? block_.begin : 0, block_.end);
+  std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, block_.end);
+  std::erase_if(positions, [&](int32_t position) {
+    return std::binary_search(written_masks_.begin(), written_masks_.end(), position);
+  });
+  return positions;
 }
 
 RngStream MaskedDiffusionDecoder::step_noise(uint64_t purpose) const {
@@ -137,7 +144,12 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
           : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
   pass_.count_rows(canvas_);
   report.committed = options_.unmask.remasks() ? remask(candidates, chosen) : std::move(chosen);
-  for (const Commit& commit : report.committed) canvas_.commit(commit);
+  for (const Commit& commit : report.committed) {
+    canvas_.commit(commit);
+    if (options_.unmask.writes_masks() && commit.token == canvas_.mask_id())
+      written_masks_.push_back(commit.position);
+  }
+  std::sort(written_masks_.begin(), written_masks_.end());
   pass_.close_gate(canvas_, drawn);
 
   ++progress_.step;

@@ -92,6 +92,7 @@ class MaskedDiffusionDecoder final : public Decoder {
   int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
   std::vector<int32_t> open_positions_;   // masked when the block began, for rules that remask
+  std::vector<int32_t> written_masks_;    // ascending; whose token is the mask itself (writes_masks)
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   bool is_planned_ = false;
   bool done_ = false;

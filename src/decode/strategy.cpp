@@ -29,6 +29,7 @@ Json json_of(const CountRule& rule) {
   struct Visitor {
     Json operator()(const EvenSplit&) const { return {{"count", "even-split"}}; }
     Json operator()(const TimeSchedule& r) const { return {{"count", "time-schedule"}, {"eps", r.eps}}; }
+    Json operator()(const LinearSchedule&) const { return {{"count", "linear-schedule"}}; }
     Json operator()(const EachOnItsOwn& r) const { return {{"count", "each-on-its-own"}, {"eps", r.eps}}; }
     Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
     Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
@@ -95,7 +96,7 @@ Json json_of(const SureLock& lock) {
 Json json_of(const CanvasGrowth& growth) {
   struct Visitor {
     Json operator()(const TokenGrowth& g) const {
-      return {{"kind", "tokens"}, {"start", g.start}, {"drops_rest", g.drops_rest}};
+      return {{"kind", "tokens"}, {"start", g.start}, {"budget", g.budget}, {"drops_rest", g.drops_rest}};
     }
     Json operator()(const EndMassGrowth& g) const {
       return {{"kind", "end-mass"}, {"start", g.start},   {"by", g.by},        {"tail", g.tail},

@@ -76,6 +76,12 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
     const float share = static_cast<float>(1 - time);  // the published product is one of f32
     return progress.masked_now - static_cast<int32_t>(static_cast<float>(progress.masked_now) * share);
   }
+  if (std::holds_alternative<LinearSchedule>(rule)) {
+    const auto share =
+        static_cast<float>(static_cast<double>(progress.num_steps - 1 - progress.step) / progress.num_steps);
+    const auto kept = static_cast<int32_t>(static_cast<float>(progress.masked_at_start) * share);
+    return std::max(progress.masked_now - kept, 0);
+  }
   const int32_t each = progress.masked_at_start / progress.num_steps;
   return each + (progress.step < progress.masked_at_start % progress.num_steps ? 1 : 0);
 }

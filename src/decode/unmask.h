@@ -46,6 +46,13 @@ struct EachOnItsOwn {
   bool operator==(const EachOnItsOwn&) const = default;
 };
 
+/// RND1 (rnd/sampling.py): of the N positions that were masked when the block began, the
+/// trunc(N (T - 1 - i) / T) least confident ones stay masked in step i of T, with the share (T - 1 - i) / T
+/// and the product in f32; what is written is final.
+struct LinearSchedule {
+  bool operator==(const LinearSchedule&) const = default;
+};
+
 /// Fast-dLLM section 3.3: every position whose confidence reaches tau, and always the most confident.
 struct Threshold {
   double tau = 0.9;  ///< probability, (0, 1]
@@ -87,8 +94,8 @@ struct CustomRule {
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, Threshold, Factor, Dynamic,
-                               EntropyBounded, Remasking, CustomRule>;
+using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, LinearSchedule, Threshold, Factor,
+                               Dynamic, EntropyBounded, Remasking, CustomRule>;
 
 /// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
@@ -112,6 +119,8 @@ struct UnmaskPolicy {
   bool runs_until_done() const {
     return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom();
   }
+  /// Whether a position that took the mask token itself counts as written.
+  bool writes_masks() const { return std::holds_alternative<LinearSchedule>(count); }
   /// Whether a step may mask again what an earlier one has written.
   bool remasks() const { return std::holds_alternative<Remasking>(count); }
   /// Whether choose() needs the rows' statistics, all of them measured.
@@ -123,8 +132,8 @@ struct UnmaskPolicy {
 /// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.
 float unmask_probability(float eps, int32_t step, int32_t num_steps);
 
-/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule), or
-/// leaves with a token (Remasking).
+/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule,
+/// LinearSchedule), or leaves with a token (Remasking).
 int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest

@@ -35,7 +35,9 @@ FormatNames format_names(const LoadOptions& options) {
 
 std::shared_ptr<OpenedModel> open_model(const std::string& model, const LoadOptions& options) {
   check(options);
-  auto opened = std::make_shared<OpenedModel>(model, find_model(model));
+  ModelSource source = find_model(model);
+  use_adapters(source, options.lora, "lora");
+  auto opened = std::make_shared<OpenedModel>(model, std::move(source));
   if (!options.guide.empty()) opened->use_guide(options.guide);
   return opened;
 }

@@ -9,6 +9,7 @@
 #include "base/gguf.h"
 #include "engine/decision_temperatures.h"
 #include "engine/stop.h"
+#include "model/adapters.h"
 #include "model/locate.h"
 #include "model/random_spec.h"
 #include "options/choose.h"
@@ -26,6 +27,24 @@ ModelSource find_model(const std::string& model, const ConfigChoices& choices) {
   }
   const std::filesystem::path folder = locate_model(model);
   return {folder, read_config(folder, choices), choices.paradigm};
+}
+
+std::vector<std::string> use_adapters(ModelSource& source, const std::vector<std::string>& adapters,
+                                      std::string_view flag) {
+  if (adapters.empty()) return {};
+  if (source.folder.empty()) {
+    throw InputError("{} {}: expected a checkpoint, whose weights an adapter changes; the model is random",
+                     flag, adapters.front());
+  }
+  std::vector<AdapterChoice> choices;
+  for (const std::string& text : adapters) choices.push_back(find_adapter(text, flag));
+  AdaptedModel adapted = with_adapters(source.folder, source.config, std::move(choices));
+  source.config = std::move(adapted.config);
+  if (adapted.num_dequantized == 0) return {};
+  return {
+      fmt::format("{} matrices that the files have quantized are merged with adapters and kept dense, which "
+                  "takes more memory; `--weights` chooses a format for them",
+                  adapted.num_dequantized)};
 }
 
 bool has_tokenizer(const std::filesystem::path& folder) {

@@ -34,6 +34,11 @@ struct ModelSource {
 /// From what a person types to name a model (model/locate.h), "random:NAME" included. Throws InputError.
 ///   choices  as read_config() takes them
 ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
+/// Gives a model adapters (model/adapters.h). Returns sentences that people should read, and throws
+/// InputError, beginning with `flag`, where they do not fit.
+///   adapters  each FOLDER[=SCALE]
+std::vector<std::string> use_adapters(ModelSource& source, const std::vector<std::string>& adapters,
+                                      std::string_view flag);
 /// Whether a folder or a .gguf file holds a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 std::optional<Tokenizer> tokenizer_of(const ModelSource& source);

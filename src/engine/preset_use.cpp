@@ -7,6 +7,7 @@
 
 #include "engine/tuned_formats.h"
 #include "lacuna/version.h"
+#include "model/adapters.h"
 #include "model/fingerprint.h"
 #include "options/names.h"
 #include "weights/weight_format.h"
@@ -67,7 +68,7 @@ void check_loading(const WeightFormats& formats, const SavedPreset& preset) {
 }  // namespace
 
 std::string model_hash(const ModelSource& source, const std::string& name) {
-  if (!source.folder.empty()) return fingerprint_of(source.folder);
+  if (!source.folder.empty()) return fingerprint_of(source.folder, source.config.adapters);
   Fnv1a hash;
   hash.add_piece(name);
   return hash.text();

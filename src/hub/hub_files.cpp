@@ -17,7 +17,8 @@
 namespace lacuna {
 namespace {
 
-constexpr std::array<std::string_view, 11> kSmallFiles = {"config.json",
+constexpr std::array<std::string_view, 12> kSmallFiles = {"config.json",
+                                                          "adapter_config.json",
                                                           "generation_config.json",
                                                           "tokenizer.json",
                                                           "tokenizer_config.json",
@@ -196,7 +197,9 @@ std::vector<HubFile> choose_files(const std::vector<HubFile>& files, const HubMo
     has_weights = true;
     chosen.push_back(file);
   }
-  if (has_weights && names.contains("config.json")) return chosen;
+  const bool is_adapter =
+      names.contains("adapter_config.json") && names.contains("adapter_model.safetensors");
+  if ((has_weights && names.contains("config.json")) || is_adapter) return chosen;
   return choose_gguf(files, model);
 }
 

@@ -120,6 +120,14 @@ std::string_view name_of(Paradigm paradigm);
 /// The reverse; empty for any other text.
 std::optional<Paradigm> paradigm_named(std::string_view name);
 
+/// An adapter that is merged into the weights as they are read (model/adapters.h).
+struct AdapterChoice {
+  std::filesystem::path folder;
+  float scale = 1;  ///< factor of its low-rank updates
+
+  bool operator==(const AdapterChoice&) const = default;
+};
+
 /// All that a forward pass and a decoder need to know about a checkpoint. Every size has been checked to be
 /// positive, to fit the others and to be so small that products of any three fit in int64.
 struct ModelConfig {
@@ -128,6 +136,10 @@ struct ModelConfig {
   bool gguf_names = false;  ///< tensors have the names that GGUF files give them, not the published ones
   std::optional<DType>
       packed_for;  ///< dtype of the rows, for a packed copy (docs/reference/quantized.md); else empty
+
+  std::vector<AdapterChoice> adapters;  ///< one after the other
+  /// Adapters make the head another matrix than the embedding, and the files hold one for both.
+  bool head_of_embedding = false;
 
   int64_t num_layers = 0;
   int64_t hidden_dim = 0;    ///< width of the residual stream
@@ -215,7 +227,8 @@ struct ModelConfig {
   int64_t max_length = 0;  ///< of prompt and answer together; used only if max_new_tokens is 0
 
   // Decoding settings for a run that chooses none, from the object "lacuna" of generation_config.json.
-  std::string default_unmask;  ///< --unmask of masked and block diffusion; empty: the family's default
+  int32_t diffusion_steps = 0;  ///< RND1: steps of its linear schedule; 0: the family has another schedule
+  std::string default_unmask;   ///< --unmask of masked and block diffusion; empty: the family's default
   int32_t default_tokens_per_step = 0;  ///< --tokens-per-step of GIDD and Sumi; 0: the family's default
 
   /// Keys of config.json that nobody knows and whose values switch nothing on (model/config_keys.h).

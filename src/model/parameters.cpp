@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "model/adapters.h"
 #include "model/families.h"
 #include "model/gguf_model.h"
 #include "model/unread_tensors.h"
@@ -530,7 +531,8 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
   }
   auto weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
   expect_no_unread_tensors(config, *weights, folder.string());
-  return weights;
+  if (config.adapters.empty()) return weights;
+  return merge_adapters(std::move(weights), config);
 }
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,

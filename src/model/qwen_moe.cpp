@@ -48,6 +48,7 @@ ModelConfig read_rnd1(const JsonObject& json) {
   config.moe = read_qwen_experts(json);
   config.shifted_logits = true;
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
+  config.diffusion_steps = static_cast<int32_t>(json.integer("num_diffusion_steps", {1, 1 << 20}, 256));
   return config;
 }
 
@@ -94,8 +95,6 @@ constexpr PublishedConfig kPublishedRnd1[] = {
 // The width of dense layers, of which there are none; without effect where "use_sliding_window" is false, as
 // it must be.
 constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "sliding_window"};
-// And a default of the published sampler.
-constexpr std::string_view kHarmlessRnd1[] = {"intermediate_size", "num_diffusion_steps", "sliding_window"};
 constexpr std::string_view kSdarMoeMasks[] = {"<|MASK|>", "<MASK>"};
 constexpr std::string_view kRnd1Masks[] = {"<|mask|>"};
 constexpr PublishedMask kPublishedQwen3Masks[] = {{151669, 151936}};
@@ -147,7 +146,7 @@ FamilyEntry rnd1_family() {
           .published_masks = kPublishedQwen3Masks,
           .default_unmask = "entropy",
           .published = kPublishedRnd1,
-          .harmless_keys = kHarmlessRnd1,
+          .harmless_keys = kHarmlessQwen3Moe,
           .model_types = kRnd1Types};
 }
 

@@ -301,7 +301,11 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
     refuse_setting("eps", fmt::to_string(eps), "`eps` is {}; expected {} to {}", eps, 1e-9, 1.0);
   }
   CountRule family_rule;
-  if (config.shifted_logits) family_rule = TimeSchedule{static_cast<float>(eps)};
+  if (config.diffusion_steps > 0) {
+    family_rule = LinearSchedule{};
+  } else if (config.shifted_logits) {
+    family_rule = TimeSchedule{static_cast<float>(eps)};
+  }
   UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
   const UnmaskPolicy& unmask = rule.policy;
   if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||

@@ -196,10 +196,12 @@ namespace {
 void apply_token_growth_item(std::string_view name, std::string_view value, TokenGrowth& growth) {
   if (name == "start") {
     growth.start = number<int32_t>("grow", name, value, 1, kMostPasses);
+  } else if (name == "budget") {
+    growth.budget = number<int32_t>("grow", name, value, 1, kMostPasses);
   } else if (name == "rest") {
     growth.drops_rest = choice("grow", name, value, "keep", "drop");
   } else {
-    refuse_setting("grow", name, "`grow` tokens knows no '{}'; expected start or rest", name);
+    refuse_setting("grow", name, "`grow` tokens knows no '{}'; expected start, budget or rest", name);
   }
 }
 

@@ -157,6 +157,13 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
   return checkpoint;
 }
 
+Checkpoint Checkpoint::open_file(const fs::path& file) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = file.parent_path();
+  checkpoint.add_file(file);
+  return checkpoint;
+}
+
 void Checkpoint::add_file(const fs::path& path) {
   const auto file = std::make_shared<const MappedFile>(MappedFile::open(path));
   files_.push_back(file);

@@ -57,6 +57,8 @@ class Checkpoint : public WeightSource {
   /// Maps and checks every file; reads no weights. What config.json says about quantized weights counts, if
   /// the folder has one. Throws InputError.
   static Checkpoint open(const std::filesystem::path& folder);
+  /// The same of one file, whatever else its folder holds.
+  static Checkpoint open_file(const std::filesystem::path& file);
 
   /// Whether matrix() or values() can read the tensor, under whichever names its file keeps it. A bias of zeros
   /// next to GPTQ's weights counts as absent.

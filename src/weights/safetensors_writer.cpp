@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 
 #include "base/error.h"
 #include "base/written_file.h"
@@ -28,7 +29,11 @@ std::string_view type_name(const TensorToWrite& tensor) {
 
 size_t element_bytes(const TensorToWrite& tensor) {
   if (tensor.type.empty()) return size_of(tensor.dtype);
-  return tensor.type == "I64" ? sizeof(int64_t) : 1;
+  for (const size_t bytes : {size_t{8}, size_t{4}, size_t{2}}) {
+    const std::string bits = std::to_string(8 * bytes);
+    if (tensor.type.size() == 1 + bits.size() && tensor.type.ends_with(bits)) return bytes;  // I64, U32, F16
+  }
+  return 1;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct TensorToWrite {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  std::string_view type = {};  ///< "U8" or "I64": stored as that, whatever `dtype` says
+  std::string_view type = {};  ///< "U8", "I64", ...: stored as that, whatever `dtype` says
 };
 
 /// Alignment of a file's data in bytes: a page.

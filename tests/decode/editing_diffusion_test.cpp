@@ -151,6 +151,22 @@ TEST(EditingDiffusion, FillsEverythingOnceTheStepsAreOver) {
   EXPECT_THAT(script.canvas(), ElementsAre(11, 12, 13, 14));
 }
 
+TEST(EditingDiffusion, HasNoQuotaInMostOfMoreStepsThanPositions) {
+  EditingDiffusion options = settings();
+  options.steps = 6;  // 1, 1, 1, 1, 0, 0
+  Script script(options, {});
+  const auto unsure = [](TokenId first) {
+    return std::map<int32_t, Says>{{0, {first, 0.4}}, {1, {11, 0.3}}, {2, {12, 0.2}}, {3, {13, 0.1}}};
+  };
+  script.pass(unsure(10));
+  script.pass({{0, {10, 0.4}}, {1, {kDelete, 0.3}}, {2, {12, 0.2}}, {3, {13, 0.1}}});
+  EXPECT_THAT(script.canvas(), ElementsAre(10, kMask, kMask, kMask)) << "the third mask is an edit's";
+  script.pass(unsure(10));
+  EXPECT_THAT(script.canvas(), ElementsAre(10, 11, 12, kMask)) << "a quota of one, and one for the edit's";
+  script.pass({{0, {10, 0.4}}, {1, {11, 0.3}}, {2, {12, 0.2}}, {3, {13, 0.1}}});
+  EXPECT_THAT(script.canvas(), ElementsAre(10, 11, 12, 13));
+}
+
 TEST(EditingDiffusion, FinishesWhereNothingChangesAndReadsTheBlockWithTheNext) {
   Script script(settings(8), {});
   const std::map<int32_t, Says> sure = {{0, {10, 0.9}}, {1, {11, 0.9}}, {2, {12, 0.9}}, {3, {13, 0.9}}};

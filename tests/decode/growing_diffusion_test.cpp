@@ -120,7 +120,9 @@ TEST(TokenGrowth, MayDropEveryMaskBehindIt) {
 }
 
 TEST(TokenGrowth, NeitherExpandsAFullHoleNorBeyondItsBudget) {
-  GrowingDiffusionDecoder decoder(token_settings(1, 2), {7});
+  GrowingDiffusion options = token_settings(1, 2);
+  options.growth = TokenGrowth{.start = 1, .budget = 2};
+  GrowingDiffusionDecoder decoder(options, {7});
   EXPECT_THAT(positions_that_may_draw(decoder.plan(), kExpand), ElementsAre(1));
   answer(decoder, {{1, {kExpand, 0.9}}});
   EXPECT_THAT(positions_that_may_draw(decoder.plan(), kExpand), IsEmpty()) << "the answer has 2 positions";
@@ -129,6 +131,25 @@ TEST(TokenGrowth, NeitherExpandsAFullHoleNorBeyondItsBudget) {
   answer(decoder, {{1, {kExpand, 0.9}}});
   answer(decoder, {{1, {kDelete, 0.9}}});
   EXPECT_THAT(positions_that_may_draw(decoder.plan(), kExpand), IsEmpty()) << "the budget of 2 is spent";
+}
+
+/// How often the first hole expands where it deletes the new mask again each time.
+int32_t expansions(GrowingDiffusionDecoder decoder, int32_t position) {
+  int32_t count = 0;
+  while (!positions_that_may_draw(decoder.plan(), kExpand).empty() && count < 100) {
+    answer(decoder, {{position, {kExpand, 0.9}}});
+    ++count;
+    answer(decoder, {{position, {kDelete, 0.9}}});
+  }
+  return count;
+}
+
+TEST(TokenGrowth, ExpandsTwiceAsOftenAsTheLongestHoleAndWhatFollowsHavePositions) {
+  EXPECT_EQ(expansions(GrowingDiffusionDecoder(token_settings(1, 2), {7}), 1), 4);
+  EXPECT_EQ(expansions(GrowingDiffusionDecoder(token_settings(3, 5), {7, 8, 9}), 3), 10);
+  const std::vector<TokenId> text = {kMask, kMask, 8, 8, 8};
+  const std::vector<GrowingHole> holes = {{{0, 2}, 4}};
+  EXPECT_EQ(expansions(GrowingDiffusionDecoder(token_settings(1, 1), {7, 6}, text, holes), 2), 2 * (4 + 3));
 }
 
 TEST(TokenGrowth, KeepsTheLengthOfFixedHolesAndOfMasksOutsideOfHoles) {

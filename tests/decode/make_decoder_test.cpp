@@ -76,6 +76,43 @@ TEST(Validate, NamesFieldValueAndWhatIsExpected) {
                                             "`temperature` is -1; expected 0 to 1000"}));
 }
 
+ModelConfig rnd1() {
+  ModelConfig config = dream();
+  config.family = "rnd1";
+  config.diffusion_steps = 7;
+  return config;
+}
+
+/// Passes of a decoder whose model is equally sure of everything.
+int32_t passes_of(const MaskedStrategy& strategy, const ModelConfig& config, int32_t gen_length) {
+  DecodeRequest request;
+  request.prompt = {1, 2};
+  request.gen_length = gen_length;
+  const std::unique_ptr<Decoder> decoder = make_decoder(config, strategy, request);
+  int32_t passes = 0;
+  for (; !decoder->done(); ++passes) {
+    std::vector<RowStatistics> samples(decoder->plan().logits.size());
+    for (RowStatistics& row : samples) row.token = 5;
+    decoder->apply({samples});
+  }
+  return passes;
+}
+
+TEST(MakeDecoder, GivesRnd1sScheduleThePublishedStepsUnlessBlocksDivideIt) {
+  MaskedStrategy strategy;
+  strategy.commit = UnmaskRule{{LinearSchedule{}}, ConfidenceMeasure::kNegativeEntropy};
+  EXPECT_EQ(passes_of(strategy, rnd1(), 16), 7);
+  EXPECT_EQ(passes_of(strategy, rnd1(), 5), 5) << "steps that would write nothing are skipped";
+  strategy.block_length = 4;
+  EXPECT_EQ(passes_of(strategy, rnd1(), 16), 16);
+  strategy.steps = 8;
+  EXPECT_EQ(passes_of(strategy, rnd1(), 16), 8);
+  strategy.commit = UnmaskRule{{EvenSplit{}}};
+  strategy.steps.reset();
+  strategy.block_length.reset();
+  EXPECT_EQ(passes_of(strategy, rnd1(), 16), 16) << "another rule takes one step for each position";
+}
+
 TEST(Validate, FindsEveryProblemAtOnce) {
   MaskedStrategy strategy;
   strategy.steps = 8;
@@ -94,13 +131,27 @@ TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {
   DecodeRequest request;
   request.prompt = {1, 2};
   request.context.answer.assign(12, static_cast<TokenId>(config.mask_id));  // a block of 16
-  for (const int32_t steps : {1, 15, 16}) {
+  for (const int32_t steps : {1, 15, 16, 17, 1000}) {
     strategy.steps = steps;
     EXPECT_THAT(validate(strategy, config, request), IsEmpty()) << steps;
   }
-  strategy.steps = 17;
+  strategy.steps = 1001;
   EXPECT_THAT(validate(strategy, config, request),
-              ElementsAre(Problem{"steps", "17", "1 to 16", "`steps` is 17; expected 1 to 16"}));
+              ElementsAre(Problem{"steps", "1001", "1 to 1000", "`steps` is 1001; expected 1 to 1000"}));
+}
+
+TEST(Validate, TakesMoreStepsThanABlockHasPositionsWhereItIsEdited) {
+  BlockStrategy strategy;
+  strategy.unmask = UnmaskRule{{Dynamic{0.5}}};
+  strategy.steps = 32;
+  for (const int32_t block_length : {8, 16, 32, 64}) {
+    strategy.block_length = block_length;
+    EXPECT_THAT(validate(strategy, tiny_editing_config()), IsEmpty()) << block_length;
+  }
+  strategy.block_length = 8;
+  EXPECT_THAT(wrong_fields(strategy, tiny_block_config(8)), ElementsAre("steps"));
+  strategy.edit = TokenEditing{};
+  EXPECT_THAT(wrong_fields(strategy, tiny_block_config(8)), IsEmpty()) << "LLaDA 2.1";
 }
 
 TEST(Validate, FindsWhatAStrategyWouldIgnore) {

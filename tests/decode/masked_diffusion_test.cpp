@@ -200,6 +200,39 @@ Outcome diffusion_generate(const FakeModel& model, const MaskedDiffusion& o, std
   return run;
 }
 
+/// RND1's diffusion_sample; `masks` of the prompt are ordinary ones.
+Outcome diffusion_sample(const FakeModel& model, const MaskedDiffusion& o, std::vector<TokenId> x) {
+  x.resize(x.size() + static_cast<size_t>(o.gen_length), o.mask_id);
+  std::vector<int32_t> open;
+  for (int32_t p = 0; p < static_cast<int32_t>(x.size()); ++p) {
+    if (x[static_cast<size_t>(p)] == o.mask_id) open.push_back(p);
+  }
+  const auto total = static_cast<float>(open.size());
+  Outcome run;
+  for (int32_t left = o.steps - 1; left >= 0; --left) {
+    const auto kept = static_cast<size_t>(total * static_cast<float>(static_cast<double>(left) / o.steps));
+    if (open.size() <= kept) continue;
+    std::vector<Candidate> candidates;
+    for (const int32_t p : open) {
+      const std::vector<float> row = model.logits(x, p == 0 ? 0 : p - 1);
+      const std::vector<double> logits(row.begin(), row.end());
+      const TokenId token = argmax(logits);
+      candidates.push_back({p, token, confidence(o.pass.sampling.measure, logits, token)});
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.confidence > b.confidence; });
+    std::vector<int32_t>& written = run.commits.emplace_back();
+    for (size_t i = 0; i < candidates.size() - kept; ++i) {
+      x[static_cast<size_t>(candidates[i].position)] = candidates[i].token;
+      written.push_back(candidates[i].position);
+      std::erase(open, candidates[i].position);
+    }
+    std::sort(written.begin(), written.end());
+  }
+  run.canvas = x;
+  return run;
+}
+
 /// Open-dCoder's diffusion_generate with "p2".
 Outcome p2_generate(const FakeModel& model, const MaskedDiffusion& o, std::vector<TokenId> x) {
   x.resize(x.size() + static_cast<size_t>(o.gen_length), o.mask_id);
@@ -317,6 +350,31 @@ TEST(MaskedDiffusion, FillsTheCanvasAsDreamDoes) {
   }
 }
 
+TEST(MaskedDiffusion, FillsTheCanvasAsRnd1Does) {
+  uint64_t runs = 0;
+  size_t num_masks = 0;
+  for (const int32_t gen_length : {1, 5, 12, 22}) {
+    for (const int32_t steps : {1, 2, 7, 22, 256}) {
+      for (const auto measure : {ConfidenceMeasure::kProbability, ConfidenceMeasure::kMargin,
+                                 ConfidenceMeasure::kNegativeEntropy}) {
+        for (const std::vector<TokenId>& prompt : prompts()) {
+          MaskedDiffusion options = dream_settings(gen_length, steps);
+          options.pass.sampling.measure = measure;
+          options.unmask.count = LinearSchedule{};
+          FakeModel model;
+          model.seed = ++runs;
+          if (runs % 4 == 0) model.favour = {0, 0, 4};  // the mask token itself, which stays
+          const Outcome expected = diffusion_sample(model, options, prompt);
+          EXPECT_EQ(decode(model, options, prompt), expected)
+              << "gen " << gen_length << " steps " << steps << " run " << runs;
+          num_masks += std::count(expected.canvas.begin(), expected.canvas.end(), kMask) > 0 ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_masks, 20U) << "a mask token that stays is not tested";
+}
+
 MaskedDiffusion p2_settings(int32_t gen_length, int32_t steps, int32_t block_length) {
   MaskedDiffusion options = dream_settings(gen_length, steps);
   options.block_length = block_length;
@@ -382,8 +440,8 @@ TEST(MaskedDiffusion, ThatRemasksChangesNothingBeforeItsBlock) {
 
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
-  for (const CountRule& rule :
-       std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, EachOnItsOwn{}, Threshold{0.5}, Factor{1}}) {
+  for (const CountRule& rule : std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, EachOnItsOwn{},
+                                                      LinearSchedule{}, Threshold{0.5}, Factor{1}}) {
     policies.push_back({rule});
   }
   policies.push_back({EvenSplit{}, UnmaskOrder::kRandom});

@@ -95,6 +95,25 @@ TEST(TimeSchedule, ProbabilityIsTheShareOfTheTimeThatIsLeft) {
   }
 }
 
+TEST(LinearSchedule, LeavesAShareMaskedThatFallsEvenly) {
+  EXPECT_THAT(counts(LinearSchedule{}, 8, 8), Each(1));
+  EXPECT_THAT(counts(LinearSchedule{}, 10, 4), ElementsAre(3, 2, 3, 2)) << "7, 5, 2 and 0 remain";
+  EXPECT_THAT(counts(LinearSchedule{}, 3, 5), ElementsAre(1, 1, 0, 1, 0)) << "2, 1, 1, 0 and 0 remain";
+  EXPECT_THAT(counts(LinearSchedule{}, 7, 1), ElementsAre(7));
+  EXPECT_THAT(counts(LinearSchedule{}, 0, 3), Each(0));
+}
+
+TEST(LinearSchedule, RoundsShareAndProductToF32) {
+  const std::vector<int32_t> all = counts(LinearSchedule{}, 22, 22);
+  EXPECT_EQ(all.at(8), 2) << "22 (13 / 22) is less than 13 in f32";
+  EXPECT_EQ(all.at(9), 0);
+  EXPECT_EQ(std::accumulate(all.begin(), all.end(), 0), 22);
+}
+
+TEST(LinearSchedule, TakesNothingWhereFewerAreLeftThanMayRemain) {
+  EXPECT_EQ(fixed_count(LinearSchedule{}, {0, 4, 10, 6}), 0);
+}
+
 TEST(Remasking, KeepsAShareThatGrowsToAll) {
   const auto kept = [](int32_t open, int32_t steps) {
     std::vector<int32_t> counts;

@@ -69,6 +69,13 @@ TEST(ChooseFiles, TakesWhatMatchesAPattern) {
               ThrowsMessage<InputError>(AllOf(HasSubstr("--include *.x"), HasSubstr("config.json"))));
 }
 
+TEST(ChooseFiles, TakesAnAdapterThatHasNoModelWithIt) {
+  EXPECT_THAT(chosen({"README.md", "adapter_config.json", "adapter_model.safetensors", "training_args.bin"},
+                     "org/name"),
+              ElementsAre("adapter_config.json", "adapter_model.safetensors"));
+  EXPECT_THROW(chosen({"adapter_config.json", "adapter_model.bin"}), InputError);
+}
+
 TEST(ChooseFiles, SaysWhenThereIsNoModel) {
   EXPECT_THAT(
       [] {

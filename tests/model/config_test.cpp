@@ -631,6 +631,9 @@ TEST(Config, ReadsTheDiffusionModelsMadeFromQwen3WithExperts) {
   json rnd1 = with(with(qwen3_moe("RND1LM"), "mask_token_id", 98), "model_type", "rnd1");
   rnd1.update({{"rope_scaling", false}, {"sliding_window", false}, {"num_diffusion_steps", 256}});
   EXPECT_EQ(read(rnd1).paradigm(), Paradigm::kMasked);
+  EXPECT_EQ(read(with(rnd1, "num_diffusion_steps", 64)).diffusion_steps, 64);
+  rnd1.erase("num_diffusion_steps");
+  EXPECT_EQ(read(rnd1).diffusion_steps, 256) << "the class's default";
   EXPECT_TRUE(read(rnd1).shifted_logits && read(rnd1).qk_norm_per_head && read(rnd1).moe.normalize_weights);
 }
 

@@ -396,6 +396,24 @@ ModelConfig dreamon_config() {
   return config;
 }
 
+TEST(ChooseStrategy, GivesRnd1ALinearScheduleForEveryOrder) {
+  ModelConfig rnd1 = tiny_configs()[4];
+  rnd1.family = "rnd1";
+  rnd1.diffusion_steps = 256;
+  const auto rule_of = [&](std::optional<std::string> unmask) {
+    GenerationOptions options;
+    options.unmask = std::move(unmask);
+    return std::get<UnmaskRule>(std::get<MaskedStrategy>(choose_strategy(rnd1, options)).commit);
+  };
+  EXPECT_EQ(rule_of({}).policy.count, CountRule(LinearSchedule{}));
+  EXPECT_EQ(rule_of({}).measure, ConfidenceMeasure::kNegativeEntropy);
+  EXPECT_EQ(rule_of("margin").policy.count, CountRule(LinearSchedule{}));
+  EXPECT_EQ(rule_of("random").policy.count, CountRule(LinearSchedule{}));
+  EXPECT_EQ(rule_of("threshold=0.5").policy.count, CountRule(Threshold{0.5}));
+  expect_refusal(
+      rnd1, [](GenerationOptions& o) { o.eps = 1e-2; }, "--eps", "");
+}
+
 TEST(Growth, IsDreamOnsDefaultAndOthersOnlyWhereTheAnswerEndsByItself) {
   const auto masked = [](const ModelConfig& config, const GenerationOptions& options) {
     return std::get<MaskedStrategy>(choose_strategy(config, options));
@@ -427,11 +445,13 @@ TEST(Growth, ReadsItsNumbersInAnyOrder) {
   EXPECT_EQ(*choose_growth(tiny_configs()[0], options), CanvasGrowth(EndMassGrowth{16, 4, 8, 0.4, 0.8, 0.2}));
   options.grow = "tokens,rest=drop,start=2";
   EXPECT_EQ(*choose_growth(dreamon_config(), options), CanvasGrowth(TokenGrowth{2, true}));
+  options.grow = "tokens,budget=64";
+  EXPECT_EQ(*choose_growth(dreamon_config(), options), CanvasGrowth(TokenGrowth{4, false, 64}));
   options.grow = "none";
   EXPECT_FALSE(choose_growth(dreamon_config(), options));
-  for (const char* text :
-       {"", "end-mass,", "end-mass,by=1", "end-mass,by", "end-mass,enough=1.1", "end-mass,rest=drop",
-        "tokens,by=2", "tokens,rest=no", "tokens,start=0", "end-mass,by=2,by=3", "daedal"}) {
+  for (const char* text : {"", "end-mass,", "end-mass,by=1", "end-mass,by", "end-mass,enough=1.1",
+                           "end-mass,rest=drop", "tokens,by=2", "tokens,rest=no", "tokens,budget=0",
+                           "end-mass,budget=4", "tokens,start=0", "end-mass,by=2,by=3", "daedal"}) {
     expect_refusal(
         dreamon_config(), [&](GenerationOptions& o) { o.grow = text; }, "--grow", "");
   }

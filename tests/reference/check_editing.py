@@ -76,7 +76,8 @@ def random_options(model, rng):
         most = [f"most={options.most}"] if options.most != DEFAULTS.most or rng.random() < 0.5 else []
         out += ["--edit", ",".join([f"tau={options.tau_edit}", *most])]
     if rng.random() < 0.4:
-        options.steps = int(rng.integers(1, size + 1))
+        # Edits may need more steps than a block has positions.
+        options.steps = int(rng.integers(1, size + 1)) if rng.random() < 0.6 else int(rng.integers(size + 1, 6 * size))
         out += ["--steps", options.steps]
     ends = bool(rng.random() < 0.7)
     return options, ["--gen-length", options.gen_length, *out, *["--ignore-eos"] * (not ends)], ends

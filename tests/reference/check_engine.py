@@ -237,6 +237,23 @@ DREAM_SETTINGS = [
     ("masks", "plain", {"gen_length": 16, "steps": 8, "rule": "maskgit"}),
     ("masks", "holes", {"gen_length": 12, "steps": 12, "rule": "margin"}),
 ]
+# The schedule is the model's; the rules that know no schedule are Dream's.
+RND1_SETTINGS = [
+    ("plain", "plain", {"gen_length": 8, "steps": 8, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 24, "steps": 9, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 20, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 22, "steps": 22, "rule": "entropy"}),  # 22 * (13 / 22) is below 13 in f32
+    ("plain", "plain", {"gen_length": 12, "steps": 30, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 16, "steps": 3, "rule": "margin"}),
+    ("plain", "plain", {"gen_length": 24, "steps": 6, "block_length": 12, "rule": "entropy"}),
+    ("plain", "plain", {"gen_length": 1, "steps": 1, "rule": "maskgit"}),
+    ("plain", "plain", {"gen_length": 24, "steps": 5, "rule": "entropy", "top_p": 0.9, "top_k": 20}),
+    ("plain", "plain", {"gen_length": 24, "rule": "threshold=0.3"}),
+    ("plain", "plain", {"gen_length": 16, "steps": 16, "rule": "p2"}),
+    ("plain", "holes", {"gen_length": 16, "steps": 8, "rule": "entropy"}),
+    ("masks", "plain", {"gen_length": 16, "steps": 8, "rule": "entropy"}),
+    ("masks", "holes", {"gen_length": 12, "steps": 12, "rule": "maskgit"}),
+]
 CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"gen_length": 1}),
                    ("plain", "plain", {"gen_length": 40})]
 
@@ -244,6 +261,8 @@ CAUSAL_SETTINGS = [("plain", "plain", {"gen_length": 24}), ("plain", "plain", {"
 def settings_of(family):
     if family in BLOCK_FAMILIES:
         return []
+    if family == "rnd1":
+        return RND1_SETTINGS
     return LLADA_SETTINGS if family in LLADA_FAMILIES else DREAM_SETTINGS if family in SHIFTED_FAMILIES else CAUSAL_SETTINGS
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from check_blocks import short
 from check_engine import Report, count_paths, engines_of, parse_arguments
-from growing import Daedal, daedal_generate, dreamon_generate
+from growing import Daedal, daedal_generate, dreamon_generate, dreamon_one_hole
 from random_checkpoints import make_ending_checkpoint, make_growing_checkpoint, special_ids
 
 PATHS = ("expand", "delete", "rest", "emptied", "full", "out of budget", "fixed", "grow", "ends", "spread", "cut")
@@ -81,9 +81,11 @@ def token_flags(rng, start=None):
     """(keyword arguments of the reference, flags)"""
     top_p, rule = short(rng.choice([0.9, 0.9, 0.6, 1.0])), str(rng.choice(["entropy", "entropy", "margin", "maskgit"]))
     rest = bool(rng.random() < 0.4)
-    grow = ",".join(["tokens", *([f"start={start}"] if start else []), *["rest=drop"] * rest])
+    budget = int(rng.integers(1, 6)) if rng.random() < 0.3 else None
+    grow = ",".join(["tokens", *([f"start={start}"] if start else []), *([f"budget={budget}"] if budget else []),
+                     *["rest=drop"] * rest])
     flags = ["--top-p", top_p, "--unmask", rule, "--grow", grow]
-    return {"top_p": top_p, "rule": rule, "drops_rest": rest}, flags
+    return {"top_p": top_p, "rule": rule, "drops_rest": rest, "budget": budget}, flags
 
 
 def check_dreamon_run(engine, root, folder, model, edits, rng, counts):
@@ -132,6 +134,38 @@ def check_dreamon_infill(engine, folder, model, edits, tokenizer, rng, counts):
     return True, f"{len(want.canvases)} passes, holes {[len(tokens) for tokens in expected]}"
 
 
+def check_dreamon_published(engine, folder, model, edits, tokenizer, rng, counts):
+    """One hole with little text around it: edits take turns until the published generator's budget ends them."""
+    words = ["one two", " three", " is it ", "x = 1\n"]
+    start = int(rng.integers(1, 5))
+    most = start + int(rng.integers(1, 4))
+    before, after = str(rng.choice(words)), str(rng.choice(words)) if rng.random() < 0.5 else ""
+    ids = [model.config["bos_token_id"], *tokenizer(before), *[model.shape.mask_id] * start,
+           *(tokenizer(after) if after else []), model.shape.eos_id]
+    ends = [special_ids("dream", model.shape.vocab)["<|endoftext|>"]]
+    options = {"top_p": 0.9, "rule": "entropy", "drops_rest": bool(rng.random() < 0.3)}
+    hole = (0, start, most)
+    first = ids.index(model.shape.mask_id)
+    tokens = (model.shape.mask_id, *edits)
+    forbidden = [end for end in ends if end != edits[1]]
+    want = dreamon_generate(model, ids[:first], ids[first:], [hole], tokens, forbidden, **options)
+    counts["published"] += 1
+    counts["beyond the longest hole"] += want.met["expand"] > most
+    count(counts, want)
+    published = dreamon_one_hole(model, ids, most, tokens, forbidden, **options)
+    if published != want.canvases[-1]:
+        return False, f"the references differ: {published} and {want.canvases[-1]}"
+    text = f"{before}[[{start}-{most}]]{after}"
+    arguments = ["infill", "-m", folder, text, "--temperature", "0", "--dtype", "f32",
+                 *["--grow", "tokens,rest=drop"] * options["drops_rest"]]
+    command = " ".join(map(str, arguments))
+    got = json.loads(engine.call([*arguments, "--json", "--no-live", *engine.common()]))["holes"][0]["tokens"]
+    expected = published[first:len(published) - (len(ids) - first - start)]
+    if got != expected:
+        return verdict(f"hole: got {got}, expected {expected}", len(want.canvases), want, command)
+    return True, f"{len(want.canvases)} passes, {want.met['expand']} expansions, {want.met['delete']} deletions"
+
+
 # DAEDAL
 
 
@@ -171,9 +205,12 @@ def main():
                                lambda: check_dreamon_run(engine, root, folder, model, edits, rng, counts), engine)
                     report.run(f"{label} DreamOn infill {case}",
                                lambda: check_dreamon_infill(engine, folder, model, edits, tokenize, rng, counts), engine)
+                    report.run(f"{label} DreamOn published {case}",
+                               lambda: check_dreamon_published(engine, folder, model, edits, tokenize, rng, counts), engine)
                     report.run(f"{label} DAEDAL {family} run {case}",
                                lambda: check_daedal(engine, root, other, plain, rng, counts), engine)
-    print(f"{counts['runs']} runs, {counts['passes']} passes; "
+    print(f"{counts['runs']} runs, {counts['passes']} passes, {counts['published']} as published, of which "
+          f"{counts['beyond the longest hole']} expanded more often than a hole has positions; "
           + ", ".join(f"{counts[path]} {path}" for path in PATHS))
     return report.finish()
 

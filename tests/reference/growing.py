@@ -1,6 +1,7 @@
 """Canvases that change their length, written from docs/methods/growing_canvases.md and the published samplers.
 
-- dreamon_generate: DreamOn's expand and delete tokens (DreamLM/DreamOn, eval/generator.py), with several holes;
+- dreamon_generate: DreamOn's expand and delete tokens, with several holes, from the model's own generator
+  (Dream-org/DreamOn-v0-7B, generation_utils.py), and dreamon_one_hole, that generator itself for its one hole;
 - daedal_generate: DAEDAL (arXiv 2508.00819; Li-Jinsong/DAEDAL, models/LLaDA_DAEDAL.py).
 
 Both at temperature 0. A decode keeps its canvas after every pass, so that a comparison sees every edit. Where the
@@ -49,16 +50,52 @@ def note(run, margins, canvas, kind):
     run.kinds.append(kind)
 
 
-def dreamon_generate(model, prompt, answer, holes, ids, forbidden=(), top_p=0.9, rule="entropy", drops_rest=False):
+def dreamon_one_hole(model, ids, most, tokens, forbidden=(), top_p=0.9, rule="entropy", drops_rest=False):
+    """The published generator on `ids`, whose one run of masks may come to have `most` tokens.
+
+    It works on a buffer of the longest text, in which edits push tokens to the right and pull them to the left; the
+    network sees the window at its beginning alone. Returns the ids of the window at the end.
+    """
+    mask, expand, delete = tokens
+    first, start = ids.index(mask), ids.count(mask)
+    longest = most + len(ids) - start
+    budget = 2 * (longest - first)
+    buffer, window = list(ids) + [delete] * (longest - len(ids)), len(ids)
+    while mask in buffer[:window]:
+        logits = logits_of(model, buffer[:window])
+        masked = [p for p in range(window) if buffer[p] == mask]
+        rows = logits[masked]
+        rows[:, list(forbidden)] = -np.inf
+        if window == longest or budget == 0:
+            rows[:, expand] = -np.inf
+        sure = dream_confidence(rule, filter_logits(rows, top_p, None, Margins()))
+        rows[:, mask] = -np.inf
+        best = int(np.argmax(sure))
+        at, token = masked[best], int(np.argmax(rows[best]))
+        if token == delete:
+            gone = [p for p in masked if p >= at] if drops_rest else [at]
+            buffer = [t for p, t in enumerate(buffer) if p not in gone] + [mask] * len(gone)
+            window -= len(gone)
+        elif token == expand:
+            buffer = (buffer[:at] + [mask, mask] + buffer[at + 1:])[:longest]
+            window, budget = window + 1, budget - 1
+        else:
+            buffer[at] = token
+    return buffer[:window]
+
+
+def dreamon_generate(model, prompt, answer, holes, ids, forbidden=(), top_p=0.9, rule="entropy", drops_rest=False,
+                     budget=None):
     """One position a step.
 
     answer: ids with the mask where something is to be filled in. holes: [(begin, end, most)] within it; most equal to
-    the length fixes a hole. ids: (mask, expand, delete). forbidden: never sampled. Everything is a list whose elements
+    the length fixes a hole. ids: (mask, expand, delete). forbidden: never sampled. budget: expansions of a hole; None:
+    twice the positions that the longest hole and the text after it take. Everything is a list whose elements
     are (id, hole or None): a hole's range is never computed from positions.
     """
     mask, expand, delete = ids
     run = Growth()
-    state = [Hole(most, most == end - begin, most) for begin, end, most in holes]
+    state = [Hole(most, most == end - begin, budget or 2 * (most + len(answer) - end)) for begin, end, most in holes]
     cells = [(token, None) for token in prompt]
     for index, token in enumerate(answer):
         inside = [n for n, (begin, end, _) in enumerate(holes) if begin <= index < end]

@@ -122,7 +122,7 @@ class Decoder:
         self.network, self.ends, self.options = network, frozenset(ends), options
         self.delete, self.split = edits
         self.size, self.steps = options.block_length, options.steps or options.block_length
-        assert 1 <= self.steps <= self.size and options.gen_length > 0
+        assert self.steps >= 1 and options.gen_length > 0
         self.never = ()        # further tokens that are not chosen
         self.prompt, self.limit = len(prompt), len(prompt) + options.gen_length
         self.first, self.blocks = self.prompt // self.size, (self.limit - 1) // self.size + 1

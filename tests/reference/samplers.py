@@ -3,7 +3,8 @@
 - llada_generate: semi-autoregressive low-confidence remasking of LLaDA's generate.py (arXiv 2502.09992),
   with classifier-free guidance (arXiv 2410.18514) and the two switches against end tokens;
 - dream_generate: diffusion_generate of Dream (arXiv 2508.15487), algorithms maskgit_plus, topk_margin, entropy;
-- both with the parallel decoding rules of Fast-dLLM (arXiv 2505.22618): threshold and factor;
+- rnd1_generate: RND1's diffusion_sample (RadicalNumerics/RND1, rnd/sampling.py);
+- the first two with the parallel decoding rules of Fast-dLLM (arXiv 2505.22618): threshold and factor;
 - greedy_generate: one token at a time.
 
 Which rows a pass computes is up to a `network`: WholeCanvas here, acceleration.Cached for the methods that skip rows.
@@ -361,6 +362,56 @@ def dream_generate(model, prompt, gen_length, steps=None, block_length=None, rul
     return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
 
 
+def rnd1_generate(model, prompt, gen_length, steps=None, block_length=None, rule="entropy", top_p=None, top_k=None,
+                  network=None):
+    """RND1's diffusion_sample at temperature 0.
+
+    The published rule says which positions remain: after step i of T, trunc(N (T - 1 - i) / T) of the N masks of the
+    beginning, those of the largest entropy, with share and product in float32. What a step writes is final, the mask
+    token too, and is read as such by later steps.
+
+    Readings: the published code ranks by the entropy at its temperature, here at temperature 1; all positions of the
+    answer are written, where it makes one fewer than asked for and leaves the last to a pad token; masks inside the
+    prompt are ordinary masks, where it keeps them; with blocks each has the schedule of its share of the steps. Its
+    entropies of a filtered distribution are NaN; here they are those of what the filter leaves.
+    """
+    mask_id = model.shape.mask_id
+    block_length = gen_length if block_length is None else block_length
+    blocks = gen_length // block_length
+    if steps is None:
+        steps = model.config["num_diffusion_steps"] if blocks == 1 else gen_length
+    if gen_length % block_length or steps % blocks:
+        raise ValueError("gen_length must be a multiple of block_length, and steps of the number of blocks")
+    canvas = np.array(list(prompt) + [mask_id] * gen_length, dtype=np.int64)
+    network = network or WholeCanvas()
+    network.start(model, canvas, len(prompt))
+    margins, commits, passes = Margins(), [], 0
+    for low in range(len(prompt), len(canvas), block_length):
+        high = low + block_length
+        remaining = set(np.flatnonzero((canvas == mask_id) & (np.arange(len(canvas)) < high)).tolist())
+        total, per_block = len(remaining), steps // blocks
+        for left in range(per_block - 1, -1, -1):
+            keep = int(np.float32(total) * np.float32(left / per_block))
+            if keep >= len(remaining):
+                continue  # the published loop runs the network here and changes nothing
+            passes += 1
+            masked = np.isin(np.arange(len(canvas)), list(remaining))
+            logits = shift_right(network.logits(canvas, low, high, masked))
+            uncertainty = np.full(len(canvas), -np.inf)
+            uncertainty[masked] = -dream_confidence(rule, filter_logits(logits[masked], top_p, top_k, margins))
+            # From the highest position down, so that of equal ones the higher remains.
+            order = sorted(remaining, key=lambda p: (-uncertainty[p], -p))
+            if keep:
+                margins.see_choice(uncertainty[order[keep - 1]], uncertainty[order[keep]])
+            chosen = np.array(sorted(order[keep:]))
+            margins.see_tokens(logits[chosen])
+            canvas[chosen] = np.argmax(logits[chosen], axis=-1)
+            network.committed(canvas, chosen)
+            commits.append((passes, chosen.tolist()))
+            remaining -= set(chosen.tolist())
+    return Decode(canvas.tolist(), canvas[len(prompt):].tolist(), margins, passes, commits)
+
+
 def greedy_generate(model, prompt, gen_length):
     """The most probable next token, `gen_length` times, whatever it is."""
     tokens, margins = list(prompt), Margins()
@@ -375,6 +426,8 @@ def decode(model, prompt, setting, eot_id=None, network=None):
     """Runs one setting: a dict with gen_length and, as far as the family has them, steps, block_length, rule,
     cfg_scale, logits_eos_inf, confidence_eos_eot_inf, top_p, top_k, eps."""
     family = model.shape.family
+    if family == "rnd1" and parallel_rule(setting.get("rule", "")) is None and setting.get("rule") != "p2":
+        return rnd1_generate(model, prompt, network=network, **setting)
     if family in LLADA_FAMILIES:
         return llada_generate(model, prompt, eot_id=eot_id, network=network, **setting)
     if family in SHIFTED_FAMILIES:

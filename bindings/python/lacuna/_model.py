@@ -25,13 +25,15 @@ _SHIPPED = Path(__file__).resolve().parent / "models"
 
 
 def load(model: Union[str, Path], *, dtype: str = "auto", weights: str = "auto", head_weights: str = "auto",
-         kv_cache: str = "auto", activations: str = "auto", device: str = "auto", guide: str = "", threads: int = 0,
-         random_seed: int = 0, max_running: int = 32, memory: int = 4 << 30, ignore_memory: bool = False) -> Model:
+         kv_cache: str = "auto", activations: str = "auto", device: str = "auto", lora: Sequence[str] = (), guide: str = "",
+         threads: int = 0, random_seed: int = 0, max_running: int = 32, memory: int = 4 << 30,
+         ignore_memory: bool = False) -> Model:
     """Loads a model: a folder, a .gguf file, the name of a model that ships ("mini-llada"), ORG/NAME from the Hugging
     Face cache, or random:FAMILY-SIZE. Formats have the names of docs/reference/flags.md. Raises lacuna.Error where the
     model is not found, damaged, not supported or too large for the memory.
 
     device       what computes: "cpu", "cuda:N" in a build with CUDA, or "simulator" (slow, for tests)
+    lora         adapters to merge into the weights, each "FOLDER" or "FOLDER=SCALE" as PEFT saves them
     guide        an autoregressive model that verifies drafts
     threads      0: one for each core that the process may use
     max_running  requests that share forward passes; others wait
@@ -39,9 +41,9 @@ def load(model: Union[str, Path], *, dtype: str = "auto", weights: str = "auto",
     """
     options = _core.LoadOptions()
     for name, value in (("dtype", dtype), ("weights", weights), ("head_weights", head_weights), ("kv_cache", kv_cache),
-                        ("activations", activations), ("device", device), ("guide", _place(guide)), ("threads", threads),
-                        ("random_seed", random_seed), ("max_running", max_running), ("memory", memory),
-                        ("ignore_memory", ignore_memory)):
+                        ("activations", activations), ("device", device), ("lora", [str(each) for each in lora]),
+                        ("guide", _place(guide)), ("threads", threads), ("random_seed", random_seed),
+                        ("max_running", max_running), ("memory", memory), ("ignore_memory", ignore_memory)):
         setattr(options, name, value)
     return Model(_core.Session.load(_place(model), options))
 
