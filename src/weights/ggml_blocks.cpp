@@ -14,9 +14,9 @@ namespace {
 
 // The `read` of a type unpacks one block into quantized values, scales and minimums.
 
-constexpr size_t kSmall = 32;   // elements of a plain block
-constexpr size_t kSuper = 256;  // elements of a K-quant block
-constexpr size_t kGroup = 32;   // elements that share a scale in memory, where not 16
+constexpr size_t kSmall = 32;      // elements of a plain block
+constexpr size_t kSuper = 256;     // elements of a K-quant block
+constexpr size_t kGgmlGroup = 32;  // elements that share a scale in memory, where not 16
 
 float half_at(const std::byte* from) {
   f16 value;
@@ -189,7 +189,7 @@ void read_q6_k(const std::byte* block, const BlockOut& out) {
 constexpr std::array<int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 /// Twice the floats of four bits, e2m1.
-constexpr std::array<int8_t, 16> kTwiceE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr std::array<int8_t, 16> kSignedTwiceE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 void read_iq4_nl(const std::byte* block, const BlockOut& out) {
   out.scales[0] = half_at(block);
@@ -202,15 +202,15 @@ void read_iq4_xs(const std::byte* block, const BlockOut& out) {
   for (size_t i = 0; i < 8; ++i) {
     const uint32_t six = next_nibble(block + 4, i) | (highs >> (2 * i) & 3U) << 4U;
     out.scales[i] = scale * static_cast<float>(static_cast<int>(six) - 32);
-    for (size_t j = 0; j < kGroup; ++j)
-      out.codes[i * kGroup + j] = around_128(kIq4Values[nibble(block + 8 + i * kGroup / 2, j)]);
+    for (size_t j = 0; j < kGgmlGroup; ++j)
+      out.codes[i * kGgmlGroup + j] = around_128(kIq4Values[nibble(block + 8 + i * kGgmlGroup / 2, j)]);
   }
 }
 
 /// The scale is a power of two, 2^(e - 127), and half of it goes with the doubled values.
 void read_mxfp4(const std::byte* block, const BlockOut& out) {
   out.scales[0] = std::ldexp(1.0F, static_cast<int>(byte_at(block, 0)) - 128);
-  for (size_t j = 0; j < kSmall; ++j) out.codes[j] = around_128(kTwiceE2m1[nibble(block + 1, j)]);
+  for (size_t j = 0; j < kSmall; ++j) out.codes[j] = around_128(kSignedTwiceE2m1[nibble(block + 1, j)]);
 }
 
 /// Four runs of 16 elements, each with a scale in e4m3. The sign bit of a scale is not looked at.
@@ -226,7 +226,7 @@ void read_nvfp4(const std::byte* block, const BlockOut& out) {
     const std::byte* nibbles = block + 4 + i * kRun / 2;
     for (size_t j = 0; j < kRun; ++j) {
       const uint32_t code = byte_at(nibbles, j % (kRun / 2)) >> (j / (kRun / 2) * 4) & 15U;
-      out.codes[i * kRun + j] = around_128(kTwiceE2m1[code]);
+      out.codes[i * kRun + j] = around_128(kSignedTwiceE2m1[code]);
     }
   }
 }
@@ -235,14 +235,14 @@ void read_nvfp4(const std::byte* block, const BlockOut& out) {
 
 void read_q1_0(const std::byte* block, const BlockOut& out) {
   constexpr size_t kElements = 128;
-  std::fill_n(out.scales, kElements / kGroup, half_at(block));
+  std::fill_n(out.scales, kElements / kGgmlGroup, half_at(block));
   for (size_t j = 0; j < kElements; ++j)
     out.codes[j] = (byte_at(block + 2, j / 8) >> (j % 8) & 1U) != 0 ? 9 : 7;
 }
 
 void read_q2_0(const std::byte* block, const BlockOut& out) {
   constexpr size_t kElements = 64;
-  std::fill_n(out.scales, kElements / kGroup, half_at(block));
+  std::fill_n(out.scales, kElements / kGgmlGroup, half_at(block));
   for (size_t j = 0; j < kElements; ++j)
     out.codes[j] = static_cast<uint8_t>((byte_at(block + 2, j / 4) >> (j % 4 * 2) & 3U) + 8 - 1);
 }
@@ -254,7 +254,7 @@ uint32_t ternary_digit(uint32_t byte, size_t index) {
 }
 
 void read_tq1_0(const std::byte* block, const BlockOut& out) {
-  std::fill_n(out.scales, kSuper / kGroup, half_at(block + 52));
+  std::fill_n(out.scales, kSuper / kGgmlGroup, half_at(block + 52));
   uint8_t* code = out.codes;
   const auto read_digits = [&](const std::byte* bytes, size_t num_bytes, size_t num_digits) {
     for (size_t digit = 0; digit < num_digits; ++digit) {
@@ -268,7 +268,7 @@ void read_tq1_0(const std::byte* block, const BlockOut& out) {
 }
 
 void read_tq2_0(const std::byte* block, const BlockOut& out) {
-  std::fill_n(out.scales, kSuper / kGroup, half_at(block + 64));
+  std::fill_n(out.scales, kSuper / kGgmlGroup, half_at(block + 64));
   for (size_t j = 0; j < kSuper; ++j) out.codes[j] = static_cast<uint8_t>(crumb(block, j) + 8 - 1);
 }
 
@@ -296,7 +296,7 @@ void read_iq2_xxs(const std::byte* block, const BlockOut& out) {
     out.scales[i] = scale * (0.5F + static_cast<float>(signs >> 28U)) * 0.25F;
     for (size_t l = 0; l < 4; ++l)
       put_point<2>(kIq2XxsPoints[byte_at(group, l)], with_parity(signs >> (7 * l) & 127U), kIq2Levels,
-                   out.codes + i * kGroup + 8 * l);
+                   out.codes + i * kGgmlGroup + 8 * l);
   }
 }
 
@@ -331,7 +331,7 @@ void read_iq3_xxs(const std::byte* block, const BlockOut& out) {
     for (size_t l = 0; l < 8; ++l) {
       const uint32_t eight = with_parity(signs >> (l / 2 * 7) & 127U);
       put_point<4>(kIq3XxsPoints[byte_at(block + 2, 8 * i + l)], eight >> (l % 2 * 4), kIq3XxsLevels,
-                   out.codes + i * kGroup + 4 * l);
+                   out.codes + i * kGgmlGroup + 4 * l);
     }
   }
 }
@@ -367,7 +367,7 @@ void read_iq1_s(const std::byte* block, const BlockOut& out) {
     for (size_t l = 0; l < 4; ++l) {
       const uint32_t point = kIq1Points[byte_at(block + 2, 4 * i + l) | (high >> (3 * l) & 7U) << 8U];
       for (size_t j = 0; j < 8; ++j)
-        out.codes[i * kGroup + 8 * l + j] = static_cast<uint8_t>(point >> (2 * j) & 3U);
+        out.codes[i * kGgmlGroup + 8 * l + j] = static_cast<uint8_t>(point >> (2 * j) & 3U);
     }
   }
 }

@@ -122,8 +122,8 @@ void check_keys(const MixedObject& json) {
   if (json.json.contains("init_lora_weights")) check_start(json, json.json["init_lora_weights"]);
   json.flag("lora_bias", false);
   json.has("layers_pattern");
-  for (const std::string& key : json.unread_keys()) {
-    const std::string_view name = std::string_view(key).substr(0, key.find('.'));
+  for (const JsonObject::Unread& unread : json.unread()) {
+    const std::string_view name = std::string_view(unread.path).substr(0, unread.path.find('.'));
     if (std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless)) continue;
     if (name.starts_with("unsloth") || name.starts_with('_')) continue;
     const auto value = json.json.find(std::string(name));

@@ -63,23 +63,23 @@ constexpr std::array<int32_t, 8> kTwiceE2m1 = {0, 1, 2, 3, 4, 6, 8, 12};
 ///   global_scale  turns a scale of 16 inputs, a float of 8 bits, into one in f32
 std::unique_ptr<StoredMatrix> open_float4(const PublishedModule& module, std::string_view suffix,
                                           const std::function<float(float)>& global_scale) {
-  constexpr int64_t kGroup = 16;
+  constexpr int64_t kNvFp4Group = 16;
   constexpr std::string_view kScales = ".weight_scale";
   const RawTensor codes = module.raw(suffix);
-  if (module.columns_of(codes) * 2 != module.inputs || module.inputs % kGroup != 0)
+  if (module.columns_of(codes) * 2 != module.inputs || module.inputs % kNvFp4Group != 0)
     module.refuse(suffix, fmt::format("U8 of shape [{}, {}]", module.outputs, module.inputs / 2));
   const StoredFloats scales(module.checkpoint, module.tensor(kScales));
   std::vector<int64_t> expected = codes.shape;
-  expected.back() = module.inputs / kGroup;
+  expected.back() = module.inputs / kNvFp4Group;
   scales.expect_shape({expected});
   if (scales.type() != FloatType::kE4M3)
     module.refuse(kScales, fmt::format("F8_E4M3 of shape {}", shown(expected)));
-  module.expect_sizes(suffix, 4, kGroup);
+  module.expect_sizes(suffix, 4, kNvFp4Group);
   GroupedIntegers integers;
   integers.place = scales.place();
   integers.inputs = module.inputs;
   integers.bits = 8;
-  integers.group = kGroup;
+  integers.group = kNvFp4Group;
   integers.num_groups = expected.back();
   integers.zero_code = 128;
   integers.read_codes = [bytes = codes.bytes](int64_t n, std::span<uint8_t> out) {

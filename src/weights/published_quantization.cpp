@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Range<int64_t> kBits{1, 8};
-constexpr Range<int64_t> kGroup{-1, 1 << 20};
+constexpr Range<int64_t> kGroupSize{-1, 1 << 20};
 constexpr Range<int64_t> kBlock{1, 1 << 20};
 
 /// Requires one of these texts where the key is given.
@@ -34,7 +34,7 @@ void add_dense(const JsonObject& json, std::string_view key, PublishedQuantizati
 }
 
 CodeSizes read_sizes(const JsonObject& json) {
-  return {json.integer("bits", kBits, 0), json.integer("group_size", kGroup, 0)};
+  return {json.integer("bits", kBits, 0), json.integer("group_size", kGroupSize, 0)};
 }
 
 void read_gptq(const JsonObject& json, PublishedQuantization& read) {
@@ -56,7 +56,7 @@ void read_awq(const JsonObject& json, PublishedQuantization& read) {
   json.expect("w_bit", 4);
   expect_one_of(json, "version", std::to_array<std::string_view>({"gemm", "GEMM"}));
   json.expect("zero_point", true);
-  read.sizes = {4, json.integer("group_size", kGroup, json.integer("q_group_size", kGroup, 0))};
+  read.sizes = {4, json.integer("group_size", kGroupSize, json.integer("q_group_size", kGroupSize, 0))};
   add_dense(json, "modules_to_not_convert", read);
 }
 
@@ -82,7 +82,7 @@ void read_groups(const JsonObject& json, PublishedQuantization& read) {
     if (!group.has("weights")) continue;
     const JsonObject weights = group.object("weights");
     sizes.push_back(
-        {weights.integer("num_bits", kBits, 0), weights.integer("group_size", {-1, kGroup.last}, 0)});
+        {weights.integer("num_bits", kBits, 0), weights.integer("group_size", {-1, kGroupSize.last}, 0)});
     if (!weights.has("block_structure")) continue;
     const std::vector<int64_t> block = weights.integers("block_structure", kBlock);
     if (block.size() != 2) weights.refuse("block_structure", "a list of 2: outputs and inputs of a block");
@@ -200,7 +200,7 @@ PublishedQuantization read_mlx(const JsonObject& json) {
   read.method = QuantMethod::kMlx;
   const auto sizes_in = [](const JsonObject& from) {
     from.expect("mode", std::string_view("affine"));
-    return CodeSizes{from.integer("bits", kBits), from.integer("group_size", kGroup)};
+    return CodeSizes{from.integer("bits", kBits), from.integer("group_size", kGroupSize)};
   };
   read.sizes = sizes_in(json);
   for (const std::string& key : json.keys()) {
