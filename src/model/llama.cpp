@@ -24,8 +24,8 @@ ModelConfig read_stable_diffcoder(const JsonObject& json) {
 nlohmann::json read_llama_gguf(const GgufKeys& keys) {
   for (const char* const name : {"expert_count", "expert_used_count"}) keys.integer(name, {0, 0}, 0);
   nlohmann::json config = gguf_dense_config(keys, "LlamaForCausalLM");
-  config["attention_bias"] = keys.file().find("blk.0.attn_q.bias") != nullptr;
-  config["attention_out_bias"] = keys.file().find("blk.0.attn_output.bias") != nullptr;
+  config["qkv_bias"] = keys.file().find("blk.0.attn_q.bias") != nullptr;
+  config["o_bias"] = keys.file().find("blk.0.attn_output.bias") != nullptr;
   return config;
 }
 
@@ -46,8 +46,10 @@ constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder
 
 ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
   ModelConfig config = read_decoder_block(json);
-  config.qkv_bias = json.flag("attention_bias", false);
-  config.attn_output_bias = json.flag("attention_out_bias", config.qkv_bias);
+  json.expect("attention_bias", false);
+  // Our own keys, for GGUF files, which say it by their tensors.
+  config.qkv_bias = json.flag("qkv_bias", false);
+  config.attn_output_bias = json.flag("o_bias", false);
   json.expect("mlp_bias", false);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
