@@ -319,7 +319,7 @@ std::vector<double> record(Run& run, int32_t wanted) {
 }
 
 /// Touches weights and all the memory that the largest of the kept passes needs.
-void warm_up(Run& run) {
+void warm_up_run(Run& run) {
   size_t largest = 0;
   for (size_t i = 0; i < run.num_kept(); ++i) {
     if (run.rows_of_kept(i) > run.rows_of_kept(largest)) largest = i;
@@ -385,8 +385,8 @@ std::pair<DecodeTiming, DecodeTiming> bench_decode(const BackendModel& model, co
   const std::vector<double> plain_weights = record(plain, options.timed_passes);
   const std::vector<double> weights = record(run, options.timed_passes);
 
-  warm_up(plain);
-  warm_up(run);
+  warm_up_run(plain);
+  warm_up_run(run);
   const size_t turns = std::max(plain.num_kept(), run.num_kept());
   for (int32_t round = 0; round < options.repeat; ++round) {
     std::vector<double> plain_seconds, seconds;
