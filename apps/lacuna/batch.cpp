@@ -358,11 +358,11 @@ void add_batch_command(CLI::App& program) {
   auto flags = std::make_shared<BatchFlags>();
   CLI::App* command =
       program.add_subcommand("batch", "Answer a file of requests in OpenAI's batch format, resumably");
-  command->add_option("input", flags->input, "File of requests, one a line")->required();
-  command->add_option("output", flags->output, "File of answers; one that is not complete is continued")
-      ->required();
   add_model_flags(*command, *flags);
   command->get_option("--model")->required(false);
+  command->add_option("INPUT", flags->input, "File of requests, one a line")->required();
+  command->add_option("OUTPUT", flags->output, "File of answers; one that is not complete is continued")
+      ->required();
   add_guide_flag(*command, flags->guide);
   const auto add = [&](const char* names, auto& field, const char* help) {
     return command->add_option(names, field, help)->group("Batch");

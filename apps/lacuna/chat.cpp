@@ -19,7 +19,9 @@
 #include "engine/result.h"
 #include "generation_flags.h"
 #include "line_editor.h"
+#include "parse_message.h"
 #include "saved_chat.h"
+#include "suggest.h"
 #include "terminal.h"
 #include "tokenizer/unicode.h"
 
@@ -68,9 +70,12 @@ GenerationOptions with_setting(GenerationOptions options, std::string name, cons
   try {
     parser.parse(arguments);
   } catch (const CLI::ExtrasError&) {
-    throw InputError("/set: {} is not a flag, or takes no value", in_quotes(name));
+    const CLI::Option* const known = parser.get_option_no_throw(flag);
+    if (known != nullptr && value.empty()) throw;
+    if (known != nullptr) throw InputError("/set: {} takes no value", in_quotes(name));
+    throw InputError("/set: there is no flag {}{}", in_quotes(name), did_you_mean(flag, names_of(parser)));
   } catch (const CLI::ParseError& error) {
-    throw InputError("/set: {}", error.what());
+    throw InputError("/set: {}", sentence_of(error, parser));
   }
   return options;
 }
@@ -163,6 +168,7 @@ class ChatSession {
       set_system(rest);
     } else if (command == "/clear") {
       forget();
+      say("The chat is forgotten{}.", system_.empty() ? "" : "; the system turn stays");
     } else if (command == "/save" || command == "/load") {
       if (rest.empty()) throw InputError("{}: expected the name of a file", command);
       command == "/save" ? save(rest) : load(rest);
@@ -180,6 +186,11 @@ class ChatSession {
       std::swap(options_, changed);
       throw;
     }
+    const std::string flag = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    say("{} is {}", safe_for_terminal(flag),
+        value == "default" ? "the default again"
+        : value.empty()    ? "on"
+                           : safe_for_terminal(value));
   }
 
   void set_system(const std::string& text) {
@@ -187,6 +198,7 @@ class ChatSession {
       throw InputError("/system needs a chat template; {} is run without one", flags_.model);
     }
     system_ = text;
+    say("{}", text.empty() ? "There is no system turn." : "The system turn is set; /clear keeps it.");
   }
 
   void forget() {
@@ -376,6 +388,7 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
 
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
   std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template, flags.raw);
+  expect_writer(*opened);
   if (!flags.system.empty() && opened->chat_template().format == ChatFormat::kNone) {
     throw InputError("--system needs a chat template; this run uses none");
   }

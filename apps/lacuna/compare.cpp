@@ -13,6 +13,7 @@
 #include "generation_flags.h"
 #include "loading.h"
 #include "numbers.h"
+#include "parse_message.h"
 #include "progress_bar.h"
 
 namespace lacuna {
@@ -42,7 +43,7 @@ SideFlags parse_side(const std::string& name, const std::string& text, const Mod
   try {
     flags.parse(text, false);
   } catch (const CLI::ParseError& error) {
-    throw InputError("--{} \"{}\": {}", name, text, error.what());
+    throw InputError("--{} \"{}\": {}", name, text, sentence_of(error, flags));
   }
   if (side.generation.seed) throw InputError("--{} \"{}\": the seed is given once, outside", name, text);
   use_preset_formats(side, side.generation);
@@ -60,10 +61,15 @@ void print_report(const CompareFlags& flags, const nlohmann::ordered_json& json)
                        100 * value(of["high"]));
   };
   fmt::print("{:<14} {:>22} {:>22}\n", "accuracy", accuracy("a"), accuracy("b"));
-  for (const char* key : {"rows", "layer_flops", "flops", "bytes", "seconds"}) {
+  const auto& ratios = json["b_over_a"];
+  for (const char* key : {"rows", "layer_flops", "flops", "bytes"}) {
     fmt::print("{:<14} {:>22.6g} {:>22.6g} {:>9.3f}\n", key, value(json["a"][key]), value(json["b"][key]),
-               value(json["b_over_a"][key]));
+               value(ratios[key]));
   }
+  const bool differs = ratios["differs_in_speed"].get<bool>();
+  fmt::print("{:<14} {:>22.6g} {:>22.6g} {:>9}\n", "seconds", value(json["a"]["seconds"]),
+             value(json["b"]["seconds"]),
+             differs ? fmt::format("{:.3f}", value(ratios["seconds"])) : std::string("no change"));
   fmt::print("{:<14} {:>22} {:>22}\n\n", "forward passes", json["a"]["forward_passes"].get<int64_t>(),
              json["b"]["forward_passes"].get<int64_t>());
   fmt::print("same tokens    {:.2f}% of {}\n", 100 * value(json["same_tokens"]["value"]),
@@ -155,7 +161,9 @@ void add_compare_command(CLI::App& program) {
   command->add_option("--b", flags->b, "Flags of the second setting, like --a")->required();
   command->add_flag("--raw", flags->raw, "Apply no chat template");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->footer("Batches of the two settings take turns, so that both meet the same machine.");
+  command->footer(
+      "Batches of the two settings take turns, so that both meet the same machine. \"no change\": their "
+      "times do not tell the settings apart.");
   command->callback([flags] { run_compare(*flags); });
 }
 

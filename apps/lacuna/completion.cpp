@@ -9,6 +9,7 @@
 
 #include "command_list.h"
 #include "commands.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -40,6 +41,10 @@ std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
 std::vector<std::string> words_after(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* each : commands_of(command)) words.push_back(each->get_name());
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    for (const std::string& choice : choices_of(*option)) words.push_back(choice);
+  }
   for (const CLI::Option* option : options_of(command)) {
     if (!option->get_lnames().empty()) words.push_back("--" + option->get_lnames().front());
   }
@@ -62,9 +67,12 @@ std::string quoted(const std::string& text, std::string_view escape) {
 /// bash: the words that are not flags lead to the command; the word before decides what a value may be.
 std::string bash_script(const CLI::App& program) {
   std::string words_of, values_of;
+  std::vector<std::string> paths;
   for (const CLI::App* command : all_commands(program)) {
     const std::string path = path_of(*command);
-    words_of += fmt::format("    '{}') words='{}' ;;\n", path, fmt::join(words_after(*command), " "));
+    if (!path.empty()) paths.push_back("'" + path + "'");
+    words_of += fmt::format("    '{}') words='{}'{} ;;\n", path, fmt::join(words_after(*command), " "),
+                            takes_files(*command) ? " takes_files=1" : "");
     for (const CLI::Option* option : options_of(*command)) {
       if (is_flag(*option)) continue;
       const std::vector<std::string> choices = choices_of(*option);
@@ -77,10 +85,13 @@ std::string bash_script(const CLI::App& program) {
   return fmt::format(R"(# bash completion for lacuna
 _lacuna() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
-  local path='' words='' is_value='' i
+  local path='' words='' is_value='' takes_files='' next i
   for ((i = 1; i < COMP_CWORD; i++)); do
-    case ${{COMP_WORDS[i]}} in -*) break ;; esac
-    path="${{path:+$path }}${{COMP_WORDS[i]}}"
+    next="${{path:+$path }}${{COMP_WORDS[i]}}"
+    case $next in
+      {} | 'help '*) path=$next ;;
+      *) break ;;
+    esac
   done
   case $path in help | 'help '*) path=${{path#help}} path=${{path# }} ;; esac
   case "$path $previous" in
@@ -98,10 +109,14 @@ _lacuna() {{
   case $path in
 {}  esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  if [[ -n $takes_files ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$current")
+  fi
 }}
 complete -F _lacuna lacuna
 )",
-                     values_of, words_of);
+                     fmt::join(paths, " | "), values_of, words_of);
 }
 
 std::string fish_script(const CLI::App& program) {
@@ -132,6 +147,7 @@ std::string fish_script(const CLI::App& program) {
       }
       script += fmt::format(" -d {}\n", quoted(option->get_description(), "\\'"));
     }
+    if (takes_files(*command)) script += fmt::format("complete -c lacuna -n '{}' -F\n", condition);
   }
   return script;
 }
@@ -171,6 +187,7 @@ std::string zsh_script(const CLI::App& program) {
       }
     }
     if (inner.empty()) {
+      if (takes_files(*command)) script += " \\\n    '*:word:_files'";
       script += "\n}\n";
       continue;
     }

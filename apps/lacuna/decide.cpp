@@ -22,6 +22,7 @@
 #include "loading.h"
 #include "numbers.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -203,6 +204,7 @@ void add_decide_command(CLI::App& program) {
   add_model_flags(*command, *flags);
   command->add_option("--state,-p,--prompt", flags->state, "The text that the questions are about")
       ->group("Prompt");
+  add_text_words(*command, "STATE", "--state");
   command
       ->add_option("-f,--file,--prompt-file", flags->file,
                    "Read the text from a file; - for standard input (default: standard input)")

@@ -127,7 +127,8 @@ void eval_decisions(const EvalCommandFlags& flags) {
   json["seed"] = seed;
   if (flags.fits) {
     const auto held_out = std::span(decisions).subspan(count);
-    const DecisionTemperatures fitted = fit_temperatures(held_out);
+    DecisionTemperatures fitted = fit_temperatures(held_out);
+    fitted.writes_text = loaded.writes_text;
     nlohmann::ordered_json fit{{"questions", held_out.size()}};
     for (size_t kind = 0; kind < kNumQuestionKinds; ++kind)
       fit["temperatures"][std::string(name_of(static_cast<QuestionKind>(kind)))] = fitted.values[kind];

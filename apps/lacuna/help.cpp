@@ -11,6 +11,7 @@
 #include "command_list.h"
 #include "commands.h"
 #include "suggest.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -103,15 +104,13 @@ std::string help_page(const CLI::App& command, bool all) {
     page = command.get_description() + "\n\n  lacuna COMMAND [FLAGS]\n";
     add_command_list(command, page);
     page +=
-        "\nFirst steps: lacuna run -m mini-llada -p \"Mia has 12 shells. She finds 7 more. How many shells "
+        "\nFirst steps: lacuna run mini-llada \"Mia has 12 shells. She finds 7 more. How many shells "
         "does "
         "Mia have now?\"\n`lacuna help COMMAND` explains a command; --version names this version.\n";
     return page;
   }
   if (entry != nullptr) page = fmt::format("  {}\n\n", fmt::join(entry->examples, "\n  "));
-  const bool has_commands = !commands_of(command).empty();
-  page += fmt::format("{}\n\nUsage: lacuna {}{} [FLAGS]\n", command.get_description(), path,
-                      has_commands ? " COMMAND" : "");
+  page += fmt::format("{}\n\nUsage: {}\n", command.get_description(), usage_of(command));
   add_command_list(command, page);
   add_options(command, all, page);
   if (!command.get_footer().empty()) page += "\n" + command.get_footer() + "\n";

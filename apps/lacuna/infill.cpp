@@ -21,6 +21,7 @@
 #include "loading.h"
 #include "options/saved_preset.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -92,6 +93,7 @@ void infill(const InfillFlags& flags) {
   request.canvas = parse_marked_text(marked_text(flags));
   // Report errors in the flags before the weights are read.
   const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", true);
+  expect_writer(*opened);
   expect_infill(opened->config());
   if (opened->tokenizer() == nullptr) {
     throw InputError("{} has no tokenizer; a text with holes needs one", flags.model);
@@ -109,6 +111,8 @@ void infill(const InfillFlags& flags) {
   if (options.gen_length || options.ends_by_itself) {
     throw InputError("--gen-length has no effect here: an infill is as long as its canvas");
   }
+  if (!options.stop.empty())
+    throw InputError("--stop has no effect here: an infill is as long as its canvas");
   request.strategy = options.strategy;
   request.seed = options.seed;
   request.constraint = options.constraint;
@@ -139,10 +143,11 @@ void add_infill_command(CLI::App& program) {
   add_model_flags(*command, *flags);
   command
       ->add_option(
-          "text,-p,--prompt", flags->text,
+          "-p,--prompt", flags->text,
           "Text with holes: [[4]] of 4 tokens, [[1-3]] of 1 to 3; \\[[ for the text itself (default: "
           "standard input)")
       ->group("Prompt");
+  add_text_words(*command, "TEXT", "--prompt");
   command
       ->add_option("-f,--file,--prompt-file", flags->file, "Read the text from a file; - for standard input")
       ->group("Prompt");

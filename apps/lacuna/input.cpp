@@ -26,6 +26,10 @@ std::string excerpt(std::string_view text) {
   return text.size() > kMost ? start + "..." : start;
 }
 
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
 /// The rest of a stream.
 ///   place  what it is, for the message where it is too long
 std::string read_bounded(std::istream& stream, std::string_view place) {
@@ -66,12 +70,16 @@ std::string read_prompt_from_standard_input() {
   }
   if (std::ferror(stdin) != 0) throw InputError("standard input cannot be read");
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) {
+  if (is_blank(text)) {
     throw InputError(
         "no prompt: standard input is empty; expected text there, or --prompt, --prompt-file, "
         "--prompt-tokens or --prompts-file");
   }
   return text;
+}
+
+void expect_prompt(std::string_view text, std::string_view place) {
+  if (is_blank(text)) throw InputError("no prompt: {} is empty; expected text", place);
 }
 
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source) {

@@ -23,6 +23,10 @@ inline constexpr std::string_view kStandardInput = "-";
 /// empty or longer than any prompt.
 std::string read_prompt_from_standard_input();
 
+/// Throws InputError where a prompt is empty or white space.
+///   place  what has it: a flag, a file or a line of one
+void expect_prompt(std::string_view text, std::string_view place);
+
 /// Token ids from "1,2,3" or "[1, 2, 3]". InputErrors begin with `source`, a flag or a file.
 std::vector<TokenId> parse_token_list(std::string_view text, std::string_view source);
 

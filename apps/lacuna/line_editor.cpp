@@ -175,7 +175,7 @@ LineEditor::LineEditor(std::string prompt, const std::filesystem::path& history_
   if (is_terminal_) handle_signal(SIGINT, note_interrupt);
 #ifdef LACUNA_HAS_LIBEDIT
   // Without colours, too: this is about a terminal that can move its cursor.
-  if (is_terminal_ && can_draw_on(stderr, ColorChoice::kAlways)) {
+  if (is_terminal_ && can_draw_on(stderr)) {
     terminal_ = std::make_unique<Terminal>(prompt_, history_path);
   }
 #else

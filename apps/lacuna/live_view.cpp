@@ -143,7 +143,7 @@ void add_view_flags(CLI::App& command, LiveFlags& flags) {
       ->check(number_in(0.1, 1000.0))
       ->group("Output");
   add_choice("--color", flags.color, kChoices,
-             "Draw the canvas in colour: auto (unless NO_COLOR is set), always or never (default: auto)");
+             "Colours of the canvas: auto (none if NO_COLOR is set), always or never (default: auto)");
   add_choice("--color-by", flags.color_by, kColorings,
              "Meaning of the canvas's colours: age or confidence of a token (default: age)");
 }

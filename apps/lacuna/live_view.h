@@ -22,7 +22,7 @@ struct LiveFlags {
   std::optional<double> fps;  ///< passes shown a second, at most
 
   /// Whether a canvas can be drawn on standard error, and is wanted.
-  bool can_draw() const { return !no_live && can_draw_on(stderr, color); }
+  bool can_draw() const { return !no_live && can_draw_on(stderr); }
 };
 
 /// --fps, --color, --color-by.

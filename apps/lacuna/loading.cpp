@@ -21,6 +21,7 @@
 #include "progress_bar.h"
 #include "terminal.h"
 #include "weights/weight_format.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -81,11 +82,11 @@ WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source)
 }
 
 void add_model_flag(CLI::App& command, std::string& model) {
-  command
-      .add_option("-m,--model", model,
-                  "Folder, .gguf file, name from lacuna list, org/name from lacuna pull, or "
-                  "random:FAMILY-SIZE")
-      ->required();
+  CLI::Option* const option =
+      command.add_option("-m,--model", model,
+                         "Folder, .gguf file, name from lacuna list, org/name from lacuna pull, or "
+                         "random:FAMILY-SIZE");
+  add_model_word(command, *option->required());
 }
 
 void add_threads_flag(CLI::App& command, int& threads) {
@@ -307,6 +308,14 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
       std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer), std::move(chosen));
   if (!flags.guide.empty()) opened->use_guide(flags.guide, choices_of_other_models(flags));
   return opened;
+}
+
+void expect_writer(const OpenedModel& opened) {
+  if (opened.decision_temperatures().writes_text) return;
+  throw InputError(
+      "{} was made for decisions and writes no text; expected a question about a text: lacuna decide {} "
+      "\"Ben is very sad.\" -q \"Is Ben happy?\"",
+      opened.name(), opened.name());
 }
 
 std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,

@@ -114,6 +114,9 @@ std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const Gu
 std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
                                               bool raw = false);
 
+/// Throws InputError where the model was made for decisions alone.
+void expect_writer(const OpenedModel& opened);
+
 /// Loads both as load_model() does.
 std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,

@@ -18,8 +18,10 @@
 #include "kernels/dispatch.h"
 #include "lacuna/version.h"
 #include "options/names.h"
+#include "parse_message.h"
 #include "rank_job.h"
 #include "suggest.h"
+#include "words.h"
 
 namespace {
 
@@ -50,13 +52,7 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program) {
     command = command->get_subcommands().front();
     name += " " + command->get_name();
   }
-  // Not understood comes first: a wrong subcommand is also a missing one.
-  const std::vector<std::string> unknown = command->remaining();
-  if (unknown.empty())
-    return fmt::format("{}; see {} --help", lacuna::with_nearest_value(error.what()), name);
-  const std::string word = unknown.front().substr(0, unknown.front().find('='));
-  return fmt::format("unknown argument '{}'{}; see {} --help", unknown.front(),
-                     lacuna::did_you_mean(word, lacuna::names_of(*command)), name);
+  return fmt::format("{}; see {} --help", lacuna::sentence_of(error, *command), name);
 }
 
 }  // namespace
@@ -97,6 +93,7 @@ int main(int argc, char** argv) {
   lacuna::add_help_command(program);
   lacuna::add_completion_command(program);
   lacuna::add_man_command(program);
+  lacuna::take_one_word_each(program);
   // Nobody types it, so that help does not list it.
   if (argc > 1 && argv[1] == lacuna::kServeRanks) lacuna::add_serve_ranks_command(program);
   const auto end_output = [](int exit_code) {

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "help.h"
 #include "lacuna/version.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -69,6 +70,7 @@ void add_options(const CLI::App& command, std::string& page) {
 void add_command(const CLI::App& command, std::string& page) {
   const std::string path = path_of(command);
   page += fmt::format(".SS \"lacuna {}\"\n{}.\n", roff(path), roff(command.get_description()));
+  page += fmt::format(".PP\n{}\n", roff(usage_of(command)));
   if (const CommandEntry* entry = find_entry(path)) add_examples(*entry, page);
   add_options(command, page);
   if (!command.get_footer().empty()) page += ".PP\n" + roff(command.get_footer()) + "\n";

@@ -16,6 +16,7 @@
 #include "tokenizer/tokenizer.h"
 #include "weights/panel_tensors.h"
 #include "weights/shard_writer.h"
+#include "words.h"
 #include "written_model.h"
 
 namespace lacuna {
@@ -126,10 +127,9 @@ void add_pack_command(CLI::App& program) {
   auto flags = std::make_shared<PackFlags>();
   CLI::App* command = program.add_subcommand(
       "pack", "Write a copy of a model that is ready for the machine: loading maps it and copies nothing");
-  command
-      ->add_option("-m,--model", flags->model,
-                   "A checkpoint folder, a .gguf file, a name under models/ or org/name")
-      ->required();
+  CLI::Option* const model = command->add_option(
+      "-m,--model", flags->model, "A checkpoint folder, a .gguf file, a name under models/ or org/name");
+  add_model_word(*command, *model->required());
   command->add_option("-o,--out", flags->out, "A new folder")->required();
   add_format_flags(*command, *flags);
   add_config_flags(*command, *flags);

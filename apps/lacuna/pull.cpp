@@ -163,7 +163,7 @@ void add_pull_command(CLI::App& program) {
   auto flags = std::make_shared<PullFlags>();
   CLI::App* command = program.add_subcommand("pull", "Download a model from the Hugging Face hub");
   command
-      ->add_option("model", flags->model,
+      ->add_option("MODEL,-m,--model", flags->model,
                    "ORG/NAME, with @REVISION for a branch, tag or commit, or with :QUANT for one of several "
                    "GGUF files")
       ->required();

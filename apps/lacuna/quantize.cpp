@@ -21,6 +21,7 @@
 #include "weights/checkpoint.h"
 #include "weights/quantised_tensors.h"
 #include "weights/shard_writer.h"
+#include "words.h"
 #include "written_model.h"
 
 namespace lacuna {
@@ -260,8 +261,9 @@ void add_quantize_command(CLI::App& program) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* command = program.add_subcommand(
       "quantize", "Write a copy of a model with quantised weights, and measure what that changes");
-  command->add_option("-m,--model", flags->model, "A checkpoint folder, a name under models/ or org/name")
-      ->required();
+  CLI::Option* const model = command->add_option("-m,--model", flags->model,
+                                                 "A checkpoint folder, a name under models/ or org/name");
+  add_model_word(*command, *model->required());
   const std::vector<std::string> quantised = quantised_format_names();
   command->add_option("--to", flags->to, "Format of the weights of layers")
       ->required()

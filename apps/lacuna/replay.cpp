@@ -100,7 +100,7 @@ void replay(const ReplayFlags& flags) {
 void add_replay_command(CLI::App& program) {
   auto flags = std::make_shared<ReplayFlags>();
   CLI::App* command = program.add_subcommand("replay", "Show a run again that --trace recorded");
-  command->add_option("trace", flags->trace, "File that `lacuna run --trace` wrote")->required();
+  command->add_option("TRACE", flags->trace, "File that `lacuna run --trace` wrote")->required();
   command->add_option("-m,--model", flags->model.model,
                       "Model whose tokenizer has the texts (default: the texts in the trace)");
   command->add_option("--request", flags->request, "Which of several prompts, from 0 (default 0)")

@@ -23,6 +23,7 @@
 #include "live_view.h"
 #include "loading.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -68,9 +69,15 @@ class PromptReader {
     if (flags_.prompt_tokens) {
       return {{parse_token_list(*flags_.prompt_tokens, "--prompt-tokens"), flags_.generation}};
     }
-    if (flags_.prompt && *flags_.prompt != kStandardInput) return {turns(*flags_.prompt)};
+    if (flags_.prompt && *flags_.prompt != kStandardInput) {
+      expect_prompt(*flags_.prompt, "--prompt");
+      return {turns(*flags_.prompt)};
+    }
     const bool names_file = flags_.prompt_file && *flags_.prompt_file != kStandardInput;
-    return {turns(names_file ? read_file(*flags_.prompt_file) : read_prompt_from_standard_input())};
+    if (!names_file) return {turns(read_prompt_from_standard_input())};
+    const std::string text = read_file(*flags_.prompt_file);
+    expect_prompt(text, *flags_.prompt_file);
+    return {turns(text)};
   }
 
  private:
@@ -104,7 +111,9 @@ class PromptReader {
     if (json.contains("prompt_tokens") && json["prompt_tokens"].is_array()) {
       prompt.prompt = parse_token_list(json["prompt_tokens"].dump(), place);
     } else if (json.contains("prompt") && json["prompt"].is_string()) {
-      prompt = turns(json["prompt"].get<std::string>());
+      const auto text = json["prompt"].get<std::string>();
+      expect_prompt(text, place + ": \"prompt\"");
+      prompt = turns(text);
     } else {
       throw InputError("{}: expected \"prompt\" (text) or \"prompt_tokens\" (ids)", place);
     }
@@ -239,6 +248,7 @@ void add_run_command(CLI::App& program) {
       ->add_option("-p,--prompt", flags->prompt,
                    "Text of the user's turn; \"-\", or no prompt at all: standard input")
       ->group("Prompt");
+  add_text_words(*command, "PROMPT", "--prompt");
   command
       ->add_option("-f,--prompt-file,--file", flags->prompt_file,
                    "Read the prompt from a file; \"-\": standard input")

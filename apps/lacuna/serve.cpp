@@ -26,6 +26,7 @@
 #include "server/model_server.h"
 #include "server/page/page.h"
 #include "server/request_log.h"
+#include "words.h"
 
 namespace lacuna {
 namespace {
@@ -182,12 +183,10 @@ void add_environment(CLI::App& command) {
 void add_serve_command(CLI::App& program) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add_subcommand("serve", "Answer clients of OpenAI's protocol over HTTP");
-  command
-      ->add_option(
-          "-m,--model", flags->models,
-          "Model as lacuna run takes it, or NAME=MODEL; repeatable: several are loaded when asked for")
-      ->required()
-      ->take_all();
+  CLI::Option* const model = command->add_option(
+      "-m,--model", flags->models,
+      "Model as lacuna run takes it, or NAME=MODEL; repeatable: several are loaded when asked for");
+  add_model_word(*command, *model->required()->take_all());
   add_loading_flags(*command, *flags);
   add_rank_job_flags(*command, flags->job, *flags);
   add_guide_flag(*command, flags->guide);

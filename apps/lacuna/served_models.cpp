@@ -170,11 +170,7 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
       if (flags.generation.preset) served.preset = load_saved_preset(*flags.generation.preset);
       served.defaults = with_saved_preset(flags_of(flags, named.model), *model.opened, flags.generation);
     }
-    if (model.opened->guide() == nullptr) {
-      GenerationOptions defaults = served.defaults;
-      defaults.stop.clear();  // texts end answers of every family here
-      check_options(model.opened->config(), defaults);
-    }
+    if (model.opened->guide() == nullptr) check_options(model.opened->config(), served.defaults);
     model.limits = flags.limits;
     model.limits.memory = flags.kv_memory << 20;  // 0: known when it is loaded
     if (is_alone && flags.kv_memory > 0) set_prefix_memory(flags, model.limits);

@@ -71,14 +71,14 @@ void for_each_character(std::string_view text, Visit&& visit) {
 
 }  // namespace
 
-bool can_draw_on(std::FILE* stream, ColorChoice choice) {
+bool can_draw_on(std::FILE* stream) {
   const std::string_view kind = environment("TERM");
-  const bool is_forbidden = choice == ColorChoice::kAuto && !environment("NO_COLOR").empty();
-  return isatty(fileno(stream)) != 0 && !kind.empty() && kind != "dumb" && !is_forbidden;
+  return isatty(fileno(stream)) != 0 && !kind.empty() && kind != "dumb";
 }
 
 ColorDepth color_depth(ColorChoice choice) {
-  if (choice == ColorChoice::kNever) return ColorDepth::kNone;
+  const bool is_unwanted = choice == ColorChoice::kAuto && !environment("NO_COLOR").empty();
+  if (choice == ColorChoice::kNever || is_unwanted) return ColorDepth::kNone;
   const std::string_view depth = environment("COLORTERM");
   return depth == "truecolor" || depth == "24bit" ? ColorDepth::kTrue : ColorDepth::k256;
 }

@@ -14,10 +14,11 @@ enum class ColorChoice : uint8_t { kAuto, kAlways, kNever };
 /// Colours that a terminal shows.
 enum class ColorDepth : uint8_t { kNone, k256, kTrue };
 
-/// Whether `stream` is a terminal that can be drawn on. With kAuto, NO_COLOR forbids it.
-bool can_draw_on(std::FILE* stream, ColorChoice choice = ColorChoice::kAuto);
+/// Whether `stream` is a terminal that can be drawn on.
+bool can_draw_on(std::FILE* stream);
 
-/// True colour where COLORTERM says so, else 256 colours; none with kNever.
+/// True colour where COLORTERM says so, else 256 colours; none with kNever, and with kAuto where NO_COLOR is
+/// set.
 ColorDepth color_depth(ColorChoice choice);
 
 struct TerminalSize {

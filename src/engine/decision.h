@@ -50,6 +50,7 @@ DecisionQuestion make_predicate(std::string instructions, std::string if_true = 
 struct DecisionTemperatures {
   std::array<double, kNumQuestionKinds> values = {1, 1, 1};  ///< by QuestionKind
   bool is_fitted = false;
+  bool writes_text = true;  ///< false: the model was made for decisions alone
 
   double of(QuestionKind kind) const { return values[static_cast<size_t>(kind)]; }
 };

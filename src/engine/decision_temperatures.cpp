@@ -29,12 +29,14 @@ DecisionTemperatures load_decision_temperatures(const std::filesystem::path& mod
   const std::filesystem::path path = decision_sidecar(model);
   if (!has_file(path)) return result;
   const nlohmann::json document = parse_json(read_text_file(path), path.string());
-  const JsonObject temperatures = JsonObject(document, path.string()).object("temperatures");
+  const JsonObject file(document, path.string());
+  const JsonObject temperatures = file.object("temperatures");
   for (const QuestionKind kind : kKinds) {
     result.values[static_cast<size_t>(kind)] =
         temperatures.number(name_of(kind), {kLeastTemperature, kMostTemperature}, 1.0F);
   }
   result.is_fitted = true;
+  result.writes_text = file.flag("writes_text", true);
   return result;
 }
 
@@ -43,6 +45,7 @@ void save_decision_temperatures(const std::filesystem::path& model, const Decisi
   nlohmann::ordered_json by_kind = nlohmann::ordered_json::object();
   for (const QuestionKind kind : kKinds) by_kind[std::string(name_of(kind))] = temperatures.of(kind);
   nlohmann::ordered_json document = {{"temperatures", std::move(by_kind)}};
+  if (!temperatures.writes_text) document["writes_text"] = false;
   document.update(record);
   write_whole_file(decision_sidecar(model), document.dump(2) + '\n');
 }

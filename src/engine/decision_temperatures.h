@@ -1,6 +1,6 @@
 // The file that keeps what `lacuna eval --task decisions --fit` found for a model:
 //   {"temperatures": {"predicate": 1.4, "choice": 1.1, "score": 0.9}, ...}
-// Other keys are a record for people.
+// and whether the model does anything but decide: "writes_text": false. Other keys are a record for people.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,8 @@ inline constexpr double kMostTemperature = 100;
 /// decisions.json in a model's folder; FILE.gguf.decisions.json next to a GGUF file.
 std::filesystem::path decision_sidecar(const std::filesystem::path& model);
 
-/// Reads the model's decisions.json. Temperatures default to 1 if the file or an entry is missing.
+/// Reads the model's decisions.json. Temperatures default to 1 if the file or an entry is missing,
+/// and "writes_text" to true.
 /// Throws InputError if the file is invalid.
 ///   model  folder or .gguf file; empty: a random model, which has no file
 DecisionTemperatures load_decision_temperatures(const std::filesystem::path& model);

@@ -166,7 +166,8 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
   if (!request.stop.empty()) {
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
-    context.find_stop = make_stop_finder(*tokenizer_, request.stop);
+    // A canvas is denoised as a whole; what follows a text that ends the answer is cut off its result.
+    if (config().causal) context.find_stop = make_stop_finder(*tokenizer_, request.stop);
   }
   if (request.constraint) context.constraint = automaton_of(*request.constraint);
   if (request.gives_literals) {

@@ -83,12 +83,16 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   const std::span<const TokenId> generated =
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const std::span<const TokenId> answer = answer_part(generated, config.end_ids);
-  if (tokenizer != nullptr)
-    result.text = before_stop(tokenizer->decode(ThoughtFilter(tokenizer).remove(answer)), stop);
+  result.stop_reason = decoder.stop_reason();
+  if (tokenizer != nullptr) {
+    result.text = tokenizer->decode(ThoughtFilter(tokenizer).remove(answer));
+    const size_t length = before_stop(result.text, stop).size();
+    if (length < result.text.size()) result.stop_reason = StopReason::kStopText;
+    result.text.resize(length);
+  }
   result.tokens.assign(generated.begin(), generated.end());
   result.prompt_tokens = decoder.prompt_length();
   result.answer_tokens = static_cast<int32_t>(answer.size());
-  result.stop_reason = decoder.stop_reason();
   result.holes.assign(decoder.holes().begin(), decoder.holes().end());
   result.seed = seed;
   result.statistics = statistics;

@@ -6,9 +6,17 @@
 namespace lacuna {
 
 std::string_view before_stop(std::string_view text, const std::vector<std::string>& texts) {
-  size_t end = text.size();
-  for (const std::string& stop : texts) end = std::min(end, text.find(stop));
-  return text.substr(0, end);
+  size_t first_end = std::string_view::npos;
+  size_t cut = text.size();
+  for (const std::string& stop : texts) {
+    const size_t begin = stop.empty() ? std::string_view::npos : text.find(stop);
+    if (begin == std::string_view::npos) continue;
+    const size_t end = begin + stop.size();
+    if (end > first_end || (end == first_end && begin > cut)) continue;
+    first_end = end;
+    cut = begin;
+  }
+  return text.substr(0, cut);
 }
 
 StopFinder make_stop_finder(const Tokenizer& tokenizer, std::vector<std::string> texts) {

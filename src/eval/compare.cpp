@@ -48,7 +48,8 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const ComparisonSetti
   })) {
     ++side.forward_passes;
   }
-  side.seconds += clock.seconds() - copying;
+  side.batch_seconds.push_back(clock.seconds() - copying);
+  side.seconds += side.batch_seconds.back();
   for (size_t i = 0; i < runs.size(); ++i) {
     SampleRecord& record = runs[i].record;
     record.result = make_result(engine.decoder(i), engine.statistics(i), setting.model.model->config(),
@@ -132,6 +133,20 @@ Proportion Comparison::accuracy(const Side& side) const {
   return {correct, static_cast<int64_t>(side.records.size())};
 }
 
+std::optional<Interval> Comparison::time_ratio() const {
+  constexpr size_t kMinBatches = 3;
+  const size_t batches = std::min(a.batch_seconds.size(), b.batch_seconds.size());
+  if (batches < kMinBatches) return {};
+  std::vector<RatioPart> parts;
+  for (size_t i = 0; i < batches; ++i) parts.push_back({b.batch_seconds[i], a.batch_seconds[i]});
+  return bootstrap_interval(parts, 0);
+}
+
+bool Comparison::has_speed_difference() const {
+  if (const std::optional<Interval> ratio = time_ratio()) return ratio->high < 1 || ratio->low > 1;
+  return a.cost.rows != b.cost.rows || a.cost.flops() != b.cost.flops() || a.cost.bytes != b.cost.bytes;
+}
+
 Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const ComparisonSettings& settings,
                    const EvaluationProgress& progress) {
   Comparison comparison;
@@ -160,6 +175,9 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
   const Comparison::Side& a = comparison.a;
   const Comparison::Side& b = comparison.b;
   const auto ratio = [](double x, double y) { return y > 0 ? x / y : 0; };
+  const std::optional<Interval> times = comparison.time_ratio();
+  nlohmann::ordered_json interval;
+  if (times) interval = {times->low, times->high};
   return {{"a", to_json(a, comparison.accuracy(a))},
           {"b", to_json(b, comparison.accuracy(b))},
           {"same_tokens", to_json(comparison.same_tokens)},
@@ -174,7 +192,9 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
             {"layer_flops", ratio(b.cost.layer_flops, a.cost.layer_flops)},
             {"flops", ratio(b.cost.flops(), a.cost.flops())},
             {"bytes", ratio(b.cost.bytes, a.cost.bytes)},
-            {"seconds", ratio(b.seconds, a.seconds)}}}};
+            {"seconds", ratio(b.seconds, a.seconds)},
+            {"seconds_interval", std::move(interval)},
+            {"differs_in_speed", comparison.has_speed_difference()}}}};
 }
 
 }  // namespace lacuna

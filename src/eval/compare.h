@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Comparison {
     std::vector<SampleRecord> records;
     int64_t forward_passes = 0;
     double seconds = 0;
+    std::vector<double> batch_seconds = {};
     StepCost cost;
   };
   Side a, b;
@@ -54,6 +56,11 @@ struct Comparison {
   double kl_max = 0;
 
   Proportion accuracy(const Side& side) const;
+  /// 95% interval of seconds of b / seconds of a, over the batches; nothing where there are fewer than 3.
+  std::optional<Interval> time_ratio() const;
+  /// Whether the times tell that one of them is faster. Two settings that compute the same rows, FLOPs and
+  /// bytes need an interval to differ.
+  bool has_speed_difference() const;
 };
 
 /// Runs both settings over the same samples, in turn, batch by batch: a change of the machine's speed meets

@@ -79,7 +79,7 @@ std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
   }
   std::vector<TokenId> prompt = render(model.chat_template, model.tokenizer, messages);
   if (model.guide != nullptr) context.guide = model.guide->context(prompt, messages);
-  context.find_stop = make_stop_finder(model.tokenizer, options.stop);
+  if (model.model->config().causal) context.find_stop = make_stop_finder(model.tokenizer, options.stop);
   return make_decoder(model.model->config(), options, std::move(prompt), context);
 }
 

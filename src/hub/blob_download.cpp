@@ -151,11 +151,16 @@ class BlobTransfer {
     int64_t furthest = blob_.size();
     while (!blob_.is_whole()) {
       retry_after_.clear();
+      transfer_error_.reset();
       const std::string problem = attempt();
       if (problem.empty() && blob_.is_whole()) return;
       const bool progress = blob_.size() > furthest;
       furthest = std::max(furthest, blob_.size());
-      retries.wait(problem.empty() ? short_reply() : problem, progress, retry_after_);
+      if (transfer_error_) {
+        retries.wait(*transfer_error_, progress);
+      } else {
+        retries.wait(problem.empty() ? short_reply() : problem, progress, retry_after_);
+      }
     }
   }
 
@@ -176,7 +181,7 @@ class BlobTransfer {
         return true;
       });
     } catch (const TransferError& error) {
-      if (!error.may_retry) throw;
+      transfer_error_ = error;
       return error.what();
     }
     if (is_usable || head.status == 200 || head.status == 206) return "";
@@ -233,8 +238,9 @@ class BlobTransfer {
   std::string url_;
   const HubFile& file_;
   PartialBlob& blob_;
-  std::string validator_;    // validator of the reply whose bytes are on disk, if it came in this run
-  std::string retry_after_;  // of the last reply
+  std::string validator_;  // validator of the reply whose bytes are on disk, if it came in this run
+  std::optional<TransferError> transfer_error_;  // of the last attempt
+  std::string retry_after_;                      // of the last reply
 };
 
 }  // namespace

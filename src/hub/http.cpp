@@ -37,6 +37,13 @@ bool may_retry(CURLcode code) {
   return std::find(kLasting.begin(), kLasting.end(), code) == kLasting.end();
 }
 
+TransferError::Reached reached_by(CURLcode code) {
+  if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
+    return TransferError::Reached::kNoAddress;
+  return code == CURLE_COULDNT_CONNECT ? TransferError::Reached::kNoConnection
+                                       : TransferError::Reached::kHost;
+}
+
 struct Url {
   explicit Url(const std::string& text) : handle(curl_url()) {
     if (handle && curl_url_set(handle.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) handle.reset();
@@ -166,7 +173,7 @@ HttpHead HttpClient::perform(const std::string& url, const Sink& sink) {
   if (stop_) throw TransferStopped();
   if (code != CURLE_OK && !transfer.ended_by_sink) {
     const char* const what = message[0] != '\0' ? message.data() : curl_easy_strerror(code);
-    throw TransferError(fmt::format("{}: {}", in_quotes(url), what), may_retry(code));
+    throw TransferError(fmt::format("{}: {}", in_quotes(url), what), may_retry(code), reached_by(code));
   }
   return std::move(transfer.head);
 }

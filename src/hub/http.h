@@ -42,8 +42,13 @@ struct HttpHead {
 
 /// A transfer that brought no complete reply.
 struct TransferError : std::runtime_error {
-  TransferError(const std::string& sentence, bool retry) : std::runtime_error(sentence), may_retry(retry) {}
+  /// How far the transfer came.
+  enum class Reached : uint8_t { kNoAddress, kNoConnection, kHost };
+
+  TransferError(const std::string& sentence, bool retry, Reached reached = Reached::kHost)
+      : std::runtime_error(sentence), may_retry(retry), has_reached(reached) {}
   bool may_retry;
+  Reached has_reached;  ///< kNoAddress: the name of the host, or of the proxy, has no address
 };
 
 /// `stop` was set.

@@ -13,6 +13,7 @@ namespace lacuna {
 namespace {
 
 constexpr int kMaxFailures = 6;
+constexpr int kMaxFailuresWithoutHost = 2;
 constexpr int kMaxAttempts = 1000;  // attempts for one file, however many bytes each brings
 constexpr std::chrono::seconds kMaxWait{30};
 constexpr size_t kMaxReply = 16 << 20;
@@ -24,25 +25,34 @@ std::string api_url(const PullOptions& options, std::string_view path) {
 
 /// The body of a reply with status 200.
 HttpClient::Reply fetch(HttpClient& client, const PullOptions& options, const std::string& url,
-                        const std::atomic<bool>& stop) {
-  Retries retries(options.first_wait, stop);
+                        const std::atomic<bool>& stop, PullObserver& observer) {
+  Retries retries(options.first_wait, stop, &observer);
   for (;;) {
-    std::string problem, retry_after;
     try {
       HttpClient::Reply reply = client.get_text({.url = url, .token = options.access.token}, kMaxReply);
       if (reply.head.status == 200) return reply;
       if (!is_transient(reply.head.status)) refuse_status(reply.head, options);
-      problem = fmt::format("{} answers with HTTP status {}", options.access.endpoint, reply.head.status);
-      retry_after = reply.head.last("retry-after");
+      retries.wait(fmt::format("{} answers with HTTP status {}", options.access.endpoint, reply.head.status),
+                   false, reply.head.last("retry-after"));
     } catch (const TransferError& error) {
-      if (!error.may_retry) throw;
-      problem = error.what();
+      retries.wait(error, false);
     }
-    retries.wait(problem, false, retry_after);
   }
 }
 
 }  // namespace
+
+void Retries::wait(const TransferError& error, bool progress) {
+  if (!error.may_retry) throw TransferError(error);
+  const bool has_host = progress || error.has_reached == TransferError::Reached::kHost;
+  if (!has_host && failures_ + 1 >= kMaxFailuresWithoutHost) {
+    throw std::runtime_error(fmt::format(
+        "{}; is there a network? Behind a proxy, set HTTPS_PROXY (or HTTP_PROXY, ALL_PROXY); for a mirror of "
+        "the hub, set HF_ENDPOINT; meanwhile, lacuna list shows the models that can be run",
+        error.what()));
+  }
+  wait(error.what(), progress);
+}
 
 void Retries::wait(const std::string& sentence, bool progress, const std::string& retry_after) {
   failures_ = progress ? 1 : failures_ + 1;
@@ -57,6 +67,10 @@ void Retries::wait(const std::string& sentence, bool progress, const std::string
   if (const auto parsed = std::from_chars(retry_after.data(), end, seconds);
       parsed.ec == std::errc() && parsed.ptr == end && seconds >= 0 && seconds <= kMaxWait.count()) {
     wait = std::max(wait, std::chrono::milliseconds(1000 * seconds));
+  }
+  if (observer_ != nullptr) {
+    observer_->noted(fmt::format("{}; another attempt in {:.1f} s", sentence,
+                                 std::chrono::duration<double>(wait).count()));
   }
   const auto until = std::chrono::steady_clock::now() + wait;
   while (std::chrono::steady_clock::now() < until) {
@@ -103,18 +117,19 @@ void refuse_status(const HttpHead& head, const PullOptions& options) {
   throw std::runtime_error(fmt::format("{} answers with HTTP status {}", access.endpoint, head.status));
 }
 
-std::string fetch_commit(HttpClient& client, const PullOptions& options, const std::atomic<bool>& stop) {
+std::string fetch_commit(HttpClient& client, const PullOptions& options, const std::atomic<bool>& stop,
+                         PullObserver& observer) {
   if (is_commit(options.model.revision)) return options.model.revision;
   const std::string url = api_url(options, "/revision/" + escape_url(options.model.revision));
-  return parse_commit(fetch(client, options, url, stop).body, url);
+  return parse_commit(fetch(client, options, url, stop, observer).body, url);
 }
 
 std::vector<HubFile> fetch_files(HttpClient& client, const PullOptions& options, const std::string& commit,
-                                 const std::atomic<bool>& stop) {
+                                 const std::atomic<bool>& stop, PullObserver& observer) {
   std::vector<HubFile> files;
   std::string url = api_url(options, "/tree/" + commit + "?recursive=true");
   for (int page = 0; page < kMaxPages; ++page) {
-    const HttpClient::Reply reply = fetch(client, options, url, stop);
+    const HttpClient::Reply reply = fetch(client, options, url, stop, observer);
     parse_tree_page(reply.body, url, files);
     const std::string link = next_page(reply.head.last("link"));
     if (link.empty()) return files;

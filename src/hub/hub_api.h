@@ -11,11 +11,16 @@
 
 namespace lacuna {
 
-/// Retries a few times, with growing waits.
+/// Retries a few times, with growing waits; once where a host has no address.
 class Retries {
  public:
-  Retries(std::chrono::milliseconds first_wait, const std::atomic<bool>& stop)
-      : first_wait_(first_wait), stop_(stop) {}
+  ///   observer  hears of each retry; may be null
+  Retries(std::chrono::milliseconds first_wait, const std::atomic<bool>& stop,
+          PullObserver* observer = nullptr)
+      : first_wait_(first_wait), stop_(stop), observer_(observer) {}
+
+  /// After a transfer that failed; throws `error` itself where another attempt would fail as well.
+  void wait(const TransferError& error, bool progress);
 
   /// After a failure: waits, or throws std::runtime_error with `sentence` if the last attempt has been made.
   ///   progress     whether the attempt brought new bytes
@@ -25,6 +30,7 @@ class Retries {
  private:
   std::chrono::milliseconds first_wait_;
   const std::atomic<bool>& stop_;
+  PullObserver* observer_;
   int failures_ = 0;  // in a row, without progress
   int total_ = 0;
 };
@@ -36,10 +42,11 @@ bool is_transient(long status);
 [[noreturn]] void refuse_status(const HttpHead& head, const PullOptions& options);
 
 /// The commit that the model's revision names.
-std::string fetch_commit(HttpClient& client, const PullOptions& options, const std::atomic<bool>& stop);
+std::string fetch_commit(HttpClient& client, const PullOptions& options, const std::atomic<bool>& stop,
+                         PullObserver& observer);
 /// All files of a commit.
 std::vector<HubFile> fetch_files(HttpClient& client, const PullOptions& options, const std::string& commit,
-                                 const std::atomic<bool>& stop);
+                                 const std::atomic<bool>& stop, PullObserver& observer);
 std::string file_url(const PullOptions& options, const std::string& commit, const HubFile& file);
 
 }  // namespace lacuna

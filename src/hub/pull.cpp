@@ -172,11 +172,12 @@ class Downloads {
 };
 
 /// Small files first: errors in them are found early.
-PullPlan make_plan(const PullOptions& options, const std::atomic<bool>& stop) {
+PullPlan make_plan(const PullOptions& options, PullObserver& observer, const std::atomic<bool>& stop) {
   HttpClient client(stop);
   PullPlan plan;
-  plan.commit = fetch_commit(client, options, stop);
-  plan.files = choose_files(fetch_files(client, options, plan.commit, stop), options.model, options.include);
+  plan.commit = fetch_commit(client, options, stop, observer);
+  plan.files =
+      choose_files(fetch_files(client, options, plan.commit, stop, observer), options.model, options.include);
   std::sort(plan.files.begin(), plan.files.end(), [](const HubFile& a, const HubFile& b) {
     return std::pair(a.has_sha256(), a.path) < std::pair(b.has_sha256(), b.path);
   });
@@ -229,7 +230,8 @@ fs::path pull(const PullOptions& options, PullObserver& observer, const std::ato
     throw InputError("HF_HUB_OFFLINE is set, so {} is not downloaded; unset it", options.model.id());
   }
   try {
-    PullPlan plan = make_plan(options, stop);
+    observer.noted(fmt::format("Asking {} for {}", options.access.endpoint, options.model.text()));
+    PullPlan plan = make_plan(options, observer, stop);
     PullPlan blobs = distinct_blobs(plan);
     std::vector<int64_t> counted;
     for (const HubFile& file : blobs.files) {

@@ -88,8 +88,6 @@ void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& 
     refuse_setting("gen_length", "auto",
                    "`gen_length` is auto; GIDD denoises a context of one length: expected a number");
   }
-  const bool is_causal = paradigm == Paradigm::kCausal || paradigm == Paradigm::kSlots;
-  refuse(!options.stop.empty() && !is_causal, "stop", "a diffusion model fills its whole canvas");
 }
 
 /// Settings of masked diffusion, caches aside, that mean nothing where finished K/V are exact.

@@ -131,8 +131,7 @@ void visit_options(Options& options, Visit&& visit) {
         "Stop after the block, or guided draft, that ends the answer; the text is the same");
   visit("ignore-eos", Aliases{}, options.ignore_eos,
         "Continue after an end token (autoregressive models, GIDD, block diffusion)");
-  visit("stop", Aliases{}, options.stop,
-        "End the answer before this text; repeatable (autoregressive models and ReFusion)");
+  visit("stop", Aliases{}, options.stop, "End the answer before this text; repeatable");
   visit("json-schema", Aliases{}, options.json_schema,
         "The answer is JSON that is valid against this schema (docs/guide/structured_output.md)");
   visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");

@@ -358,6 +358,7 @@ ordered_json Endpoints::describe_model(size_t index) const {
            {{"family", family_entry(config.family).name},
             {"vocab_size", config.vocab_size},
             {"context", config.max_positions},
+            {"writes_text", pool_.model(index).opened->decision_temperatures().writes_text},
             {"loaded", is_loaded(index)}}}};
 }
 
@@ -455,6 +456,8 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"end_ids", config.end_ids},
                     {"chat_template", name_of(model.opened->chat_template().format)},
                     {"has_tokenizer", model.opened->tokenizer() != nullptr},
+                    {"writes_text", model.opened->decision_temperatures().writes_text},
+                    {"calibrated", model.opened->decision_temperatures().is_fitted},
                     {"has_guide", model.opened->guide() != nullptr},
                     {"can_infill", can_infill(config)},
                     {"total_slots", limits.max_running},
@@ -584,9 +587,12 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
   const OpenedModel& opened = *pool_.model(index).opened;
   const ModelConfig& config = opened.config();
   const std::string family(family_entry(config.family).name);
-  ordered_json capabilities = ordered_json::array({"completion"});
-  if (opened.tokenizer() != nullptr) capabilities.push_back("tools");
-  if (can_infill(config)) capabilities.push_back("insert");
+  ordered_json capabilities = ordered_json::array();
+  const bool writes_text = opened.decision_temperatures().writes_text;
+  if (writes_text) capabilities.push_back("completion");
+  const bool has_turns = opened.chat_template().format != ChatFormat::kNone;
+  if (writes_text && has_turns && opened.tokenizer() != nullptr) capabilities.push_back("tools");
+  if (writes_text && can_infill(config)) capabilities.push_back("insert");
   send_json(asker,
             {{"details", ollama_details(index)},
              {"model_info",

@@ -99,6 +99,11 @@ void RequestHandler::check_logprobs(const GenerationRequest& request) const {
 }
 
 void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const {
+  if (!opened().decision_temperatures().writes_text && !request.scores_only) {
+    throw FieldError(
+        "model",
+        fmt::format("{} was made for decisions and writes no text; ask it at /v1/decisions", model_.name));
+  }
   check_logprobs(request);
   const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
   if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {

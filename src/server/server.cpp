@@ -121,11 +121,7 @@ OpenedModels open_models(const ServerOptions& options) {
       const WeightFormats formats = session_options(*opened, load).formats;
       served.defaults = use_saved_preset(*opened, &formats, served.defaults);
     }
-    if (opened->guide() == nullptr) {
-      GenerationOptions defaults = served.defaults;
-      defaults.stop.clear();  // texts end answers of every family here
-      check_options(opened->config(), defaults);
-    }
+    if (opened->guide() == nullptr) check_options(opened->config(), served.defaults);
     PoolModel model{each.name.empty() ? each.model : each.name, opened};
     model.limits = scheduler_limits(options);
     if (!is_alone) model.bytes = model_bytes(*opened, options, served.limits.bytes);

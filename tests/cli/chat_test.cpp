@@ -183,6 +183,32 @@ TEST_F(Chat, GoesOnAfterAWrongCommandOfAPerson) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(Chat, ConfirmsWhatACommandChanged) {
+  TerminalProgram program(environment(), on_terminal("llada") + "-n 8");
+  const auto after = [&](const std::string& line) {
+    program.wait_for("> ");  // keys before the prompt would be lost
+    program.type(line + "\n");
+  };
+  after("/set temperature 0.7");
+  program.wait_for("temperature is 0.7");
+  after("/set temperature default");
+  program.wait_for("temperature is the default again");
+  after("/set steps 3");
+  program.wait_for("--steps");  // refused: it confirms nothing
+  after("/system Be brief.");
+  program.wait_for("The system turn is set");
+  after("/system");
+  program.wait_for("There is no system turn");
+  after("/set temprature 1");
+  program.wait_for("did you mean --temperature?");
+  after("/clear");
+  program.wait_for("The chat is forgotten");
+  after("/quit");
+  int status = -1;
+  program.finish(status);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(Chat, StartsWhereRunIsGivenNoPromptOnATerminal) {
   const std::string model = model_with_text("llada");
   TerminalProgram program(environment(), "run --threads 1 -n 8 -m " + model);
@@ -237,7 +263,8 @@ TEST_F(Chat, DrawsNothingWhereItIsNotWanted) {
     return program.finish(status);
   };
   EXPECT_THAT(screen("TERM=dumb", ""), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(screen("TERM=xterm NO_COLOR=1", ""), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(screen("TERM=xterm NO_COLOR=1", ""),
+              AllOf(HasSubstr("\x1b[?2026h"), Not(testing::ContainsRegex("\x1b\\[[0-9;]*m"))));
   EXPECT_THAT(screen("TERM=xterm", "--no-live"), Not(HasSubstr("\x1b[?25l")));
   EXPECT_THAT(screen("TERM=xterm NO_COLOR=1", "--color always"), HasSubstr("\x1b[0;2m"));
   EXPECT_THAT(screen("TERM=xterm", "--color never"),

@@ -73,13 +73,27 @@ TEST_F(Help, BeginsEachPageWithTwoExamples) {
 
 TEST_F(Help, ShowsExamplesThatWork) {
   folder_.write("request.json", R"({"tokens": [1, 2, 3]})");
-  for (const char* command : {"run", "inspect", "tokenize", "logits", "help", "quantize", "pack"}) {
+  for (const char* command :
+       {"run", "infill", "decide", "inspect", "tokenize", "logits", "help", "quantize", "pack"}) {
     const std::vector<std::string> page = lines_of(shell(std::string("lacuna help ") + command).out);
     for (size_t i : {0U, 1U}) {
       const ProgramResult outcome = shell(page.at(i));
       EXPECT_EQ(outcome.exit_code, 0) << page[i] << "\n" << outcome.err;
     }
   }
+}
+
+TEST_F(Help, ShowsExamplesWithTheRightAnswers) {
+  const auto answers = [&](const char* command, size_t example) {
+    return shell(lines_of(shell(std::string("lacuna help ") + command).out).at(example)).out;
+  };
+  EXPECT_EQ(answers("run", 0), "12+7=19. The answer is 19.\n");
+  EXPECT_THAT(answers("run", 1), HasSubstr("9-4=5. The answer is 5."));
+  EXPECT_THAT(answers("infill", 0), HasSubstr("of them. Now she has 7 shells."));
+  EXPECT_THAT(answers("infill", 1), testing::ContainsRegex("He (earns|finds|gets|buys|wins) 4 coins"));
+  EXPECT_THAT(answers("decide", 0), HasSubstr("shells  1.000"));
+  EXPECT_THAT(answers("decide", 1), HasSubstr("Is Ben sad?"));
+  EXPECT_EQ(shell("eval \"$(lacuna | sed -n 's/^First steps: //p')\"").out, "12+7=19. The answer is 19.\n");
 }
 
 TEST_F(Help, SaysAFlagInOneShortLine) {
@@ -117,6 +131,8 @@ TEST_F(Help, SuggestsTheNearestOfWhatThereIs) {
   };
   refuses("rnu -m x", "did you mean run?");
   refuses("sreve", "did you mean serve?");
+  refuses("rnu mini-llada 'a question'", "did you mean run?");
+  refuses("infil mini-llada", "did you mean infill?");
   refuses("run -m mini-llada -p a --gen-lenght 8", "did you mean --gen-length?");
   refuses("run -m mini-llada -p a --gen-lenght=8", "did you mean --gen-length?");
   refuses("run -m mini-llada -p a --dtype bf61", "did you mean bf16?");
@@ -151,6 +167,10 @@ TEST_F(Help, CompletesCommandsFlagsAndValuesInBash) {
   EXPECT_THAT(offers("bench step --canv"), testing::ElementsAre("--canvas"));
   EXPECT_THAT(offers("help ru"), testing::ElementsAre("run"));
   EXPECT_THAT(offers("run -m mod"), testing::ElementsAre("models"));  // a file
+  EXPECT_THAT(offers("run mod"), testing::ElementsAre("models"));
+  EXPECT_THAT(offers("run mini-llada --see"), testing::ElementsAre("--seed"));
+  EXPECT_THAT(offers("bench step mini-llada --canv"), testing::ElementsAre("--canvas"));
+  EXPECT_THAT(offers("completion ''"), IsSupersetOf({"bash", "zsh", "fish"}));
 }
 
 TEST_F(Help, PrintsCompletionsThatTheirShellsRead) {

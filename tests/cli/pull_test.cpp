@@ -184,11 +184,31 @@ TEST_F(PullCli, RefusesWithOneSentence) {
     EXPECT_EQ(outcome.exit_code, 2) << arguments << ": " << outcome.err;
     EXPECT_THAT(outcome.out, IsEmpty());
     EXPECT_THAT(outcome.err, HasSubstr(part));
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    const bool asks = outcome.err.starts_with("Asking http://127.0.0.1:");
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), asks ? 2 : 1) << outcome.err;
   }
   EXPECT_THAT(lacuna("pull org/name", "HF_HUB_OFFLINE=1").err, HasSubstr("HF_HUB_OFFLINE is set"));
   EXPECT_THAT(lacuna("pull org/name", "HF_ENDPOINT=file:///etc").err,
               HasSubstr("HF_ENDPOINT is \"file:///etc\""));
+}
+
+TEST_F(PullCli, GivesUpAfterOneRetryWhereTheHubCannotBeReached) {
+  hub();
+  const std::string direct = "http_proxy= HTTP_PROXY= https_proxy= HTTPS_PROXY= all_proxy= ALL_PROXY= ";
+  for (const std::string& setting :
+       {direct + "HF_ENDPOINT=http://no-such-host.invalid", direct + "HF_ENDPOINT=https://127.0.0.1:1",
+        std::string("no_proxy= NO_PROXY= http_proxy=http://no-such-proxy.invalid:3128 "
+                    "HF_ENDPOINT=http://no-such-host.invalid")}) {
+    const ProgramResult outcome = lacuna("pull org/name", setting);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("Asking http")) << outcome.err;
+    const std::string again = "another attempt in ";
+    const size_t first = outcome.err.find(again);
+    EXPECT_NE(first, std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find(again, first + 1), std::string::npos) << outcome.err;
+    for (const char* part : {"lacuna: ", "HTTPS_PROXY", "HF_ENDPOINT", "lacuna list"})
+      EXPECT_THAT(outcome.err.substr(first), HasSubstr(part)) << setting;
+  }
 }
 
 TEST_F(PullCli, FailsWithoutWaitingLongWhereNobodyListens) {

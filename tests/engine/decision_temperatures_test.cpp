@@ -34,6 +34,15 @@ TEST(DecisionTemperatures, AreReadAsTheyWereWritten) {
   EXPECT_EQ(nlohmann::json::parse(file)["seed"], 3);
 }
 
+TEST(DecisionTemperatures, KeepThatAModelWritesNoText) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(load_decision_temperatures(folder.path()).writes_text);
+  save_decision_temperatures(folder.path(), {{1, 1, 1}, true}, nlohmann::ordered_json::object());
+  EXPECT_TRUE(load_decision_temperatures(folder.path()).writes_text);
+  save_decision_temperatures(folder.path(), {{1, 1, 1}, true, false}, nlohmann::ordered_json::object());
+  EXPECT_FALSE(load_decision_temperatures(folder.path()).writes_text);
+}
+
 TEST(DecisionTemperatures, OfADamagedFileAreRefused) {
   const TemporaryFolder folder;
   const auto expect_refused = [&](const std::string& text, const std::string& part) {
@@ -45,6 +54,7 @@ TEST(DecisionTemperatures, OfADamagedFileAreRefused) {
   expect_refused("{}", "temperatures");
   expect_refused(R"({"temperatures": {"choice": 0}})", "choice");
   expect_refused(R"({"temperatures": {"choice": 1e9}})", "choice");
+  expect_refused(R"({"temperatures": {}, "writes_text": "no"})", "writes_text");
 }
 
 }  // namespace

@@ -27,6 +27,14 @@ TEST(BeforeStop, EndsBeforeTheEarliestOfTheTexts) {
   EXPECT_EQ(before_stop("stop", {"stop"}), "");
 }
 
+TEST(BeforeStop, TakesTheTextThatIsWholeFirst) {
+  EXPECT_EQ(before_stop("say hello", {"hello", "ell"}), "say h");
+  EXPECT_EQ(before_stop("say hello", {"ell", "hello"}), "say h");
+  EXPECT_EQ(before_stop("say hello", {"llo", "hello"}),
+            "say ");  // both end here, the longer one begins first
+  EXPECT_EQ(before_stop("say hello", {"", "llo"}), "say he");
+}
+
 TEST(BeforeStop, LeavesATextWithoutAnyOfThemWhole) {
   EXPECT_EQ(before_stop("one two", {"Two", "one two "}), "one two");
   EXPECT_EQ(before_stop("one two", {}), "one two");

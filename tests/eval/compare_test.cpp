@@ -39,6 +39,25 @@ TEST_F(CompareMiniModels, FindsNoDifferenceBetweenASettingAndItself) {
   EXPECT_EQ(same.a.records.size(), 5U);
 }
 
+TEST(Comparison, TellsASpeedFromTheNoiseOfBatches) {
+  Comparison comparison;
+  const auto with_times = [&](std::vector<double> a, std::vector<double> b) {
+    comparison.a.batch_seconds = std::move(a);
+    comparison.b.batch_seconds = std::move(b);
+    return comparison.has_speed_difference();
+  };
+  comparison.a.cost.rows = comparison.b.cost.rows = 100;
+  EXPECT_FALSE(with_times({1, 1.1, 0.9}, {0.95, 1.15, 0.9}));
+  EXPECT_TRUE(with_times({1, 1.1, 0.9}, {0.5, 0.6, 0.4}));
+  EXPECT_TRUE(with_times({1, 1.1, 0.9}, {2, 2.2, 1.9}));
+  EXPECT_FALSE(with_times({1}, {0.5}));  // too few batches, and the same work
+  EXPECT_FALSE(comparison.time_ratio().has_value());
+  comparison.b.cost.rows = 50;
+  EXPECT_TRUE(with_times({1}, {0.5}));
+  EXPECT_FALSE(with_times({1, 1.1, 0.9}, {0.95, 1.15, 0.9}));
+  EXPECT_FALSE(to_json(comparison)["b_over_a"]["differs_in_speed"].get<bool>());
+}
+
 TEST_F(CompareMiniModels, FindsTheOutputsOfBlocksBehindRowsThatGiveKvAlone) {
   // The prompt's whole blocks and finished ones are read for their K/V, in passes with rows of the next
   // block.

@@ -40,6 +40,11 @@ def check_holes(report, page):
         const holes = addHole(addHole([], { begin: 8, end: 13, tokens: null }), { begin: 4, end: 7, tokens: 1 });
         const after = (text) => moveHoles(holes, before, text).map((hole) => text.slice(hole.begin, hole.end));
         return [inputOf(before, holes), after("one twenty three"), after("0, one two three"), after("one three"), after("one two three!")];""")
+    marks = page.module("""
+        const { inputOf, withMarks } = await import("./holes.js");
+        const text = "a [[2]] b [[1-3]] \\\\[[4]] c";
+        return [inputOf(text, []), withMarks([{ begin: 0, end: 4, tokens: 1 }], text).length];""")
+    report.check("holes that the text marks", marks == [["a ", {"hole": 2}, " b ", {"hole": {"min": 1, "max": 3}}, " [[4]] c"], 2], marks)
     report.check("holes move", holes == [["one ", {"hole": 1}, " ", {"hole": {}}], ["twenty", "three"], ["two", "three"],
                                          ["three"], ["two", "three"]], holes)
 

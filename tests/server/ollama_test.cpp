@@ -96,12 +96,22 @@ TEST(Ollama, TellsOfItsModels) {
   EXPECT_EQ(tag["details"]["family"], "llada");
   const json shown = server.post("/api/show", {{"model", "mini-llada"}}).json();
   EXPECT_EQ(shown["model_info"]["general.architecture"], "llada");
-  EXPECT_EQ(shown["capabilities"][0], "completion");
+  EXPECT_EQ(shown["capabilities"], (json{"completion", "tools", "insert"}));
   const json loaded = server.get("/api/ps").json();
   ASSERT_EQ(loaded["models"].size(), 1U);
   EXPECT_EQ(loaded["models"][0]["name"], "mini-llada");
   EXPECT_GT(loaded["models"][0]["size"], 0);
   EXPECT_EQ(server.get("/api/version").json()["version"], "test");
+}
+
+TEST(Ollama, ClaimsNothingOfAModelThatOnlyDecides) {
+  RunningServer server("mini-decide");
+  EXPECT_EQ(server.post("/api/show", {{"model", "mini-decide"}}).json()["capabilities"], json::array());
+  Call call = server.post("/api/generate", {{"prompt", "Hi"}, {"stream", false}});
+  EXPECT_EQ(call.status(), 400);
+  EXPECT_THAT(call.json()["error"].get<std::string>(), HasSubstr("writes no text; ask it at /v1/decisions"));
+  EXPECT_EQ(server.get("/props").json()["writes_text"], false);
+  EXPECT_EQ(server.get("/v1/models").json()["data"][0]["meta"]["writes_text"], false);
 }
 
 TEST(Ollama, HasErrorsOfItsOwnForm) {

@@ -4,6 +4,7 @@ import { Conversations } from "./conversations.js";
 import { ConversationList, tool } from "./conversation_list.js";
 import { by, copyText, make } from "./dom.js";
 import { markdownOf } from "./markdown.js";
+import { noTexts } from "./models.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
 const PREVIOUS = "Previous version";
@@ -41,7 +42,7 @@ export class ChatTab {
   }
 
   obstacle(props) {
-    return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+    return noTexts(props);
   }
 
   // Requests.

@@ -1,5 +1,6 @@
 // The tab that continues a text, without a chat's template.
 import { by } from "./dom.js";
+import { noTexts } from "./models.js";
 import { NUM_ALTERNATIVES, Runs } from "./runs.js";
 
 export class CompletionTab {
@@ -12,7 +13,7 @@ export class CompletionTab {
   }
 
   obstacle(props) {
-    return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+    return noTexts(props);
   }
 
   requests() {

@@ -7,7 +7,7 @@ const OPTION_HINTS = { choice: "Options, one a line", score: "Levels from low to
 const EXAMPLES = [
   { type: "predicate", instructions: "Is Ben happy?", options: "" },
   { type: "choice", instructions: "Where does Ben live?", options: "in the barn\nby the lake\nnear the sea" },
-  { type: "score", instructions: "How happy is Ben?", options: "not at all\na little\nvery" },
+  { type: "score", instructions: "How often does the number of shells change?", options: "never\none time\ntwo times" },
 ];
 const LEAST_MASS = 0.5;  // of the labels, below which an answer means little
 
@@ -28,6 +28,18 @@ export class DecisionsTab {
 
   obstacle(props) {
     return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+  }
+
+  /// What to know before its numbers are read: a model that was made for decisions is the better one to ask.
+  advice(props) {
+    const [decider] = this.app.models.deciders;
+    if (decider !== undefined && props.writes_text) {
+      const choose = make("button", { type: "button", className: "tool", onclick: () => this.app.models.choose(decider) }, `Ask ${decider}`);
+      return [`${decider} was made for decisions, and ${props.model} was not. `, choose];
+    }
+    if (props.calibrated) return [];
+    return [`${props.model} was not made for decisions, and nobody measured its probabilities: read them with care. `,
+            make("code", {}, "lacuna serve mini-decide"), " serves a small model that was made for them."];
   }
 
   makeQuestion({ type, instructions, options }) {

@@ -1,6 +1,30 @@
 // Holes in a text that is being edited: {begin, end, tokens}, by UTF-16 offsets, ascending, disjoint. `tokens` is null where
 // the length is not known.
 
+/// Holes that the text itself marks: [[4]] of 4 tokens, [[1-3]] of 1 to 3, as `lacuna infill` has them; \[[ is text.
+/// Their `tokens` are a number or {min, max}.
+export function marksOf(text) {
+  const marks = [];
+  for (const found of text.matchAll(/\\?\[\[(\d{1,4})(?:-(\d{1,4}))?\]\]/g)) {
+    const [mark, first, last] = found;
+    if (mark.startsWith("\\")) continue;
+    const tokens = last === undefined ? Number(first) : { min: Number(first), max: Number(last) };
+    marks.push({ begin: found.index, end: found.index + mark.length, tokens, isMark: true });
+  }
+  return marks;
+}
+
+/// The holes that were made and those that the text marks; a mark within a hole belongs to it.
+export function withMarks(holes, text) {
+  const isFree = (mark) => holes.every((hole) => hole.end <= mark.begin || hole.begin >= mark.end);
+  return [...holes, ...marksOf(text).filter(isFree)].sort((a, b) => a.begin - b.begin);
+}
+
+/// What "\[[" stands for.
+export function unescaped(text) {
+  return text.replaceAll("\\[[", "[[");
+}
+
 /// With a hole over [begin, end), which replaces those that it touches.
 export function addHole(holes, hole) {
   const others = holes.filter((other) => other.end <= hole.begin || other.begin >= hole.end);
@@ -28,7 +52,8 @@ export function moveHoles(holes, before, after) {
 
 /// Input for /v1/infill: texts and {"hole": tokens}; {"hole": {}} where the length is not known.
 export function inputOf(text, holes) {
-  const parts = partsOf(text, holes).map((part) => (part.hole ? { hole: part.hole.tokens ?? {} } : part.text));
+  const parts = partsOf(text, withMarks(holes, text))
+    .map((part) => (part.hole ? { hole: part.hole.tokens ?? {} } : unescaped(part.text)));
   return parts.filter((part) => part !== "");
 }
 

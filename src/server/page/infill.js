@@ -1,9 +1,11 @@
 // The tab that fills holes: select text, and it is written anew.
 import { by, make } from "./dom.js";
-import { addHole, inputOf, moveHoles, partsOf } from "./holes.js";
+import { addHole, inputOf, moveHoles, partsOf, unescaped, withMarks } from "./holes.js";
+import { noTexts } from "./models.js";
 import { Runs } from "./runs.js";
 
-const NO_HOLE = "There is no hole yet: select the text that is to be written anew, then press “Hole of the same length”.";
+const NO_HOLE = "There is no hole yet: write [[1-3]] where 1 to 3 tokens are missing, or select the text that is to be " +
+  "written anew and press “Hole of the same length”.";
 const ALL_LENGTHS = "done; every length was tried, and the canvas with the most confident tokens was taken. " +
   "Only holes of fixed length show their canvas.";
 
@@ -29,14 +31,15 @@ export class InfillTab {
   }
 
   obstacle(props) {
+    if (!props.writes_text) return noTexts(props);
     if (!props.can_infill) return `${props.model} cannot fill holes; masked models such as LLaDA and Dream can, and LLaDA 2.2.`;
-    return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+    return noTexts(props);
   }
 
   /// Holes of unknown length are tried in every length, which events cannot show, unless the canvas grows or the
   /// model edits its blocks (LLaDA 2.2).
   requests() {
-    const isOpen = this.holes.some(({ tokens }) => tokens === null);
+    const isOpen = this.allHoles().some(({ tokens }) => typeof tokens !== "number");
     return this.app.settings.chosen().map(({ title, lacuna }) => {
       const common = this.app.common(lacuna);
       if (isOpen && !lacuna.grow && this.app.props.paradigm !== "blocks") delete common.lacuna.events;
@@ -45,7 +48,7 @@ export class InfillTab {
   }
 
   async run(signal) {
-    if (this.holes.length === 0) throw new Error(NO_HOLE);
+    if (this.allHoles().length === 0) throw new Error(NO_HOLE);
     by("filled").hidden = true;
     const [first] = await this.runs.run(this.requests(), signal);
     if (first.outcome === "done") this.showFilled(first.text);
@@ -56,7 +59,7 @@ export class InfillTab {
 
   /// The text, with what was written marked. The given parts are found in their order.
   showFilled(text) {
-    const given = partsOf(by("gapped").value, this.holes).filter(({ hole }) => !hole).map((part) => part.text);
+    const given = partsOf(by("gapped").value, this.allHoles()).filter(({ hole }) => !hole).map((part) => unescaped(part.text));
     const element = by("filled");
     element.hidden = false;
     element.replaceChildren();
@@ -72,6 +75,11 @@ export class InfillTab {
   }
 
   // Holes.
+
+  /// Those that were made here, and those that the text marks.
+  allHoles() {
+    return withMarks(this.holes, by("gapped").value);
+  }
 
   async makeHole(isOpen) {
     const { selectionStart: begin, selectionEnd: end, value } = by("gapped");
@@ -96,10 +104,11 @@ export class InfillTab {
   }
 
   show() {
-    by("hole-hint").textContent = this.holes.length === 0 ? "Select the text that is to be written anew." : "";
-    const parts = partsOf(this.text, this.holes);
+    const holes = withMarks(this.holes, this.text);
+    by("hole-hint").textContent = holes.length === 0 ? "Write [[1-3]] for 1 to 3 missing tokens, or select what is to be written anew." : "";
+    const parts = partsOf(this.text, holes);
     by("backdrop").replaceChildren(...parts.map(({ text, hole }) => (hole ? make("mark", {}, text) : text)), "\n");
-    by("holes").replaceChildren(...this.holes.map((hole) => this.elementOf(hole)));
+    by("holes").replaceChildren(...holes.map((hole) => (hole.isMark ? markElement(hole) : this.elementOf(hole))));
     this.app.showChoices();
   }
 
@@ -117,4 +126,10 @@ export class InfillTab {
     const quote = make("q", {}, this.text.slice(hole.begin, hole.end));
     return make("li", {}, make("label", {}, quote, " → ", tokens, " tokens "), remove);
   }
+}
+
+/// A hole that the text marks, which is changed there.
+function markElement({ tokens }) {
+  const [mark, length] = typeof tokens === "number" ? [`[[${tokens}]]`, `${tokens}`] : [`[[${tokens.min}-${tokens.max}]]`, `${tokens.min} to ${tokens.max}`];
+  return make("li", {}, make("code", {}, mark), ` → ${length} ${tokens === 1 ? "token" : "tokens"}`);
 }

@@ -84,6 +84,8 @@ function showServer(props) {
   const description = JSON.stringify([model, paradigm, version, hasGuide, canInfill, presets, settings]);
   if (description !== described) app.settings.describe(props);
   described = description;
+  const isUseless = app.tab.obstacle(props) !== null;
+  if (!props.writes_text && isUseless) app.tab = tabs.find(({ name }) => name === "decisions");
   showTab();
 }
 
@@ -120,6 +122,9 @@ function showTab() {
   const obstacle = app.props === null ? null : app.tab.obstacle(app.props);
   by("obstacle").hidden = obstacle === null;
   by("obstacle").textContent = obstacle ?? "";
+  const advice = app.props === null || obstacle !== null ? [] : app.tab.advice?.(app.props) ?? [];
+  by("advice").hidden = advice.length === 0;
+  by("advice").replaceChildren(...advice);
   by("run").textContent = app.tab.action;
   by("hint-text").textContent = app.tab.hint ?? CANVAS_HINT;
   by("common").hidden = app.tab.name === "decisions";

@@ -119,6 +119,8 @@ export class Runs {
   }
 }
 
+const NOISE = 1.1;  // between the times of two runs of the same work
+
 function takeChunk(chunk, view, onText) {
   if (chunk.lacuna?.event) view.run.add(chunk.lacuna.event);
   for (const choice of chunk.choices) {
@@ -139,6 +141,8 @@ function contentOf(logprobs) {
   }));
 }
 
+/// What two runs show. One run each cannot tell times apart that are closer than NOISE, and runs of the same
+/// work differ by chance alone.
 function verdictOf(views, [a, b]) {
   const times = (x, y) => `${(x / y).toFixed(2)}×`;
   const [mine, other] = views.map(({ replay, count }) => (replay.goTo(count), replay.cells));
@@ -146,10 +150,15 @@ function verdictOf(views, [a, b]) {
   const written = mine.filter((cell) => !cell.given).length;
   const [quick, slow] = a.milliseconds <= b.milliseconds ? [0, 1] : [1, 0];
   const [less, more] = quick === 0 ? [a, b] : [b, a];
+  const agreement = `${same} of ${written} tokens are the same.`;
+  if (a.rows === b.rows && a.flops === b.flops) return `Both computed the same rows and FLOPs: their times differ by chance; ${agreement}`;
+  if (more.milliseconds < NOISE * less.milliseconds) {
+    return `Both took about the same time; “${views[1].title}” computed ${percent(b.rows / a.rows)} of the rows of ` +
+      `“${views[0].title}” and ${percent(b.flops / a.flops)} of its FLOPs; ${agreement}`;
+  }
   return `“${views[quick].title}” was ${times(more.milliseconds, less.milliseconds)} as fast as ` +
     `“${views[slow].title}”, with ` +
-    `${percent(less.rows / more.rows)} of its rows and ${percent(less.flops / more.flops)} of its FLOPs; ` +
-    `${same} of ${written} tokens are the same.`;
+    `${percent(less.rows / more.rows)} of its rows and ${percent(less.flops / more.flops)} of its FLOPs; ${agreement}`;
 }
 
 function barsOf(title, views, values, format) {

@@ -2,6 +2,7 @@
 import { by, make } from "./dom.js";
 import { MASK_GLYPH } from "./grid.js";
 import { layOut } from "./pretty.js";
+import { noTexts } from "./models.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
 const EXAMPLES = {
@@ -39,7 +40,7 @@ export class SchemaTab {
   }
 
   obstacle(props) {
-    return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
+    return noTexts(props);
   }
 
   choose(title) {
