@@ -64,6 +64,9 @@ void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 GenerationRequest read_request(const nlohmann::json& body, const GenerationOptions& defaults,
                                RequestFields fields);
 
+/// Adds a system message before the request's conversation.
+void add_system(std::string_view text, GenerationRequest& request);
+
 /// Types of the parts of a message that are text, in APIs with one such type.
 inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 

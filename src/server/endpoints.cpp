@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/chat_prompt.h"
 #include "model/families.h"
 #include "options/choose.h"
 #include "options/presets.h"
@@ -227,7 +228,7 @@ std::string Endpoints::version_of(size_t index) const {
 
 /// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
 void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_view text,
-                          const ChatTemplate& chat_template, GenerationRequest& request) {
+                          GenerationRequest& request) {
   request.constraint = choose_constraint(request.options);
   std::optional<AnswerFormat> format;
   if (has_answer_format(body, dialect.answer_formats)) {
@@ -245,7 +246,7 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
                      fmt::format("tools and {} are both given; expected one of them, or tool_choice \"none\"",
                                  format->key));
   }
-  use_tools(std::move(*tools), chat_template.default_system, request);
+  use_tools(std::move(*tools), request);
 }
 
 void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
@@ -253,7 +254,7 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   const json body = parse_body(request.body);
   const auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   const size_t index = model_of(body);
-  read_form(dialect, body, request.body, pool_.model(index).opened->chat_template(), *wanted);
+  read_form(dialect, body, request.body, *wanted);
   with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ReplyModel& model) {
     try {
       RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, asker);
@@ -359,16 +360,16 @@ void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& requ
 
 void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
-  std::vector<Message> messages = parse_messages(body);
+  Conversation conversation = parse_conversation(body);
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
   if (has_tools(body)) {
     const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat);
-    if (tools) describe_tools(*tools, model.opened->chat_template().default_system, messages);
+    if (tools) conversation.tools = definitions_of(*tools);
   }
-  const std::vector<TokenId> tokens =
-      in_field("messages", [&] { return render(model.opened->chat_template(), tokenizer, messages); });
-  send_json(asker, {{"prompt", replace_ill_formed(tokenizer.decode(tokens, false))}, {"tokens", tokens}});
+  const RenderedPrompt prompt = in_field(
+      "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
+  send_json(asker, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
 }
 
 void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
@@ -398,7 +399,8 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"vocab_size", config.vocab_size},
                     {"mask_id", config.mask_id},
                     {"end_ids", config.end_ids},
-                    {"chat_template", name_of(model.opened->chat_template().format)},
+                    {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
+                    {"chat_template_source", model.opened->chat_template().description()},
                     {"has_tokenizer", model.opened->tokenizer() != nullptr},
                     {"has_guide", model.opened->guide() != nullptr},
                     {"can_infill", can_infill(config)},
@@ -538,7 +540,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
               {{"general.architecture", family},
                {family + ".context_length", config.max_positions},
                {family + ".vocab_size", config.vocab_size}}},
-             {"template", name_of(opened.chat_template().format)},
+             {"template", replace_ill_formed(opened.chat_template().program())},
              {"capabilities", std::move(capabilities)},
              {"modified_at", utc_time(std::chrono::system_clock::from_time_t(files_[index].created))}});
 }

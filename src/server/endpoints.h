@@ -67,7 +67,7 @@ class Endpoints {
   void with_model(size_t index, ErrorFormat error, const Asker& asker, Action action);
 
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
-                        const ChatTemplate& chat_template, GenerationRequest& request);
+                        GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void decide(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
