@@ -69,7 +69,7 @@ class TinyServer {
     source.config = config;
     return lacuna::InferenceSession::load(
         std::make_shared<lacuna::OpenedModel>("tiny", std::move(source), tiny_tokenizer(),
-                                              lacuna::ChatTemplate{.format = lacuna::ChatFormat::kChatMl}),
+                                              lacuna::ChatTemplate::built_in("chatml").value()),
         options);
   }
 

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lacuna;
   std::string_view text = fuzz::text_of(data, size);
   const std::string_view json = fuzz::next_text(text);
-  recognise_chat_template(json);
+  ChatTemplate::of_program(std::string(json));
   try {
     const Tokenizer tokenizer = Tokenizer::from_json(json, "fuzz");
     for (const TokenId id : tokenizer.encode(text, SpecialTokens::kAsText)) {

@@ -73,7 +73,7 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
 }
 
 const ChatTemplate& training_template() {
-  static const ChatTemplate chat_template = recognise_chat_template(kChatTemplate);
+  static const ChatTemplate chat_template = ChatTemplate::of_program(std::string(kChatTemplate));
   return chat_template;
 }
 

@@ -40,7 +40,7 @@ namespace {
 struct BatchFlags : GuidedModelFlags {
   std::string input;
   std::string output;
-  std::string chat_template;
+  TemplateFlags prompt_template;
   int32_t concurrency = 32;
   std::vector<std::string> endpoints;
   std::string api_key;
@@ -71,7 +71,7 @@ class LocalAnswerer final : public Answerer {
  public:
   LocalAnswerer(BatchFlags flags, const std::atomic<bool>& stop) : stop_(stop) {
     use_preset_formats(flags, flags.generation);
-    const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
+    const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.prompt_template);
     const GenerationOptions defaults = with_saved_preset(flags, *opened, flags.generation);
     const LoadedModel loaded = load_model(flags, opened->source());
     SchedulerLimits limits;
@@ -380,8 +380,7 @@ void add_batch_command(CLI::App& program) {
   add("--retries", flags->retries,
       "Times that a request is sent again where a server is busy or cannot be reached (default 8)")
       ->check(CLI::Range(0, 1000));
-  add("--chat-template", flags->chat_template,
-      "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)");
+  add_template_flags(*command, flags->prompt_template, "Batch");
   command->add_flag("--json", flags->json, "Print a summary as JSON")->group("Batch");
   add_generation_flags(*command, flags->generation);
   command->footer(

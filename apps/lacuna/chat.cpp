@@ -137,8 +137,10 @@ class ChatSession {
 
   void greet() const {
     say("{} is ready; /help lists commands, Ctrl-D ends the chat.", flags_.model);
-    if (opened_->chat_template().format == ChatFormat::kNone) {
+    if (opened_->chat_template().is_none()) {
       say("There is no chat template: the model continues the text of all turns.");
+    } else {
+      say("Chat template: {}", safe_for_terminal(opened_->chat_template().description()));
     }
   }
 
@@ -194,7 +196,7 @@ class ChatSession {
   }
 
   void set_system(const std::string& text) {
-    if (!text.empty() && opened_->chat_template().format == ChatFormat::kNone) {
+    if (!text.empty() && opened_->chat_template().is_none()) {
       throw InputError("/system needs a chat template; {} is run without one", flags_.model);
     }
     system_ = text;
@@ -213,7 +215,7 @@ class ChatSession {
 
   void load(const std::string& file) {
     SavedChat chat = load_chat(file);
-    if (!chat.system.empty() && opened_->chat_template().format == ChatFormat::kNone) {
+    if (!chat.system.empty() && opened_->chat_template().is_none()) {
       throw InputError("{}: has a system turn, which needs a chat template; {} is run without one", file,
                        flags_.model);
     }
@@ -341,7 +343,7 @@ class ChatSession {
 
   std::vector<Message> with_system(const std::vector<Message>& messages) const {
     std::vector<Message> all;
-    if (opened_->chat_template().format == ChatFormat::kNone) {
+    if (opened_->chat_template().is_none()) {
       all.push_back({"user", ""});
       for (const Message& message : messages) {
         if (!all.back().content.empty()) all.back().content += '\n';
@@ -379,17 +381,15 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
   add_model_flags(command, flags);
   add_guide_flag(command, flags.guide);
   command.add_option("--system,--sys", flags.system, "Text of the system turn")->group("Prompt");
-  command
-      .add_option("--chat-template", flags.chat_template,
-                  "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)")
-      ->group("Prompt");
-  command.add_flag("--raw", flags.raw, "Apply no chat template")->group("Prompt");
+  add_template_flags(command, flags.prompt_template, "Prompt");
+  command.add_flag("--raw", flags.prompt_template.raw, "Apply no chat template")->group("Prompt");
 }
 
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
-  std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template, flags.raw);
+  std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.prompt_template);
   expect_writer(*opened);
-  if (!flags.system.empty() && opened->chat_template().format == ChatFormat::kNone) {
+  warn_without_template(*opened, flags.prompt_template);
+  if (!flags.system.empty() && opened->chat_template().is_none()) {
     throw InputError("--system needs a chat template; this run uses none");
   }
   return opened;

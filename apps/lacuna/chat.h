@@ -13,18 +13,16 @@ namespace lacuna {
 
 struct ChatFlags : GuidedModelFlags {
   std::string system;
-  std::string chat_template;
-  bool raw = false;
+  TemplateFlags prompt_template;
   GenerationOptions generation;
   LiveFlags live;
 };
 
-/// --model and what belongs to it, --guide, --system, --chat-template, --raw.
+/// --model and what belongs to it, --guide, --system, --chat-template, --chat-template-kwargs, --raw.
 void add_chat_flags(CLI::App& command, ChatFlags& flags);
 
-/// The model that the flags name, with the template that --chat-template and --raw ask for. Throws InputError
-/// if
-/// --system has no place in it.
+/// The model that the flags name, with the template that --chat-template and --raw ask for; says where there
+/// is none. Throws InputError if --system has no place in it.
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags);
 
 /// Reads questions from standard input and answers them until it ends.

@@ -34,7 +34,7 @@ struct DecideFlags : GuidedModelFlags {
   std::optional<std::string> state;
   std::optional<std::string> file;
   std::string questions_file;
-  std::string chat_template;
+  TemplateFlags prompt_template;
   DecisionBody typed;  // --question with --choice and --levels
   int32_t orders = 1;
   bool independent = false;
@@ -148,7 +148,7 @@ void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answ
 void decide_command(const DecideFlags& flags, const CLI::App& command) {
   const DecisionBody body = read_body(flags, command);
   // Report errors in the flags before the weights are read.
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.chat_template);
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.prompt_template);
   [[maybe_unused]] const PreparedDecision checked(*opened, body.request);
   const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(1));
   const DecideResult result = decide(*session, body.request);
@@ -228,10 +228,7 @@ void add_decide_command(CLI::App& program) {
       ->check(CLI::Range(1, kMostDraws))
       ->group("Questions");
   command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
-  command
-      ->add_option("--chat-template", flags->chat_template,
-                   "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)")
-      ->group("Prompt");
+  add_template_flags(*command, flags->prompt_template, "Prompt");
   command->add_flag("--json", flags->json, "Print one JSON object, in the format of the questions")
       ->group("Output");
   command->footer("docs/guide/decide.md says how answers are read, and what their probabilities mean.");

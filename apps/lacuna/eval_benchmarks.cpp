@@ -86,7 +86,7 @@ void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
   std::optional<WrittenFile> out;
   if (!flags.out.empty()) out.emplace(flags.out);
   const EvaluationModels models(flags);
-  const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
+  const bool is_chat = !models.evaluated().chat_template.is_none();
   std::vector<Question> questions;
   for (const CodeProblem& problem : problems) {
     const std::string prompt = is_chat ? humaneval_request(problem) : problem.prompt;
@@ -146,7 +146,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   if (flags.out.empty()) throw InputError("--task mt-bench: expected --out for the answers");
   WrittenFile out(flags.out);
   const EvaluationModels models(flags);
-  const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
+  const bool is_chat = !models.evaluated().chat_template.is_none();
   std::vector<std::vector<std::string>> answers(asked.size());
   nlohmann::ordered_json turns = nlohmann::ordered_json::array();
   Evaluation last;

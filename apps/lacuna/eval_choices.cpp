@@ -143,7 +143,7 @@ void eval_choices(const EvalCommandFlags& flags, const ChoiceBenchmark& benchmar
   if (flags.shots > 0) solved = read_choices(benchmark, flags.shots_data, seed);
   const Shots shots{solved, static_cast<size_t>(flags.shots), flags.shots_data};
   const EvaluationModels models(flags);
-  const bool is_chat = models.evaluated().chat_template.format != ChatFormat::kNone;
+  const bool is_chat = !models.evaluated().chat_template.is_none();
   if (scores_likelihood(flags, benchmark, is_chat)) {
     return choose_by_likelihood(flags, benchmark, shots, items, models, command);
   }

@@ -107,7 +107,7 @@ void print_table(const nlohmann::ordered_json& json) {
 
 void eval_decisions(const EvalCommandFlags& flags) {
   check_settings(flags);
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", flags.raw);
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, TemplateFlags{.raw = flags.raw});
   if (flags.fits && opened->source().folder.empty())
     throw InputError("--fit: {} has no folder to keep decisions.json in", opened->name());
   const uint64_t seed = flags.settings.generation.seed.value_or(0);

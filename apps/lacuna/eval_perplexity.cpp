@@ -25,7 +25,7 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
   const Task& task = find_task(flags.text_task);
   const ModelConfig& config = model.model->config();
   // A chat model ends its turn, any other its text.
-  const bool is_chat = model.chat_template.format != ChatFormat::kNone;
+  const bool is_chat = !model.chat_template.is_none();
   const TokenId end = is_chat ? end_of_turn(model.tokenizer).value_or(config.eos_id) : config.eos_id;
   std::vector<BoundText> texts;
   for (int32_t i = 0; i < settings.samples; ++i) {

@@ -92,7 +92,7 @@ void infill(const InfillFlags& flags) {
   InfillRequest request;
   request.canvas = parse_marked_text(marked_text(flags));
   // Report errors in the flags before the weights are read.
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", true);
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, TemplateFlags{.raw = true});
   expect_writer(*opened);
   expect_infill(opened->config());
   if (opened->tokenizer() == nullptr) {

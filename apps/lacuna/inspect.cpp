@@ -22,6 +22,7 @@
 #include "model/model.h"
 #include "model/parameters.h"
 #include "options/presets.h"
+#include "terminal.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/weight_format.h"
@@ -44,7 +45,7 @@ struct Findings {
   std::optional<Json> checkpoint;  ///< what holds the weights
   std::optional<Json> memory;      ///< of a run with the same flags
   std::optional<Json> guide;       ///< with --guide
-  ChatTemplate chat_template{.reason = "there is no tokenizer"};
+  ChatTemplate chat_template;
   std::vector<SavedPreset> saved_presets;
   std::vector<std::string> warnings;
 };
@@ -126,7 +127,8 @@ Findings examine(const InspectFlags& flags) {
     if (findings.tokenizer) {
       attempt(findings.warnings, [&] {
         findings.chat_template = load_chat_template(folder);
-        render(findings.chat_template, *findings.tokenizer, std::array{Message{"user", "?"}});
+        if (!findings.chat_template.is_none())
+          render(findings.chat_template, *findings.tokenizer, std::array{Message{"user", "?"}});
       });
     }
     attempt(findings.warnings, [&] {
@@ -219,6 +221,19 @@ std::string_view name_of(RopeConfig::Scaling scaling) {
   return "?";
 }
 
+Json chat_template_json(const Findings& findings) {
+  if (!findings.tokenizer) return {{"source", "none: there is no tokenizer"}, {"keywords", Json::object()}};
+  const ChatTemplate& chat = findings.chat_template;
+  Json json{{"source", chat.description()}, {"keywords", chat.keywords()}};
+  if (!chat.is_none()) {
+    const TemplateTraits& traits = chat.traits(/*has_tools=*/true);
+    json["shows_tools"] = traits.shows_tools;
+    json["shows_calls"] = traits.shows_calls;
+    json["program"] = chat.program();
+  }
+  return json;
+}
+
 Json report(const Findings& findings, int64_t canvas) {
   const ModelConfig& config = findings.source.config;
   Json json{{"family", family_entry(config.family).name},
@@ -282,8 +297,7 @@ Json report(const Findings& findings, int64_t canvas) {
   if (findings.guide) json["guide"] = *findings.guide;
   json["special_tokens"] = special_tokens_json(findings);
   json["tokenizer"] = findings.tokenizer ? Json{{"size", findings.tokenizer->size()}} : Json();
-  json["chat_template"] = {{"format", name_of(findings.chat_template.format)},
-                           {"reason", findings.chat_template.reason}};
+  json["chat_template"] = chat_template_json(findings);
   json["checkpoint"] = findings.checkpoint ? *findings.checkpoint : Json();
   Json presets = Json::object();
   for (const Preset& preset : presets_of(config)) presets[std::string(preset.name)] = describe(preset);
@@ -459,9 +473,11 @@ void print_text_settings(const Findings& findings, const Json& json) {
   std::vector<std::string> ends;
   for (const Json& token : tokens["end"]) ends.push_back(token_text(token));
   print_line("answers end at", ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")));
-  const ChatTemplate& chat = findings.chat_template;
-  print_line("chat template", chat.reason.empty() ? std::string(name_of(chat.format))
-                                                  : fmt::format("{}: {}", name_of(chat.format), chat.reason));
+  const Json& chat = json["chat_template"];
+  print_line("chat template",
+             fmt::format("{}{}{}", safe_for_terminal(chat["source"].get<std::string>()),
+                         chat.value("shows_tools", false) ? ", shows tools" : "",
+                         chat["keywords"].empty() ? "" : ", with " + chat["keywords"].dump()));
   if (!json["default_unmask"].is_null()) {
     print_line("default --unmask", json["default_unmask"].get<std::string>());
   }

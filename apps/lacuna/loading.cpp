@@ -20,6 +20,7 @@
 #include "options/names.h"
 #include "progress_bar.h"
 #include "terminal.h"
+#include "tokenizer/json_file.h"
 #include "weights/weight_format.h"
 #include "words.h"
 
@@ -293,19 +294,78 @@ std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const Gu
   return on_cpu(load_weights(guide_flags, guide->source, main.device->threads()), main.device);
 }
 
-std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
-                                              bool raw) {
+void add_template_flags(CLI::App& command, TemplateFlags& flags, const char* group) {
+  command
+      .add_option(
+          "--chat-template", flags.chat_template,
+          "llada, chatml, nemotron, seed-coder, gemma, none, one of the checkpoint's by its name, or a "
+          "file (default: the checkpoint's)")
+      ->group(group);
+  command
+      .add_option("--chat-template-kwargs", flags.keywords,
+                  "Variables of the chat template as a JSON object, {\"enable_thinking\": false}")
+      ->group(group);
+}
+
+namespace {
+
+ChatTemplate named_template(const std::filesystem::path& folder, const std::string& name) {
+  TemplateSource source = read_chat_templates(folder);
+  if (const std::string* program = source.find(name)) {
+    source.programs = {{"default", *program}};
+    source.places = {fmt::format("the checkpoint's template {}", in_quotes(name))};
+    return ChatTemplate(std::move(source));
+  }
+  if (std::optional<ChatTemplate> built_in = ChatTemplate::built_in(name, source.special_tokens))
+    return *std::move(built_in);
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name, ignored))
+    throw InputError("--chat-template is '{}'; expected {}, one of the checkpoint's templates, or a file",
+                     name, ChatTemplate::kBuiltInNames);
+  source.programs = {{"default", read_text_file(name)}};
+  source.places = {name};
+  ChatTemplate of_file(std::move(source));
+  if (!of_file.problem().empty()) throw InputError("--chat-template: {}", of_file.problem());
+  return of_file;
+}
+
+}  // namespace
+
+ChatTemplate choose_chat_template(const std::filesystem::path& folder, const TemplateFlags& flags) {
+  ChatTemplate chosen;
+  if (!flags.chat_template.empty()) {
+    chosen = named_template(folder, flags.chat_template);
+  } else if (!flags.raw) {
+    chosen = load_chat_template(folder);
+  }
+  if (flags.keywords.empty()) return chosen;
+  constexpr std::string_view kFlag = "--chat-template-kwargs";
+  const nlohmann::ordered_json keywords = parse_ordered_json(flags.keywords, kFlag);
+  if (!keywords.is_object())
+    throw InputError("{} is {}; expected a JSON object", kFlag, in_quotes(flags.keywords));
+  if (chosen.is_none()) throw InputError("{} has no effect here: no chat template is used", kFlag);
+  chosen.set_keywords(keywords);
+  return chosen;
+}
+
+void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags) {
+  if (opened.tokenizer() == nullptr || flags.raw || !flags.chat_template.empty()) return;
+  if (opened.chat_template().is_none()) {
+    fmt::print(stderr, "lacuna: {} has no chat template; prompts are used as they are (--chat-template)\n",
+               opened.name());
+  } else if (!opened.chat_template().problem().empty()) {
+    fmt::print(stderr, "lacuna: the chat template of {} cannot be used: {}\n", opened.name(),
+               opened.chat_template().problem());
+  }
+}
+
+std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const TemplateFlags& chosen) {
   ModelSource source = find_model(flags);
   std::optional<Tokenizer> tokenizer = tokenizer_of(source);
-  ChatTemplate chosen;
-  if (tokenizer && !(raw && chat_template.empty())) chosen = load_chat_template(source.folder);
-  if (!chat_template.empty()) {
-    const std::optional<ChatFormat> format = chat_format_named(chat_template);
-    if (!format) throw InputError("--chat-template is '{}'; expected {}", chat_template, kChatFormatNames);
-    chosen.format = *format;
-  }
-  auto opened =
-      std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer), std::move(chosen));
+  ChatTemplate chat_template;
+  if (tokenizer) chat_template = choose_chat_template(source.folder, chosen);
+  auto opened = std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer),
+                                              std::move(chat_template));
   if (!flags.guide.empty()) opened->use_guide(flags.guide, choices_of_other_models(flags));
   return opened;
 }

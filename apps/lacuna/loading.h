@@ -19,6 +19,7 @@
 #include "model/model.h"
 #include "options/options.h"
 #include "sharding.h"
+#include "tokenizer/chat_template.h"
 
 namespace lacuna {
 
@@ -109,10 +110,23 @@ std::unique_ptr<GuideSource> find_judge(const std::string& model, const ModelFla
 std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                                const LoadedModel& main);
 
+/// The chat template that a command renders prompts with.
+struct TemplateFlags {
+  std::string chat_template = {};  ///< --chat-template; empty: the checkpoint's
+  std::string keywords = {};       ///< --chat-template-kwargs; empty: none
+  bool raw = false;                ///< none, unless --chat-template names one
+};
+
+/// --chat-template, --chat-template-kwargs.
+void add_template_flags(CLI::App& command, TemplateFlags& flags, const char* group);
+/// --chat-template as the name of one of the checkpoint's templates, of a built-in form or of a file. Throws
+/// InputError.
+ChatTemplate choose_chat_template(const std::filesystem::path& folder, const TemplateFlags& flags);
+/// Says on standard error that prompts are used as they are, because the checkpoint has no template.
+void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags);
+
 /// The model that the flags name and its guide, before their weights are read.
-///   chat_template  --chat-template; empty: the checkpoint's     raw  none, unless that flag names one
-std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const std::string& chat_template,
-                                              bool raw = false);
+std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const TemplateFlags& chosen);
 
 /// Throws InputError where the model was made for decisions alone.
 void expect_writer(const OpenedModel& opened);

@@ -235,8 +235,7 @@ void add_serve_command(CLI::App& program) {
       "Fraction of answers, 0 to 1, that the idle server compares with the baseline's (default 0)")
       ->check(CLI::Range(0.0, 1.0));
   add("--name,--served-model-name,--alias", flags->name, "The model's name for clients (default: --model)");
-  add("--chat-template", flags->chat_template,
-      "llada, chatml, nemotron, seed-coder, gemma or none (default: the checkpoint's)");
+  add_template_flags(*command, flags->prompt_template, "Server");
   add("--rank-restarts", flags->rank_restarts,
       "Consecutive restarts of failed ranks before the server gives up (default 5)")
       ->check(CLI::Range(0, 1 << 20));

@@ -165,7 +165,8 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
     if (!names.insert(named.name).second) {
       throw InputError("--model names two models {}; expected NAME=MODEL with different names", named.name);
     }
-    PoolModel model{named.name, open_model(flags_of(flags, named.model), flags.chat_template)};
+    PoolModel model{named.name, open_model(flags_of(flags, named.model), flags.prompt_template)};
+    warn_without_template(*model.opened, flags.prompt_template);
     if (is_alone) {
       if (flags.generation.preset) served.preset = load_saved_preset(*flags.generation.preset);
       served.defaults = with_saved_preset(flags_of(flags, named.model), *model.opened, flags.generation);

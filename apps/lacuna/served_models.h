@@ -21,7 +21,7 @@ struct ServedModelFlags : GuidedModelFlags {
   std::string reload_from;          ///< folder of folders whose weights clients may load; empty: they may not
   std::vector<std::string> models;  ///< as -m has them: MODEL, or NAME=MODEL
   std::string name;                 ///< name for clients if there is one model; empty: the one from -m
-  std::string chat_template;
+  TemplateFlags prompt_template;
   std::optional<int64_t> models_memory;  ///< MiB for all that are loaded
   double unload_seconds = 0;             ///< 0: never for being idle
   int64_t kv_memory = 0;                 ///< MiB of each model; 0: half of what is free, less with several

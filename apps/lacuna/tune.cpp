@@ -357,7 +357,7 @@ void tune(const TuneFlags& flags) {
   report.plan.prompts = static_cast<int32_t>(prompts.prompts.size());
   split_prompts(report.plan.promise, report.plan.prompts);  // too few is said before the weights are read
 
-  const std::shared_ptr<const OpenedModel> opened = open_model(flags, "", flags.raw);
+  const std::shared_ptr<const OpenedModel> opened = open_model(flags, TemplateFlags{.raw = flags.raw});
   if (opened->tokenizer() == nullptr) throw InputError("{} has no tokenizer; prompts are texts", flags.model);
   report.plan.asked = flags.generation;
   if (!flags.task.empty()) {

@@ -65,8 +65,8 @@ Prompt prompt_of(const Request& request) {
                     (request.tokens.empty() ? 0 : 1);
   if (given != 1) throw InputError("{} of prompt, messages and tokens are given; expected one", given);
   if (!request.tokens.empty()) return request.tokens;
-  if (!request.messages.empty()) return request.messages;
-  return std::vector<Message>{{"user", request.prompt}};
+  if (!request.messages.empty()) return Conversation(request.messages);
+  return Conversation(std::vector<Message>{{"user", request.prompt}});
 }
 
 ModelInfo info_of(const OpenedModel& opened, const BackendModel& model) {
@@ -121,8 +121,8 @@ class Session::Impl {
       if (made.constraint)
         throw InputError("tools and {} are both given; expected one of them", setting_of(*made.constraint));
       made.constraint = tool_constraint(*tools);
-      if (auto* messages = std::get_if<std::vector<Message>>(&made.prompt))
-        describe_tools(*tools, opened().chat_template().default_system, *messages);
+      if (auto* conversation = std::get_if<Conversation>(&made.prompt))
+        conversation->tools = definitions_of(*tools);
     }
     if (unmask) {
       const auto function = std::make_shared<const UnmaskFunction>(
@@ -278,7 +278,7 @@ std::string Session::detokenize(std::span<const TokenId> tokens) const {
 }
 
 std::vector<TokenId> Session::render(std::span<const Message> messages) const {
-  return impl_->opened().tokens_of(std::vector<Message>(messages.begin(), messages.end()));
+  return impl_->opened().tokens_of(Conversation(messages));
 }
 
 Logits Session::logits(std::span<const TokenId> tokens) const {

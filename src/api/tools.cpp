@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/chat_prompt.h"
 #include "engine/tool_call_reader.h"
 #include "engine/tool_history.h"
 
@@ -76,8 +77,7 @@ Json definition_of(const Tool& tool, const std::string& place) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-std::string with_calls(const std::string& place, const Json& list, const std::string& content,
-                       ToolHistory& history) {
+void read_calls(const std::string& place, const Json& list, ToolHistory& history, Json& message) {
   if (!list.is_array() || list.size() > kMostCalls)
     refuse_value(place, list, fmt::format("a list of at most {} calls", kMostCalls));
   std::vector<ToolCall> calls;
@@ -88,7 +88,7 @@ std::string with_calls(const std::string& place, const Json& list, const std::st
                                  text_member(own, function, "name", true), own + ".name",
                                  text_member(own, function, "arguments", true), own + ".arguments"));
   }
-  return with_tool_calls(content, calls);
+  if (!calls.empty()) add_calls(calls, message);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ bool read_tool_key(const std::string& place, const std::string& key, const Json&
 std::vector<Message> messages_of(const std::string& place, const Json& value) {
   if (!value.is_array() || value.empty())
     refuse_value(fmt::format("{}: messages", place), value, "a list of {role, content}");
-  std::vector<Message> messages;
+  Conversation conversation;
   ToolHistory history;
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string own = fmt::format("{}: messages.{}", place, i);
@@ -148,16 +148,16 @@ std::vector<Message> messages_of(const std::string& place, const Json& value) {
     if (!turn.is_object()) refuse_value(own, turn, "an object with \"role\" and \"content\"");
     const std::string role = text_member(own, turn, "role", true);
     const Json* calls = role == "assistant" ? given(turn, "tool_calls") : nullptr;
-    std::string content = text_member(own, turn, "content", calls == nullptr);
+    const std::string content = text_member(own, turn, "content", calls == nullptr);
     if (role == "tool") {
       history.add_result(text_member(own, turn, "tool_call_id", true), fmt::format("{}.tool_call_id", own),
-                         content, messages);
+                         content, conversation);
       continue;
     }
-    if (calls != nullptr) content = with_calls(fmt::format("{}.tool_calls", own), *calls, content, history);
-    messages.push_back({role, std::move(content)});
+    Json& message = conversation.add(role, content);
+    if (calls != nullptr) read_calls(fmt::format("{}.tool_calls", own), *calls, history, message);
   }
-  return messages;
+  return as_plain_turns(std::move(conversation));
 }
 
 Json to_json(const ToolAnswer& answer) {
@@ -201,9 +201,9 @@ Message assistant_turn(std::string_view content, std::span<const ToolCall> calls
 Message tool_results(std::span<const std::string> results) {
   if (results.empty()) throw InputError("there are no results; expected one for each call");
   ToolHistory history;
-  std::vector<Message> messages;
-  for (const std::string& result : results) history.add_result(result, messages);
-  return messages.front();
+  Conversation conversation;
+  for (const std::string& result : results) history.add_result(result, conversation);
+  return as_plain_turns(std::move(conversation)).front();
 }
 
 }  // namespace lacuna

@@ -406,7 +406,7 @@ std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::stri
   for (size_t i = 0; i < sheet.questions.size(); ++i) system += question_text(model, sheet, i);
   while (system.ends_with('\n')) system.pop_back();
   std::vector<TokenId> prompt;
-  if (model.chat_template.format == ChatFormat::kNone) {
+  if (model.chat_template.is_none()) {
     const Message both[] = {{"user", system + "\n\n" + state + "\n\n"}};
     prompt = render(model.chat_template, model.tokenizer, both);
   } else {

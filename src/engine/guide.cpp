@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "engine/chat_prompt.h"
 
 namespace lacuna {
 namespace {
@@ -41,16 +42,22 @@ Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide
   }
 }
 
-GuideContext Guide::context(std::span<const TokenId> prompt, std::span<const Message> messages) const {
+GuideContext Guide::context(std::span<const TokenId> prompt, const Conversation* conversation) const {
   GuideContext context{&guide_.config, {}, alignment_};
   if (shares_vocabulary_) {
     context.prompt.assign(prompt.begin(), prompt.end());
-  } else if (!messages.empty()) {
-    context.prompt = render(guide_.chat_template, *guide_.tokenizer, messages);
+  } else if (conversation != nullptr) {
+    context.prompt = chat_prompt(guide_.chat_template, *guide_.tokenizer, *conversation).tokens;
   } else {
     context.prompt = guide_.tokenizer->encode(main_.tokenizer->decode(prompt));
   }
   return context;
+}
+
+GuideContext Guide::context(std::span<const TokenId> prompt, std::span<const Message> turns) const {
+  if (turns.empty()) return context(prompt);
+  const Conversation conversation(turns);
+  return context(prompt, &conversation);
 }
 
 GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {

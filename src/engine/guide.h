@@ -31,9 +31,11 @@ class Guide {
   bool shares_vocabulary() const { return shares_vocabulary_; }
 
   /// For one request.
-  ///   prompt    the main model's tokens
-  ///   messages  what the prompt was rendered from; empty: the prompt's text is taken as it is
-  GuideContext context(std::span<const TokenId> prompt, std::span<const Message> messages) const;
+  ///   prompt        the main model's tokens
+  ///   conversation  what the prompt was rendered from; null: the prompt's text is taken as it is
+  GuideContext context(std::span<const TokenId> prompt, const Conversation* conversation = nullptr) const;
+  /// The same for plain turns; empty: none.
+  GuideContext context(std::span<const TokenId> prompt, std::span<const Message> turns) const;
 
  private:
   TextModel main_;

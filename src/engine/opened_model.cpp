@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "engine/chat_prompt.h"
 #include "engine/decision_temperatures.h"
 #include "engine/stop.h"
 #include "model/adapters.h"
@@ -110,7 +111,7 @@ std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
   if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return *tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) return encode(*text);
   if (!tokenizer_) throw InputError("{} has no tokenizer; expected token ids", name_);
-  return render(chat_template_, *tokenizer_, std::get<std::vector<Message>>(prompt));
+  return chat_prompt(chat_template_, *tokenizer_, std::get<Conversation>(prompt)).tokens;
 }
 
 TokenTable OpenedModel::token_table(std::vector<TokenId> specials) const {
@@ -178,9 +179,7 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   }
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   if (guide_ && masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
-    const auto* messages = std::get_if<std::vector<Message>>(&request.prompt);
-    context.guide =
-        guide_->guide.context(asked.prompt, messages != nullptr ? *messages : std::vector<Message>());
+    context.guide = guide_->guide.context(asked.prompt, std::get_if<Conversation>(&request.prompt));
   }
   return lacuna::make_decoder(config(), strategy, std::move(asked));
 }

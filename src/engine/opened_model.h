@@ -19,6 +19,7 @@
 #include "model/config.h"
 #include "options/options.h"
 #include "tokenizer/chat_template.h"
+#include "tokenizer/conversation.h"
 #include "tokenizer/tokenizer.h"
 
 namespace lacuna {
@@ -63,7 +64,7 @@ struct GuideSource {
 };
 
 /// The input that an answer continues: a text as it is, token ids, or turns for the chat template to render.
-using Prompt = Variant<std::string, std::vector<TokenId>, std::vector<Message>>;
+using Prompt = Variant<std::string, std::vector<TokenId>, Conversation>;
 
 /// One answer that is asked for.
 struct GenerateRequest {

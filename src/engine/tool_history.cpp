@@ -1,5 +1,7 @@
 #include "engine/tool_history.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -34,29 +36,47 @@ ToolCall checked_call(const std::string& name, std::string_view name_place, cons
   return {name, arguments_text(arguments, std::string(arguments_place))};
 }
 
-ToolCall ToolHistory::call(const std::string& id, std::string_view id_place, const std::string& name,
-                           std::string_view name_place, const std::string& arguments,
+void add_calls(std::span<const ToolCall> calls, nlohmann::ordered_json& message) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ToolCall& call : calls) {
+    nlohmann::ordered_json shown = nlohmann::ordered_json::object();
+    if (!call.id.empty()) shown["id"] = call.id;
+    shown["type"] = "function";
+    shown["function"] = {{"name", call.name},
+                         {"arguments", parse_ordered_json(call.arguments, "arguments", kMostArgumentValues)}};
+    list.push_back(std::move(shown));
+  }
+  message["tool_calls"] = std::move(list);
+}
+
+ToolCall ToolHistory::call(const std::optional<std::string>& id, std::string_view id_place,
+                           const std::string& name, std::string_view name_place, const std::string& arguments,
                            std::string_view arguments_place) {
-  expect_call_id(id, id_place);
+  if (id) expect_call_id(*id, id_place);
   ToolCall call = checked_call(name, name_place, arguments, arguments_place);
-  ids_.insert(id);
+  call.id = id ? *id : fmt::format("call_{}", names_.size());
+  names_[call.id] = name;
+  open_.push_back(call.id);
   return call;
 }
 
 void ToolHistory::add_result(const std::string& id, std::string_view id_place, const std::string& content,
-                             std::vector<Message>& messages) {
-  if (!ids_.contains(id))
+                             Conversation& conversation) {
+  const auto name = names_.find(id);
+  if (name == names_.end())
     throw InputError("{} is {}; expected the id of a call in an earlier message", id_place, in_quotes(id));
-  add_result(content, messages);
+  std::erase(open_, id);
+  nlohmann::ordered_json& message = conversation.add("tool", content);
+  message["tool_call_id"] = id;
+  message["name"] = name->second;
 }
 
-void ToolHistory::add_result(const std::string& content, std::vector<Message>& messages) {
-  if (behind_results_ > 0 && behind_results_ == messages.size()) {
-    messages.back().content += "\n" + tool_response(content);
-    return;
+void ToolHistory::add_result(const std::string& content, Conversation& conversation) {
+  if (open_.empty()) {
+    conversation.add("tool", content);
+  } else {
+    add_result(std::string(open_.front()), "", content, conversation);
   }
-  messages.push_back({"user", tool_response(content)});
-  behind_results_ = messages.size();
 }
 
 }  // namespace lacuna

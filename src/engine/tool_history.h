@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/tools.h"
+#include "tokenizer/conversation.h"
 
 namespace lacuna {
 
@@ -23,23 +26,29 @@ void expect_call_id(const std::string& id, std::string_view place);
 ToolCall checked_call(const std::string& name, std::string_view name_place, const std::string& arguments,
                       std::string_view arguments_place);
 
-/// The calls and results of a conversation in the form that a prompt has for them. InputErrors name places in
-/// the conversation: "messages.2.tool_call_id".
+/// Adds calls to a message, as "tool_calls".
+void add_calls(std::span<const ToolCall> calls, nlohmann::ordered_json& message);
+
+/// The calls and results of a conversation. InputErrors name places in the conversation:
+/// "messages.2.tool_call_id".
 class ToolHistory {
  public:
   /// A call in an earlier message, whose id results may name from then on.
+  ///   id         empty: the API has none, or the request gives none; the call gets one
   ///   arguments  JSON text of an object; empty: {}
-  ToolCall call(const std::string& id, std::string_view id_place, const std::string& name,
+  ToolCall call(const std::optional<std::string>& id, std::string_view id_place, const std::string& name,
                 std::string_view name_place, const std::string& arguments, std::string_view arguments_place);
-  /// Adds the result of the call of this id. Results that follow each other share a user's turn.
+  /// Adds the result of the call of this id.
   void add_result(const std::string& id, std::string_view id_place, const std::string& content,
-                  std::vector<Message>& messages);
-  /// Adds the result of a call that an API leaves without an id.
-  void add_result(const std::string& content, std::vector<Message>& messages);
+                  Conversation& conversation);
+  /// Adds the result of the first call that has none.
+  void add_result(const std::string& content, Conversation& conversation);
+  /// Whether there are calls.
+  bool has_calls() const { return !names_.empty(); }
 
  private:
-  std::set<std::string, std::less<>> ids_;  // of the calls so far
-  size_t behind_results_ = 0;               // messages up to the last result; 0: there is none
+  std::map<std::string, std::string, std::less<>> names_;  // of functions, by the ids of the calls so far
+  std::deque<std::string> open_;                           // ids of calls without a result
 };
 
 }  // namespace lacuna

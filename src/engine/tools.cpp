@@ -11,21 +11,6 @@
 #include "constraint/json_texts.h"
 
 namespace lacuna {
-namespace {
-
-std::string description_of(const Tools& tools) {
-  std::string text =
-      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
-      "function signatures within <tools></tools> XML tags:\n<tools>";
-  for (const ToolFunction& each : tools.functions) text += "\n" + each.definition;
-  return text +
-         "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-         "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
-         "<args-json-object>}\n</tool_call>";
-}
-
-}  // namespace
-
 void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
                   std::string_view place) {
   if (tools.functions.size() == kMaxFunctions)
@@ -64,13 +49,23 @@ ToolCallConstraint tool_constraint(const Tools& tools) {
   return constraint;
 }
 
-void describe_tools(const Tools& tools, std::string_view default_system, std::vector<Message>& messages) {
-  if (tools.functions.empty() || tools.choice == ToolChoice::kNone) return;
-  const bool brings_system = !messages.empty() && messages.front().role == "system";
-  if (!brings_system) messages.insert(messages.begin(), {"system", std::string(default_system)});
-  std::string& content = messages.front().content;
-  if (brings_system || !default_system.empty()) content += "\n\n";
-  content += description_of(tools);
+nlohmann::ordered_json definitions_of(const Tools& tools) {
+  if (tools.functions.empty() || tools.choice == ToolChoice::kNone) return nullptr;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ToolFunction& each : tools.functions)
+    list.push_back(parse_ordered_json(each.definition, "tools"));
+  return list;
+}
+
+std::string description_of_tools(std::span<const std::string> definitions) {
+  std::string text =
+      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
+      "function signatures within <tools></tools> XML tags:\n<tools>";
+  for (const std::string& each : definitions) text += "\n" + each;
+  return text +
+         "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+         "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+         "<args-json-object>}\n</tool_call>";
 }
 
 std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls) {

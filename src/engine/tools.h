@@ -52,10 +52,12 @@ void choose_function(std::string name, std::string_view place, Tools& tools);
 /// chosen function exists.
 ToolCallConstraint tool_constraint(const Tools& tools);
 
-/// Adds the functions to the system message that begins the conversation. A conversation without one gets one
-/// that begins with `default_system` (ChatTemplate::default_system). Without functions or with kNone nothing
-/// changes.
-void describe_tools(const Tools& tools, std::string_view default_system, std::vector<Message>& messages);
+/// The functions as Conversation::tools has them; null without functions or with kNone.
+nlohmann::ordered_json definitions_of(const Tools& tools);
+
+/// The text that describes functions where a template does not.
+///   definitions  JSON texts
+std::string description_of_tools(std::span<const std::string> definitions);
 
 /// The content of an assistant's turn that made these calls, after its text, which may be empty.
 std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls);

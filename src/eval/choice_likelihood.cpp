@@ -23,7 +23,7 @@ BoundText option_text(const EvaluatedModel& model, const std::string& prompt, co
     return render(model.chat_template, model.tokenizer, std::array{Message{"user", text}});
   };
   BoundText text{rendered(prompt), {}, 0};
-  if (model.chat_template.format == ChatFormat::kNone) {
+  if (model.chat_template.is_none()) {
     const std::vector<TokenId> whole = rendered(prompt + " " + scored);
     // A token may reach over the border; then it is scored.
     const size_t given = std::min(text.prompt.size(), whole.size() - 1);

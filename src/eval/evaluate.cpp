@@ -35,7 +35,7 @@ auto sum_over(const std::vector<SampleRecord>& records, Get&& get) {
 Judgement judge_answers(const EvaluatedModel& model, const Engine& engine,
                         std::span<const Question> questions) {
   std::vector<JudgedText> texts;
-  const bool is_chat = model.chat_template.format != ChatFormat::kNone;
+  const bool is_chat = !model.chat_template.is_none();
   for (size_t i = 0; i < questions.size(); ++i) {
     const std::span<const TokenId> canvas = engine.decoder(i).canvas();
     const auto prompt_length = static_cast<size_t>(engine.decoder(i).prompt_length());

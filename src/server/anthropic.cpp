@@ -51,7 +51,7 @@ std::string text_of_document(const FieldValue& block) {
 
 /// A message whose content is blocks: texts, calls (the assistant's) and results (the user's).
 void read_blocks(const std::string& role, const FieldValue& content, ToolHistory& history,
-                 std::vector<Message>& messages, GenerationRequest& request) {
+                 Conversation& conversation, GenerationRequest& request) {
   std::string text;
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < content.value.size(); ++i) {
@@ -71,7 +71,7 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
       const FieldValue id = member(block, "tool_use_id");
       const bool is_empty = find_value(block.value, "content") == nullptr;
       const std::string result = is_empty ? "" : text_of(block.at("content"), request);
-      history.add_result(id.text(), id.place, result, messages);
+      history.add_result(id.text(), id.place, result, conversation);
     } else {
       if (type != "text")
         block.at("type").refuse(role == "assistant"
@@ -80,13 +80,14 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
       text += member(block, "text").text();
     }
   }
-  if (!calls.empty()) text = with_tool_calls(text, calls);
-  if (!text.empty() || content.value.empty()) messages.push_back({role, std::move(text)});
+  if (text.empty() && calls.empty() && !content.value.empty()) return;
+  nlohmann::ordered_json& message = conversation.add(role, text);
+  if (!calls.empty()) add_calls(calls, message);
 }
 
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
-  std::vector<Message> messages;
+  Conversation conversation;
   ToolHistory history;
   std::string last;
   for (size_t i = 0; i < field.value.size(); ++i) {
@@ -98,9 +99,9 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
       item.at("role").refuse("\"user\", \"assistant\" or \"system\"");
     last = role->get<std::string>();
     if (content->is_array()) {
-      read_blocks(last, item.at("content"), history, messages, request);
+      read_blocks(last, item.at("content"), history, conversation, request);
     } else {
-      messages.push_back({last, text_of_content(item.at("content"), kTextPart)});
+      conversation.add(last, text_of_content(item.at("content"), kTextPart));
     }
   }
   if (last == "assistant") {
@@ -108,14 +109,13 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
                      "messages end with the assistant's; this server continues no message, "
                      "expected the user's at the end");
   }
-  request.prompts.emplace_back(std::move(messages));
+  request.prompts.emplace_back(std::move(conversation));
   request.prompt_field = field.place;
 }
 
 /// Comes before the messages, and is read after them.
 void read_system(const FieldValue& field, GenerationRequest& request) {
-  auto& messages = std::get<std::vector<Message>>(request.prompts.front());
-  messages.insert(messages.begin(), {"system", text_of(field, request)});
+  add_system(text_of(field, request), request);
 }
 
 void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {

@@ -353,6 +353,15 @@ constexpr RequestField kChatFields[] = {
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
     {"parallel_tool_calls", R"({"type": "boolean"})", "whether an answer may have several calls"},
+    {"chat_template_kwargs", R"({"type": "object"})",
+     "variables of the chat template, such as enable_thinking"},
+    {"enable_thinking", R"({"type": "boolean"})", "the same as in chat_template_kwargs"},
+    {"reasoning_effort", R"({"type": "string"})",
+     "the same; without effect on templates that do not read it"},
+    {"documents", R"({"type": "array", "items": {"type": "object"}})",
+     "documents for templates that show some"},
+    {"add_generation_prompt", R"({"type": "boolean"})",
+     "whether the prompt ends with the beginning of an answer"},
 };
 
 constexpr RequestField kPromptFields[] = {
@@ -416,11 +425,20 @@ std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
 
 namespace {
 
-std::vector<Message> read_messages(const json* list) {
+/// A content that is text, or a list of texts.
+nlohmann::ordered_json read_content(const FieldValue& content) {
+  std::string text = text_of_content(content, kTextPart);
+  if (content.value.is_string()) return text;
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+  for (const json& part : content.value) parts.push_back({{"type", "text"}, {"text", part["text"]}});
+  return parts;
+}
+
+Conversation read_messages(const json* list) {
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
-  std::vector<Message> messages;
+  Conversation conversation;
   ChatHistory history;
   for (size_t i = 0; i < list->size(); ++i) {
     const json& message = (*list)[i];
@@ -430,25 +448,44 @@ std::vector<Message> read_messages(const json* list) {
     }
     const std::string place = fmt::format("messages.{}", i);
     const json* part = find_value(message, "content");
-    std::string content = part == nullptr ? "" : text_of_content({place + ".content", *part}, kTextPart);
-    if (*role == "function") {
-      throw InputError("{}.role is \"function\", which is not supported; use \"tool\" and tools", place);
-    }
+    const nlohmann::ordered_json content =
+        part == nullptr ? nlohmann::ordered_json("") : read_content({place + ".content", *part});
     if (*role == "tool") {
-      history.add_message(message, place, content, messages);
+      history.add_message(message, place, content, conversation);
       continue;
     }
-    if (*role == "assistant") content = history.with_calls(message, place, content);
-    messages.push_back({role_of_turn(role->get<std::string>()), std::move(content)});
+    nlohmann::ordered_json& added = conversation.add(role_of_turn(role->get<std::string>()), "");
+    added["content"] = content;
+    if (*role == "assistant") history.add_calls_of(message, place, added);
+    for (const auto& [key, value] : message.items()) {  // what a template may read, such as reasoning_content
+      if (!added.contains(key) && key != "tool_calls" && !value.is_null()) added[key] = value;
+    }
   }
-  return messages;
+  return conversation;
+}
+
+void read_keywords(const json& body, Conversation& conversation) {
+  constexpr const char* kKeywords = "chat_template_kwargs";
+  if (const json* value = find_value(body, kKeywords))
+    conversation.keywords = FieldValue{kKeywords, *value}.object();
+  in_field(kKeywords, [&] { check_template_keywords(conversation.keywords); });
+  for (const char* key : {"enable_thinking", "reasoning_effort"}) {
+    const json* value = find_value(body, key);
+    if (value != nullptr && !conversation.keywords.contains(key)) conversation.keywords[key] = *value;
+  }
+  if (const json* documents = find_value(body, "documents"))
+    conversation.documents = FieldValue{"documents", *documents}.list();
+  if (const json* flag = find_value(body, "add_generation_prompt"))
+    conversation.add_generation_prompt = FieldValue{"add_generation_prompt", *flag}.flag();
 }
 
 }  // namespace
 
-std::vector<Message> parse_messages(const json& body) {
+Conversation parse_conversation(const json& body) {
   const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
-  return in_field("messages", [&] { return read_messages(list); });
+  Conversation conversation = in_field("messages", [&] { return read_messages(list); });
+  read_keywords(body, conversation);
+  return conversation;
 }
 
 RequestFields own_fields() {
@@ -494,6 +531,11 @@ void read_stop_texts(const FieldValue& field, GenerationRequest& request) {
   request.keys["stop"] = field.place;
 }
 
+void add_system(std::string_view text, GenerationRequest& request) {
+  auto& messages = std::get<Conversation>(request.prompts.front()).messages;
+  messages.insert(messages.begin(), nlohmann::ordered_json{{"role", "system"}, {"content", text}});
+}
+
 std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types) {
   if (content.value.is_string()) return content.text();
   if (!content.value.is_array()) content.refuse("text");
@@ -512,7 +554,7 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
 
 GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
   GenerationRequest request = read_common(body, defaults, chat_fields());
-  request.prompts.emplace_back(parse_messages(body));
+  request.prompts.emplace_back(parse_conversation(body));
   request.prompt_field = "messages";
   return request;
 }

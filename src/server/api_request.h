@@ -87,9 +87,10 @@ GenerationRequest parse_completion_request(const nlohmann::json& body, const Gen
 /// diffusion_pinned instead), or {"input_prefix", "input_suffix", "n_predict"}.
 GenerationRequest parse_infill_request(const nlohmann::json& body, const GenerationOptions& defaults);
 
-/// {"messages": [{"role", "content"}, ...]}; contents are strings or lists of {"type": "text", "text"}. Calls
-/// of tools and their results become text.
-std::vector<Message> parse_messages(const nlohmann::json& body);
+/// {"messages": [{"role", "content"}, ...]}, and what else the chat template is given: chat_template_kwargs,
+/// enable_thinking, documents, add_generation_prompt. Contents are strings or lists of {"type": "text",
+/// "text"}.
+Conversation parse_conversation(const nlohmann::json& body);
 
 /// Token ids from a JSON list. InputErrors begin with `place`.
 std::vector<TokenId> parse_tokens(const nlohmann::json& list, std::string_view place);

@@ -80,6 +80,9 @@ void read_suffix(const nlohmann::json& body, GenerationRequest& request);
 /// (answers_nothing), or of -2, the whole context.
 nlohmann::json without_zero_length(const nlohmann::json& body, GenerationRequest& request);
 
+/// Adds a system message before the request's conversation.
+void add_system(std::string_view text, GenerationRequest& request);
+
 /// Types of the parts of a message that are text, in APIs with one such type.
 inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 

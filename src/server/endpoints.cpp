@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/chat_prompt.h"
 #include "model/families.h"
 #include "options/choose.h"
 #include "options/presets.h"
@@ -244,7 +245,7 @@ std::string Endpoints::version_of(size_t index) const {
 
 /// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
 void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_view text,
-                          const ChatTemplate& chat_template, GenerationRequest& request) {
+                          GenerationRequest& request) {
   request.constraint = choose_constraint(request.options);
   std::optional<AnswerFormat> format;
   if (has_answer_format(body, dialect.answer_formats)) {
@@ -264,7 +265,7 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
                      fmt::format("tools and {} are both given; expected one of them, or tool_choice \"none\"",
                                  format->key));
   }
-  use_tools(std::move(*tools), chat_template.default_system, request);
+  use_tools(std::move(*tools), request);
 }
 
 std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, const json& body,
@@ -277,7 +278,12 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
     throw FieldError(name,
                      fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
   }
-  read_form(dialect, body, text, pool_.model(index).opened->chat_template(), *wanted);
+  read_form(dialect, body, text, *wanted);
+  // A hint that the chat template reads is none.
+  const std::string_view program = pool_.model(index).opened->chat_template().program();
+  std::erase_if(wanted->left_out, [&](const std::string& name) {
+    return name == "reasoning_effort" && program.find(name) != program.npos;
+  });
   return wanted;
 }
 
@@ -415,16 +421,16 @@ void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& requ
 
 void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
   const json body = parse_body(request.body);
-  std::vector<Message> messages = parse_messages(body);
+  Conversation conversation = parse_conversation(body);
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
   if (has_tools(body)) {
     const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat);
-    if (tools) describe_tools(*tools, model.opened->chat_template().default_system, messages);
+    if (tools) conversation.tools = definitions_of(*tools);
   }
-  const std::vector<TokenId> tokens =
-      in_field("messages", [&] { return render(model.opened->chat_template(), tokenizer, messages); });
-  send_json(asker, {{"prompt", replace_ill_formed(tokenizer.decode(tokens, false))}, {"tokens", tokens}});
+  const RenderedPrompt prompt = in_field(
+      "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
+  send_json(asker, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
 }
 
 void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
@@ -454,7 +460,8 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                     {"vocab_size", config.vocab_size},
                     {"mask_id", config.mask_id},
                     {"end_ids", config.end_ids},
-                    {"chat_template", name_of(model.opened->chat_template().format)},
+                    {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
+                    {"chat_template_source", model.opened->chat_template().description()},
                     {"has_tokenizer", model.opened->tokenizer() != nullptr},
                     {"writes_text", model.opened->decision_temperatures().writes_text},
                     {"calibrated", model.opened->decision_temperatures().is_fitted},
@@ -590,7 +597,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
   ordered_json capabilities = ordered_json::array();
   const bool writes_text = opened.decision_temperatures().writes_text;
   if (writes_text) capabilities.push_back("completion");
-  const bool has_turns = opened.chat_template().format != ChatFormat::kNone;
+  const bool has_turns = !opened.chat_template().is_none();
   if (writes_text && has_turns && opened.tokenizer() != nullptr) capabilities.push_back("tools");
   if (writes_text && can_infill(config)) capabilities.push_back("insert");
   send_json(asker,
@@ -599,7 +606,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
               {{"general.architecture", family},
                {family + ".context_length", config.max_positions},
                {family + ".vocab_size", config.vocab_size}}},
-             {"template", name_of(opened.chat_template().format)},
+             {"template", replace_ill_formed(opened.chat_template().program())},
              {"capabilities", std::move(capabilities)},
              {"modified_at", utc_time(std::chrono::system_clock::from_time_t(files_[index].created))}});
 }

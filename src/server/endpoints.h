@@ -74,7 +74,7 @@ class Endpoints {
   std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::json& body,
                                            std::string_view text, size_t index) const;
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
-                        const ChatTemplate& chat_template, GenerationRequest& request);
+                        GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
   void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);

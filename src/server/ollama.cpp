@@ -57,8 +57,8 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
   note_unknown_fields(field.value, field.place + ".", all, nullptr, request);
 }
 
-/// An assistant's message with its calls, whose arguments are objects and which have no ids.
-std::string with_calls(const FieldValue& item, const std::string& content, ToolHistory& history) {
+/// The calls of an assistant's message, whose arguments are objects and which have no ids.
+void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& message) {
   const FieldValue list = item.at("tool_calls");
   if (list.list().size() > kMostCalls) list.refuse(fmt::format("at most {} calls", kMostCalls));
   std::vector<ToolCall> calls;
@@ -70,32 +70,32 @@ std::string with_calls(const FieldValue& item, const std::string& content, ToolH
     const FieldValue name = function.at("name");
     const bool is_empty = find_value(function.value, "arguments") == nullptr;
     const std::string arguments = is_empty ? "" : function.at("arguments").object().dump();
-    calls.push_back(history.call(fmt::format("{}", i), call.place, name.text(), name.place, arguments,
-                                 function.place + ".arguments"));
+    calls.push_back(
+        history.call({}, call.place, name.text(), name.place, arguments, function.place + ".arguments"));
   }
-  return calls.empty() ? content : with_tool_calls(content, calls);
+  if (!calls.empty()) add_calls(calls, message);
 }
 
 void read_messages(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_array() || field.value.empty()) field.refuse("a list of at least one message");
-  std::vector<Message> messages;
+  Conversation conversation;
   ToolHistory history;
   for (size_t i = 0; i < field.value.size(); ++i) {
     const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
     if (find_value(item.object(), "images") != nullptr) refuse_field(item.at("images"), request);
     if (find_value(item.value, "role") == nullptr) item.refuse("\"role\" and \"content\"");
-    std::string role = item.at("role").text();
+    const std::string role = role_of_turn(item.at("role").text());
     const json* part = find_value(item.value, "content");
-    std::string content = part == nullptr ? "" : text_of_content(item.at("content"), kTextPart);
+    const std::string content = part == nullptr ? "" : text_of_content(item.at("content"), kTextPart);
     if (role == "tool") {
-      history.add_result(content, messages);
+      history.add_result(content, conversation);
       continue;
     }
+    ordered_json& message = conversation.add(role, content);
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
-      content = with_calls(item, content, history);
-    messages.push_back({role_of_turn(std::move(role)), std::move(content)});
+      read_calls(item, history, message);
   }
-  request.prompts.emplace_back(std::move(messages));
+  request.prompts.emplace_back(std::move(conversation));
   request.prompt_field = field.place;
 }
 
@@ -109,22 +109,28 @@ void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_prompt(const FieldValue& field, GenerationRequest& request) {
-  request.prompts.emplace_back(std::vector<Message>{{"user", field.text()}});
+  request.prompts.emplace_back(Conversation(std::vector<Message>{{"user", field.text()}}));
 }
 
 /// Comes before the prompt, and is read after it.
 void read_system(const FieldValue& field, GenerationRequest& request) {
-  auto& messages = std::get<std::vector<Message>>(request.prompts.front());
-  if (const std::string text = field.text(); !text.empty())
-    messages.insert(messages.begin(), {"system", text});
+  if (const std::string text = field.text(); !text.empty()) add_system(text, request);
 }
 
 /// The prompt as it is, without the chat template.
 void read_raw(const FieldValue& field, GenerationRequest& request) {
   if (!field.flag()) return;
-  const auto& messages = std::get<std::vector<Message>>(request.prompts.front());
+  const ordered_json& messages = std::get<Conversation>(request.prompts.front()).messages;
   if (messages.size() > 1) field.refuse("false together with system");
-  request.prompts.front() = std::string(messages.front().content);
+  request.prompts.front() = content_text(messages.front());
+}
+
+/// Read after the messages or the prompt.
+void read_think(const FieldValue& field, GenerationRequest& request) {
+  leave_out_field(field, request);
+  if (field.value != json(false) || request.prompts.empty()) return;
+  auto* conversation = std::get_if<Conversation>(&request.prompts.front());
+  if (conversation != nullptr) conversation->keywords["enable_thinking"] = false;
 }
 
 constexpr RequestField kShared[] = {
@@ -132,7 +138,7 @@ constexpr RequestField kShared[] = {
     {"options", R"({"type": "object"})", "num_predict, temperature, top_p, top_k, seed, stop", read_options},
     {"format", R"({})", "json, or a JSON schema that the answer is valid against"},
     {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
-    {"think", R"({})", "left out", leave_out_field},
+    {"think", R"({})", "false: the chat template's enable_thinking", read_think},
     {"logprobs", R"({"type": "boolean"})", "the logprob of every token", read_logprobs},
     {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position, together with logprobs", read_top_logprobs},
@@ -198,11 +204,10 @@ GenerationRequest parse_generate(const json& body, const GenerationOptions& defa
   GenerationRequest request = parse(body, defaults, generate_fields());
   const json* suffix = find_value(body, "suffix");
   if (suffix == nullptr || *suffix == "") return request;
-  if (auto* messages = std::get_if<std::vector<Message>>(&request.prompts.front())) {
-    if (messages->size() > 1)
+  if (const auto* conversation = std::get_if<Conversation>(&request.prompts.front())) {
+    if (conversation->messages.size() > 1)
       throw FieldError("system", "system has no effect next to a suffix; leave it out");
-    std::string prompt = std::move(messages->front().content);
-    request.prompts.front() = std::move(prompt);
+    request.prompts.front() = content_text(conversation->messages.front());
   }
   read_suffix(body, request);
   return request;

@@ -33,9 +33,9 @@ class InputReader {
     add_message(item);
   }
 
-  std::vector<Message> take() {
+  Conversation take() {
     flush_calls();
-    return std::move(messages_);
+    return std::move(conversation_);
   }
 
  private:
@@ -61,8 +61,8 @@ class InputReader {
     const json* role = find_value(item.value, "role");
     const json* content = find_value(item.value, "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
-    messages_.push_back(
-        {role_of_turn(item.at("role").text()), text_of_content(item.at("content"), kContentTypes)});
+    conversation_.add(role_of_turn(item.at("role").text()),
+                      text_of_content(item.at("content"), kContentTypes));
   }
 
   void add_call(const FieldValue& item) {
@@ -78,18 +78,19 @@ class InputReader {
   void add_output(const FieldValue& item) {
     const FieldValue id = member(item, "call_id");
     const std::string output = text_of_content(member(item, "output"), kContentTypes);
-    history_.add_result(id.text(), id.place, output, messages_);
+    history_.add_result(id.text(), id.place, output, conversation_);
   }
 
   /// Calls that follow each other, and the text before them, are one turn.
   void flush_calls() {
     if (calls_.empty()) return;
-    if (messages_.empty() || messages_.back().role != "assistant") messages_.push_back({"assistant", ""});
-    messages_.back().content = with_tool_calls(messages_.back().content, calls_);
+    nlohmann::ordered_json& messages = conversation_.messages;
+    if (messages.empty() || messages.back()["role"] != "assistant") conversation_.add("assistant", "");
+    add_calls(calls_, messages.back());
     calls_.clear();
   }
 
-  std::vector<Message> messages_;
+  Conversation conversation_;
   std::vector<ToolCall> calls_;  // of the current turn
   ToolHistory history_;
 };
@@ -98,7 +99,7 @@ void read_input(const FieldValue& field, GenerationRequest& request) {
   request.prompt_field = field.place;
   InputReader input;
   if (field.value.is_string()) {
-    request.prompts.emplace_back(std::vector<Message>{{"user", field.text()}});
+    request.prompts.emplace_back(Conversation(std::vector<Message>{{"user", field.text()}}));
     return;
   }
   if (!field.value.is_array() || field.value.empty()) field.refuse("text or a list of items");
@@ -109,8 +110,7 @@ void read_input(const FieldValue& field, GenerationRequest& request) {
 
 /// Comes before the input's messages, and is read after them.
 void read_instructions(const FieldValue& field, GenerationRequest& request) {
-  auto& messages = std::get<std::vector<Message>>(request.prompts.front());
-  messages.insert(messages.begin(), {"system", field.text()});
+  add_system(field.text(), request);
 }
 
 void read_include(const FieldValue& field, GenerationRequest& request) {

@@ -46,6 +46,11 @@ std::string required_string(const Json& object, std::string_view place, std::str
   return value.template get<std::string>();
 }
 
+std::optional<std::string> optional_string(const json& object, std::string_view place, std::string_view key) {
+  if (!object.is_object() || member(object, key) == nullptr) return {};
+  return required_string(object, place, key);
+}
+
 bool flag_of(const ordered_json& object, std::string_view place, std::string_view key, bool fallback) {
   const ordered_json* value = member(object, key);
   if (value == nullptr) return fallback;
@@ -202,12 +207,11 @@ std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
   return tools;
 }
 
-void use_tools(Tools tools, std::string_view default_system, GenerationRequest& request) {
+void use_tools(Tools tools, GenerationRequest& request) {
   if (tools.choice == ToolChoice::kNone) return;
   request.constraint = tool_constraint(tools);
   for (Prompt& prompt : request.prompts) {
-    if (auto* messages = std::get_if<std::vector<Message>>(&prompt))
-      describe_tools(tools, default_system, *messages);
+    if (auto* conversation = std::get_if<Conversation>(&prompt)) conversation->tools = definitions_of(tools);
   }
   request.tools = std::move(tools);
 }
@@ -220,34 +224,42 @@ void refuse_legacy_functions(const json& body) {
   }
 }
 
-std::string ChatHistory::with_calls(const json& message, std::string_view place, const std::string& content) {
+void ChatHistory::add_calls_of(const json& message, std::string_view place, ordered_json& added) {
   if (member(message, "function_call") != nullptr)
     throw InputError("{}.function_call is not supported; use tool_calls", place);
   const json* list = member(message, "tool_calls");
-  if (list == nullptr) return content;
+  if (list == nullptr) return;
   if (!list->is_array() || list->size() > kMostCalls)
     throw InputError("{}.tool_calls is {}; expected a list of at most {} calls", place, as_quoted(*list),
                      kMostCalls);
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
-    const std::string id = required_string((*list)[i], own, "id");
-    expect_call_id(id, own + ".id");
     expect_type((*list)[i], own, "function");
     const std::string inner = own + ".function";
     const json& function =
         required_member((*list)[i], own, "function", "an object with \"name\" and \"arguments\"");
     const std::string name = required_string(function, inner, "name");
-    const std::string arguments = required_string(function, inner, "arguments");
-    calls.push_back(call(id, own + ".id", name, inner + ".name", arguments, inner + ".arguments"));
+    const json& arguments = required_member(function, inner, "arguments", "the JSON text of an object");
+    const bool is_object = arguments.is_object();  // as templates have them
+    const std::string text = is_object ? arguments.dump() : required_string(function, inner, "arguments");
+    calls.push_back(call(optional_string((*list)[i], own, "id"), own + ".id", name, inner + ".name", text,
+                         inner + ".arguments"));
   }
-  return with_tool_calls(content, calls);
+  if (!calls.empty()) add_calls(calls, added);
 }
 
-void ChatHistory::add_message(const json& message, std::string_view place, const std::string& content,
-                              std::vector<Message>& messages) {
-  const std::string id = required_string(message, place, "tool_call_id");
-  add_result(id, fmt::format("{}.tool_call_id", place), content, messages);
+void ChatHistory::add_message(const json& message, std::string_view place, const ordered_json& content,
+                              Conversation& conversation) {
+  const std::optional<std::string> id = optional_string(message, place, "tool_call_id");
+  if (id) {
+    add_result(*id, fmt::format("{}.tool_call_id", place), "", conversation);
+  } else if (has_calls()) {
+    add_result("", conversation);
+  } else {
+    throw InputError("{}.tool_call_id is missing; expected the id of a call in an earlier message", place);
+  }
+  conversation.messages.back()["content"] = content;
 }
 
 }  // namespace lacuna

@@ -36,10 +36,9 @@ bool has_tools(const nlohmann::json& body);
 std::optional<Tools> parse_tools(std::string_view body, ToolFormat format,
                                  std::vector<std::string>* left_out = nullptr);
 
-/// Holds the answer of a chat to calls of its tools, and describes them in its prompt. With kNone nothing
+/// Holds the answer of a chat to calls of its tools, and gives them to its prompt. With kNone nothing
 /// changes.
-///   default_system  as describe_tools() takes it
-void use_tools(Tools tools, std::string_view default_system, GenerationRequest& request);
+void use_tools(Tools tools, GenerationRequest& request);
 
 /// Refuses `functions` and `function_call`, which tools replace.
 void refuse_legacy_functions(const nlohmann::json& body);
@@ -48,11 +47,12 @@ void refuse_legacy_functions(const nlohmann::json& body);
 /// "messages.2".
 class ChatHistory : private ToolHistory {
  public:
-  /// The content of an assistant's message, followed by its tool_calls.
-  std::string with_calls(const nlohmann::json& message, std::string_view place, const std::string& content);
-  /// Adds a message of the role "tool". Results that follow each other share a user's turn.
-  void add_message(const nlohmann::json& message, std::string_view place, const std::string& content,
-                   std::vector<Message>& messages);
+  /// Adds an assistant's tool_calls. Calls may lack ids, and have arguments as an object.
+  void add_calls_of(const nlohmann::json& message, std::string_view place, nlohmann::ordered_json& added);
+  /// Adds a message of the role "tool". Without tool_call_id it is the result of the first call that has
+  /// none.
+  void add_message(const nlohmann::json& message, std::string_view place,
+                   const nlohmann::ordered_json& content, Conversation& conversation);
 };
 
 }  // namespace lacuna

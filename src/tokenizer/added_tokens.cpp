@@ -5,6 +5,15 @@
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+bool is_name(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+}  // namespace
 
 AddedTokenFinder::AddedTokenFinder(std::vector<Pattern> patterns) : patterns_(std::move(patterns)) {
   size_t total = 0;
@@ -86,7 +95,9 @@ std::vector<AddedTokenFinder::Match> AddedTokenFinder::find_all(std::string_view
   return matches;
 }
 
-std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, SpecialTokens special) const {
+// Judges what is found of special tokens: kText hides the shorter ones inside, kNoMatch hides nothing.
+template <typename Judge>
+std::vector<AddedTokenSpan> AddedTokenFinder::split_by(std::string_view text, Judge&& judge) const {
   std::vector<AddedTokenSpan> spans;
   const auto add = [&](TextRange range, const AddedToken* token) {
     if (!range.empty()) spans.push_back({range, token});
@@ -97,10 +108,12 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, Speci
   for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
     if (match->begin < position) continue;
     TextRange range{match->begin, match->begin + match->pattern->text.size()};
-    position = range.end;
     const AddedToken& token = match->pattern->token;
+    const Verdict verdict = token.special ? judge(range) : Verdict::kAtom;
+    if (verdict == Verdict::kNoMatch) continue;
+    position = range.end;
     // A rejected match still hides shorter ones inside it, as in the reference.
-    if (token.special && special == SpecialTokens::kAsText) continue;
+    if (verdict == Verdict::kText) continue;
     const std::string_view before = text.substr(0, range.begin);
     const std::string_view after = text.substr(range.end);
     const bool in_word = (!before.empty() && is_word(last_character(before))) ||
@@ -118,6 +131,26 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, Speci
   }
   add({done, text.size()}, nullptr);
   return spans;
+}
+
+std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, SpecialTokens special) const {
+  const Verdict verdict = special == SpecialTokens::kAsText ? Verdict::kText : Verdict::kAtom;
+  return split_by(text, [&](TextRange) { return verdict; });
+}
+
+std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text,
+                                                    std::span<const TextRange> literal) const {
+  auto next = literal.begin();  // the first that ends behind the match; matches come in order
+  return split_by(text, [&](TextRange match) {
+    while (next != literal.end() && next->end <= match.begin) ++next;
+    Verdict verdict = Verdict::kAtom;
+    for (auto part = next; part != literal.end() && part->begin < match.end; ++part) {
+      const bool begins = part->begin <= match.begin, ends = part->end >= match.end;
+      if (begins && ends) return Verdict::kText;
+      if (begins || ends || !is_name(part->of(text))) verdict = Verdict::kNoMatch;
+    }
+    return verdict;
+  });
 }
 
 }  // namespace lacuna

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,11 @@ class AddedTokenFinder {
 
   /// The spans of well-formed `text`, in order, none empty.
   std::vector<AddedTokenSpan> split(std::string_view text, SpecialTokens special) const;
+  /// The same for a text parts of which may not make special tokens.
+  ///   literal  those parts, ascending and apart. A special token is an atom if none of them holds its first
+  ///   or
+  ///            last byte, and if what it has of them is letters, digits, "_" and "-"
+  std::vector<AddedTokenSpan> split(std::string_view text, std::span<const TextRange> literal) const;
 
  private:
   // Aho-Corasick automaton of the reversed patterns. A node stands for a suffix of a pattern.
@@ -60,6 +66,10 @@ class AddedTokenFinder {
     const Pattern* pattern;
   };
 
+  enum class Verdict { kAtom, kText, kNoMatch };
+
+  template <typename Judge>
+  std::vector<AddedTokenSpan> split_by(std::string_view text, Judge&& judge) const;
   void build();
   uint32_t child(uint32_t node, unsigned char byte) const;
   uint32_t next(uint32_t node, unsigned char byte) const;

@@ -1,359 +1,288 @@
 #include "tokenizer/chat_template.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <ctime>
+#include <utility>
 
 #include "base/error.h"
-#include "base/gguf.h"
-#include "tokenizer/json_file.h"
-#include "tokenizer/tokenizer_files.h"
-#include "tokenizer/unicode.h"
+#include "base/json.h"
+#include "tokenizer/builtin_templates.h"
+#include "tokenizer/jinja.h"
 
 namespace lacuna {
 namespace {
 
-struct NamedFormat {
-  std::string_view name;
-  ChatFormat format;
+using nlohmann::ordered_json;
+
+/// Names that conversations set, and keywords do not.
+constexpr std::array<std::string_view, 4> kReserved = {"messages", "tools", "documents",
+                                                       "add_generation_prompt"};
+
+/// The values of a program: the conversation's, whose texts are input, and the checkpoint's own.
+struct TemplateValues {
+  ordered_json values, trusted;
 };
-constexpr std::array kFormats = std::to_array<NamedFormat>({{"none", ChatFormat::kNone},
-                                                            {"llada", ChatFormat::kLlada},
-                                                            {"chatml", ChatFormat::kChatMl},
-                                                            {"nemotron", ChatFormat::kNemotron},
-                                                            {"seed-coder", ChatFormat::kSeedCoder},
-                                                            {"gemma", ChatFormat::kGemma}});
 
-// A prompt under construction. Text is gathered up to the next atom and encoded as a whole, because words and
-// merges may cross from the template's text into a message's.
-class PromptBuilder {
+TemplateValues values_of(const Conversation& conversation, const ordered_json& special_tokens,
+                         const ordered_json& keywords) {
+  TemplateValues made{keywords, special_tokens};
+  made.values.update(conversation.keywords);
+  for (const auto& item : made.values.items()) made.trusted.erase(item.key());
+  made.values["messages"] = conversation.messages;
+  made.values["tools"] = conversation.tools;
+  made.values["documents"] = conversation.documents;
+  made.values["add_generation_prompt"] = conversation.add_generation_prompt;
+  return made;
+}
+
+/// A conversation that shows what a template does with one part: whether the needle is in its text.
+class Probe {
  public:
-  explicit PromptBuilder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  explicit Probe(const jinja::Template& program, const ordered_json& special_tokens)
+      : program_(program), special_tokens_(special_tokens) {}
 
-  PromptBuilder& atom(std::string_view token) {
-    const auto id = tokenizer_.id_of(token);
-    if (!id) throw InputError("the chat template needs the token '{}', which the tokenizer lacks", token);
-    flush();
-    tokens_.push_back(*id);
-    return *this;
+  /// The text; empty where the template refuses the conversation.
+  std::string text_of(const Conversation& conversation) const {
+    constexpr jinja::Limits kLimits{.max_steps = 100'000, .max_output_bytes = 1 << 20};
+    const TemplateValues made = values_of(conversation, special_tokens_, ordered_json::object());
+    try {
+      return jinja::text_of(program_.render(made.values, made.trusted, 0, kLimits));
+    } catch (const InputError&) {
+      return {};
+    }
+  }
+  bool shows_needle(const Conversation& conversation) const {
+    return text_of(conversation).find(kNeedle) != std::string::npos;
   }
 
-  /// A token where the tokenizer has it, else text.
-  PromptBuilder& atom_or_text(std::string_view token) {
-    return tokenizer_.id_of(token) ? atom(token) : text(token);
-  }
-
-  PromptBuilder& text(std::string_view part) {
-    text_ += part;
-    return *this;
-  }
-
-  std::vector<TokenId> finish() {
-    flush();
-    return std::move(tokens_);
-  }
+  static constexpr std::string_view kNeedle = "NEEDLE";
 
  private:
-  void flush() {
-    const std::vector<TokenId> tokens = tokenizer_.encode(text_, SpecialTokens::kAsText);
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-    text_.clear();
-  }
-
-  const Tokenizer& tokenizer_;
-  std::vector<TokenId> tokens_;
-  std::string text_;
+  const jinja::Template& program_;
+  const ordered_json& special_tokens_;
 };
 
-std::vector<TokenId> render_llada(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                  std::span<const Message> messages) {
-  PromptBuilder prompt(tokenizer);
-  if (!messages.empty()) prompt.atom(chat_template.bos_token);
-  const auto header = [&](std::string_view role) {
-    prompt.atom("<|start_header_id|>").text(role).atom("<|end_header_id|>").text("\n\n");
-  };
-  for (const Message& message : messages) {
-    header(message.role);
-    prompt.text(trim_as_python(message.content)).atom("<|eot_id|>");
-  }
-  header("assistant");
-  return prompt.finish();
+Conversation with_call(const ordered_json& arguments, std::string_view function, std::string_view result) {
+  Conversation conversation;
+  conversation.add("user", "a");
+  const ordered_json call{{"id", "call00001"},
+                          {"type", "function"},
+                          {"function", {{"name", function}, {"arguments", arguments}}}};
+  conversation.add("assistant", "")["tool_calls"] = ordered_json::array({call});
+  ordered_json& answer = conversation.add("tool", result);
+  answer["name"] = function;
+  answer["tool_call_id"] = "call00001";
+  return conversation;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
+Conversation with_content(const ordered_json& content) {
+  Conversation conversation;
+  conversation.add("user", "")["content"] = content;
+  return conversation;
 }
 
-void expect_known_role(const Message& message) {
-  if (message.role == "system" || message.role == "user" || message.role == "assistant") return;
-  throw InputError("role '{}' is not one of system, user, assistant", message.role);
-}
-
-std::vector<TokenId> render_chatml(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                   std::span<const Message> messages) {
-  PromptBuilder prompt(tokenizer);
-  const auto turn = [&](std::string_view role, std::string_view content) {
-    prompt.atom("<|im_start|>").text(role).text("\n").text(content).atom("<|im_end|>").text("\n");
-  };
-  const bool brings_system = !messages.empty() && messages.front().role == "system";
-  if (!brings_system && !chat_template.default_system.empty()) turn("system", chat_template.default_system);
-  for (const Message& message : messages) {
-    expect_known_role(message);
-    turn(message.role, message.content);
-  }
-  prompt.atom("<|im_start|>").text("assistant\n");
-  if (chat_template.skips_thoughts)
-    prompt.atom_or_text("<think>").text("\n\n").atom_or_text("</think>").text("\n\n");
-  return prompt.finish();
-}
-
-// Appends an answer as Nemotron's template repeats it: behind an empty thought, and without its own ones
-// where a question follows it.
-void repeat_nemotron_answer(std::string_view content, bool is_before_last_question, PromptBuilder& prompt) {
-  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
-  const size_t end = content.rfind(kEnd);
-  const bool begins = contains(content, kBegin);
-  const bool ends = end != std::string_view::npos;
-  const bool drops_thoughts = begins && ends && is_before_last_question;
-  if ((begins || ends) && !drops_thoughts) {
-    prompt.text(trim_as_python(content));
-    return;
-  }
-  if (drops_thoughts) content.remove_prefix(end + kEnd.size());
-  const std::string_view trimmed = trim_as_python(content);
-  const auto length = trimmed.empty() ? 0 : trimmed.data() + trimmed.size() - content.data();
-  prompt.atom_or_text(kBegin).atom_or_text(kEnd).text(content.substr(0, static_cast<size_t>(length)));
-}
-
-// The published template (Nemotron 3's) with its own default of "enable_thinking".
-std::vector<TokenId> render_nemotron(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                     std::span<const Message> messages) {
-  PromptBuilder prompt(tokenizer);
-  const auto begin = [&](std::string_view role) -> PromptBuilder& {
-    return prompt.atom("<|im_start|>").text(role).text("\n");
-  };
-  const auto end = [&] { prompt.atom("<|im_end|>").text("\n"); };
-  size_t last_question = 0;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].role == "user") last_question = i;
-  }
-  if (messages.empty() || messages.front().role != "system") {
-    begin("system");
-    end();
-  }
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const Message& message = messages[i];
-    expect_known_role(message);
-    begin(message.role);
-    if (message.role == "assistant") {
-      repeat_nemotron_answer(message.content, i < last_question, prompt);
-    } else {
-      prompt.text(message.content);
-    }
-    end();
-  }
-  begin("assistant").atom_or_text("<think>");
-  if (chat_template.thinks) {
-    prompt.text("\n");
-  } else {
-    prompt.atom_or_text("</think>");
-  }
-  return prompt.finish();
-}
-
-// Seed-Coder's turns as other engines render them.
-std::vector<TokenId> render_seed_coder(const Tokenizer& tokenizer, std::span<const Message> messages) {
-  constexpr std::string_view kUsualSystem =
-      "You are an AI programming assistant, utilizing the Seed-Coder model, developed by ByteDance Seed, and "
-      "you only answer questions related to computer science. For politically sensitive questions, security "
-      "and privacy issues, and other non-computer science questions, you will refuse to answer.";
-  constexpr std::string_view kBegin = "<[begin\u2581of\u2581sentence]>",
-                             kEnd = "<[end\u2581of\u2581sentence]>";
-  PromptBuilder prompt(tokenizer);
-  const auto turn = [&](std::string_view role, std::string_view content) {
-    prompt.atom(kBegin).text(role).text("\n").text(content);
-    if (role == "system") prompt.text("\n\n");
-    prompt.atom(kEnd);
-  };
-  if (messages.empty() || messages.front().role != "system") turn("system", kUsualSystem);
-  for (const Message& message : messages) {
-    expect_known_role(message);
-    turn(message.role, message.content);
-  }
-  prompt.atom(kBegin).text("assistant\n");
-  return prompt.finish();
-}
-
-// An answer of an earlier turn without the model's thoughts, <|channel>...<channel|>, which Gemma's template
-// leaves out.
-std::string without_thoughts(std::string_view answer) {
-  constexpr std::string_view kBegin = "<|channel>", kEnd = "<channel|>";
-  std::string text;
-  while (true) {
-    const size_t end = answer.find(kEnd);
-    const std::string_view part = answer.substr(0, end);
-    text += part.substr(0, part.find(kBegin));
-    if (end == std::string_view::npos) return text;
-    answer.remove_prefix(end + kEnd.size());
-  }
-}
-
-std::vector<TokenId> render_gemma(const Tokenizer& tokenizer, std::span<const Message> messages) {
-  PromptBuilder prompt(tokenizer);
-  prompt.atom("<bos>");
-  for (const Message& message : messages) {
-    expect_known_role(message);
-    const bool is_answer = message.role == "assistant";
-    const std::string content = is_answer ? without_thoughts(message.content) : message.content;
-    prompt.atom("<|turn>").text(is_answer ? "model" : message.role).text("\n");
-    prompt.text(trim_as_python(content)).atom("<turn|>").text("\n");
-  }
-  prompt.atom("<|turn>").text("model\n");
-  return prompt.finish();
-}
-
-// Undoes the escapes of a Jinja string literal.
-std::string unescape(std::string_view literal) {
-  std::string text;
-  for (size_t index = 0; index < literal.size(); ++index) {
-    if (literal[index] != '\\' || index + 1 == literal.size()) {
-      text += literal[index];
-      continue;
-    }
-    const char escaped = literal[++index];
-    text += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
-  }
-  return text;
-}
-
-// Templates with a default system turn hold it in one string literal, '<|im_start|>system\nYou are
-// …<|im_end|>'. Where a message's content is pasted in, the literal ends before <|im_end|>.
-// Looks at the first places only, and at a bounded part after each, so that a hostile template takes no
-// longer.
-std::string find_default_system(std::string_view jinja) {
-  constexpr std::string_view kTurn = "<|im_start|>system";
-  constexpr int kMostPlaces = 64;
-  constexpr size_t kLongestSystem = 16 << 10;
-  size_t at = jinja.find(kTurn);
-  for (int place = 0; place < kMostPlaces && at != std::string_view::npos;
-       ++place, at = jinja.find(kTurn, at + 1)) {
-    std::string_view rest = jinja.substr(at + kTurn.size(), kLongestSystem);
-    if (rest.starts_with("\\n")) {
-      rest.remove_prefix(2);
-    } else if (rest.starts_with('\n')) {
-      rest.remove_prefix(1);
-    } else {
-      continue;
-    }
-    const std::string_view sentence = rest.substr(0, rest.find("<|im_end|>"));
-    const char quote = at > 0 ? jinja[at - 1] : '\'';
-    if (sentence.size() < rest.size() && sentence.find(quote) == std::string_view::npos)
-      return unescape(sentence);
-  }
-  return {};
-}
-
-// The Jinja program of a folder, or nothing.
-std::optional<std::string> read_jinja(const JsonValue& config, const std::filesystem::path& folder) {
-  if (const auto value = config.find("chat_template")) {
-    if (value->json().is_string()) return value->string();
-    for (const JsonValue& choice : value->elements()) {
-      if (choice.at("name").string() == "default") return choice.at("template").string();
-    }
-  }
-  const auto path = folder / "chat_template.jinja";
-  return has_file(path) ? std::optional(read_text_file(path)) : std::nullopt;
-}
-
-// Whether a checkpoint's tokenizer always asks for answers without thoughts: Tiny-A2D's
-// (dllm/utils/models.py).
-bool wants_no_thoughts(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
-  if (!has_file(path)) return false;
-  const nlohmann::json document = parse_json(read_text_file(path), path.string());
-  const auto type = JsonValue(document, path.string()).find("model_type");
-  return type && type->json().is_string() && type->string().starts_with("a2d-qwen");
+TemplateTraits find_traits(const jinja::Template& program, const ordered_json& special_tokens) {
+  const Probe probe(program, special_tokens);
+  const std::string needle(Probe::kNeedle);
+  TemplateTraits traits;
+  Conversation tools = with_content("a");
+  const ordered_json function{
+      {"name", needle},
+      {"description", "a"},
+      {"parameters",
+       {{"type", "object"}, {"properties", ordered_json::object()}, {"required", ordered_json::array()}}}};
+  tools.tools = ordered_json::array({{{"type", "function"}, {"function", function}}});
+  traits.shows_tools = probe.shows_needle(tools);
+  const ordered_json object = ordered_json::object();
+  traits.shows_calls = probe.shows_needle(with_call(object, needle, "b"));
+  if (!traits.shows_calls && probe.shows_needle(with_call("{}", needle, "b")))
+    traits.shows_calls = traits.takes_text_arguments = true;
+  const ordered_json arguments = traits.takes_text_arguments ? ordered_json("{}") : object;
+  traits.shows_results = traits.shows_calls && probe.shows_needle(with_call(arguments, "f", needle));
+  Conversation developer;
+  developer.add("developer", needle);
+  developer.add("user", "a");
+  traits.shows_developer = probe.shows_needle(developer);
+  const std::string text = probe.text_of(with_content(needle));
+  const std::string list =
+      probe.text_of(with_content(ordered_json::array({{{"type", "text"}, {"text", needle}}})));
+  traits.takes_lists = !list.empty() && list == text;
+  traits.takes_lists_alone = text.find(needle) == std::string::npos && list.find(needle) != std::string::npos;
+  traits.takes_lists = traits.takes_lists || traits.takes_lists_alone;
+  return traits;
 }
 
 }  // namespace
 
-std::optional<ChatFormat> chat_format_named(std::string_view name) {
-  for (const NamedFormat& candidate : kFormats) {
-    if (candidate.name == name) return candidate.format;
+void check_template_keywords(const ordered_json& keywords) {
+  for (const auto& item : keywords.items()) {
+    for (const std::string_view name : kReserved) {
+      if (item.key() == name)
+        throw InputError(
+            "chat_template_kwargs.{} has no effect here; expected other variables of the template", name);
+    }
   }
-  return std::nullopt;
 }
 
-std::string_view name_of(ChatFormat format) {
-  for (const NamedFormat& candidate : kFormats) {
-    if (candidate.format == format) return candidate.name;
+struct ChatTemplate::Program {
+  std::string text;
+  std::string place;    ///< file and key
+  std::string problem;  ///< why it cannot be parsed
+  std::optional<jinja::Template> parsed;
+  TemplateTraits traits;
+};
+
+namespace {
+
+std::shared_ptr<ChatTemplate::Program> parse_program(std::string text, std::string place,
+                                                     const ordered_json& special_tokens) {
+  auto program = std::make_shared<ChatTemplate::Program>();
+  program->text = std::move(text);
+  program->place = std::move(place);
+  try {
+    program->parsed = jinja::Template::parse(program->text, program->place);
+    program->traits = find_traits(*program->parsed, special_tokens);
+  } catch (const InputError& error) {
+    program->problem = error.what();
   }
-  return "?";
+  return program;
 }
 
-ChatTemplate recognise_chat_template(std::string_view jinja) {
-  if (contains(jinja, "<|start_header_id|>") && contains(jinja, "<|end_header_id|>") &&
-      contains(jinja, "<|eot_id|>")) {
-    return {.format = ChatFormat::kLlada};
+}  // namespace
+
+ChatTemplate::ChatTemplate(TemplateSource source)
+    : special_tokens_(std::move(source.special_tokens)),
+      keywords_(std::move(source.keywords)),
+      reason_(std::move(source.reason)) {
+  const auto use = [&](std::string_view name, std::shared_ptr<const Program>& program) {
+    for (size_t i = 0; i < source.programs.size(); ++i) {
+      auto& [own, text] = source.programs[i];
+      if (own == name) program = parse_program(std::move(text), std::move(source.places[i]), special_tokens_);
+    }
+  };
+  use(kDefaultTemplate, default_);
+  if (default_ == nullptr) {
+    if (!source.programs.empty())
+      reason_ = fmt::format("there is no template called \"default\"; --chat-template NAME chooses one");
+    return;
   }
-  if (contains(jinja, "<|im_start|>") && contains(jinja, "truncate_history_thinking")) {
-    return {.format = ChatFormat::kNemotron,
-            .thinks = contains(jinja, "enable_thinking if enable_thinking is defined else True")};
-  }
-  if (contains(jinja, "<|im_start|>") && contains(jinja, "<|im_end|>")) {
-    return {.format = ChatFormat::kChatMl, .default_system = find_default_system(jinja)};
-  }
-  if (contains(jinja, "<|turn>") && contains(jinja, "<turn|>")) {
-    return {.format = ChatFormat::kGemma, .bos_token = "<bos>"};
-  }
-  return {.reason = "the chat template is not LLaDA's, ChatML, Nemotron's or Gemma's"};
+  use(kToolTemplate, with_tools_);
+}
+
+ChatTemplate ChatTemplate::of_program(std::string program) {
+  return ChatTemplate(
+      {.programs = {{std::string(kDefaultTemplate), std::move(program)}}, .places = {"the template"}});
+}
+
+std::optional<ChatTemplate> ChatTemplate::built_in(std::string_view name, ordered_json special_tokens) {
+  if (name == "none") return ChatTemplate();
+  const BuiltInTemplate* const found = find_built_in_template(name);
+  if (found == nullptr) return {};
+  ChatTemplate made({.programs = {{std::string(kDefaultTemplate), std::string(found->program)}},
+                     .places = {fmt::format("built-in {}", name)},
+                     .special_tokens = std::move(special_tokens)});
+  made.required_tokens_ = found->required_tokens;
+  return made;
+}
+
+std::string ChatTemplate::description() const {
+  if (default_ != nullptr) return default_->place;
+  return reason_.empty() ? "none" : fmt::format("none: {}", reason_);
+}
+
+const std::string& ChatTemplate::problem() const {
+  static const std::string kNothing;
+  return default_ != nullptr ? default_->problem : kNothing;
+}
+
+const std::string& ChatTemplate::program() const {
+  static const std::string kNothing;
+  return default_ != nullptr ? default_->text : kNothing;
+}
+
+const ChatTemplate::Program& ChatTemplate::program_for(bool has_tools) const {
+  expects(!is_none(), "there is a template");
+  return has_tools && with_tools_ != nullptr ? *with_tools_ : *default_;
+}
+
+const TemplateTraits& ChatTemplate::traits(bool has_tools) const {
+  return program_for(has_tools).traits;
+}
+
+void ChatTemplate::set_keywords(const ordered_json& keywords) {
+  check_template_keywords(keywords);
+  keywords_.update(keywords);
 }
 
 namespace {
 
-ChatTemplate read_gguf_chat_template(const GgufFile& file) {
-  if (!file.has(kChatTemplate)) return {.reason = fmt::format("{} has no chat template", file.name())};
-  ChatTemplate chat_template = recognise_chat_template(file.text(kChatTemplate));
-  if (const auto bos = gguf_bos_token(file)) chat_template.bos_token = *bos;
-  return chat_template;
+/// The messages as a template takes them: contents as text or as lists of texts, and developers' as the
+/// system's.
+ordered_json arranged(const TemplateTraits& traits, ordered_json messages) {
+  for (ordered_json& message : messages) {
+    ordered_json& content = message["content"];
+    if (content.is_null()) {
+      content = "";
+    } else if (content.is_array() && !traits.takes_lists) {
+      content = content_text(message);
+    } else if (content.is_string() && traits.takes_lists_alone) {
+      content = ordered_json::array({{{"type", "text"}, {"text", content.get<std::string>()}}});
+    }
+    if (!traits.shows_developer && message.value("role", "") == "developer") message["role"] = "system";
+  }
+  return messages;
 }
 
 }  // namespace
 
+std::vector<jinja::Piece> ChatTemplate::pieces(const Conversation& conversation) const {
+  const Program& program = program_for(!conversation.tools.is_null());
+  if (!program.parsed) throw InputError("the chat template cannot be used: {}", program.problem);
+  check_template_keywords(conversation.keywords);
+  TemplateValues made = values_of(conversation, special_tokens_, keywords_);
+  made.values["messages"] = arranged(program.traits, std::move(made.values["messages"]));
+  return program.parsed->render(made.values, made.trusted, std::time(nullptr));
+}
+
 ChatTemplate load_chat_template(const std::filesystem::path& folder) {
-  if (GgufFile::is_gguf(folder)) return read_gguf_chat_template(GgufFile::open(folder));
-  const auto path = folder / "tokenizer_config.json";
-  const nlohmann::json document =
-      has_file(path) ? parse_json(read_text_file(path), path.string()) : nlohmann::json::object();
-  const JsonValue config(document, path.string());
-  const auto jinja = read_jinja(config, folder);
-  if (!jinja) return {.reason = fmt::format("{} has no chat template", folder.string())};
-  ChatTemplate chat_template = recognise_chat_template(*jinja);
-  chat_template.skips_thoughts = chat_template.format == ChatFormat::kChatMl &&
-                                 contains(*jinja, "enable_thinking is false") && wants_no_thoughts(folder);
-  if (const auto bos = config.find("bos_token")) {
-    chat_template.bos_token = bos->json().is_object() ? bos->at("content").string() : bos->string();
+  return ChatTemplate(read_chat_templates(folder));
+}
+
+namespace {
+
+RenderedPrompt without_template(const Tokenizer& tokenizer, const Conversation& conversation) {
+  if (conversation.messages.size() != 1)
+    throw InputError("without a chat template there is one message, not {}", conversation.messages.size());
+  std::string text = content_text(conversation.messages.front());
+  std::vector<TokenId> tokens = tokenizer.encode(text, SpecialTokens::kAsText);
+  return {std::move(text), std::move(tokens)};
+}
+
+}  // namespace
+
+RenderedPrompt render_prompt(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                             const Conversation& conversation) {
+  if (chat_template.is_none()) return without_template(tokenizer, conversation);
+  for (const std::string_view token : chat_template.required_tokens()) {
+    if (!tokenizer.id_of(token))
+      throw InputError("the chat template needs the token '{}', which the tokenizer lacks", token);
   }
-  return chat_template;
+  RenderedPrompt prompt;
+  std::vector<TextRange> literal;
+  for (const jinja::Piece& piece : chat_template.pieces(conversation)) {
+    const size_t begin = prompt.text.size();
+    prompt.text += piece.text;
+    if (piece.is_input) literal.push_back({begin, prompt.text.size()});
+  }
+  prompt.tokens = tokenizer.encode(prompt.text, literal);
+  return prompt;
 }
 
 std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                             std::span<const Message> messages) {
-  switch (chat_template.format) {
-    case ChatFormat::kLlada:
-      return render_llada(chat_template, tokenizer, messages);
-    case ChatFormat::kChatMl:
-      return render_chatml(chat_template, tokenizer, messages);
-    case ChatFormat::kNemotron:
-      return render_nemotron(chat_template, tokenizer, messages);
-    case ChatFormat::kSeedCoder:
-      return render_seed_coder(tokenizer, messages);
-    case ChatFormat::kGemma:
-      return render_gemma(tokenizer, messages);
-    case ChatFormat::kNone:
-      break;
-  }
-  if (messages.size() != 1)
-    throw InputError("without a chat template there is one message, not {}", messages.size());
-  return tokenizer.encode(messages.front().content, SpecialTokens::kAsText);
+  return render_prompt(chat_template, tokenizer, Conversation(messages)).tokens;
 }
 
 std::optional<TokenId> end_of_turn(const Tokenizer& tokenizer) {

@@ -69,12 +69,17 @@ std::unordered_map<std::string, TokenId> added_ids(const TokenizerParts& parts) 
   return ids;
 }
 
-AddedTokenFinder finder(const TokenizerParts& parts, bool normalized) {
+enum class Search { kAsGiven, kAsNormalized, kInTemplates };
+
+AddedTokenFinder finder(const TokenizerParts& parts, Search search) {
   constexpr size_t kAddedTokenBytesMax = 1024;
+  const bool normalized = search == Search::kAsNormalized;
   size_t total = 0;
   std::vector<AddedTokenFinder::Pattern> patterns;
   for (const AddedToken& token : parts.added_tokens) {
-    if (token.normalized != normalized) continue;
+    const bool is_searched =
+        token.normalized == normalized || (search == Search::kInTemplates && token.special);
+    if (!is_searched) continue;
     if (token.content.size() > kAddedTokenBytesMax) {
       throw InputError("{}: added token {} has {} bytes, more than the {} allowed", parts.name, token.id,
                        token.content.size(), kAddedTokenBytesMax);
@@ -88,6 +93,12 @@ AddedTokenFinder finder(const TokenizerParts& parts, bool normalized) {
     if (!text.empty()) patterns.push_back({std::move(text), token});
   }
   return AddedTokenFinder(std::move(patterns));
+}
+
+std::optional<AddedTokenFinder> finder_in_templates(const TokenizerParts& parts) {
+  const bool differs = std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(),
+                                   [](const AddedToken& token) { return token.special && token.normalized; });
+  return differs ? std::optional(finder(parts, Search::kInTemplates)) : std::nullopt;
 }
 
 std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
@@ -129,31 +140,55 @@ Tokenizer::Tokenizer(TokenizerParts parts)
       special_(special_flags(parts, bytes_.size())),
       added_ids_(added_ids(parts)),
       normalization_(parts.normalization),
-      added_as_given_(finder(parts, false)),
-      added_as_normalized_(finder(parts, true)),
+      added_as_given_(finder(parts, Search::kAsGiven)),
+      added_as_normalized_(finder(parts, Search::kAsNormalized)),
+      added_in_templates_(finder_in_templates(parts)),
       pre_tokenizer_(parts.pre_tokenizer, parts.bpe.symbols, fmt::format("{}: pre_tokenizer", parts.name)),
       bpe_(std::move(parts.bpe), special_) {}
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+template <typename Encode>
+void Tokenizer::encode_parts(std::string_view text, std::vector<TokenId>& tokens, Encode&& encode) const {
   constexpr size_t kTextBytesMax = size_t{1} << 30;  // symbols of one pre-token are counted in 32 bits
   if (text.size() > kTextBytesMax) {
     throw InputError("the text has {} bytes, more than the {} allowed", text.size(), kTextBytesMax);
   }
-  std::vector<TokenId> tokens;
-  while (!text.empty()) {
-    const size_t length = well_formed_prefix(text);
-    encode_well_formed(text.substr(0, length), special, tokens);
-    text.remove_prefix(length);
-    if (text.empty()) break;
-    bpe_.encode(text.substr(0, 1), tokens);
-    text.remove_prefix(1);
+  size_t done = 0;
+  while (done < text.size()) {
+    const size_t length = well_formed_prefix(text.substr(done));
+    encode(text.substr(done, length), done);
+    done += length;
+    if (done == text.size()) break;
+    bpe_.encode(text.substr(done, 1), tokens);
+    ++done;
   }
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  std::vector<TokenId> tokens;
+  encode_parts(text, tokens, [&](std::string_view part, size_t) {
+    encode_spans(part, added_as_given_.split(part, special), special, tokens);
+  });
   return tokens;
 }
 
-void Tokenizer::encode_well_formed(std::string_view text, SpecialTokens special,
-                                   std::vector<TokenId>& tokens) const {
-  for (const AddedTokenSpan& given : added_as_given_.split(text, special)) {
+std::vector<TokenId> Tokenizer::encode(std::string_view text, std::span<const TextRange> literal) const {
+  const AddedTokenFinder& finder = added_in_templates_ ? *added_in_templates_ : added_as_given_;
+  std::vector<TokenId> tokens;
+  auto next = literal.begin();
+  encode_parts(text, tokens, [&](std::string_view part, size_t offset) {
+    const size_t part_end = offset + part.size();
+    std::vector<TextRange> ranges;
+    while (next != literal.end() && next->end <= offset) ++next;
+    for (auto range = next; range != literal.end() && range->begin < part_end; ++range)
+      ranges.push_back({std::max(range->begin, offset) - offset, std::min(range->end, part_end) - offset});
+    encode_spans(part, finder.split(part, ranges), SpecialTokens::kAsText, tokens);
+  });
+  return tokens;
+}
+
+void Tokenizer::encode_spans(std::string_view text, std::span<const AddedTokenSpan> spans,
+                             SpecialTokens special, std::vector<TokenId>& tokens) const {
+  for (const AddedTokenSpan& given : spans) {
     if (given.token != nullptr) {
       tokens.push_back(given.token->id);
       continue;

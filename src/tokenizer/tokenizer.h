@@ -67,6 +67,10 @@ class Tokenizer {
   /// With kAsText no special token is ever produced, whatever the text says. Throws InputError where the text
   /// is beyond the limits of normalize() or Regex::find_all().
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special = SpecialTokens::kAsText) const;
+  /// The same for a text whose special tokens are atoms outside of some parts (AddedTokenFinder::split()).
+  /// Those tokens are found as written, whether or not the others of the text are found normalized.
+  ///   literal  parts that may not make special tokens, ascending and apart
+  std::vector<TokenId> encode(std::string_view text, std::span<const TextRange> literal) const;
 
   /// The bytes of the tokens, one after the other; they may begin or end inside a UTF-8 character (see
   /// replace_ill_formed). Added tokens give their content. Ids without a token, such as the dead rows of an
@@ -88,7 +92,11 @@ class Tokenizer {
   /// The bytes of a token; empty where it has none or is skipped.
   std::string_view piece(TokenId id, bool skip_special) const;
 
-  void encode_well_formed(std::string_view text, SpecialTokens special, std::vector<TokenId>& tokens) const;
+  /// Hands on the well-formed parts of a text with their offsets, and encodes the other bytes.
+  template <typename Encode>
+  void encode_parts(std::string_view text, std::vector<TokenId>& tokens, Encode&& encode) const;
+  void encode_spans(std::string_view text, std::span<const AddedTokenSpan> spans, SpecialTokens special,
+                    std::vector<TokenId>& tokens) const;
   void encode_plain(std::string_view text, std::vector<TokenId>& tokens) const;
 
   std::vector<std::string> bytes_;  // of each id
@@ -97,6 +105,8 @@ class Tokenizer {
   std::vector<Normalization> normalization_;
   AddedTokenFinder added_as_given_;
   AddedTokenFinder added_as_normalized_;
+  std::optional<AddedTokenFinder>
+      added_in_templates_;  // with all special tokens, where others than added_as_given_
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
 };

@@ -25,9 +25,9 @@ TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder);
 /// of how text is split.
 TokenizerParts read_gguf_tokenizer(const GgufFile& file);
 
-/// Its key of the chat template's Jinja program, and the token that the program may begin with.
-inline constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
-std::optional<std::string_view> gguf_bos_token(const GgufFile& file);
+/// Its chat templates, and the texts of the tokens that it names by their ids, as a tokenizer_config.json has
+/// them.
+nlohmann::json gguf_template_config(const GgufFile& file);
 
 /// Adds the tokens under `added_tokens_decoder` of tokenizer_config.json to `parts`; where both know a token,
 /// the config's flags count.

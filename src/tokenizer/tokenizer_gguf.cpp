@@ -133,14 +133,6 @@ void read_tokens(const GgufFile& file, bool is_scored, TokenizerParts& parts) {
 
 }  // namespace
 
-std::optional<std::string_view> gguf_bos_token(const GgufFile& file) {
-  constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
-  if (!file.has(kBos) || !file.has(kTokens)) return {};
-  const auto& tokens = file.texts(kTokens);
-  const int64_t id = file.integer(kBos, {0, static_cast<int64_t>(tokens.size()) - 1});
-  return tokens[static_cast<size_t>(id)];
-}
-
 bool has_gguf_tokenizer(const GgufFile& file) {
   return file.has(kTokens) || file.has(kWholeJson);
 }
@@ -180,9 +172,7 @@ TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
   const auto text_of = [](const nlohmann::json& json) {
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   };
-  nlohmann::json config = nlohmann::json::object();
-  if (file.has(kChatTemplate)) config["chat_template"] = file.text(kChatTemplate);
-  if (const auto bos = gguf_bos_token(file)) config["bos_token"] = *bos;
+  nlohmann::json config = gguf_template_config(file);
   for (const char* const name : {"add_bos_token", "add_eos_token"}) {
     const std::string key = std::string("tokenizer.ggml.") + name;
     if (file.has(key)) config[name] = file.flag(key);

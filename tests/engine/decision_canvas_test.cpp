@@ -22,7 +22,7 @@ constexpr TokenId kTurn = 300;  // added tokens of ChatML
 class DecisionCanvasTest : public testing::Test {
  protected:
   DecisionCanvasTest() : tokenizer_(make_tokenizer()), labels_(find_answer_labels(tokenizer_)) {
-    template_.format = ChatFormat::kChatMl;
+    template_ = ChatTemplate::built_in("chatml").value();
   }
 
   static Tokenizer make_tokenizer() {

@@ -312,7 +312,7 @@ TEST_P(GgufModels, BringTheirTokenizer) {
   const Tokenizer file = Tokenizer::load(path_);
   const std::string text = "Tom has 12 apples and buys 7 more. How many apples does he have?";
   EXPECT_EQ(file.encode(text), folder.encode(text));
-  EXPECT_EQ(load_chat_template(path_).format, load_chat_template(zoo_folder(GetParam().model)).format);
+  EXPECT_EQ(load_chat_template(path_).program(), load_chat_template(zoo_folder(GetParam().model)).program());
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, GgufModels,

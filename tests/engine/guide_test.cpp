@@ -217,7 +217,7 @@ TEST(Guide, AnotherVocabularyReadsThePromptsText) {
   const Side main(kMainMerges, 302, {300});
   const Side other(kGuideMerges, 401, {400});
   const Guide guide(main.text(), other.text());
-  const GuideContext context = guide.context(std::vector<TokenId>{kAb, kCd}, {});
+  const GuideContext context = guide.context(std::vector<TokenId>{kAb, kCd});
   EXPECT_THAT(context.prompt, ElementsAre('a', kBc, 'd'));
   EXPECT_THAT(context.alignment->read(std::vector<TokenId>{kAb, 'c', 300}).tokens,
               ElementsAre('a', kBc, 400));
@@ -230,7 +230,7 @@ TEST(Guide, AnotherVocabularyRendersMessagesInTheGuidesOwnTemplate) {
   const Side main(kMainMerges, 302, {300});
   const Side other(json, 401, {400});
   TextModel text = other.text();
-  text.chat_template.format = ChatFormat::kChatMl;
+  text.chat_template = ChatTemplate::built_in("chatml").value();
   const std::vector<Message> messages = {{"user", "abcd"}};
   const GuideContext context = Guide(main.text(), text).context(std::vector<TokenId>{'z'}, messages);
   std::vector<TokenId> expected = {398};
@@ -246,7 +246,7 @@ TEST(Guide, ModelsWithoutTokenizersAreTakenToShareTheirIds) {
   const ModelConfig smaller = config_of(97, {88});
   const Guide guide({main}, {smaller});
   EXPECT_TRUE(guide.shares_vocabulary());
-  const GuideContext context = guide.context(std::vector<TokenId>{1, 2}, {});
+  const GuideContext context = guide.context(std::vector<TokenId>{1, 2});
   EXPECT_THAT(context.prompt, ElementsAre(1, 2));
   EXPECT_THAT(context.alignment->read(std::vector<TokenId>{89, 3}).tokens, ElementsAre(88, 3));
   EXPECT_THAT(context.alignment->unreadable(), ElementsAre(97));

@@ -35,7 +35,7 @@ TEST(OpenedModel, ReadsTextsIdsAndTurns) {
 
 TEST(OpenedModel, TakesAnotherTemplateThanTheCheckpoints) {
   OpenedModel opened = opened_zoo_model("mini-llada");
-  EXPECT_NE(opened.chat_template().format, ChatFormat::kNone);
+  EXPECT_FALSE(opened.chat_template().is_none());
   opened.use_template({});
   EXPECT_EQ(opened.tokens_of(std::vector<Message>{{"user", "Mia"}}), opened.encode("Mia"));
 }

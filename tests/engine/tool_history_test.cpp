@@ -30,25 +30,38 @@ TEST(ToolHistory, ShowsArgumentsInOneLayout) {
   EXPECT_EQ(history.call("b", "id", "find", "name", "", "arguments").arguments, "{}");
 }
 
-TEST(ToolHistory, PutsResultsThatFollowEachOtherIntoOneTurn) {
+TEST(ToolHistory, NamesTheCallAndTheFunctionOfResults) {
   ToolHistory history;
   history.call("a", "id", "find", "name", "{}", "arguments");
-  history.call("b", "id", "find", "name", "{}", "arguments");
-  std::vector<Message> messages;
-  history.add_result("a", "id", "1", messages);
-  history.add_result("b", "id", "2", messages);
-  ASSERT_THAT(messages, SizeIs(1));
-  EXPECT_EQ(messages[0].role, "user");
-  EXPECT_EQ(messages[0].content,
-            "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>");
-  messages.push_back({"assistant", "x"});
-  history.add_result("a", "id", "3", messages);
-  EXPECT_THAT(messages, SizeIs(3));
+  history.call("b", "id", "look", "name", "{}", "arguments");
+  Conversation conversation;
+  history.add_result("b", "id", "1", conversation);
+  history.add_result("2", conversation);
+  history.add_result("3", conversation);
+  ASSERT_THAT(conversation.messages, SizeIs(3));
+  EXPECT_EQ(conversation.messages[0].dump(),
+            R"({"role":"tool","content":"1","tool_call_id":"b","name":"look"})");
+  EXPECT_EQ(conversation.messages[1]["tool_call_id"], "a") << "the first call without a result";
+  EXPECT_EQ(conversation.messages[2].dump(), R"({"role":"tool","content":"3"})") << "there is no such call";
+}
+
+TEST(ToolHistory, GivesCallsWithoutIdsSuchOfTheirOwn) {
+  ToolHistory history;
+  const ToolCall first = history.call({}, "id", "find", "name", "{}", "arguments");
+  EXPECT_FALSE(first.id.empty());
+  EXPECT_NE(history.call({}, "id", "find", "name", "{}", "arguments").id, first.id);
+}
+
+TEST(ToolHistory, ShowsCallsWithTheirArgumentsAsObjects) {
+  nlohmann::ordered_json message{{"role", "assistant"}, {"content", ""}};
+  add_calls(std::vector<ToolCall>{{"find", R"({"b": 1, "a": [2]})", "x"}}, message);
+  EXPECT_EQ(message["tool_calls"].dump(),
+            R"([{"id":"x","type":"function","function":{"name":"find","arguments":{"b":1,"a":[2]}}}])");
 }
 
 TEST(ToolHistory, NamesWhatNoCallHas) {
   ToolHistory history;
-  std::vector<Message> messages;
+  Conversation messages;
   EXPECT_THAT(refusal_of([&] { history.add_result("a", "messages.1.tool_call_id", "1", messages); }),
               HasSubstr("messages.1.tool_call_id is \"a\"; expected the id of a call"));
   EXPECT_THAT(refusal_of([&] { history.call("", "the id", "find", "name", "{}", "arguments"); }),
@@ -57,7 +70,7 @@ TEST(ToolHistory, NamesWhatNoCallHas) {
               HasSubstr("the name is \"a b\""));
   EXPECT_THAT(refusal_of([&] { history.call("a", "id", "find", "name", "[]", "the arguments"); }),
               HasSubstr("the arguments is \"[]\"; expected the JSON text of an object"));
-  EXPECT_TRUE(messages.empty());
+  EXPECT_TRUE(messages.messages.empty());
 }
 
 }  // namespace

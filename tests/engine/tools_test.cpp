@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -56,22 +57,15 @@ const std::string kDescription =
     "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
     "<args-json-object>}\n</tool_call>";
 
-TEST(Tools, AreDescribedInTheSystemTurn) {
-  const auto described = [](const Tools& tools, std::string_view system, std::vector<Message> messages) {
-    describe_tools(tools, system, messages);
-    return messages;
-  };
-  const std::vector<Message> messages = described(two_tools(), "", {{"user", "Hi"}});
-  ASSERT_EQ(messages.size(), 2U);
-  EXPECT_EQ(messages[0].role, "system");
-  EXPECT_EQ(messages[0].content, kDescription);
-  EXPECT_EQ(described(two_tools(), "Help.", {{"user", "Hi"}})[0].content, "Help.\n\n" + kDescription);
-  const std::vector<Message> own = described(two_tools(), "Help.", {{"system", "Be brief."}, {"user", "Hi"}});
-  ASSERT_EQ(own.size(), 2U);
-  EXPECT_EQ(own[0].content, "Be brief.\n\n" + kDescription);
+TEST(Tools, AreDescribedInOneText) {
+  std::vector<std::string> texts;
+  for (const ToolFunction& each : two_tools().functions) texts.push_back(each.definition);
+  EXPECT_EQ(description_of_tools(texts), kDescription);
+  EXPECT_EQ(definitions_of(two_tools()).size(), 2U);
+  EXPECT_EQ(definitions_of(two_tools())[1].dump(), R"({"type":"function","function":{"name":"now"}})");
   Tools none = two_tools();
   none.choice = ToolChoice::kNone;
-  EXPECT_EQ(described(none, "Help.", {{"user", "Hi"}}).size(), 1U);
+  EXPECT_TRUE(definitions_of(none).is_null());
 }
 
 TEST(Tools, HaveCallsAndResultsInTheTextOfTheTemplate) {

@@ -151,9 +151,8 @@ TEST(AnthropicMessages, PutTheSystemFirst) {
   json body = body_of(4);
   body["system"] = {{{"type", "text"}, {"text", "Be "}}, {{"type", "text"}, {"text", "brief."}}};
   const GenerationRequest request = kAnthropicMessages.parse(parse_body(body.dump()), {});
-  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
-  EXPECT_EQ(messages.at(0).role, "system");
-  EXPECT_EQ(messages.at(0).content, "Be brief.");
+  const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
+  EXPECT_EQ(messages.at(0).dump(), R"({"role":"system","content":"Be brief."})");
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ std::string field_at_fault(const std::function<void()>& parse) {
 TEST(ApiRequest, NamesTheFieldAtFault) {
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": 5})"); }), "prompt");
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": "a", "lacuna": {"stepz": 5}})"); }), "lacuna.stepz");
-  EXPECT_EQ(field_at_fault([] { parse_messages(json::parse(R"({"messages": [5]})")); }), "messages");
+  EXPECT_EQ(field_at_fault([] { parse_conversation(json::parse(R"({"messages": [5]})")); }), "messages");
   constexpr std::string_view kKeys[] = {"response_format", "regex"};
   EXPECT_EQ(field_at_fault([&] { parse_answer_format(R"({"response_format": {"type": "x"}})", kKeys); }),
             "response_format");
@@ -177,15 +177,42 @@ TEST(ApiRequest, ReadsMessages) {
   const auto chat = [](const std::string& body) { return parse_chat_request(parse_body(body), {}); };
   const GenerationRequest request = chat(R"({"messages": [{"role": "system", "content": "s"},
                {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
-  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
   ASSERT_EQ(messages.size(), 2U);
-  EXPECT_EQ(messages[1].role, "user");
-  EXPECT_EQ(messages[1].content, "ab");
+  EXPECT_EQ(messages[1]["role"], "user");
+  EXPECT_EQ(messages[1]["content"].size(), 2U);
+  EXPECT_EQ(content_text(messages[1]), "ab");
   EXPECT_REFUSED(chat("{}"), "messages is missing");
   EXPECT_REFUSED(chat(R"({"messages": []})"), "messages is missing");
   EXPECT_REFUSED(chat(R"({"messages": ["a"]})"), "messages holds");
   EXPECT_REFUSED(chat(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
                  "messages.0.content.0 is");
+}
+
+TEST(ApiRequest, ReadsWhatChatTemplatesAreGiven) {
+  const auto chat = [](const std::string& members) {
+    const GenerationRequest request = parse_chat_request(
+        parse_body(R"({"messages": [{"role": "user", "content": "a", "name": "Mia", "x": null}])" + members +
+                   "}"),
+        {});
+    return std::get<Conversation>(request.prompts.at(0));
+  };
+  const Conversation plain = chat("");
+  EXPECT_EQ(plain.messages[0].dump(), R"({"role":"user","content":"a","name":"Mia"})");
+  EXPECT_TRUE(plain.add_generation_prompt);
+  EXPECT_TRUE(plain.keywords.empty());
+  EXPECT_TRUE(plain.documents.is_null());
+  const Conversation full = chat(
+      R"(, "chat_template_kwargs": {"a": 1, "enable_thinking": true}, "enable_thinking": false,
+         "reasoning_effort": "low", "documents": [{"title": "t"}], "add_generation_prompt": false)");
+  EXPECT_EQ(full.keywords,
+            (nlohmann::ordered_json{{"a", 1}, {"enable_thinking", true}, {"reasoning_effort", "low"}}));
+  EXPECT_EQ(chat(R"(, "enable_thinking": false)").keywords["enable_thinking"], false);
+  EXPECT_EQ(full.documents.size(), 1U);
+  EXPECT_FALSE(full.add_generation_prompt);
+  EXPECT_REFUSED(chat(R"(, "chat_template_kwargs": 5)"), "chat_template_kwargs is 5");
+  EXPECT_REFUSED(chat(R"(, "chat_template_kwargs": {"tools": []})"),
+                 "chat_template_kwargs.tools has no effect");
 }
 
 TEST(ApiRequest, ReadsCanvasesWithHoles) {

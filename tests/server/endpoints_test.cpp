@@ -292,8 +292,10 @@ TEST(Endpoints, NameTheFieldWhoseValueCannotBeUsed) {
     std::string path, body, field;
   };
   const Case kCases[] = {
-      {"/v1/chat/completions", R"({"messages": [{"role": "x", "content": "a"}]})", "messages"},
-      {"/apply-template", R"({"messages": [{"role": "x", "content": "a"}]})", "messages"},
+      {"/v1/chat/completions", R"({"messages": [{"role": 5, "content": "a"}]})", "messages"},
+      {"/apply-template", R"({"messages": [{"role": 5, "content": "a"}]})", "messages"},
+      {"/apply-template", R"({"messages": [{"role": "user"}], "chat_template_kwargs": {"tools": 1}})",
+       "chat_template_kwargs"},
       {"/v1/completions", R"({"prompt": [5, 100000]})", "prompt"},
       {"/v1/completions", R"({"prompt": "a", "max_tokens": 0})", "max_tokens"},
       {"/v1/completions", R"({"prompt": ["a", "b"], "n": 100})", "n"},

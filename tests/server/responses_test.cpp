@@ -151,10 +151,10 @@ TEST(Responses, PutInstructionsFirst) {
       {{"input", {{{"role", "developer"}, {"content", "b"}}, {{"role", "user"}, {"content", "c"}}}},
        {"instructions", "a"}},
       {});
-  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
   ASSERT_EQ(messages.size(), 3U);
-  EXPECT_EQ(messages[0].role + messages[0].content, "systema");
-  EXPECT_EQ(messages[1].role + messages[1].content, "systemb");
+  EXPECT_EQ(messages[0].dump(), R"({"role":"system","content":"a"})");
+  EXPECT_EQ(messages[1].dump(), R"({"role":"system","content":"b"})");
 }
 
 }  // namespace

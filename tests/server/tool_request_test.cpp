@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/chat_prompt.h"
 #include "server/api_request.h"
 
 namespace lacuna::tool_request_test {
@@ -35,7 +36,7 @@ std::string tools_error(const std::string& body) {
 }
 
 std::string messages_error(const std::string& messages) {
-  return error_of([&] { parse_messages(json::parse("{\"messages\": " + messages + "}")); });
+  return error_of([&] { parse_conversation(json::parse("{\"messages\": " + messages + "}")); });
 }
 
 TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
@@ -128,8 +129,8 @@ TEST(ToolRequest, RefusesWhatToolsReplaced) {
 const std::string kCall =
     R"({"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"b\":1,\"a\":[2]}"}})";
 
-TEST(ToolRequest, HasEarlierCallsAndTheirResultsAsText) {
-  const std::vector<Message> messages = parse_messages(json::parse(
+TEST(ToolRequest, HasEarlierCallsAndTheirResults) {
+  const Conversation conversation = parse_conversation(json::parse(
       R"({"messages": [{"role": "user", "content": "Hi"},
       {"role": "assistant", "content": null, "tool_calls": [)" +
       kCall + R"(, {"id": "c2", "function": {"name": "now", "arguments": ""}}]},
@@ -137,6 +138,11 @@ TEST(ToolRequest, HasEarlierCallsAndTheirResultsAsText) {
       {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "noon"}]},
       {"role": "assistant", "content": "Three.", "tool_calls": []},
       {"role": "tool", "tool_call_id": "c1", "content": "4"}]})"));
+  ASSERT_EQ(conversation.messages.size(), 6U);
+  EXPECT_EQ(conversation.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"b":1,"a":[2]})");
+  EXPECT_EQ(conversation.messages[2].dump(),
+            R"({"role":"tool","content":"3","tool_call_id":"c1","name":"add"})");
+  const std::vector<Message> messages = as_plain_turns(conversation);
   ASSERT_EQ(messages.size(), 5U);
   EXPECT_EQ(messages[1].role, "assistant");
   EXPECT_EQ(messages[1].content,
@@ -149,6 +155,14 @@ TEST(ToolRequest, HasEarlierCallsAndTheirResultsAsText) {
   EXPECT_EQ(messages[4].content, "<tool_response>\n4\n</tool_response>");
 }
 
+TEST(ToolRequest, TakesCallsAsTemplatesHaveThem) {
+  const Conversation conversation = parse_conversation(json::parse(
+      R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
+      {"role": "tool", "content": "3"}]})"));
+  EXPECT_EQ(conversation.messages[0]["tool_calls"][0]["function"]["arguments"].dump(), R"({"x":1})");
+  EXPECT_EQ(conversation.messages[1]["name"], "a");
+}
+
 TEST(ToolRequest, NamesTheMessageThatIsWrong) {
   const auto calls = [](const std::string& list) {
     return messages_error(R"([{"role": "assistant", "tool_calls": )" + list + "}]");
@@ -157,18 +171,17 @@ TEST(ToolRequest, NamesTheMessageThatIsWrong) {
               HasSubstr("messages.0.tool_call_id is missing"));
   EXPECT_THAT(messages_error(R"([{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "x"}])"),
               HasSubstr("messages.1.tool_call_id is \"x\"; expected the id of a call"));
-  EXPECT_THAT(messages_error(R"([{"role": "function", "content": "3"}])"), HasSubstr("messages.0.role"));
   EXPECT_THAT(messages_error(R"([{"role": "assistant", "function_call": {}}])"),
               HasSubstr("messages.0.function_call is not supported"));
   EXPECT_THAT(calls("{}"), HasSubstr("messages.0.tool_calls is"));
   EXPECT_THAT(calls("[3]"), HasSubstr("messages.0.tool_calls.0 is \"3\""));
-  EXPECT_THAT(calls("[{}]"), HasSubstr("messages.0.tool_calls.0.id is missing"));
-  EXPECT_THAT(calls(R"([{"id": ""}])"), HasSubstr("messages.0.tool_calls.0.id is"));
+  EXPECT_THAT(calls(R"([{"id": "", "function": {"name": "a", "arguments": ""}}])"),
+              HasSubstr("messages.0.tool_calls.0.id is"));
   EXPECT_THAT(calls(R"([{"id": "a", "type": "custom"}])"), HasSubstr("messages.0.tool_calls.0.type is"));
   EXPECT_THAT(calls(R"([{"id": "a"}])"), HasSubstr("messages.0.tool_calls.0.function is missing"));
   EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a\"", "arguments": "{}"}}])"),
               HasSubstr("messages.0.tool_calls.0.function.name is"));
-  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": {}}}])"),
+  EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": 5}}])"),
               HasSubstr("messages.0.tool_calls.0.function.arguments is"));
   EXPECT_THAT(calls(R"([{"id": "a", "function": {"name": "a", "arguments": "{"}}])"),
               HasSubstr("messages.0.tool_calls.0.function.arguments"));

@@ -165,11 +165,23 @@ TEST(Limits, HoldForSymbolicLinksThatLeadNowhere) {
               ThrowsMessage<InputError>(HasSubstr("chat_template.jinja")));
 }
 
-TEST(Limits, HoldForChatTemplatesOfManyTurns) {
-  for (const char* quote : {"", "'"}) {
-    const std::string jinja = "<|im_end|>" + repeat(std::string(quote) + "<|im_start|>system\n", 1'000'000);
-    EXPECT_EQ(recognise_chat_template(jinja).format, ChatFormat::kChatMl);
-  }
+TEST(Limits, HoldForChatTemplates) {
+  const TemporaryFolder folder;
+  const auto refusal = [&] {
+    try {
+      load_chat_template(folder.path());
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  folder.write("chat_template.jinja", std::string(kMaxTemplateBytes + 1, 'a'));
+  EXPECT_THAT(refusal(), HasSubstr("chat_template.jinja: the chat template has 1048577 bytes"));
+  folder.write("chat_template.jinja", "a");
+  std::filesystem::create_directory(folder.path() / "additional_chat_templates");
+  for (size_t i = 0; i < kMaxTemplates; ++i)
+    folder.write("additional_chat_templates/" + std::to_string(i) + ".jinja", "a");
+  EXPECT_THAT(refusal(), HasSubstr("there are more than 64 chat templates"));
 }
 
 }  // namespace

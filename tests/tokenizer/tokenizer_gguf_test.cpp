@@ -31,7 +31,11 @@ GgufBytes small_tokenizer() {
   file.numbers("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, 1, 3, 4});
   file.texts("tokenizer.ggml.merges", {"a b", "ab c"});
   file.number("tokenizer.ggml.bos_token_id", 8);
-  file.text("tokenizer.chat_template", "<|im_start|>system\\nYou help.<|im_end|>");
+  file.number("tokenizer.ggml.eos_token_id", 9);
+  file.number("tokenizer.ggml.padding_token_id", 100);  // it has none of these
+  file.text("tokenizer.chat_template",
+            "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}");
+  file.text("tokenizer.chat_template.tool_use", "tools");
   return file;
 }
 
@@ -55,11 +59,13 @@ TEST(GgufTokenizer, IsTheSameAsFilesOfAFolder) {
 
   const ChatTemplate of_file = load_chat_template(path);
   const ChatTemplate of_folder = load_chat_template(folder.path());
-  EXPECT_EQ(of_file.format, ChatFormat::kChatMl);
-  EXPECT_EQ(of_folder.format, of_file.format);
-  EXPECT_EQ(of_folder.bos_token, "<|end|>");
-  EXPECT_EQ(of_folder.bos_token, of_file.bos_token);
-  EXPECT_EQ(of_folder.default_system, of_file.default_system);
+  EXPECT_EQ(of_file.description(), "tokenizer.chat_template");
+  for (const ChatTemplate& chat_template : {of_file, of_folder}) {
+    Conversation conversation(std::vector<Message>{{"user", "abc"}});
+    EXPECT_EQ(jinja::text_of(chat_template.pieces(conversation)), "<|end|>abc<tool>");
+    conversation.tools = nlohmann::ordered_json::array({nlohmann::ordered_json::object()});
+    EXPECT_EQ(jinja::text_of(chat_template.pieces(conversation)), "tools");
+  }
 }
 
 /// Gemma 4: the byte tokens, then tokens from 256 on. Its converter calls runs of newlines normal.
@@ -113,7 +119,6 @@ TEST(GgufTokenizer, OfGemmaSplitsAtNewlinesOnlyAndKeepsTheirRunsWhole) {
   EXPECT_EQ(tokenizer.encode("<bos>").size(), 5);
   EXPECT_TRUE(tokenizer.is_special(262));
   EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{262, 259, 0xe6, 0x97, 0xa5, 261}), " a日\n\n\n");
-  EXPECT_EQ(load_chat_template(path).format, ChatFormat::kGemma);
 }
 
 TEST(GgufTokenizer, OfGemmaIsTheSameAsFilesOfAFolder) {
@@ -137,8 +142,7 @@ TEST(GgufTokenizer, OfGemmaIsTheSameAsFilesOfAFolder) {
     const std::vector<TokenId> one = {id};
     EXPECT_EQ(from_folder.decode(one, false), from_file.decode(one, false)) << id;
   }
-  EXPECT_EQ(load_chat_template(folder.path()).format, ChatFormat::kGemma);
-  EXPECT_EQ(load_chat_template(folder.path()).bos_token, "<bos>");
+  EXPECT_EQ(load_chat_template(folder.path()).program(), load_chat_template(path).program());
 }
 
 TEST(GgufTokenizer, OfGemmaRefusesWhatWouldGiveOtherTokens) {

@@ -17,7 +17,7 @@ function factsOf(props) {
   return [
     ["Model", props.model], ["Family", `${props.family}, ${props.paradigm}`],
     ["Context", `${COUNT.format(props.context)} tokens`], ["Vocabulary", `${COUNT.format(props.vocab_size)} tokens`],
-    ["Chat template", props.chat_template], ["Guide", props.has_guide ? "yes" : "no"],
+    ["Chat template", props.chat_template_source], ["Guide", props.has_guide ? "yes" : "no"],
     ["Device", props.device ?? "not loaded yet"], ["Weights", props.weights || "not loaded yet"],
     ["Requests at once", `${props.total_slots}, and ${props.max_queue} wait`], ["Memory for K/V", inMebibytes(props.kv_bytes)],
     ["Server", props.version],
