@@ -128,11 +128,11 @@ TEST(AnthropicMessages, LeaveOutWhatOnlyAnotherServiceCanUse) {
   for (const char* type : {"enabled", "adaptive"}) {
     body["thinking"] = {{"type", type}};
     const GenerationRequest request = kAnthropicMessages.parse(parse_body(body.dump()), {});
-    const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+    const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
     ASSERT_EQ(messages.size(), 4U);
-    EXPECT_EQ(messages[1].content, "Hello");
-    EXPECT_EQ(messages[2].role, "system");
-    EXPECT_EQ(messages[3].content, "A note.Hi");
+    EXPECT_EQ(messages[1]["content"], "Hello");
+    EXPECT_EQ(messages[2]["role"], "system");
+    EXPECT_EQ(messages[3]["content"], "A note.Hi");
     EXPECT_THAT(request.left_out,
                 testing::UnorderedElementsAre("cache_control", "thinking", "redacted_thinking",
                                               "server_tool_use", "web_search_tool_result"));

@@ -137,9 +137,9 @@ TEST(Responses, LeaveOutWhatOnlyAnotherServiceCanUse) {
                      {"text", {{"verbosity", "low"}}},
                      {"include", {"reasoning.encrypted_content"}}};
   const GenerationRequest request = kOpenAiResponses.parse(body, {});
-  const auto& messages = std::get<std::vector<Message>>(request.prompts.at(0));
+  const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
   ASSERT_EQ(messages.size(), 2U);
-  EXPECT_EQ(messages[1].content, "b");
+  EXPECT_EQ(messages[1]["content"], "b");
   EXPECT_THAT(request.left_out,
               testing::UnorderedElementsAre("reasoning", "web_search_call", "custom_tool_call",
                                             "custom_tool_call_output", "store", "truncation",
