@@ -23,11 +23,11 @@ using Json = nlohmann::json;
 constexpr std::array kBookkeeping = std::to_array<std::string_view>(
     {// Who wrote the file, what it was made from, and which classes read it.
      "_class_name", "_commit_hash", "_diffusers_version", "_from_model_config", "_name_or_path",
-     "architectures", "author", "auto_map", "base_model", "base_model_name", "base_model_name_or_path",
-     "custom_pipelines", "description", "export_model_type", "is_llama_config", "language", "library_name",
-     "license", "model_file", "model_id", "model_name", "model_name_or_path", "model_type", "name",
-     "name_or_path", "pipeline_tag", "tags", "task", "tokenizer_class", "tokenizer_name",
-     "tokenizer_name_or_path", "trained_by", "version",
+     "generation_config", "architectures", "author", "auto_map", "base_model", "base_model_name",
+     "base_model_name_or_path", "custom_pipelines", "description", "export_model_type", "is_llama_config",
+     "language", "library_name", "license", "model_file", "model_id", "model_name", "model_name_or_path",
+     "model_type", "name", "name_or_path", "pipeline_tag", "tags", "task", "tokenizer_class",
+     "tokenizer_name", "tokenizer_name_or_path", "trained_by", "version",
      // How weights are stored and which implementation of the same mathematics runs them.
      "attention_kernel", "attn_kernel", "bf16", "cache_implementation", "chunk_size_feed_forward", "debug",
      "deterministic", "device_map", "dtype", "enable_deepep", "ep_size", "flash_attention", "fp16",

@@ -27,7 +27,7 @@ constexpr std::string_view kWithoutContractions =
     R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kExaoneMoe =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)";
-constexpr std::string_view kSeedCoder =
+constexpr std::string_view kSeedCoderSplit =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kBailing =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
@@ -100,7 +100,7 @@ constexpr std::string_view kGpt4oWay[] = {kGpt4o};
 constexpr std::string_view kBailingNames[] = {"llada-moe", "bailingmoe", "bailingmoe2"};
 constexpr std::string_view kBailingWay[] = {kBailing};
 constexpr std::string_view kSeedCoderNames[] = {"seed-coder"};
-constexpr std::string_view kSeedCoderWay[] = {kSeedCoder};
+constexpr std::string_view kSeedCoderWay[] = {kSeedCoderSplit};
 constexpr std::string_view kBloomNames[] = {"bloom", "poro-chat", "gpt3-finnish"};
 constexpr std::string_view kBloomWay[] = {kBloom};
 constexpr std::string_view kVikingNames[] = {"viking"};
