@@ -113,7 +113,7 @@ class Builder : public nlohmann::json_sax<Json> {
   size_t num_values_ = 0;
 };
 
-/// What `object` holds, and the objects in it that were read, that is not in `read`.
+/// Adds the values of `object`, and of the objects in it that were read, whose keys are not in `read`.
 void add_unread(const json& object, const std::string& prefix, const std::set<std::string>& read,
                 std::vector<JsonObject::Unread>& unread) {
   for (const auto& [key, value] : object.items()) {

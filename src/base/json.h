@@ -75,8 +75,8 @@ class JsonObject {
     std::string path;             ///< with the prefix that messages give it: "rope_scaling.mscale"
     const nlohmann::json* value;  ///< within this object; never null
   };
-  /// What nobody has asked for since track_reads(), of this object and of the objects in it that were asked
-  /// for. A key that is null counts as absent.
+  /// The values that nobody has asked for since track_reads(), of this object and of the objects in it that
+  /// were asked for. A key that is null counts as absent.
   std::vector<Unread> unread() const;
   /// Counts every key of this object and of the objects in it as asked for.
   void read_all() const;

@@ -168,6 +168,24 @@ void SchemaReader::refuse_unsupported(std::string_view keyword, std::string_view
                    instead.empty() ? "" : "; ", instead);
 }
 
+namespace {
+
+/// Whether a schema of keys says no more than that they are strings, as schema libraries write it.
+bool takes_any_string(const ordered_json& schema) {
+  if (!schema.is_object()) return schema == true;
+  constexpr std::array<std::string_view, 4> kNotes = {"title", "description", "$comment", "$schema"};
+  for (const auto& [keyword, value] : schema.items()) {
+    const bool is_string = value == "string" || (value.is_array() && std::find(value.begin(), value.end(),
+                                                                               "string") != value.end());
+    const bool is_note = std::find(kNotes.begin(), kNotes.end(), keyword) != kNotes.end();
+    const bool is_least = keyword == "minLength" && value == 0;
+    if (!is_note && !is_least && !(keyword == "type" && is_string)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void SchemaReader::check() const {
   if (!value_->is_object() && !value_->is_boolean())
     throw InputError("{}: {} is {}; expected an object, true or false", *name_, in_quotes(path_),
@@ -188,8 +206,8 @@ void SchemaReader::check() const {
   for (const std::string_view keyword : kUnsupported) {
     const ordered_json* value = find(keyword);
     if (!value) continue;
-    const bool says_nothing =
-        (keyword.starts_with("unevaluated") || keyword == "propertyNames") && *value == true;
+    const bool says_nothing = (keyword.starts_with("unevaluated") && *value == true) ||
+                              (keyword == "propertyNames" && takes_any_string(*value));
     const bool is_empty = (keyword.starts_with("depend") || keyword == "patternProperties") &&
                           value->is_object() && value->empty();
     if (!says_nothing && !is_empty) refuse_unsupported(keyword);

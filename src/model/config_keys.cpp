@@ -92,7 +92,7 @@ std::string_view without_text_config(std::string_view key) {
   return key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key;
 }
 
-/// Of the word that names an activation; files call the first both ways.
+/// The word that files have for an activation; the first has two.
 std::string_view name_of(Activation activation) {
   switch (activation) {
     case Activation::kSilu:

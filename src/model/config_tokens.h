@@ -13,7 +13,7 @@
 
 namespace lacuna {
 
-/// What set_token_ids() asks, in this order.
+/// The sources that set_token_ids() asks, in this order.
 struct TokenSources {
   const JsonObject& config;      ///< config.json, whose ids the family's reader has taken
   const JsonObject& generation;  ///< generation_config.json, or an empty object

@@ -162,7 +162,7 @@ void read_llama3(const RopeKeys& keys, int64_t max_positions, RopeConfig& rope) 
     keys.refuse("high_freq_factor", fmt::format("more than \"low_freq_factor\", {:g}", rope.low_turns));
 }
 
-/// Gemma's: frequencies are those of the whole head, and the pairs after this share of them stand still.
+/// Gemma's: frequencies are those of the whole head, and the pairs after this share of them do not turn.
 void read_proportional(const RopeKeys& keys, int64_t head_dim, RopeConfig& rope) {
   const float share = keys.number(kShare, {0, 1}, 1.0F);
   rope.num_turning = static_cast<int64_t>(share * static_cast<float>(head_dim)) / 2;

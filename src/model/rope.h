@@ -56,13 +56,13 @@ float query_scale(const RopeConfig& rope, int64_t position);
 /// Throws InputError where r leaves no second pair to slow down.
 void scale_rope(RopeConfig& rope, double factor, int64_t rotary_dim);
 
-/// What a family's class makes of the keys of its rotation.
+/// The reading that a family's class has of the keys of its rotation.
 struct RopeRules {
   float usual_theta = 0;       ///< where no key says it; 0: one must
   float usual_share = 1;       ///< "partial_rotary_factor" where it is absent
   bool turns_shares = false;   ///< whether another share of each head than all of it can turn
   bool scales = true;          ///< whether the class has other types than "default"
-  bool stops_turning = false;  ///< whether "proportional" is computed: Gemma's, where slow pairs stand still
+  bool stops_turning = false;  ///< whether "proportional" is computed: Gemma's, where slow pairs do not turn
   bool grows_queries = false;  ///< whether "llama_4_scaling_beta" is computed (RopeConfig::query_growth)
   std::string_view layers = "full_attention";  ///< the kind of layers, where a file has an object for each
   bool is_only_kind = true;                    ///< whether all layers are of that kind

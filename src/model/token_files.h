@@ -31,7 +31,7 @@ struct TokenList {
 /// to what comes before it. Throws InputError where that is not JSON.
 std::vector<ListedToken> read_added_tokens(std::string_view text, const std::string& file);
 
-/// What the files of a tokenizer say of special tokens, in the order in which they are asked.
+/// Special tokens as the files of a tokenizer name them, in the order in which they are asked.
 class TokenFiles {
  public:
   /// Throws InputError for files that are not JSON.

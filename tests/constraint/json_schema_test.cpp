@@ -195,16 +195,30 @@ TEST(JsonSchema, WritesCompactly) {
   EXPECT_FALSE(automaton.accepts(R"({"a": [1, 1]})"));
 }
 
+TEST(JsonSchema, TakesNamesOfPropertiesThatMayBeAnyString) {
+  for (const char* names :
+       {R"({"type": "string"})", "true", "{}", R"({"type": ["string", "null"], "title": "Key"})"}) {
+    const auto automaton =
+        compiled(std::string(R"({"type": "object", "additionalProperties": {"type": "integer"},
+                                                    "propertyNames": )") +
+                 names + "}");
+    EXPECT_TRUE(automaton.accepts(R"({"a": 1})")) << names;
+    EXPECT_FALSE(automaton.accepts(R"({"a": "b"})")) << names;
+  }
+}
+
 TEST(JsonSchema, RefusesWhatNarrowsAndIsNotSupportedWithItsPath) {
   const auto refusal = [](const std::string& schema, const std::string& message) {
     EXPECT_THAT([&] { compiled(schema); }, ThrowsMessage<InputError>(HasSubstr(message))) << schema;
   };
-  for (const char* keyword : {"not", "if", "contains", "propertyNames", "unevaluatedItems",
-                              "unevaluatedProperties", "dependentSchemas"}) {
+  for (const char* keyword :
+       {"not", "if", "contains", "unevaluatedItems", "unevaluatedProperties", "dependentSchemas"}) {
     refusal("{\"items\": {\"properties\": {\"a/b\": {\"" + std::string(keyword) +
                 "\": {\"type\": \"string\"}}}}}",
             "schema: \"#/items/properties/a~1b/" + std::string(keyword) + "\" is not supported");
   }
+  for (const char* names : {R"({"pattern": "a"})", R"({"type": "integer"})", R"({"maxLength": 3})", "false"})
+    refusal(std::string(R"({"propertyNames": )") + names + "}", "\"#/propertyNames\" is not supported");
   refusal(R"({"patternProperties": {"a": true}})", "\"#/patternProperties\" is not supported");
   refusal(R"({"dependentRequired": {"a": ["b"]}})", "\"#/dependentRequired\" is not supported");
   refusal(R"({"$dynamicRef": "#a"})", "\"#/$dynamicRef\" is not supported");
