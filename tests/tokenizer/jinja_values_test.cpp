@@ -13,8 +13,8 @@ std::string value_of(const std::string& expression, const std::string& values = 
 }
 
 TEST(JinjaOperators, ComputeAsPython) {
-  EXPECT_EQ(value_of("[7 // -2, 7 % -3, -7 % 3, 7 / 2, 2 ** -1, 7.5 // 2, -7.5 % 2]"),
-            "[-4, -2, 2, 3.5, 0.5, 3.0, 0.5]");
+  EXPECT_EQ(value_of("[7 // -2, 7 % -3, -7 % 3, 7 / 2, 2 ** -1, 7.5 // 2, -7.5 % 2, -1e16 // 3.0]"),
+            "[-4, -2, 2, 3.5, 0.5, 3.0, 0.5, -3333333333333335.0]");
   EXPECT_EQ(value_of("[true + 1, 1 == 1.0, true == 1, 'a' == 1, 1 < 1.5, [1, 2] < [1, 3]]"),
             "[2, True, True, False, True, True]");
   EXPECT_EQ(value_of("'ab' * 2 ~ [1] * 2 ~ ([1] + ['a']) ~ (1, 2)"), "abab[1, 1][1, 'a'](1, 2)");

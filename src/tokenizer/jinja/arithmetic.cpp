@@ -32,8 +32,9 @@ double modulo(double left, double right) {
 }
 
 double floor_divide(double left, double right) {
-  const double rest = modulo(left, right);
-  double quotient = (left - rest) / right;
+  const double rest = std::fmod(left, right);
+  double quotient = (left - rest) / right;  // rounded before it is lowered for the sign, as in Python
+  if (rest != 0 && (rest < 0) != (right < 0)) quotient -= 1;
   if (quotient == 0) return std::copysign(0.0, left / right);
   const double floored = std::floor(quotient);
   return quotient - floored > 0.5 ? floored + 1 : floored;
