@@ -104,7 +104,7 @@ def lines_of(text):
 
 
 def judge(arguments):
-    """What transformers makes of the file; runs where it is installed. Prints JSON and writes logits."""
+    """Logits and tokens of the file by transformers; runs where it is installed. Prints JSON and writes logits."""
     import numpy as np
     import torch
     import transformers
@@ -151,7 +151,7 @@ def log_softmax(values):
 
 
 def nats(values, window):
-    """Of each token after the first."""
+    """The logarithm of the probability of each token after the first."""
     import numpy as np
 
     rows = log_softmax(values[:-1].astype(np.float64))
@@ -259,7 +259,7 @@ def page(arguments, compared, timed):
                   f"llama.cpp {timed[0]['build_commit']} ({timed[0]['llama_cpp']}); `lacuna bench step -m FILE --canvas 128 --rows 128 --repeat 5 --threads "
                   f"{timed[0]['threads']} --json`, `llama-bench -m FILE -p 128 -n 0 -t {timed[0]['threads']} -r 5 -o json`.", ""]
     else:
-        words += ["Speed beside llama.cpp has not been measured yet: the machine was shared and busy.", ""]
+        words += ["Speed compared with llama.cpp has not been measured yet: the machine was shared and busy.", ""]
     words += ["## Commands", "", f"`python3 tools/real_weights.py --models {','.join(row['model'] for row in compared)} --windows {arguments.windows} "
               f"--lines {arguments.lines} --rounds {arguments.rounds} --threads {arguments.threads}`", ""]
     (ROOT / "docs/results/real_weights.md").write_text("\n".join(words))

@@ -65,8 +65,8 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-/// With RoPE scaled as --rope-scale says, and the adapters of --lora. Keys of config.json that nobody knows and
-/// that switch nothing on become a line on standard error.
+/// With RoPE scaled as --rope-scale says, and the adapters of --lora. Keys of config.json that nobody knows
+/// and that switch nothing on become a line on standard error.
 ModelSource find_model(const ModelFlags& flags);
 /// The same without that line.
 ModelSource find_model_quietly(const ModelFlags& flags);

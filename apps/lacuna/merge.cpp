@@ -38,7 +38,7 @@ struct MergeFlags : ModelFlags {
 };
 
 struct MergeReport {
-  int64_t matrices = 0;  ///< that adapters change
+  int64_t matrices = 0;  ///< matrices that adapters change
   int64_t vectors = 0;   ///< likewise
   int64_t dequantized = 0;
   int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// What is wrong with a command line, in one sentence.
+// The mistake in a command line, in one sentence.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -33,7 +33,7 @@ struct NamedParadigm {
   std::string_view name;
 };
 
-/// Of a pair's frequency.
+/// The range of a divisor of a pair's frequency.
 constexpr Range<double> kDivisor{1e-6, 1e6};
 
 constexpr std::array<NamedParadigm, 6> kParadigms = {{{Paradigm::kCausal, "causal"},

@@ -149,7 +149,7 @@ constexpr RequestField kOwnField[] = {
      "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
 };
 
-// What changes the sampling in ways that no method here has.
+// Settings of samplings that no method here has.
 constexpr RequestField kSamplingFields[] = {
     {"presence_penalty", R"({"type": "number"})", "0", refuse_sampling},
     {"frequency_penalty", R"({"type": "number"})", "0", refuse_sampling},
@@ -194,7 +194,7 @@ constexpr RequestField kCommonFields[] = {
     {"format", R"({})", "json or a JSON schema"},
 };
 
-// What clients send by habit and no answer here depends on.
+// Hints: fields that clients send by habit and no answer here depends on.
 constexpr std::string_view kAnything = "{}";
 constexpr RequestField kHintFields[] = {
     {"user", kAnything, "left out", leave_out_field},

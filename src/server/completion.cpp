@@ -71,7 +71,7 @@ class Completion::Listener : public RequestListener {
 
   Completion& owner() { return *owner_; }
   Choice& choice() { return choice_; }
-  /// What an infill put into its first hole.
+  /// The tokens that an infill put into its first hole.
   static std::span<const TokenId> inserted_tokens(const Decoder& decoder, const Start& start) {
     const IndexRange range = decoder.holes().empty() ? start.inserted : decoder.holes().front();
     return decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));

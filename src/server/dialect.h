@@ -54,7 +54,7 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 RequestFields own_fields();
 RequestFields own_members();
 
-/// What clients send by habit and no answer depends on, in any API.
+/// Hints: fields that clients send by habit and no answer depends on, in any API.
 RequestFields hint_fields();
 /// Fields of sampling that are refused unless they ask for nothing.
 RequestFields sampling_fields();

@@ -29,7 +29,7 @@ void add_usage(ordered_json& reply, const AnswerUsage& usage) {
   reply["timings"] = timings_of(usage);
 }
 
-/// What llama.cpp's editors read: the text at the cursor, which a stream gives with its end.
+/// The members that llama.cpp's editors read: the text at the cursor, which a stream gives with its end.
 void add_cursor(const AnswerChoice& choice, ordered_json& reply) {
   reply["content"] = choice.inserted;
   reply["stop"] = !choice.finish_reason.empty();

@@ -60,8 +60,8 @@ class Checkpoint : public WeightSource {
   /// The same of one file, whatever else its folder holds.
   static Checkpoint open_file(const std::filesystem::path& file);
 
-  /// Whether matrix() or values() can read the tensor, under whichever names its file keeps it. A bias of zeros
-  /// next to GPTQ's weights counts as absent.
+  /// Whether matrix() or values() can read the tensor, under whichever names its file keeps it. A bias of
+  /// zeros next to GPTQ's weights counts as absent.
   bool contains(std::string_view name) const override;
   /// Whether a file has a tensor of this name.
   bool holds(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }

@@ -28,7 +28,7 @@ void unpack_codes(const std::byte* words, int64_t distance_bytes, int32_t bits, 
 /// The integer with this index among those that unpack_codes() would give.
 uint8_t packed_code(const std::byte* words, int64_t distance_bytes, int32_t bits, int64_t index);
 
-/// What makes weights of the codes of a group.
+/// How codes of a group become weights.
 enum class GroupOffset : uint8_t {
   kZeroCode,    ///< weight = scale * (code - zero), one zero code for the matrix
   kZeroPoints,  ///< weight = scale * (code - zero), a zero code of its own for each group
@@ -49,7 +49,7 @@ struct GroupedIntegers {
   bool are_short = false;  ///< whether a scale times an integer of 9 bits is exact in f32
   /// Codes of output n.
   std::function<void(int64_t n, std::span<uint8_t> codes)> read_codes;
-  /// Scales of the groups of output n, and their zero codes, whole numbers up to 256, or biases; the last two
+  /// Scales of the groups of output n, and their zero codes, integers up to 256, or biases; the last two
   /// are left alone with kZeroCode.
   std::function<void(int64_t n, std::span<float> scales, std::span<float> offsets)> read_groups;
 };

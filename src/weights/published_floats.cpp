@@ -103,7 +103,7 @@ float one_value(const PublishedModule& module, std::string_view suffix) {
   return values[0];
 }
 
-/// What bitsandbytes keeps of a matrix of 4 bits: JSON in a tensor of bytes.
+/// The state that bitsandbytes keeps of a matrix of 4 bits: JSON in a tensor of bytes.
 struct TableState {
   int64_t block = 0;         ///< weights that share a scale, counted row-major through the matrix
   int64_t nested_block = 0;  ///< scales that share a scale of their own; 0: scales are floats
@@ -128,7 +128,7 @@ TableState read_state(const PublishedModule& module, std::string_view suffix) {
   return state;
 }
 
-/// Codes of 4 bits, the upper half of a byte first, that a table turns into floats.
+/// 4-bit codes, the upper half of a byte first, that a table turns into floats.
 class TableMatrix : public StoredMatrix {
  public:
   TableMatrix(const PublishedModule& module, std::span<const std::byte> codes, const TableState& state)

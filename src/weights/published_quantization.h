@@ -1,5 +1,5 @@
-// What config.json says about weights that other programs quantized: the method, and what their tensors leave
-// open.
+// The part of config.json about weights that other programs quantized: the method, and what their tensors
+// leave open.
 #pragma once
 
 #include <array>

@@ -22,7 +22,7 @@ enum class FloatType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2, kE8M0 };
 std::optional<FloatType> float_type(std::string_view name);
 
 /// The values of the 256 codes of a type of 8 bits. E5M2 is the upper half of an f16, and E8M0 a power of
-/// two, 2^(code - 127), without a sign; NaN where the type has no number.
+/// two, 2^(code - 127), without a sign; NaN for the code that the type has for it.
 const std::array<float, 256>& values_of(FloatType type);
 
 /// A view: the checkpoint must outlive it.

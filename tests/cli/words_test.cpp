@@ -87,7 +87,7 @@ TEST_F(Words, AreRefusedWhereTheyMeanNothing) {
   expect_program_refuses(shell("lacuna inspect mini-dream -m mini-llada"), "mini-dream");
   expect_program_refuses(shell("lacuna chat mini-llada 'a question'"), "'a question'");
   expect_program_refuses(shell("lacuna run mini-lada 'a question'"), "did you mean \"mini-llada\"?");
-  // What was not understood is told first.
+  // The words that were not understood are told first.
   expect_program_refuses(shell("lacuna run mini-llada -p Hi --gen-lenght 8"), "did you mean --gen-length?");
   expect_program_refuses(shell("lacuna inspect -m mini-llada --dtpe f32"), "did you mean --dtype?");
 }

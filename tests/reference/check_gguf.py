@@ -225,7 +225,7 @@ def random_checkpoint(family, rng):
 
 
 def add_parts_of_llama(config, sizes, tensors, rng):
-    """What only some files have: divisors of frequencies (Llama 3), and biases of q, k and v."""
+    """Tensors of some files alone: divisors of frequencies (Llama 3), and biases of q, k and v."""
     if rng.random() < 0.6:
         config["rope_freqs"] = np.float32(rng.uniform(1, 32, sizes["head_dim"] // 2)).tolist()
     if rng.random() < 0.5:

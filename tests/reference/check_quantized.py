@@ -27,7 +27,7 @@ PANEL = 16  # outputs of a panel, as docs/reference/quantized.md says
 
 
 class Refused(Exception):
-    """What the binary said."""
+    """The output of the program."""
 
 
 class Report:
@@ -238,7 +238,7 @@ def check_case(report, binary, name, family, config_of_method, write, seed, quan
 
 
 def stack_experts(stored):
-    """As MLX writes them: the experts of a layer in one tensor of three dimensions, under another name."""
+    """MLX's tensors: the experts of a layer in one tensor of three dimensions, under another name."""
     result, stacks = {}, {}
     for name, (kind, values) in stored.items():
         before, dot, after = name.partition(".experts.")

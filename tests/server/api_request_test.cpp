@@ -235,7 +235,7 @@ TEST(ApiRequest, ReadsCanvasesWithHoles) {
   EXPECT_TRUE(std::holds_alternative<TokenId>(pinned.canvas[0]));
   EXPECT_EQ(pinned.options.steps, 2);
 
-  // As editors send it: the prompt is the cursor's line, up to the cursor.
+  // A request of an editor: the prompt is the cursor's line, up to the cursor.
   const GenerationRequest line =
       infill(R"({"input_prefix": "a\n", "prompt": "b", "input_suffix": "c", "n_predict": -2})");
   EXPECT_TRUE(line.fills_cursor);

@@ -87,7 +87,7 @@ std::vector<float> read_all(const StoredMatrix& matrix, int64_t rows, int64_t in
   return values;
 }
 
-/// What loading makes of a matrix: the quantization that holds it, or f32.
+/// The form of a matrix after loading: the quantization that holds it, or f32.
 std::vector<float> packed_as_stored(const StoredMatrix& matrix, int64_t rows, int64_t inputs) {
   ThreadPool threads(2);
   const auto quantisation = matrix.quantisation();
@@ -100,7 +100,7 @@ std::vector<float> packed_as_stored(const StoredMatrix& matrix, int64_t rows, in
 
 struct Golden {
   std::string name;
-  /// As describe() says it; empty: dense in memory.
+  /// The words of describe(); empty: dense in memory.
   std::string held_as;
 };
 
@@ -261,8 +261,8 @@ TEST_F(DamagedFile, ThatContradictsItsConfigIsRefused) {
         HasSubstr(text));
   };
   with("mlx-4bit", "bits", 8,
-       "\"m.weight\" holds codes of 4 bits in groups of 32, and config.json says 8 bits");
-  with("mlx-4bit", "group_size", 64, "config.json says 4 bits in groups of 64");
+       "\"m.weight\" holds codes of 4 bits in groups of 32, and config.json says 8 bits")  // words: meant;
+      with("mlx-4bit", "group_size", 64, "config.json says 4 bits in groups of 64");
   with("mlx-4bit", "m", {{"bits", 8}, {"group_size", 32}}, "config.json says 8 bits in groups of 32");
   with("mlx-4bit", "m", false, "config.json says that \"m\" is not quantized");
   with("gptq-4bit", "bits", 8, "config.json says 8 bits");

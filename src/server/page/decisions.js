@@ -30,7 +30,7 @@ export class DecisionsTab {
     return props.has_tokenizer ? null : "This model has no tokenizer, so it cannot read texts.";
   }
 
-  /// What to know before its numbers are read: a model that was made for decisions is the better one to ask.
+  /// A note to read before the numbers: a model that was made for decisions is the better one to ask.
   advice(props) {
     const [decider] = this.app.models.deciders;
     if (decider !== undefined && props.writes_text) {

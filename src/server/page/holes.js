@@ -20,7 +20,7 @@ export function withMarks(holes, text) {
   return [...holes, ...marksOf(text).filter(isFree)].sort((a, b) => a.begin - b.begin);
 }
 
-/// What "\[[" stands for.
+/// The text that "\[[" stands for.
 export function unescaped(text) {
   return text.replaceAll("\\[[", "[[");
 }

@@ -141,7 +141,7 @@ function contentOf(logprobs) {
   }));
 }
 
-/// What two runs show. One run each cannot tell times apart that are closer than NOISE, and runs of the same
+/// A comparison of two runs. One run each cannot tell times apart that are closer than NOISE, and runs of the same
 /// work differ by chance alone.
 function verdictOf(views, [a, b]) {
   const times = (x, y) => `${(x / y).toFixed(2)}×`;
