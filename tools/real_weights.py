@@ -151,7 +151,7 @@ def log_softmax(values):
 
 
 def nats(values, window):
-    """The logarithm of the probability of each token after the first."""
+    """Minus the logarithm of the probability of each token after the first."""
     import numpy as np
 
     rows = log_softmax(values[:-1].astype(np.float64))

@@ -140,7 +140,7 @@ std::string config_text_of(const GgufKeys& keys) {
   return text_of(config);
 }
 
-/// Refuses keys of the architecture that nobody has asked for, as refuse_unknown_keys() does for config.json.
+/// Refuses keys of the architecture that nobody has asked for, as check_unread_keys() does for config.json.
 /// The harmless ones are of storage, of how a context was stretched, and the width of dense layers where
 /// there are none.
 void refuse_unknown_gguf_keys(const GgufKeys& keys, std::span<const std::string> ignored) {

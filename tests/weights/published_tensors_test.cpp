@@ -261,8 +261,8 @@ TEST_F(DamagedFile, ThatContradictsItsConfigIsRefused) {
         HasSubstr(text));
   };
   with("mlx-4bit", "bits", 8,
-       "\"m.weight\" holds codes of 4 bits in groups of 32, and config.json says 8 bits")  // words: meant;
-      with("mlx-4bit", "group_size", 64, "config.json says 4 bits in groups of 64");
+       "\"m.weight\" holds codes of 4 bits in groups of 32, and config.json says 8 bits");  // words: meant
+  with("mlx-4bit", "group_size", 64, "config.json says 4 bits in groups of 64");
   with("mlx-4bit", "m", {{"bits", 8}, {"group_size", 32}}, "config.json says 8 bits in groups of 32");
   with("mlx-4bit", "m", false, "config.json says that \"m\" is not quantized");
   with("gptq-4bit", "bits", 8, "config.json says 8 bits");
