@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/rng.h"
 #include "constraint/nfa.h"
 #include "constraint/transition_table.h"
@@ -170,6 +171,7 @@ class SubsetConstruction {
 }  // namespace
 
 void AutomatonLimits::spend(size_t visits, std::string_view what) {
+  spend_steps(visits);
   work -= static_cast<int64_t>(visits);
   if (work < 0) throw AutomatonTooLarge("the {} is too large: it takes too long to compile", what);
 }

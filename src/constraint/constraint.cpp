@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/overloaded.h"
@@ -60,6 +61,8 @@ Expression constraint_expression(const Constraint& constraint) {
 }
 
 ByteAutomaton compile_constraint(const Constraint& constraint) {
+  const Budget budget(std::string(name_of(constraint)),
+                      {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
   ByteAutomaton automaton = ByteAutomaton::compile(constraint_expression(constraint), name_of(constraint));
   if (automaton.is_empty()) throw InputError("{}: no text matches it", name_of(constraint));
   return automaton;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "constraint/byte_automaton.h"
 #include "constraint/expression_node.h"
@@ -26,6 +27,14 @@ std::vector<CodePointSet::Interval> without_surrogates(const std::vector<CodePoi
     if (end > kSurrogates.last) kept.push_back({std::max(first, kSurrogates.last + 1), end});
   }
   return kept;
+}
+
+/// Charges a Budget for a node, before it is made.
+///   parts  expressions, texts or intervals in it, of `size` bytes each
+void spend_node(size_t parts, size_t size) {
+  constexpr size_t kSteps = 30, kStepsPerPart = 2, kOverhead = 32;
+  spend_steps(kSteps + parts * kStepsPerPart);
+  spend_bytes(sizeof(Expression::Node) + kOverhead + parts * size);
 }
 
 }  // namespace
@@ -76,11 +85,13 @@ Expression Expression::nothing() {
 }
 
 Expression Expression::text(std::string_view bytes) {
+  spend_node(bytes.size(), 1);
   return Expression(std::make_shared<const Node>(Node{TextNode{std::string(bytes)}}));
 }
 
 Expression Expression::code_points(const CodePointSet& set, TextEncoding encoding) {
   if (set.is_empty()) return nothing();
+  spend_node(set.intervals().size(), sizeof(CodePointSet::Interval));
   return Expression(std::make_shared<const Node>(Node{CodePointsNode{set, encoding}}));
 }
 
@@ -93,6 +104,7 @@ Expression Expression::sequence(std::vector<Expression> parts) {
   const auto is_nothing = [](const Expression& part) { return part.is_nothing(); };
   if (std::any_of(parts.begin(), parts.end(), is_nothing)) return nothing();
   if (parts.size() == 1) return parts.front();
+  spend_node(parts.size(), sizeof(Expression));
   return Expression(std::make_shared<const Node>(Node{SequenceNode{std::move(parts)}}));
 }
 
@@ -100,12 +112,14 @@ Expression Expression::choice(std::vector<Expression> parts) {
   std::erase_if(parts, [](const Expression& part) { return part.is_nothing(); });
   if (parts.empty()) return nothing();
   if (parts.size() == 1) return parts.front();
+  spend_node(parts.size(), sizeof(Expression));
   return Expression(std::make_shared<const Node>(Node{ChoiceNode{std::move(parts)}}));
 }
 
 Expression Expression::repeat(const Expression& part, int least, std::optional<int> most) {
   expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
   if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
+  spend_node(0, 0);
   return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, std::nullopt}}));
 }
 
@@ -113,6 +127,7 @@ Expression Expression::separated(const Expression& part, const Expression& separ
                                  std::optional<int> most) {
   expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
   if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
+  spend_node(0, 0);
   return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, separator}}));
 }
 
@@ -121,11 +136,13 @@ Expression Expression::members(std::vector<Member> members, const Expression& se
     if (member.is_required && member.part.is_nothing()) return nothing();
   }
   std::erase_if(members, [](const Member& member) { return member.part.is_nothing(); });
+  spend_node(members.size(), sizeof(Member));
   return Expression(std::make_shared<const Node>(Node{MembersNode{std::move(members), separator}}));
 }
 
 Expression Expression::automaton(std::shared_ptr<const ByteAutomaton> automaton) {
   if (automaton->is_empty()) return nothing();
+  spend_node(automaton->memory_bytes(), 1);
   return Expression(std::make_shared<const Node>(Node{AutomatonNode{std::move(automaton)}}));
 }
 

@@ -56,7 +56,7 @@ enum class TextEncoding {
 };
 
 /// A regular language. Immutable; copies share their parts, and so does an expression that contains another
-/// twice.
+/// twice. Making one charges the thread's Budget.
 class Expression {
  public:
   struct Node;

@@ -9,9 +9,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
@@ -27,18 +32,19 @@ using Schemas = std::vector<SchemaReader>;
 /// Schemas that must all hold for one value: references followed, allOf taken apart.
 struct Conjunction {
   Schemas schemas;
-  std::vector<Schemas> unions;  // for each union, one schema must match as well
+  std::vector<std::shared_ptr<const Schemas>> unions;  // for each one, one schema must match as well
 };
+
+// Steps of a Budget.
+constexpr size_t kStepsPerVisit = 400;  // a schema's keywords are looked up
+constexpr size_t kStepsPerPart = 20;    // a list of schemas, or a key, is looked at
 
 /// Every member that returns an expression returns texts that are valid against all schemas that it is given.
 class SchemaCompiler {
  public:
-  SchemaCompiler(const ordered_json& document, const JsonSchemaOptions& options, int recursion_depth,
+  SchemaCompiler(const SchemaReader& root, const JsonSchemaOptions& options, int recursion_depth,
                  AutomatonLimits& limits)
-      : root_(document, options.name),
-        options_(options),
-        recursion_depth_(recursion_depth),
-        limits_(limits) {}
+      : root_(root), options_(options), recursion_depth_(recursion_depth), limits_(limits) {}
 
   Expression compile() {
     if (options_.strict && (!root_.value().is_object() || root_.types() != kTypeObject))
@@ -68,7 +74,7 @@ class SchemaCompiler {
     count_visits(all.schemas.size());
     std::vector<const ordered_json*> followed;
     bool is_possible = true;
-    const std::string path = open.empty() ? root_.path() : open.back().path();
+    const SchemaReader first = open.empty() ? root_ : open.back();
     while (is_possible && !open.empty()) {
       const SchemaReader schema = open.back();
       open.pop_back();
@@ -77,12 +83,13 @@ class SchemaCompiler {
     Expression result = is_possible ? alternatives(std::move(all)) : Expression::nothing();
     for (const ordered_json* target : followed) --times_open_[target];
     --nesting_;
-    if (result.is_nothing() && empty_at_.empty() && !is_cut_) empty_at_ = path;
+    if (result.is_nothing() && empty_at_.empty() && !is_cut_) empty_at_ = first.path();
     return result;
   }
 
   void count_visits(size_t count) {
     num_visits_ += count;
+    spend_steps(count * kStepsPerVisit);
     if (num_visits_ > static_cast<size_t>(kMaxSchemaVisits))
       throw AutomatonTooLarge("{}: more than {} schemas, those that references repeat included",
                               options_.name, kMaxSchemaVisits);
@@ -107,23 +114,25 @@ class SchemaCompiler {
       followed.push_back(&target->value());
       open.push_back(*target);
     }
-    if (schema.has("anyOf")) all.unions.push_back(schema.schemas("anyOf"));
+    if (schema.has("anyOf")) all.unions.push_back(std::make_shared<Schemas>(schema.schemas("anyOf")));
     if (schema.has("oneOf")) {
-      check_disjoint(schema);
-      all.unions.push_back(schema.schemas("oneOf"));
+      if (!are_disjoint_.contains(&schema.value())) check_disjoint(schema);
+      are_disjoint_.insert(&schema.value());
+      all.unions.push_back(std::make_shared<Schemas>(schema.schemas("oneOf")));
     }
     return true;
   }
 
-  static void check_strict(const SchemaReader& schema) {
+  void check_strict(const SchemaReader& schema) {
+    if (!are_strict_.insert(&schema.value()).second) return;
     const auto types = schema.types();
     if (!schema.has("properties") && !(types && (*types & kTypeObject))) return;
     const ordered_json* additional = schema.find("additionalProperties");
     if (!additional || *additional != false)
       schema.refuse("additionalProperties", "false in a strict schema");
-    const std::vector<std::string> required = schema.texts("required");
+    const TextList& required = schema.texts("required");
     for (const auto& [key, property] : schema.named_schemas("properties")) {
-      if (std::find(required.begin(), required.end(), key) == required.end())
+      if (!required.members.contains(key))
         schema.refuse("required", fmt::format("all properties in a strict schema, {} too", in_quotes(key)));
     }
   }
@@ -148,10 +157,13 @@ class SchemaCompiler {
 
   Expression alternatives(Conjunction all) {
     if (all.unions.empty()) return of_types(all.schemas);
-    const Schemas branches = std::move(all.unions.back());
+    const std::shared_ptr<const Schemas> branches = std::move(all.unions.back());
     all.unions.pop_back();
     std::vector<Expression> parts;
-    for (const SchemaReader& branch : branches) parts.push_back(conjunction(all, {branch}));
+    for (const SchemaReader& branch : *branches) {
+      spend_steps((all.schemas.size() + all.unions.size()) * kStepsPerPart);  // they are copied
+      parts.push_back(conjunction(all, {branch}));
+    }
     return Expression::choice(std::move(parts));
   }
 
@@ -163,7 +175,7 @@ class SchemaCompiler {
       types &= own.value_or(kAllTypes);
       is_typed = is_typed || own;
       described |= schema.described_types();
-      has_values = has_values || schema.values();
+      has_values = has_values || schema.values() != nullptr;
     }
     if (has_values) return listed_values(schemas, types, described);
     if (!is_typed && described == 0) return free_json_value(kFreeValueDepth, options_.layout);
@@ -173,18 +185,19 @@ class SchemaCompiler {
 
   /// Texts of "enum" and "const".
   Expression listed_values(const Schemas& schemas, JsonTypes types, JsonTypes described) {
-    std::map<std::string, size_t> times_listed;
-    std::vector<std::pair<std::string, const ordered_json*>> candidates;
+    std::unordered_map<std::string_view, size_t> times_listed;
+    std::vector<std::pair<std::string_view, const ordered_json*>> candidates;
     size_t num_lists = 0;
     for (const SchemaReader& schema : schemas) {
-      const auto values = schema.values();
-      if (!values) continue;
-      std::set<std::string> own;
-      for (const ordered_json* each : *values) {
-        const auto [text, is_new] = own.insert(canonical_json(*each));
-        if (!is_new) continue;
-        ++times_listed[*text];
-        if (num_lists == 0) candidates.emplace_back(*text, each);
+      const ListedValues* listed = schema.values();
+      if (!listed) continue;
+      spend_steps(listed->values.size() * 2 * kStepsPerPart);
+      std::unordered_set<std::string_view> own;
+      for (size_t i = 0; i < listed->values.size(); ++i) {
+        const std::string_view text = listed->canonical[i];
+        if (!own.insert(text).second) continue;
+        ++times_listed[text];
+        if (num_lists == 0) candidates.emplace_back(text, listed->values[i]);
       }
       ++num_lists;
     }
@@ -214,10 +227,7 @@ class SchemaCompiler {
   }
 
   /// An item or member about which nothing is said.
-  const Expression& free_part() {
-    if (!free_part_) free_part_ = free_json_value(kFreeValueDepth - 1, options_.layout);
-    return *free_part_;
-  }
+  Expression free_part() const { return free_json_value(kFreeValueDepth - 1, options_.layout); }
 
   ByteAutomaton compiled(const Expression& expression) {
     return ByteAutomaton::compile(expression, options_.name, limits_);
@@ -251,6 +261,14 @@ class SchemaCompiler {
     return counts;
   }
 
+  /// Returns the expression that `make` makes for a key. Each is made once.
+  template <typename Made, typename Key, typename Make>
+  static const Expression& made_once(Made& made, const Key& key, Make&& make) {
+    auto known = made.find(key);
+    if (known == made.end()) known = made.emplace(key, make()).first;
+    return known->second;
+  }
+
   Expression string(const Schemas& schemas) {
     const Counts length = counts(schemas, "minLength", "maxLength", kMaxStringLength);
     if (!length.is_possible()) return Expression::nothing();
@@ -260,13 +278,19 @@ class SchemaCompiler {
     };
     for (const SchemaReader& schema : schemas) {
       if (const auto pattern = schema.text("pattern")) {
-        narrow(regex_expression(*pattern, RegexMatch::kSearch, TextEncoding::kJsonString,
-                                fmt::format("{}: {}", options_.name, in_quotes(schema.path() + "/pattern")),
-                                limits_));
+        narrow(made_once(patterns_, *pattern, [&] {
+          return regex_expression(*pattern, RegexMatch::kSearch, TextEncoding::kJsonString,
+                                  fmt::format("{}: {}", options_.name, in_quotes(schema.path() + "/pattern")),
+                                  limits_);
+        }));
       }
-      if (const auto format = format_pattern(schema.text("format").value_or("")))
-        narrow(
-            regex_expression(*format, RegexMatch::kWhole, TextEncoding::kJsonString, options_.name, limits_));
+      const std::string format = schema.text("format").value_or("");
+      if (const auto pattern = format_pattern(format)) {
+        narrow(made_once(formats_, format, [&] {
+          return regex_expression(*pattern, RegexMatch::kWhole, TextEncoding::kJsonString, options_.name,
+                                  limits_);
+        }));
+      }
     }
     if (!content || length.least > 0 || length.most)
       narrow(Expression::repeat(json_character(), length.least, length.most));
@@ -290,9 +314,13 @@ class SchemaCompiler {
       }
     }
     if (!is_possible || bounds.first > bounds.last) return Expression::nothing();
-    if (may_have_fraction) return json_number(bounds);
-    return json_integer(bounds.first + (bounds.excludes_first ? 1 : 0),
-                        bounds.last - (bounds.excludes_last ? 1 : 0));
+    const std::tuple key(bounds.first, bounds.last, bounds.excludes_first, bounds.excludes_last,
+                         may_have_fraction);
+    return made_once(numbers_, key, [&] {
+      if (may_have_fraction) return json_number(bounds);
+      return json_integer(bounds.first + (bounds.excludes_first ? 1 : 0),
+                          bounds.last - (bounds.excludes_last ? 1 : 0));
+    });
   }
 
   /// Returns false if nothing that can be written is within the bound.
@@ -343,8 +371,13 @@ class SchemaCompiler {
     for (const SchemaReader& schema : schemas) {
       items.push_back(item_schemas(schema));
       num_first = std::max(num_first, items.back().first.size());
+      // Each lies within the one before it, so that their number is the depth of the expression.
+      if (num_first > static_cast<size_t>(kMaxTupleItems))
+        schema.refuse(schema.has("prefixItems") ? "prefixItems" : "items",
+                      fmt::format("at most {} schemas", kMaxTupleItems));
     }
     const auto item = [&](size_t index) {
+      spend_steps(items.size() * kStepsPerPart);
       Schemas of_item;
       for (const ItemSchemas& each : items) {
         if (index < each.first.size()) {
@@ -403,17 +436,19 @@ class SchemaCompiler {
   }
 
   Expression object(const Schemas& schemas) {
-    std::vector<std::string> keys;  // in the order in which schemas name them
-    std::set<std::string> required;
-    std::set<std::string> known;
-    const auto add_key = [&](const std::string& key) {
+    std::vector<std::string_view> keys;  // in the order in which schemas name them
+    std::unordered_set<std::string_view> required;
+    std::unordered_set<std::string_view> known;
+    const auto add_key = [&](std::string_view key) {
       if (known.insert(key).second) keys.push_back(key);
     };
     for (const SchemaReader& schema : schemas) {
       for (const auto& [key, property] : schema.named_schemas("properties")) add_key(key);
     }
     for (const SchemaReader& schema : schemas) {
-      for (const std::string& key : schema.texts("required")) {
+      const TextList& own = schema.texts("required");
+      spend_steps(own.texts.size() * kStepsPerPart);
+      for (const std::string_view key : own.texts) {
         add_key(key);
         required.insert(key);
       }
@@ -421,7 +456,8 @@ class SchemaCompiler {
     if (keys.empty()) return map(schemas);
     check_num_properties(schemas, required.size(), keys.size());
     std::vector<Expression::Member> members;
-    for (const std::string& key : keys) {
+    for (const std::string_view key : keys) {
+      spend_steps(schemas.size() * kStepsPerPart);
       const Expression text = Expression::text(json_text(ordered_json(key), options_.layout));
       const Expression member = json_member(text, property(schemas, key), options_.layout);
       members.push_back({member, required.contains(key)});
@@ -430,14 +466,12 @@ class SchemaCompiler {
                                            Expression::text(punctuation(options_.layout).item_separator)));
   }
 
-  Expression property(const Schemas& schemas, const std::string& key) {
+  Expression property(const Schemas& schemas, std::string_view key) {
     Schemas of_property;
     for (const SchemaReader& schema : schemas) {
-      const auto properties = schema.schema("properties");
-      const auto additional = schema.schema("additionalProperties");
-      if (properties && properties->has(key)) {
-        of_property.push_back(*properties->schema(key));
-      } else if (additional) {
+      if (const auto own = schema.named_schema("properties", key)) {
+        of_property.push_back(*own);
+      } else if (const auto additional = schema.schema("additionalProperties")) {
         of_property.push_back(*additional);
       }
     }
@@ -482,7 +516,9 @@ class SchemaCompiler {
   bool is_cut_ = false;
   int nesting_ = 0;
   size_t num_visits_ = 0;
-  std::optional<Expression> free_part_;
+  std::unordered_set<const ordered_json*> are_strict_, are_disjoint_;  // schemas that were checked
+  std::unordered_map<std::string, Expression> patterns_, formats_;
+  std::map<std::tuple<int64_t, int64_t, bool, bool, bool>, Expression> numbers_;  // bounds, with fractions
   std::string empty_at_;  // path of the first schema for which no text can be written
 };
 
@@ -513,9 +549,11 @@ struct WorkBudget {
 }  // namespace
 
 Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOptions& options) {
+  const SchemaReader root(schema, options.name);
   for (int depth = kRecursionDepth;; --depth) {
     WorkBudget budget(options);
-    SchemaCompiler compiler(schema, options, depth, budget.patterns);
+    const BytesMark mark;
+    SchemaCompiler compiler(root, options, depth, budget.patterns);
     try {
       Expression expression = compiler.compile();
       if (compiler.is_cut()) {
@@ -528,6 +566,7 @@ Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOp
       budget.subtract(compiler.num_visits());
       if (!compiler.is_cut() || depth == 1) throw;
     }
+    mark.give_back();
   }
 }
 

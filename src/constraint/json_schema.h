@@ -20,6 +20,7 @@ inline constexpr int kMaxSchemaVisits = 20'000;  ///< schemas visited, $ref foll
 inline constexpr int kRecursionDepth =
     4;                                ///< times that a $ref may lie within itself; fewer if that is too large
 inline constexpr int kMaxItems = 64;  ///< larger maxItems are taken as this
+inline constexpr int kMaxTupleItems = 1'000;  ///< schemas of single items (prefixItems)
 inline constexpr int kMaxStringLength = 500;  ///< code points; larger maxLength are taken as this
 inline constexpr int kJsonObjectDepth = 5;    ///< nesting in any_json_object, including the outermost
 inline constexpr int kFreeValueDepth = 2;     ///< nesting of a value that a schema does not constrain

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lacuna {
@@ -99,6 +100,30 @@ int num_digits(int64_t value) {
   return static_cast<int>(std::to_string(std::abs(value)).size());
 }
 
+/// Objects with any keys.
+Expression object_of(const Expression& value, JsonLayout layout) {
+  const Expression key = json_string(Expression::repeat(json_character(), 0, {}));
+  return json_object(Expression::separated(json_member(key, value, layout),
+                                           Expression::text(punctuation(layout).item_separator), 0, {}));
+}
+
+/// Values with up to 0, 1, ... kJsonObjectDepth objects and lists within each other.
+std::vector<Expression> free_values(JsonLayout layout) {
+  const std::vector<Expression> scalars{json_string(Expression::repeat(json_character(), 0, {})),
+                                        json_number({}), Expression::text("true"), Expression::text("false"),
+                                        Expression::text("null")};
+  const Expression separator = Expression::text(punctuation(layout).item_separator);
+  std::vector<Expression> values{Expression::choice(scalars)};
+  for (int depth = 1; depth <= kJsonObjectDepth; ++depth) {
+    const Expression inner = values.back();
+    std::vector<Expression> kinds = scalars;
+    kinds.push_back(json_list(Expression::separated(inner, separator, 0, {})));
+    kinds.push_back(object_of(inner, layout));
+    values.push_back(Expression::choice(std::move(kinds)));
+  }
+  return values;
+}
+
 void write(const ordered_json& value, const JsonPunctuation& marks, std::string& text) {
   auto separate = [&, is_first = true]() mutable {
     if (!std::exchange(is_first, false)) text += marks.item_separator;
@@ -135,6 +160,7 @@ JsonPunctuation punctuation(JsonLayout layout) {
 std::string json_text(const ordered_json& value, JsonLayout layout) {
   std::string text;
   write(value, punctuation(layout), text);
+  spend_steps(text.size());
   return text;
 }
 
@@ -186,22 +212,15 @@ Expression json_number(const NumberBounds& bounds) {
 }
 
 Expression free_json_value(int depth, JsonLayout layout) {
-  std::vector<Expression> kinds{json_string(Expression::repeat(json_character(), 0, {})), json_number({}),
-                                Expression::text("true"), Expression::text("false"),
-                                Expression::text("null")};
-  if (depth > 0) {
-    const Expression separator = Expression::text(punctuation(layout).item_separator);
-    kinds.push_back(json_list(Expression::separated(free_json_value(depth - 1, layout), separator, 0, {})));
-    kinds.push_back(free_json_object(depth, layout));
-  }
-  return Expression::choice(std::move(kinds));
+  expects(depth >= 0 && depth <= kJsonObjectDepth, "free values nest up to kJsonObjectDepth");
+  // Made once: schemas have many of them.
+  static const auto kSpacedValues = free_values(JsonLayout::kSpaced);
+  static const auto kCompactValues = free_values(JsonLayout::kCompact);
+  return (layout == JsonLayout::kSpaced ? kSpacedValues : kCompactValues)[static_cast<size_t>(depth)];
 }
 
 Expression free_json_object(int depth, JsonLayout layout) {
-  const Expression key = json_string(Expression::repeat(json_character(), 0, {}));
-  const Expression member = json_member(key, free_json_value(depth - 1, layout), layout);
-  return json_object(
-      Expression::separated(member, Expression::text(punctuation(layout).item_separator), 0, {}));
+  return object_of(free_json_value(depth - 1, layout), layout);
 }
 
 std::optional<std::string> format_pattern(std::string_view format) {

@@ -43,7 +43,7 @@ struct NumberBounds {
 /// than 15 significant digits, so that they do not round to it when they are read as doubles.
 Expression json_number(const NumberBounds& bounds);
 
-/// Any value with at most `depth` objects and lists within each other.
+/// Any value with at most `depth` objects and lists within each other; depth in [0, kJsonObjectDepth].
 Expression free_json_value(int depth, JsonLayout layout);
 /// Any list or object with free values of the given depth; keys may repeat.
 Expression free_json_object(int depth, JsonLayout layout);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/json.h"
 #include "constraint/byte_automaton.h"
 
@@ -375,6 +376,8 @@ Expression regex_expression(std::string_view pattern, RegexMatch match, TextEnco
                             std::string_view what, AutomatonLimits& limits) {
   if (pattern.size() > kMaxRegexBytes)
     throw InputError("{}: has {} bytes; expected at most {}", what, pattern.size(), kMaxRegexBytes);
+  constexpr size_t kStepsPerByte = 100;
+  spend_steps(pattern.size() * kStepsPerByte);
   Expression expression = RegexParser(pattern, encoding, what).parse();
   if (match == RegexMatch::kSearch) {
     const Expression any = Expression::repeat(Expression::code_points(CodePointSet::all(), encoding), 0, {});

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
@@ -19,6 +21,13 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kOutlineDepth = 8;
+
+// Costs in steps of a Budget.
+constexpr size_t kStepsPerReader = 20;  // a reader of one more schema
+constexpr size_t kStepsPerText = 30;    // keeping a short text
+constexpr size_t kStepsPerLookUp = 8;   // looking up a short text
+constexpr size_t kStepsPerByte = 4;     // writing a byte of a canonical text
+constexpr size_t kLongObject = 16;      // members from which an object gets an index
 
 std::string shown(const ordered_json& value) {
   if (value.is_object()) return "an object";
@@ -57,25 +66,6 @@ std::string unescaped(std::string_view part) {
   return key;
 }
 
-/// Resolves one reference token of a JSON pointer: the member or item; null if it does not exist.
-const ordered_json* child(const ordered_json& value, const std::string& key) {
-  if (value.is_object()) {
-    const auto found = value.find(key);
-    return found == value.end() ? nullptr : &*found;
-  }
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
-  if (!value.is_array() || error != std::errc() || end != key.data() + key.size() || index >= value.size())
-    return nullptr;
-  return &value[index];
-}
-
-std::set<std::string> canonical(const std::vector<const ordered_json*>& values) {
-  std::set<std::string> texts;
-  for (const ordered_json* value : values) texts.insert(canonical_json(*value));
-  return texts;
-}
-
 /// Whether all numbers are known exactly. Integers beyond 64 bits are read as doubles.
 bool is_exact(const ordered_json& value) {
   constexpr double kLimit = 9007199254740992.0;  // 2^53
@@ -84,37 +74,121 @@ bool is_exact(const ordered_json& value) {
   return std::all_of(value.begin(), value.end(), [](const ordered_json& part) { return is_exact(part); });
 }
 
+/// A set of these texts is about to be made.
+template <typename Texts>
+void spend_copy(const Texts& texts) {
+  constexpr size_t kBytesOfNode = 48;
+  spend_steps((texts.size() + 1) * kStepsPerText);
+  for (const std::string& text : texts) spend_bytes(sizeof(std::string) + text.size() + kBytesOfNode);
+}
+
 bool have_common(const std::set<std::string>& a, const std::set<std::string>& b) {
+  spend_steps(a.size() * kStepsPerLookUp);
   return std::any_of(a.begin(), a.end(), [&](const std::string& text) { return b.contains(text); });
 }
 
-void narrow(std::optional<std::set<std::string>>& values, std::set<std::string> others) {
-  if (values) std::erase_if(others, [&](const std::string& text) { return !values->contains(text); });
-  values = std::move(others);
-}
-
-void add_to(SchemaOutline& outline, const SchemaReader& schema, int depth) {
-  if (depth == 0 || !schema.value().is_object()) return;
-  if (const auto types = schema.types()) outline.types &= *types;
-  if (const auto values = schema.values()) {
-    JsonTypes types = 0;
-    for (const ordered_json* value : *values) types |= json_type(*value);
-    outline.types &= types;
-    narrow(outline.values, canonical(*values));
-  }
-  const std::vector<std::string> required = schema.texts("required");
-  const std::set<std::string> is_required(required.begin(), required.end());
-  for (const auto& [key, property] : schema.named_schemas("properties")) {
-    if (!is_required.contains(key)) continue;
-    SchemaOutline of_property;
-    add_to(of_property, property, depth - 1);
-    if (of_property.values) outline.tags[key] = *of_property.values;
-  }
-  if (const auto target = schema.reference()) add_to(outline, *target, depth - 1);
-  for (const SchemaReader& part : schema.schemas("allOf")) add_to(outline, part, depth - 1);
-}
-
 }  // namespace
+
+/// Where a schema is: below the keyword of another one, or where a reference points.
+struct SchemaReader::Place {
+  enum class Kind { kText, kKeyword, kMember, kItem };
+  Kind kind = Kind::kText;
+  std::string_view keyword = {};  // kText: the whole path
+  std::string_view key = {};
+  size_t index = 0;
+  std::shared_ptr<const Place> parent = {};
+};
+
+/// Facts about the values of the document, by address.
+struct SchemaReader::Memory {
+  using Members = std::unordered_map<std::string_view, const ordered_json*>;
+
+  Memory(const ordered_json& its_document, const std::string& its_name)
+      : document(&its_document), name(&its_name) {}
+
+  /// The member of an object; null if it does not exist.
+  const ordered_json* member(const ordered_json& object, std::string_view key) {
+    if (object.size() < kLongObject) {
+      const auto found = object.find(key);
+      return found == object.end() ? nullptr : &*found;
+    }
+    const auto [known, is_new] = members.try_emplace(&object);
+    if (is_new) {
+      spend_steps(object.size() * kStepsPerText);
+      for (auto each = object.begin(); each != object.end(); ++each)
+        known->second.emplace(each.key(), &*each);
+    }
+    const auto found = known->second.find(key);
+    return found == known->second.end() ? nullptr : found->second;
+  }
+
+  /// Resolves one reference token of a JSON pointer: the member or item; null if it does not exist.
+  const ordered_json* child(const ordered_json& value, const std::string& key) {
+    if (value.is_object()) return member(value, key);
+    size_t index = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+    if (!value.is_array() || error != std::errc() || end != key.data() + key.size() || index >= value.size())
+      return nullptr;
+    return &value[index];
+  }
+
+  const ordered_json* document;
+  const std::string* name;
+  std::unordered_map<const ordered_json*, Members> members;
+  std::unordered_map<const ordered_json*, ListedValues> values;             // by schema
+  std::unordered_map<const ordered_json*, TextList> texts;                  // by list
+  std::unordered_map<const ordered_json*, const ordered_json*> references;  // by schema
+  std::unordered_set<const ordered_json*> checked;                          // schemas
+  std::map<std::pair<const ordered_json*, int>, SchemaOutline> outlines;    // by schema and depth
+};
+
+/// Outlines of schemas, each found once for a depth.
+struct SchemaOutliner {
+  static const SchemaOutline& find(const SchemaReader& schema, int depth) {
+    static const SchemaOutline kAnything;
+    if (depth == 0 || !schema.value().is_object()) return kAnything;
+    auto& outlines = schema.memory_->outlines;
+    const std::pair key(&schema.value(), depth);
+    if (const auto known = outlines.find(key); known != outlines.end()) return known->second;
+    SchemaOutline outline;
+    if (const auto types = schema.types()) outline.types &= *types;
+    if (const ListedValues* values = schema.values()) {
+      JsonTypes types = 0;
+      for (const ordered_json* value : values->values) types |= json_type(*value);
+      outline.types &= types;
+      spend_copy(values->canonical);
+      outline.values.emplace(values->canonical.begin(), values->canonical.end());
+    }
+    const TextList& required = schema.texts("required");
+    for (const auto& [name, property] : schema.named_schemas("properties")) {
+      if (!required.members.contains(name)) continue;
+      const SchemaOutline& of_property = find(property, depth - 1);
+      if (!of_property.values) continue;
+      spend_copy(*of_property.values);
+      outline.tags[std::string(name)] = *of_property.values;
+    }
+    if (const auto target = schema.reference()) narrow(outline, find(*target, depth - 1));
+    for (const SchemaReader& part : schema.schemas("allOf")) narrow(outline, find(part, depth - 1));
+    return outlines.emplace(key, std::move(outline)).first->second;
+  }
+
+ private:
+  static void narrow(SchemaOutline& outline, const SchemaOutline& part) {
+    outline.types &= part.types;
+    spend_steps(kStepsPerReader);
+    if (part.values) {
+      spend_copy(*part.values);
+      std::set<std::string> both = *part.values;
+      if (outline.values)
+        std::erase_if(both, [&](const std::string& text) { return !outline.values->contains(text); });
+      outline.values = std::move(both);
+    }
+    for (const auto& [key, values] : part.tags) {
+      spend_copy(values);
+      outline.tags[key] = values;
+    }
+  }
+};
 
 JsonTypes json_type(const ordered_json& value) {
   switch (value.type()) {
@@ -137,34 +211,51 @@ JsonTypes json_type(const ordered_json& value) {
 
 std::string canonical_json(const ordered_json& value) {
   const nlohmann::json sorted = value;
-  return json_text(ordered_json(sorted), JsonLayout::kCompact);
+  std::string text = json_text(ordered_json(sorted), JsonLayout::kCompact);
+  spend_steps(text.size() * kStepsPerByte);
+  return text;
 }
 
-SchemaReader SchemaReader::at(const ordered_json& value, const std::string& path) const {
-  SchemaReader reader = *this;
-  reader.value_ = &value;
-  reader.path_ = path;
-  return reader;
+SchemaReader::SchemaReader(const ordered_json& document, const std::string& name)
+    : memory_(std::make_shared<Memory>(document, name)),
+      value_(&document),
+      place_(std::make_shared<const Place>(Place{.keyword = "#"})) {}
+
+SchemaReader SchemaReader::at(const ordered_json& value, Place place) const {
+  return {memory_, value, std::make_shared<const Place>(std::move(place))};
+}
+
+std::string SchemaReader::path() const {
+  std::vector<const Place*> places;
+  for (const Place* place = place_.get(); place != nullptr; place = place->parent.get())
+    places.push_back(place);
+  std::string path;
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    const Place& each = **place;
+    path += each.kind == Place::Kind::kText ? std::string(each.keyword) : "/" + escaped(each.keyword);
+    if (each.kind == Place::Kind::kMember) path += "/" + escaped(each.key);
+    if (each.kind == Place::Kind::kItem) path += fmt::format("/{}", each.index);
+  }
+  spend_steps(path.size());
+  return path;
 }
 
 std::string SchemaReader::path_of(std::string_view keyword) const {
-  return path_ + "/" + escaped(keyword);
+  return path() + "/" + escaped(keyword);
 }
 
 const ordered_json* SchemaReader::find(std::string_view keyword) const {
-  if (!value_->is_object()) return nullptr;
-  const auto found = value_->find(keyword);
-  return found == value_->end() ? nullptr : &*found;
+  return value_->is_object() ? memory_->member(*value_, keyword) : nullptr;
 }
 
 void SchemaReader::refuse(std::string_view keyword, std::string_view expected) const {
   const ordered_json* value = find(keyword);
-  throw InputError("{}: {} is {}; expected {}", *name_, in_quotes(path_of(keyword)),
+  throw InputError("{}: {} is {}; expected {}", *memory_->name, in_quotes(path_of(keyword)),
                    value ? shown(*value) : "missing", expected);
 }
 
 void SchemaReader::refuse_unsupported(std::string_view keyword, std::string_view instead) const {
-  throw InputError("{}: {} is not supported{}{}", *name_, in_quotes(path_of(keyword)),
+  throw InputError("{}: {} is not supported{}{}", *memory_->name, in_quotes(path_of(keyword)),
                    instead.empty() ? "" : "; ", instead);
 }
 
@@ -187,8 +278,9 @@ bool takes_any_string(const ordered_json& schema) {
 }  // namespace
 
 void SchemaReader::check() const {
+  if (memory_->checked.contains(value_)) return;
   if (!value_->is_object() && !value_->is_boolean())
-    throw InputError("{}: {} is {}; expected an object, true or false", *name_, in_quotes(path_),
+    throw InputError("{}: {} is {}; expected an object, true or false", *memory_->name, in_quotes(path()),
                      shown(*value_));
   constexpr std::array<std::string_view, 13> kUnsupported{"not",
                                                           "if",
@@ -213,7 +305,8 @@ void SchemaReader::check() const {
     if (!says_nothing && !is_empty) refuse_unsupported(keyword);
   }
   // A base of its own changes what the references below it mean.
-  if (value_ != document_ && has("$id")) refuse_unsupported("$id", "only the root may have one");
+  if (value_ != memory_->document && has("$id")) refuse_unsupported("$id", "only the root may have one");
+  memory_->checked.insert(value_);
 }
 
 std::optional<int64_t> SchemaReader::count(std::string_view keyword) const {
@@ -232,45 +325,66 @@ std::optional<std::string> SchemaReader::text(std::string_view keyword) const {
   return value->get<std::string>();
 }
 
-std::vector<std::string> SchemaReader::texts(std::string_view keyword) const {
+const TextList& SchemaReader::texts(std::string_view keyword) const {
+  static const TextList kNone;
   const ordered_json* value = find(keyword);
-  if (!value) return {};
+  if (!value) return kNone;
   if (!value->is_array()) refuse(keyword, "a list of texts");
-  std::vector<std::string> texts;
+  if (const auto known = memory_->texts.find(value); known != memory_->texts.end()) return known->second;
+  spend_steps(value->size() * kStepsPerText);
+  TextList list;
   for (const ordered_json& item : *value) {
     if (!item.is_string()) refuse(keyword, "a list of texts");
-    texts.push_back(item.get<std::string>());
+    list.texts.emplace_back(item.get_ref<const std::string&>());
   }
-  return texts;
+  list.members.insert(list.texts.begin(), list.texts.end());
+  return memory_->texts.emplace(value, std::move(list)).first->second;
 }
 
 std::optional<SchemaReader> SchemaReader::schema(std::string_view keyword) const {
   const ordered_json* value = find(keyword);
   if (!value) return std::nullopt;
-  return at(*value, path_of(keyword));
+  return at(*value, {.kind = Place::Kind::kKeyword, .keyword = keyword, .parent = place_});
 }
 
 std::vector<SchemaReader> SchemaReader::schemas(std::string_view keyword) const {
   const ordered_json* value = find(keyword);
   if (!value) return {};
   if (!value->is_array()) refuse(keyword, "a list of schemas");
+  spend_steps(value->size() * kStepsPerReader);
+  spend_bytes(value->size() * (sizeof(SchemaReader) + sizeof(Place)));
   std::vector<SchemaReader> schemas;
+  schemas.reserve(value->size());
   for (size_t i = 0; i < value->size(); ++i) {
-    schemas.push_back(at((*value)[i], fmt::format("{}/{}", path_of(keyword), i)));
+    schemas.push_back(
+        at((*value)[i], {.kind = Place::Kind::kItem, .keyword = keyword, .index = i, .parent = place_}));
   }
   return schemas;
 }
 
-std::vector<std::pair<std::string, SchemaReader>> SchemaReader::named_schemas(
+std::vector<std::pair<std::string_view, SchemaReader>> SchemaReader::named_schemas(
     std::string_view keyword) const {
   const ordered_json* value = find(keyword);
   if (!value) return {};
   if (!value->is_object()) refuse(keyword, "an object of schemas");
-  std::vector<std::pair<std::string, SchemaReader>> schemas;
-  for (const auto& [key, schema] : value->items()) {
-    schemas.emplace_back(key, at(schema, path_of(keyword) + "/" + escaped(key)));
+  spend_steps(value->size() * kStepsPerReader);
+  spend_bytes(value->size() * (sizeof(SchemaReader) + sizeof(Place)));
+  std::vector<std::pair<std::string_view, SchemaReader>> schemas;
+  schemas.reserve(value->size());
+  for (auto member = value->begin(); member != value->end(); ++member) {
+    const std::string_view key = member.key();
+    schemas.emplace_back(
+        key, at(*member, {.kind = Place::Kind::kMember, .keyword = keyword, .key = key, .parent = place_}));
   }
   return schemas;
+}
+
+std::optional<SchemaReader> SchemaReader::named_schema(std::string_view keyword, std::string_view key) const {
+  const ordered_json* named = find(keyword);
+  if (!named || !named->is_object()) return std::nullopt;
+  const ordered_json* value = memory_->member(*named, key);
+  if (!value) return std::nullopt;
+  return at(*value, {.kind = Place::Kind::kMember, .keyword = keyword, .key = key, .parent = place_});
 }
 
 bool SchemaReader::is_true(std::string_view keyword) const {
@@ -335,56 +449,73 @@ JsonTypes SchemaReader::described_types() const {
   return types;
 }
 
-std::optional<std::vector<const ordered_json*>> SchemaReader::values() const {
-  std::optional<std::vector<const ordered_json*>> values;
-  if (const ordered_json* list = find("enum")) {
+const ListedValues* SchemaReader::values() const {
+  const ordered_json* list = find("enum");
+  const ordered_json* constant = find("const");
+  if (!list && !constant) return nullptr;
+  if (const auto known = memory_->values.find(value_); known != memory_->values.end()) return &known->second;
+  ListedValues listed;
+  const auto add = [&](const ordered_json& value) {
+    spend_bytes(sizeof(std::string) + sizeof(&value));
+    listed.values.push_back(&value);
+    listed.canonical.push_back(canonical_json(value));
+  };
+  if (list) {
     if (!list->is_array()) refuse("enum", "a list of values");
-    values.emplace();
-    for (const ordered_json& value : *list) values->push_back(&value);
     if (!is_exact(*list)) refuse("enum", "numbers that 64 bits hold exactly");
+    for (const ordered_json& value : *list) add(value);
   }
-  if (const ordered_json* constant = find("const")) {
+  if (constant) {
     if (!is_exact(*constant)) refuse("const", "numbers that 64 bits hold exactly");
-    const bool is_listed =
-        !values || std::any_of(values->begin(), values->end(), [&](const ordered_json* value) {
-          return canonical_json(*value) == canonical_json(*constant);
-        });
-    values.emplace();
-    if (is_listed) values->push_back(constant);
+    const std::vector<std::string> others = std::exchange(listed, {}).canonical;
+    add(*constant);
+    if (list && std::find(others.begin(), others.end(), listed.canonical.front()) == others.end())
+      listed = {};
   }
-  return values;
+  return &memory_->values.emplace(value_, std::move(listed)).first->second;
 }
 
 std::optional<SchemaReader> SchemaReader::reference() const {
-  const std::optional<std::string> target = text("$ref");
-  if (!target) return std::nullopt;
-  if (!target->starts_with("#") || (target->size() > 1 && (*target)[1] != '/'))
+  const ordered_json* pointer = find("$ref");
+  if (!pointer) return std::nullopt;
+  if (!pointer->is_string()) refuse("$ref", "text");
+  const std::string_view target = pointer->get_ref<const std::string&>();
+  const ordered_json*& found = memory_->references[value_];
+  if (found == nullptr) {
+    spend_steps(target.size() * kStepsPerByte);
+    found = resolve(target);
+  }
+  return at(*found, {.keyword = target});
+}
+
+const ordered_json* SchemaReader::resolve(std::string_view target) const {
+  if (!target.starts_with("#") || (target.size() > 1 && target[1] != '/'))
     refuse("$ref", "a JSON pointer into the same schema (\"#/$defs/...\")");
-  const ordered_json* value = document_;
-  std::string_view rest = std::string_view(*target).substr(1);
+  const ordered_json* value = memory_->document;
+  std::string_view rest = target.substr(1);
   while (!rest.empty()) {
     rest.remove_prefix(1);  // "/"
     const size_t end = std::min(rest.find('/'), rest.size());
-    value = child(*value, unescaped(rest.substr(0, end)));
+    value = memory_->child(*value, unescaped(rest.substr(0, end)));
     if (!value) refuse("$ref", "the place of a schema in the same document");
     rest.remove_prefix(end);
-    if (!rest.empty() && value->is_object() && value->contains("$id"))
+    if (!rest.empty() && value->is_object() && memory_->member(*value, "$id"))
       refuse("$ref", "a place that is not within a schema with an \"$id\" of its own");
   }
-  return at(*value, *target);
+  return value;
 }
 
 SchemaOutline outline(const SchemaReader& schema) {
-  SchemaOutline outline;
-  add_to(outline, schema, kOutlineDepth);
-  return outline;
+  return SchemaOutliner::find(schema, kOutlineDepth);
 }
 
 bool are_disjoint(const SchemaOutline& a, const SchemaOutline& b) {
+  spend_steps(kStepsPerLookUp);
   const JsonTypes common = a.types & b.types;
   if (common == 0) return true;
   if (a.values && b.values && !have_common(*a.values, *b.values)) return true;
   if (common != kTypeObject) return false;
+  spend_steps(a.tags.size() * kStepsPerLookUp);
   return std::any_of(a.tags.begin(), a.tags.end(), [&](const auto& tag) {
     const auto other = b.tags.find(tag.first);
     return other != b.tags.end() && !have_common(tag.second, other->second);

@@ -1,13 +1,16 @@
 // Reads a JSON Schema keyword by keyword, with errors that name the path.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,15 +25,28 @@ JsonTypes json_type(const nlohmann::ordered_json& value);
 /// A text that equal values share, and no others.
 std::string canonical_json(const nlohmann::ordered_json& value);
 
-/// A schema within a document. The document must outlive it.
+/// Values that "enum" and "const" allow, in their order.
+struct ListedValues {
+  std::vector<const nlohmann::ordered_json*> values;
+  std::vector<std::string> canonical;  ///< canonical_json() of each
+};
+
+/// A list of texts, and its members.
+struct TextList {
+  std::vector<std::string_view> texts;
+  std::unordered_set<std::string_view> members;
+};
+
+/// A schema within a document. What has been found out about a place of the document is kept and shared by
+/// all readers that came from one, so that visiting a schema again costs little. Charges the thread's Budget.
 class SchemaReader {
  public:
-  /// `name` begins messages: the flag or field that holds the document.
-  SchemaReader(const nlohmann::ordered_json& document, const std::string& name)
-      : document_(&document), name_(&name), value_(&document), path_("#") {}
+  /// `name` begins messages: the flag or field that holds the document. Both must outlive all readers.
+  SchemaReader(const nlohmann::ordered_json& document, const std::string& name);
 
   const nlohmann::ordered_json& value() const { return *value_; }
-  const std::string& path() const { return path_; }
+  /// A JSON pointer. Put together when it is asked for.
+  std::string path() const;
 
   /// The value of a keyword; null if it is absent.
   const nlohmann::ordered_json* find(std::string_view keyword) const;
@@ -43,11 +59,13 @@ class SchemaReader {
   /// Readers of keywords; none if absent. They throw InputError where the value has another form.
   std::optional<int64_t> count(std::string_view keyword) const;  ///< at least 0; larger ones are 2^31
   std::optional<std::string> text(std::string_view keyword) const;
-  std::vector<std::string> texts(std::string_view keyword) const;  ///< empty if absent
+  const TextList& texts(std::string_view keyword) const;  ///< empty if absent
   std::optional<SchemaReader> schema(std::string_view keyword) const;
   std::vector<SchemaReader> schemas(std::string_view keyword) const;  ///< of a list; empty if absent
-  std::vector<std::pair<std::string, SchemaReader>> named_schemas(
-      std::string_view keyword) const;                                   ///< of an object
+  std::vector<std::pair<std::string_view, SchemaReader>> named_schemas(
+      std::string_view keyword) const;  ///< of an object
+  /// The member `key` of an object of schemas; none if either is absent.
+  std::optional<SchemaReader> named_schema(std::string_view keyword, std::string_view key) const;
   bool is_true(std::string_view keyword) const;                          ///< false if absent
   const nlohmann::ordered_json* number(std::string_view keyword) const;  ///< null if absent
 
@@ -55,8 +73,8 @@ class SchemaReader {
   std::optional<JsonTypes> types() const;
   /// Types about which some keyword says something.
   JsonTypes described_types() const;
-  /// Values that "enum" and "const" allow; none if both are absent.
-  std::optional<std::vector<const nlohmann::ordered_json*>> values() const;
+  /// Values that "enum" and "const" allow; null if both are absent.
+  const ListedValues* values() const;
 
   /// The schema that "$ref" points to.
   std::optional<SchemaReader> reference() const;
@@ -66,13 +84,22 @@ class SchemaReader {
   [[noreturn]] void refuse_unsupported(std::string_view keyword, std::string_view instead = "") const;
 
  private:
-  SchemaReader at(const nlohmann::ordered_json& value, const std::string& path) const;
-  std::string path_of(std::string_view keyword) const;
+  struct Memory;
+  struct Place;
+  friend struct SchemaOutliner;
 
-  const nlohmann::ordered_json* document_;
-  const std::string* name_;
+  SchemaReader(std::shared_ptr<Memory> memory, const nlohmann::ordered_json& value,
+               std::shared_ptr<const Place> place)
+      : memory_(std::move(memory)), value_(&value), place_(std::move(place)) {}
+  /// The schema that `value` is, below a keyword: itself, its member `key` or its item `index`.
+  SchemaReader at(const nlohmann::ordered_json& value, Place place) const;
+  std::string path_of(std::string_view keyword) const;
+  /// The value to which a JSON pointer leads.
+  const nlohmann::ordered_json* resolve(std::string_view target) const;
+
+  std::shared_ptr<Memory> memory_;
   const nlohmann::ordered_json* value_;
-  std::string path_;
+  std::shared_ptr<const Place> place_;
 };
 
 /// Properties that all valid values of a schema share, found without compiling it.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/rng.h"
 
@@ -66,6 +67,7 @@ class Effects {
  private:
   int32_t compute(int32_t effect, int symbol_class) {
     const size_t begin = moves_.size();
+    spend_steps(4 * (first_[static_cast<size_t>(effect) + 1] - first_[static_cast<size_t>(effect)]));
     for (size_t i = first_[static_cast<size_t>(effect)]; i < first_[static_cast<size_t>(effect) + 1]; ++i) {
       const Move move = moves_[i];
       const StateId to = automaton_.next_by_class(move.to, symbol_class);

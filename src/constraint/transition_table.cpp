@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
+
 namespace lacuna {
 namespace {
 
@@ -130,6 +132,7 @@ Partition equivalent_states(const TransitionTable& table) {
     splitters.pop_back();
     is_splitter[splitter] = 0;
     for (const size_t state : partition.members(splitter)) {
+      spend_steps(1 + incoming.first[state + 1] - incoming.first[state]);
       for (size_t e = incoming.first[state]; e < incoming.first[state + 1]; ++e) {
         const auto& [symbol_class, source] = incoming.edges[e];
         sources[static_cast<size_t>(symbol_class)].push_back(static_cast<size_t>(source));
