@@ -139,6 +139,8 @@ class ChatSession {
     say("{} is ready; /help lists commands, Ctrl-D ends the chat.", flags_.model);
     if (opened_->chat_template().is_none()) {
       say("There is no chat template: the model continues the text of all turns.");
+    } else if (!opened_->chat_template().problem().empty()) {
+      say("The chat template cannot be used: {}", safe_for_terminal(opened_->chat_template().problem()));
     } else {
       say("Chat template: {}", safe_for_terminal(opened_->chat_template().description()));
     }
@@ -388,7 +390,6 @@ void add_chat_flags(CLI::App& command, ChatFlags& flags) {
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
   std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.prompt_template);
   expect_writer(*opened);
-  warn_without_template(*opened, flags.prompt_template);
   if (!flags.system.empty() && opened->chat_template().is_none()) {
     throw InputError("--system needs a chat template; this run uses none");
   }

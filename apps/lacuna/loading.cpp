@@ -363,7 +363,7 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
   ModelSource source = find_model(flags);
   std::optional<Tokenizer> tokenizer = tokenizer_of(source);
   ChatTemplate chat_template;
-  if (tokenizer) chat_template = choose_chat_template(source.folder, chosen);
+  if (tokenizer || !chosen.chat_template.empty()) chat_template = choose_chat_template(source.folder, chosen);
   auto opened = std::make_shared<OpenedModel>(flags.model, std::move(source), std::move(tokenizer),
                                               std::move(chat_template));
   if (!flags.guide.empty()) opened->use_guide(flags.guide, choices_of_other_models(flags));

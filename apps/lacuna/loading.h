@@ -122,7 +122,8 @@ void add_template_flags(CLI::App& command, TemplateFlags& flags, const char* gro
 /// --chat-template as the name of one of the checkpoint's templates, of a built-in form or of a file. Throws
 /// InputError.
 ChatTemplate choose_chat_template(const std::filesystem::path& folder, const TemplateFlags& flags);
-/// Says on standard error that prompts are used as they are, because the checkpoint has no template.
+/// Says on standard error that prompts are used as they are, because the checkpoint has no template, or that
+/// its template cannot be used. After whatever else may be wrong was reported.
 void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags);
 
 /// The model that the flags name and its guide, before their weights are read.

@@ -227,6 +227,8 @@ void run(RunFlags flags) {
     requests.push_back(make_generate_request(*opened, prompt.options, std::move(prompt.prompt)));
     opened->make_decoder(requests.back());
   }
+  // Ids are what the model reads; texts are put into turns.
+  if (!flags.prompt_tokens) warn_without_template(*opened, flags.prompt_template);
   const bool draws = requests.size() == 1 && !flags.json && opened->tokenizer() != nullptr;
   std::optional<RunListener> listener;
   listener.emplace(flags, *opened, draws && flags.live.can_draw());

@@ -112,7 +112,7 @@ TEST_F(BatchCommand, RefusesWrongUsageInOneSentence) {
     EXPECT_EQ(result.exit_code, 2) << arguments << "\n" << result.err;
     EXPECT_THAT(result.err, HasSubstr(part));
   };
-  refuses("in.jsonl out.jsonl", "needs either --model or --endpoint");
+  refuses("in.jsonl out.jsonl", "OUTPUT is missing");  // the first word is the model
   refuses("in.jsonl out.jsonl -m mini-llada --endpoint http://h", "needs either --model or --endpoint");
   refuses("none.jsonl out.jsonl -m mini-llada", "none.jsonl");
   refuses("in.jsonl no/folder/out.jsonl -m mini-llada", "no/folder/out.jsonl cannot be written");

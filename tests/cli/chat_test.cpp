@@ -194,11 +194,9 @@ TEST_F(Chat, ConfirmsWhatACommandChanged) {
   after("/set temperature default");
   program.wait_for("temperature is the default again");
   after("/set steps 3");
-  program.wait_for("--steps");  // refused: it confirms nothing
+  program.wait_for("steps is 3");
   after("/system Be brief.");
-  program.wait_for("The system turn is set");
-  after("/system");
-  program.wait_for("There is no system turn");
+  program.wait_for("/system needs a chat template");  // which this model lacks
   after("/set temprature 1");
   program.wait_for("did you mean --temperature?");
   after("/clear");

@@ -205,7 +205,7 @@ TEST_F(Cli, TellsItsVersionAndInstructions) {
 TEST_F(Cli, RefusesWrongUsageInOneSentence) {
   expect_refused(lacuna("--no-such-flag"), "'--no-such-flag'");
   expect_refused(lacuna("rnu -m model"), "'rnu'");
-  expect_refused(lacuna("run --prompt-tokens 1"), "--model");
+  expect_refused(lacuna("run --prompt-tokens 1"), "no model is given");
   expect_refused(run("llada", "--frobnicate"), "'--frobnicate'");
   expect_refused(run("llada", "--steps"), "--steps");
   expect_refused(run("llada", "--steps many"), "'many' is not a whole number");

@@ -176,9 +176,6 @@ TEST(InferenceSession, SaysWhatIsWrongBeforeAnythingRuns) {
   EXPECT_THAT([&] { session->generate(requests[1]); },
               ThrowsMessage<InputError>(HasSubstr("`paradigm` is causal; expected masked")));
   requests[1] = question(1);
-  requests[1].stop = {"now"};
-  EXPECT_THAT([&] { session->generate(requests[1]); }, ThrowsMessage<InputError>(HasSubstr("`stop`")));
-  requests[1] = question(1);
   MaskedStrategy guided;
   guided.commit = GuideRule();
   requests[1].strategy = guided;

@@ -210,7 +210,7 @@ TEST(ApiRequest, ReadsWhatChatTemplatesAreGiven) {
   EXPECT_EQ(chat(R"(, "enable_thinking": false)").keywords["enable_thinking"], false);
   EXPECT_EQ(full.documents.size(), 1U);
   EXPECT_FALSE(full.add_generation_prompt);
-  EXPECT_REFUSED(chat(R"(, "chat_template_kwargs": 5)"), "chat_template_kwargs is 5");
+  EXPECT_REFUSED(chat(R"(, "chat_template_kwargs": 5)"), "chat_template_kwargs is \"5\"");
   EXPECT_REFUSED(chat(R"(, "chat_template_kwargs": {"tools": []})"),
                  "chat_template_kwargs.tools has no effect");
 }
