@@ -410,9 +410,10 @@ TEST_F(Cli, GivesTheSameGreedyTokensWithAnyInstructions) {
 
 TEST_F(Cli, WritesTextAloneToAPipe) {
   const std::string model = checkpoint_with_text();
-  const Outcome outcome = lacuna("run -m " + model + " -p Hi -n 8 -t 1");
+  const Outcome outcome = lacuna("run -m " + model + " -p Hi -n 8 -t 1 --raw");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(lacuna("run -m " + model + " -p Hi -n 8 -t 1").err, HasSubstr("has no chat template"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
   const json result = json::parse(lacuna("run -m " + model + " -p Hi -n 8 -t 1 --json").out);
   EXPECT_EQ(outcome.out, result["text"].get<std::string>() + "\n");
@@ -631,8 +632,8 @@ TEST_F(Cli, RefusesToPackWhatIsNoCheckpoint) {
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_THAT(outcome.err, HasSubstr(text));
   };
-  expect_refused("-m " + golden("llada"), "--out is required");
-  expect_refused("-o out", "--model is required");
+  expect_refused("-m " + golden("llada"), "--out is missing");
+  expect_refused("-o out", "no model is given");
   expect_refused("-m random:llada-8b -o out", "expected a checkpoint folder or a .gguf file");
   expect_refused("-m " + golden("llada") + " -o out --weights int3", "--weights");
   expect_refused("-m " + golden("llada") + " -o out --dtype f32 --weights bf16",
