@@ -100,8 +100,7 @@ void visit_options(Options& options, Visit&& visit) {
       "Positions to generate, or auto: as many as the answer needs (default: the model's files', else 128)");
   visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
         options.steps,
-        "Denoising steps: of the run (default gen-length; RND1: 256), or of a block or canvas that is "
-        "denoised alone");
+        "Denoising steps of the run (default gen-length; RND1: 256), or of a block or canvas done alone");
   visit("block-length", Aliases{"diffusion-block-length", "dllm-block-length"}, options.block_length,
         "Positions denoised together, left to right (default: gen-length, or as trained in blocks)");
   visit("unmask",

@@ -88,7 +88,7 @@ TEST_F(Chat, EndsAScriptAtWhatItDoesNotUnderstand) {
   model_with_text("llada");
   expect_program_refuses(chat("llada", "", "/frobnicate\n"), "\"/frobnicate\" is not a command");
   expect_program_refuses(chat("llada", "", "/set\n"), "expected a flag and its value");
-  expect_program_refuses(chat("llada", "", "/set frobs 3\n"), "\"frobs\" is not a flag");
+  expect_program_refuses(chat("llada", "", "/set frobs 3\n"), "there is no flag \"frobs\"");
   expect_program_refuses(chat("llada", "", "/set steps many\n"), "'many'");
   expect_program_refuses(chat("llada", "", "/set frobs default\n"), "\"frobs\"");
   expect_program_refuses(chat("llada", "", "/set slot-size 4\n"), "slot-size");
