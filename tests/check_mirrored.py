@@ -51,6 +51,11 @@ ELSEWHERE = {
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
     "weights/published_floats": "tests/weights/published_tensors_test.cpp",
     "weights/published_integers": "tests/weights/published_tensors_test.cpp",
+    "model/tensor_places": "tests/model/adapters_test.cpp",
+    "tokenizer/builtin_templates": "tests/tokenizer/chat_template_test.cpp",
+    "tokenizer/conversation": "tests/tokenizer/chat_template_test.cpp",
+    "tokenizer/template_files": "tests/tokenizer/chat_template_test.cpp",
+    "weights/lora_config": "tests/weights/lora_test.cpp",
     "weights/ggml_grids": "tests/weights/ggml_blocks_test.cpp",
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",

@@ -29,10 +29,10 @@ Budget::~Budget() {
 
 void Budget::check_wanted() const {
   if (limits_.stop != nullptr && limits_.stop->load(std::memory_order_relaxed))
-    throw Cancelled(Cancelled::Reason::kStopped);
+    throw WorkCancelled(WorkCancelled::Reason::kStopped);
   if (limits_.deadline != std::chrono::steady_clock::time_point::max() &&
       std::chrono::steady_clock::now() >= limits_.deadline)
-    throw Cancelled(Cancelled::Reason::kTooLate);
+    throw WorkCancelled(WorkCancelled::Reason::kTooLate);
   if (outer_ != nullptr) outer_->check_wanted();
 }
 

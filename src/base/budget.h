@@ -20,10 +20,10 @@ class BudgetSpent : public InputError {
 };
 
 /// Thrown in work for which nobody waits any more. Not an InputError: the input may have been fine.
-class Cancelled : public std::runtime_error {
+class WorkCancelled : public std::runtime_error {
  public:
   enum class Reason { kStopped, kTooLate };
-  explicit Cancelled(Reason reason)
+  explicit WorkCancelled(Reason reason)
       : std::runtime_error(reason == Reason::kStopped ? "the work was cancelled"
                                                       : "the time for the work is over"),
         reason_(reason) {}
@@ -56,7 +56,7 @@ class Budget {
   /// The innermost budget of this thread; null where there is none.
   static Budget* current() { return current_; }
 
-  /// Call before the work is done, or the memory allocated. Throws BudgetSpent; Cancelled.
+  /// Call before the work is done, or the memory allocated. Throws BudgetSpent; WorkCancelled.
   void spend(int64_t steps) {
     steps_left_ -= steps;
     if (steps_left_ < next_look_) look();
@@ -65,7 +65,7 @@ class Budget {
     bytes_left_ -= bytes;
     if (bytes_left_ < 0) refuse_bytes();
   }
-  /// Throws Cancelled where a flag is set or a deadline is over, of this budget or one around it.
+  /// Throws WorkCancelled where a flag is set or a deadline is over, of this budget or one around it.
   void check_wanted() const;
 
   int64_t steps_spent() const { return limits_.steps - steps_left_; }

@@ -49,14 +49,14 @@ TEST(Budget, IsCancelledByItsFlagOrDeadline) {
   const Budget budget("body", {.stop = &stop});
   EXPECT_NO_THROW(spend_steps(kMany));
   stop = true;
-  EXPECT_THROW(spend_steps(kMany), Cancelled);
+  EXPECT_THROW(spend_steps(kMany), WorkCancelled);
   const Budget late("body", {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)});
   stop = false;
   try {
     spend_steps(kMany);
     FAIL() << "the deadline is over";
-  } catch (const Cancelled& cancelled) {
-    EXPECT_EQ(cancelled.reason(), Cancelled::Reason::kTooLate);
+  } catch (const WorkCancelled& cancelled) {
+    EXPECT_EQ(cancelled.reason(), WorkCancelled::Reason::kTooLate);
   }
 }
 
@@ -71,7 +71,7 @@ TEST(Budget, WithinAnotherOneHasItsOwnLimitsAndObeysTheFlagsOfBoth) {
   EXPECT_EQ(outer.steps_spent(), 101);
   const Budget inner("schema", {});
   stop = true;
-  EXPECT_THROW(spend_steps(kMany), Cancelled);
+  EXPECT_THROW(spend_steps(kMany), WorkCancelled);
 }
 
 TEST(Budget, IsOfOneThread) {
