@@ -150,7 +150,10 @@ class Expected:
         names = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
         mask = [int(token) for token, value in names.items() if "mask" in value["content"].lower()]
         self.mask = self.config.get("mask_token_id", mask[0] if mask else None)
-        eos = self.config.get("eos_token_id")  # CoDA's file names none: nothing is filled up
+        eos = self.config.get("eos_token_id")
+        if eos is None:  # CoDA's file names none; its tokenizer does
+            special = json.loads((folder / "special_tokens_map.json").read_text())["eos_token"]["content"]
+            eos = next(int(token) for token, value in names.items() if value["content"] == special)
         self.eos = eos[0] if isinstance(eos, list) else eos
 
     def rows(self, tokens, extra=None):
