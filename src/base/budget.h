@@ -34,7 +34,7 @@ class WorkCancelled : public std::runtime_error {
 };
 
 /// What may be spent on this thread while the object lives. Whatever reads foreign input calls spend_steps()
-/// and spend_bytes(); they charge the innermost budget of their thread, and nothing where there is none. A
+/// and spend_bytes(); they charge the innermost budget of their thread; without one they do nothing. A
 /// budget within another one has limits of its own, obeys the deadlines and flags of both, and adds what it
 /// spent to the outer one's counts when it ends.
 class Budget {
@@ -53,7 +53,7 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  /// The innermost budget of this thread; null where there is none.
+  /// The innermost budget of this thread; null without one.
   static Budget* current() { return current_; }
 
   /// Call before the work is done, or the memory allocated. Throws BudgetSpent; WorkCancelled.

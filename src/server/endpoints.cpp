@@ -279,7 +279,7 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
                      fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
   }
   read_form(dialect, body, text, *wanted);
-  // A hint that the chat template reads is none.
+  // A field that the chat template reads was not left out.
   const std::string_view program = pool_.model(index).opened->chat_template().program();
   std::erase_if(wanted->left_out, [&](const std::string& name) {
     return name == "reasoning_effort" && program.find(name) != program.npos;

@@ -15,7 +15,7 @@ using Filter = Value (*)(Runtime& runtime, const Value& value, const Arguments& 
 Filter find_filter(std::string_view name);
 std::string filter_names();  ///< with commas between them
 
-/// `value` through the filter `name`. Throws RenderError where there is none.
+/// `value` through the filter `name`. Throws RenderError for an unknown filter.
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
 
 /// A path that filters take as `attribute`: a number, or names and numbers with dots between them.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxWidth = 1 << 30;
 
-// A number at `position`, which moves behind it; nothing where there is none.
+// A number at `position`, which moves behind it; nothing if there is no digit.
 std::optional<int64_t> read_number(std::string_view text, size_t& position) {
   if (position >= text.size() || !is_ascii_digit(text[position])) return std::nullopt;
   int64_t number = 0;

@@ -43,12 +43,12 @@ std::optional<int> compare(Runtime& runtime, Operator op, const Value& left, con
 /// `item in container`
 bool is_in(Runtime& runtime, const Value& item, const Value& container);
 
-/// `value[key]`; undefined where there is none.
+/// `value[key]`; undefined if the key is absent.
 Value item_of(Runtime& runtime, const Value& value, const Value& key);
 /// `value[start:stop:step]`; None for a bound that is not given.
 Value slice_of(Runtime& runtime, const Value& value, const Value& start, const Value& stop,
                const Value& step);
-/// `value.name`; undefined where there is none. Names that begin with an underscore are found in dictionaries
+/// `value.name`; undefined if it is absent. Names that begin with an underscore are found in dictionaries
 /// alone.
 Value attribute_of(Runtime& runtime, const Value& value, std::string_view name);
 
