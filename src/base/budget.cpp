@@ -22,7 +22,7 @@ Budget::Budget(std::string part, const Limits& limits)
 Budget::~Budget() {
   current_ = outer_;
   if (outer_ == nullptr) return;
-  // What is too much for the outer one is refused there, with its next step.
+  // The part that is too much for the outer one is refused there, with its next step.
   outer_->steps_left_ -= steps_spent();
   outer_->bytes_left_ -= bytes_spent();
 }

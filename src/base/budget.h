@@ -1,5 +1,5 @@
-// Bounds on the work and memory that a stranger's input may take, counted and not timed: whether an input is
-// accepted does not depend on the machine.
+// Bounds on the work and memory that an untrusted client's input may take, counted and not timed: whether an
+// input is accepted does not depend on the machine.
 #pragma once
 
 #include <atomic>
@@ -33,10 +33,10 @@ class WorkCancelled : public std::runtime_error {
   Reason reason_;
 };
 
-/// What may be spent on this thread while the object lives. Whatever reads foreign input calls spend_steps()
-/// and spend_bytes(); they charge the innermost budget of their thread; without one they do nothing. A
-/// budget within another one has limits of its own, obeys the deadlines and flags of both, and adds what it
-/// spent to the outer one's counts when it ends.
+/// The work that may be spent on this thread while the object lives. Whatever reads foreign input calls
+/// spend_steps() and spend_bytes(); they charge the innermost budget of their thread; without one they do
+/// nothing. A budget within another one has limits of its own, obeys the deadlines and flags of both, and
+/// adds what it spent to the outer one's counts when it ends.
 class Budget {
  public:
   static constexpr int64_t kUnlimited = INT64_MAX / 2;

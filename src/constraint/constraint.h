@@ -56,7 +56,8 @@ inline constexpr int64_t kMaxConstraintBytes = int64_t{128} << 20;
 Expression constraint_expression(const Constraint& constraint);
 
 /// Throws InputError as constraint_expression() does, and where no text is allowed; BudgetSpent where it
-/// takes more than kMaxConstraintSteps or kMaxConstraintBytes; WorkCancelled where a budget around it is over.
+/// takes more than kMaxConstraintSteps or kMaxConstraintBytes; WorkCancelled where a budget around it is
+/// over.
 ByteAutomaton compile_constraint(const Constraint& constraint);
 
 size_t hash_value(const Constraint& constraint);

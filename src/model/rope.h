@@ -34,7 +34,8 @@ struct RopeConfig {
   /// b of Llama 4's temperature: the rotated query of position p is multiplied by
   /// 1 + b ln(1 + floor(p / original_positions)); 0: it is not.
   float query_growth = 0;
-  std::vector<float> divisors = {};  ///< [rotary_dim / 2] what frequencies are divided by at last; empty: nothing
+  std::vector<float> divisors =
+      {};  ///< [rotary_dim / 2] what frequencies are divided by at last; empty: nothing
 
   bool operator==(const RopeConfig&) const = default;
 };

@@ -113,7 +113,7 @@ std::vector<Attack> attacks() {
       {"bounds at every visit",
        repeated({{"type", "number"}, {"minimum", -123456789012}, {"maximum", 99999999999}}, 9000)},
       {"a format at every visit", repeated({{"type", "string"}, {"format", "date-time"}}, 9000)},
-      {"impossible branches beside many others",
+      {"impossible branches next to many others",
        {{"allOf", {{{"anyOf", copies({{"minLength", 1}}, 10000)}}, {{"anyOf", copies(false, 9000)}}}}}},
       {"types at every visit", repeated({{"type", copies("string", 12000)}}, 4000)},
   };
