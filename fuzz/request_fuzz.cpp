@@ -21,7 +21,8 @@ using fuzz::check;
 void check(const lacuna::GenerationRequest& request) {
   check(request.num_choices >= 1 && request.num_choices <= lacuna::kMostChoices);
   check(request.prompts.size() <= static_cast<size_t>(lacuna::kMostChoices));
-  check(request.prompts.empty() == request.is_infill());
+  const bool loads = request.answers_nothing == "load" || request.answers_nothing == "unload";
+  check(request.prompts.empty() == (request.is_infill() || loads));
   check(request.stop.size() <= lacuna::kMostStops);
   for (const std::string& stop : request.stop) check(!stop.empty() && stop.size() <= lacuna::kMostStopBytes);
   check(request.canvas.size() <= lacuna::kMostCanvasParts);
