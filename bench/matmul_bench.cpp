@@ -97,7 +97,7 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   timing.rows = product.rows;
   timing.format = weights.matrix().format();
   timing.weight_bytes = weights.matrix().bytes();
-  const bool is_quantised = timing.format.is_quantised();
+  const bool is_quantized = timing.format.is_quantized();
   const int64_t out_stride = output_stride(product.outputs);
   Buffer<float> out(product.rows * out_stride);
   PackedRows rows;
@@ -109,16 +109,16 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
   run(weights, 0);
   // Relative rounding of weights that are dequantized to bf16 or of int16 activations; or of int8
   // activations, where the mean magnitude is half the maximum.
-  const bool rounds = is_quantised && context.kernels.bf16_row_element_bytes == sizeof(bf16);
+  const bool rounds = is_quantized && context.kernels.bf16_row_element_bytes == sizeof(bf16);
   const KernelTable& kernels = context.kernels;
   timing.rows_of_bytes = product.dtype == DType::kBF16 &&
-                         kernels.integer_activations(timing.format.quantisation, context.int8_activations) ==
+                         kernels.integer_activations(timing.format.quantization, context.int8_activations) ==
                              &kernels.int8_activations;
   const double rounding = timing.rows_of_bytes ? 0x1p-6 : rounds ? 0x1p-8 : 0;
   check(product, out.data(), out_stride, rounding, "bench matmul: the product is right");
 
   std::unique_ptr<OneDnnProduct> onednn;
-  if (!is_quantised) onednn = make_onednn_product(product, context.threads.size());
+  if (!is_quantized) onednn = make_onednn_product(product, context.threads.size());
   if (onednn != nullptr) {
     timing.onednn_implementation = onednn->implementation();
     if (timing.onednn_implementation.find("ref") != std::string::npos) {
@@ -222,7 +222,7 @@ MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions
     for (const WeightFormat& format : options.formats) {
       const DType dtype = dtype_of_rows(format);
       const Buffer<float> values = random_matrix(context.threads, dtype, shape.outputs, shape.inputs);
-      if (format.is_quantised() && bf16_weights == nullptr) {
+      if (format.is_quantized() && bf16_weights == nullptr) {
         bf16_weights = std::make_unique<RotatedWeights>(context.threads, DType::kBF16, shape, values.data(),
                                                         options.in_cache);
       }
@@ -231,7 +231,7 @@ MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions
       context.threads.parallel_for(shape.outputs, [&](int64_t n, int) {
         weights.matrix().read_row(n, values.data() + n * shape.inputs);
       });
-      const RotatedWeights* yardstick = format.is_quantised() ? bf16_weights.get() : nullptr;
+      const RotatedWeights* yardstick = format.is_quantized() ? bf16_weights.get() : nullptr;
       for (const int64_t rows : options.rows) {
         const Buffer<float> x = random_matrix(context.threads, dtype, rows, shape.inputs);
         const ProductToTime product{dtype,    rows,          shape.inputs,    shape.outputs,

@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr int kMostCalls = 8;
+constexpr int kMaxCalls = 8;
 
 /// A golden checkpoint with a short context and a tokenizer of those bytes that its vocabulary has room for.
 void write_model(const fuzz::ScratchFolder& folder) {
@@ -75,7 +75,7 @@ class Calls {
       : session_(session), folder_(std::move(folder)), rest_(input) {}
 
   void run() {
-    for (int calls = 0; calls < kMostCalls && !rest_.empty(); ++calls) {
+    for (int calls = 0; calls < kMaxCalls && !rest_.empty(); ++calls) {
       const auto choice = static_cast<uint8_t>(rest_.front());
       rest_.remove_prefix(1);
       call(choice);

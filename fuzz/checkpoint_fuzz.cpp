@@ -14,7 +14,7 @@
 #include "mutators.h"
 #include "weights/checkpoint.h"
 #include "weights/panel_tensors.h"
-#include "weights/quantised_tensors.h"
+#include "weights/quantized_tensors.h"
 #include "weights/stored_matrix.h"
 
 namespace {
@@ -22,8 +22,8 @@ namespace {
 using lacuna::Checkpoint;
 using lacuna::RawTensor;
 
-constexpr int64_t kMostWeights = 1 << 14;
-constexpr size_t kMostNames = 32;
+constexpr int64_t kMaxWeights = 1 << 14;
+constexpr size_t kMaxNames = 32;
 constexpr std::string_view kWeightSuffix = ".weight";
 
 /// Rows by columns that a matrix may have, judged by one of its tensors.
@@ -40,7 +40,7 @@ Sizes sizes_of(const RawTensor& tensor, std::string_view name) {
   if (tensor.shape.size() == 3) return {{tensor.shape[0] * tensor.shape[1], tensor.shape[2]}};
   if (tensor.shape.size() != 2) return {{1, 1}};
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
-  if (rows > kMostWeights || columns > kMostWeights) return {};
+  if (rows > kMaxWeights || columns > kMaxWeights) return {};
   if (name.ends_with(lacuna::kCodesSuffix)) {
     return {{rows, columns}, {rows, 2 * columns}, {rows, 2 * columns - 1}};
   }
@@ -53,11 +53,11 @@ void read_rows(const lacuna::StoredMatrix& matrix, int64_t outputs, int64_t inpu
   static lacuna::ThreadPool threads(1);
   std::vector<float> row(static_cast<size_t>(inputs));
   for (int64_t n = 0; n < outputs; ++n) matrix.read(n, row.data());
-  if (const auto quantisation = matrix.quantisation()) {
-    lacuna::QuantisedRow codes;
-    codes.resize(*quantisation, inputs);
+  if (const auto quantization = matrix.quantization()) {
+    lacuna::QuantizedRow codes;
+    codes.resize(*quantization, inputs);
     for (int64_t n = 0; n < outputs; ++n) matrix.read_codes(n, codes);
-    const auto packed = pack(threads, lacuna::WeightFormat(*quantisation), matrix, 0, outputs, inputs);
+    const auto packed = pack(threads, lacuna::WeightFormat(*quantization), matrix, 0, outputs, inputs);
     fuzz::check(packed.bytes() > 0);
   }
   const auto packed = pack(threads, lacuna::WeightFormat(lacuna::DType::kBF16), matrix, 0, outputs, inputs);
@@ -73,7 +73,7 @@ void read_matrix(const Checkpoint& checkpoint, std::string_view name) {
     if (name.ends_with(suffix)) module = name.substr(0, name.size() - suffix.size());
   }
   for (const auto& [outputs, inputs] : sizes_of(checkpoint.raw(name), name)) {
-    if (outputs < 1 || inputs < 1 || outputs > kMostWeights || inputs > kMostWeights / outputs) continue;
+    if (outputs < 1 || inputs < 1 || outputs > kMaxWeights || inputs > kMaxWeights / outputs) continue;
     try {
       read_rows(*checkpoint.matrix(module, outputs, inputs), outputs, inputs);
     } catch (const lacuna::InputError&) {  // another of the sizes may be right
@@ -84,7 +84,7 @@ void read_matrix(const Checkpoint& checkpoint, std::string_view name) {
 void read_all(const Checkpoint& checkpoint, size_t most_bytes) {
   fuzz::check(checkpoint.total_bytes() >= 0);
   std::vector<std::string_view> names = checkpoint.names();
-  names.resize(std::min(names.size(), kMostNames));
+  names.resize(std::min(names.size(), kMaxNames));
   unsigned sum = 0;
   for (const std::string_view name : names) {
     fuzz::check(checkpoint.holds(name));

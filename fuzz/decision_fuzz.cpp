@@ -18,12 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const lacuna::DecisionBody body = lacuna::parse_decision_body(text, "the body", size_t{1} << 12);
     const size_t count = body.request.questions.size();
-    check(count >= 1 && count <= lacuna::kMostQuestions);
+    check(count >= 1 && count <= lacuna::kMaxQuestions);
     check(body.names.size() == count && body.options.size() == count);
-    check(body.request.draws >= 1 && body.request.draws <= lacuna::kMostDraws);
+    check(body.request.draws >= 1 && body.request.draws <= lacuna::kMaxDraws);
     for (size_t i = 0; i < count; ++i) {
       const lacuna::DecisionQuestion& question = body.request.questions[i];
-      check(!question.options.empty() && question.options.size() <= lacuna::kMostOptions);
+      check(!question.options.empty() && question.options.size() <= lacuna::kMaxOptions);
       check(question.kind == lacuna::QuestionKind::kPredicate ||
             body.options[i].size() == question.options.size());
     }

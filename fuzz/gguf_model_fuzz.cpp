@@ -47,8 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const ModelConfig config = read_gguf_config(file);
     fuzz::check_config(config);
-    constexpr int64_t kMostLayers = 1000;
-    if (config.num_layers < kMostLayers) gguf_weights(file, config);
+    constexpr int64_t kMaxLayers = 1000;
+    if (config.num_layers < kMaxLayers) gguf_weights(file, config);
   } catch (const InputError&) {
   }
   return 0;

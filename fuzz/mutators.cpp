@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostNodes = 4096;
+constexpr size_t kMaxNodes = 4096;
 /// Deeper texts are changed as bytes: a mutation may double the depth thrice, and trees are written
 /// recursively.
 constexpr int kDeepest = 100;
@@ -37,7 +37,7 @@ bool is_deep(std::string_view text) {
 /// Pointers to the values of a tree, the root first. Valid until the tree changes.
 std::vector<Json*> nodes_of(Json& root) {
   std::vector<Json*> nodes{&root};
-  for (size_t i = 0; i < nodes.size() && nodes.size() < kMostNodes; ++i) {
+  for (size_t i = 0; i < nodes.size() && nodes.size() < kMaxNodes; ++i) {
     if (!nodes[i]->is_structured()) continue;
     for (Json& child : *nodes[i]) nodes.push_back(&child);
   }

@@ -19,17 +19,17 @@ namespace {
 using fuzz::check;
 
 void check(const lacuna::GenerationRequest& request) {
-  check(request.num_choices >= 1 && request.num_choices <= lacuna::kMostChoices);
-  check(request.prompts.size() <= static_cast<size_t>(lacuna::kMostChoices));
+  check(request.num_choices >= 1 && request.num_choices <= lacuna::kMaxRequestChoices);
+  check(request.prompts.size() <= static_cast<size_t>(lacuna::kMaxRequestChoices));
   const bool loads = request.answers_nothing == "load" || request.answers_nothing == "unload";
   check(request.prompts.empty() == (request.is_infill() || loads));
-  check(request.stop.size() <= lacuna::kMostStops);
-  for (const std::string& stop : request.stop) check(!stop.empty() && stop.size() <= lacuna::kMostStopBytes);
-  check(request.canvas.size() <= lacuna::kMostCanvasParts);
+  check(request.stop.size() <= lacuna::kMaxStops);
+  for (const std::string& stop : request.stop) check(!stop.empty() && stop.size() <= lacuna::kMaxStopBytes);
+  check(request.canvas.size() <= lacuna::kMaxCanvasParts);
   for (const lacuna::CanvasPart& part : request.canvas) {
     const auto* hole = std::get_if<lacuna::Hole>(&part);
     check(hole == nullptr ||
-          (hole->least >= 1 && hole->least <= hole->most && hole->most <= lacuna::kMostHoleTokens));
+          (hole->least >= 1 && hole->least <= hole->most && hole->most <= lacuna::kMaxHoleTokens));
   }
 }
 

@@ -26,8 +26,8 @@ bool holds_any(std::string_view text, const std::vector<std::string>& stops) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lacuna;
-  constexpr size_t kMostBytes = 1024;
-  if (size > kMostBytes) return 0;
+  constexpr size_t kMaxBytes = 1024;
+  if (size > kMaxBytes) return 0;
   static const Tokenizer tokenizer = fuzz::tiny_tokenizer();
   std::vector<std::string> stops;
   std::string_view rest = fuzz::text_of(data, size);

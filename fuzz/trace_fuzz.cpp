@@ -16,7 +16,7 @@ LACUNA_FUZZ_MUTATOR(fuzz::mutate_json_lines)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lacuna;
-  constexpr size_t kMostShown = 4096;
+  constexpr size_t kMaxShown = 4096;
   std::istringstream stream(std::string(fuzz::text_of(data, size)));
   try {
     TraceReplay trace(stream, "trace", 0);
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CanvasFollower follower({trace.mask_id(), trace.end_ids(), static_cast<size_t>(trace.prompt_length())},
                             text_of, trace.canvas());
     for (int passes = 0; passes < 64 && trace.next(); ++passes) {
-      if (trace.canvas().size() > kMostShown) continue;
+      if (trace.canvas().size() > kMaxShown) continue;
       follower.follow(trace.canvas(), trace.committed(), trace.edits());
       const TerminalSize terminal{40, 10};
       const std::vector<std::string> lines = render(follower.frame(0), {}, terminal);

@@ -22,7 +22,7 @@ ELSEWHERE = {
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
     "backend/cuda/kernels/attention_walk": "tests/backend/cuda/kernels/cells_test.cpp",
     "backend/cuda/kernels/f32_product_block": "tests/backend/cuda/kernels/f32_product_test.cpp",
-    "backend/cuda/kernels/quantised_product_block": "tests/backend/cuda/kernels/quantised_product_test.cpp",
+    "backend/cuda/kernels/quantized_product_block": "tests/backend/cuda/kernels/quantized_product_test.cpp",
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_*": "tests/backend/cuda/runtime_test.cpp",
     "backend/cuda/device_*": "tests/backend/cuda/device_test.cpp",

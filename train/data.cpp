@@ -41,7 +41,7 @@ enum Purpose : uint8_t {
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
 constexpr double kSpreadShare = 0.75;  // of the rows that could be
 
-constexpr uint64_t kApart = uint64_t{1} << 40;  // of the attempts for one row
+constexpr uint64_t kSeparate = uint64_t{1} << 40;  // of the attempts for one row
 
 constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
 
@@ -131,7 +131,7 @@ std::vector<TextRange> words_of(std::string_view text) {
 }
 
 BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
-  constexpr int kMostHoles = 4;
+  constexpr int kMaxHoles = 4;
   constexpr int kLongestHole = 3;  // words
   Draws draws(RngStream(options_.seed, kInfill, index, 1));
   InfillStory story = draw_infill_story(draws);
@@ -153,7 +153,7 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
     }
   } else {
     const std::vector<TextRange> words = words_of(text);
-    for (int count = draws.between(1, kMostHoles); count > 0; --count) {
+    for (int count = draws.between(1, kMaxHoles); count > 0; --count) {
       const size_t first = 1 + draws.below(words.size() - 1);  // the first word is given
       const size_t last = std::min(first + draws.below(kLongestHole), words.size() - 1);
       add_hole(holes, {words[first].begin, words[last].end});
@@ -187,7 +187,7 @@ DecisionSample BatchSource::draw_questions(uint64_t index, int most_questions) c
   const std::vector<QuestionKind>& kinds = options_.decision_kinds;
   for (uint64_t attempt = 0;; ++attempt) {
     DecisionSample sample =
-        draw_decisions(Split::kTrain, options_.seed, index + attempt * kApart, most_questions);
+        draw_decisions(Split::kTrain, options_.seed, index + attempt * kSeparate, most_questions);
     if (kinds.empty()) return sample;
     for (size_t i = sample.questions.size(); i-- > 0;) {
       if (std::find(kinds.begin(), kinds.end(), sample.questions[i].kind) != kinds.end()) continue;
@@ -376,7 +376,7 @@ BatchSource::Row BatchSource::sample_fitting_row(uint64_t index) const {
   constexpr int kAttempts = 64;
   Row row = sample_row(index);
   for (int i = 1; i < kAttempts && options_.context > 0 && length(row) > options_.context; ++i)
-    row = sample_row(index + static_cast<uint64_t>(i) * kApart);
+    row = sample_row(index + static_cast<uint64_t>(i) * kSeparate);
   return row;
 }
 
@@ -499,7 +499,7 @@ void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, b
 }
 
 void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* positions, int64_t length) const {
-  constexpr size_t kMostGaps = 6;
+  constexpr size_t kMaxGaps = 6;
   std::iota(positions, positions + length, 0);
   const RngStream stream(options_.seed, kGap, index);
   const int64_t spare_blocks = (options_.spread - length) / options_.block_length;
@@ -512,7 +512,7 @@ void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* posit
   }
   const std::vector<size_t> order = shuffled(places.size(), RngStream(options_.seed, kGap, index, 1));
   std::vector<std::pair<int64_t, int64_t>> gaps;  // place, and by how much all behind it moved
-  for (size_t i = 0; i < std::min(kMostGaps, places.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMaxGaps, places.size()); ++i) {
     const auto blocks = stream.below(1 + i, static_cast<uint32_t>(spare_blocks) + 1);
     gaps.emplace_back(places[order[i]], blocks * options_.block_length);
   }

@@ -125,7 +125,7 @@ Json measure_recall(const AnalyzeFlags& flags, const AnalyzedModels& models, Req
 Json measure_lock(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
                   const AnalysisProgress& progress) {
   const SureLock settings = parse_lock(flags.generation.lock.value_or(kUsualLock));
-  return to_json(analyze_lock(models.model, models.threads, requests, settings, kMostLogits, progress),
+  return to_json(analyze_lock(models.model, models.threads, requests, settings, kMaxLogits, progress),
                  flags.json);
 }
 

@@ -50,7 +50,7 @@ struct BatchFlags : GuidedModelFlags {
   GenerationOptions generation;
 };
 
-constexpr size_t kMostReplyBytes = size_t{64} << 20;
+constexpr size_t kMaxReplyBytes = size_t{64} << 20;
 
 /// The batch was interrupted while an answer was waited for.
 struct BatchStopped : std::runtime_error {
@@ -154,7 +154,7 @@ class RemoteAnswerer final : public Answerer {
           flags_.endpoints[(worker + static_cast<size_t>(attempt)) % flags_.endpoints.size()];
       try {
         HttpClient::Reply reply = clients_[worker]->post(
-            {endpoint + request.path, flags_.api_key, request.body, flags_.timeout}, kMostReplyBytes);
+            {endpoint + request.path, flags_.api_key, request.body, flags_.timeout}, kMaxReplyBytes);
         answer = {static_cast<int>(reply.head.status), std::move(reply.body)};
         if (!is_busy(answer->status)) return *answer;
       } catch (const TransferStopped&) {
@@ -252,10 +252,9 @@ class BatchRun {
   std::optional<size_t> take_next() {
     std::unique_lock lock(mutex_);
     // Answers that wait for an earlier one are kept in memory.
-    constexpr size_t kMostAhead = 8;
+    constexpr size_t kMaxAhead = 8;
     constexpr std::chrono::milliseconds kPoll{100};
-    while (!stop_ && !error_ && next_ < input_.size() &&
-           next_ >= output_.size() + kMostAhead * concurrency_) {
+    while (!stop_ && !error_ && next_ < input_.size() && next_ >= output_.size() + kMaxAhead * concurrency_) {
       written_.wait_for(lock, kPoll);
     }
     if (stop_ || error_ || next_ >= input_.size()) return {};

@@ -27,7 +27,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostFileValues = size_t{1} << 20;
+constexpr size_t kMaxFileValues = size_t{1} << 20;
 constexpr int kBarColumns = 20;
 
 struct DecideFlags : GuidedModelFlags {
@@ -98,7 +98,7 @@ DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
     throw InputError("expected --question or --questions; found {}",
                      body.request.questions.empty() ? "neither" : "both");
   if (!flags.questions_file.empty())
-    body = parse_decision_body(read_file(flags.questions_file), flags.questions_file, kMostFileValues);
+    body = parse_decision_body(read_file(flags.questions_file), flags.questions_file, kMaxFileValues);
   if (flags.state && flags.file) throw InputError("expected --state or --file; found both");
   if (body.has_text && (flags.state || flags.file))
     throw InputError("{} has a text of its own; expected it without --state and --file",
@@ -179,7 +179,7 @@ void add_question_flags(CLI::App* command, const std::shared_ptr<DecideFlags>& f
       ->add_option_function<std::string>(
           "--choice",
           [flags](const std::string& list) {
-            add_options(flags->typed, QuestionKind::kChoice, list, "--choice", kMostOptions);
+            add_options(flags->typed, QuestionKind::kChoice, list, "--choice", kMaxOptions);
           },
           "Options of the question before it, between commas: \"red, blue, green\"")
       ->trigger_on_parse()
@@ -188,7 +188,7 @@ void add_question_flags(CLI::App* command, const std::shared_ptr<DecideFlags>& f
       ->add_option_function<std::string>(
           "--levels",
           [flags](const std::string& list) {
-            add_options(flags->typed, QuestionKind::kScore, list, "--levels", kMostLevels);
+            add_options(flags->typed, QuestionKind::kScore, list, "--levels", kMaxLevels);
           },
           "Levels of the question before it, the lowest first, between commas: \"low, medium, high\"")
       ->trigger_on_parse()
@@ -225,7 +225,7 @@ void add_decide_command(CLI::App& program) {
   command
       ->add_option("--draws", flags->draws,
                    "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
-      ->check(CLI::Range(1, kMostDraws))
+      ->check(CLI::Range(1, kMaxDraws))
       ->group("Questions");
   command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
   add_template_flags(*command, flags->prompt_template, "Prompt");

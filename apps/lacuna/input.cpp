@@ -21,9 +21,9 @@ namespace {
 
 /// The start of a text, short enough for an error message.
 std::string excerpt(std::string_view text) {
-  constexpr size_t kMost = 60;
-  const std::string start = replace_ill_formed(text.substr(0, kMost));
-  return text.size() > kMost ? start + "..." : start;
+  constexpr size_t kMax = 60;
+  const std::string start = replace_ill_formed(text.substr(0, kMax));
+  return text.size() > kMax ? start + "..." : start;
 }
 
 bool is_blank(std::string_view text) {
@@ -33,13 +33,13 @@ bool is_blank(std::string_view text) {
 /// The rest of a stream.
 ///   place  what it is, for the message where it is too long
 std::string read_bounded(std::istream& stream, std::string_view place) {
-  constexpr size_t kMostBytes = size_t{64} << 20;
+  constexpr size_t kMaxBytes = size_t{64} << 20;
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
     text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
-    if (text.size() > kMostBytes)
-      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMostBytes);
+    if (text.size() > kMaxBytes)
+      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMaxBytes);
   }
   if (stream.bad()) throw InputError("{}: cannot be read to its end", place);
   return text;
@@ -59,13 +59,13 @@ std::string read_standard_input() {
 }
 
 std::string read_prompt_from_standard_input() {
-  constexpr size_t kMostBytes = size_t{16} << 20;
+  constexpr size_t kMaxBytes = size_t{16} << 20;
   std::string text;
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof(buffer), stdin)) {
     text.append(buffer, count);
-    if (text.size() > kMostBytes) {
-      throw InputError("standard input has more than {} bytes; expected a prompt", kMostBytes);
+    if (text.size() > kMaxBytes) {
+      throw InputError("standard input has more than {} bytes; expected a prompt", kMaxBytes);
     }
   }
   if (std::ferror(stdin) != 0) throw InputError("standard input cannot be read");

@@ -160,7 +160,7 @@ int64_t kv_numbers(const ModelConfig& config) {
 }
 
 Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t canvas) {
-  const DType dtype = format.is_quantised() ? DType::kBF16 : format.dtype;
+  const DType dtype = format.is_quantized() ? DType::kBF16 : format.dtype;
   WeightFormats formats(dtype);
   formats.layers = format;
   const KvShape shape = kv_shape(config, dtype, false);

@@ -91,8 +91,8 @@ class LineEditor::Terminal {
     editor_ = el_init("lacuna", stdin, stderr, stderr);
     history_ = history_init();
     HistEvent event;
-    constexpr int kMostLines = 1000;
-    history(history_, &event, H_SETSIZE, kMostLines);
+    constexpr int kMaxLines = 1000;
+    history(history_, &event, H_SETSIZE, kMaxLines);
     history(history_, &event, H_SETUNIQUE, 1);
     el_set(editor_, EL_CLIENTDATA, this);
     el_set(editor_, EL_PROMPT, &Terminal::prompt_of);
@@ -147,9 +147,9 @@ class LineEditor::Terminal {
     if (history_file_.empty()) return;
     std::error_code error;
     std::filesystem::create_directories(history_file_.parent_path(), error);
-    constexpr uintmax_t kMostBytes = 4 << 20;
+    constexpr uintmax_t kMaxBytes = 4 << 20;
     if (std::filesystem::is_regular_file(history_file_, error) &&
-        std::filesystem::file_size(history_file_, error) < kMostBytes) {
+        std::filesystem::file_size(history_file_, error) < kMaxBytes) {
       HistEvent event;
       history(history_, &event, H_LOAD, history_file_.c_str());
     }
@@ -198,8 +198,8 @@ LineEvent LineEditor::read_plain(std::string& line) {
   line.clear();
   int next = 0;
   while ((next = std::getc(stdin)) != EOF && next != '\n') {
-    constexpr size_t kMostBytes = size_t{1} << 24;  // more than any context holds
-    if (line.size() < kMostBytes) line += static_cast<char>(next);
+    constexpr size_t kMaxBytes = size_t{1} << 24;  // more than any context holds
+    if (line.size() < kMaxBytes) line += static_cast<char>(next);
   }
   if (next != EOF) return LineEvent::kLine;
   std::clearerr(stdin);

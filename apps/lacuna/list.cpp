@@ -27,7 +27,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostListed = 1000;
+constexpr size_t kMaxListed = 1000;
 
 struct ListedModel {
   std::string name;      ///< for --model
@@ -61,7 +61,7 @@ std::vector<std::string> models_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end;
-       !error && entry != end && names.size() < kMostListed; entry.increment(error)) {
+       !error && entry != end && names.size() < kMaxListed; entry.increment(error)) {
     std::error_code ignored;
     const std::filesystem::path& path = entry->path();
     if (std::filesystem::exists(path / "config.json", ignored) ||
@@ -80,14 +80,14 @@ std::vector<ListedModel> find_models() {
     ModelPlaces place;
     place.model_folders = {folder};
     for (const std::string& name : models_in(folder)) {
-      if (models.size() == kMostListed || !seen.insert(name).second) continue;
+      if (models.size() == kMaxListed || !seen.insert(name).second) continue;
       models.push_back({.name = name, .revision = "", .folder = folder / name});
       examine_model(models.back(), place);
     }
   }
   ModelPlaces downloads;
   downloads.hub_cache = places.hub_cache;
-  for (const HubModel& model : places.hub_cache.models(kMostListed - models.size())) {
+  for (const HubModel& model : places.hub_cache.models(kMaxListed - models.size())) {
     models.push_back({.name = model.text(), .revision = model.revision});
     models.back().folder = places.hub_cache.repository(model);
     examine_model(models.back(), downloads);
@@ -140,11 +140,11 @@ void print_models(const std::vector<ListedModel>& models) {
     used += 2 + widths[num_columns];
     if (used > limit) break;
   }
-  constexpr size_t kMostOfReason = 160;
+  constexpr size_t kMaxOfReason = 160;
   for (size_t row = 0; row < rows.size(); ++row) {
     std::string line = fmt::format("{:<{}}", rows[row][0], widths[0]);
     if (row > 0 && !models[row - 1].problem.empty()) {
-      line += "  unusable: " + models[row - 1].problem.substr(0, kMostOfReason);
+      line += "  unusable: " + models[row - 1].problem.substr(0, kMaxOfReason);
     } else {
       for (size_t column = 1; column < num_columns; ++column) {
         line += fmt::format("  {:<{}}", rows[row][column], column + 1 < num_columns ? widths[column] : 0);
@@ -165,7 +165,7 @@ void list_models(bool as_json) {
     return;
   }
   print_models(models);
-  if (models.size() >= kMostListed) fmt::print(stderr, "Only the first {} are shown\n", kMostListed);
+  if (models.size() >= kMaxListed) fmt::print(stderr, "Only the first {} are shown\n", kMaxListed);
 }
 
 }  // namespace

@@ -39,10 +39,10 @@ auto in_flags(Action&& action) {
   try {
     return action();
   } catch (const SettingError& error) {
-    throw InputError("{}",
-                     word(error.problem().sentence, [](std::string_view field) -> std::optional<std::string> {
-                       return "--" + with_dashes(field);
-                     }));
+    throw InputError("{}", rename_fields(error.problem().sentence,
+                                         [](std::string_view field) -> std::optional<std::string> {
+                                           return "--" + with_dashes(field);
+                                         }));
   }
 }
 

@@ -19,7 +19,7 @@
 #include "numbers.h"
 #include "progress_bar.h"
 #include "weights/checkpoint.h"
-#include "weights/quantised_tensors.h"
+#include "weights/quantized_tensors.h"
 #include "weights/shard_writer.h"
 #include "words.h"
 #include "written_model.h"
@@ -51,12 +51,12 @@ struct WeightReport {
     return squared_weights > 0 ? std::sqrt(squared_error / squared_weights) : 0;
   }
 
-  void add(const std::string& module, const QuantisedTensors& quantised) {
+  void add(const std::string& module, const QuantizedTensors& quantized) {
     ++matrices;
-    squared_error += quantised.squared_error;
-    squared_weights += quantised.squared_weights;
+    squared_error += quantized.squared_error;
+    squared_weights += quantized.squared_weights;
     const double relative =
-        quantised.squared_weights > 0 ? std::sqrt(quantised.squared_error / quantised.squared_weights) : 0;
+        quantized.squared_weights > 0 ? std::sqrt(quantized.squared_error / quantized.squared_weights) : 0;
     if (relative <= worst) return;
     worst = relative;
     worst_module = module;
@@ -100,12 +100,12 @@ WeightReport quantize_weights(const Checkpoint& checkpoint, const ModelConfig& c
     const bool is_matrix = name.ends_with(kWeight) && raw.shape.size() == 2;
     const std::string module(name.substr(0, is_matrix ? name.size() - kWeight.size() : name.size()));
     const auto& wanted = special.ends.contains(module) ? formats.embedding : formats.layers;
-    if (is_matrix && !special.routers.contains(module) && wanted && wanted->is_quantised()) {
+    if (is_matrix && !special.routers.contains(module) && wanted && wanted->is_quantized()) {
       const auto matrix = checkpoint.matrix(module, raw.shape[0], raw.shape[1]);
-      const auto quantised = std::make_shared<const QuantisedTensors>(
-          quantise_tensors(threads, wanted->quantisation, module, *matrix, raw.shape[0], raw.shape[1]));
-      report.add(module, *quantised);
-      writer.add({quantised->tensors, quantised});
+      const auto quantized = std::make_shared<const QuantizedTensors>(
+          quantize_tensors(threads, wanted->quantization, module, *matrix, raw.shape[0], raw.shape[1]));
+      report.add(module, *quantized);
+      writer.add({quantized->tensors, quantized});
     } else {
       const TensorView view = checkpoint.tensor(name, raw.shape);
       writer.add({{{std::string(name), view.dtype, raw.shape, view.bytes}}, raw.mapping});
@@ -161,12 +161,12 @@ std::vector<double> log_softmax(const float* logits, int64_t count) {
   return result;
 }
 
-LogitReport compare_logits(const Buffer<float>& original, const Buffer<float>& quantised, int64_t rows,
+LogitReport compare_logits(const Buffer<float>& original, const Buffer<float>& quantized, int64_t rows,
                            int64_t vocab) {
   LogitReport report;
   for (int64_t row = 0; row < rows; ++row) {
     const std::vector<double> p = log_softmax(original.data() + row * vocab, vocab);
-    const std::vector<double> q = log_softmax(quantised.data() + row * vocab, vocab);
+    const std::vector<double> q = log_softmax(quantized.data() + row * vocab, vocab);
     double kl = 0;
     for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
     const auto best = [](const std::vector<double>& values) {
@@ -190,8 +190,8 @@ LogitReport check_logits(const QuantizeFlags& flags, const ModelSource& source) 
     return logits_of(load_model(plain, model), tokens);
   };
   const Buffer<float> original = run(flags.model, source);
-  const Buffer<float> quantised = run(flags.out, {flags.out, read_config(flags.out, config_choices(flags))});
-  return compare_logits(original, quantised, flags.tokens, source.config.vocab_size);
+  const Buffer<float> quantized = run(flags.out, {flags.out, read_config(flags.out, config_choices(flags))});
+  return compare_logits(original, quantized, flags.tokens, source.config.vocab_size);
 }
 
 void quantize(QuantizeFlags flags) {
@@ -212,7 +212,7 @@ void quantize(QuantizeFlags flags) {
   }
   for (const std::string_view name : checkpoint.names()) {
     if (name.ends_with(kCodesSuffix))
-      throw InputError("--model {}: is quantised already; expected the original", flags.model);
+      throw InputError("--model {}: is quantized already; expected the original", flags.model);
   }
   if (checkpoint.is_packed())
     throw InputError("--model {}: is a packed copy; expected the original", flags.model);
@@ -260,15 +260,15 @@ void quantize(QuantizeFlags flags) {
 void add_quantize_command(CLI::App& program) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* command = program.add_subcommand(
-      "quantize", "Write a copy of a model with quantised weights, and measure what that changes");
+      "quantize", "Write a copy of a model with quantized weights, and measure what that changes");
   CLI::Option* const model = command->add_option("-m,--model", flags->model,
                                                  "A checkpoint folder, a name under models/ or org/name");
   add_model_word(*command, *model->required());
-  const std::vector<std::string> quantised = quantised_format_names();
+  const std::vector<std::string> quantized = quantized_format_names();
   command->add_option("--to", flags->to, "Format of the weights of layers")
       ->required()
-      ->check(CLI::IsMember(quantised));
-  std::vector<std::string> for_head = quantised;
+      ->check(CLI::IsMember(quantized));
+  std::vector<std::string> for_head = quantized;
   for_head.insert(for_head.begin(), "auto");
   command
       ->add_option("--head-weights", flags->head_weights,

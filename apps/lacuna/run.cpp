@@ -186,16 +186,16 @@ class RunListener final : public SessionListener {
 std::string explain_idle_lock(const GenerationResult& result) {
   if (!result.drift_estimate || result.drift_estimate->eps > 0) return "";
   const DriftEstimate& estimate = *result.drift_estimate;
-  if (estimate.samples < kLeastDriftSamples) {
+  if (estimate.samples < kMinDriftSamples) {
     return fmt::format(
         "--lock delta: no row locked; {} rows were measured in two passes in a row, and an estimate needs {}",
-        estimate.samples, kLeastDriftSamples);
+        estimate.samples, kMinDriftSamples);
   }
   return fmt::format(
       "--lock delta: no row locks where no error can be promised, and divergences do not contract here (95th "
       "percentile "
       "{:.3g} from pass to pass; Theorem 1 needs less than {}); eps=E locks without a promise",
-      estimate.contraction, kMostContraction);
+      estimate.contraction, kMaxContraction);
 }
 
 void print_results(const RunFlags& flags, const OpenedModel& opened,

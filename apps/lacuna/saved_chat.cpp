@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kChatFormat = "lacuna-chat";
 constexpr int kChatVersion = 1;
-constexpr size_t kMostChatBytes = size_t{1} << 26;
+constexpr size_t kMaxChatBytes = size_t{1} << 26;
 
 /// Nobody's notes are lost because of a name that was typed wrong.
 void expect_replaceable(const std::string& file) {
@@ -76,7 +76,7 @@ void save_chat(const SavedChat& chat, const std::string& file) {
 }
 
 SavedChat load_chat(const std::string& file) {
-  return parse_chat(read_whole_file(file, kMostChatBytes), file);
+  return parse_chat(read_whole_file(file, kMaxChatBytes), file);
 }
 
 }  // namespace lacuna

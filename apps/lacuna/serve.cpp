@@ -159,7 +159,7 @@ void serve(ServeFlags flags) {
   fmt::print(
       stderr,
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
-      flags.http.all_body_bytes >> 20, kHandlerThreads * (kMostParsedBytes >> 20),
+      flags.http.all_body_bytes >> 20, kHandlerThreads * (kMaxParsedBytes >> 20),
       flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }

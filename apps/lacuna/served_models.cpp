@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-constexpr int64_t kLeastKvBytes = int64_t{64} << 20;
+constexpr int64_t kMinKvBytes = int64_t{64} << 20;
 
 /// The flags of one model.
 GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& model) {
@@ -115,12 +115,12 @@ void share_memory(const ServedModelFlags& flags, int64_t budget, PoolModel& mode
   const int64_t wanted =
       flags.kv_memory > 0 ? flags.kv_memory << 20 : budget / (2 * static_cast<int64_t>(flags.models.size()));
   const int64_t kv = flags.kv_memory > 0 ? wanted : std::min(wanted, rest);
-  if (rest < std::max(kv, kLeastKvBytes) && !flags.ignore_memory) {
+  if (rest < std::max(kv, kMinKvBytes) && !flags.ignore_memory) {
     throw InputError("{} needs {} without its K/V, and {} for them; --models-memory is {}", model.name,
-                     human_bytes(run.weights + run.buffers), human_bytes(std::max(kv, kLeastKvBytes)),
+                     human_bytes(run.weights + run.buffers), human_bytes(std::max(kv, kMinKvBytes)),
                      human_bytes(budget));
   }
-  model.limits.memory = std::max(kv, kLeastKvBytes);
+  model.limits.memory = std::max(kv, kMinKvBytes);
   set_prefix_memory(flags, model.limits);
   model.bytes = std::min(budget, run.weights + run.buffers + model.limits.memory);
 }

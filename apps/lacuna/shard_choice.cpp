@@ -22,7 +22,7 @@
 namespace lacuna {
 namespace {
 
-constexpr double kMostBitsPerSecond = 1e15;
+constexpr double kMaxBitsPerSecond = 1e15;
 constexpr int64_t kPlannedRows = 256;
 constexpr int64_t kPlannedCells = 1024;
 
@@ -113,7 +113,7 @@ double link_speed(const std::string& text) {
   const std::string_view name(unit, static_cast<size_t>(end - unit));
   const double scale = name == "Gb" ? 1e9 : name == "Mb" ? 1e6 : 0;
   const double bits = value * scale;
-  if (error != std::errc() || !(bits >= 1e6 && bits <= kMostBitsPerSecond))
+  if (error != std::errc() || !(bits >= 1e6 && bits <= kMaxBitsPerSecond))
     throw InputError("--link {}: expected bits per second, such as 10Gb, 2.5Gb or 100Mb", text);
   return bits / 8;
 }

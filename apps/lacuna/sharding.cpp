@@ -106,7 +106,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option("--ranks", flags.ranks,
                   "Processes on this machine for --shard, 2 to 64 (default 0: those that mpirun started)")
-      ->check(CLI::Range(2, kMostLocalRanks));
+      ->check(CLI::Range(2, kMaxLocalRanks));
   command.add_option(
       "--link", flags.link,
       "Bits per second that a rank receives, for --shard auto: 10Gb, 100Mb (default: measured)");

@@ -113,14 +113,14 @@ std::string fit_to_columns(std::string_view text, int width) {
     if (character == '\n') glyph = {"↵", 1};
     if (character == '\t') glyph = {"⇥", 1};
     // A mark needs something to stand on; a stack of many would leave the line.
-    constexpr int kMostMarks = 4;
+    constexpr int kMaxMarks = 4;
     const auto is_mark = [](const Glyph& each) { return each.width == 0; };
     if (glyph.width == 0 && std::all_of(glyphs.begin(), glyphs.end(), is_mark)) {
       glyphs.push_back({"◌", 1});
       ++total;
     }
     const auto base = std::find_if_not(glyphs.rbegin(), glyphs.rend(), is_mark);
-    if (glyph.width == 0 && base - glyphs.rbegin() >= kMostMarks) return;
+    if (glyph.width == 0 && base - glyphs.rbegin() >= kMaxMarks) return;
     total += glyph.width;
     glyphs.push_back(std::move(glyph));
     is_cut = total > width;

@@ -33,7 +33,7 @@
 namespace lacuna {
 namespace {
 
-constexpr int32_t kMostSamples = 1'000'000;
+constexpr int32_t kMaxSamples = 1'000'000;
 
 struct TuneFlags : GuidedModelFlags {
   std::string task;
@@ -142,8 +142,8 @@ TuningPrompts read_prompts_file(const TuneFlags& flags) {
   for (int number = 1; std::getline(stream, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string place = fmt::format("{}, line {}", flags.prompts_file, number);
-    if (std::ssize(prompts.prompts) == kMostSamples)
-      throw InputError("{}: more than {} prompts", place, kMostSamples);
+    if (std::ssize(prompts.prompts) == kMaxSamples)
+      throw InputError("{}: more than {} prompts", place, kMaxSamples);
     prompts.prompts.push_back({with_system(flags, messages_of_line(parse_json(line, place), place))});
   }
   if (prompts.prompts.empty()) throw InputError("{}: holds no prompt", flags.prompts_file);
@@ -248,9 +248,9 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
     const WeightFormats formats = weight_formats(flags, opened.source());
     const auto threads = make_threads(flags.threads, flags.pin);
     constexpr int64_t kPart = int64_t{1} << 22;  // bytes that one thread reads at a time
-    constexpr int64_t kMost = int64_t{1} << 30;
+    constexpr int64_t kMax = int64_t{1} << 30;
     const int64_t weights = predict_run_memory(opened.source(), formats, 1).weights;
-    const int64_t bytes = std::clamp(weights / kPart * kPart, kPart * threads->size(), kMost);
+    const int64_t bytes = std::clamp(weights / kPart * kPart, kPart * threads->size(), kMax);
     log.set_peaks({as_printed(measure_peak_flops(*threads, default_table().name, formats.dtype)),
                    as_printed(measure_read_bandwidth(*threads, bytes))});
   }
@@ -431,7 +431,7 @@ void add_tune_command(CLI::App& program) {
   command
       ->add_option("--samples", flags->samples,
                    "Prompts to use (default: all of the file; of a task, four times as many as needed)")
-      ->check(CLI::Range(1, kMostSamples))
+      ->check(CLI::Range(1, kMaxSamples))
       ->group("Task");
   command->add_option("--batch", flags->batch, "Prompts that share each forward pass (default 8)")
       ->check(CLI::Range(1, 4096))

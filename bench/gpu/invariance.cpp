@@ -5,7 +5,7 @@
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/probe.h"
 #include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/kernels/statistics.h"
 #include "backend/cuda/kernels/wide_product.h"
@@ -89,9 +89,9 @@ class Products {
       const GroupFormat of_groups = format == Format::kInt8Group   ? GroupFormat::kInt8
                                     : format == Format::kInt4Group ? GroupFormat::kInt4
                                                                    : GroupFormat::kInt4Min;
-      const QuantisedProductArguments quantised{
+      const QuantizedProductArguments quantized{
           a, {codes_.as<uint8_t>(), scales_.as<float>(), minimums_.as<float>(), of_groups}};
-      is_wide ? wide_quantised_product(stream_, quantised) : quantised_product(stream_, quantised);
+      is_wide ? wide_quantized_product(stream_, quantized) : quantized_product(stream_, quantized);
       return download<float>(stream_, out);
     }
     const bool is_coded = format != Format::kBf16;

@@ -86,12 +86,12 @@ class TimedProduct {
       a.out_bf16 = out_.as<uint16_t>();
       a.out_stride = shape_.outputs / 2;
     }
-    const bool is_wide = rows > kMostProductRows;
+    const bool is_wide = rows > kMaxProductRows;
     const float* scales = scales_.as<float>() + copy * num_scales_;
     if (format_ == Format::kInt4) {
       const uint8_t* values = weights_.as<uint8_t>() + copy * weight_bytes_;
-      const QuantisedProductArguments codes{a, {.values = values, .scales = scales}};
-      return is_wide ? wide_quantised_product(stream_, codes) : quantised_product(stream_, codes);
+      const QuantizedProductArguments codes{a, {.values = values, .scales = scales}};
+      return is_wide ? wide_quantized_product(stream_, codes) : quantized_product(stream_, codes);
     }
     if (format_ == Format::kBf16) {
       a.weights = weights_of(copy);

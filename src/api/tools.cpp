@@ -78,8 +78,8 @@ Json definition_of(const Tool& tool, const std::string& place) {
 }
 
 void read_calls(const std::string& place, const Json& list, ToolHistory& history, Json& message) {
-  if (!list.is_array() || list.size() > kMostCalls)
-    refuse_value(place, list, fmt::format("a list of at most {} calls", kMostCalls));
+  if (!list.is_array() || list.size() > kMaxCalls)
+    refuse_value(place, list, fmt::format("a list of at most {} calls", kMaxCalls));
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string own = fmt::format("{}.{}", place, i);

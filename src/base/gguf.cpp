@@ -16,13 +16,13 @@
 namespace lacuna {
 namespace {
 
-constexpr int64_t kMostAlignment = 1 << 20;
-constexpr uint32_t kMostDims = 4;
-constexpr size_t kMostNameBytes = 1024;
-constexpr int64_t kMostSplits = 10'000;
+constexpr int64_t kMaxAlignment = 1 << 20;
+constexpr uint32_t kMaxDims = 4;
+constexpr size_t kMaxNameBytes = 1024;
+constexpr int64_t kMaxSplits = 10'000;
 // Limit on the elements of all lists of a header. The largest vocabularies take less than half of it; the
 // bytes of a sparse file cost nothing on disk, but parsed values take memory.
-constexpr uint64_t kMostListValues = uint64_t{1} << 22;
+constexpr uint64_t kMaxListValues = uint64_t{1} << 22;
 
 constexpr std::array kTypes = {
     GgmlType{kGgmlF32, "F32", 1, 4},           GgmlType{kGgmlF16, "F16", 1, 2},
@@ -148,9 +148,9 @@ class Reader {
  private:
   uint64_t list_size(uint64_t bytes_each, std::string_view what) {
     const uint64_t size = count(bytes_each, what);
-    if (size > kMostListValues - num_list_values_) {
+    if (size > kMaxListValues - num_list_values_) {
       throw InputError("{}: the lists of its header hold more than {} values; expected fewer", name_,
-                       kMostListValues);
+                       kMaxListValues);
     }
     num_list_values_ += size;
     return size;
@@ -177,8 +177,8 @@ class Reader {
       case ValueType::kString:
         return text();
       case ValueType::kU64: {
-        constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-        return static_cast<int64_t>(std::min(number<uint64_t>(), kMost));
+        constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+        return static_cast<int64_t>(std::min(number<uint64_t>(), kMax));
       }
       case ValueType::kI64:
         return number<int64_t>();
@@ -212,10 +212,10 @@ int64_t alignment_of(const GgufContent& content, std::string_view file_name) {
   const auto found = content.metadata.find("general.alignment");
   if (found == content.metadata.end()) return 32;
   const auto* alignment = std::get_if<int64_t>(&found->second);
-  const bool fits = alignment != nullptr && *alignment >= 8 && *alignment <= kMostAlignment &&
+  const bool fits = alignment != nullptr && *alignment >= 8 && *alignment <= kMaxAlignment &&
                     (*alignment & (*alignment - 1)) == 0;
   if (!fits) {
-    throw InputError("{}: general.alignment is not a power of two from 8 to {}", file_name, kMostAlignment);
+    throw InputError("{}: general.alignment is not a power of two from 8 to {}", file_name, kMaxAlignment);
   }
   return *alignment;
 }
@@ -230,20 +230,20 @@ Claim read_claim(Reader& reader, std::string_view file_name) {
   GgufTensor& tensor = claim.tensor;
   tensor.file = file_name;
   tensor.name = reader.text();
-  if (tensor.name.size() > kMostNameBytes) {
+  if (tensor.name.size() > kMaxNameBytes) {
     throw InputError("{}: tensor {} has a name of {} bytes; expected at most {}", file_name,
-                     in_quotes(tensor.name), tensor.name.size(), kMostNameBytes);
+                     in_quotes(tensor.name), tensor.name.size(), kMaxNameBytes);
   }
   const auto dims = reader.number<uint32_t>();
-  if (dims > kMostDims) {
+  if (dims > kMaxDims) {
     throw InputError("{}: tensor {} has {} dimensions; expected at most {}", file_name,
-                     in_quotes(tensor.name), dims, kMostDims);
+                     in_quotes(tensor.name), dims, kMaxDims);
   }
   int64_t elements = 1;
   for (uint32_t i = 0; i < dims; ++i) {
     const auto size = reader.number<uint64_t>();
-    constexpr uint64_t kMostElements = uint64_t{1} << 48;
-    if (size == 0 || size > kMostElements / static_cast<uint64_t>(elements)) {
+    constexpr uint64_t kMaxElements = uint64_t{1} << 48;
+    if (size == 0 || size > kMaxElements / static_cast<uint64_t>(elements)) {
       throw InputError("{}: tensor {} has a dimension of {}; expected 1 to 2^48 elements in all", file_name,
                        in_quotes(tensor.name), size);
     }
@@ -296,8 +296,8 @@ int64_t split_count(const GgufContent& content, const std::string& name) {
   const auto found = content.metadata.find("split.count");
   if (found == content.metadata.end()) return 1;
   const auto* count = std::get_if<int64_t>(&found->second);
-  if (count == nullptr || *count < 0 || *count > kMostSplits) {
-    throw InputError("{}: split.count is not a number from 0 to {}", name, kMostSplits);
+  if (count == nullptr || *count < 0 || *count > kMaxSplits) {
+    throw InputError("{}: split.count is not a number from 0 to {}", name, kMaxSplits);
   }
   return std::max<int64_t>(1, *count);
 }
@@ -335,16 +335,16 @@ GgufContent GgufContent::parse(std::span<const std::byte> file, std::string_view
   if (version != 2 && version != 3) {
     throw InputError("{}: is GGUF version {}; expected 2 or 3, little-endian", file_name, version);
   }
-  constexpr uint64_t kLeastTensorBytes = 8 + 4 + 4 + 8;
-  constexpr uint64_t kLeastKeyBytes = 8 + 4 + 1;
-  const uint64_t num_tensors = reader.count(kLeastTensorBytes, "tensors");
-  const uint64_t num_keys = reader.count(kLeastKeyBytes, "keys");
+  constexpr uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;
+  constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
+  const uint64_t num_tensors = reader.count(kMinTensorBytes, "tensors");
+  const uint64_t num_keys = reader.count(kMinKeyBytes, "keys");
   GgufContent content;
   for (uint64_t i = 0; i < num_keys; ++i) {
     const std::string_view key = reader.text();
-    if (key.size() > kMostNameBytes) {
+    if (key.size() > kMaxNameBytes) {
       throw InputError("{}: key {} has {} bytes; expected at most {}", file_name,
-                       in_quotes(key.substr(0, kMostNameBytes)), key.size(), kMostNameBytes);
+                       in_quotes(key.substr(0, kMaxNameBytes)), key.size(), kMaxNameBytes);
     }
     const auto [entry, is_new] = content.metadata.emplace(key, reader.value());
     if (!is_new) throw InputError("{}: holds the key {} twice", file_name, in_quotes(key));

@@ -161,8 +161,8 @@ std::optional<std::string> HubCache::commit(const HubModel& model) const {
 }
 
 bool HubCache::has_partial_blobs(const HubModel& model) const {
-  constexpr size_t kMostBlobs = 100'000;
-  const std::vector<std::string> blobs = entries_of(repository(model) / "blobs", kMostBlobs);
+  constexpr size_t kMaxBlobs = 100'000;
+  const std::vector<std::string> blobs = entries_of(repository(model) / "blobs", kMaxBlobs);
   return std::any_of(blobs.begin(), blobs.end(),
                      [](const std::string& name) { return name.ends_with(".incomplete"); });
 }

@@ -92,11 +92,11 @@ std::optional<std::vector<size_t>> fitting_lengths(const TokenAutomaton& automat
                                                    std::span<const StretchableHole> holes) {
   size_t room = 0;
   for (const StretchableHole& hole : holes) room += hole.most - (hole.end - hole.begin);
-  room = std::min(room, kMostExtraPositions);
-  constexpr size_t kMostWork = size_t{1} << 25;  // states that are looked at
+  room = std::min(room, kMaxExtraPositions);
+  constexpr size_t kMaxWork = size_t{1} << 25;  // states that are looked at
   const size_t states = static_cast<size_t>(automaton.num_states()) * holes.size();
   const auto work = [&] { return states * room * (holes.size() > 1 ? room : 1); };
-  while (room > 1 && work() > kMostWork) room /= 2;
+  while (room > 1 && work() > kMaxWork) room /= 2;
   for (size_t extra = 0;; extra = std::min(std::max(2 * extra, size_t{1}), room)) {
     std::optional<std::vector<size_t>> found = LengthSearch(automaton, canvas, holes, extra).find();
     if (found || extra >= room) return found;

@@ -19,13 +19,13 @@ struct StretchableHole {
 
 /// The lengths, each at least that on the canvas, with which some tokens for the open positions give an
 /// accepted text: of all such lengths those with the smallest sum; of these the last hole has the smallest,
-/// then the one before it. Empty where no lengths are possible, or more than kMostExtraPositions would be
+/// then the one before it. Empty where no lengths are possible, or more than kMaxExtraPositions would be
 /// needed, fewer with an automaton of many states.
 ///   holes  ascending and disjoint
 std::optional<std::vector<size_t>> fitting_lengths(const TokenAutomaton& automaton,
                                                    const ConstrainedCanvas& canvas,
                                                    std::span<const StretchableHole> holes);
 
-inline constexpr size_t kMostExtraPositions = 4096;
+inline constexpr size_t kMaxExtraPositions = 4096;
 
 }  // namespace lacuna

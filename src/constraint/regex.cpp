@@ -102,8 +102,8 @@ std::vector<std::pair<uint32_t, size_t>> decode(std::string_view text, std::stri
       is_valid = (byte & 0xC0) == 0x80;
       code_point = code_point << 6 | (byte & 0x3FU);
     }
-    constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (!is_valid || code_point < kLeast[length] || code_point > 0x10FFFF || (code_point >> 11) == 0x1B)
+    constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (!is_valid || code_point < kMin[length] || code_point > 0x10FFFF || (code_point >> 11) == 0x1B)
       throw InputError("{}: is not valid UTF-8 at byte {}", what, i);
     code_points.emplace_back(code_point, i);
     i += length;

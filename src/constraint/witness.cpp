@@ -16,7 +16,7 @@ using Edge = TokenAutomaton::Edge;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 double at_least(double score) {
-  return score >= kLeastScore ? score : kLeastScore;  // NaN, too
+  return score >= kMinScore ? score : kMinScore;  // NaN, too
 }
 
 /// Sums of exponentials, whatever their size.

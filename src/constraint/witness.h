@@ -12,7 +12,7 @@
 namespace lacuna {
 
 /// Scores of the classes in one row, [num_classes] each. All empty: the position was not sampled; it takes
-/// any class with the same score. Scores of -inf and NaN count as kLeastScore, so that they are used only
+/// any class with the same score. Scores of -inf and NaN count as kMinScore, so that they are used only
 /// where nothing else is possible.
 struct ClassScores {
   std::span<const TokenId>
@@ -26,7 +26,7 @@ struct ClassScores {
   bool is_empty() const { return token.empty(); }
 };
 
-inline constexpr double kLeastScore = -1e6;
+inline constexpr double kMinScore = -1e6;
 
 struct Witness {
   std::vector<TokenId> tokens;  ///< [length]; known positions have their token

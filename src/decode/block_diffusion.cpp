@@ -21,8 +21,8 @@ std::vector<int32_t> positions_in(int32_t begin, int32_t end) {
 }  // namespace
 
 int32_t most_kept_blocks(int32_t block_length) {
-  constexpr int32_t kMostRows = 1024;
-  return std::max(1, kMostRows / block_length);
+  constexpr int32_t kMaxRows = 1024;
+  return std::max(1, kMaxRows / block_length);
 }
 
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows) {

@@ -11,7 +11,7 @@ namespace lacuna {
 namespace {
 
 constexpr uint64_t kWitnessNoise = 20;  // noise stream by purpose, besides kTokenNoise
-constexpr double kLeastProbability = 1e-9;
+constexpr double kMinProbability = 1e-9;
 
 /// How sure a decoder is of a token that has this probability among those that are allowed.
 double confidence_by(ConfidenceMeasure measure, double probability) {
@@ -21,7 +21,7 @@ double confidence_by(ConfidenceMeasure measure, double probability) {
     case ConfidenceMeasure::kMargin:
       return std::max(0.0, 2 * probability - 1);
     case ConfidenceMeasure::kNegativeEntropy:
-      return std::log(std::max(probability, kLeastProbability));
+      return std::log(std::max(probability, kMinProbability));
   }
   return probability;
 }

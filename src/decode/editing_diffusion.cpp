@@ -11,7 +11,7 @@ namespace lacuna {
 namespace {
 
 // Positions that are changed to leave a state which the block has been in.
-constexpr int kMostEscapes = 5;
+constexpr int kMaxEscapes = 5;
 
 // Rules of a plan.
 constexpr int32_t kMaskRule = 0;
@@ -277,7 +277,7 @@ void EditingDiffusionDecoder::leave_repeated_state(std::span<const RowStatistics
   // The least sure first.
   std::stable_sort(changed.begin(), changed.end(),
                    [&](size_t a, size_t b) { return probabilities_[a] < probabilities_[b]; });
-  if (changed.size() > kMostEscapes) changed.resize(kMostEscapes);
+  if (changed.size() > kMaxEscapes) changed.resize(kMaxEscapes);
   for (const size_t i : changed) {
     if (!seen_.contains(written_)) break;
     const RowStatistics& row = drawn[draws_[i]];

@@ -39,7 +39,7 @@ std::string_view why_apart(const BlockStrategy& strategy, const ModelConfig& con
 }
 
 void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
-  const auto most = static_cast<int32_t>(std::min<int64_t>(kMostGenLength, config.max_positions));
+  const auto most = static_cast<int32_t>(std::min<int64_t>(kMaxGenLength, config.max_positions));
   problems.within("block_length", strategy.block_length, 1, most);
   if (!problems.empty()) return;
   const int32_t block_length = block_length_of(strategy, config);
@@ -70,7 +70,7 @@ void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Pro
 void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
                  Problems& problems) {
   const CountRule& count = strategy.unmask.policy.count;
-  problems.refuse(std::holds_alternative<EachOnItsOwn>(count) ||
+  problems.refuse(std::holds_alternative<AncestralSampling>(count) ||
                       std::holds_alternative<TimeSchedule>(count) ||
                       std::holds_alternative<LinearSchedule>(count),
                   "unmask", "a block has no time schedule");
@@ -100,7 +100,7 @@ void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Pro
     problems.expect(std::holds_alternative<Dynamic>(strategy.unmask.policy.count) &&
                         strategy.unmask.measure == ConfidenceMeasure::kProbability,
                     "unmask", "another rule", "dynamic=TAU, which the model's editing builds on");
-    problems.refuse(strategy.commit == BlockStrategy::Commit::kApart, "commit",
+    problems.refuse(strategy.commit == BlockStrategy::Commit::kSeparate, "commit",
                     "a block that was edited is read with the next one's first pass");
     problems.refuse(!std::holds_alternative<ExactAttention>(strategy.sparse), "sparse",
                     "the model edits its blocks with exact attention");
@@ -114,7 +114,7 @@ void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Pro
         {"edit", "", "", "`edit` compares probabilities, which the rule of `unmask` does not measure"});
   }
   problems.within_part("edit", "tau", strategy.edit->tau, 0.0, 1.0);
-  problems.within_part("edit", "most", strategy.edit->most, 0, kMostGenLength);
+  problems.within_part("edit", "most", strategy.edit->most, 0, kMaxGenLength);
 }
 
 /// Refuses settings that blocks after a causal context do not support.
@@ -137,7 +137,7 @@ void check_seeded(const BlockStrategy& strategy, const ModelConfig& config, cons
 }
 
 void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
-  constexpr int32_t kMostCells = 1 << 30;
+  constexpr int32_t kMaxCells = 1 << 30;
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
     problems.within_part("sparse", part, value, least, most);
   };
@@ -147,17 +147,17 @@ void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Prob
     problems.refuse(strategy.sparse_after != 0, "sparse_after", kReason);
     return;
   }
-  if (const auto* mage = std::get_if<Mage>(&strategy.sparse)) within("mage", mage->budget, 1, kMostCells);
+  if (const auto* mage = std::get_if<Mage>(&strategy.sparse)) within("mage", mage->budget, 1, kMaxCells);
   if (const auto* quest = std::get_if<Quest>(&strategy.sparse)) {
-    within("page", quest->page_size, 1, kMostCells);
-    within("quest", quest->budget, quest->page_size, kMostCells);
+    within("page", quest->page_size, 1, kMaxCells);
+    within("quest", quest->budget, quest->page_size, kMaxCells);
   }
   if (const auto* sparsed = std::get_if<SparseD>(&strategy.sparse)) {
-    within("sparsed", sparsed->budget, 1, kMostCells);
+    within("sparsed", sparsed->budget, 1, kMaxCells);
     within("exact", sparsed->exact_share, 0.0, 1.0);
   }
   const int32_t dense_layers = dense_layers_of(strategy.sparse);
-  within("dense-layers", dense_layers, 0, kMostCells);
+  within("dense-layers", dense_layers, 0, kMaxCells);
   if (dense_layers >= config.num_layers) {
     problems.add({"sparse", fmt::format("dense-layers={}", dense_layers),
                   fmt::format("dense-layers below {}", config.num_layers),
@@ -306,7 +306,7 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.shifted_logits = config.shifted_logits;
   settings.caches_block = strategy.caches_block;
   settings.commits_apart =
-      strategy.commit == BlockStrategy::Commit::kApart || !why_apart(strategy, config).empty();
+      strategy.commit == BlockStrategy::Commit::kSeparate || !why_apart(strategy, config).empty();
   settings.edit = strategy.edit;
   settings.sparse = strategy.sparse;
   settings.commits_sparsely = strategy.commits_sparsely;

@@ -29,7 +29,7 @@ void check(const CanvasStrategy& strategy, const ModelConfig& config, const Aske
                     "text alone");
   }
   problems.within("block_length", strategy.block_length, 1, kLongestCanvas);
-  problems.within("steps", strategy.steps, 1, kMostGenLength);
+  problems.within("steps", strategy.steps, 1, kMaxGenLength);
   problems.expect(strategy.temperature == 0 || strategy.temperature == 1, "temperature",
                   fmt::to_string(strategy.temperature),
                   "1, which samples at the model's own schedule of temperatures, or 0 for the best tokens");

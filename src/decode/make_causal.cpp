@@ -18,7 +18,7 @@ void check(const CausalStrategy& strategy, const ModelConfig& config, const Aske
   check_sampling(strategy.sampling, config, false, problems);
   problems.refuse(strategy.block_length && config.mask_drafts == 0, "block_length",
                   "an autoregressive model writes one token after the other");
-  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
+  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
 }
 
 namespace {
@@ -40,7 +40,7 @@ std::unique_ptr<Decoder> make_strided(const CausalStrategy& strategy, const Mode
 }  // namespace
 
 std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig& config, Asked asked) {
-  const auto trained = static_cast<int32_t>(std::min<int64_t>(config.mask_drafts + 1, kMostGenLength));
+  const auto trained = static_cast<int32_t>(std::min<int64_t>(config.mask_drafts + 1, kMaxGenLength));
   const int32_t num_drafts = strategy.block_length.value_or(trained) - 1;
   if (num_drafts > 0) return make_strided(strategy, config, num_drafts, std::move(asked));
   Autoregressive settings;
@@ -55,8 +55,8 @@ std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig&
 
 void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
   if (asked != nullptr) check_whole_prompt(config, asked->request.prompt, "ReFusion", problems);
-  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
-  problems.within("slot_size", strategy.slot_size, 1, kMostGenLength);
+  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
+  problems.within("slot_size", strategy.slot_size, 1, kMaxGenLength);
   problems.within("slot_threshold", strategy.slot_threshold, 0.0, 1.0);
   problems.within("token_threshold", strategy.token_threshold, 0.0, 1.0);
   problems.within("revoke", strategy.revoke, 0.0, 1.0);

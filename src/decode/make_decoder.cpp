@@ -147,9 +147,9 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
   problems.refuse(context.encode_literal && !writes_ahead, "literals", "the method writes no tokens ahead");
   const TokenAutomaton& automaton = *context.constraint;
   // A witness takes up to 14 bytes for each state and position.
-  constexpr int64_t kMostStatePositions = int64_t{1} << 25;
-  if (int64_t{automaton.num_states()} * asked.gen_length > kMostStatePositions) {
-    const int64_t most = kMostStatePositions / automaton.num_states();
+  constexpr int64_t kMaxStatePositions = int64_t{1} << 25;
+  if (int64_t{automaton.num_states()} * asked.gen_length > kMaxStatePositions) {
+    const int64_t most = kMaxStatePositions / automaton.num_states();
     problems.add(
         {"gen_length", fmt::to_string(asked.gen_length), fmt::format("{} at most", most),
          fmt::format("`gen_length` {} is too long for a constraint of {} states; expected {} at most",
@@ -174,7 +174,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   const DecodeRequest& request = asked.request;
   const DecoderContext& context = request.context;
   const bool is_infill = !context.answer.empty();
-  if (!is_infill) problems.within("gen_length", request.gen_length, 1, kMostGenLength);
+  if (!is_infill) problems.within("gen_length", request.gen_length, 1, kMaxGenLength);
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
   check_constraint(config, strategy, asked, problems);
@@ -209,7 +209,7 @@ Asked with_length(const ModelConfig& config, const Strategy& strategy, DecodeReq
   int32_t gen_length = 0;
   const int64_t prompt_length = begins_with_bos(config, request.prompt) ? size : size + 1;
   if (!context.answer.empty()) {
-    gen_length = static_cast<int32_t>(std::min<int64_t>(most_infill_length(context), kMostGenLength));
+    gen_length = static_cast<int32_t>(std::min<int64_t>(most_infill_length(context), kMaxGenLength));
   } else if (request.gen_length) {
     gen_length = *request.gen_length;
   } else if (request.ends_by_itself) {
@@ -307,7 +307,7 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
     expect(is_bound(bounded->bound), bounded->bound, "a bound in (0, 1e6]");
   } else if (const auto* schedule = std::get_if<TimeSchedule>(&count)) {
     problems.within("eps", double{schedule->eps}, double{1e-9F}, 1.0);
-  } else if (const auto* each = std::get_if<EachOnItsOwn>(&count)) {
+  } else if (const auto* each = std::get_if<AncestralSampling>(&count)) {
     problems.within("eps", double{each->eps}, double{1e-9F}, 1.0);
   }
   problems.within("alg_temp", rule.policy.order_temperature, 0.0F, 1e3F);
@@ -320,20 +320,20 @@ void check_lock(const SureLock& lock, Problems& problems) {
   within("eps", lock.eps, 0.0, 1e6);
   if (lock.delta) within("delta", *lock.delta, 1e-6, 1e6);
   within("gate", lock.gate, 0.0, 100.0);
-  within("min-age", lock.min_age, 0, kMostGenLength);
-  within("unlock-every", lock.unlock_every, 0, kMostGenLength);
-  within("budget", lock.probes, 1, kMostGenLength);
+  within("min-age", lock.min_age, 0, kMaxGenLength);
+  within("unlock-every", lock.unlock_every, 0, kMaxGenLength);
+  within("budget", lock.probes, 1, kMaxGenLength);
   if (lock.unlock_eps) within("unlock-eps", *lock.unlock_eps, 0.0, 1e6);
-  within("interval", lock.min_locked_passes, 0, kMostGenLength);
-  within("cooldown", lock.cooldown, 0, kMostGenLength);
+  within("interval", lock.min_locked_passes, 0, kMaxGenLength);
+  within("cooldown", lock.cooldown, 0, kMaxGenLength);
   within("strictness", lock.strictness, 0.0, 1.0);
 }
 
 int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length) {
   const int64_t room =
-      std::min<int64_t>(room_for_answer(config, strategy, prompt_length, nullptr), kMostGenLength);
+      std::min<int64_t>(room_for_answer(config, strategy, prompt_length, nullptr), kMaxGenLength);
   const bool is_masked = std::holds_alternative<MaskedStrategy>(strategy);
-  return static_cast<int32_t>(is_masked ? std::min<int64_t>(room, kMostGrownLength) : room);
+  return static_cast<int32_t>(is_masked ? std::min<int64_t>(room, kMaxGrownLength) : room);
 }
 
 int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
@@ -342,7 +342,7 @@ int32_t default_gen_length(const ModelConfig& config, const Strategy& strategy, 
   int64_t wanted = kDefaultGenLength;
   if (config.max_length > prompt_length) wanted = config.max_length - prompt_length;
   if (config.max_new_tokens > 0) wanted = config.max_new_tokens;
-  const int64_t most = std::min<int64_t>(room, kMostGenLength);
+  const int64_t most = std::min<int64_t>(room, kMaxGenLength);
   const int64_t length = std::min(wanted, most);
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   const int64_t block = masked != nullptr && !masked->growth ? masked->block_length.value_or(1) : 1;

@@ -21,9 +21,9 @@ namespace lacuna {
 /// The answer's length, where neither the request nor the model says one.
 inline constexpr int32_t kDefaultGenLength = 128;
 /// The longest answer, and the largest number of steps or passes that a setting counts.
-inline constexpr int32_t kMostGenLength = 1 << 20;
+inline constexpr int32_t kMaxGenLength = 1 << 20;
 /// The most that an answer of a masked model grows to where nothing is asked for.
-inline constexpr int32_t kMostGrownLength = 2048;
+inline constexpr int32_t kMaxGrownLength = 2048;
 
 /// The model that confirms drafts (FlashDLM's guided diffusion).
 struct GuideContext {
@@ -87,7 +87,7 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
                                       DecodeRequest request);
 
 /// The same of an answer that ends where the model ends it: all that the prompt leaves of the context, of
-/// masked diffusion at most kMostGrownLength.
+/// masked diffusion at most kMaxGrownLength.
 int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length);
 
 /// Whether decoders of the strategy can say what else their positions might have got

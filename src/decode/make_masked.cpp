@@ -12,22 +12,22 @@ namespace {
 
 void check_cache(const CachePolicy& cache, Problems& problems) {
   const auto refresh = [&](int32_t value, int32_t least) {
-    problems.within("refresh", value, least, kMostGenLength);
+    problems.within("refresh", value, least, kMaxGenLength);
   };
   if (const auto* prefix = std::get_if<PrefixCache>(&cache)) refresh(prefix->refresh, 0);
   if (const auto* dual = std::get_if<DualCache>(&cache)) refresh(dual->refresh, 0);
   if (const auto* dkv = std::get_if<DkvCache>(&cache)) refresh(dkv->refresh, 1);
   if (const auto* free = std::get_if<FreeCache>(&cache)) {
     refresh(free->refresh, 0);
-    problems.within("cache_block", free->block, 0, kMostGenLength);
+    problems.within("cache_block", free->block, 0, kMaxGenLength);
   }
 }
 
 /// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
-  const int32_t most_block = asked != nullptr ? asked->gen_length : kMostGenLength;
-  problems.within("block_length", strategy.block_length, 1, strategy.growth ? kMostGenLength : most_block);
+  const int32_t most_block = asked != nullptr ? asked->gen_length : kMaxGenLength;
+  problems.within("block_length", strategy.block_length, 1, strategy.growth ? kMaxGenLength : most_block);
   if (!problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(most_block);
   if (asked != nullptr && !strategy.growth && asked->gen_length % block_length != 0) {
@@ -58,7 +58,7 @@ void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, con
                  const Asked* asked, Problems& problems) {
   problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
                   "the `unmask` rule runs until a block is done");
-  problems.within("steps", strategy.steps, 1, kMostGenLength);
+  problems.within("steps", strategy.steps, 1, kMaxGenLength);
   if (asked == nullptr || !problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
   const int32_t num_blocks = asked->gen_length / block_length;
@@ -86,13 +86,13 @@ void check_growth_numbers(const CanvasGrowth& growth, Problems& problems) {
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
     problems.within_part("grow", part, value, least, most);
   };
-  within("start", std::visit([](const auto& each) { return each.start; }, growth), 1, kMostGenLength);
+  within("start", std::visit([](const auto& each) { return each.start; }, growth), 1, kMaxGenLength);
   if (const auto* tokens = std::get_if<TokenGrowth>(&growth))
-    within("budget", tokens->budget, 0, kMostGenLength);
+    within("budget", tokens->budget, 0, kMaxGenLength);
   const auto* end_mass = std::get_if<EndMassGrowth>(&growth);
   if (end_mass == nullptr) return;
-  within("by", end_mass->by, 2, kMostGenLength);
-  within("tail", end_mass->tail, 1, kMostGenLength);
+  within("by", end_mass->by, 2, kMaxGenLength);
+  within("tail", end_mass->tail, 1, kMaxGenLength);
   within("enough", end_mass->enough, 0.0, 1.0);
   within("plenty", end_mass->plenty, 0.0, 1.0);
   within("unsure", end_mass->unsure, 0.0, 1.0);
@@ -113,7 +113,7 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
   if (std::holds_alternative<TokenGrowth>(*strategy.growth)) {
     problems.expect(config.expand_id >= 0, "grow", "tokens",
                     "end-mass or none: the model has no token that expands");
-    problems.expect(!unmask.chooses_blindly() && !unmask.runs_until_done(), "unmask", "another rule",
+    problems.expect(!unmask.ignores_logits() && !unmask.runs_until_done(), "unmask", "another rule",
                     "low-confidence, entropy, margin or maskgit, which order the positions: one is written a "
                     "step");
     problems.refuse(strategy.block_length.has_value(), "block_length",
@@ -144,7 +144,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
                             std::holds_alternative<Dynamic>(unmask.count) ||
                             std::holds_alternative<EntropyBounded>(unmask.count);
   problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
-  problems.refuse(unmask.order_temperature > 0 && (unmask.chooses_blindly() || unmask.runs_until_done()),
+  problems.refuse(unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.runs_until_done()),
                   "alg_temp", "this `unmask` rule does not draw the order of positions");
   if (unmask.remasks()) check_remasking(strategy, unmask, problems);
   if (strategy.growth) {
@@ -175,13 +175,13 @@ void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems
                   "`lock` min-age=0 has no meaning with `guide`: draft passes commit nothing"});
   }
   if (const auto* top_k = std::get_if<MatchTopK>(&rule.match)) {
-    problems.within_part("guide_match", "top-k", top_k->k, 1, kMostGenLength);
+    problems.within_part("guide_match", "top-k", top_k->k, 1, kMaxGenLength);
   } else if (const auto* relative = std::get_if<MatchRelative>(&rule.match)) {
     problems.within_part("guide_match", "relative", relative->ratio, 0.0, 1.0);
   } else if (const auto* literal = std::get_if<MatchTauLiteral>(&rule.match)) {
     problems.within_part("guide_match", "tau-literal", literal->tau, 0.0, 1e6);
   }
-  problems.within("guide_block", rule.block, 1, kMostGenLength);
+  problems.within("guide_block", rule.block, 1, kMaxGenLength);
 }
 
 void check_guide_context(const ModelConfig& config, const Asked& asked, Problems& problems) {

@@ -14,15 +14,15 @@ void check_cache(const UniformStrategy& strategy, Problems& problems) {
   const bool is_other = strategy.cache != UniformCacheKind::kUniform;
   problems.refuse(is_other && strategy.boundary, "boundary", kReason);
   problems.refuse(is_other && strategy.drift, "drift", kReason);
-  problems.within("refresh", strategy.refresh, 0, kMostGenLength);
+  problems.within("refresh", strategy.refresh, 0, kMaxGenLength);
   if (strategy.boundary) {
-    problems.within_part("boundary", "blocks", strategy.boundary->blocks, 2, kMostGenLength);
-    problems.within_part("boundary", "full-every", strategy.boundary->full_every, 1, kMostGenLength);
+    problems.within_part("boundary", "blocks", strategy.boundary->blocks, 2, kMaxGenLength);
+    problems.within_part("boundary", "full-every", strategy.boundary->full_every, 1, kMaxGenLength);
   }
   if (strategy.drift) {
     problems.within_part("drift", "tau", strategy.drift->tau, 0.0, 2.0);
-    problems.within_part("drift", "page", strategy.drift->page, 1, kMostGenLength);
-    problems.within_part("drift", "budget", strategy.drift->budget, 1, kMostGenLength);
+    problems.within_part("drift", "page", strategy.drift->page, 1, kMaxGenLength);
+    problems.within_part("drift", "budget", strategy.drift->budget, 1, kMaxGenLength);
   }
 }
 
@@ -42,11 +42,11 @@ void check_correction(const SelfCorrection& correction, Problems& problems) {
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
     problems.within_part("self_correct", part, value, least, most);
   };
-  within("most", correction.most, 1, kMostGenLength);
+  within("most", correction.most, 1, kMaxGenLength);
   within("temperature", correction.temperature, 0.0F, 1e3F);
-  within("patience", correction.patience, 0, kMostGenLength);
-  within("tokens", correction.tokens, 1, kMostGenLength);
-  within("full-every", correction.full_every, 1, kMostGenLength);
+  within("patience", correction.patience, 0, kMaxGenLength);
+  within("tokens", correction.tokens, 1, kMaxGenLength);
+  within("full-every", correction.full_every, 1, kMaxGenLength);
 }
 
 /// Fixed tokens right after the answer of a whole canvas: the end of this text and the beginning of the
@@ -97,14 +97,13 @@ void check(const UniformStrategy& strategy, const ModelConfig& config, const Ask
            Problems& problems) {
   problems.within("context", strategy.context, 1, static_cast<int32_t>(config.max_positions));
   if (asked != nullptr) check_request(strategy, config, *asked, problems);
-  problems.within("block_length", strategy.block_length, 1, kMostGenLength);
-  problems.within("steps", strategy.steps, 1, kMostGenLength);
-  problems.within("min_length", strategy.min_length, 0,
-                  asked != nullptr ? asked->gen_length : kMostGenLength);
-  problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMostGenLength);
+  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
+  problems.within("steps", strategy.steps, 1, kMaxGenLength);
+  problems.within("min_length", strategy.min_length, 0, asked != nullptr ? asked->gen_length : kMaxGenLength);
+  problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMaxGenLength);
   const double tau = strategy.threshold.tau;
   problems.expect(tau > 0 && tau <= 1, "sampler", fmt::format("threshold={}", tau), "a threshold in (0, 1]");
-  problems.within_part("sampler", "least", strategy.threshold.least, 0, kMostGenLength);
+  problems.within_part("sampler", "least", strategy.threshold.least, 0, kMaxGenLength);
   check_sampling(strategy.sampling, config, false, problems);
   check_cache(strategy, problems);
   problems.refuse(strategy.sampler == UniformSampler::kGreedy && strategy.sampling.temperature > 0,

@@ -85,7 +85,7 @@ void MaskedDiffusionDecoder::find_next_step() {
       drawn_positions_ = candidate_positions();
       progress_.masked_now = static_cast<int32_t>(drawn_positions_.size());
       if (drawn_positions_.empty()) break;
-      if (options_.unmask.chooses_blindly()) {
+      if (options_.unmask.ignores_logits()) {
         std::vector<Commit> blind;
         for (const int32_t position : drawn_positions_) blind.push_back({position, 0, 0});
         drawn_positions_.clear();
@@ -139,7 +139,7 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
   report.block = block_.index;
   report.kind = "denoise";
   std::vector<Commit> chosen =
-      options_.unmask.chooses_blindly()
+      options_.unmask.ignores_logits()
           ? candidates
           : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
   pass_.count_rows(canvas_);

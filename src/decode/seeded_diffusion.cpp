@@ -8,7 +8,7 @@ namespace lacuna {
 namespace {
 
 // Rows of a pass that reads; more would only take more memory.
-constexpr int32_t kMostRead = 1024;
+constexpr int32_t kMaxRead = 1024;
 
 /// Whole blocks, which may reach beyond the answer; self-speculation writes nothing there.
 int32_t cells_of(const SeededDiffusion& options, size_t prompt_length) {
@@ -46,7 +46,7 @@ bool SeededDiffusionDecoder::is_end(int32_t position) const {
 }
 
 int32_t SeededDiffusionDecoder::read_end() const {
-  return std::min(num_read_, num_kept_ + kMostRead);
+  return std::min(num_read_, num_kept_ + kMaxRead);
 }
 
 std::vector<int32_t> SeededDiffusionDecoder::masked_positions() const {

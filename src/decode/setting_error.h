@@ -16,7 +16,7 @@
 namespace lacuna {
 
 /// One value that cannot be. Sentences name fields between backticks, as "`block_length` 3 does not divide
-/// `gen_length` 8"; word() puts a surface's own names there.
+/// `gen_length` 8"; rename_fields() puts a surface's own names there.
 struct Problem {
   std::string field;     ///< at fault, as strategy.h and DecodeRequest call it
   std::string value;     ///< the rejected value; empty: the field has no effect with any value
@@ -30,7 +30,7 @@ struct Problem {
 using FieldNames = std::function<std::optional<std::string>(std::string_view field)>;
 
 /// The sentence with a surface's own names. What it has no name for stays as it is.
-inline std::string word(std::string_view sentence, const FieldNames& names) {
+inline std::string rename_fields(std::string_view sentence, const FieldNames& names) {
   std::string result;
   while (!sentence.empty()) {
     const size_t begin = sentence.find('`');
@@ -52,7 +52,7 @@ class SettingError : public InputError {
   explicit SettingError(Problem problem) : InputError(problem.sentence), problem_(std::move(problem)) {}
   /// In a surface's names; problem() keeps the fields' own.
   SettingError(const Problem& problem, const FieldNames& names)
-      : InputError(word(problem.sentence, names)), problem_(problem) {}
+      : InputError(rename_fields(problem.sentence, names)), problem_(problem) {}
 
   const Problem& problem() const { return problem_; }
 

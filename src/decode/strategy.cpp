@@ -30,7 +30,9 @@ Json json_of(const CountRule& rule) {
     Json operator()(const EvenSplit&) const { return {{"count", "even-split"}}; }
     Json operator()(const TimeSchedule& r) const { return {{"count", "time-schedule"}, {"eps", r.eps}}; }
     Json operator()(const LinearSchedule&) const { return {{"count", "linear-schedule"}}; }
-    Json operator()(const EachOnItsOwn& r) const { return {{"count", "each-on-its-own"}, {"eps", r.eps}}; }
+    Json operator()(const AncestralSampling& r) const {
+      return {{"count", "each-on-its-own"}, {"eps", r.eps}};
+    }
     Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
     Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
     Json operator()(const Remasking&) const { return {{"count", "remasking"}}; }

@@ -74,7 +74,7 @@ struct MaskedStrategy {
 /// SDAR, Fast-dLLM v2, LLaDA 2, Nemotron-Labs-Diffusion: blocks from left to right, masked positions of a
 /// block in any order.
 struct BlockStrategy {
-  enum class Commit : uint8_t { kFused, kApart };
+  enum class Commit : uint8_t { kFused, kSeparate };
 
   std::optional<int32_t> block_length;      ///< default: as trained
   std::optional<int32_t> sub_block_length;  ///< Fast-dLLM v2; divides block_length; default: as trained

@@ -8,9 +8,9 @@
 namespace lacuna {
 namespace {
 
-constexpr double kLeastEps = 1e-8;
-constexpr double kMostEps = 5e-2;
-constexpr double kLeastDrift = 1e-6;  // below, logits in f32 measure their own rounding
+constexpr double kMinEps = 1e-8;
+constexpr double kMaxEps = 5e-2;
+constexpr double kMinDrift = 1e-6;  // below, logits in f32 measure their own rounding
 
 /// The k-th smallest value with k = max(1, ceil(percent / 100 * count)).
 double nearest_rank(std::vector<double>& values, double percent) {
@@ -101,12 +101,12 @@ std::vector<int32_t> LockTable::close_gate(const Canvas& canvas, std::span<const
 
 double LockTable::current_eps() const {
   if (!settings_.delta) return settings_.eps;
-  if (estimate_.samples < kLeastDriftSamples || !(estimate_.contraction < kMostContraction) ||
+  if (estimate_.samples < kMinDriftSamples || !(estimate_.contraction < kMaxContraction) ||
       !(estimate_.gain > 0)) {
     return settings_.eps;
   }
   const double root = *settings_.delta * (1 - std::sqrt(estimate_.contraction)) / estimate_.gain;
-  return std::clamp(root * root, kLeastEps, kMostEps);
+  return std::clamp(root * root, kMinEps, kMaxEps);
 }
 
 void LockTable::add_samples(std::span<const RowDrift> drifts, int32_t pass) {
@@ -114,7 +114,7 @@ void LockTable::add_samples(std::span<const RowDrift> drifts, int32_t pass) {
   for (const RowDrift& drift : drifts) {
     RowState& state = this->state(drift.row);
     const bool is_finite = std::isfinite(state.kl) && std::isfinite(drift.kl);
-    if (state.measured_pass == pass - 1 && state.kl >= kLeastDrift && is_finite) {
+    if (state.measured_pass == pass - 1 && state.kl >= kMinDrift && is_finite) {
       contractions_.push_back(drift.kl / state.kl);
       gains_.push_back(drift.max_log_change / std::sqrt(state.kl));
     }

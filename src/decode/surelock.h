@@ -37,8 +37,8 @@ struct SureLock {
 };
 
 /// Estimates of fewer samples, and of divergences that contract less, give no threshold.
-inline constexpr int64_t kLeastDriftSamples = 64;
-inline constexpr double kMostContraction = 0.99;
+inline constexpr int64_t kMinDriftSamples = 64;
+inline constexpr double kMaxContraction = 0.99;
 
 /// Online estimates of Theorem 1's constants, from rows whose drift was measured in two passes in a row.
 struct DriftEstimate {

@@ -93,7 +93,7 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
     return choose_by(*custom->choose, candidates, progress, rows);
   }
   std::vector<Commit> chosen;
-  if (const auto* each = std::get_if<EachOnItsOwn>(&policy.count)) {
+  if (const auto* each = std::get_if<AncestralSampling>(&policy.count)) {
     const float probability = unmask_probability(each->eps, progress.step, progress.num_steps);
     std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(chosen),
                  [&](const Commit& candidate) {

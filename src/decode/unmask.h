@@ -41,9 +41,9 @@ struct TimeSchedule {
 };
 
 /// Dream's "origin" (the ancestral sampler): each masked position on its own, with probability 1 - s / t.
-struct EachOnItsOwn {
+struct AncestralSampling {
   float eps = 1e-3F;
-  bool operator==(const EachOnItsOwn&) const = default;
+  bool operator==(const AncestralSampling&) const = default;
 };
 
 /// RND1 (rnd/sampling.py): of the N positions that were masked when the block began, the
@@ -94,7 +94,7 @@ struct CustomRule {
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, EachOnItsOwn, LinearSchedule, Threshold, Factor,
+using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
                                Dynamic, EntropyBounded, Remasking, CustomRule>;
 
 /// Order of the candidates.
@@ -112,8 +112,8 @@ struct UnmaskPolicy {
   float order_temperature = 0;
 
   /// Whether the choice needs no logits, so that only the chosen positions need any.
-  bool chooses_blindly() const {
-    return order != UnmaskOrder::kConfidence || std::holds_alternative<EachOnItsOwn>(count);
+  bool ignores_logits() const {
+    return order != UnmaskOrder::kConfidence || std::holds_alternative<AncestralSampling>(count);
   }
   /// Whether a block ends when nothing is masked, instead of after its steps.
   bool runs_until_done() const {

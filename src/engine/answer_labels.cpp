@@ -98,10 +98,10 @@ AnswerLabels labels_behind(const Tokenizer& tokenizer, std::string_view separato
   AnswerLabels labels;
   labels.separator = separator;
   labels.yes_no = find_yes_no(tokenizer, separator);
-  labels.options = LabelSet(tokenizer, separator, option_candidates()).largest(kNumLetters, kMostOptions);
+  labels.options = LabelSet(tokenizer, separator, option_candidates()).largest(kNumLetters, kMaxOptions);
   std::vector<std::string> digits;
   for (char digit = '0'; digit <= '9'; ++digit) digits.emplace_back(1, digit);
-  labels.levels = LabelSet(tokenizer, separator, digits).largest(kMostLevels, kMostLevels);
+  labels.levels = LabelSet(tokenizer, separator, digits).largest(kMaxLevels, kMaxLevels);
   return labels;
 }
 
@@ -116,7 +116,7 @@ AnswerLabels find_answer_labels(const Tokenizer& tokenizer) {
   AnswerLabels spaced = labels_behind(tokenizer, ": ");
   const auto is_complete = [](const AnswerLabels& labels) {
     return labels.yes_no.size() == 2 && labels.options.size() >= kNumLetters &&
-           labels.levels.size() == kMostLevels;
+           labels.levels.size() == kMaxLevels;
   };
   if (is_complete(spaced)) return spaced;
   AnswerLabels tight = labels_behind(tokenizer, ":");

@@ -15,8 +15,8 @@ namespace lacuna {
 struct AnswerLabels {
   std::string separator = ": ";      ///< ": " or ":"
   std::vector<std::string> yes_no;   ///< two: yes and no, where these are single tokens, else shorter words
-  std::vector<std::string> options;  ///< letters, then codes of two letters; at most kMostOptions
-  std::vector<std::string> levels;   ///< digits from 0 on; at most kMostLevels
+  std::vector<std::string> options;  ///< letters, then codes of two letters; at most kMaxOptions
+  std::vector<std::string> levels;   ///< digits from 0 on; at most kMaxLevels
 
   const std::vector<std::string>& of(QuestionKind kind) const;
 };

@@ -37,10 +37,10 @@ struct DecisionQuestion {
   std::vector<DecisionOption> options;
 };
 
-inline constexpr size_t kMostQuestions = 400;
-inline constexpr size_t kMostOptions = 255;
-inline constexpr size_t kMostLevels = 10;
-inline constexpr int32_t kMostDraws = 64;
+inline constexpr size_t kMaxQuestions = 400;
+inline constexpr size_t kMaxOptions = 255;
+inline constexpr size_t kMaxLevels = 10;
+inline constexpr int32_t kMaxDraws = 64;
 
 /// A predicate with what makes it true or false, if that is to be said.
 DecisionQuestion make_predicate(std::string instructions, std::string if_true = {},
@@ -82,7 +82,7 @@ struct DecisionAnswer {
 };
 
 /// Below this the model would mostly have written something else than a label.
-inline constexpr double kLeastLabelMass = 0.5;
+inline constexpr double kMinLabelMass = 0.5;
 
 /// softmax(logprobs / temperature).
 std::vector<double> label_probabilities(std::span<const double> logprobs, double temperature);

@@ -16,11 +16,11 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kSlotNoise = 20;       // noise stream by purpose
-constexpr int64_t kMostTokens = 1 << 22;  // sum over all canvases of a request
-constexpr int64_t kLineTokens = 5;        // tokens of one line of the answer, approximately
-constexpr int32_t kAnswerUnit = 8;        // positions: answers are filled up with end tokens to a multiple
-constexpr double kMaskShare = 0.5;        // noise level from which a slot shows a mask
+constexpr uint64_t kSlotNoise = 20;      // noise stream by purpose
+constexpr int64_t kMaxTokens = 1 << 22;  // sum over all canvases of a request
+constexpr int64_t kLineTokens = 5;       // tokens of one line of the answer, approximately
+constexpr int32_t kAnswerUnit = 8;       // positions: answers are filled up with end tokens to a multiple
+constexpr double kMaskShare = 0.5;       // noise level from which a slot shows a mask
 
 /// User's words in one line.
 std::string in_one_line(std::string_view text) {
@@ -344,12 +344,12 @@ class LayoutBuilder {
 
   void count_tokens(size_t more) {
     num_tokens_ += static_cast<int64_t>(more);
-    if (num_tokens_ > kMostTokens) {
+    if (num_tokens_ > kMaxTokens) {
       throw FieldError(
           "questions",
           fmt::format("the questions make more than {} tokens of input; expected fewer questions, a shorter "
                       "text, or questions that share a prompt",
-                      kMostTokens));
+                      kMaxTokens));
     }
   }
 
@@ -364,13 +364,13 @@ class LayoutBuilder {
 
 void check_request(const DecideRequest& request, const AnswerLabels& labels) {
   const size_t count = request.questions.size();
-  if (count < 1 || count > kMostQuestions)
-    throw InputError("there are {} questions; expected 1 to {}", count, kMostQuestions);
-  if (request.draws < 1 || request.draws > kMostDraws)
-    throw InputError("draws is {}; expected 1 to {}", request.draws, kMostDraws);
+  if (count < 1 || count > kMaxQuestions)
+    throw InputError("there are {} questions; expected 1 to {}", count, kMaxQuestions);
+  if (request.draws < 1 || request.draws > kMaxDraws)
+    throw InputError("draws is {}; expected 1 to {}", request.draws, kMaxDraws);
   for (size_t i = 0; i < count; ++i) {
     const DecisionQuestion& question = request.questions[i];
-    const size_t most = question.kind == QuestionKind::kScore ? kMostLevels : kMostOptions;
+    const size_t most = question.kind == QuestionKind::kScore ? kMaxLevels : kMaxOptions;
     if (question.options.empty() || question.options.size() > most)
       throw InputError("question {} has {} options; expected 1 to {}", i + 1, question.options.size(), most);
     check_labels(question, i + 1, labels);

@@ -168,7 +168,7 @@ class InputReader {
 
 void read_choices(const json& question, const std::string& place, DecisionQuestion& result,
                   std::vector<json>& options) {
-  const json& choices = required_list(question, "choices", place, 2, kMostOptions);
+  const json& choices = required_list(question, "choices", place, 2, kMaxOptions);
   std::set<json> seen;
   for (size_t i = 0; i < choices.size(); ++i) {
     const std::string own = fmt::format("{}choices[{}]", place, i);
@@ -185,7 +185,7 @@ void read_choices(const json& question, const std::string& place, DecisionQuesti
 
 void read_levels(const json& question, const std::string& place, DecisionQuestion& result,
                  std::vector<json>& options) {
-  const json& levels = required_list(question, "levels", place, 2, kMostLevels);
+  const json& levels = required_list(question, "levels", place, 2, kMaxLevels);
   for (size_t i = 0; i < levels.size(); ++i) {
     const std::string own = fmt::format("{}levels[{}]", place, i);
     expect_object(levels[i], own);
@@ -220,9 +220,8 @@ void read_openai_question(const json& question, const std::string& place, Decisi
 }
 
 void read_openai(const json& object, DecisionBody& body) {
-  const json& questions = in_field("questions", [&]() -> const json& {
-    return required_list(object, "questions", "", 1, kMostQuestions);
-  });
+  const json& questions = in_field(
+      "questions", [&]() -> const json& { return required_list(object, "questions", "", 1, kMaxQuestions); });
   for (size_t i = 0; i < questions.size(); ++i) {
     const std::string place = fmt::format("questions[{}]", i);
     in_field(place, [&] { read_openai_question(questions[i], place + ".", body); });
@@ -258,7 +257,7 @@ void read_system_one_criteria(const json& question, const std::string& place,
                               const std::vector<std::string>& order, DecisionQuestion& result,
                               std::vector<json>& options) {
   if (result.kind == QuestionKind::kScore) {
-    const json& levels = required_list(question, "criteria", place, 1, kMostLevels);
+    const json& levels = required_list(question, "criteria", place, 1, kMaxLevels);
     for (size_t i = 0; i < levels.size(); ++i) {
       if (!levels[i].is_string() && !levels[i].is_structured())
         throw InputError("{}criteria[{}] is {}; expected text, an object or a list", place, i,
@@ -270,8 +269,8 @@ void read_system_one_criteria(const json& question, const std::string& place,
   }
   const json& criteria = required(question, "criteria", place, "an object of options");
   expect_object(criteria, place + "criteria");
-  if (criteria.empty() || criteria.size() > kMostOptions)
-    throw InputError("{}criteria has {} options; expected 1 to {}", place, criteria.size(), kMostOptions);
+  if (criteria.empty() || criteria.size() > kMaxOptions)
+    throw InputError("{}criteria has {} options; expected 1 to {}", place, criteria.size(), kMaxOptions);
   for (const std::string& key : order) {
     result.options.push_back({key, content_text(criteria, key, place + "criteria.")});
     options.emplace_back(key);
@@ -311,8 +310,8 @@ void read_system_one_question(const std::string& name, const json& question,
 const json& system_one_questions(const json& object) {
   const json& questions = required(object, "questions", "", "an object of questions by name");
   expect_object(questions, "questions");
-  if (questions.empty() || questions.size() > kMostQuestions)
-    throw InputError("questions has {} members; expected 1 to {}", questions.size(), kMostQuestions);
+  if (questions.empty() || questions.size() > kMaxQuestions)
+    throw InputError("questions has {} members; expected 1 to {}", questions.size(), kMaxQuestions);
   return questions;
 }
 
@@ -373,7 +372,7 @@ void read_own_settings(const json& object, DecideRequest& request) {
   in_field("lacuna", [&] { expect_object(*own, "lacuna"); });
   expect_known(*own);
   request.both_orders = integer_of(*own, "orders", {1, 2}, 1) == 2;
-  request.draws = static_cast<int32_t>(integer_of(*own, "draws", {1, kMostDraws}, request.draws));
+  request.draws = static_cast<int32_t>(integer_of(*own, "draws", {1, kMaxDraws}, request.draws));
   request.seed = static_cast<uint64_t>(integer_of(*own, "seed", {0, int64_t{1} << 62}, 0));
   const json* independent = member(*own, "independent");
   if (independent == nullptr) return;
@@ -469,7 +468,7 @@ std::vector<std::string> decision_warnings(const DecisionBody& body, const Decid
   std::vector<std::string> warnings;
   for (size_t i = 0; i < result.answers.size(); ++i) {
     const double mass = result.answers[i].label_mass;
-    if (mass >= kLeastLabelMass) continue;
+    if (mass >= kMinLabelMass) continue;
     const std::string name =
         body.names[i].is_string() ? fmt::format(" ({})", in_quotes(as_text(body.names[i]))) : "";
     warnings.push_back(fmt::format(

@@ -33,7 +33,7 @@ DecisionTemperatures load_decision_temperatures(const std::filesystem::path& mod
   const JsonObject temperatures = file.object("temperatures");
   for (const QuestionKind kind : kKinds) {
     result.values[static_cast<size_t>(kind)] =
-        temperatures.number(name_of(kind), {kLeastTemperature, kMostTemperature}, 1.0F);
+        temperatures.number(name_of(kind), {kMinTemperature, kMaxTemperature}, 1.0F);
   }
   result.is_fitted = true;
   result.writes_text = file.flag("writes_text", true);

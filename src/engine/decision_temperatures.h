@@ -10,8 +10,8 @@
 
 namespace lacuna {
 
-inline constexpr double kLeastTemperature = 0.01;
-inline constexpr double kMostTemperature = 100;
+inline constexpr double kMinTemperature = 0.01;
+inline constexpr double kMaxTemperature = 100;
 
 /// decisions.json in a model's folder; FILE.gguf.decisions.json next to a GGUF file.
 std::filesystem::path decision_sidecar(const std::filesystem::path& model);

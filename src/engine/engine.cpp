@@ -172,8 +172,9 @@ void Engine::admit() {
     }
     skip_prefix(request, prefix->kv);
     for (const size_t index : running_) {
-      const int64_t turn = requests_.at(index).turn;
-      request.turn = index == running_.front() ? turn : std::min(request.turn, turn);
+      const int64_t fair_share_rows = requests_.at(index).fair_share_rows;
+      request.fair_share_rows =
+          index == running_.front() ? fair_share_rows : std::min(request.fair_share_rows, fair_share_rows);
     }
     request.clock.restart();
     request.observed_before = observing_seconds_;
@@ -246,8 +247,9 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
     const bool takes_part = !request.seeks_prefix && !request.decoder->done();
     if (takes_part && request.decoder->role() == role) wanting.push_back(index);
   }
-  std::stable_sort(wanting.begin(), wanting.end(),
-                   [&](size_t a, size_t b) { return requests_.at(a).turn < requests_.at(b).turn; });
+  std::stable_sort(wanting.begin(), wanting.end(), [&](size_t a, size_t b) {
+    return requests_.at(a).fair_share_rows < requests_.at(b).fair_share_rows;
+  });
   std::vector<size_t> chosen;
   int64_t rows_left = most_rows_;
   for (const size_t index : wanting) {
@@ -259,7 +261,7 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
   if (chosen.size() < wanting.size()) {
     for (const size_t index : chosen) {
       Request& request = requests_.at(index);
-      request.turn += request.decoder->plan().num_rows();
+      request.fair_share_rows += request.decoder->plan().num_rows();
     }
   }
   std::sort(chosen.begin(), chosen.end());

@@ -134,7 +134,7 @@ class Engine {
     std::optional<BaselineRequest> baseline_request;  // the request that statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
-    int64_t turn =
+    int64_t fair_share_rows =
         0;  // rows computed in passes that others were left out of, from where they were at its start
   };
 

@@ -10,8 +10,8 @@
 //
 // Errors. InputError: something given cannot be used; one sentence says what, and what was expected.
 // SettingError, an InputError: a strategy or a request is at fault; problem() has the field, its value and
-// what was expected, and word() puts it in the caller's own names. SchedulingError: the session does not take
-// the request now. Cancelled: the caller said so.
+// what was expected, and rename_fields() puts it in the caller's own names. SchedulingError: the session does
+// not take the request now. Cancelled: the caller said so.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ std::optional<int32_t> parse_length(std::string_view text) {
   int32_t length = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, length);
-  if (error != std::errc() || rest != end || length < 1 || length > kMostHoleTokens) return {};
+  if (error != std::errc() || rest != end || length < 1 || length > kMaxHoleTokens) return {};
   return length;
 }
 
@@ -95,7 +95,7 @@ std::vector<CanvasPart> parse_marked_text(std::string_view text) {
           "{} is not a hole; expected [[N]] or [[A-B]] with numbers of tokens from 1 to {}, [[*]], or \\[[ "
           "for "
           "the text itself",
-          in_quotes(text.substr(0, std::min<size_t>(close, 24) + kClose.size())), kMostHoleTokens);
+          in_quotes(text.substr(0, std::min<size_t>(close, 24) + kClose.size())), kMaxHoleTokens);
     }
     if (!plain.empty()) parts.emplace_back(plain);
     plain.clear();
@@ -117,9 +117,9 @@ std::vector<std::vector<int32_t>> hole_lengths(const std::vector<CanvasPart>& pa
       continue;
     }
     std::vector<std::vector<int32_t>> next;
-    if (all.size() * lengths > kMostCandidates) {
+    if (all.size() * lengths > kMaxCandidates) {
       throw InputError("the holes have more than {} combinations of lengths; expected fewer or fixed ones",
-                       kMostCandidates);
+                       kMaxCandidates);
     }
     for (const std::vector<int32_t>& begun : all) {
       for (int32_t length = hole->least; length <= hole->most; ++length) {

@@ -30,8 +30,8 @@ struct Hole {
 /// Parts of a canvas in their order: texts, single tokens, holes.
 using CanvasPart = Variant<std::string, TokenId, Hole>;
 
-inline constexpr int32_t kMostHoleTokens = 4096;
-inline constexpr size_t kMostCandidates = 64;  ///< combinations of lengths that are tried
+inline constexpr int32_t kMaxHoleTokens = 4096;
+inline constexpr size_t kMaxCandidates = 64;  ///< combinations of lengths that are tried
 // Lengths of a hole that is open:
 inline constexpr int32_t kOpenHoleTried = 16;  ///< the longest that is tried
 inline constexpr int32_t kOpenHoleStart = 4;   ///< masks at first, on a canvas that grows
@@ -42,7 +42,7 @@ inline constexpr int32_t kOpenHoleMost = 64;   ///< positions at most, on a canv
 std::vector<CanvasPart> parse_marked_text(std::string_view text);
 
 /// Every combination of the holes' lengths, the first hole's changing slowest. Throws InputError if there are
-/// more than kMostCandidates.
+/// more than kMaxCandidates.
 std::vector<std::vector<int32_t>> hole_lengths(const std::vector<CanvasPart>& parts);
 
 /// A canvas that is cut at its first hole, as make_decoder() takes it.

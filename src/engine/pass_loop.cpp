@@ -104,14 +104,14 @@ void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members
            std::any_of(member.sequences.begin(), member.sequences.end(),
                        [](const auto& each) { return each->shape().remembers_outputs; });
   };
-  constexpr int kMostRounds = 8;  // a decoder asks twice at most
+  constexpr int kMaxRounds = 8;  // a decoder asks twice at most
   const bool any_remembers = std::any_of(members.begin(), members.end(), remembers);
   for (int round = 0;; ++round) {
     const bool is_first = round == 0;
     gather_follow_ups(members);
     const FollowUp wanted{logits_, probes_, classes_};
     if (wanted.empty() && !(is_first && any_remembers)) return;
-    expects(round < kMostRounds, "follow_up: empty once its results were applied");
+    expects(round < kMaxRounds, "follow_up: empty once its results were applied");
 
     FollowUpResult rest = ticket.follow_up(wanted);
     for (size_t i = 0; i < parts_.size(); ++i) {

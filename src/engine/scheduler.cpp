@@ -158,7 +158,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
 bool Scheduler::submit_idle(IdleJob job) {
   {
     const MutexLock lock(mutex_);
-    if (is_draining_ || idle_jobs_.size() >= kMostIdleJobs) return false;
+    if (is_draining_ || idle_jobs_.size() >= kMaxIdleJobs) return false;
     idle_jobs_.push_back(std::move(job));
   }
   wake_.notify_one();

@@ -126,11 +126,11 @@ class Scheduler {
 
   /// Takes a job that runs alone and while no request runs or waits, after those that were taken before it. A
   /// request that comes meanwhile gets the next pass; the job is made again and begins anew later, and its
-  /// listener is told `started` again. False where kMostIdleJobs wait or the scheduler is draining. Idle jobs
+  /// listener is told `started` again. False where kMaxIdleJobs wait or the scheduler is draining. Idle jobs
   /// count neither as requests nor for is_idle(). A job that fails is told so; jobs that never ran are
   /// forgotten, and their listeners hear nothing.
   bool submit_idle(IdleJob job);
-  static constexpr size_t kMostIdleJobs = 64;
+  static constexpr size_t kMaxIdleJobs = 64;
 
   /// Takes no more requests; those that it has continue.
   void drain();

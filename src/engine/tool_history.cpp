@@ -11,11 +11,11 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostArgumentValues = size_t{1} << 18;  // values in the JSON, at every level
+constexpr size_t kMaxArgumentValues = size_t{1} << 18;  // values in the JSON, at every level
 
 std::string arguments_text(const std::string& arguments, const std::string& place) {
   if (arguments.empty()) return "{}";  // as some clients send them for functions without parameters
-  const nlohmann::ordered_json value = parse_ordered_json(arguments, place, kMostArgumentValues);
+  const nlohmann::ordered_json value = parse_ordered_json(arguments, place, kMaxArgumentValues);
   if (!value.is_object())
     throw InputError("{} is {}; expected the JSON text of an object", place, in_quotes(arguments));
   return json_text(value, JsonLayout::kSpaced);
@@ -24,8 +24,8 @@ std::string arguments_text(const std::string& arguments, const std::string& plac
 }  // namespace
 
 void expect_call_id(const std::string& id, std::string_view place) {
-  if (id.empty() || id.size() > kMostCallIdBytes)
-    throw InputError("{} is {}; expected 1 to {} bytes", place, in_quotes(id), kMostCallIdBytes);
+  if (id.empty() || id.size() > kMaxCallIdBytes)
+    throw InputError("{} is {}; expected 1 to {} bytes", place, in_quotes(id), kMaxCallIdBytes);
 }
 
 ToolCall checked_call(const std::string& name, std::string_view name_place, const std::string& arguments,
@@ -43,7 +43,7 @@ void add_calls(std::span<const ToolCall> calls, nlohmann::ordered_json& message)
     if (!call.id.empty()) shown["id"] = call.id;
     shown["type"] = "function";
     shown["function"] = {{"name", call.name},
-                         {"arguments", parse_ordered_json(call.arguments, "arguments", kMostArgumentValues)}};
+                         {"arguments", parse_ordered_json(call.arguments, "arguments", kMaxArgumentValues)}};
     list.push_back(std::move(shown));
   }
   message["tool_calls"] = std::move(list);

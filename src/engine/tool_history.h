@@ -14,10 +14,10 @@
 
 namespace lacuna {
 
-inline constexpr size_t kMostCalls = 128;  ///< of one message
-inline constexpr size_t kMostCallIdBytes = 256;
+inline constexpr size_t kMaxCalls = 128;  ///< of one message
+inline constexpr size_t kMaxCallIdBytes = 256;
 
-/// Throws InputError at the place named, unless an id has 1 to kMostCallIdBytes bytes.
+/// Throws InputError at the place named, unless an id has 1 to kMaxCallIdBytes bytes.
 void expect_call_id(const std::string& id, std::string_view place);
 
 /// A call as a prompt shows it. Throws InputError for a name that no function has, and for arguments that are

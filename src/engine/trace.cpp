@@ -134,7 +134,7 @@ bool TraceReplay::read_line(json& line) {
   std::string text;
   do {
     place_ = fmt::format("{}, line {}", name_, ++line_number_);
-    if (!read_bounded_line(stream_, kMostLineBytes, text, place_)) return false;
+    if (!read_bounded_line(stream_, kMaxLineBytes, text, place_)) return false;
   } while (text.find_first_not_of(" \t\r") == std::string::npos);
   line = parse_json(text, place_);
   if (!line.is_object()) throw InputError("{}: not a JSON object", place_);
@@ -145,9 +145,9 @@ void TraceReplay::read_start(const json& line) {
   const JsonObject object(line, place_);
   object.integer("v", {1, kTraceVersion}, 1);
   const std::vector<int64_t> canvas = object.integers("canvas", kTokens);
-  if (canvas.size() > size_t{kMostPositions}) {
+  if (canvas.size() > size_t{kMaxPositions}) {
     throw InputError("{}: \"canvas\" has {} positions; expected at most {}", place_, canvas.size(),
-                     kMostPositions);
+                     kMaxPositions);
   }
   canvas_.assign(canvas.begin(), canvas.end());
   prompt_length_ =
@@ -169,13 +169,13 @@ void TraceReplay::read_step(const json& line) {
   const json& commits = list_at(line, "committed", place_);
   read_edits(line);
   if (object.has("length")) {
-    const int64_t length = object.integer("length", {prompt_length_, kMostPositions});
+    const int64_t length = object.integer("length", {prompt_length_, kMaxPositions});
     resize_canvas(canvas_, static_cast<size_t>(length), mask_id_);
   }
   committed_.clear();
   for (const json& each : commits) {
     const JsonObject commit(each, place_, "committed.");
-    const auto position = static_cast<int32_t>(commit.integer("position", {0, kMostPositions - 1}));
+    const auto position = static_cast<int32_t>(commit.integer("position", {0, kMaxPositions - 1}));
     const auto token = static_cast<TokenId>(commit.integer("token", kTokens));
     committed_.push_back({position, token, commit.number("confidence", {-1e9, 1e9}, -1.0F)});
     set(position, token);
@@ -202,13 +202,12 @@ void TraceReplay::read_edits(const json& line) {
   int64_t least = 0;
   for (const json& insertion : list_at(line, "insert", place_)) {
     const bool is_pair = insertion.is_array() && insertion.size() == 2 &&
-                         is_in(insertion[0], least, length) &&
-                         is_in(insertion[1], 1, kMostPositions - length);
+                         is_in(insertion[0], least, length) && is_in(insertion[1], 1, kMaxPositions - length);
     if (!is_pair) {
       throw InputError(
           "{}: \"insert\" holds {}; expected ascending pairs of a position and a number of masks, {} "
           "positions together at most",
-          place_, in_quotes(insertion.dump(-1, ' ', true, json::error_handler_t::replace)), kMostPositions);
+          place_, in_quotes(insertion.dump(-1, ' ', true, json::error_handler_t::replace)), kMaxPositions);
     }
     edits_.inserted.push_back({insertion[0].get<int32_t>(), insertion[1].get<int32_t>()});
     length += edits_.inserted.back().count;
@@ -222,11 +221,11 @@ void TraceReplay::read_changes(const json& line) {
     const auto is_in = [&](const json& value, int64_t most) {
       return value.is_number_integer() && value >= 0 && value <= most;
     };
-    const bool is_pair = change.is_array() && change.size() == 2 && is_in(change[0], kMostPositions - 1) &&
+    const bool is_pair = change.is_array() && change.size() == 2 && is_in(change[0], kMaxPositions - 1) &&
                          is_in(change[1], kTokens.last);
     if (!is_pair) {
       throw InputError("{}: \"changed\" holds {}; expected pairs of a position below {} and a token", place_,
-                       in_quotes(change.dump(-1, ' ', true, json::error_handler_t::replace)), kMostPositions);
+                       in_quotes(change.dump(-1, ' ', true, json::error_handler_t::replace)), kMaxPositions);
     }
     set(change[0].get<int64_t>(), change[1].get<TokenId>());
   }
@@ -244,8 +243,8 @@ void TraceReplay::read_pieces(const json& line) {
     }
     std::string text = pieces.text(key);
     piece_bytes_ += text.size() + sizeof(std::string);
-    if (piece_bytes_ > kMostPieceBytes) {
-      throw InputError("{}: \"pieces\" so far hold more than {} bytes", place_, kMostPieceBytes);
+    if (piece_bytes_ > kMaxPieceBytes) {
+      throw InputError("{}: \"pieces\" so far hold more than {} bytes", place_, kMaxPieceBytes);
     }
     pieces_[id] = std::move(text);
   }

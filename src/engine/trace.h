@@ -62,9 +62,9 @@ class TraceLog {
 class TraceReplay {
  public:
   // More is refused.
-  static constexpr size_t kMostLineBytes = size_t{1} << 26;
-  static constexpr int32_t kMostPositions = 1 << 20;
-  static constexpr size_t kMostPieceBytes = size_t{1} << 26;  ///< bytes of all texts together
+  static constexpr size_t kMaxLineBytes = size_t{1} << 26;
+  static constexpr int32_t kMaxPositions = 1 << 20;
+  static constexpr size_t kMaxPieceBytes = size_t{1} << 26;  ///< bytes of all texts together
 
   /// Reads up to the request's first line. `stream` outlives it.
   TraceReplay(std::istream& stream, std::string name, int64_t request);

@@ -62,7 +62,7 @@ std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightForma
   std::vector<std::string> fitting;
   if (config.packed_for) return fitting;  // stays what it is
   for (const NamedWeightFormat& known : kWeightFormats) {
-    if (!known.format.is_quantised() || !known.format.is_for_cpu()) continue;
+    if (!known.format.is_quantized() || !known.format.is_for_cpu()) continue;
     formats.layers = known.format;
     const int64_t bytes = predict_cpu_memory(config, formats, canvas, stored).total();
     if (bytes <= available) fitting.push_back(fmt::format("{} ({})", known.name, human_bytes(bytes)));
@@ -85,17 +85,17 @@ WeightFormats weight_formats(const FormatNames& names, const ModelSource& source
     expect_cpu_format("head_weights", embedding);
   }
   std::string dtype = names.dtype;
-  if (dtype == "auto" && layers && !layers->is_quantised()) dtype = names.weights;
+  if (dtype == "auto" && layers && !layers->is_quantized()) dtype = names.weights;
   if (dtype == "auto" && !names.for_cpu) dtype = "bf16";
   WeightFormats formats(choose_dtype(dtype, source));
   formats.layers = layers;
   formats.embedding = embedding;
   const std::string_view rows = name_of(formats.dtype);
   const auto check = [&](std::string_view field, const std::optional<WeightFormat>& format) {
-    if (!format || format->is_quantised() || format->dtype == formats.dtype) return;
+    if (!format || format->is_quantized() || format->dtype == formats.dtype) return;
     const std::string_view value = name_of(format->dtype);
     refuse(field, value, fmt::format("{}, or a quantized format", rows),
-           fmt::format("`{}` is {}, and rows are {}; expected the same, or a quantised format", field, value,
+           fmt::format("`{}` is {}, and rows are {}; expected the same, or a quantized format", field, value,
                        rows));
   };
   check("weights", layers);

@@ -12,7 +12,7 @@ namespace lacuna {
 namespace {
 
 /// Bytes of the longest token that a prompt may begin with: more text than that for each token is not read.
-constexpr size_t kMostBytesPerToken = 256;
+constexpr size_t kMaxBytesPerToken = 256;
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
@@ -65,8 +65,8 @@ std::vector<std::string> read_records(const std::string& path) {
 
 std::string beginning_of(const Tokenizer& tokenizer, const std::string& record, int32_t length) {
   const auto most = static_cast<size_t>(length);
-  const std::vector<TokenId> tokens = tokenizer.encode(record.substr(0, most * kMostBytesPerToken));
-  if (tokens.size() <= most && record.size() <= most * kMostBytesPerToken) return record;
+  const std::vector<TokenId> tokens = tokenizer.encode(record.substr(0, most * kMaxBytesPerToken));
+  if (tokens.size() <= most && record.size() <= most * kMaxBytesPerToken) return record;
   std::string text = tokenizer.decode(std::span(tokens).first(std::min(most, tokens.size())));
   text.resize(whole_characters(text));
   return text;

@@ -174,9 +174,9 @@ DecisionSample draw_sample(Draws draws, int most_questions) {
   Facts facts;
   DecisionSample sample;
   sample.story = tell(draws, facts);
-  constexpr int kMostAttempts = 200;  // a story has few different questions
+  constexpr int kMaxAttempts = 200;  // a story has few different questions
   const int count = draws.between(1, most_questions);
-  for (int attempt = 0; attempt < kMostAttempts && std::ssize(sample.questions) < count; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts && std::ssize(sample.questions) < count; ++attempt) {
     // The last kind, scores, asks for numbers of things.
     const uint32_t kind =
         draws.below(facts.part == Part::kAnimal ? kNumQuestionKinds - 1 : kNumQuestionKinds);
@@ -217,11 +217,11 @@ double calibration_error(std::vector<Confident> answers) {
 }
 
 double nll_of(std::span<const JudgedDecision> decisions, QuestionKind kind, double temperature) {
-  constexpr double kLeast = 1e-12;
+  constexpr double kMin = 1e-12;
   double sum = 0;
   for (const JudgedDecision& decision : decisions) {
     if (decision.question.kind == kind)
-      sum -= std::log(std::max(kLeast, decision.probabilities(temperature)[decision.answer]));
+      sum -= std::log(std::max(kMin, decision.probabilities(temperature)[decision.answer]));
   }
   return sum;
 }

@@ -51,13 +51,13 @@ Judgement judge_answers(const EvaluatedModel& model, const Engine& engine,
 }
 
 /// A sample with a hole as long as its filling, or on a canvas that grows, of one token at first and
-/// kMostGrown at most. It is never rendered in a chat template.
+/// kMaxGrown at most. It is never rendered in a chat template.
 InfillCanvas infill_canvas(const EvaluatedModel& model, const Strategy& strategy, const Sample& sample) {
-  constexpr int32_t kMostGrown = 8;
+  constexpr int32_t kMaxGrown = 8;
   const std::string filling = sample.answer.substr(0, sample.hole);
   const auto length = static_cast<int32_t>(model.tokenizer.encode(filling).size());
   const Hole hole =
-      changes_lengths(strategy, model.model->config()) ? Hole{1, kMostGrown} : Hole{length, length};
+      changes_lengths(strategy, model.model->config()) ? Hole{1, kMaxGrown} : Hole{length, length};
   std::vector<CanvasPart> parts = {hole, sample.answer.substr(sample.hole)};
   if (!sample.prompt.empty()) parts.insert(parts.begin(), sample.prompt);
   return infill_canvases(parts, strategy, model.model->config(), &model.tokenizer).front();

@@ -67,7 +67,7 @@ double likely_change(std::span<const float> now, std::span<const float> before) 
   for (size_t token = 0; token < now.size(); ++token) {
     const double log_now = double{now[token]} - lse_now;
     const double log_before = double{before[token]} - lse_before;
-    if (std::max(log_now, log_before) < std::log(kLeastLikely)) continue;
+    if (std::max(log_now, log_before) < std::log(kMinLikely)) continue;
     largest = std::max(largest, std::abs(log_now - log_before));
   }
   return largest;
@@ -75,7 +75,7 @@ double likely_change(std::span<const float> now, std::span<const float> before) 
 
 /// The contraction and gain of a step: divisions by what is no more than rounding would mean nothing.
 TailConstants constants_of(const Drift& now, double divergence_before) {
-  const double before = std::max(divergence_before, kLeastDivergence);
+  const double before = std::max(divergence_before, kMinDivergence);
   return {now.kl / before, now.max_log_change / std::sqrt(before)};
 }
 
@@ -224,8 +224,8 @@ class LockInstrument final : public Instrument {
     found.contraction = static_cast<float>(constants.contraction);
     found.gain = static_cast<float>(constants.gain);
     if (std::ssize(row.chain) >= kContractionWindow) {
-      const double first = std::max(row.chain[row.chain.size() - kContractionWindow], kLeastDivergence);
-      const double last = std::max(row.drift.kl, kLeastDivergence);
+      const double first = std::max(row.chain[row.chain.size() - kContractionWindow], kMinDivergence);
+      const double last = std::max(row.drift.kl, kMinDivergence);
       found.windowed_contraction = static_cast<float>(std::pow(last / first, 1.0 / kContractionWindow));
     }
     if (row.locked < 0) return;
@@ -274,7 +274,7 @@ class LockInstrument final : public Instrument {
 
 std::optional<double> TailConstants::bound(double divergence) const {
   if (contraction >= 1) return {};
-  return gain / (1 - std::sqrt(contraction)) * std::sqrt(std::max(divergence, kLeastDivergence));
+  return gain / (1 - std::sqrt(contraction)) * std::sqrt(std::max(divergence, kMinDivergence));
 }
 
 double quantile(std::vector<float>& values, double share) {

@@ -19,13 +19,13 @@
 namespace lacuna {
 
 /// Divergences below this measure the rounding of f32 logits; ratios divide by no less.
-inline constexpr double kLeastDivergence = 1e-12;
+inline constexpr double kMinDivergence = 1e-12;
 /// Steps that a windowed contraction spans.
 inline constexpr int32_t kContractionWindow = 8;
 /// Memory that a program may spend on logits, in bytes.
-inline constexpr int64_t kMostLogits = int64_t{16} << 30;
+inline constexpr int64_t kMaxLogits = int64_t{16} << 30;
 /// Tokens that are less probable than this, at lock and at the end, are left out of LockedRow::likely_error.
-inline constexpr double kLeastLikely = 1e-4;
+inline constexpr double kMinLikely = 1e-4;
 
 /// Quantities in the assumptions of Theorem 1, for one row from one pass to the next. D_s = KL(p_s ||
 /// p_{s-1}) in nats.
@@ -64,7 +64,7 @@ struct LockedRow {
   double uncertainty = 0;
   int32_t steps_after = 0;  ///< passes from the lock to the end
   double error = 0;         ///< max over tokens of |ln p_T - ln p at lock|: the theorem's left-hand side
-  double likely_error = 0;  ///< the same over tokens of at least kLeastLikely in either
+  double likely_error = 0;  ///< the same over tokens of at least kMinLikely in either
   TailConstants
       constants;  ///< the largest of the row itself after its lock; zeros where it locks in the last pass
 };

@@ -92,9 +92,9 @@ void add_groups(const char* key, const StepsBy& groups, Json& out) {
 
 using Locks = std::vector<const LockedRow*>;
 
-/// Whether the error stays within the bound, up to the divergences that count as kLeastDivergence.
+/// Whether the error stays within the bound, up to the divergences that count as kMinDivergence.
 bool holds(const LockedRow& lock, double bound, double gain) {
-  return lock.error <= bound + lock.steps_after * gain * std::sqrt(kLeastDivergence);
+  return lock.error <= bound + lock.steps_after * gain * std::sqrt(kMinDivergence);
 }
 
 void add_bound(const char* name, const std::optional<TailConstants>& shared, const Locks& locks, Json& out) {
@@ -130,9 +130,9 @@ void add_bounds(std::span<const RowStep* const> steps, const Locks& locks, Json&
   add_bound("of the row itself", {}, locks, out);
 }
 
-/// "1e-5": divergences from there to ten times as much; "0" below kLeastDivergence.
+/// "1e-5": divergences from there to ten times as much; "0" below kMinDivergence.
 int32_t decade_of(double divergence) {
-  return divergence < kLeastDivergence ? INT32_MIN : static_cast<int32_t>(std::floor(std::log10(divergence)));
+  return divergence < kMinDivergence ? INT32_MIN : static_cast<int32_t>(std::floor(std::log10(divergence)));
 }
 
 void add_decades(const Locks& locks, Json& out) {
@@ -145,7 +145,7 @@ void add_decades(const Locks& locks, Json& out) {
       errors.push_back(static_cast<float>(lock->error));
       likely.push_back(static_cast<float>(lock->likely_error));
       tails.push_back(
-          static_cast<float>(lock->error / std::sqrt(std::max(lock->divergence, kLeastDivergence))));
+          static_cast<float>(lock->error / std::sqrt(std::max(lock->divergence, kMinDivergence))));
       contracting_rows += lock->constants.contraction < 1 ? 1 : 0;
     }
     out.push_back({{"divergence_at_lock", decade == INT32_MIN ? "0" : fmt::format("1e{}", decade)},

@@ -98,8 +98,8 @@ LongBenchFile read_longbench(const std::string& path) {
 }
 
 std::map<std::string, std::string, std::less<>> read_longbench_templates(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
-  const nlohmann::json json = parse_json(read_whole_file(path, kMostBytes), path);
+  constexpr size_t kMaxBytes = size_t{1} << 20;
+  const nlohmann::json json = parse_json(read_whole_file(path, kMaxBytes), path);
   if (!json.is_object()) throw InputError("{}: expected a JSON object", path);
   const JsonObject object(json, path);
   std::map<std::string, std::string, std::less<>> forms;

@@ -52,8 +52,8 @@ struct MapPlace {
 class StepMap {
  public:
   /// Most values that are measured together.
-  static constexpr size_t kMostFigures = 2;
-  using Figures = std::array<Average, kMostFigures>;
+  static constexpr size_t kMaxFigures = 2;
+  using Figures = std::array<Average, kMaxFigures>;
 
   struct Key {
     int32_t panel = 0;  ///< a layer of MapSettings::layers, or a part; 0 where there is one panel
@@ -67,7 +67,7 @@ class StepMap {
 
   const MapSettings& settings() const { return settings_; }
 
-  /// Adds figures, at most kMostFigures, to the averages of a place; drops those of layers without a panel.
+  /// Adds figures, at most kMaxFigures, to the averages of a place; drops those of layers without a panel.
   ///   part  what maps of steps by layers tell apart in place of positions; ignored by the others
   void add(const MapPlace& place, int32_t part, std::span<const double> figures);
 

@@ -12,8 +12,8 @@
 namespace lacuna {
 namespace {
 
-constexpr int32_t kMostRacePrompts = 256;
-constexpr int32_t kMostChains = 2;
+constexpr int32_t kMaxRacePrompts = 256;
+constexpr int32_t kMaxChains = 2;
 constexpr int32_t kTimedPrompts = 8;  // prompts that measure the baseline's speed
 
 // Shares of a budget.
@@ -21,7 +21,7 @@ constexpr double kBaselineShare = 0.4;
 constexpr double kRaceShare = 0.7;  // with the baseline's
 
 int32_t race_prompts(int64_t needed, int32_t prompts) {
-  const int32_t quarter = std::clamp(prompts / 4, kFewestRacePrompts, kMostRacePrompts);
+  const int32_t quarter = std::clamp(prompts / 4, kFewestRacePrompts, kMaxRacePrompts);
   const auto spare = static_cast<int32_t>(std::max<int64_t>(prompts - needed, 0));
   return std::max(kFewestRacePrompts, std::min(quarter, spare));
 }
@@ -277,7 +277,7 @@ int64_t fewest_prompts(const Promise& promise) {
 }
 
 int32_t usual_prompts(const Promise& promise) {
-  const int64_t needed = prompts_needed(promise.risk, (1 - promise.confidence) / kMostChains);
+  const int64_t needed = prompts_needed(promise.risk, (1 - promise.confidence) / kMaxChains);
   return static_cast<int32_t>(std::min<int64_t>(4 * needed, 1'000'000));
 }
 
@@ -298,9 +298,9 @@ PromptSplit split_prompts(const Promise& promise, int32_t prompts) {
         smallest);
   }
   PromptSplit split;
-  split.race = race_prompts(prompts_needed(promise.risk, level / kMostChains), prompts);
+  split.race = race_prompts(prompts_needed(promise.risk, level / kMaxChains), prompts);
   split.certification = prompts - split.race;
-  split.chains = affordable_chains(promise, split.certification, kMostChains);
+  split.chains = affordable_chains(promise, split.certification, kMaxChains);
   return split;
 }
 

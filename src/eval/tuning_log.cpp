@@ -17,7 +17,7 @@ namespace lacuna {
 namespace {
 
 constexpr size_t kLongestLogLine = size_t{1} << 22;
-constexpr int64_t kMostLogBytes = int64_t{1} << 32;
+constexpr int64_t kMaxLogBytes = int64_t{1} << 32;
 constexpr size_t kLongestSetting = 1000;
 
 double number_of(const nlohmann::json& json, const char* key, double first, double last) {
@@ -54,9 +54,9 @@ TuningLog::TuningLog(const std::filesystem::path& path, int32_t prompts)
     close(file_);
     throw InputError("{}: another lacuna tune with the same model and prompts is running", path_);
   }
-  if (static_cast<int64_t>(std::filesystem::file_size(path, error)) > kMostLogBytes) {
+  if (static_cast<int64_t>(std::filesystem::file_size(path, error)) > kMaxLogBytes) {
     close(file_);
-    throw InputError("{}: is larger than {} bytes; delete it to begin anew", path_, kMostLogBytes);
+    throw InputError("{}: is larger than {} bytes; delete it to begin anew", path_, kMaxLogBytes);
   }
   std::ifstream stream(path, std::ios::binary);
   std::string line;

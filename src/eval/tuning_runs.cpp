@@ -14,7 +14,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostKeptFloats = size_t{1} << 28;  // 1 GiB of the baseline's outputs
+constexpr size_t kMaxKeptFloats = size_t{1} << 28;  // 1 GiB of the baseline's outputs
 
 struct NamedLoss {
   TuningLoss loss;
@@ -223,7 +223,7 @@ std::vector<TuningRuns::Outputs> TuningRuns::baseline_outputs(const TunedSetting
 
 void TuningRuns::keep_outputs(int32_t prompt, const Outputs& outputs) {
   const size_t floats = outputs.size() * static_cast<size_t>(opened_.config().hidden_dim);
-  if (kept_floats_ + floats > kMostKeptFloats) return;
+  if (kept_floats_ + floats > kMaxKeptFloats) return;
   if (kept_outputs_.emplace(prompt, outputs).second) kept_floats_ += floats;
 }
 

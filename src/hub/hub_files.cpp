@@ -65,12 +65,12 @@ bool has_quant(std::string_view stem, std::string_view quant) {
 
 /// Formats at most `count` names for a message.
 std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 12;
+  constexpr size_t kMax = 12;
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), kMax); ++i) {
     text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
   }
-  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+  if (names.size() > kMax) text += fmt::format(" and {} more", names.size() - kMax);
   return text;
 }
 

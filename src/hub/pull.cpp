@@ -61,13 +61,12 @@ void find_token(HubAccess& access) {
     access.token_source = name;
     if (!access.token.empty()) return;
   }
-  constexpr size_t kMostBytes = 4096;
+  constexpr size_t kMaxBytes = 4096;
   fs::path path = variable("HF_TOKEN_PATH");
   if (path.empty() && !HubCache::home().empty()) path = HubCache::home() / "token";
   std::error_code ignored;
-  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kMostBytes)
-    return;
-  access.token = checked_token(read_whole_file(path, kMostBytes), path.string());
+  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kMaxBytes) return;
+  access.token = checked_token(read_whole_file(path, kMaxBytes), path.string());
   access.token_source = path.string();
 }
 

@@ -92,8 +92,8 @@ const PackedRows::Form& PackedRows::as_integers(const KernelContext& context,
 
 void multiply(const KernelContext& context, PackedRows& rows, const PanelView& weights, const float* bias,
               Matrix<float> out) {
-  expects(!weights.quantisation.is_e4m3, "multiply: weights have a format of the CPU");
-  expects(rows.depth() == weights.inputs && (weights.is_quantised() || rows.dtype() == weights.dtype),
+  expects(!weights.quantization.is_e4m3, "multiply: weights have a format of the CPU");
+  expects(rows.depth() == weights.inputs && (weights.is_quantized() || rows.dtype() == weights.dtype),
           "multiply: rows and weights have one depth and one dtype");
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
@@ -111,16 +111,16 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
   const KernelTable& kernels = context.kernels;
   const bool is_bf16 = rows.dtype() == DType::kBF16;
   const IntegerActivations* const activations =
-      is_bf16 ? kernels.integer_activations(weights.quantisation, context.int8_activations) : nullptr;
+      is_bf16 ? kernels.integer_activations(weights.quantization, context.int8_activations) : nullptr;
   const PackedRows::Form& form =
       activations != nullptr ? rows.as_integers(context, *activations) : rows.packed();
   const int64_t scales_per_row =
       activations != nullptr ? activations->scales_per_row(rows.padded_depth()) : 1;
   const auto dense = is_bf16 ? kernels.panel_product_bf16 : kernels.panel_product_f32;
-  const auto quantised = activations != nullptr ? activations->panel_product
-                         : is_bf16              ? kernels.panel_product_bf16_quantised
-                                                : kernels.panel_product_f32_quantised;
-  const auto panel_product = weights.is_quantised() ? quantised : dense;
+  const auto quantized = activations != nullptr ? activations->panel_product
+                         : is_bf16              ? kernels.panel_product_bf16_quantized
+                                                : kernels.panel_product_f32_quantized;
+  const auto panel_product = weights.is_quantized() ? quantized : dense;
 
   const int64_t tasks = (panels + panels_per_task - 1) / panels_per_task * row_blocks;
   context.threads.parallel_for(tasks, [&](int64_t task, int) {
@@ -137,7 +137,7 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
     product.depth = rows.padded_depth();
     product.out = out.row(first_row) + first * kPanelWidth;
     product.out_stride = out.stride;
-    product.quantisation = weights.quantisation;
+    product.quantization = weights.quantization;
     product.row_sums = form.sums.data() + first_row;
     if (activations != nullptr) product.row_scales = form.scales.data() + first_row * scales_per_row;
     product.scales_per_row = scales_per_row;

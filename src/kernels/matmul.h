@@ -105,7 +105,7 @@ class PackedRows {
 };
 
 /// out[i, n] = sum over k of rows[i, k] * weights[n, k] + bias[n]
-/// Weights have the dtype of the rows, or are quantised.
+/// Weights have the dtype of the rows, or are quantized.
 ///   rows  quantized where the table has integer kernels for such weights; the packed form is kept
 ///   out   [num_rows, outputs] with stride >= outputs rounded up to 16: the padding is written too
 ///   bias  [outputs] or null

@@ -10,7 +10,7 @@
 // Keys are such a matrix with N = cells and K = head_dim; values one with N = head_dim and K = cells. All
 // padding is zero.
 //
-// Weights may be quantised as well. A panel then begins with the scales of its groups, then their minimums if
+// Weights may be quantized as well. A panel then begins with the scales of its groups, then their minimums if
 // it has any, and continues with the codes, as words that hold neighbouring inputs of one output (see
 // code_shift()):
 //
@@ -60,19 +60,19 @@ constexpr int64_t panel_offset(int64_t lane, int64_t k) {
   return k * kPanelWidth + lane;
 }
 
-/// How quantised panels hold a weight: weight = scale * code + minimum in f32, rounded once. Scale and
+/// How quantized panels hold a weight: weight = scale * code + minimum in f32, rounded once. Scale and
 /// minimum belong to a group of neighbouring inputs of one output.
 ///
 /// With two levels, scales and minimums of groups are integers, and so is value = scale * code +
 /// minimum, within [0, 255]; the weight is output_scale * value + output_minimum in f32, rounded
 /// once.
-struct Quantisation {
+struct Quantization {
   int32_t bits = 0;          ///< bits of a quantized value, 4 or 8; 0: the weights are not quantized
   int32_t group = 0;         ///< inputs that share a scale, 16 or 32; 0: all inputs of the output
   bool has_minimum = false;  ///< otherwise minimum = -2^(bits - 1) * scale: codes lie around the middle one
   bool wide_scales = false;  ///< scales and minimums are f32, otherwise f16
   bool two_levels = false;   ///< only of 4-bit codes in groups of 32 with minimums; wide_scales is false then
-  /// Codes are floats of 8 bits (e4m3, weights/quantise.h): weight = scale * float. Only of 8 bits with an
+  /// Codes are floats of 8 bits (e4m3, weights/quantize.h): weight = scale * float. Only of 8 bits with an
   /// f32 scale for all inputs. Matmuls of the CPU do not read them.
   bool is_e4m3 = false;
 
@@ -80,10 +80,10 @@ struct Quantisation {
   /// by values, which bf16 holds exactly, and only the sums are scaled.
   constexpr bool scales_sums() const { return bits > 0 && (group == 0 || two_levels); }
 
-  bool operator==(const Quantisation&) const = default;
+  bool operator==(const Quantization&) const = default;
 };
 
-inline constexpr int64_t kQuantisedDepthStep = 32;
+inline constexpr int64_t kQuantizedDepthStep = 32;
 
 /// How far up the code of the index-th input of a word lies: inputs 0 and 1 in the even bytes, 2 and 3 in the
 /// odd ones, so that both are pairs of 16 bits; inputs 4 to 7 of 4-bit codes above them in the same bytes.
@@ -98,29 +98,29 @@ constexpr int code_shift(int bits, int index) {
   return bits == 4 ? code_shift<4>(index) : code_shift<8>(index);
 }
 
-/// Where things lie in one quantised panel of `depth` inputs. All in bytes from the panel's begin. Made once
+/// Where things lie in one quantized panel of `depth` inputs. All in bytes from the panel's begin. Made once
 /// for many look-ups, which need no division.
-class QuantisedLayout {
+class QuantizedLayout {
  public:
   // Always inlined: the linker keeps one copy of a function, maybe one that was compiled for wider vectors.
-  [[gnu::always_inline]] constexpr QuantisedLayout(const Quantisation& quantisation, int64_t depth)
-      : depth_(round_up(depth, kQuantisedDepthStep)),
-        group_shift_(quantisation.group == 0    ? kOneGroup
-                     : quantisation.group == 16 ? 4
+  [[gnu::always_inline]] constexpr QuantizedLayout(const Quantization& quantization, int64_t depth)
+      : depth_(round_up(depth, kQuantizedDepthStep)),
+        group_shift_(quantization.group == 0    ? kOneGroup
+                     : quantization.group == 16 ? 4
                                                 : 5),
-        groups_(quantisation.group == 0 ? 1 : depth_ >> group_shift_),
-        word_shift_(quantisation.bits == 4 ? 3 : 2),
-        scale_bytes_(quantisation.two_levels    ? 1
-                     : quantisation.wide_scales ? 4
+        groups_(quantization.group == 0 ? 1 : depth_ >> group_shift_),
+        word_shift_(quantization.bits == 4 ? 3 : 2),
+        scale_bytes_(quantization.two_levels    ? 1
+                     : quantization.wide_scales ? 4
                                                 : 2),
-        scales_(quantisation.two_levels ? 2 * kFloatsOfLanes : 0),
-        codes_(round_up(scales_ + groups_ * kPanelWidth * scale_bytes_ * (quantisation.has_minimum ? 2 : 1),
+        scales_(quantization.two_levels ? 2 * kFloatsOfLanes : 0),
+        codes_(round_up(scales_ + groups_ * kPanelWidth * scale_bytes_ * (quantization.has_minimum ? 2 : 1),
                         64)) {}
 
   constexpr int64_t groups() const { return groups_; }
   constexpr int64_t group_of(int64_t k) const { return k >> group_shift_; }
   /// Inputs that share scales and fill whole words.
-  constexpr int64_t run_length() const { return group_shift_ == 4 ? 16 : kQuantisedDepthStep; }
+  constexpr int64_t run_length() const { return group_shift_ == 4 ? 16 : kQuantizedDepthStep; }
   constexpr int64_t codes_per_word() const { return int64_t{1} << word_shift_; }
   /// With two levels only.
   static constexpr int64_t output_scale(int64_t lane) { return lane * int64_t{sizeof(float)}; }
@@ -150,27 +150,27 @@ class QuantisedLayout {
 
 /// A packed matrix that somebody else owns.
 struct PanelView {
-  const void* data = nullptr;  ///< float, bf16 or quantised panels, aligned to 64 bytes
-  DType dtype = DType::kF32;   ///< kF32 or kBF16; means nothing for quantised weights
+  const void* data = nullptr;  ///< float, bf16 or quantized panels, aligned to 64 bytes
+  DType dtype = DType::kF32;   ///< kF32 or kBF16; means nothing for quantized weights
   int64_t outputs = 0;         ///< N
   int64_t inputs = 0;          ///< K, without padding
   int64_t panel_stride = 0;    ///< from one panel to the next: elements, >= padded_depth * 16, or, of
-                               ///< quantised weights, bytes
-  Quantisation quantisation = {};
+                               ///< quantized weights, bytes
+  Quantization quantization = {};
 
-  bool is_quantised() const { return quantisation.bits > 0; }
+  bool is_quantized() const { return quantization.bits > 0; }
   const void* panel(int64_t index) const {
-    const int64_t unit = is_quantised() ? 1 : static_cast<int64_t>(size_of(dtype));
+    const int64_t unit = is_quantized() ? 1 : static_cast<int64_t>(size_of(dtype));
     return static_cast<const char*>(data) + index * panel_stride * unit;
   }
 };
 
 /// A group's scale or minimum, as panels hold them.
-[[gnu::always_inline]] inline float read_scale(const Quantisation& quantisation, const std::byte* from) {
-  if (quantisation.two_levels) return std::to_integer<uint8_t>(*from);
+[[gnu::always_inline]] inline float read_scale(const Quantization& quantization, const std::byte* from) {
+  if (quantization.two_levels) return std::to_integer<uint8_t>(*from);
   float wide = 0;
   f16 narrow;
-  if (!quantisation.wide_scales) {
+  if (!quantization.wide_scales) {
     std::memcpy(&narrow, from, sizeof narrow);
     return static_cast<float>(narrow);
   }
@@ -185,18 +185,18 @@ struct OutputScale {
 };
 
 /// The factors of a panel's sixteen outputs, where the quantization scales sums.
-[[gnu::always_inline]] inline void read_output_scales(const Quantisation& quantisation,
-                                                      const QuantisedLayout& layout, const std::byte* panel,
+[[gnu::always_inline]] inline void read_output_scales(const Quantization& quantization,
+                                                      const QuantizedLayout& layout, const std::byte* panel,
                                                       float* scales, float* minimums) {
-  if (quantisation.two_levels) {
-    std::memcpy(scales, panel + QuantisedLayout::output_scale(0), kPanelWidth * sizeof(float));
-    std::memcpy(minimums, panel + QuantisedLayout::output_minimum(0), kPanelWidth * sizeof(float));
+  if (quantization.two_levels) {
+    std::memcpy(scales, panel + QuantizedLayout::output_scale(0), kPanelWidth * sizeof(float));
+    std::memcpy(minimums, panel + QuantizedLayout::output_minimum(0), kPanelWidth * sizeof(float));
     return;
   }
-  const auto middle = static_cast<float>(1 << (quantisation.bits - 1));
+  const auto middle = static_cast<float>(1 << (quantization.bits - 1));
   for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
-    scales[lane] = read_scale(quantisation, panel + layout.scale(lane, 0));
-    minimums[lane] = quantisation.has_minimum ? read_scale(quantisation, panel + layout.minimum(lane, 0))
+    scales[lane] = read_scale(quantization, panel + layout.scale(lane, 0));
+    minimums[lane] = quantization.has_minimum ? read_scale(quantization, panel + layout.minimum(lane, 0))
                                               : -middle * scales[lane];
   }
 }

@@ -49,14 +49,14 @@ struct PanelProduct {
   RowStrides a_strides = {};  ///< in rows or, for bf16 if the table takes them, in tiles
   int64_t num_rows = 0;
   const void* panels = nullptr;
-  int64_t panel_stride = 0;  ///< elements, or bytes of quantised panels, from one panel to the next
+  int64_t panel_stride = 0;  ///< elements, or bytes of quantized panels, from one panel to the next
   int64_t num_panels = 0;
   int64_t depth = 0;     ///< K; a multiple of 32 for bf16; the padded K for integer rows
   float* out = nullptr;  ///< [num_rows, out_stride]; 16 * num_panels columns are written
   int64_t out_stride = 0;
   bool accumulate = false;            ///< start from the values of `out` instead of zero; not for integer
                                       ///< rows or with one scale per output channel
-  Quantisation quantisation = {};     ///< of the panels, if they are quantized
+  Quantization quantization = {};     ///< of the panels, if they are quantized
   const float* row_sums = nullptr;    ///< [num_rows] sum of each row as represented, with one scale per
                                       ///< output channel
   const float* row_scales = nullptr;  ///< [num_rows, scales_per_row] of integer rows
@@ -75,7 +75,7 @@ struct IntegerActivations {
   float (*quantize_row)(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                         float* scales) = nullptr;
   void (*panel_product)(const PanelProduct&) = nullptr;
-  bool (*takes)(const Quantisation&) = nullptr;  ///< whether there is a GEMM for such weights
+  bool (*takes)(const Quantization&) = nullptr;  ///< whether there is a GEMM for such weights
   int64_t inputs_per_scale = 0;                  ///< a multiple of 32; 0: one scale per row
 
   explicit operator bool() const { return quantize_row != nullptr; }
@@ -117,10 +117,10 @@ struct KernelTable {
   IntegerActivations int8_activations;
 
   /// Quantization of bf16 rows for weights of this format; null: they stay bf16.
-  const IntegerActivations* integer_activations(const Quantisation& quantisation, bool use_int8) const {
-    if (quantisation.bits == 0) return nullptr;
-    if (use_int8 && int8_activations && int8_activations.takes(quantisation)) return &int8_activations;
-    return int16_activations && int16_activations.takes(quantisation) ? &int16_activations : nullptr;
+  const IntegerActivations* integer_activations(const Quantization& quantization, bool use_int8) const {
+    if (quantization.bits == 0) return nullptr;
+    if (use_int8 && int8_activations && int8_activations.takes(quantization)) return &int8_activations;
+    return int16_activations && int16_activations.takes(quantization) ? &int16_activations : nullptr;
   }
 
   void (*panel_product_f32)(const PanelProduct&);
@@ -131,8 +131,8 @@ struct KernelTable {
   /// inputs. Weights are dequantized to f32, or to bf16 (rounded to nearest even) if the hardware multiplies
   /// bf16 and the rows are bf16. With one scale per output channel, rows are multiplied with 8-bit values,
   /// and accumulators are scaled.
-  void (*panel_product_f32_quantised)(const PanelProduct&);
-  void (*panel_product_bf16_quantised)(const PanelProduct&);
+  void (*panel_product_f32_quantized)(const PanelProduct&);
+  void (*panel_product_bf16_quantized)(const PanelProduct&);
 
   /// x[0] + ... + x[count - 1].
   float (*sum)(const float* x, int64_t count);

@@ -353,7 +353,7 @@ AdaptedModel with_adapters(const fs::path& folder, const ModelConfig& config,
     if (!merged.changes(place.module) || !seen.insert(place.module).second) continue;
     const bool is_head = config.tied_embeddings && place.key == "head";
     const std::string module(is_head ? std::string(names_of(config).embedding) : place.module);
-    const bool is_quantized = base.matrix(module, place.total, place.inputs)->quantisation().has_value();
+    const bool is_quantized = base.matrix(module, place.total, place.inputs)->quantization().has_value();
     adapted.num_dequantized += is_quantized ? 1 : 0;
   }
   return adapted;

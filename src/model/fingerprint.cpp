@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kFirstBytes = 64 << 10;
 constexpr std::streamsize kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
-constexpr int64_t kMostWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
-constexpr size_t kMostFiles = 10'000;
+constexpr int64_t kMaxWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
+constexpr size_t kMaxFiles = 10'000;
 
 /// Returns whether the range could be read; what lies behind the end of the file counts as read.
 bool add_range(std::ifstream& stream, int64_t begin, std::streamsize size, Fnv1a& hash) {
@@ -35,7 +35,7 @@ void add_file(const std::filesystem::path& path, bool is_whole, Fnv1a& hash) {
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
   if (!stream || error) throw InputError("{}: cannot be read", path.string());
   hash.add_piece(std::to_string(size));
-  const bool takes_all = is_whole && size <= kMostWhole;
+  const bool takes_all = is_whole && size <= kMaxWhole;
   bool is_read = add_range(
       stream, 0, static_cast<std::streamsize>(takes_all ? size : std::min(size, kFirstBytes)), hash);
   for (int64_t piece = 1; piece <= kPieces && size > kFirstBytes && !takes_all && is_read; ++piece) {
@@ -71,7 +71,7 @@ std::string fingerprint_of(const std::filesystem::path& model) {
   std::vector<std::filesystem::path> files;
   for (auto entry = std::filesystem::directory_iterator(model, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (counts(entry->path()) && files.size() < kMostFiles) files.push_back(entry->path());
+    if (counts(entry->path()) && files.size() < kMaxFiles) files.push_back(entry->path());
   }
   if (error) throw InputError("{}: cannot be read", model.string());
   std::sort(files.begin(), files.end());

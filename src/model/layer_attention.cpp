@@ -106,7 +106,7 @@ void Model::Pass::attend(int64_t layer_index) {
   if (plan_.measures_kv_drift) measure_kv_drift(layer_index);
   ws_.times.other += watch_.restart();
   if (attention_changes_at(layer_index)) prepare_attention();
-  if (layer_index + 1 == config_.num_layers) leave_rows_behind(layer);
+  if (layer_index + 1 == config_.num_layers) keep_output_rows(layer);
   if (num_rows_ > 0) attend_rows(layer);
   share_chosen();
 }
@@ -159,7 +159,7 @@ void Model::Pass::attend_rows(const LayerParameters& layer) {
     const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
     KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
     if (is_confined(group)) {
-      bring_chosen(i, q);
+      gather_selected_cells(i, q);
       ws_.layer_views.push_back(cache.sparse().chosen.layer(kv_layer()));
     } else {
       ws_.layer_views.push_back(cache.layer(kv_layer()));
@@ -188,7 +188,7 @@ bool Model::Pass::attention_changes_at(int64_t layer) const {
          });
 }
 
-void Model::Pass::bring_chosen(size_t i, ConstMatrix<float> q) {
+void Model::Pass::gather_selected_cells(size_t i, ConstMatrix<float> q) {
   const size_t g = ws_.attended_groups[i];
   const RowGroup& group = plan_.groups[g];
   const SparseAttention& sparse = group.sparse;
@@ -326,7 +326,7 @@ IndexRange Model::Pass::places(IndexRange rows) const {
   return {place_of(rows.begin), place_of(rows.end)};
 }
 
-void Model::Pass::leave_rows_behind(const LayerParameters& layer) {
+void Model::Pass::keep_output_rows(const LayerParameters& layer) {
   if (ws_.residual_row.empty()) return;
   const IndexRange place = places(rows_);
   for (int32_t i = place.begin; i < place.end; ++i) {  // none moves past a row that has yet to move

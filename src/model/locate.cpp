@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostNames = 1000;
+constexpr size_t kMaxNames = 1000;
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -50,7 +50,7 @@ std::vector<fs::path> gguf_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error);
-  for (; !error && entry != fs::end(entry) && files.size() < kMostNames; entry.increment(error)) {
+  for (; !error && entry != fs::end(entry) && files.size() < kMaxNames; entry.increment(error)) {
     const std::string stem = entry->path().stem().string();
     const size_t part = stem.rfind("-of-");
     const bool is_later_part = part != stem.npos && part >= 5 && stem.compare(part - 5, 5, "00001") != 0;
@@ -102,12 +102,12 @@ std::vector<std::string> known_names(const ModelPlaces& places) {
   std::vector<std::string> names;
   for (const fs::path& folder : places.model_folders) {
     std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end;
-         !error && entry != end && names.size() < kMostNames; entry.increment(error)) {
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end && names.size() < kMaxNames;
+         entry.increment(error)) {
       if (holds_config(entry->path())) names.push_back(entry->path().filename().string());
     }
   }
-  for (const HubModel& model : places.hub_cache.models(kMostNames)) names.push_back(model.id());
+  for (const HubModel& model : places.hub_cache.models(kMaxNames)) names.push_back(model.id());
   return names;
 }
 

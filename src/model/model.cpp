@@ -51,7 +51,7 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
   int64_t packed = PackedRows::bytes_for(kernels, rows, deepest, formats.dtype);
   const WeightFormat layers = formats.layers.value_or(formats.dtype);
   if (formats.dtype == DType::kBF16 &&
-      kernels.integer_activations(layers.quantisation, formats.int8_activations) != nullptr)
+      kernels.integer_activations(layers.quantization, formats.int8_activations) != nullptr)
     packed *= 2;
   return (rows * row + logits) * static_cast<int64_t>(sizeof(float)) + packed;
 }

@@ -267,8 +267,8 @@ class Builder {
 
 /// Empty where it is dense.
 std::optional<WeightFormat> stored_format(const StoredMatrix& stored) {
-  const std::optional<Quantisation> quantisation = stored.quantisation();
-  return quantisation ? std::optional<WeightFormat>(*quantisation) : std::nullopt;
+  const std::optional<Quantization> quantization = stored.quantization();
+  return quantization ? std::optional<WeightFormat>(*quantization) : std::nullopt;
 }
 
 class CheckpointSource {
@@ -282,7 +282,7 @@ class CheckpointSource {
     return weights_.values(name, shape);
   }
 
-  /// Without a format, as it is stored where that is quantised.
+  /// Without a format, as it is stored where that is quantized.
   PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role,
                       const std::optional<WeightFormat>& wanted) const {
     // The one before is packed by now: its pages would be a second copy of it.

@@ -135,7 +135,7 @@ class Model::Pass {
   /// Gathers what a confined group attends to in this layer; where its queries choose, chooses
   /// first.
   ///   i  index into LayerKind::groups
-  void bring_chosen(size_t i, ConstMatrix<float> q);
+  void gather_selected_cells(size_t i, ConstMatrix<float> q);
 
   std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
                                        IndexRange rows, ConstMatrix<float> q, const KvCache& cache) const;
@@ -158,7 +158,7 @@ class Model::Pass {
 
   /// In the last layer, once all K/V are written: gathers the rows of which more is wanted, and continues
   /// with them.
-  void leave_rows_behind(const LayerParameters& layer);
+  void keep_output_rows(const LayerParameters& layer);
 
   /// The row of the plan that is row `row` of x_.
   int64_t plan_row(int64_t row) const {

@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 3> kSources = {"raw-logits", "tempered", 
 
 constexpr std::array<std::string_view, 3> kCanvasRows = {"none", "fresh", "conditioned"};
 
-constexpr int64_t kMostRows = int64_t{1} << 24;
-constexpr Range<int64_t> kIndex{0, kMostRows - 1};
+constexpr int64_t kMaxRows = int64_t{1} << 24;
+constexpr Range<int64_t> kIndex{0, kMaxRows - 1};
 constexpr Range<int64_t> kToken{0, std::numeric_limits<TokenId>::max()};
 constexpr Range<int64_t> kTokenOrNone{-1, std::numeric_limits<TokenId>::max()};
 
@@ -133,7 +133,7 @@ IndexRange range_of(const std::vector<int64_t>& ends, const JsonObject& object, 
 }
 
 IndexRange range_at(const JsonObject& object, std::string_view key) {
-  return range_of(object.integers(key, {0, kMostRows}), object, key);
+  return range_of(object.integers(key, {0, kMaxRows}), object, key);
 }
 
 int32_t index_at(const JsonObject& object, std::string_view key, int64_t usual, Range<int64_t> range) {
@@ -232,7 +232,7 @@ SamplingRule read_rule(const JsonObject& object) {
 /// Rows that are complete, and groups that cover them in order.
 void check_rows(const StepPlan& plan, const JsonObject& object) {
   const size_t rows = plan.tokens.size();
-  if (rows == 0 || static_cast<int64_t>(rows) > kMostRows) object.refuse("tokens", "at least one token");
+  if (rows == 0 || static_cast<int64_t>(rows) > kMaxRows) object.refuse("tokens", "at least one token");
   if (plan.positions.size() != rows) object.refuse("positions", fmt::format("a list of {}", rows));
   if (plan.cells.size() != rows) object.refuse("cells", fmt::format("a list of {}", rows));
   int32_t covered = 0;

@@ -49,9 +49,9 @@ std::vector<IndexRange> rows_of_ranks(const ModelConfig& config, const StepPlan&
 }
 
 std::vector<IndexRange> pieces_for_stages(const StepPlan& plan, int ranks) {
-  constexpr int32_t kMostPiecesOfRank = 4;
-  const int32_t most = kMostPiecesOfRank * ranks;
-  const int32_t least = std::max(kLeastRowsOfPiece, (plan.num_rows() + most - 1) / most);
+  constexpr int32_t kMaxPiecesOfRank = 4;
+  const int32_t most = kMaxPiecesOfRank * ranks;
+  const int32_t least = std::max(kMinRowsOfPiece, (plan.num_rows() + most - 1) / most);
   std::vector<size_t> last_group;  // of each sequence
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     const auto sequence = static_cast<size_t>(plan.groups[g].sequence);

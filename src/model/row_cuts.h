@@ -16,7 +16,7 @@ std::vector<IndexRange> rows_of_ranks(const ModelConfig& config, const StepPlan&
 
 /// Fewest rows of a piece, if there are that many: about as many as it takes until arithmetic takes longer
 /// than reading the weights, which each piece does anew.
-inline constexpr int32_t kLeastRowsOfPiece = 64;
+inline constexpr int32_t kMinRowsOfPiece = 64;
 
 /// Pieces of the plan that share no sequence, ascending, so that a rank can compute its layers of one while
 /// the next rank computes those of the one before. At most four for each rank.

@@ -298,8 +298,8 @@ bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest) {
 }
 
 int64_t head_chunk_rows(int64_t vocab) {
-  constexpr int64_t kMostFloats = int64_t{1} << 25;
-  return std::clamp<int64_t>(kMostFloats / vocab, 16, 256);
+  constexpr int64_t kMaxFloats = int64_t{1} << 25;
+  return std::clamp<int64_t>(kMaxFloats / vocab, 16, 256);
 }
 
 void apply_guidance(const float* unconditional, float guidance, std::span<float> logits) {

@@ -56,9 +56,9 @@ struct Assignment {
   template <typename Integer>
   requires std::is_integral_v<Integer>
   void to(std::optional<Integer>& option) const {
-    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
     const auto number = expect<int64_t>("a whole number");
-    if (number < 0 || static_cast<uint64_t>(number) > kMost) refuse(fmt::format("0 to {}", kMost));
+    if (number < 0 || static_cast<uint64_t>(number) > kMax) refuse(fmt::format("0 to {}", kMax));
     option = static_cast<Integer>(number);
   }
 

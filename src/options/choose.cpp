@@ -160,7 +160,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   const std::string& unmask = options.unmask.value();
   strategy.unmask = parse_unmask(unmask, EvenSplit{});
   const CountRule& count = strategy.unmask.policy.count;
-  if (std::holds_alternative<EachOnItsOwn>(count)) {
+  if (std::holds_alternative<AncestralSampling>(count)) {
     refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
                    kUnmaskNames);
   }
@@ -189,7 +189,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
   if (options.lock) strategy.lock = parse_lock(*options.lock);
   if (options.commit) {
-    strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kApart
+    strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kSeparate
                                                                             : BlockStrategy::Commit::kFused;
   }
   return strategy;
@@ -288,9 +288,8 @@ CanvasStrategy choose_canvases(const GenerationOptions& options) {
 
 /// Refuses a number of passes or positions that was given and is out of range; 0 means that none was given.
 void expect_count(std::string_view field, const std::optional<int32_t>& value) {
-  if (!value || (*value >= 1 && *value <= kMostGenLength)) return;
-  refuse_setting(field, std::to_string(*value), "`{}` is {}; expected 1 to {}", field, *value,
-                 kMostGenLength);
+  if (!value || (*value >= 1 && *value <= kMaxGenLength)) return;
+  refuse_setting(field, std::to_string(*value), "`{}` is {}; expected 1 to {}", field, *value, kMaxGenLength);
 }
 
 UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& options) {
@@ -312,9 +311,9 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
                    *options.unmask, kUnmaskNames);
   }
   const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
-                         std::holds_alternative<EachOnItsOwn>(unmask.count);
+                         std::holds_alternative<AncestralSampling>(unmask.count);
   refuse(options.eps && !uses_time, "eps", "this `unmask` rule follows no time schedule");
-  refuse(options.alg_temp && (unmask.chooses_blindly() || unmask.runs_until_done() || unmask.remasks()),
+  refuse(options.alg_temp && (unmask.ignores_logits() || unmask.runs_until_done() || unmask.remasks()),
          "alg_temp", "this `unmask` rule does not draw the order of positions");
   rule.policy.order_temperature = static_cast<float>(options.alg_temp.value_or(0));
   return rule;

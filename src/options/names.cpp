@@ -37,7 +37,7 @@ std::optional<std::string> flag_name(std::string_view field) {
 
 std::string sentence_of(const std::exception& error, const FieldNames& names) {
   const auto* setting = dynamic_cast<const SettingError*>(&error);
-  return setting != nullptr ? word(setting->problem().sentence, names) : error.what();
+  return setting != nullptr ? rename_fields(setting->problem().sentence, names) : error.what();
 }
 
 void throw_setting_error(std::string_view field, std::string_view value, const std::string& sentence) {

@@ -39,7 +39,7 @@ bool choice(std::string_view field, std::string_view name, std::string_view text
   return text == yes;
 }
 
-constexpr int32_t kMostPasses = 1 << 20;
+constexpr int32_t kMaxPasses = 1 << 20;
 
 /// Calls apply(name, value) for each of NAME=VALUE,NAME=VALUE,...; returns the names.
 template <typename Apply>
@@ -65,7 +65,7 @@ std::set<std::string, std::less<>> for_each_item(std::string_view field, std::st
 
 void apply_lock_item(std::string_view name, std::string_view value, SureLock& lock) {
   const auto real = [&](double least, double most) { return number("lock", name, value, least, most); };
-  const auto whole = [&](int32_t least) { return number<int32_t>("lock", name, value, least, kMostPasses); };
+  const auto whole = [&](int32_t least) { return number<int32_t>("lock", name, value, least, kMaxPasses); };
   if (name == "eps") {
     lock.eps = real(0, 1e6);
   } else if (name == "delta") {
@@ -136,7 +136,7 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
     unmask.count = EntropyBounded{unmask_value(text, 0.35, 1e6)};
     measure = ConfidenceMeasure::kNegativeEntropy;
   } else if (name == "origin") {
-    unmask.count = EachOnItsOwn{static_cast<float>(eps)};
+    unmask.count = AncestralSampling{static_cast<float>(eps)};
   } else if (name == "p2") {
     unmask.count = Remasking{};
   } else if (name == "threshold") {
@@ -195,9 +195,9 @@ namespace {
 
 void apply_token_growth_item(std::string_view name, std::string_view value, TokenGrowth& growth) {
   if (name == "start") {
-    growth.start = number<int32_t>("grow", name, value, 1, kMostPasses);
+    growth.start = number<int32_t>("grow", name, value, 1, kMaxPasses);
   } else if (name == "budget") {
-    growth.budget = number<int32_t>("grow", name, value, 1, kMostPasses);
+    growth.budget = number<int32_t>("grow", name, value, 1, kMaxPasses);
   } else if (name == "rest") {
     growth.drops_rest = choice("grow", name, value, "keep", "drop");
   } else {
@@ -206,7 +206,7 @@ void apply_token_growth_item(std::string_view name, std::string_view value, Toke
 }
 
 void apply_end_mass_item(std::string_view name, std::string_view value, EndMassGrowth& growth) {
-  const auto whole = [&](int32_t least) { return number<int32_t>("grow", name, value, least, kMostPasses); };
+  const auto whole = [&](int32_t least) { return number<int32_t>("grow", name, value, least, kMaxPasses); };
   const auto probability = [&] { return number("grow", name, value, 0.0, 1.0); };
   if (name == "start") {
     growth.start = whole(1);
@@ -290,7 +290,7 @@ void parse_sampler(std::string_view text, UniformStrategy& strategy) {
       if (name == "threshold") {
         strategy.threshold.tau = number(kField, name, value, 0.0, 1.0);
       } else if (name == "least") {
-        strategy.threshold.least = number<int32_t>(kField, name, value, 0, kMostPasses);
+        strategy.threshold.least = number<int32_t>(kField, name, value, 0, kMaxPasses);
       } else {
         refuse_setting(kField, text, "`sampler` threshold has no '{}'; expected least", name);
       }
@@ -306,9 +306,9 @@ BoundaryRefresh parse_boundary(std::string_view text) {
   BoundaryRefresh boundary;
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "blocks") {
-      boundary.blocks = number<int32_t>(kField, name, value, 2, kMostPasses);
+      boundary.blocks = number<int32_t>(kField, name, value, 2, kMaxPasses);
     } else if (name == "full-every") {
-      boundary.full_every = number<int32_t>(kField, name, value, 1, kMostPasses);
+      boundary.full_every = number<int32_t>(kField, name, value, 1, kMaxPasses);
     } else {
       refuse_setting("boundary", text, "`boundary` knows no '{}'; expected blocks or full-every", name);
     }
@@ -323,9 +323,9 @@ DriftRefresh parse_drift(std::string_view text) {
     if (name == "tau") {
       drift.tau = number(kField, name, value, 0.0, 2.0);
     } else if (name == "page") {
-      drift.page = number<int32_t>(kField, name, value, 1, kMostPasses);
+      drift.page = number<int32_t>(kField, name, value, 1, kMaxPasses);
     } else if (name == "budget") {
-      drift.budget = number<int32_t>(kField, name, value, 1, kMostPasses);
+      drift.budget = number<int32_t>(kField, name, value, 1, kMaxPasses);
     } else {
       refuse_setting("drift", text, "`drift` knows no '{}'; expected tau, page or budget", name);
     }
@@ -338,9 +338,7 @@ SelfCorrection parse_self_correction(std::string_view text) {
   SelfCorrection correction;
   if (text == "on") return correction;
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    const auto whole = [&](int32_t least) {
-      return number<int32_t>(kField, name, value, least, kMostPasses);
-    };
+    const auto whole = [&](int32_t least) { return number<int32_t>(kField, name, value, least, kMaxPasses); };
     if (name == "most") {
       correction.most = whole(1);
     } else if (name == "temperature") {
@@ -367,7 +365,7 @@ TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
     if (name == "tau") {
       editing.tau = number(kField, name, value, 0.0, 1.0);
     } else if (name == "most") {
-      editing.most = number<int32_t>(kField, name, value, 0, kMostPasses);
+      editing.most = number<int32_t>(kField, name, value, 0, kMaxPasses);
     } else {
       refuse_setting("edit", text, "`edit` knows no '{}'; expected tau or most", name);
     }
@@ -377,7 +375,7 @@ TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
 
 SparsePolicy parse_sparse(std::string_view text) {
   constexpr std::string_view kField = "sparse";
-  constexpr int32_t kMostCells = 1 << 30;
+  constexpr int32_t kMaxCells = 1 << 30;
   if (text == "exact") return ExactAttention{};
   const std::string_view method = text.substr(0, text.find('='));
   if (method != "mage" && method != "quest" && method != "sparsed") {
@@ -393,11 +391,11 @@ SparsePolicy parse_sparse(std::string_view text) {
   double exact_share = SparseD().exact_share;
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == method) {
-      budget = number<int32_t>(kField, name, value, 1, kMostCells);
+      budget = number<int32_t>(kField, name, value, 1, kMaxCells);
     } else if (name == "dense-layers") {
-      dense_layers = number<int32_t>(kField, name, value, 0, kMostCells);
+      dense_layers = number<int32_t>(kField, name, value, 0, kMaxCells);
     } else if (name == "page" && method == "quest") {
-      page_size = number<int32_t>(kField, name, value, 1, kMostCells);
+      page_size = number<int32_t>(kField, name, value, 1, kMaxCells);
     } else if (name == "exact" && method == "sparsed") {
       exact_share = number(kField, name, value, 0.0, 1.0);
     } else {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kPresetFormat = "lacuna-preset";
 constexpr int kPresetVersion = 1;
-constexpr size_t kMostPresetValues = 1000;
+constexpr size_t kMaxPresetValues = 1000;
 constexpr size_t kLongestPresetText = 4096;
 constexpr std::string_view kLosses[] = {"changed-answer", "wrong-answer", "token", "kl", "judge"};
 
@@ -212,8 +212,8 @@ nlohmann::ordered_json to_json(const SavedPreset& preset) {
 }
 
 SavedPreset parse_saved_preset(std::string_view text, const std::string& file) {
-  if (text.size() > kMostPresetBytes) throw InputError("{}: is larger than {} bytes", file, kMostPresetBytes);
-  const nlohmann::json json = parse_json(text, file, kMostPresetValues);
+  if (text.size() > kMaxPresetBytes) throw InputError("{}: is larger than {} bytes", file, kMaxPresetBytes);
+  const nlohmann::json json = parse_json(text, file, kMaxPresetValues);
   const JsonObject object(json, file);
   if (object.text("format", "") != kPresetFormat) {
     throw InputError("{}: is not a saved preset; expected the file that lacuna tune --save writes", file);
@@ -223,7 +223,7 @@ SavedPreset parse_saved_preset(std::string_view text, const std::string& file) {
   preset.name = read_text(object, "name");
   if (!is_preset_name(preset.name))
     object.refuse("name", "lower-case letters, digits, \".\", \"_\" and \"-\"");
-  const nlohmann::ordered_json ordered = parse_ordered_json(text, file, kMostPresetValues);
+  const nlohmann::ordered_json ordered = parse_ordered_json(text, file, kMaxPresetValues);
   preset.settings = read_settings(ordered, file, "settings");
   preset.loading = read_loading(object);
   preset.tested_with = read_settings(ordered, file, "tested_with");
@@ -242,7 +242,7 @@ std::optional<SavedPreset> load_saved_preset(std::string_view name) {
   const std::filesystem::path path = file_of(name);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  SavedPreset preset = parse_saved_preset(read_whole_file(path, kMostPresetBytes), path.string());
+  SavedPreset preset = parse_saved_preset(read_whole_file(path, kMaxPresetBytes), path.string());
   if (preset.name != name) {
     throw InputError("{}: \"name\" is \"{}\"; expected the name of the file", path.string(), preset.name);
   }
@@ -254,7 +254,7 @@ std::vector<SavedPreset> saved_presets() {
   std::error_code ignored;
   if (presets_folder().empty()) return presets;
   for (auto entry = std::filesystem::directory_iterator(presets_folder(), ignored);
-       entry != std::filesystem::directory_iterator() && presets.size() < kMostSavedPresets;
+       entry != std::filesystem::directory_iterator() && presets.size() < kMaxSavedPresets;
        entry.increment(ignored)) {
     if (entry->path().extension() != ".json") continue;
     try {

@@ -63,9 +63,9 @@ struct SavedPreset {
 };
 
 /// Most bytes of a preset's file.
-inline constexpr size_t kMostPresetBytes = size_t{1} << 16;
+inline constexpr size_t kMaxPresetBytes = size_t{1} << 16;
 /// Most presets that saved_presets() reads.
-inline constexpr size_t kMostSavedPresets = 1000;
+inline constexpr size_t kMaxSavedPresets = 1000;
 
 /// Whether a preset may be saved under this name: 1 to 64 lower-case letters, digits, ".", "_" or "-", the
 /// first a letter or digit, and not exact, balanced or fast.

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
     "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
     "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
-constexpr size_t kMostClients = 65536;  // clients whose requests per minute are counted
+constexpr size_t kMaxClients = 65536;  // clients whose requests per minute are counted
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -102,9 +102,9 @@ std::string admit_headers(std::string_view wanted) {
 }
 
 std::vector<std::string> read_keys(const std::string& path) {
-  constexpr size_t kMostBytes = 1 << 20, kLongestKey = 4096;
+  constexpr size_t kMaxTableBytes = 1 << 20, kLongestKey = 4096;
   std::vector<std::string> keys;
-  std::istringstream lines(read_whole_file(path, kMostBytes));
+  std::istringstream lines(read_whole_file(path, kMaxTableBytes));
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
@@ -154,7 +154,7 @@ void AccessControl::count(const std::string& client) {
   if (rules_.requests_per_minute <= 0) return;
   const MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (now - begin_ >= std::chrono::minutes(1) || counts_.size() >= kMostClients) {
+  if (now - begin_ >= std::chrono::minutes(1) || counts_.size() >= kMaxClients) {
     counts_.clear();
     begin_ = now;
   }

@@ -167,7 +167,7 @@ bool has_answer_format(const json& body, std::span<const std::string_view> keys)
 
 std::optional<AnswerFormat> parse_answer_format(std::string_view text,
                                                 std::span<const std::string_view> keys) {
-  const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
+  const ordered_json body = parse_ordered_json(text, "the body", kMaxBodyValues);
   std::optional<AnswerFormat> format;
   for (const std::string_view key : keys) {
     const ordered_json* value = find(body, key);

@@ -63,7 +63,7 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
     } else if (type == "document" && role == "user") {
       text += text_of_document(block);
     } else if (type == "tool_use" && role == "assistant") {
-      if (calls.size() == kMostCalls) block.refuse(fmt::format("at most {} calls", kMostCalls));
+      if (calls.size() == kMaxCalls) block.refuse(fmt::format("at most {} calls", kMaxCalls));
       const FieldValue id = member(block, "id"), name = member(block, "name"), input = member(block, "input");
       calls.push_back(
           history.call(id.text(), id.place, name.text(), name.place, input.object().dump(), input.place));

@@ -74,12 +74,12 @@ void read_logprobs(const FieldValue& field, GenerationRequest& request) {
     return;
   }
   request.wants_logprobs = true;
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
   if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
   if (request.num_alternatives == 0) return;
   if (!request.wants_logprobs) field.refuse("logprobs: true with it");
   request.keys["alternatives"] = field.place;
@@ -90,7 +90,7 @@ void read_stream_options(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_num_choices(const FieldValue& field, GenerationRequest& request) {
-  request.num_choices = static_cast<int32_t>(field.integer(1, kMostChoices));
+  request.num_choices = static_cast<int32_t>(field.integer(1, kMaxRequestChoices));
 }
 
 void read_echo(const FieldValue& field, GenerationRequest& request) {
@@ -120,7 +120,7 @@ void read_given_tokens(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) {
-  request.likelihood_draws = static_cast<int32_t>(field.integer(1, kMostLikelihoodDraws));
+  request.likelihood_draws = static_cast<int32_t>(field.integer(1, kMaxLikelihoodDraws));
 }
 
 constexpr RequestField kOwnMembers[] = {
@@ -253,11 +253,11 @@ void complete_request(GenerationRequest& request) {
   if (!is_sent_outside(request, "stop")) request.stop = std::move(options.stop);
   options.stop.clear();
   std::erase(request.stop, std::string());
-  const auto is_long = [](const std::string& stop) { return stop.size() > kMostStopBytes; };
-  if (request.stop.size() > kMostStops || std::any_of(request.stop.begin(), request.stop.end(), is_long)) {
+  const auto is_long = [](const std::string& stop) { return stop.size() > kMaxStopBytes; };
+  if (request.stop.size() > kMaxStops || std::any_of(request.stop.begin(), request.stop.end(), is_long)) {
     const std::string key = request.name_of("stop").value_or("stop");
     throw FieldError(key, fmt::format("{} holds too much; expected at most {} texts of at most {} bytes", key,
-                                      kMostStops, kMostStopBytes));
+                                      kMaxStops, kMaxStopBytes));
   }
 }
 
@@ -324,10 +324,9 @@ void read_suffix(const json& body, GenerationRequest& request) {
   }
   refuse_stops(request);
   const int32_t most = request.options.gen_length.value_or(kOpenHoleMost);
-  if (most < 1 || most > kMostHoleTokens) {
+  if (most < 1 || most > kMaxHoleTokens) {
     const std::string key = request.name_of("gen_length").value_or("max_tokens");
-    throw FieldError(key,
-                     fmt::format("{} is {}; expected 1 to {} with a suffix", key, most, kMostHoleTokens));
+    throw FieldError(key, fmt::format("{} is {}; expected 1 to {} with a suffix", key, most, kMaxHoleTokens));
   }
   request.options.gen_length = AnswerLength();
   if (!prompt->empty()) request.canvas.emplace_back(*prompt);
@@ -411,7 +410,7 @@ std::optional<std::string> GenerationRequest::name_of(std::string_view field) co
 
 json parse_body(std::string_view body) {
   // Bounds nesting and the number of values, and refuses a key that comes twice.
-  return parse_json(body, "the body", kMostBodyValues);
+  return parse_json(body, "the body", kMaxBodyValues);
 }
 
 std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
@@ -566,9 +565,9 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   GenerationRequest request =
       read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
-  if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMostChoices}) {
+  if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMaxRequestChoices}) {
     throw FieldError("n", fmt::format("{} prompts with n = {} make more than {} choices",
-                                      request.prompts.size(), request.num_choices, kMostChoices));
+                                      request.prompts.size(), request.num_choices, kMaxRequestChoices));
   }
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
     throw FieldError("max_tokens", "max_tokens is 0; expected at least 1, or echo with logprobs");
@@ -593,18 +592,18 @@ GenerationRequest parse_infill_request(const json& all, const GenerationOptions&
   }
   if (request.fills_cursor) {
     const int32_t size = request.options.gen_length.value_or(kCursorTokens);
-    if (size < 1 || size > kMostHoleTokens) {
+    if (size < 1 || size > kMaxHoleTokens) {
       const std::string key = request.name_of("gen_length").value_or("n_predict");
-      throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMostHoleTokens));
+      throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMaxHoleTokens));
     }
     for (CanvasPart& part : request.canvas) {
       if (std::holds_alternative<Hole>(part)) part = Hole{size, size};
     }
   }
   request.options.gen_length = AnswerLength();
-  if (request.canvas.size() > kMostCanvasParts) {
+  if (request.canvas.size() > kMaxCanvasParts) {
     throw FieldError("input", fmt::format("the canvas has {} parts; expected at most {}",
-                                          request.canvas.size(), kMostCanvasParts));
+                                          request.canvas.size(), kMaxCanvasParts));
   }
   const auto is_hole = [](const CanvasPart& part) { return std::holds_alternative<Hole>(part); };
   if (std::none_of(request.canvas.begin(), request.canvas.end(), is_hole)) {

@@ -33,7 +33,7 @@ struct GenerationRequest {
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;
-  int32_t num_alternatives = 0;  ///< tokens that are listed for each of the answer, 0 to kMostAlternatives
+  int32_t num_alternatives = 0;  ///< tokens that are listed for each of the answer, 0 to kMaxAlternatives
   bool wants_step_map = false;   ///< the pass that committed each token
   bool echoes = false;           ///< the prompt before the answer
   bool inserts = false;          ///< an infill whose answer is what was filled in alone (suffix)
@@ -61,17 +61,17 @@ struct GenerationRequest {
 };
 
 // The bodies' limits: more is refused.
-inline constexpr int32_t kMostChoices = 128;  ///< prompts times n
-inline constexpr size_t kMostStops = 16;
-inline constexpr size_t kMostStopBytes = 512;
-inline constexpr int32_t kMostAlternatives = 20;
+inline constexpr int32_t kMaxRequestChoices = 128;  ///< prompts times n
+inline constexpr size_t kMaxStops = 16;
+inline constexpr size_t kMaxStopBytes = 512;
+inline constexpr int32_t kMaxAlternatives = 20;
 /// Alternatives of all positions and choices of a request.
-inline constexpr int64_t kMostListedAlternatives = int64_t{1} << 18;
-inline constexpr int32_t kMostLikelihoodDraws = 4096;
-inline constexpr size_t kMostCanvasParts = 65536;
-inline constexpr size_t kMostBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
-inline constexpr size_t kMostParsedBytes = size_t{42}
-                                           << 20;  ///< bytes of this many values (objects of one member)
+inline constexpr int64_t kMaxListedAlternatives = int64_t{1} << 18;
+inline constexpr int32_t kMaxLikelihoodDraws = 4096;
+inline constexpr size_t kMaxCanvasParts = 65536;
+inline constexpr size_t kMaxBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
+inline constexpr size_t kMaxParsedBytes = size_t{42}
+                                          << 20;  ///< bytes of this many values (objects of one member)
 
 /// Parses a body as JSON. InputError says what is wrong, also with UTF-8 and with nesting.
 nlohmann::json parse_body(std::string_view body);

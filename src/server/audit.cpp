@@ -142,7 +142,7 @@ void Audit::observe(const Answer& accelerated, const Answer& baseline) {
       counts_tokens ? token_difference(accelerated.tokens, baseline.tokens) : (has_changed ? 1 : 0);
   {
     const MutexLock lock(mutex_);
-    sum_.prompts = std::min(sum_.prompts + 1, kMostPrompts);
+    sum_.prompts = std::min(sum_.prompts + 1, kMaxPrompts);
     sum_.losses = std::min(sum_.losses + loss, static_cast<double>(sum_.prompts));
     changed_ += has_changed ? 1 : 0;
   }

@@ -38,10 +38,10 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 }
 
 BatchRequest parse_request(std::string_view line, const std::string& place) {
-  if (line.size() > kMostBatchLineBytes) {
-    throw InputError("{} has {} bytes; expected at most {}", place, line.size(), kMostBatchLineBytes);
+  if (line.size() > kMaxBatchLineBytes) {
+    throw InputError("{} has {} bytes; expected at most {}", place, line.size(), kMaxBatchLineBytes);
   }
-  const ordered_json parsed = parse_ordered_json(line, place, kMostBodyValues);
+  const ordered_json parsed = parse_ordered_json(line, place, kMaxBodyValues);
   const auto text = [&](const char* key, size_t most) {
     const auto found = parsed.is_object() ? parsed.find(key) : parsed.end();
     if (found == parsed.end() || !found->is_string() || found->get_ref<const std::string&>().empty() ||
@@ -51,9 +51,9 @@ BatchRequest parse_request(std::string_view line, const std::string& place) {
     }
     return found->get<std::string>();
   };
-  constexpr size_t kMostPathBytes = 256;
-  BatchRequest request{text("custom_id", kMostCustomIdBytes), text("url", kMostPathBytes), ""};
-  if (text("method", kMostPathBytes) != "POST") {
+  constexpr size_t kMaxPathBytes = 256;
+  BatchRequest request{text("custom_id", kMaxCustomIdBytes), text("url", kMaxPathBytes), ""};
+  if (text("method", kMaxPathBytes) != "POST") {
     throw InputError("{}: \"method\" is {}; expected POST", place, in_quotes(parsed["method"].dump()));
   }
   if (!request.path.starts_with('/')) {

@@ -18,11 +18,11 @@
 
 namespace lacuna {
 
-inline constexpr size_t kMostBatchLineBytes = size_t{4} << 20;
-inline constexpr size_t kMostCustomIdBytes = 512;
+inline constexpr size_t kMaxBatchLineBytes = size_t{4} << 20;
+inline constexpr size_t kMaxCustomIdBytes = 512;
 
 struct BatchRequest {
-  std::string custom_id;  ///< 1 to kMostCustomIdBytes bytes, unique within the file
+  std::string custom_id;  ///< 1 to kMaxCustomIdBytes bytes, unique within the file
   std::string path;       ///< of the endpoint: "/v1/chat/completions"
   std::string body;       ///< JSON
 };
@@ -36,7 +36,7 @@ struct BatchAnswer {
 class BatchInput {
  public:
   /// Throws InputError naming the file, the line, and what was expected: a line that is not such an object or
-  /// is longer than kMostBatchLineBytes, an id that another line has, a method other than POST, a body that
+  /// is longer than kMaxBatchLineBytes, an id that another line has, a method other than POST, a body that
   /// asks for a stream.
   explicit BatchInput(const std::filesystem::path& path);
 

@@ -34,11 +34,11 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
 constexpr std::string_view kRest = "{id}";
-constexpr size_t kMostPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
-constexpr size_t kMostTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
+constexpr size_t kMaxPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
+constexpr size_t kMaxTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
 
-void send_json(const Asker& asker, const ordered_json& body) {
-  asker.reply->send({200, "application/json"}, dump_json(body));
+void send_json(const ReplyTarget& reply_to, const ordered_json& body) {
+  reply_to.reply->send({200, "application/json"}, dump_json(body));
 }
 
 bool matches_path(std::string_view pattern, std::string_view path) {
@@ -74,9 +74,9 @@ int64_t time_of_files(const std::filesystem::path& path) {
 
 /// [{"id":5,"piece":" a"}, ...] as text: objects of a JSON library would take twenty times as much memory.
 std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
-  if (tokens.size() > kMostPieces) {
+  if (tokens.size() > kMaxPieces) {
     throw FieldError("with_pieces", fmt::format("with_pieces lists at most {} tokens; there are {}",
-                                                kMostPieces, tokens.size()));
+                                                kMaxPieces, tokens.size()));
   }
   std::string list = "[";
   for (const TokenId token : tokens) {
@@ -158,10 +158,11 @@ const Endpoint* Endpoints::find(std::string_view method, std::string_view path, 
   return nullptr;
 }
 
-void Endpoints::refuse(ErrorFormat error, const Asker& asker, const Failure& failure) {
+void Endpoints::refuse(ErrorFormat error, const ReplyTarget& reply_to, const Failure& failure) {
   metrics_.count_request(failure.status < 500 || failure.status == 503 ? "refused" : "failed");
-  asker.reply->send({failure.status, "application/json"},
-                    dump_json(error(failure.status, failure.sentence, failure.field, asker.request_id)));
+  reply_to.reply->send(
+      {failure.status, "application/json"},
+      dump_json(error(failure.status, failure.sentence, failure.field, reply_to.request_id)));
 }
 
 ErrorFormat Endpoints::error_of(std::string_view path) {
@@ -203,26 +204,26 @@ size_t Endpoints::model_of(const HttpRequest& request) const {
   return name && pool_.size() > 1 ? model_named(*name) : 0;
 }
 
-void Endpoints::with_model(size_t index, ErrorFormat error, const Asker& asker, Action action) {
-  pool_.use(index, [this, index, error, asker, action = std::move(action)](ModelPool::Lease lease,
-                                                                           const std::string& failure) {
+void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action) {
+  pool_.use(index, [this, index, error, reply_to, action = std::move(action)](ModelPool::Lease lease,
+                                                                              const std::string& failure) {
     try {
-      if (asker.reply->is_closed()) return;  // while it waited
+      if (reply_to.reply->is_closed()) return;  // while it waited
       if (lease == nullptr) {
         throw ApiError(503,
                        fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));
       }
       const std::string& weights = lease->parts().version;
-      asker.reply->name_weights(weights);
+      reply_to.reply->name_weights(weights);
       action({pool_.model(index).name,
               fmt::format("lacuna-{}{}{}", settings_.version, weights.empty() ? "" : "-", weights),
               std::move(lease)});
     } catch (...) {
       // Whoever calls this has others to serve.
       try {
-        refuse(error, asker, describe_failure(std::current_exception()));
+        refuse(error, reply_to, describe_failure(std::current_exception()));
       } catch (...) {
-        asker.reply->abandon();
+        reply_to.reply->abandon();
       }
     }
   });
@@ -287,15 +288,15 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
   return wanted;
 }
 
-void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
+void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
   const Dialect& dialect = *endpoint.dialect;
   const json body = parse_body(request.body);
   const size_t index = model_of(body);
   const std::shared_ptr<GenerationRequest> wanted = parse(dialect, body, request.body, index);
-  asker.reply->name_ignored(ignored_names(*wanted));
-  with_model(index, endpoint.error, asker, [this, &dialect, wanted, asker](const ReplyModel& model) {
+  reply_to.reply->name_ignored(ignored_names(*wanted));
+  with_model(index, endpoint.error, reply_to, [this, &dialect, wanted, reply_to](const ReplyModel& model) {
     try {
-      RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, asker);
+      RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, reply_to);
     } catch (const SettingError& error) {  // in the names that the request has for them
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };
       const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
@@ -305,40 +306,42 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   });
 }
 
-void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
+void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& request,
+                             const ReplyTarget& reply_to) {
   json body = parse_body(request.body);
   const size_t index = model_of(body);
   const bool is_anthropic = endpoint.dialect == &kAnthropicMessages;
   if (is_anthropic && body.is_object() && !body.contains("max_tokens")) body["max_tokens"] = 1U;
   const std::shared_ptr<GenerationRequest> wanted = parse(*endpoint.dialect, body, request.body, index);
-  asker.reply->name_ignored(ignored_names(*wanted));
+  reply_to.reply->name_ignored(ignored_names(*wanted));
   const PoolModel& model = pool_.model(index);
   tokenizer_for_texts(*model.opened, model.name);  // throws if the model has none
   const size_t count =
       in_field(wanted->prompt_field, [&] { return model.opened->tokens_of(wanted->prompts.front()).size(); });
   ordered_json reply{{"input_tokens", count}};
   if (!is_anthropic) reply["object"] = "response.input_tokens";
-  send_json(asker, reply);
+  send_json(reply_to, reply);
 }
 
 void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                                  const Asker& /*asker*/) {
+                                  const ReplyTarget& /*reply_to*/) {
   throw ApiError(400,
                  "this server has no embeddings: its models write text; ask a server of an embedding model");
 }
 
-void Endpoints::decide(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
-  answer_decision(request, parse_decision_body(request.body, "the body", kMostBodyValues), asker);
+void Endpoints::decide(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                       const ReplyTarget& reply_to) {
+  answer_decision(request, parse_decision_body(request.body, "the body", kMaxBodyValues), reply_to);
 }
 
 void Endpoints::decide_system_one(const Endpoint& /*endpoint*/, const HttpRequest& request,
-                                  const Asker& asker) {
+                                  const ReplyTarget& reply_to) {
   answer_decision(request,
-                  parse_decision_body(request.body, "the body", kMostBodyValues, DecisionFormat::kSystemOne),
-                  asker);
+                  parse_decision_body(request.body, "the body", kMaxBodyValues, DecisionFormat::kSystemOne),
+                  reply_to);
 }
 
-void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker) {
+void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, const ReplyTarget& reply_to) {
   if (!body.has_text) {
     const bool is_openai = body.format == DecisionFormat::kOpenAi;
     throw FieldError(is_openai ? "input" : "state",
@@ -347,8 +350,8 @@ void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, c
   }
   const size_t index = model_of(parse_body(request.body));
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
-  with_model(index, openai_error, asker, [this, wanted, asker](const ReplyModel& model) {
-    RequestHandler(model, metrics_).decide(std::move(*wanted), asker);
+  with_model(index, openai_error, reply_to, [this, wanted, reply_to](const ReplyModel& model) {
+    RequestHandler(model, metrics_).decide(std::move(*wanted), reply_to);
   });
 }
 
@@ -368,7 +371,8 @@ ordered_json Endpoints::describe_model(size_t index) const {
             {"loaded", is_loaded(index)}}}};
 }
 
-void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                       const ReplyTarget& reply_to) {
   ordered_json reply{{"object", "list"}, {"data", ordered_json::array()}, {"models", ordered_json::array()}};
   for (size_t i = 0; i < pool_.size(); ++i) {
     reply["data"].push_back(describe_model(i));
@@ -377,21 +381,24 @@ void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*reques
                                {"description", family_entry(pool_.model(i).opened->config().family).name},
                                {"release_date", utc_date(files_[i].created)}});
   }
-  send_json(asker, reply);
+  send_json(reply_to, reply);
 }
 
-void Endpoints::one_model(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::one_model(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                          const ReplyTarget& reply_to) {
   constexpr std::string_view kBefore = "models/";
   const std::string_view path = request.path;
   const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
-  send_json(asker, describe_model(model_named(name)));
+  send_json(reply_to, describe_model(model_named(name)));
 }
 
-void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
-  send_json(asker, {{"version", settings_.version}});
+void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                        const ReplyTarget& reply_to) {
+  send_json(reply_to, {{"version", settings_.version}});
 }
 
-void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                         const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   const std::string content =
       FieldValue{"content", required_field(body, "content", "the text to tokenize")}.text();
@@ -401,25 +408,27 @@ void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& reques
       content, is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
   const std::string list =
       is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : json(tokens).dump();
-  asker.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
+  reply_to.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
 }
 
-void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                           const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   const std::vector<TokenId> tokens =
       parse_tokens(required_field(body, "tokens", "a list of token ids"), "tokens");
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
-  if (const size_t bytes = tokenizer.decoded_bytes(tokens, false); bytes > kMostTextBytes) {
+  if (const size_t bytes = tokenizer.decoded_bytes(tokens, false); bytes > kMaxTextBytes) {
     throw FieldError("tokens",
-                     fmt::format("tokens are {} bytes of text; expected at most {}", bytes, kMostTextBytes));
+                     fmt::format("tokens are {} bytes of text; expected at most {}", bytes, kMaxTextBytes));
   }
   std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
   if (is_true(body, "with_pieces")) answer += ",\"tokens\":" + list_pieces(tokenizer, tokens);
-  asker.reply->send({200, "application/json"}, answer + "}");
+  reply_to.reply->send({200, "application/json"}, answer + "}");
 }
 
-void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                               const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   Conversation conversation = parse_conversation(body);
   const PoolModel& model = pool_.model(model_of(body));
@@ -430,10 +439,10 @@ void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& 
   }
   const RenderedPrompt prompt = in_field(
       "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
-  send_json(asker, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
+  send_json(reply_to, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
 }
 
-void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const ReplyTarget& reply_to) {
   const size_t index = model_of(request);
   const PoolModel& model = pool_.model(index);
   const ModelConfig& config = model.opened->config();
@@ -450,34 +459,35 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
   for (const Preset& preset : presets_of(config)) {
     presets.push_back({{"name", preset.name}, {"flags", describe(preset)}});
   }
-  send_json(asker, {{"model", model.name},
-                    {"family", family_entry(config.family).name},
-                    {"paradigm", name_of(config.paradigm())},
-                    {"version", "lacuna-" + settings_.version},
-                    {"device", std::move(device)},
-                    {"weights", std::move(weights)},
-                    {"context", config.max_positions},
-                    {"vocab_size", config.vocab_size},
-                    {"mask_id", config.mask_id},
-                    {"end_ids", config.end_ids},
-                    {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
-                    {"chat_template_source", model.opened->chat_template().description()},
-                    {"has_tokenizer", model.opened->tokenizer() != nullptr},
-                    {"writes_text", model.opened->decision_temperatures().writes_text},
-                    {"calibrated", model.opened->decision_temperatures().is_fitted},
-                    {"has_guide", model.opened->guide() != nullptr},
-                    {"can_infill", can_infill(config)},
-                    {"total_slots", limits.max_running},
-                    {"max_queue", limits.max_queue},
-                    {"kv_bytes", limits.memory},
-                    {"pass_rows", limits.pass_rows},
-                    {"event_version", kEventVersion},
-                    {"presets", std::move(presets)},
-                    {"settings", describe_settings()},
-                    {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
+  send_json(reply_to, {{"model", model.name},
+                       {"family", family_entry(config.family).name},
+                       {"paradigm", name_of(config.paradigm())},
+                       {"version", "lacuna-" + settings_.version},
+                       {"device", std::move(device)},
+                       {"weights", std::move(weights)},
+                       {"context", config.max_positions},
+                       {"vocab_size", config.vocab_size},
+                       {"mask_id", config.mask_id},
+                       {"end_ids", config.end_ids},
+                       {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
+                       {"chat_template_source", model.opened->chat_template().description()},
+                       {"has_tokenizer", model.opened->tokenizer() != nullptr},
+                       {"writes_text", model.opened->decision_temperatures().writes_text},
+                       {"calibrated", model.opened->decision_temperatures().is_fitted},
+                       {"has_guide", model.opened->guide() != nullptr},
+                       {"can_infill", can_infill(config)},
+                       {"total_slots", limits.max_running},
+                       {"max_queue", limits.max_queue},
+                       {"kv_bytes", limits.memory},
+                       {"pass_rows", limits.pass_rows},
+                       {"event_version", kEventVersion},
+                       {"presets", std::move(presets)},
+                       {"settings", describe_settings()},
+                       {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
 }
 
-void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                       const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   const std::string name =
       FieldValue{"folder", required_field(body, "folder", "a folder below the one of --reload-from")}.text();
@@ -491,15 +501,16 @@ void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request,
   } catch (const InputError& error) {
     throw FieldError("folder", tell(error.what()));
   }
-  pool_.replace(index, std::move(load), [this, index, asker, tell](const std::string& failure) {
-    if (!failure.empty()) return refuse(openai_error, asker, {400, tell(failure), "folder"});
+  pool_.replace(index, std::move(load), [this, index, reply_to, tell](const std::string& failure) {
+    if (!failure.empty()) return refuse(openai_error, reply_to, {400, tell(failure), "folder"});
     const std::string version = version_of(index);
-    asker.reply->name_weights(version);
-    send_json(asker, {{"model", pool_.model(index).name}, {"weights", version}});
+    reply_to.reply->name_weights(version);
+    send_json(reply_to, {{"model", pool_.model(index).name}, {"weights", version}});
   });
 }
 
-void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                      const ReplyTarget& reply_to) {
   ordered_json list = ordered_json::array();
   for (const ModelPool::Loaded& each : pool_.loaded()) {
     for (const RequestState& state : each.lease->scheduler().states()) {
@@ -516,10 +527,11 @@ void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request
                       {"seconds", state.seconds}});
     }
   }
-  send_json(asker, list);
+  send_json(reply_to, list);
 }
 
-void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                        const ReplyTarget& reply_to) {
   Scheduler::Totals totals;
   SchedulerLimits limits;
   limits.memory = 0;
@@ -538,8 +550,8 @@ void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
     caches.push_back({pool_.model(each.index).name, Scheduler::kCellsOfPage, own.kv_pages});
   }
   const std::optional<AuditState> audit = audit_ ? std::optional(audit_->state()) : std::nullopt;
-  asker.reply->send({200, "text/plain; version=0.0.4"},
-                    metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
+  reply_to.reply->send({200, "text/plain; version=0.0.4"},
+                       metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
 }
 
 // Ollama's.
@@ -554,7 +566,7 @@ ordered_json Endpoints::ollama_details(size_t index) const {
 }
 
 void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                            const Asker& asker) {
+                            const ReplyTarget& reply_to) {
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < pool_.size(); ++i) {
     const std::string& name = pool_.model(i).name;
@@ -565,10 +577,11 @@ void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*r
                     {"size", files_[i].bytes},
                     {"details", ollama_details(i)}});
   }
-  send_json(asker, {{"models", std::move(list)}});
+  send_json(reply_to, {{"models", std::move(list)}});
 }
 
-void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/, const Asker& asker) {
+void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
+                          const ReplyTarget& reply_to) {
   ordered_json list = ordered_json::array();
   for (const ModelPool::Loaded& loaded : pool_.loaded()) {
     if (loaded.is_replaced) continue;
@@ -581,10 +594,11 @@ void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*req
                     {"size_vram", 0},
                     {"context_length", model.opened->config().max_positions}});
   }
-  send_json(asker, {{"models", std::move(list)}});
+  send_json(reply_to, {{"models", std::move(list)}});
 }
 
-void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& request, const Asker& asker) {
+void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& request,
+                            const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   const json* name = body.is_object() ? find_value(body, "model") : nullptr;
   if (name == nullptr && body.is_object()) name = find_value(body, "name");
@@ -600,7 +614,7 @@ void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& req
   const bool has_turns = !opened.chat_template().is_none();
   if (writes_text && has_turns && opened.tokenizer() != nullptr) capabilities.push_back("tools");
   if (writes_text && can_infill(config)) capabilities.push_back("insert");
-  send_json(asker,
+  send_json(reply_to,
             {{"details", ollama_details(index)},
              {"model_info",
               {{"general.architecture", family},

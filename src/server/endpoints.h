@@ -30,7 +30,7 @@ struct Endpoint {
   std::string_view summary;
   /// Null: Service answers it, whoever asks and before the models are there.
   void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
-                            const Asker& asker) = nullptr;
+                            const ReplyTarget& reply_to) = nullptr;
   const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
   RequestFields fields = {};         ///< fields of endpoints that do not generate
   ErrorFormat error = openai_error;
@@ -49,13 +49,13 @@ class Endpoints {
   static ErrorFormat error_of(std::string_view path);
 
   /// Answers, now or later. Throws as RequestHandler does where nothing was sent yet.
-  void answer(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker) {
-    (this->*endpoint.answer)(endpoint, request, asker);
+  void answer(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
+    (this->*endpoint.answer)(endpoint, request, reply_to);
   }
   /// Why a model computes nothing more; none where all compute.
   std::optional<PoolFailure> failure() const { return pool_.failure(); }
   /// Sends an error in the endpoint's form.
-  void refuse(ErrorFormat error, const Asker& asker, const Failure& failure);
+  void refuse(ErrorFormat error, const ReplyTarget& reply_to, const Failure& failure);
 
  private:
   using Action = std::function<void(const ReplyModel& model)>;
@@ -67,7 +67,7 @@ class Endpoints {
   size_t model_of(const HttpRequest& request) const;
   std::string known_models() const;
   /// Calls `action` when the model is loaded, and sends what it throws.
-  void with_model(size_t index, ErrorFormat error, const Asker& asker, Action action);
+  void with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action);
 
   /// A body as a request for a model, with the names of what is left out. FieldError for a field that no API
   /// has, with --strict-fields.
@@ -75,25 +75,25 @@ class Endpoints {
                                            std::string_view text, size_t index) const;
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
                         GenerationRequest& request);
-  void generate(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void decide(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void answer_decision(const HttpRequest& request, DecisionBody body, const Asker& asker);
-  void models(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void one_model(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void version(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void tokenize(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void detokenize(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void apply_template(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void props(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void slots(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void metrics(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void reload(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void ollama_ps(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
-  void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const Asker& asker);
+  void generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void answer_decision(const HttpRequest& request, DecisionBody body, const ReplyTarget& reply_to);
+  void models(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void one_model(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void version(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void tokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void detokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void apply_template(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void props(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void slots(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void metrics(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void reload(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void ollama_ps(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
 
   nlohmann::ordered_json describe_model(size_t index) const;
   nlohmann::ordered_json ollama_details(size_t index) const;

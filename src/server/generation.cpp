@@ -35,11 +35,11 @@ void check_alternatives(const GenerationRequest& request, const Decoder& decoder
   const int64_t choices =
       request.num_choices * std::max<int64_t>(1, static_cast<int64_t>(request.prompts.size()));
   const int64_t positions = decoder.num_cells() - decoder.prompt_length();
-  if (choices * positions * request.num_alternatives <= kMostListedAlternatives) return;
+  if (choices * positions * request.num_alternatives <= kMaxListedAlternatives) return;
   const std::string key = request.name_of("alternatives").value_or("top_logprobs");
   throw FieldError(
       key, fmt::format("{} is {} of {} positions in {} choices; expected {} alternatives at most", key,
-                       request.num_alternatives, positions, choices, kMostListedAlternatives));
+                       request.num_alternatives, positions, choices, kMaxListedAlternatives));
 }
 
 }  // namespace
@@ -58,10 +58,10 @@ void expect_unchanged_files() {
 }
 
 /// Submits jobs that end with their client's connection.
-void RequestHandler::submit(Jobs jobs, const Asker& asker) const {
-  const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), asker.client);
+void RequestHandler::submit(Jobs jobs, const ReplyTarget& reply_to) const {
+  const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), reply_to.client);
   try {
-    asker.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
+    reply_to.reply->when_closed([session = model_.session, &metrics = metrics_, ids] {
       session->scheduler().cancel(ids);
       metrics.count_request("cancelled");
     });
@@ -71,15 +71,15 @@ void RequestHandler::submit(Jobs jobs, const Asker& asker) const {
   }
 }
 
-void RequestHandler::decide(DecisionBody body, const Asker& asker) const {
+void RequestHandler::decide(DecisionBody body, const ReplyTarget& reply_to) const {
   expect_unchanged_files();
   auto prepared = std::make_shared<PreparedDecision>(opened(), body.request);
   Jobs jobs;
   auto decoder = prepared->take_decoder();
   auto listener =
-      std::make_shared<DecisionReply>(model_, std::move(body), std::move(prepared), asker.reply, metrics_);
+      std::make_shared<DecisionReply>(model_, std::move(body), std::move(prepared), reply_to.reply, metrics_);
   jobs.push_back({std::move(decoder), std::move(listener)});
-  submit(std::move(jobs), asker);
+  submit(std::move(jobs), reply_to);
 }
 
 /// Refuses to give logarithms of confidences that are not probabilities.
@@ -98,7 +98,8 @@ void RequestHandler::check_logprobs(const GenerationRequest& request) const {
        fmt::format("logprobs: `unmask` {} measures no probability; expected {}", rule, kExpected)});
 }
 
-void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const {
+void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
+                            const ReplyTarget& reply_to) const {
   if (!opened().decision_temperatures().writes_text && !request.scores_only) {
     throw FieldError(
         "model",
@@ -113,38 +114,38 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request, 
         "models, of echo with logprobs");
   }
   expect_unchanged_files();
-  if (!request.answers_nothing.empty()) return answer_nothing(dialect, request, asker);
+  if (!request.answers_nothing.empty()) return answer_nothing(dialect, request, reply_to);
   if (request.is_infill()) request.echoes = !request.inserts;
   const auto completion =
-      std::make_shared<Completion>(dialect, model_, request, asker.reply, asker.request_id, metrics_);
+      std::make_shared<Completion>(dialect, model_, request, reply_to.reply, reply_to.request_id, metrics_);
   Jobs jobs;
   if (request.is_infill()) {
     add_infills(request, *completion, jobs);
   } else {
     for (const Prompt& prompt : request.prompts)
-      add_prompt(prompt, request, *completion, asker.request_id, jobs);
+      add_prompt(prompt, request, *completion, reply_to.request_id, jobs);
   }
-  submit(std::move(jobs), asker);
+  submit(std::move(jobs), reply_to);
   if (request.stream) completion->open();
 }
 
 void RequestHandler::answer_nothing(const Dialect& dialect, const GenerationRequest& request,
-                                    const Asker& asker) const {
+                                    const ReplyTarget& reply_to) const {
   const std::unique_ptr<ReplyFormat> format = dialect.make_format({model_, request, std::time(nullptr)});
   AnswerChoice nothing;
   nothing.finish_reason = request.answers_nothing;
   const AnswerChoice* const choices[] = {&nothing};
   metrics_.count_request(nothing.finish_reason);
   if (!request.stream) {
-    asker.reply->send({200, "application/json"}, dump_json(format->whole(choices, {})));
+    reply_to.reply->send({200, "application/json"}, dump_json(format->whole(choices, {})));
     return;
   }
-  asker.reply->begin_stream(std::string(format->stream_type()));
-  asker.reply->write(format->begin_stream({}));
-  asker.reply->write(
+  reply_to.reply->begin_stream(std::string(format->stream_type()));
+  reply_to.reply->write(format->begin_stream({}));
+  reply_to.reply->write(
       format->part({.choice = nothing, .piece = {}, .is_first = true, .usage = AnswerUsage()}));
-  asker.reply->write(format->end_stream(choices, {}));
-  asker.reply->end();
+  reply_to.reply->write(format->end_stream(choices, {}));
+  reply_to.reply->end();
 }
 
 /// The request that generates, without its prompt.
@@ -266,9 +267,9 @@ void RequestHandler::add_infills(const GenerationRequest& request, Completion& c
                      fmt::format("lacuna.events needs holes of fixed lengths; {} combinations would be tried",
                                  all.size()));
   }
-  if (all.size() * static_cast<size_t>(request.num_choices) > kMostCandidates) {
+  if (all.size() * static_cast<size_t>(request.num_choices) > kMaxCandidates) {
     throw FieldError("n", fmt::format("n = {} with {} combinations of lengths makes more than {} canvases",
-                                      request.num_choices, all.size(), kMostCandidates));
+                                      request.num_choices, all.size(), kMaxCandidates));
   }
   for (int32_t i = 0; i < request.num_choices; ++i) {
     std::vector<std::unique_ptr<Decoder>> decoders;

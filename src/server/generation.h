@@ -21,7 +21,7 @@
 namespace lacuna {
 
 /// Who asked, and where the answer goes.
-struct Asker {
+struct ReplyTarget {
   std::string client;  ///< for limits
   std::string request_id;
   std::shared_ptr<HttpReply> reply;
@@ -35,16 +35,17 @@ class RequestHandler {
   RequestHandler(ReplyModel model, Metrics& metrics, std::shared_ptr<Audit> audit = nullptr)
       : model_(std::move(model)), metrics_(metrics), audit_(std::move(audit)) {}
 
-  void answer(const Dialect& dialect, GenerationRequest& request, const Asker& asker) const;
-  void decide(DecisionBody body, const Asker& asker) const;
+  void answer(const Dialect& dialect, GenerationRequest& request, const ReplyTarget& reply_to) const;
+  void decide(DecisionBody body, const ReplyTarget& reply_to) const;
 
  private:
   /// Decoders and who listens to them, before they are submitted.
   using Jobs = std::vector<Scheduler::Job>;
 
   /// A reply without an answer (GenerationRequest::answers_nothing).
-  void answer_nothing(const Dialect& dialect, const GenerationRequest& request, const Asker& asker) const;
-  void submit(Jobs jobs, const Asker& asker) const;
+  void answer_nothing(const Dialect& dialect, const GenerationRequest& request,
+                      const ReplyTarget& reply_to) const;
+  void submit(Jobs jobs, const ReplyTarget& reply_to) const;
   void check_logprobs(const GenerationRequest& request) const;
   GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;
   void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,

@@ -29,14 +29,14 @@ Hole read_hole(const json& hole) {
                        fmt::format("hole is {}; expected {{\"min\": A, \"max\": B}}, or {{}} for any length",
                                    shown(hole)));
     }
-    result.most = static_cast<int32_t>(whole_number(*most, "hole.max", 1, kMostHoleTokens));
+    result.most = static_cast<int32_t>(whole_number(*most, "hole.max", 1, kMaxHoleTokens));
     const json* least = find_value(hole, "min");
     if (least != nullptr) {
       result.least = static_cast<int32_t>(whole_number(*least, "hole.min", 1, result.most));
     }
     return result;
   }
-  const auto size = static_cast<int32_t>(whole_number(hole, "hole", 1, kMostHoleTokens));
+  const auto size = static_cast<int32_t>(whole_number(hole, "hole", 1, kMaxHoleTokens));
   return {size, size};
 }
 

@@ -20,7 +20,7 @@ void read_prompt(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_num_probs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
   if (request.num_alternatives == 0) return;
   request.wants_logprobs = true;
   request.keys["alternatives"] = field.place;

@@ -60,7 +60,7 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
 /// The calls of an assistant's message, whose arguments are objects and which have no ids.
 void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& message) {
   const FieldValue list = item.at("tool_calls");
-  if (list.list().size() > kMostCalls) list.refuse(fmt::format("at most {} calls", kMostCalls));
+  if (list.list().size() > kMaxCalls) list.refuse(fmt::format("at most {} calls", kMaxCalls));
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list.value.size(); ++i) {
     const FieldValue call{fmt::format("{}.{}", list.place, i), list.value[i]};
@@ -104,7 +104,7 @@ void read_logprobs(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
   if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
 }
 

@@ -14,11 +14,11 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostPathBytes = 512;
-constexpr size_t kMostMethodBytes = 32;
+constexpr size_t kMaxPathBytes = 512;
+constexpr size_t kMaxMethodBytes = 32;
 
 /// Printable ASCII without spaces and quotes as it is, other bytes as \xNN.
-std::string escaped(std::string_view text, size_t most_bytes = kMostPathBytes) {
+std::string escaped(std::string_view text, size_t most_bytes = kMaxPathBytes) {
   std::string result;
   for (const char c : text.substr(0, most_bytes)) {
     if (c > ' ' && c < 0x7F && c != '"' && c != '\\') {
@@ -35,7 +35,7 @@ std::string json_line(const RequestRecord& record, const std::string& time) {
   nlohmann::ordered_json line{{"time", time},
                               {"request_id", escaped(record.id)},
                               {"address", record.address},
-                              {"method", escaped(record.method, kMostMethodBytes)},
+                              {"method", escaped(record.method, kMaxMethodBytes)},
                               {"path", escaped(record.path)},
                               {"status", record.status},
                               {"seconds", std::round(record.seconds * 1e6) / 1e6},
@@ -61,8 +61,8 @@ std::string log_line(const RequestRecord& record, LogFormat format,
                      std::chrono::system_clock::time_point time) {
   if (format == LogFormat::kJson) return json_line(record, utc_time(time));
   std::string line = fmt::format("{} {} {} {} {} {:.3f}s {}", utc_time(time), escaped(record.address),
-                                 escaped(record.method, kMostMethodBytes), escaped(record.path),
-                                 record.status, record.seconds, escaped(record.id));
+                                 escaped(record.method, kMaxMethodBytes), escaped(record.path), record.status,
+                                 record.seconds, escaped(record.id));
   if (record.answer) {
     line += fmt::format(" model={} prompt_tokens={} completion_tokens={}", escaped(record.answer->model),
                         record.answer->prompt_tokens, record.answer->answer_tokens);
@@ -88,7 +88,7 @@ void RequestLog::add(const RequestRecord& record) {
   std::string line = log_line(record, format_, std::chrono::system_clock::now()) + "\n";
   {
     const MutexLock lock(mutex_);
-    if (lines_.size() >= kMostLines) {
+    if (lines_.size() >= kMaxLines) {
       ++num_dropped_;
       return;
     }

@@ -34,11 +34,11 @@ class RequestLog {
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 
-  /// Returns at once, from any thread. Where more than kMostLines wait, the line is dropped and counted; a
+  /// Returns at once, from any thread. Where more than kMaxLines wait, the line is dropped and counted; a
   /// later line says how many were.
   void add(const RequestRecord& record);
 
-  static constexpr size_t kMostLines = 4096;
+  static constexpr size_t kMaxLines = 4096;
 
  private:
   void work();

@@ -66,9 +66,9 @@ class InputReader {
   }
 
   void add_call(const FieldValue& item) {
-    if (calls_.size() == kMostCalls)
+    if (calls_.size() == kMaxCalls)
       throw FieldError(item.place, fmt::format("{} is call {} in a row; expected at most {}", item.place,
-                                               kMostCalls + 1, kMostCalls));
+                                               kMaxCalls + 1, kMaxCalls));
     const FieldValue id = member(item, "call_id"), name = member(item, "name"),
                      arguments = member(item, "arguments");
     calls_.push_back(
@@ -124,7 +124,7 @@ void read_include(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMostAlternatives));
+  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
   if (request.num_alternatives == 0) return;
   request.wants_logprobs = true;
   request.keys["alternatives"] = field.place;

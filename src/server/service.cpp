@@ -54,15 +54,15 @@ std::optional<HttpRefusal> Service::find_refusal(const HttpRequest& head) const 
 }
 
 void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-  Asker asker{"", request.id, reply};
+  ReplyTarget reply_to{"", request.id, reply};
   try {
-    answer(request, asker);
+    answer(request, reply_to);
     return;
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
     const ErrorFormat error = Endpoints::error_of(request.path);
     if (Endpoints* running = running_) {
-      running->refuse(error, asker, failure);
+      running->refuse(error, reply_to, failure);
     } else {
       reply->send({failure.status, "application/json"},
                   dump_json(error(failure.status, failure.sentence, failure.field, request.id)));
@@ -103,22 +103,22 @@ bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
   return true;
 }
 
-void Service::answer(const HttpRequest& request, Asker& asker) {
-  asker.reply->allow_origin(access_.allow_origin(request));
+void Service::answer(const HttpRequest& request, ReplyTarget& reply_to) {
+  reply_to.reply->allow_origin(access_.allow_origin(request));
   access_.check_site(request);
-  if (answer_open(request, *asker.reply)) return;
-  asker.client = access_.identify(request);
+  if (answer_open(request, *reply_to.reply)) return;
+  reply_to.client = access_.identify(request);
   Endpoints* running = running_;
   if (running == nullptr) throw ApiError(503, "the model is being loaded");
-  if (request.method != "GET") access_.count(asker.client);
+  if (request.method != "GET") access_.count(reply_to.client);
   expect_plain_body(request);
   std::string allow;
   const Endpoint* endpoint = Endpoints::find(request.method, request.path, allow);
-  if (endpoint != nullptr) return running->answer(*endpoint, request, asker);
+  if (endpoint != nullptr) return running->answer(*endpoint, request, reply_to);
   if (allow.empty()) throw ApiError(404, fmt::format("there is nothing at {}", in_quotes(request.path)));
-  asker.reply->send({405, "application/json", allow},
-                    dump_json(Endpoints::error_of(request.path)(
-                        405, fmt::format("{} takes {} alone", request.path, allow), "", request.id)));
+  reply_to.reply->send({405, "application/json", allow},
+                       dump_json(Endpoints::error_of(request.path)(
+                           405, fmt::format("{} takes {} alone", request.path, allow), "", request.id)));
 }
 
 }  // namespace lacuna

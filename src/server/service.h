@@ -36,7 +36,7 @@ class Service {
   void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
  private:
-  void answer(const HttpRequest& request, Asker& asker);
+  void answer(const HttpRequest& request, ReplyTarget& reply_to);
   /// Whether it was a request that anyone may send at any time.
   bool answer_open(const HttpRequest& request, HttpReply& reply) const;
 

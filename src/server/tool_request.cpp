@@ -170,7 +170,7 @@ bool has_tools(const json& body) {
 
 std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
                                  std::vector<std::string>* left_out) {
-  const ordered_json body = parse_ordered_json(text, "the body", kMostBodyValues);
+  const ordered_json body = parse_ordered_json(text, "the body", kMaxBodyValues);
   const ordered_json* list = member(body, "tools");
   if (list != nullptr && !list->is_array())
     throw FieldError("tools", fmt::format("tools is {}; expected a list of functions", as_quoted(*list)));
@@ -229,9 +229,9 @@ void ChatHistory::add_calls_of(const json& message, std::string_view place, orde
     throw InputError("{}.function_call is not supported; use tool_calls", place);
   const json* list = member(message, "tool_calls");
   if (list == nullptr) return;
-  if (!list->is_array() || list->size() > kMostCalls)
+  if (!list->is_array() || list->size() > kMaxCalls)
     throw InputError("{}.tool_calls is {}; expected a list of at most {} calls", place, as_quoted(*list),
-                     kMostCalls);
+                     kMaxCalls);
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);

@@ -60,9 +60,9 @@ void append_piece(std::string_view piece, Pieces& pieces) {
 
 PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbols symbols,
                            const std::string& name) {
-  constexpr size_t kMostRules = 64;
-  if (rules.size() > kMostRules)
-    throw InputError("{} has {} steps; expected at most {}", name, rules.size(), kMostRules);
+  constexpr size_t kMaxRules = 64;
+  if (rules.size() > kMaxRules)
+    throw InputError("{} has {} steps; expected at most {}", name, rules.size(), kMaxRules);
   const auto is_byte_level = [](const PreTokenizerRule& rule) {
     return std::holds_alternative<ByteLevelRule>(rule);
   };

@@ -63,10 +63,10 @@ Normalization read_normalization(const JsonValue& step) {
 void read_normalizer(const JsonValue& value, std::vector<Normalization>& steps) {
   const JsonValue type = value.at("type");
   if (type.string() == "Sequence") {
-    constexpr size_t kMostSteps = 64;
+    constexpr size_t kMaxSteps = 64;
     const JsonValue list = value.at("normalizers");
-    if (list.array().size() > kMostSteps) {
-      throw InputError("{} has {} steps; expected at most {}", list.name(), list.array().size(), kMostSteps);
+    if (list.array().size() > kMaxSteps) {
+      throw InputError("{} has {} steps; expected at most {}", list.name(), list.array().size(), kMaxSteps);
     }
     for (const JsonValue& element : list.elements()) {
       // A sequence inside a sequence is never written, and would let a file nest without end.

@@ -10,7 +10,7 @@ namespace lacuna {
 namespace {
 
 /// ln P(X = successes). The binomial coefficient is computed by lgamma, whose relative error of about 1e-16
-/// is one of 1e-9 in the probability at kMostPrompts and of 1e-12 at 10,000.
+/// is one of 1e-9 in the probability at kMaxPrompts and of 1e-12 at 10,000.
 double log_binomial_mass(int64_t successes, int64_t trials, double probability) {
   const auto k = static_cast<double>(successes);
   const auto n = static_cast<double>(trials);
@@ -47,7 +47,7 @@ double hoeffding_bentkus(const LossSum& sum, double risk) {
 }
 
 void check(const LossSum& sum) {
-  expects(sum.prompts >= 0 && sum.prompts <= kMostPrompts, "bounds: the number of prompts is in range");
+  expects(sum.prompts >= 0 && sum.prompts <= kMaxPrompts, "bounds: the number of prompts is in range");
   expects(sum.losses >= 0 && sum.losses <= static_cast<double>(sum.prompts), "bounds: losses lie in [0, 1]");
 }
 
@@ -60,7 +60,7 @@ LossSum complement(const LossSum& sum) {
 }  // namespace
 
 double binomial_cdf(int64_t successes, int64_t trials, double probability) {
-  expects(trials >= 0 && trials <= kMostPrompts, "binomial_cdf: the number of trials is in range");
+  expects(trials >= 0 && trials <= kMaxPrompts, "binomial_cdf: the number of trials is in range");
   expects(probability >= 0 && probability <= 1, "binomial_cdf: the probability lies in [0, 1]");
   if (successes < 0) return 0;
   if (successes >= trials || probability <= 0) return 1;

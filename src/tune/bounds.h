@@ -24,10 +24,10 @@ enum class LossKind : uint8_t {
 };
 
 /// Most prompts that the functions below take.
-inline constexpr int64_t kMostPrompts = 10'000'000;
+inline constexpr int64_t kMaxPrompts = 10'000'000;
 
 /// P(X <= successes) of X ~ Binomial(trials, probability).
-///   trials  0 to kMostPrompts     probability  in [0, 1]
+///   trials  0 to kMaxPrompts     probability  in [0, 1]
 double binomial_cdf(int64_t successes, int64_t trials, double probability);
 
 /// p-value of the hypothesis that the risk is at least `risk`. Small where the losses are too few for that.

@@ -86,7 +86,7 @@ class Race {
     const double p = p_value_of_safety(rules_.promise.kind, sum, rules_.promise.risk);
     const bool is_last = prompts >= rules_.prompts;
     entrant.refuted = p < kRefutes || (is_last && sum.mean() > rules_.promise.risk) ||
-                      entrant.measured.cost_ratio() > 1 - kLeastSaving;
+                      entrant.measured.cost_ratio() > 1 - kMinSaving;
     return entrant;
   }
 
@@ -122,7 +122,7 @@ class Race {
   }
 
   static bool saves(const RaceResult::Entrant& entrant, double ratio) {
-    return !entrant.refuted && entrant.measured.cost_ratio() <= ratio * (1 - kLeastSaving);
+    return !entrant.refuted && entrant.measured.cost_ratio() <= ratio * (1 - kMinSaving);
   }
 
   /// Walks from each of the cheapest paths that no earlier walk has joined.

@@ -55,7 +55,7 @@ struct RaceResult {
 /// A level is refuted where the p-value of its being safe is below this.
 inline constexpr double kRefutes = 0.1;
 /// A combination has to save this part of the work at least.
-inline constexpr double kLeastSaving = 0.01;
+inline constexpr double kMinSaving = 0.01;
 
 /// Runs the race. On each path the boldest level that is not refuted stands for the path; after each round
 /// the more expensive half of each method's paths drops out. Then combinations are walked greedily: from the

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "weights/panel_tensors.h"
 #include "weights/published_tensors.h"
-#include "weights/quantised_tensors.h"
+#include "weights/quantized_tensors.h"
 
 namespace lacuna {
 namespace {
@@ -87,8 +87,8 @@ class MatrixRows : public StoredMatrix {
 
   void read(int64_t n, float* out) const override { whole_->read(first_ + n, out); }
   std::string place() const override { return whole_->place(); }
-  std::optional<Quantisation> quantisation() const override { return whole_->quantisation(); }
-  void read_codes(int64_t n, QuantisedRow& out) const override { whole_->read_codes(first_ + n, out); }
+  std::optional<Quantization> quantization() const override { return whole_->quantization(); }
+  void read_codes(int64_t n, QuantizedRow& out) const override { whole_->read_codes(first_ + n, out); }
 
  private:
   std::unique_ptr<StoredMatrix> whole_;
@@ -274,7 +274,7 @@ std::unique_ptr<StoredMatrix> Checkpoint::matrix(std::string_view module, int64_
                                                  int64_t inputs) const {
   if (is_packed()) return open_panels(*this, module, outputs, inputs);
   const std::string name(module);
-  if (holds(name + std::string(kCodesSuffix))) return open_quantised(*this, module, outputs, inputs);
+  if (holds(name + std::string(kCodesSuffix))) return open_quantized(*this, module, outputs, inputs);
   if (quantization_ && is_published_module(*this, *quantization_, module))
     return open_published(*this, *quantization_, module, outputs, inputs);
   if (const std::optional<StackedExpert> expert = stacked_expert(module); expert && !holds_matrix(module)) {

@@ -75,7 +75,7 @@ class Checkpoint : public WeightSource {
   RawTensor raw(std::string_view name) const;
 
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
-  /// Returns a matrix that is dense, quantized (quantised_tensors.h, published_tensors.h) or in panels
+  /// Returns a matrix that is dense, quantized (quantized_tensors.h, published_tensors.h) or in panels
   /// (panel_tensors.h). A dense one may be stored as the tensor `module` itself, of three dimensions of which
   /// the first two are outputs. One expert's may be part of the tensor of all experts that MLX writes.
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,

@@ -395,17 +395,17 @@ void read_iq1_m(const std::byte* block, const BlockOut& out) {
 
 struct BlockType {
   uint32_t type;
-  Quantisation quantisation;
+  Quantization quantization;
   void (*read)(const std::byte* block, const BlockOut& out);
 };
 
-constexpr Quantisation k4In16 = {.bits = 4, .group = 16, .wide_scales = true};
-constexpr Quantisation k4In16Min = {.bits = 4, .group = 16, .has_minimum = true, .wide_scales = true};
-constexpr Quantisation k4In32 = {.bits = 4, .group = 32};
-constexpr Quantisation k4In32Wide = {.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true};
-constexpr Quantisation k8In16 = {.bits = 8, .group = 16, .wide_scales = true};
-constexpr Quantisation k8In32 = {.bits = 8, .group = 32};
-constexpr Quantisation k8In32Wide = {.bits = 8, .group = 32, .wide_scales = true};
+constexpr Quantization k4In16 = {.bits = 4, .group = 16, .wide_scales = true};
+constexpr Quantization k4In16Min = {.bits = 4, .group = 16, .has_minimum = true, .wide_scales = true};
+constexpr Quantization k4In32 = {.bits = 4, .group = 32};
+constexpr Quantization k4In32Wide = {.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true};
+constexpr Quantization k8In16 = {.bits = 8, .group = 16, .wide_scales = true};
+constexpr Quantization k8In32 = {.bits = 8, .group = 32};
+constexpr Quantization k8In32Wide = {.bits = 8, .group = 32, .wide_scales = true};
 
 constexpr std::array kBlockTypes = {
     BlockType{kGgmlQ8_0, k8In32, read_q8_0},
@@ -452,18 +452,18 @@ void widen_plain(const std::byte* row, std::span<float> out) {
 
 }  // namespace
 
-std::optional<Quantisation> block_quantisation(uint32_t type) {
+std::optional<Quantization> block_quantization(uint32_t type) {
   const BlockType* found = block_type(type);
   if (found == nullptr) return {};
-  return found->quantisation;
+  return found->quantization;
 }
 
-void read_blocks(uint32_t type, const std::byte* row, QuantisedRow& out) {
+void read_blocks(uint32_t type, const std::byte* row, QuantizedRow& out) {
   const BlockType* found = block_type(type);
-  expects(found != nullptr, "read_blocks: the type is quantised");
+  expects(found != nullptr, "read_blocks: the type is quantized");
   const auto block = static_cast<size_t>(ggml_type(type)->block);
   const auto bytes = static_cast<size_t>(ggml_type(type)->block_bytes);
-  const size_t groups = block / static_cast<size_t>(found->quantisation.group);
+  const size_t groups = block / static_cast<size_t>(found->quantization.group);
   for (size_t b = 0; b < out.codes.size() / block; ++b) {
     float* minimums = out.minimums.empty() ? nullptr : out.minimums.data() + b * groups;
     found->read(row + b * bytes, {out.codes.data() + b * block, out.scales.data() + b * groups, minimums});
@@ -474,12 +474,12 @@ void widen_blocks(uint32_t type, const std::byte* row, std::span<float> out) {
   if (type == kGgmlF32) return widen_plain<float>(row, out);
   if (type == kGgmlF16) return widen_plain<f16>(row, out);
   if (type == kGgmlBf16) return widen_plain<bf16>(row, out);
-  const std::optional<Quantisation> quantisation = block_quantisation(type);
-  expects(quantisation.has_value(), "widen_blocks: the type is one that is computed with");
-  thread_local QuantisedRow codes;
-  codes.resize(*quantisation, static_cast<int64_t>(out.size()));
+  const std::optional<Quantization> quantization = block_quantization(type);
+  expects(quantization.has_value(), "widen_blocks: the type is one that is computed with");
+  thread_local QuantizedRow codes;
+  codes.resize(*quantization, static_cast<int64_t>(out.size()));
   read_blocks(type, row, codes);
-  dequantise(*quantisation, codes, out);
+  dequantize(*quantization, codes, out);
 }
 
 }  // namespace lacuna

@@ -10,16 +10,16 @@
 #include <span>
 
 #include "base/gguf.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 namespace lacuna {
 
 /// Quantization that holds blocks of this type without loss; empty for F32, F16, BF16 and unsupported types.
 /// docs/reference/gguf.md has the table.
-std::optional<Quantisation> block_quantisation(uint32_t type);
+std::optional<Quantization> block_quantization(uint32_t type);
 
 /// Unpacks one row of blocks. `out` has been sized; its length is a multiple of the type's block.
-void read_blocks(uint32_t type, const std::byte* row, QuantisedRow& out);
+void read_blocks(uint32_t type, const std::byte* row, QuantizedRow& out);
 
 /// Dequantizes one row of any type that ggml_type() knows. A weight of a quantized type is scale * q +
 /// minimum, rounded once.

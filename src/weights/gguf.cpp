@@ -35,8 +35,8 @@ class GgufMatrix : public StoredMatrix {
   void read(int64_t n, float* out) const override {
     widen_blocks(tensor_.type, row(n), {out, static_cast<size_t>(inputs_)});
   }
-  std::optional<Quantisation> quantisation() const override { return block_quantisation(tensor_.type); }
-  void read_codes(int64_t n, QuantisedRow& out) const override { read_blocks(tensor_.type, row(n), out); }
+  std::optional<Quantization> quantization() const override { return block_quantization(tensor_.type); }
+  void read_codes(int64_t n, QuantizedRow& out) const override { read_blocks(tensor_.type, row(n), out); }
   std::string place() const override { return place_of(tensor_); }
 
  private:

@@ -19,7 +19,7 @@ uint32_t load_word(const std::byte* from) {
 
 /// How the kernels' quantization holds the integers.
 struct Mapping {
-  Quantisation quantisation;
+  Quantization quantization;
   /// Whether codes are moved so that the zero code is the middle one.
   bool is_centred = false;
 };
@@ -36,34 +36,34 @@ bool has_whole_runs(const GroupedIntegers& integers, int64_t run) {
 
 std::optional<Mapping> map_to_kernels(const GroupedIntegers& integers) {
   Mapping mapping;
-  Quantisation& quantisation = mapping.quantisation;
-  quantisation.bits = integers.bits <= 4 ? 4 : 8;
+  Quantization& quantization = mapping.quantization;
+  quantization.bits = integers.bits <= 4 ? 4 : 8;
   if (integers.num_groups > 1) {
     const int32_t group = has_whole_runs(integers, 32) ? 32 : has_whole_runs(integers, 16) ? 16 : 0;
     if (group == 0) return {};
-    quantisation.group = group;
+    quantization.group = group;
   }
   switch (integers.offset) {
     case GroupOffset::kZeroCode: {
-      const int32_t shift = (1 << (quantisation.bits - 1)) - integers.zero_code;
+      const int32_t shift = (1 << (quantization.bits - 1)) - integers.zero_code;
       const int32_t largest = (1 << integers.bits) - 1 + shift;
-      mapping.is_centred = shift >= 0 && largest < 1 << quantisation.bits;
+      mapping.is_centred = shift >= 0 && largest < 1 << quantization.bits;
       break;
     }
     case GroupOffset::kZeroPoints:
       if (integers.are_short) break;
       // Minimums would be rounded, differences of codes are not.
       if (integers.bits == 8) return {};
-      quantisation.bits = 8;
+      quantization.bits = 8;
       mapping.is_centred = true;
       break;
     case GroupOffset::kBiases:
       break;
   }
-  quantisation.has_minimum = !mapping.is_centred;
-  if (quantisation.has_minimum && integers.offset == GroupOffset::kZeroCode && !integers.are_short) return {};
-  const bool has_products = quantisation.has_minimum && integers.offset != GroupOffset::kBiases;
-  quantisation.wide_scales = quantisation.group == 0 || has_products || !integers.are_f16;
+  quantization.has_minimum = !mapping.is_centred;
+  if (quantization.has_minimum && integers.offset == GroupOffset::kZeroCode && !integers.are_short) return {};
+  const bool has_products = quantization.has_minimum && integers.offset != GroupOffset::kBiases;
+  quantization.wide_scales = quantization.group == 0 || has_products || !integers.are_f16;
   return mapping;
 }
 
@@ -74,9 +74,9 @@ class GroupedMatrix : public StoredMatrix {
 
   std::string place() const override { return integers_.place; }
 
-  std::optional<Quantisation> quantisation() const override {
+  std::optional<Quantization> quantization() const override {
     if (!mapping_) return {};
-    return mapping_->quantisation;
+    return mapping_->quantization;
   }
 
   void read(int64_t n, float* out) const override {
@@ -89,18 +89,18 @@ class GroupedMatrix : public StoredMatrix {
     }
   }
 
-  void read_codes(int64_t n, QuantisedRow& out) const override {
+  void read_codes(int64_t n, QuantizedRow& out) const override {
     expects(mapping_.has_value(), "codes are read of matrices that the kernels' quantization holds");
-    const Quantisation& quantisation = mapping_->quantisation;
+    const Quantization& quantization = mapping_->quantization;
     const Row& row = read_row(n);
-    const auto middle = static_cast<float>(1 << (quantisation.bits - 1));
-    const int64_t length = quantisation.group == 0 ? integers_.inputs : quantisation.group;
+    const auto middle = static_cast<float>(1 << (quantization.bits - 1));
+    const int64_t length = quantization.group == 0 ? integers_.inputs : quantization.group;
     for (size_t run = 0; run < out.scales.size(); ++run) {
       const int64_t first = static_cast<int64_t>(run) * length;
       const auto g = static_cast<size_t>(group_of(first));
       const float offset = row.offsets[g];
       out.scales[run] = row.scales[g];
-      if (quantisation.has_minimum) {
+      if (quantization.has_minimum) {
         out.minimums[run] = integers_.offset == GroupOffset::kBiases ? offset : -offset * row.scales[g];
       }
       const int64_t end = std::min(first + length, integers_.inputs);

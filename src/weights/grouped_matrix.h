@@ -54,7 +54,7 @@ struct GroupedIntegers {
   std::function<void(int64_t n, std::span<float> scales, std::span<float> offsets)> read_groups;
 };
 
-/// The matrix. Its quantisation() is one of the kernels' that holds exactly these weights, and empty where
+/// The matrix. Its quantization() is one of the kernels' that holds exactly these weights, and empty where
 /// none does: groups whose inputs are scattered, or zero codes whose product with a scale f32 would round.
 std::unique_ptr<StoredMatrix> grouped_matrix(GroupedIntegers integers);
 

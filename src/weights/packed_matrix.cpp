@@ -23,10 +23,10 @@ void read_elements(const std::byte* panel, int64_t lane, std::span<float> row) {
   }
 }
 
-void store_scale(const Quantisation& quantisation, std::byte* to, float value) {
-  if (quantisation.two_levels) {
+void store_scale(const Quantization& quantization, std::byte* to, float value) {
+  if (quantization.two_levels) {
     *to = static_cast<std::byte>(value);
-  } else if (quantisation.wide_scales) {
+  } else if (quantization.wide_scales) {
     std::memcpy(to, &value, sizeof value);
   } else {
     const f16 narrow = to_f16(value);
@@ -35,11 +35,11 @@ void store_scale(const Quantisation& quantisation, std::byte* to, float value) {
 }
 
 PanelView view_of(const WeightFormat& format, int64_t outputs, int64_t inputs, const std::byte* panels) {
-  expects(format.is_quantised() || format.dtype != DType::kF16,
+  expects(format.is_quantized() || format.dtype != DType::kF16,
           "PackedMatrix: dense weights are f32 or bf16");
-  const int64_t stride = format.is_quantised() ? QuantisedLayout(format.quantisation, inputs).bytes()
+  const int64_t stride = format.is_quantized() ? QuantizedLayout(format.quantization, inputs).bytes()
                                                : padded_depth(format.dtype, inputs) * kPanelWidth;
-  return {panels, format.dtype, outputs, inputs, stride, format.quantisation};
+  return {panels, format.dtype, outputs, inputs, stride, format.quantization};
 }
 
 }  // namespace
@@ -67,10 +67,10 @@ const std::byte* PackedMatrix::panel_of(int64_t n) const {
 }
 
 void PackedMatrix::store_row(int64_t n, std::span<const float> row) {
-  if (view_.is_quantised()) {
-    thread_local QuantisedRow quantised;
-    quantise(view_.quantisation, row, quantised);
-    store_codes(n, quantised);
+  if (view_.is_quantized()) {
+    thread_local QuantizedRow quantized;
+    quantize(view_.quantization, row, quantized);
+    store_codes(n, quantized);
   } else if (view_.dtype == DType::kBF16) {
     store_elements<bf16>(own_panel_of(n), n % kPanelWidth, row);
   } else {
@@ -78,28 +78,28 @@ void PackedMatrix::store_row(int64_t n, std::span<const float> row) {
   }
 }
 
-void PackedMatrix::store_codes(int64_t n, const QuantisedRow& row) {
-  const Quantisation& quantisation = view_.quantisation;
-  const QuantisedLayout layout(quantisation, view_.inputs);
+void PackedMatrix::store_codes(int64_t n, const QuantizedRow& row) {
+  const Quantization& quantization = view_.quantization;
+  const QuantizedLayout layout(quantization, view_.inputs);
   const int64_t lane = n % kPanelWidth;
   std::byte* panel = own_panel_of(n);
   for (size_t g = 0; g < row.scales.size(); ++g) {
     const auto group = static_cast<int64_t>(g);
-    store_scale(quantisation, panel + layout.scale(lane, group), row.scales[g]);
-    if (quantisation.has_minimum)
-      store_scale(quantisation, panel + layout.minimum(lane, group), row.minimums[g]);
+    store_scale(quantization, panel + layout.scale(lane, group), row.scales[g]);
+    if (quantization.has_minimum)
+      store_scale(quantization, panel + layout.minimum(lane, group), row.minimums[g]);
   }
-  if (quantisation.two_levels) {
+  if (quantization.two_levels) {
     const OutputScale& of_output = row.of_output;
-    std::memcpy(panel + QuantisedLayout::output_scale(lane), &of_output.scale, sizeof of_output.scale);
-    std::memcpy(panel + QuantisedLayout::output_minimum(lane), &of_output.minimum, sizeof of_output.minimum);
+    std::memcpy(panel + QuantizedLayout::output_scale(lane), &of_output.scale, sizeof of_output.scale);
+    std::memcpy(panel + QuantizedLayout::output_minimum(lane), &of_output.minimum, sizeof of_output.minimum);
   }
   const int64_t per_word = layout.codes_per_word();
   for (int64_t k = 0; k < view_.inputs; k += per_word) {
     uint32_t word = 0;
     for (int64_t i = 0; i < std::min(per_word, view_.inputs - k); ++i) {
       word |= static_cast<uint32_t>(row.codes[static_cast<size_t>(k + i)])
-              << code_shift(quantisation.bits, static_cast<int>(i));
+              << code_shift(quantization.bits, static_cast<int>(i));
     }
     std::memcpy(panel + layout.word(lane, k), &word, sizeof word);
   }
@@ -109,39 +109,39 @@ void PackedMatrix::read_row(int64_t n, float* out) const {
   const std::span<float> row(out, static_cast<size_t>(view_.inputs));
   const std::byte* panel = panel_of(n);
   const int64_t lane = n % kPanelWidth;
-  if (!view_.is_quantised()) {
+  if (!view_.is_quantized()) {
     if (view_.dtype == DType::kBF16) return read_elements<bf16>(panel, lane, row);
     return read_elements<float>(panel, lane, row);
   }
-  thread_local QuantisedRow codes;
+  thread_local QuantizedRow codes;
   read_codes(n, codes);
-  dequantise(view_.quantisation, codes, row);
+  dequantize(view_.quantization, codes, row);
 }
 
-void PackedMatrix::read_codes(int64_t n, QuantisedRow& out) const {
-  expects(view_.is_quantised(), "PackedMatrix: codes are read of quantised weights");
-  const Quantisation& quantisation = view_.quantisation;
-  const QuantisedLayout layout(quantisation, view_.inputs);
+void PackedMatrix::read_codes(int64_t n, QuantizedRow& out) const {
+  expects(view_.is_quantized(), "PackedMatrix: codes are read of quantized weights");
+  const Quantization& quantization = view_.quantization;
+  const QuantizedLayout layout(quantization, view_.inputs);
   const std::byte* panel = panel_of(n);
   const int64_t lane = n % kPanelWidth;
-  out.resize(quantisation, view_.inputs);
+  out.resize(quantization, view_.inputs);
   for (size_t g = 0; g < out.scales.size(); ++g) {
     const auto group = static_cast<int64_t>(g);
-    out.scales[g] = read_scale(quantisation, panel + layout.scale(lane, group));
-    if (quantisation.has_minimum)
-      out.minimums[g] = read_scale(quantisation, panel + layout.minimum(lane, group));
+    out.scales[g] = read_scale(quantization, panel + layout.scale(lane, group));
+    if (quantization.has_minimum)
+      out.minimums[g] = read_scale(quantization, panel + layout.minimum(lane, group));
   }
-  if (quantisation.two_levels) {
+  if (quantization.two_levels) {
     OutputScale& of_output = out.of_output;
-    std::memcpy(&of_output.scale, panel + QuantisedLayout::output_scale(lane), sizeof of_output.scale);
-    std::memcpy(&of_output.minimum, panel + QuantisedLayout::output_minimum(lane), sizeof of_output.minimum);
+    std::memcpy(&of_output.scale, panel + QuantizedLayout::output_scale(lane), sizeof of_output.scale);
+    std::memcpy(&of_output.minimum, panel + QuantizedLayout::output_minimum(lane), sizeof of_output.minimum);
   }
   const int64_t per_word = layout.codes_per_word();
   for (int64_t k = 0; k < view_.inputs; ++k) {
     uint32_t word = 0;
     std::memcpy(&word, panel + layout.word(lane, k), sizeof word);
-    const int shift = code_shift(quantisation.bits, static_cast<int>(k % per_word));
-    const uint32_t code = word >> shift & ((1U << quantisation.bits) - 1);
+    const int shift = code_shift(quantization.bits, static_cast<int>(k % per_word));
+    const uint32_t code = word >> shift & ((1U << quantization.bits) - 1);
     out.codes[static_cast<size_t>(k)] = static_cast<uint8_t>(code);
   }
 }

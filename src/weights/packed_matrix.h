@@ -12,7 +12,7 @@
 #include "base/dtype.h"
 #include "base/threads.h"
 #include "kernels/panels.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -36,15 +36,15 @@ class PackedMatrix {
     });
   }
 
-  /// Packs quantized rows without loss: read_codes(n, QuantisedRow& row), called from several threads, fills
-  /// a row that has the sizes of `quantisation`.
+  /// Packs quantized rows without loss: read_codes(n, QuantizedRow& row), called from several threads, fills
+  /// a row that has the sizes of `quantization`.
   template <typename ReadCodes>
-  static PackedMatrix from_codes(ThreadPool& threads, const Quantisation& quantisation, int64_t outputs,
+  static PackedMatrix from_codes(ThreadPool& threads, const Quantization& quantization, int64_t outputs,
                                  int64_t inputs, ReadCodes&& read_codes) {
-    PackedMatrix matrix(quantisation, outputs, inputs);
+    PackedMatrix matrix(quantization, outputs, inputs);
     matrix.for_each_row(threads, [&](int64_t n) {
-      thread_local QuantisedRow row;
-      row.resize(quantisation, inputs);
+      thread_local QuantizedRow row;
+      row.resize(quantization, inputs);
       read_codes(n, row);
       matrix.store_codes(n, row);
     });
@@ -62,10 +62,10 @@ class PackedMatrix {
   void read_row(int64_t n, float* out) const;
   /// Returns the quantized values and scales of one output; quantized formats only.
   ///   out  resized as needed
-  void read_codes(int64_t n, QuantisedRow& out) const;
+  void read_codes(int64_t n, QuantizedRow& out) const;
 
   WeightFormat format() const {
-    return view_.is_quantised() ? WeightFormat(view_.quantisation) : WeightFormat(view_.dtype);
+    return view_.is_quantized() ? WeightFormat(view_.quantization) : WeightFormat(view_.dtype);
   }
   PanelView view() const { return view_; }
   /// All packed_bytes() of the panels, with padding.
@@ -86,7 +86,7 @@ class PackedMatrix {
   }
 
   void store_row(int64_t n, std::span<const float> row);
-  void store_codes(int64_t n, const QuantisedRow& row);
+  void store_codes(int64_t n, const QuantizedRow& row);
   const std::byte* panel_of(int64_t n) const;
   std::byte* own_panel_of(int64_t n) const { return memory_.data() + (panel_of(n) - panels().data()); }
 

@@ -16,28 +16,28 @@ namespace {
 using FormatNumbers = std::array<int64_t, 6>;
 
 FormatNumbers numbers_of(const WeightFormat& format, int64_t outputs, int64_t inputs) {
-  if (!format.is_quantised())
+  if (!format.is_quantized())
     return {outputs, inputs, static_cast<int64_t>(8 * size_of(format.dtype)), 0, 0, 0};
-  const Quantisation& quantisation = format.quantisation;
+  const Quantization& quantization = format.quantization;
   return {outputs,
           inputs,
-          quantisation.bits,
-          quantisation.group,
-          quantisation.has_minimum ? 1 : 0,
-          quantisation.two_levels    ? 2
-          : quantisation.wide_scales ? 1
+          quantization.bits,
+          quantization.group,
+          quantization.has_minimum ? 1 : 0,
+          quantization.two_levels    ? 2
+          : quantization.wide_scales ? 1
                                      : 0};
 }
 
 /// Whether kernels read this format.
 std::vector<WeightFormat> all_formats() {
-  constexpr Quantisation kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
+  constexpr Quantization kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
   std::vector<WeightFormat> formats = {DType::kF32, DType::kBF16, kTwoLevels};
   for (const int32_t bits : {8, 4}) {
     for (const int32_t group : {32, 16, 0}) {
       for (const bool has_minimum : {false, true}) {
         for (const bool wide_scales : {false, true})
-          formats.emplace_back(Quantisation{bits, group, has_minimum, wide_scales});
+          formats.emplace_back(Quantization{bits, group, has_minimum, wide_scales});
       }
     }
   }
@@ -76,11 +76,11 @@ class PanelMatrix : public StoredMatrix {
 
   void read(int64_t n, float* out) const override { whole_.read_row(n, out); }
 
-  std::optional<Quantisation> quantisation() const override {
-    if (!whole_.format().is_quantised()) return {};
-    return whole_.format().quantisation;
+  std::optional<Quantization> quantization() const override {
+    if (!whole_.format().is_quantized()) return {};
+    return whole_.format().quantization;
   }
-  void read_codes(int64_t n, QuantisedRow& out) const override { whole_.read_codes(n, out); }
+  void read_codes(int64_t n, QuantizedRow& out) const override { whole_.read_codes(n, out); }
 
   /// A panel that straddles two parts belongs to neither.
   std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first,

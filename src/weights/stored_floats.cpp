@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "weights/checkpoint.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 namespace lacuna {
 namespace {

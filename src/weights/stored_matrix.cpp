@@ -24,7 +24,7 @@ bool all_finite(std::span<const float> values) {
 }
 
 /// Whether no weight of the row overflows, neither do the products of scales and values that kernels add up.
-bool all_finite(const QuantisedRow& row) {
+bool all_finite(const QuantizedRow& row) {
   constexpr float kLargestScale = 0x1p119F;
   const bool are_small = std::all_of(row.scales.begin(), row.scales.end(),
                                      [](float scale) { return std::abs(scale) <= kLargestScale; });
@@ -53,8 +53,8 @@ class DamagedRow {
 
 }  // namespace
 
-void StoredMatrix::read_codes(int64_t /*n*/, QuantisedRow& /*out*/) const {
-  expects(false, "codes are read of quantised matrices");
+void StoredMatrix::read_codes(int64_t /*n*/, QuantizedRow& /*out*/) const {
+  expects(false, "codes are read of quantized matrices");
 }
 
 std::optional<PackedMatrix> StoredMatrix::panels(const WeightFormat& /*format*/, int64_t /*first*/,
@@ -67,9 +67,9 @@ PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredM
   if (std::optional<PackedMatrix> panels = stored.panels(format, first, count)) return std::move(*panels);
   DamagedRow damaged;
   const auto packed = [&]() -> PackedMatrix {
-    if (format.is_quantised() && stored.quantisation() == format.quantisation) {
-      return PackedMatrix::from_codes(threads, format.quantisation, count, inputs,
-                                      [&](int64_t n, QuantisedRow& row) {
+    if (format.is_quantized() && stored.quantization() == format.quantization) {
+      return PackedMatrix::from_codes(threads, format.quantization, count, inputs,
+                                      [&](int64_t n, QuantizedRow& row) {
                                         stored.read_codes(first + n, row);
                                         if (!all_finite(row)) damaged.note(first + n);
                                       });

@@ -11,7 +11,7 @@
 
 #include "base/threads.h"
 #include "weights/packed_matrix.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 namespace lacuna {
 
@@ -26,9 +26,9 @@ class StoredMatrix {
   virtual std::string place() const { return "the matrix"; }
 
   /// Quantization that holds these weights without loss; empty if they are dense.
-  virtual std::optional<Quantisation> quantisation() const { return {}; }
+  virtual std::optional<Quantization> quantization() const { return {}; }
   /// Reads row n in that quantization, which has sized `out`.
-  virtual void read_codes(int64_t n, QuantisedRow& out) const;
+  virtual void read_codes(int64_t n, QuantizedRow& out) const;
 
   /// Rows [first, first + count) as stored, if they are whole panels of this format; else empty.
   virtual std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first, int64_t count) const;

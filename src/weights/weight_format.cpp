@@ -34,26 +34,26 @@ std::vector<std::string> cpu_format_names() {
   return names_of([](const WeightFormat& format) { return format.is_for_cpu(); });
 }
 
-std::vector<std::string> quantised_format_names() {
-  return names_of([](const WeightFormat& format) { return format.is_for_cpu() && format.is_quantised(); });
+std::vector<std::string> quantized_format_names() {
+  return names_of([](const WeightFormat& format) { return format.is_for_cpu() && format.is_quantized(); });
 }
 
 std::string describe(const WeightFormat& format) {
   for (const NamedWeightFormat& known : kWeightFormats) {
     if (known.format == format) return std::string(known.name);
   }
-  const Quantisation& quantisation = format.quantisation;
-  if (!format.is_quantised()) return std::string(name_of(format.dtype));
-  const std::string scales = quantisation.group == 0 ? "with a scale for each output"
-                                                     : fmt::format("in groups of {}", quantisation.group);
-  return fmt::format("{}-bit codes {}{}{}", quantisation.bits, scales,
-                     quantisation.has_minimum ? ", minimums" : "",
-                     quantisation.wide_scales ? ", f32 scales" : "");
+  const Quantization& quantization = format.quantization;
+  if (!format.is_quantized()) return std::string(name_of(format.dtype));
+  const std::string scales = quantization.group == 0 ? "with a scale for each output"
+                                                     : fmt::format("in groups of {}", quantization.group);
+  return fmt::format("{}-bit codes {}{}{}", quantization.bits, scales,
+                     quantization.has_minimum ? ", minimums" : "",
+                     quantization.wide_scales ? ", f32 scales" : "");
 }
 
 int64_t packed_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs) {
-  if (format.is_quantised())
-    return num_panels(outputs) * QuantisedLayout(format.quantisation, inputs).bytes();
+  if (format.is_quantized())
+    return num_panels(outputs) * QuantizedLayout(format.quantization, inputs).bytes();
   return num_panels(outputs) * kPanelWidth * padded_depth(format.dtype, inputs) *
          static_cast<int64_t>(size_of(format.dtype));
 }

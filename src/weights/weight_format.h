@@ -15,17 +15,17 @@ namespace lacuna {
 /// Dense in a dtype (kF32 or kBF16), or quantized.
 struct WeightFormat {
   DType dtype = DType::kBF16;  ///< ignored if quantized
-  Quantisation quantisation = {};
+  Quantization quantization = {};
 
   WeightFormat() = default;
   constexpr WeightFormat(DType dense) : dtype(dense) {}                // NOLINT: a dtype is a format
-  constexpr WeightFormat(Quantisation codes) : quantisation(codes) {}  // NOLINT: so is a quantisation
+  constexpr WeightFormat(Quantization codes) : quantization(codes) {}  // NOLINT: so is a quantization
 
-  constexpr bool is_quantised() const { return quantisation.bits > 0; }
+  constexpr bool is_quantized() const { return quantization.bits > 0; }
   /// Whether the CPU has kernels for it, and files can hold it.
-  constexpr bool is_for_cpu() const { return !quantisation.is_e4m3; }
+  constexpr bool is_for_cpu() const { return !quantization.is_e4m3; }
   bool operator==(const WeightFormat& other) const {
-    return quantisation == other.quantisation && (is_quantised() || dtype == other.dtype);
+    return quantization == other.quantization && (is_quantized() || dtype == other.dtype);
   }
 };
 
@@ -38,12 +38,12 @@ struct NamedWeightFormat {
 inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"f32", DType::kF32},
     NamedWeightFormat{"bf16", DType::kBF16},
-    NamedWeightFormat{"int8", Quantisation{.bits = 8, .group = 0, .wide_scales = true}},
-    NamedWeightFormat{"fp8", Quantisation{.bits = 8, .group = 0, .wide_scales = true, .is_e4m3 = true}},
-    NamedWeightFormat{"int8-group", Quantisation{.bits = 8, .group = 32}},
-    NamedWeightFormat{"int4", Quantisation{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true}},
-    NamedWeightFormat{"int4-group", Quantisation{.bits = 4, .group = 32}},
-    NamedWeightFormat{"int4-min", Quantisation{.bits = 4, .group = 32, .has_minimum = true}},
+    NamedWeightFormat{"int8", Quantization{.bits = 8, .group = 0, .wide_scales = true}},
+    NamedWeightFormat{"fp8", Quantization{.bits = 8, .group = 0, .wide_scales = true, .is_e4m3 = true}},
+    NamedWeightFormat{"int8-group", Quantization{.bits = 8, .group = 32}},
+    NamedWeightFormat{"int4", Quantization{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true}},
+    NamedWeightFormat{"int4-group", Quantization{.bits = 4, .group = 32}},
+    NamedWeightFormat{"int4-min", Quantization{.bits = 4, .group = 32, .has_minimum = true}},
 };
 
 /// Returns the format of this name; empty if there is none.
@@ -54,7 +54,7 @@ std::vector<std::string> weight_format_names();
 std::vector<std::string> cpu_format_names();
 
 /// Names of the quantized formats that the CPU has kernels for.
-std::vector<std::string> quantised_format_names();
+std::vector<std::string> quantized_format_names();
 
 /// Returns the format's name or, without one, a description: "8-bit codes in groups of 16, f32 scales".
 std::string describe(const WeightFormat& format);

@@ -499,7 +499,7 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
 }
 
 TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
-  const std::string out = (folder_ / "quantised").string();
+  const std::string out = (folder_ / "quantized").string();
   const Outcome outcome =
       lacuna("quantize -m " + golden("llada2") + " --to int8 --threads 1 --tokens 16 --json -o " + out);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -519,7 +519,7 @@ TEST_F(Cli, QuantizesAModelThatThenLoadsAsItIs) {
   EXPECT_THAT(again.err, HasSubstr("is there already"));
   const Outcome twice = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
   EXPECT_EQ(twice.exit_code, 2);
-  EXPECT_THAT(twice.err, HasSubstr("is quantised already"));
+  EXPECT_THAT(twice.err, HasSubstr("is quantized already"));
 }
 
 TEST_F(Cli, QuantizesBesideAModelOfTheSameName) {
@@ -621,9 +621,9 @@ TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
   const Outcome again = lacuna("pack -m " + source + " -o " + out);
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_THAT(again.err, HasSubstr("is there already"));
-  const Outcome quantised = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
-  EXPECT_EQ(quantised.exit_code, 2);
-  EXPECT_THAT(quantised.err, HasSubstr("is a packed copy; expected the original"));
+  const Outcome quantized = lacuna("quantize -m " + out + " --to int8 -o " + out + "2");
+  EXPECT_EQ(quantized.exit_code, 2);
+  EXPECT_THAT(quantized.err, HasSubstr("is a packed copy; expected the original"));
 }
 
 TEST_F(Cli, RefusesToPackWhatIsNoCheckpoint) {

@@ -184,7 +184,7 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   EXPECT_THAT(wrong_fields(unjudged, tiny_block_config(4)), ElementsAre("accept"));
   EXPECT_THAT(wrong_fields(unjudged, tiny_nemotron_config()), IsEmpty());
   BlockStrategy seeded;
-  seeded.commit = BlockStrategy::Commit::kApart;
+  seeded.commit = BlockStrategy::Commit::kSeparate;
   seeded.sparse = Mage{.budget = 4, .dense_layers = 0};
   seeded.edit = TokenEditing();
   EXPECT_THAT(wrong_fields(seeded, tiny_nemotron_config()), ElementsAre("commit", "edit", "sparse"));

@@ -440,7 +440,7 @@ TEST(MaskedDiffusion, ThatRemasksChangesNothingBeforeItsBlock) {
 
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
-  for (const CountRule& rule : std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, EachOnItsOwn{},
+  for (const CountRule& rule : std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, AncestralSampling{},
                                                       LinearSchedule{}, Threshold{0.5}, Factor{1}}) {
     policies.push_back({rule});
   }
@@ -560,7 +560,7 @@ TEST(MaskedDiffusion, GuidanceAddsASequenceWithoutThePrompt) {
 
 TEST(MaskedDiffusion, AsksForLogitsOnlyWhereABlindRuleCommits) {
   for (const UnmaskPolicy& policy : many_policies()) {
-    if (!policy.chooses_blindly()) continue;
+    if (!policy.ignores_logits()) continue;
     MaskedDiffusion options = settings(16, 6, 8);
     options.unmask = policy;
     options.pass.sampling.forbidden = {kMask};

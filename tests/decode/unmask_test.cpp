@@ -160,8 +160,8 @@ TEST(Factor, TakesTheLongestPrefixAboveItsBounds) {
   EXPECT_THAT(chosen(Factor{2}, {0.4, 0.3, 0.55}), ElementsAre(0, 2));         // 1 - 2/3, then 1 - 2/4
 }
 
-TEST(EachOnItsOwn, TakesEveryPositionWithTheProbabilityOfTheStep) {
-  const UnmaskPolicy policy{EachOnItsOwn{1e-3F}};
+TEST(AncestralSampling, TakesEveryPositionWithTheProbabilityOfTheStep) {
+  const UnmaskPolicy policy{AncestralSampling{1e-3F}};
   const std::vector<Commit> all = candidates(std::vector<double>(4000));
   for (const int32_t step : {0, 3, 6}) {
     const double p = unmask_probability(1e-3F, step, 8);
@@ -217,11 +217,11 @@ TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
 
 TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   UnmaskPolicy policy{EvenSplit{}};
-  EXPECT_FALSE(policy.chooses_blindly());
+  EXPECT_FALSE(policy.ignores_logits());
   policy.order = UnmaskOrder::kRandom;
-  EXPECT_TRUE(policy.chooses_blindly());
-  EXPECT_TRUE(UnmaskPolicy{EachOnItsOwn{}}.chooses_blindly());
-  EXPECT_FALSE(UnmaskPolicy{Threshold{}}.chooses_blindly());
+  EXPECT_TRUE(policy.ignores_logits());
+  EXPECT_TRUE(UnmaskPolicy{AncestralSampling{}}.ignores_logits());
+  EXPECT_FALSE(UnmaskPolicy{Threshold{}}.ignores_logits());
   EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
   EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());

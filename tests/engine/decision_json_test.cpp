@@ -19,10 +19,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-constexpr size_t kMostValues = 10'000;
+constexpr size_t kMaxValues = 10'000;
 
 DecisionBody parse(const std::string& text) {
-  return parse_decision_body(text, "the body", kMostValues);
+  return parse_decision_body(text, "the body", kMaxValues);
 }
 
 void expect_refused(const std::string& text, const std::string& part) {

@@ -16,7 +16,7 @@
 #include "temporary_folder.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 namespace lacuna::gguf_test {
 namespace {
@@ -200,8 +200,8 @@ class GgufWriter {
 
   void append_row(const std::vector<float>& row, std::string& bytes) const {
     if (type_ == kGgmlQ8_0) {
-      QuantisedRow codes;
-      quantise({.bits = 8, .group = 32}, row, codes);
+      QuantizedRow codes;
+      quantize({.bits = 8, .group = 32}, row, codes);
       for (size_t k = 0; k < row.size(); ++k) {
         if (k % 32 == 0) GgufBytes::append(bytes, to_f16(codes.scales[k / 32]));
         bytes += static_cast<char>(codes.codes[k] - 128);

@@ -421,7 +421,7 @@ TEST_F(SchedulerTest, TakesABoundedNumberOfIdleJobs) {
   const auto offer = [&] {
     return scheduler_->submit_idle({[&] { return decoder(); }, std::make_shared<WaitingListener>()});
   };
-  for (size_t i = 0; i < Scheduler::kMostIdleJobs; ++i) EXPECT_TRUE(offer());
+  for (size_t i = 0; i < Scheduler::kMaxIdleJobs; ++i) EXPECT_TRUE(offer());
   EXPECT_FALSE(offer());
   scheduler_->drain();
   EXPECT_FALSE(offer());

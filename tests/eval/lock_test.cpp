@@ -39,7 +39,7 @@ class LockTrial : public testing::Test {
   }
 
   LockFindings run(const BackendModel& model, const SureLock& settings, int32_t count = 1) {
-    return analyze_lock(model, threads_, random_requests(model, options(), count), settings, kMostLogits);
+    return analyze_lock(model, threads_, random_requests(model, options(), count), settings, kMaxLogits);
   }
 
   /// Every row that may lock does so at once.
@@ -82,7 +82,7 @@ TEST_F(LockTrial, ChangesNothingThatIsWritten) {
     engine.add(std::move(random_requests(*model, options()).front()));
     engine.run();
     const auto followed = random_requests(*model, options());
-    analyze_lock(*model, threads_, followed, {}, kMostLogits);
+    analyze_lock(*model, threads_, followed, {}, kMaxLogits);
     const auto expected = engine.decoder(0).canvas();
     EXPECT_TRUE(std::ranges::equal(followed.front()->canvas(), expected));
   }
@@ -171,7 +171,7 @@ TEST_F(LockTrial, RefusesWhatTheTheoremDoesNotCover) {
               ThrowsMessage<InputError>(HasSubstr("three distributions of 21 positions")));
   GenerationOptions dual = options();
   dual.cache = "dual";
-  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, random_requests(*llada_, dual), {}, kMostLogits); },
+  EXPECT_THAT([&] { analyze_lock(*llada_, threads_, random_requests(*llada_, dual), {}, kMaxLogits); },
               ThrowsMessage<InputError>(HasSubstr("expected --cache none")));
 }
 

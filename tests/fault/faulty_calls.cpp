@@ -187,8 +187,8 @@ bool allocation_fails(size_t bytes) {
   // Sizes that such a stack has here are spared, and so is whatever destructors need while an exception is
   // thrown.
   constexpr size_t kJsonBytes = 16;
-  constexpr size_t kMostStackBytes = 4096;
-  if (bytes % kJsonBytes == 0 && bytes <= kMostStackBytes) return false;
+  constexpr size_t kMaxStackBytes = 4096;
+  if (bytes % kJsonBytes == 0 && bytes <= kMaxStackBytes) return false;
   if (std::uncaught_exceptions() > 0) return false;
   if (is_on.load(std::memory_order_relaxed) && !is_spared && plan.nth_allocation != 0) {
     const bool fails = ++counts[static_cast<size_t>(FaultyCall::kAllocate)] == plan.nth_allocation;

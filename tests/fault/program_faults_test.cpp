@@ -96,7 +96,7 @@ std::vector<Command> commands() {
 }
 
 /// Calls with a fault after which the program did not even notice it: the last one has been passed.
-constexpr int kMostCalls = 200;
+constexpr int kMaxCalls = 200;
 
 /// Checks one run. Returns whether the program came to its end.
 bool check(const Command& command, const std::map<std::string, std::string>& whole,
@@ -144,7 +144,7 @@ void check_calls(const Command& command, const std::string& call, const std::str
   const std::map<std::string, std::string> whole = files_in(folder.path());
   const bool is_failure = failure != "EINTR" && failure != "short";
   int nth = 1;
-  while (nth < kMostCalls) {
+  while (nth < kMaxCalls) {
     const bool went_well = check(command, whole, call + ":" + failure + ":" + std::to_string(nth));
     if (testing::Test::HasFailure()) return;
     if (!is_failure) {
@@ -156,7 +156,7 @@ void check_calls(const Command& command, const std::string& call, const std::str
     nth += stride;
   }
   EXPECT_GT(nth, 1) << "no call failed";
-  EXPECT_LT(nth, kMostCalls);
+  EXPECT_LT(nth, kMaxCalls);
 }
 
 int stride() {

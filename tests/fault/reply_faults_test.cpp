@@ -25,8 +25,8 @@ namespace {
 /// See fail_each_allocation(); on a thread that is not spared.
 template <typename Made>
 uint64_t fail_each_here(const std::function<Made()>& make, const std::function<void(Made&)>& write) {
-  constexpr uint64_t kMost = 100'000;
-  for (uint64_t nth = 1; nth < kMost; ++nth) {
+  constexpr uint64_t kMax = 100'000;
+  for (uint64_t nth = 1; nth < kMax; ++nth) {
     Made made = make();
     FaultPlan plan;
     plan.nth_allocation = nth;
@@ -42,7 +42,7 @@ uint64_t fail_each_here(const std::function<Made()>& make, const std::function<v
     if (num_failed == 0) return nth - 1;
   }
   ADD_FAILURE() << "it never ended without a failure";
-  return kMost;
+  return kMax;
 }
 
 /// Calls `write` with each of its allocations failing in turn, until none does. Returns how many there were.
@@ -156,7 +156,7 @@ TEST(ReplyFaults, DecisionsBearAFailedAllocation) {
           return result;
         },
         [&](DecideResult& result) {
-          const DecisionBody body = parse_decision_body(text, "the body", kMostBodyValues);
+          const DecisionBody body = parse_decision_body(text, "the body", kMaxBodyValues);
           decision_reply(body, result, "mini-decide");
         });
     EXPECT_GT(allocations, 10) << text;

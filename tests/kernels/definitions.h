@@ -60,10 +60,10 @@ inline PanelProduct product_of(const void* rows, int64_t row_stride, int64_t num
   product.panels = weights.data;
   product.panel_stride = weights.panel_stride;
   product.num_panels = num_panels(weights.outputs);
-  product.depth = weights.is_quantised() ? weights.inputs : padded_depth(weights.dtype, weights.inputs);
+  product.depth = weights.is_quantized() ? weights.inputs : padded_depth(weights.dtype, weights.inputs);
   product.out = out;
   product.out_stride = out_stride;
-  product.quantisation = weights.quantisation;
+  product.quantization = weights.quantization;
   return product;
 }
 

@@ -198,17 +198,17 @@ TEST_P(PanelMatmul, OfFewRowsHaveTheBitsOfManyForSubnormalsToo) {
 // Accumulators over more than 256 inputs are spilled between slices, block by block of 32 rows.
 TEST_P(PanelMatmul, OfManyRowsInTheTablesLayoutHaveTheBitsOfEachRowAlone) {
   const int64_t element_bytes = GetParam().bf16_row_element_bytes;
-  constexpr int64_t kMostRows = 1030;
+  constexpr int64_t kMaxRows = 1030;
   constexpr int64_t kOutputs = 80;
   for (const int64_t depth : {32, 256, 288, 512, 800}) {
-    const std::vector<float> a = test::random_values(8, kMostRows * depth);
-    const std::vector<float> initial = test::random_values(9, kMostRows * kOutputs);
-    const TableRows rows(GetParam(), DType::kBF16, a, kMostRows, depth, depth, 0);
+    const std::vector<float> a = test::random_values(8, kMaxRows * depth);
+    const std::vector<float> initial = test::random_values(9, kMaxRows * kOutputs);
+    const TableRows rows(GetParam(), DType::kBF16, a, kMaxRows, depth, depth, 0);
     const auto* packed = static_cast<const std::byte*>(rows.data());
     const Panels w(DType::kBF16, test::random_values(10, kOutputs * depth), kOutputs, depth);
     for (const bool accumulate : {false, true}) {
       std::vector<float> alone = initial;
-      for (int64_t row = 0; row < kMostRows; ++row) {
+      for (int64_t row = 0; row < kMaxRows; ++row) {
         PanelProduct product = test::product_of(packed + row * depth * element_bytes, depth, 1, w.view(),
                                                 alone.data() + row * kOutputs, kOutputs);
         product.accumulate = accumulate;

@@ -42,8 +42,8 @@ class CountingSource final : public WeightSource {
       stored_->read(n, out);
     }
     std::string place() const override { return stored_->place(); }
-    std::optional<Quantisation> quantisation() const override { return stored_->quantisation(); }
-    void read_codes(int64_t n, QuantisedRow& out) const override {
+    std::optional<Quantization> quantization() const override { return stored_->quantization(); }
+    void read_codes(int64_t n, QuantizedRow& out) const override {
       elements_ += inputs_;
       stored_->read_codes(n, out);
     }

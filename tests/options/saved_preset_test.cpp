@@ -113,7 +113,7 @@ TEST_F(SavedPresets, ThatAreDamagedAreRefusedAndNotListed) {
   }
   write("quick.json", "{");
   EXPECT_THROW(load_saved_preset("quick"), InputError);
-  write("quick.json", std::string(kMostPresetBytes + 1, ' '));
+  write("quick.json", std::string(kMaxPresetBytes + 1, ' '));
   EXPECT_THAT([] { load_saved_preset("quick"); }, ThrowsMessage<InputError>(HasSubstr("larger than")));
 }
 

@@ -79,7 +79,7 @@ TEST(RequestLog, HoldsNobodyUpWhereNobodyReads) {
   ASSERT_EQ(pipe(ends.data()), 0);
   {
     RequestLog log(LogFormat::kText, ends[1]);
-    for (size_t i = 0; i < 2 * RequestLog::kMostLines; ++i) log.add(record());  // far more than a pipe holds
+    for (size_t i = 0; i < 2 * RequestLog::kMaxLines; ++i) log.add(record());  // far more than a pipe holds
   }
   close(ends[0]);
   close(ends[1]);

@@ -715,7 +715,7 @@ TEST(Service, RefusesWhatDoesNotFitTheQueueOrTheMemory) {
 TEST(Service, RefusesABodyOfTooManyValues) {
   RunningServer server("mini-llada");
   std::string values = "1";
-  for (size_t i = 0; i < kMostBodyValues; ++i) values += ",1";
+  for (size_t i = 0; i < kMaxBodyValues; ++i) values += ",1";
   Call call = server.post_text("/v1/completions", "{\"prompt\": [" + values + "]}");
   EXPECT_EQ(call.status(), 400);
   EXPECT_THAT(call.body(), HasSubstr("JSON holds more than 262144 values"));

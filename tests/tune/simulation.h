@@ -37,10 +37,10 @@ inline LossKind kind_of(LossShape shape) {
 }
 
 /// Most that a setting may risk here.
-inline constexpr double kMostRisk = 0.33;
+inline constexpr double kMaxRisk = 0.33;
 
 /// The loss on a prompt of a setting; its mean over difficulties that are uniform in (0, 1) is the risk.
-///   risk  in [0, kMostRisk]
+///   risk  in [0, kMaxRisk]
 inline double loss_at(LossShape shape, double difficulty, double risk) {
   if (risk <= 0) return 0;
   switch (shape) {
@@ -140,7 +140,7 @@ struct SimulatedPaths {
       const double boldness = static_cast<double>(chosen[path]) / static_cast<double>(levels);
       sum += 2 * risk * boldness * (0.55 + 0.15 * static_cast<double>(path % 4));
     }
-    return std::min(sum, kMostRisk);
+    return std::min(sum, kMaxRisk);
   }
   double cost_of(const Levels& chosen) const {
     double cost = 1;

@@ -57,8 +57,8 @@ TEST_F(GgmlBlocks, GoIntoPanelsWithoutLoss) {
   for (const Case& known : cases_) {
     const auto inputs = static_cast<int64_t>(known.values.size());
     const PackedMatrix matrix = PackedMatrix::from_codes(
-        threads, *block_quantisation(known.type), 1, inputs,
-        [&](int64_t, QuantisedRow& out) { read_blocks(known.type, known.blocks, out); });
+        threads, *block_quantization(known.type), 1, inputs,
+        [&](int64_t, QuantizedRow& out) { read_blocks(known.type, known.blocks, out); });
     std::vector<float> values(known.values.size());
     matrix.read_row(0, values.data());
     EXPECT_EQ(values, known.values) << known.name;
@@ -78,17 +78,17 @@ TEST(GgmlBlock, OfQ2_0CountsFromMinusOne) {
 TEST(GgmlBlock, OfAnyBytesIsReadIntoCodesOfItsWidth) {
   const RngStream random(3);
   for (uint32_t type = 0; type < 64; ++type) {
-    const auto quantisation = block_quantisation(type);
-    if (!quantisation) continue;
+    const auto quantization = block_quantization(type);
+    if (!quantization) continue;
     const GgmlType& layout = *ggml_type(type);
     for (uint64_t round = 0; round < 200; ++round) {
       std::vector<std::byte> block(static_cast<size_t>(layout.block_bytes));
       for (size_t i = 0; i < block.size(); ++i)
         block[i] = static_cast<std::byte>(round == 0 ? 0xff : random.bits(1000 * round + i));
-      QuantisedRow row;
-      row.resize(*quantisation, layout.block);
+      QuantizedRow row;
+      row.resize(*quantization, layout.block);
       read_blocks(type, block.data(), row);
-      for (const uint8_t code : row.codes) ASSERT_LT(code, 1 << quantisation->bits) << layout.name;
+      for (const uint8_t code : row.codes) ASSERT_LT(code, 1 << quantization->bits) << layout.name;
     }
   }
 }
@@ -100,8 +100,8 @@ class OneRow : public StoredMatrix {
   void read(int64_t, float* out) const override {
     widen_blocks(type_, blocks_.data(), {out, static_cast<size_t>(ggml_type(type_)->block)});
   }
-  std::optional<Quantisation> quantisation() const override { return block_quantisation(type_); }
-  void read_codes(int64_t, QuantisedRow& out) const override { read_blocks(type_, blocks_.data(), out); }
+  std::optional<Quantization> quantization() const override { return block_quantization(type_); }
+  void read_codes(int64_t, QuantizedRow& out) const override { read_blocks(type_, blocks_.data(), out); }
 
  private:
   uint32_t type_;
@@ -114,7 +114,7 @@ TEST(GgmlBlock, WithScalesThatAreNotFiniteOrOverflowIsRefused) {
     const OneRow row(type, std::vector<std::byte>(static_cast<size_t>(ggml_type(type)->block_bytes),
                                                   type == kGgmlMxfp4 ? std::byte{254} : std::byte{255}));
     const int64_t inputs = ggml_type(type)->block;
-    for (const WeightFormat& format : {WeightFormat(*row.quantisation()), WeightFormat(DType::kF32)})
+    for (const WeightFormat& format : {WeightFormat(*row.quantization()), WeightFormat(DType::kF32)})
       EXPECT_THROW(pack(threads, format, row, 0, 1, inputs), InputError) << ggml_type(type)->name;
   }
 }

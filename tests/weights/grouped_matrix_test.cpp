@@ -72,7 +72,7 @@ GroupedIntegers integers(int32_t bits, int64_t group, GroupOffset offset) {
 void expect_same_weights(const StoredMatrix& matrix) {
   constexpr int64_t kRows = 17;
   ThreadPool threads(1);
-  const PackedMatrix packed = pack(threads, WeightFormat(*matrix.quantisation()), matrix, 0, kRows, kInputs);
+  const PackedMatrix packed = pack(threads, WeightFormat(*matrix.quantization()), matrix, 0, kRows, kInputs);
   std::vector<float> expected(kInputs);
   std::vector<float> found(kInputs);
   for (int64_t n = 0; n < kRows; ++n) {
@@ -88,7 +88,7 @@ TEST(GroupedMatrix, IsHeldWithoutLossByTheKernelsQuantization) {
       for (const GroupOffset offset :
            {GroupOffset::kZeroCode, GroupOffset::kZeroPoints, GroupOffset::kBiases}) {
         const auto matrix = grouped_matrix(integers(bits, group, offset));
-        const std::optional<Quantisation> held = matrix->quantisation();
+        const std::optional<Quantization> held = matrix->quantization();
         ASSERT_TRUE(held);
         EXPECT_EQ(held->bits, bits <= 4 ? 4 : 8);
         EXPECT_EQ(held->group, group >= kInputs ? 0 : group == 16 ? 16 : 32);
@@ -101,9 +101,9 @@ TEST(GroupedMatrix, IsHeldWithoutLossByTheKernelsQuantization) {
 
 TEST(GroupedMatrix, HasNarrowScalesWhereF16HoldsThem) {
   GroupedIntegers some = integers(4, 32, GroupOffset::kZeroCode);
-  EXPECT_TRUE(grouped_matrix(some)->quantisation()->wide_scales);
+  EXPECT_TRUE(grouped_matrix(some)->quantization()->wide_scales);
   some.are_f16 = true;
-  EXPECT_FALSE(grouped_matrix(some)->quantisation()->wide_scales);
+  EXPECT_FALSE(grouped_matrix(some)->quantization()->wide_scales);
   expect_same_weights(*grouped_matrix(some));
 }
 
@@ -111,11 +111,11 @@ TEST(GroupedMatrix, OfScalesInF32CentresCodesInsteadOfRoundingMinimums) {
   GroupedIntegers some = integers(4, 32, GroupOffset::kZeroPoints);
   some.are_short = false;
   const auto matrix = grouped_matrix(some);
-  EXPECT_EQ(matrix->quantisation()->bits, 8);
-  EXPECT_FALSE(matrix->quantisation()->has_minimum);
+  EXPECT_EQ(matrix->quantization()->bits, 8);
+  EXPECT_FALSE(matrix->quantization()->has_minimum);
   expect_same_weights(*matrix);
   some.bits = 8;
-  EXPECT_FALSE(grouped_matrix(some)->quantisation()) << "differences of 8-bit codes take nine bits";
+  EXPECT_FALSE(grouped_matrix(some)->quantization()) << "differences of 8-bit codes take nine bits";
 }
 
 TEST(GroupedMatrix, OfScatteredGroupsIsDense) {
@@ -124,14 +124,14 @@ TEST(GroupedMatrix, OfScatteredGroupsIsDense) {
   for (int64_t k = 0; k < kInputs; ++k) some.group_of[static_cast<size_t>(k)] = static_cast<int32_t>(k / 32);
   std::swap(some.group_of[0], some.group_of[95]);
   const auto scattered = grouped_matrix(some);
-  EXPECT_FALSE(scattered->quantisation());
+  EXPECT_FALSE(scattered->quantization());
   std::vector<float> row(kInputs);
   scattered->read(0, row.data());
   EXPECT_EQ(row[0], 3.5F * (0 - 8)) << "with the scale of the last group";
   // Whole runs in another order are no obstacle.
   for (int64_t k = 0; k < kInputs; ++k)
     some.group_of[static_cast<size_t>(k)] = static_cast<int32_t>(2 - k / 32);
-  EXPECT_TRUE(grouped_matrix(some)->quantisation());
+  EXPECT_TRUE(grouped_matrix(some)->quantization());
   expect_same_weights(*grouped_matrix(some));
 }
 

@@ -47,8 +47,8 @@ class PackedCheckpoint : public testing::Test {
 TEST_F(PackedCheckpoint, GivesTheBytesThatWerePackedWithoutACopy) {
   std::vector<WeightFormat> formats;
   for (const std::string& name : cpu_format_names()) formats.push_back(*weight_format(name));
-  formats.emplace_back(Quantisation{.bits = 8, .group = 16, .wide_scales = true});
-  formats.emplace_back(Quantisation{.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true});
+  formats.emplace_back(Quantization{.bits = 8, .group = 16, .wide_scales = true});
+  formats.emplace_back(Quantization{.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true});
   for (const int64_t inputs : {33, 64}) {
     for (const WeightFormat& format : formats) {
       const PackedMatrix original = packed(format, inputs);

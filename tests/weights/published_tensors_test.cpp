@@ -90,8 +90,8 @@ std::vector<float> read_all(const StoredMatrix& matrix, int64_t rows, int64_t in
 /// The form of a matrix after loading: the quantization that holds it, or f32.
 std::vector<float> packed_as_stored(const StoredMatrix& matrix, int64_t rows, int64_t inputs) {
   ThreadPool threads(2);
-  const auto quantisation = matrix.quantisation();
-  const WeightFormat format = quantisation ? WeightFormat(*quantisation) : WeightFormat(DType::kF32);
+  const auto quantization = matrix.quantization();
+  const WeightFormat format = quantization ? WeightFormat(*quantization) : WeightFormat(DType::kF32);
   const PackedMatrix packed = pack(threads, format, matrix, 0, rows, inputs);
   std::vector<float> values(static_cast<size_t>(rows * inputs));
   for (int64_t n = 0; n < rows; ++n) packed.read_row(n, values.data() + n * inputs);
@@ -113,7 +113,7 @@ TEST_P(PublishedFormat, HasTheWeightsThatItsProgramMeans) {
   const std::vector<float> expected = golden_weights(GetParam().name);
   EXPECT_EQ(read_all(*matrix, kRows, kInputs), expected);
   EXPECT_EQ(packed_as_stored(*matrix, kRows, kInputs), expected);
-  const auto held = matrix->quantisation();
+  const auto held = matrix->quantization();
   EXPECT_EQ(held ? describe(*held) : "", GetParam().held_as);
 }
 
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PublishedTensors, OfLlmInt8AreItsWeightsUpToTheRoundingOfAScale) {
   const Checkpoint checkpoint = Checkpoint::open(golden("bitsandbytes-int8"));
   const auto matrix = checkpoint.matrix("m", kRows, kInputs);
-  EXPECT_EQ(describe(*matrix->quantisation()), "int8");
+  EXPECT_EQ(describe(*matrix->quantization()), "int8");
   const std::vector<float> expected = golden_weights("bitsandbytes-int8");
   const std::vector<float> values = packed_as_stored(*matrix, kRows, kInputs);
   for (size_t i = 0; i < values.size(); ++i)

@@ -34,7 +34,7 @@ def commands(grid, instructions):
     step = f"lacuna bench step -m {grid.model} --canvas 1024 --repeat 3"
     yield "matmul", f"{dense} --shape {grid.shapes}{grid.more}", {}
     yield "in_cache", f"{dense} --shape 1024x1024 --in-cache", {}
-    yield "quantised", f"{quantized} --weights {grid.formats}", {}
+    yield "quantized", f"{quantized} --weights {grid.formats}", {}
     if instructions in INT8_FORMATS:
         yield "int8_activations", f"{quantized} --weights {INT8_FORMATS[instructions]} --activations int8", {}
     yield "attention", f"lacuna bench attention --rows 1,32,256,1024 --repeat 5 {most}", {}
@@ -43,7 +43,7 @@ def commands(grid, instructions):
     settings = [(weights, "auto") for weights in ("bf16", "int8", "int4")]
     settings += [("int4", "int8")] if instructions in INT8_FORMATS else []
     for weights, activations in settings:
-        yield ("quantised_steps", f"{step} --rows 256,32 --dtype bf16 --weights {weights} --activations {activations} "
+        yield ("quantized_steps", f"{step} --rows 256,32 --dtype bf16 --weights {weights} --activations {activations} "
                + most, {"weights": weights, "activations": activations, "threads": max(grid.threads)})
     yield "load", f"lacuna bench load -m {grid.load} {most}", {}
 
@@ -182,7 +182,7 @@ def bandwidth(run):
 @table
 def quantized(run):
     """Quantized weights."""
-    return by_rows(one(run, "quantised"), speedup_over_bf16)
+    return by_rows(one(run, "quantized"), speedup_over_bf16)
 
 
 @condition
@@ -203,7 +203,7 @@ def roofline(run):
     title = "Matmuls below the roof"
     drawn, axes = figures.axes(title, "FLOPs per byte of weights", "GFLOP/s", log="xy")
     points = {}
-    for bench in (one(run, "matmul"), one(run, "quantised")):
+    for bench in (one(run, "matmul"), one(run, "quantized")):
         for found in bench["results"]:
             points.setdefault(found["dtype"], []).append((found["gflops"] / found["gbps"], found["gflops"]))
     peak, read = one(run, "matmul")["peak_gflops_bf16"], one(run, "matmul")["read_gbps"]
@@ -276,14 +276,14 @@ def steps(run):
 @condition
 def has_quantized_steps(run):
     """Whether whole steps were measured with quantized weights."""
-    return bool(run.of_kind("quantised_steps"))
+    return bool(run.of_kind("quantized_steps"))
 
 
 @table
 def quantized_steps(run):
     """Each weight format and row count."""
     rows, first = [], {}
-    for row in run.of_kind("quantised_steps"):
+    for row in run.of_kind("quantized_steps"):
         flags = f'--weights {row["weights"]}' + (" --activations int8" if row["activations"] != "auto" else "")
         for found in row["results"]:
             seconds = found["seconds_median"]

@@ -26,8 +26,8 @@ using cuda::PageArena;
 /// Memory of the device that weights, keys and values may take. The rest is for libraries and passes.
 int64_t usable_bytes(const DeviceStream& device) {
   const cuda::DeviceMemory memory = cuda::device_memory();
-  constexpr int64_t kMostForPasses = int64_t{3} << 30;
-  const int64_t usable = memory.total - memory.total / 16 - std::min(memory.total / 8, kMostForPasses);
+  constexpr int64_t kMaxForPasses = int64_t{3} << 30;
+  const int64_t usable = memory.total - memory.total / 16 - std::min(memory.total / 8, kMaxForPasses);
   return std::min(usable - device.taken_bytes, memory.free);
 }
 
@@ -210,7 +210,7 @@ int64_t weight_bytes_on_device(const ModelConfig& config, const WeightFormats& f
   int64_t bytes = predicted_bytes(config, formats, stored, {}, cuda::matrix_bytes);
   const int64_t rows = config.vocab_size * config.hidden_dim * static_cast<int64_t>(size_of(formats.dtype));
   if (config.canvas) bytes += rows;  // the embedding transposed
-  if (!formats.embedding || !formats.embedding->is_quantised()) return bytes;
+  if (!formats.embedding || !formats.embedding->is_quantized()) return bytes;
   if (config.tied_embeddings) return bytes + rows;
   return bytes + rows - cuda::matrix_bytes(*formats.embedding, config.vocab_size, config.hidden_dim);
 }

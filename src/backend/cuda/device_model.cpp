@@ -16,7 +16,7 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
   whole.num_rows = rows;
   whole.num_outputs = matrix.outputs;
   whole.depth = matrix.depth;
-  const bool is_wide = rows > kMostProductRows;
+  const bool is_wide = rows > kMaxProductRows;
   const auto send = [&] { is_wide ? wide_product(stream, whole) : product(stream, whole); };
   switch (matrix.kind) {
     case DeviceMatrix::Kind::kF32:
@@ -32,8 +32,8 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
       whole.scales = matrix.scales.as<float>();
       return send();
     case DeviceMatrix::Kind::kInGroups:
-      const QuantisedProductArguments codes{whole, matrix.codes()};
-      return is_wide ? wide_quantised_product(stream, codes) : quantised_product(stream, codes);
+      const QuantizedProductArguments codes{whole, matrix.codes()};
+      return is_wide ? wide_quantized_product(stream, codes) : quantized_product(stream, codes);
   }
 }
 
@@ -47,8 +47,8 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
   };
   refuse_if(config.product_scale != ProductScale::kOne, "products scaled by their width");
   refuse_if(config.has_experts() &&
-                (config.moe.num_experts > kMostExperts || config.moe.experts_per_token > kMostChoices ||
-                 config.moe.num_groups > kMostExpertGroups),
+                (config.moe.num_experts > kMaxExperts || config.moe.experts_per_token > kMaxChoices ||
+                 config.moe.num_groups > kMaxExpertGroups),
             "more experts than a block chooses among");
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     const int64_t head_dim = config.head_dim_of(layer);

@@ -117,7 +117,7 @@ void DevicePass::list_conditioned_rows(std::vector<int32_t>& rows,
 }
 
 bool DevicePass::pads_to_graph(int64_t num_pages) {
-  const bool fits = num_rows_ <= kMostGraphRows && !sparse_.chooses();
+  const bool fits = num_rows_ <= kMaxGraphRows && !sparse_.chooses();
   if (!model_.uses_graphs || !fits) return false;
   shape_ = rounded_up({.rows = num_rows_,
                        .output_rows = num_output_rows_,

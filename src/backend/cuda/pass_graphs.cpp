@@ -45,7 +45,7 @@ std::list<PassGraphs::Entry>::iterator PassGraphs::find(const PassShape& shape) 
 bool PassGraphs::has_seen(const PassShape& shape) {
   if (find(shape) != entries_.end()) return true;
   entries_.push_front({.shape = shape, .place = 0, .graph = {}});
-  if (entries_.size() > kMost) entries_.pop_back();
+  if (entries_.size() > kMax) entries_.pop_back();
   return false;
 }
 

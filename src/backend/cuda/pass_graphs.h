@@ -38,7 +38,7 @@ struct PassShape {
 };
 
 /// Passes of more rows are not padded: next to what they compute, launches cost little.
-inline constexpr int64_t kMostGraphRows = 256;
+inline constexpr int64_t kMaxGraphRows = 256;
 
 /// Products have kernels for 16, 32, 64 and 128 rows; finer steps would save nothing.
 inline constexpr int64_t kGraphRowStep = 16;
@@ -50,7 +50,7 @@ PassShape rounded_up(const PassShape& exact);
 /// been waited for when the next one begins.
 class PassGraphs {
  public:
-  static constexpr size_t kMost = 32;
+  static constexpr size_t kMax = 32;
 
   /// Whether a pass of this shape was sent before. A shape that was not is remembered, and its first pass is
   /// best sent directly: recording costs more than a pass, and many shapes never come back.

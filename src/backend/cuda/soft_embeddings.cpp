@@ -9,7 +9,7 @@ namespace lacuna::cuda {
 namespace {
 
 /// Distributions that are brought to the device together.
-constexpr int64_t kMostHostRows = 64;
+constexpr int64_t kMaxHostRows = 64;
 
 /// Makes room for the weights of so many rows, and for what is made of them.
 void reserve(DeviceModel& model, int64_t count) {
@@ -75,8 +75,8 @@ void keep_soft_embeddings(DeviceModel& model, const SoftRequest* requests, int64
 void keep_soft_embeddings(DeviceModel& model, Staging& staging, ConstMatrix<float> weights,
                           std::span<const float> factors, std::span<float* const> to) {
   Stream& stream = model.stream();
-  for (int64_t first = 0; first < weights.rows; first += kMostHostRows) {
-    const int64_t count = std::min(kMostHostRows, weights.rows - first);
+  for (int64_t first = 0; first < weights.rows; first += kMaxHostRows) {
+    const int64_t count = std::min(kMaxHostRows, weights.rows - first);
     reserve(model, count);
     staging.clear();
     std::vector<Staged<float>> staged_rows;

@@ -56,11 +56,11 @@ void SparsePass::prepare(std::span<const int32_t> first_pages) {
 
 void SparsePass::expect_supported() const {
   const ModelConfig& config = model_.config;
-  if (!config.sliding && config.head_dim <= kMostSparseHeadDim) return;
+  if (!config.sliding && config.head_dim <= kMaxSparseHeadDim) return;
   throw InputError(
       "sparse attention has CUDA kernels for layers that see everything and heads of up to {} dimensions; "
       "--device cpu, or a request without it, works for this model",
-      kMostSparseHeadDim);
+      kMaxSparseHeadDim);
 }
 
 void SparsePass::stage(Staging& staging) {

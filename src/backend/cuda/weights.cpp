@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 #include "backend/cuda/kernels/soft_embedding.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -64,8 +64,8 @@ bool choose_kind(const WeightFormat& format, DType dtype, DeviceMatrix& matrix) 
     matrix.kind = dtype == DType::kF32 ? Kind::kF32 : Kind::kBf16;
     return true;
   }
-  if (!format.is_quantised() || dtype != DType::kBF16) return false;
-  const Quantisation& values = format.quantisation;
+  if (!format.is_quantized() || dtype != DType::kBF16) return false;
+  const Quantization& values = format.quantization;
   if (values.group == 0) {
     matrix.kind = values.is_e4m3 ? Kind::kFp8 : Kind::kInt8;
     return values.bits == 8 && !values.has_minimum;
@@ -89,7 +89,7 @@ void write_dense(const MatrixRow& from, int64_t inputs, DType dtype, std::byte* 
 
 /// int8 as integers with a sign, which the host counts from 0, and fp8 as it is.
 void write_bytes(const MatrixRow& from, CodeFormat format, uint8_t* out, float* scale) {
-  thread_local QuantisedRow row;
+  thread_local QuantizedRow row;
   from.matrix->read_codes(from.row, row);
   const int middle = format == CodeFormat::kInt8 ? 128 : 0;
   for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<uint8_t>(row.codes[i] - middle);
@@ -108,7 +108,7 @@ void pack_int4(const std::vector<uint8_t>& codes, uint8_t* out) {
 /// A row of a format with a scale per group.
 ///   minimums  of kInt4Min alone: they belong to values from which 8 is taken
 void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float* scales, float* minimums) {
-  thread_local QuantisedRow row;
+  thread_local QuantizedRow row;
   from.matrix->read_codes(from.row, row);
   if (format == GroupFormat::kInt8) {
     for (size_t i = 0; i < row.codes.size(); ++i) out[i] = static_cast<uint8_t>(row.codes[i] - 128);
@@ -116,7 +116,7 @@ void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float
     pack_int4(row.codes, out);
   }
   // Two levels become one, in f32 numbers.
-  const bool has_levels = from.matrix->format().quantisation.two_levels;
+  const bool has_levels = from.matrix->format().quantization.two_levels;
   const double scale_of_output = has_levels ? row.of_output.scale : 1;
   const double minimum_of_output = has_levels ? row.of_output.minimum : 0;
   for (size_t group = 0; group < row.scales.size(); ++group) {
@@ -174,8 +174,8 @@ class Uploader {
     made.outputs = std::ssize(rows);
     made.depth = padded_depth(inputs);
     if (!bias.empty()) made.bias = floats(bias);
-    if (format.is_quantised()) {
-      quantised(rows, made);
+    if (format.is_quantized()) {
+      quantized(rows, made);
     } else {
       made.values = dense_rows(rows, inputs, made.depth);
     }
@@ -211,7 +211,7 @@ class Uploader {
   }
 
  private:
-  void quantised(const Rows& rows, DeviceMatrix& made) {
+  void quantized(const Rows& rows, DeviceMatrix& made) {
     const bool in_groups = made.kind == DeviceMatrix::Kind::kInGroups;
     const int bits = in_groups ? bits_of(made.group_format) : 8;
     const bool has_minimums = in_groups && made.group_format == GroupFormat::kInt4Min;
@@ -355,8 +355,8 @@ int64_t bytes_of(const DeviceLayer& layer) {
 
 int64_t matrix_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs) {
   const int64_t depth = padded_depth(inputs);
-  if (!format.is_quantised()) return outputs * depth * static_cast<int64_t>(size_of(format.dtype));
-  const Quantisation& values = format.quantisation;
+  if (!format.is_quantized()) return outputs * depth * static_cast<int64_t>(size_of(format.dtype));
+  const Quantization& values = format.quantization;
   const int64_t groups = values.group == 0 ? 1 : depth / kCodeGroup;
   const int64_t numbers = values.has_minimum ? 2 : 1;  // of each group
   return outputs * (depth * values.bits / 8 + groups * numbers * static_cast<int64_t>(sizeof(float)));
@@ -376,7 +376,7 @@ DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelCon
   add_rows(parameters.head(), config.vocab_size, head);
   weights.head = uploader.matrix(head, config.hidden_dim, {}, "the head");
   const bool is_tied = parameters.own_head.bytes() == 0;
-  if (!is_tied || weights.head.is_quantised() || weights.head.depth != config.hidden_dim) {
+  if (!is_tied || weights.head.is_quantized() || weights.head.depth != config.hidden_dim) {
     Rows rows;
     add_rows(parameters.embedding, config.vocab_size, rows);
     weights.own_embedding = uploader.dense_rows(rows, config.hidden_dim, config.hidden_dim);

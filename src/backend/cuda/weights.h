@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 #include "backend/cuda/runtime.h"
 #include "base/threads.h"
 #include "model/parameters.h"
@@ -44,7 +44,7 @@ struct DeviceMatrix {
   int64_t depth = 0;
 
   int64_t bytes() const { return static_cast<int64_t>(values.bytes() + scales.bytes() + minimums.bytes()); }
-  bool is_quantised() const { return scales.bytes() > 0; }
+  bool is_quantized() const { return scales.bytes() > 0; }
   /// Format of 8-bit values; for kInt8 and kFp8 only.
   CodeFormat code_format() const { return kind == Kind::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8; }
   /// For kInGroups only.

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostMessageBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 30;
 
 /// Whether something can be read or accepted, within so long.
 bool is_readable(int descriptor, std::chrono::milliseconds most) {
@@ -106,9 +106,9 @@ std::optional<json> MessageSocket::receive(std::chrono::milliseconds most) {
   if (!is_readable(descriptor_, most)) return {};
   uint64_t size = 0;
   receive_bytes(reinterpret_cast<char*>(&size), sizeof(size));
-  if (size > kMostMessageBytes) {
+  if (size > kMaxMessageBytes) {
     throw ConnectionLost(
-        fmt::format("a message of {} bytes came; expected at most {}", size, kMostMessageBytes));
+        fmt::format("a message of {} bytes came; expected at most {}", size, kMaxMessageBytes));
   }
   std::vector<char> body(size);
   receive_bytes(body.data(), body.size());

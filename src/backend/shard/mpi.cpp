@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBytesTag = 1;
 constexpr int kFailureTag = 2;
-constexpr size_t kMostBytes = size_t{1} << 30;  // largest message; MPI counts are int
+constexpr size_t kMaxBytes = size_t{1} << 30;  // largest message; MPI counts are int
 
 /// Messages from everybody to everybody, each waited for by itself, so that the rank that is missing is
 /// known.
@@ -102,8 +102,8 @@ class MpiRank final : public Communicator {
 
   template <typename Use>
   static void for_each_message(size_t size, Use&& use) {
-    for (size_t first = 0; first < size; first += kMostBytes)
-      use(first, static_cast<int>(std::min(kMostBytes, size - first)));
+    for (size_t first = 0; first < size; first += kMaxBytes)
+      use(first, static_cast<int>(std::min(kMaxBytes, size - first)));
   }
 
   void await(Messages& messages, Wait wait) {

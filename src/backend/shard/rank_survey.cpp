@@ -37,7 +37,7 @@ double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vect
 RankLink measure_link(Communicator& ranks) {
   constexpr double kLongEnough = 0.05;  // seconds: bursts that a link lets through no longer count for much
   constexpr size_t kFirst = size_t{1} << 18;
-  constexpr size_t kMost = size_t{1} << 28;  // sum over all ranks
+  constexpr size_t kMax = size_t{1} << 28;  // sum over all ranks
   constexpr int kTries = 9;
   std::vector<std::byte> own, all;
   std::vector<double> latencies;
@@ -47,7 +47,7 @@ RankLink measure_link(Communicator& ranks) {
   RankLink link;
   link.latency = latencies[kTries / 2];
   time_exchange(ranks, own, all, kFirst);  // makes connections and touches pages
-  for (size_t bytes = kFirst; bytes * static_cast<size_t>(ranks.size()) <= kMost; bytes *= 2) {
+  for (size_t bytes = kFirst; bytes * static_cast<size_t>(ranks.size()) <= kMax; bytes *= 2) {
     const double seconds = time_exchange(ranks, own, all, bytes);
     link.bytes_per_second = static_cast<double>(bytes) * (ranks.size() - 1) / seconds;
     if (seconds >= kLongEnough) break;

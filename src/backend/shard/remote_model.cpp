@@ -94,8 +94,8 @@ class RemoteLine {
     const std::optional<json> reply =
         ask({{"cells", shape.num_cells}, {"remembers", shape.remembers_outputs}, {"shared", shared}});
     if (!reply || !reply->contains("bytes")) return 0;
-    constexpr size_t kMostKnown = 4096;
-    if (known_bytes_.size() >= kMostKnown) known_bytes_.clear();
+    constexpr size_t kMaxKnown = 4096;
+    if (known_bytes_.size() >= kMaxKnown) known_bytes_.clear();
     return known_bytes_[key] = reply->at("bytes").get<int64_t>();
   }
 

@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-inline constexpr int kMostLocalRanks = 64;
+inline constexpr int kMaxLocalRanks = 64;
 inline constexpr std::chrono::milliseconds kRankTimeout{30'000};
 inline constexpr std::chrono::milliseconds kRankSilence{10'000};
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "kernels/avx512/vectors.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -40,20 +40,20 @@ using generic::begin_of;
 /// Group formats: weights, rounded to bf16.
 template <int kBits>
 struct Weights {
-  static constexpr int64_t kInputs = kQuantisedDepthStep;
+  static constexpr int64_t kInputs = kQuantizedDepthStep;
 
-  static void dequantize(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+  static void dequantize(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k,
                          std::byte* out) {
-    const generic::QuantisedPanels<Bf16Format, kBits> panels(p, layout);
+    const generic::QuantizedPanels<Bf16Format, kBits> panels(p, layout);
     generic::dequantize_slice(panels, panel, k, kInputs, reinterpret_cast<bf16*>(out));
   }
 };
 
 /// `int8` with one scale per output channel: 8-bit values as bf16.
 struct PerChannelInt8 {
-  static constexpr int64_t kInputs = kQuantisedDepthStep;
+  static constexpr int64_t kInputs = kQuantizedDepthStep;
 
-  static void dequantize(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+  static void dequantize(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k,
                          std::byte* out) {
     const std::byte* words = begin_of(p, panel) + layout.word(0, k);
     for (int64_t i = 0; i < kInputs; i += 4)
@@ -63,9 +63,9 @@ struct PerChannelInt8 {
 
 /// `int4` with two levels: 8-bit values as bf16.
 struct TwoLevels {
-  static constexpr int64_t kInputs = kQuantisedDepthStep;
+  static constexpr int64_t kInputs = kQuantizedDepthStep;
 
-  static void dequantize(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+  static void dequantize(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k,
                          std::byte* out) {
     const std::byte* words = begin_of(p, panel) + layout.word(0, k);
     const ScalesAndOffsets levels = levels_of(p, layout, panel, k);
@@ -78,7 +78,7 @@ struct TwoLevels {
   }
 
   /// Integer scales and offsets of the group of input k.
-  static ScalesAndOffsets levels_of(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel,
+  static ScalesAndOffsets levels_of(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel,
                                     int64_t k) {
     const int64_t group = layout.group_of(k);
     const std::byte* begin = begin_of(p, panel);
@@ -92,7 +92,7 @@ inline constexpr int64_t kInt8KStep = 64;  // inputs of an int8 tile
 struct Int8Bytes {
   static constexpr int64_t kInputs = kInt8KStep;
 
-  static void dequantize(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+  static void dequantize(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k,
                          std::byte* out) {
     const std::byte* words = begin_of(p, panel) + layout.word(0, k);
     const int64_t rows = std::min(kInputs, p.depth - k) / 4;
@@ -104,14 +104,14 @@ struct Int8Bytes {
 struct Int4Bytes {
   static constexpr int64_t kInputs = kInt8KStep;
 
-  static void dequantize(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k,
+  static void dequantize(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k,
                          std::byte* out) {
     const int64_t end = std::min(k + kInputs, p.depth);
-    for (; k < end; k += kQuantisedDepthStep) {
+    for (; k < end; k += kQuantizedDepthStep) {
       const std::byte* words = begin_of(p, panel) + layout.word(0, k);
       ScalesAndOffsets levels = {_mm512_set1_epi16(1), _mm512_setzero_si512()};
-      if (p.quantisation.two_levels) levels = TwoLevels::levels_of(p, layout, panel, k);
-      for (int64_t i = 0; i < kQuantisedDepthStep; i += 8, words += kRowBytes, out += 2 * kRowBytes) {
+      if (p.quantization.two_levels) levels = TwoLevels::levels_of(p, layout, panel, k);
+      for (int64_t i = 0; i < kQuantizedDepthStep; i += 8, words += kRowBytes, out += 2 * kRowBytes) {
         const __m512i nibbles = load(words);
         _mm512_store_si512(out, levels.values(low_nibbles(nibbles)));
         _mm512_store_si512(out + kRowBytes, levels.values(high_nibbles(nibbles)));

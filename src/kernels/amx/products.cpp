@@ -15,7 +15,7 @@
 #include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/int8_activations.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 
 namespace lacuna::amx {
@@ -203,7 +203,7 @@ class RowBlocks {
         .scales_per_row = p_.scales_per_row};
     if (place.k_step + place.count < num_k_steps_) {
       rows.to = spilled(place.panel);
-    } else if (p_.quantisation.scales_sums()) {
+    } else if (p_.quantization.scales_sums()) {
       rows.epilogue.emplace(p_, place.panel, first_);
     }
     if (rows.end > 0) multiply_blocks(rows, slices);
@@ -267,7 +267,7 @@ void panel_product_of_block(const PanelProduct& p) {
                          .epilogue = {},
                          .row_scales = p.row_scales,
                          .scales_per_row = p.scales_per_row};
-    if (p.quantisation.scales_sums()) rows.epilogue.emplace(p, panel, 0);
+    if (p.quantization.scales_sums()) rows.epilogue.emplace(p, panel, 0);
     multiply_blocks(rows, panels);
   }
   _tile_release();
@@ -280,7 +280,7 @@ void packed_panel_product(const PanelProduct& p) {
 }
 
 template <typename Tiles, typename Format>
-void quantised_panel_product_of(const PanelProduct& p) {
+void quantized_panel_product_of(const PanelProduct& p) {
   p.num_rows <= kBlockRows ? panel_product_of_block<StreamedDequantizedPanels<Tiles, Format>>(p)
                            : panel_product<DequantizedSlices<Tiles, Format>>(p);
 }
@@ -291,12 +291,12 @@ void dense_panel_product(const PanelProduct& p) {
   packed_panel_product<DensePanels>(p);
 }
 
-void quantised_panel_product(const PanelProduct& p) {
-  const Quantisation& quantisation = p.quantisation;
-  if (quantisation.two_levels) return quantised_panel_product_of<Bf16Tiles, TwoLevels>(p);
-  if (quantisation.bits == 4) return quantised_panel_product_of<Bf16Tiles, Weights<4>>(p);
-  if (quantisation.group == 0) return quantised_panel_product_of<Bf16Tiles, PerChannelInt8>(p);
-  quantised_panel_product_of<Bf16Tiles, Weights<8>>(p);
+void quantized_panel_product(const PanelProduct& p) {
+  const Quantization& quantization = p.quantization;
+  if (quantization.two_levels) return quantized_panel_product_of<Bf16Tiles, TwoLevels>(p);
+  if (quantization.bits == 4) return quantized_panel_product_of<Bf16Tiles, Weights<4>>(p);
+  if (quantization.group == 0) return quantized_panel_product_of<Bf16Tiles, PerChannelInt8>(p);
+  quantized_panel_product_of<Bf16Tiles, Weights<8>>(p);
 }
 
 float quantize_row_to_int8(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
@@ -306,8 +306,8 @@ float quantize_row_to_int8(const void* packed, const RowStrides& strides, int64_
 
 void int8_panel_product(const PanelProduct& p) {
   const bool has_whole_steps = p.depth % Int8Tiles::kKStep == 0;
-  if (p.quantisation.bits == 4) return quantised_panel_product_of<Int8Tiles, Int4Bytes>(p);
-  has_whole_steps ? packed_panel_product<Int8Panels>(p) : quantised_panel_product_of<Int8Tiles, Int8Bytes>(p);
+  if (p.quantization.bits == 4) return quantized_panel_product_of<Int8Tiles, Int4Bytes>(p);
+  has_whole_steps ? packed_panel_product<Int8Panels>(p) : quantized_panel_product_of<Int8Tiles, Int8Bytes>(p);
 }
 
 }  // namespace lacuna::amx

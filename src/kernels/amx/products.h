@@ -7,16 +7,16 @@ namespace lacuna::amx {
 
 /// KernelTable::panel_product_bf16
 void dense_panel_product(const PanelProduct& p);
-/// KernelTable::panel_product_bf16_quantised
-void quantised_panel_product(const PanelProduct& p);
+/// KernelTable::panel_product_bf16_quantized
+void quantized_panel_product(const PanelProduct& p);
 
 /// KernelTable::int8_activations: int8 tiles, for formats with one scale per output channel. Group scales
 /// would have to be applied after every half of a tile.
 float quantize_row_to_int8(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                            float* k_steps);
 void int8_panel_product(const PanelProduct& p);
-inline bool takes_int8_activations(const Quantisation& quantisation) {
-  return quantisation.scales_sums();
+inline bool takes_int8_activations(const Quantization& quantization) {
+  return quantization.scales_sums();
 }
 
 /// Returns scratch memory of at least `count` floats, valid until this thread asks again. Not in

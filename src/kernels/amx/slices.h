@@ -7,7 +7,7 @@
 
 #include "kernels/amx/dequantize.h"
 #include "kernels/amx/tiles.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -102,7 +102,7 @@ struct DensePanels {
 struct Int8Panels {
   using Tiles = Int8Tiles;
   static const std::byte* begin(const PanelProduct& p, int64_t panel) {
-    return generic::begin_of(p, panel) + QuantisedLayout(p.quantisation, p.depth).word(0, 0);
+    return generic::begin_of(p, panel) + QuantizedLayout(p.quantization, p.depth).word(0, 0);
   }
 };
 
@@ -167,7 +167,7 @@ class StreamedPackedPanels : public PanelSlices {
 template <typename Format>
 class PanelDequantizer {
  public:
-  explicit PanelDequantizer(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
+  explicit PanelDequantizer(const PanelProduct& p) : p_(p), layout_(p.quantization, p.depth) {}
 
   void dequantize(int64_t panel, int64_t k_step, std::byte* out) const {
     // g++ 12 does not know that tile loads read memory: no store may move across them.
@@ -185,7 +185,7 @@ class PanelDequantizer {
  private:
   static constexpr int64_t kInputs = Format::kInputs;
   const PanelProduct& p_;
-  QuantisedLayout layout_;
+  QuantizedLayout layout_;
 };
 
 /// Ring buffer of the last dequantized K steps of two panels.

@@ -17,7 +17,7 @@ const KernelTable& amx_table() {
     wider.name = "amx";
     wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = amx::dense_panel_product;
-    wider.panel_product_bf16_quantised = amx::quantised_panel_product;
+    wider.panel_product_bf16_quantized = amx::quantized_panel_product;
     wider.int16_activations = {};
     wider.int8_activations = {amx::quantize_row_to_int8, amx::int8_panel_product, amx::takes_int8_activations,
                               generic::kInt8Group};

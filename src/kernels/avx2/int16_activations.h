@@ -10,7 +10,7 @@
 
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/int16_activations.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -70,7 +70,7 @@ class Int16Panels {
   static __m256i low_nibbles(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
   static __m256i high_nibbles(__m256i words) { return low_nibbles(_mm256_srli_epi16(words, 4)); }
 
-  explicit Int16Panels(const PanelProduct& p) : p_(p), layout_(p.quantisation, p.depth) {}
+  explicit Int16Panels(const PanelProduct& p) : p_(p), layout_(p.quantization, p.depth) {}
 
   const std::byte* words(int64_t panel, int64_t k) const {
     return generic::begin_of(p_, panel) + layout_.word(0, k);
@@ -126,7 +126,7 @@ class Int16Panels {
   }
 
   Floats floats(const std::byte* from) const {
-    if (p_.quantisation.wide_scales) {
+    if (p_.quantization.wide_scales) {
       const auto* const wide = reinterpret_cast<const float*>(from);
       return {Avx2::load(wide), Avx2::load(wide + Avx2::kLanes)};
     }
@@ -148,7 +148,7 @@ class Int16Panels {
   }
 
   const PanelProduct& p_;
-  QuantisedLayout layout_;
+  QuantizedLayout layout_;
 };
 
 /// Multiplies int16 activations with Int16Panels. The accumulator over one run of inputs is exact; it is then
@@ -316,23 +316,23 @@ void int16_product_by(const PanelProduct& p) {
 
 template <int kBits, int kGroup>
 void int16_product_of_groups(const PanelProduct& p) {
-  p.quantisation.has_minimum ? int16_product_by<Int16Kernel<kBits, kGroup, true, false>>(p)
+  p.quantization.has_minimum ? int16_product_by<Int16Kernel<kBits, kGroup, true, false>>(p)
                              : int16_product_by<Int16Kernel<kBits, kGroup, false, false>>(p);
 }
 
 template <int kBits>
 void int16_product_of(const PanelProduct& p) {
-  if (p.quantisation.group == 0) return int16_product_by<Int16Kernel<kBits, 0, false, false>>(p);
-  p.quantisation.group == 16 ? int16_product_of_groups<kBits, 16>(p) : int16_product_of_groups<kBits, 32>(p);
+  if (p.quantization.group == 0) return int16_product_by<Int16Kernel<kBits, 0, false, false>>(p);
+  p.quantization.group == 16 ? int16_product_of_groups<kBits, 16>(p) : int16_product_of_groups<kBits, 32>(p);
 }
 
 void int16_product(const PanelProduct& p) {
-  if (p.quantisation.two_levels) return int16_product_by<Int16Kernel<4, 0, false, true>>(p);
-  p.quantisation.bits == 4 ? int16_product_of<4>(p) : int16_product_of<8>(p);
+  if (p.quantization.two_levels) return int16_product_by<Int16Kernel<4, 0, false, true>>(p);
+  p.quantization.bits == 4 ? int16_product_of<4>(p) : int16_product_of<8>(p);
 }
 
-bool takes_int16_activations(const Quantisation& quantisation) {
-  return quantisation.bits > 0;
+bool takes_int16_activations(const Quantization& quantization) {
+  return quantization.bits > 0;
 }
 
 /// Largest magnitude of `count` values, a multiple of 8; infinity or NaN if one of them is.

@@ -11,7 +11,7 @@
 #include "kernels/avx2/int16_activations.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/int8_activations.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -223,14 +223,14 @@ struct Int8Kernel {
 };
 
 void int8_product(const PanelProduct& p) {
-  if (p.quantisation.two_levels) return generic::panel_product<Int8Kernel<0, false, true>>(p);
-  if (p.quantisation.group == 0) return generic::panel_product<Int8Kernel<0, false, false>>(p);
-  p.quantisation.has_minimum ? generic::panel_product<Int8Kernel<32, true, false>>(p)
+  if (p.quantization.two_levels) return generic::panel_product<Int8Kernel<0, false, true>>(p);
+  if (p.quantization.group == 0) return generic::panel_product<Int8Kernel<0, false, false>>(p);
+  p.quantization.has_minimum ? generic::panel_product<Int8Kernel<32, true, false>>(p)
                              : generic::panel_product<Int8Kernel<32, false, false>>(p);
 }
 
-bool takes_int8_activations(const Quantisation& quantisation) {
-  return quantisation.bits == 4 && quantisation.group != 16;
+bool takes_int8_activations(const Quantization& quantization) {
+  return quantization.bits == 4 && quantization.group != 16;
 }
 
 /// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, which is that of weights; the sums

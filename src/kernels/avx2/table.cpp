@@ -2,7 +2,7 @@
 #include "kernels/avx2/int8_activations.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/product.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -34,8 +34,8 @@ constexpr KernelTable make_table() {
   table.widen_codes_bf16 = widen_codes_bf16;
   table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx2>>;
   table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Avx2>>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Avx2>>;
-  table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
+  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Avx2>>;
+  table.panel_product_bf16_quantized = table.panel_product_f32_quantized;
   table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
   table.int8_activations = {quantize_row, int8_product, takes_int8_activations, generic::kInt8Group};
   return table;

@@ -83,7 +83,7 @@ struct Avx2 {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
   template <int kBits, int kIndex>
-  static Vec quantised_value(Words words) {
+  static Vec quantized_value(Words words) {
     constexpr int kShift = code_shift<kBits>(kIndex);
     if constexpr (kShift > 0) words = _mm256_srli_epi32(words, kShift);
     if constexpr (kShift + kBits < 32) {

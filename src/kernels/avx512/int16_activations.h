@@ -10,7 +10,7 @@
 #include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/int16_activations.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -34,7 +34,7 @@ struct Int16Kernel {
   static constexpr int kPanelsOfFewRows = 2;  // or a row would wait for its own two accumulators
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
-    const QuantisedLayout layout(p.quantisation, p.depth);
+    const QuantizedLayout layout(p.quantization, p.depth);
     return generic::begin_of(p, panel) + layout.word(0, k);
   }
 
@@ -44,7 +44,7 @@ struct Int16Kernel {
     if constexpr (kBits == 8) {
       return from;
     } else {
-      p.quantisation.two_levels ? unpack_values(p, panel, k, depth, from, space)
+      p.quantization.two_levels ? unpack_values(p, panel, k, depth, from, space)
                                 : unpack_nibbles(depth, from, space);
       return space;
     }
@@ -112,14 +112,14 @@ struct Int16Kernel {
   /// The same, with the integer scales and offsets of two levels applied.
   static void unpack_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
                             const uint8_t* from, uint8_t* to) {
-    const QuantisedLayout layout(p.quantisation, p.depth);
+    const QuantizedLayout layout(p.quantization, p.depth);
     const std::byte* const begin = generic::begin_of(p, panel);
-    for (int64_t run = 0; run < depth; run += kQuantisedDepthStep) {
+    for (int64_t run = 0; run < depth; run += kQuantizedDepthStep) {
       const int64_t group = layout.group_of(k + run);
       const auto levels =
           ScalesAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
 #pragma GCC unroll 4
-      for (int64_t i = 0; i < kQuantisedDepthStep; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
+      for (int64_t i = 0; i < kQuantizedDepthStep; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
         const __m512i nibbles = _mm512_loadu_si512(from);
         _mm512_store_si512(to, levels.values(low_nibbles(nibbles)));
         _mm512_store_si512(to + kWordBytes, levels.values(high_nibbles(nibbles)));
@@ -136,12 +136,12 @@ struct Int16Kernel {
 };
 
 void int16_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? generic::panel_product<Int16Kernel<4>>(p)
+  p.quantization.bits == 4 ? generic::panel_product<Int16Kernel<4>>(p)
                            : generic::panel_product<Int16Kernel<8>>(p);
 }
 
-bool takes_int16_activations(const Quantisation& quantisation) {
-  return quantisation.scales_sums();
+bool takes_int16_activations(const Quantization& quantization) {
+  return quantization.scales_sums();
 }
 
 /// Each integer is 256 * high + low, both signed bytes. Four inputs are four high bytes and then four low

@@ -12,7 +12,7 @@
 #include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/int8_activations.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/panels.h"
 #include "kernels/table.h"
 
@@ -43,7 +43,7 @@ struct Int8Kernel {
 
   template <int kPanels, int kRows>
   static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int8Kernel>& slices) {
-    const QuantisedLayout layout(p.quantisation, p.depth);
+    const QuantizedLayout layout(p.quantization, p.depth);
     const int64_t row_bytes = p.a_strides.row * int64_t{sizeof(bf16)};
     const auto* const rows = static_cast<const std::byte*>(p.a) + first_row * row_bytes;
     float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
@@ -113,11 +113,11 @@ struct Int8Kernel {
   struct Scales {
     __m512 scale, minimum;
 
-    Scales(const PanelProduct& p, const QuantisedLayout& layout, int64_t panel, int64_t k)
+    Scales(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k)
         : scale(_mm512_setzero_ps()), minimum(scale) {
       if constexpr (kGroup == 0) return;
       const std::byte* const begin = generic::begin_of(p, panel);
-      const bool is_wide = p.quantisation.wide_scales;
+      const bool is_wide = p.quantization.wide_scales;
       scale = load(begin + layout.scale(0, layout.group_of(k)), is_wide);
       minimum = kHasMinimum ? load(begin + layout.minimum(0, layout.group_of(k)), is_wide)
                             : _mm512_mul_ps(scale, _mm512_set1_ps(-(1 << (kBits - 1))));
@@ -151,22 +151,22 @@ struct Int8Kernel {
 
 template <int kBits, int kGroup>
 void int8_product_of_groups(const PanelProduct& p) {
-  p.quantisation.has_minimum ? generic::panel_product<Int8Kernel<kBits, kGroup, true>>(p)
+  p.quantization.has_minimum ? generic::panel_product<Int8Kernel<kBits, kGroup, true>>(p)
                              : generic::panel_product<Int8Kernel<kBits, kGroup, false>>(p);
 }
 
 template <int kBits>
 void int8_product_of(const PanelProduct& p) {
-  if (p.quantisation.scales_sums()) return generic::panel_product<Int8Kernel<kBits, 0, false>>(p);
-  p.quantisation.group == 16 ? int8_product_of_groups<kBits, 16>(p) : int8_product_of_groups<kBits, 32>(p);
+  if (p.quantization.scales_sums()) return generic::panel_product<Int8Kernel<kBits, 0, false>>(p);
+  p.quantization.group == 16 ? int8_product_of_groups<kBits, 16>(p) : int8_product_of_groups<kBits, 32>(p);
 }
 
 void int8_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? int8_product_of<4>(p) : int8_product_of<8>(p);
+  p.quantization.bits == 4 ? int8_product_of<4>(p) : int8_product_of<8>(p);
 }
 
-bool takes_int8_activations(const Quantisation& quantisation) {
-  return quantisation.bits > 0;
+bool takes_int8_activations(const Quantization& quantization) {
+  return quantization.bits > 0;
 }
 
 }  // namespace

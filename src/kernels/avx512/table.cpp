@@ -6,7 +6,7 @@
 #include "kernels/avx512/int8_activations.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/product.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -48,8 +48,8 @@ constexpr KernelTable make_table() {
   table.pack_row_bf16 = pack_row_as_bf16;
   table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx512>>;
   table.panel_product_bf16 = generic::panel_product<Bf16Panels>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Avx512>>;
-  table.panel_product_bf16_quantised = generic::quantised_product<Bf16Format>;
+  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Avx512>>;
+  table.panel_product_bf16_quantized = generic::quantized_product<Bf16Format>;
   table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
   table.int8_activations = {quantize_row<false>, int8_product, takes_int8_activations, generic::kInt8Group};
   return table;

@@ -53,7 +53,7 @@ struct Avx512 {
   using Words = __m512i;
   static Words load_words(const uint32_t* p) { return _mm512_loadu_si512(p); }
   template <int kBits, int kIndex>
-  static Vec quantised_value(Words words) {
+  static Vec quantized_value(Words words) {
     constexpr int kShift = code_shift<kBits>(kIndex);
     if constexpr (kShift > 0) words = _mm512_srli_epi32(words, kShift);
     if constexpr (kShift + kBits < 32) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/table.h"
 
 namespace lacuna::generic {
@@ -26,7 +26,7 @@ struct IntegerScale {
 inline constexpr int kNonFiniteExponent = 255;
 
 /// Power-of-two scale of a row whose maximum has this biased exponent, which is not kNonFiniteExponent.
-/// Always inlined, as QuantisedLayout.
+/// Always inlined, as QuantizedLayout.
 [[gnu::always_inline]] inline IntegerScale int16_scale(int exponent) {
   // The maximum has 15 bits before the point, unless the scale would be subnormal.
   const int scale_exponent = std::max(exponent - 14, 1);

@@ -12,12 +12,12 @@ namespace lacuna::generic {
 /// than int8 gains; an outlier makes only these values coarse.
 inline constexpr int64_t kInt8Group = 256;
 
-/// Scale of inputs with this largest magnitude. Always inlined, as QuantisedLayout.
+/// Scale of inputs with this largest magnitude. Always inlined, as QuantizedLayout.
 [[gnu::always_inline]] inline IntegerScale int8_scale(float largest) {
   constexpr float kMaxInt8 = 127;
   // Far above the point where the scale or its reciprocal becomes subnormal, as for int16.
-  constexpr float kLeast = 0x1p-112F;
-  if (largest < kLeast) return {0, 0};
+  constexpr float kMin = 0x1p-112F;
+  if (largest < kMin) return {0, 0};
   // Infinity or NaN: every output becomes NaN.
   if (!(largest <= std::numeric_limits<float>::max())) return {kNaN, 0};
   return {largest / kMaxInt8, kMaxInt8 / largest};

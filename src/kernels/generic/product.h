@@ -22,7 +22,7 @@ inline constexpr int64_t kFewRows = 2;
 
 /// Panels that one tile multiplies at most.
 template <typename Kernel>
-inline constexpr int kMostPanels = std::max<int>(Kernel::Vectors::kTilePanels, Kernel::kPanelsOfFewRows);
+inline constexpr int kMaxPanels = std::max<int>(Kernel::Vectors::kTilePanels, Kernel::kPanelsOfFewRows);
 
 /// One slice over K of neighbouring panels.
 template <typename Kernel>
@@ -30,8 +30,8 @@ struct Slices {
   int64_t panel;  ///< the first panel
   int64_t k;
   int64_t depth;
-  const typename Kernel::TileElement* begin[kMostPanels<Kernel>];
-  const std::byte* next[kMostPanels<Kernel>];  ///< prefetched while `begin` is multiplied
+  const typename Kernel::TileElement* begin[kMaxPanels<Kernel>];
+  const std::byte* next[kMaxPanels<Kernel>];  ///< prefetched while `begin` is multiplied
 };
 
 /// Constants of kernels that accumulate in f32.
@@ -176,7 +176,7 @@ constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
   return std::array{tile_of<Kernel, kPanels, kIndex + 1>()...};
 }
 
-/// The same for 1, 2, ..., kMostPanels panels, at index panels - 1.
+/// The same for 1, 2, ..., kMaxPanels panels, at index panels - 1.
 template <typename Kernel, int... kIndex>
 constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
   constexpr std::make_integer_sequence<int, Kernel::kTileRows> kRows;
@@ -187,9 +187,9 @@ constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
 template <typename Kernel>
 void panel_product(const PanelProduct& p) {
   static constexpr auto kTiles =
-      product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, kMostPanels<Kernel>>());
+      product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, kMaxPanels<Kernel>>());
   constexpr int64_t kDepthBlock = Kernel::kDepthBlock;
-  alignas(64) typename Kernel::TileElement space[kMostPanels<Kernel>][kDepthBlock * kPanelWidth];
+  alignas(64) typename Kernel::TileElement space[kMaxPanels<Kernel>][kDepthBlock * kPanelWidth];
   // With few rows, several slices of a panel follow each other, so that weights are read in long runs.
   const bool has_few_rows = p.num_rows <= kFewRows;
   const int64_t tile_panels = has_few_rows ? Kernel::kPanelsOfFewRows : Kernel::Vectors::kTilePanels;

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/generic/product.h"
-#include "kernels/generic/quantised.h"
+#include "kernels/generic/quantized.h"
 #include "kernels/generic/rows.h"
 #include "kernels/tables.h"
 
@@ -55,7 +55,7 @@ struct Scalar {
   static Words load_words(const uint32_t* p) { return *p; }
   /// The quantized value of the kIndex-th input of each word, as a float.
   template <int kBits, int kIndex>
-  static Vec quantised_value(Words words) {
+  static Vec quantized_value(Words words) {
     return static_cast<float>(words >> code_shift<kBits>(kIndex) & ((1U << kBits) - 1));
   }
 };
@@ -68,8 +68,8 @@ constexpr KernelTable make_table() {
   table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
   table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Scalar>>;
   table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Scalar>>;
-  table.panel_product_f32_quantised = generic::quantised_product<generic::F32Format<Scalar>>;
-  table.panel_product_bf16_quantised = table.panel_product_f32_quantised;
+  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Scalar>>;
+  table.panel_product_bf16_quantized = table.panel_product_f32_quantized;
   return table;
 }
 

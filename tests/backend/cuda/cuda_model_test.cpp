@@ -375,7 +375,7 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   formats.int8_activations = true;
   expect_refused(plain, formats, "--activations is int8");
   formats = DType::kBF16;
-  constexpr Quantisation kGroupsOf16{.bits = 8, .group = 16};
+  constexpr Quantization kGroupsOf16{.bits = 8, .group = 16};
   formats.layers = kGroupsOf16;
   expect_refused(plain, formats,
                  "layer 0: the projection to q, k and v is stored as 8-bit codes in groups of 16");

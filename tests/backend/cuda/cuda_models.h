@@ -70,11 +70,11 @@ inline WeightFormats bf16_with_layers(std::string_view name) {
 
 /// Quantized weights as the f32 numbers that they stand for.
 inline void expand(PackedMatrix& matrix) {
-  if (!matrix.format().is_quantised()) return;
-  const PackedMatrix quantised = std::move(matrix);
-  const PanelView view = quantised.view();
+  if (!matrix.format().is_quantized()) return;
+  const PackedMatrix quantized = std::move(matrix);
+  const PanelView view = quantized.view();
   matrix = PackedMatrix(one_thread()->threads(), DType::kF32, view.outputs, view.inputs,
-                        [&](int64_t n, float* row) { quantised.read_row(n, row); });
+                        [&](int64_t n, float* row) { quantized.read_row(n, row); });
 }
 
 /// A model with the weights of cuda_model() in formats that the CPU has no kernels for: in f32 with expanded

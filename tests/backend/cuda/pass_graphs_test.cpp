@@ -76,11 +76,11 @@ TEST(PassGraphs, RecordAShapeOnceAndAgainWhenAddressesHaveChanged) {
 
 TEST(PassGraphs, ForgetTheShapeThatWasNotUsedForTheLongestTime) {
   PassGraphs graphs;
-  for (size_t i = 0; i <= PassGraphs::kMost; ++i) {
+  for (size_t i = 0; i <= PassGraphs::kMax; ++i) {
     graphs.has_seen(shape_of_rows(16 * static_cast<int64_t>(i + 1)));
     EXPECT_TRUE(graphs.has_seen(shape_of_rows(16)));
   }
-  EXPECT_EQ(graphs.size(), PassGraphs::kMost);
+  EXPECT_EQ(graphs.size(), PassGraphs::kMax);
   EXPECT_TRUE(graphs.has_seen(shape_of_rows(16)));
   EXPECT_FALSE(graphs.has_seen(shape_of_rows(32)));
 }

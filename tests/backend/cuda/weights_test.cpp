@@ -13,7 +13,7 @@
 #include "logits.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 #include "weights/safetensors_writer.h"
 
 namespace lacuna::cuda::weights_test {
@@ -29,7 +29,7 @@ TEST(DeviceWeights, GiveTheLogitsOfQuantizedWeights) {
     expect_close(config_of("dream"), formats, name);
   }
   WeightFormats formats = DType::kBF16;  // as GGUF's Q4_K is held
-  formats.layers = Quantisation{.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true};
+  formats.layers = Quantization{.bits = 4, .group = 32, .has_minimum = true, .wide_scales = true};
   expect_close(config_of("llada"), formats, "Q4_K");
 }
 
@@ -71,7 +71,7 @@ TEST(DeviceWeights, GiveTheLogitsOfTheWeightsThatFp8StandsFor) {
 /// Writes a copy of a model that ships, whose matrices fp8 holds without loss: e4m3 numbers times a power of
 /// two for each output, which are bf16 numbers, too.
 void write_exact_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const Quantisation fp8 = weight_format("fp8")->quantisation;
+  const Quantization fp8 = weight_format("fp8")->quantization;
   const Checkpoint checkpoint = Checkpoint::open(from);
   std::vector<TensorToWrite> tensors;
   std::list<std::vector<bf16>> numbers;
@@ -81,10 +81,10 @@ void write_exact_copy(const std::filesystem::path& from, const std::filesystem::
     const auto width = static_cast<size_t>(raw.shape.back());
     for (size_t first = 0; raw.shape.size() == 2 && first < values.size(); first += width) {
       const std::span<float> row = std::span(values).subspan(first, width);
-      QuantisedRow codes;
-      quantise(fp8, row, codes);
+      QuantizedRow codes;
+      quantize(fp8, row, codes);
       codes.scales[0] = std::exp2(std::round(std::log2(codes.scales[0])));
-      dequantise(fp8, codes, row);
+      dequantize(fp8, codes, row);
     }
     numbers.push_back(to_bf16(values));
     tensors.push_back({std::string(name), DType::kBF16, raw.shape, std::as_bytes(std::span(numbers.back()))});

@@ -103,7 +103,7 @@ TEST(ShardedModel, ComputesWhatOneProcessComputesInEveryFamily) {
 }
 
 TEST(ShardedModel, ComputesWhatOneProcessComputesWithQuantizedWeightsAndCells) {
-  for (const std::string& name : quantised_format_names()) {
+  for (const std::string& name : quantized_format_names()) {
     WeightFormats formats = DType::kBF16;
     formats.layers = weight_format(name);
     for (const size_t kind : {0, 4, 7}) expect_same(tiny_configs()[kind], formats);

@@ -258,7 +258,7 @@ LACUNA_DEVICE void start_running(const AttendArguments& a, const AttendTask& tas
   }
   LACUNA_UNROLL
   for (int query = 0; query < 2; ++query) {
-    running.max[query] = kLeastScore;
+    running.max[query] = kMinScore;
     running.sum[query] = 0;
     const int32_t index =
         task.first_query + static_cast<int32_t>(Heads<kHeadDim>::query_warp() * 16 + lane / 4) + query * 8;
@@ -338,7 +338,7 @@ LACUNA_KERNEL merge_kernel(AttendArguments a) {
   const auto index_of = [&](int64_t chunk) {
     return ((merge.first_task + chunk) * a.pool.num_kv_heads + kv_head) * kTaskQueries + place;
   };
-  float max = kLeastScore;
+  float max = kMinScore;
   for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
     if (a.partial_sum[index_of(chunk)] > 0) max = fmaxf(max, a.partial_max[index_of(chunk)]);
   }

@@ -152,7 +152,7 @@ constexpr bool has_attention(int64_t head_dim) {
   return head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128 || head_dim == 256 ||
          head_dim == 512;
 }
-inline constexpr int64_t kMostHeadDim = 512;
+inline constexpr int64_t kMaxHeadDim = 512;
 
 /// has_attention(head_dim); cells in f32 need queries in f32, and bf16 those in bf16.
 void attend(Stream& stream, const AttendArguments& arguments, uint32_t num_tasks, uint32_t num_merges);

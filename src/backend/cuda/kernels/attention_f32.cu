@@ -12,7 +12,7 @@ template <int kHeadParts>
 struct RunningQuery {
   const float* query = nullptr;
   int32_t row = 0;  // of the group
-  float max = kLeastScore;
+  float max = kMinScore;
   float sum = 0;
   float out[kHeadParts] = {};
 };
@@ -25,7 +25,7 @@ LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, co
   const auto lane = static_cast<int32_t>(lane_index());
   const bool is_visible = walk.sees(a, running.row, lane);
   const int32_t cell = is_visible ? walked_cell(a, task, kv_head, walk.tile() * kPageCells + lane) : 0;
-  float score = kLeastScore;
+  float score = kMinScore;
   if (is_visible) {
     const Cell<kFormat> own = cell_of_sequence<kFormat>(a, task.first_page, kv_head, cell);
     float product = 0;
@@ -87,7 +87,7 @@ LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
 
 template <CellFormat kFormat>
 auto* kernel_of(int64_t head_dim) {
-  return head_dim <= 128 ? attend_f32_kernel<kFormat, 4> : attend_f32_kernel<kFormat, kMostHeadDim / 32>;
+  return head_dim <= 128 ? attend_f32_kernel<kFormat, 4> : attend_f32_kernel<kFormat, kMaxHeadDim / 32>;
 }
 
 }  // namespace

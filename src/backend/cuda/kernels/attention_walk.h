@@ -6,7 +6,7 @@
 namespace lacuna::cuda {
 
 inline constexpr float kLog2E = 1.44269504088896340736F;
-inline constexpr float kLeastScore = -1e30F;  // finite: the difference of two of them is a number
+inline constexpr float kMinScore = -1e30F;  // finite: the difference of two of them is a number
 
 /// The tiles of a task, one after the other.
 struct TileWalk {

@@ -2,7 +2,7 @@
 
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/f32_product_block.h"
-#include "backend/cuda/kernels/quantised_product_block.h"
+#include "backend/cuda/kernels/quantized_product_block.h"
 
 namespace lacuna::cuda {
 namespace {
@@ -13,11 +13,11 @@ constexpr uint32_t kThreads = 256;
 constexpr float kNoDivisionByZero = 1e-20F;  // as on the CPU
 
 struct RouteShared {
-  float scores[kMostExperts];
-  float ranks[kMostExperts];
-  float window_ranks[kMostExperts];
-  float groups[kMostExpertGroups];
-  int32_t best[kMostChoices];
+  float scores[kMaxExperts];
+  float ranks[kMaxExperts];
+  float window_ranks[kMaxExperts];
+  float groups[kMaxExpertGroups];
+  int32_t best[kMaxChoices];
 };
 
 LACUNA_DEVICE float least() {
@@ -147,8 +147,8 @@ LACUNA_KERNEL route_kernel(RouteArguments a) {
 }
 
 struct SortShared {
-  int32_t first_entry[kMostExperts + 1];
-  int32_t first_tile[kMostExperts + 1];
+  int32_t first_entry[kMaxExperts + 1];
+  int32_t first_tile[kMaxExperts + 1];
 };
 
 /// One block; every expert's thread looks through all entries.
@@ -219,7 +219,7 @@ LACUNA_KERNEL grouped_code_kernel(GroupedArguments a) {
 }
 
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_KERNEL grouped_quantised_kernel(GroupedArguments a) {
+LACUNA_KERNEL grouped_quantized_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
   const int64_t skipped = tile.expert * a.expert_stride;
@@ -227,7 +227,7 @@ LACUNA_KERNEL grouped_quantised_kernel(GroupedArguments a) {
   codes.values += skipped * bits_of(kFormat) / 8;
   codes.scales += skipped / kCodeGroup;
   if (codes.minimums != nullptr) codes.minimums += skipped / kCodeGroup;
-  quantised_product_block<kRowTiles, kFormat>({product_of(a, tile), codes});
+  quantized_product_block<kRowTiles, kFormat>({product_of(a, tile), codes});
 }
 
 LACUNA_KERNEL grouped_f32_kernel(GroupedArguments a) {
@@ -264,7 +264,7 @@ void launch_grouped(Stream& stream, const GroupedArguments& arguments, int32_t n
   if (arguments.codes.values != nullptr) {
     return for_format(arguments.codes.format, [&](auto format) {
       constexpr GroupFormat kFormat = decltype(format)::value;
-      send(grouped_quantised_kernel<kRowTiles, kFormat>, sizeof(CodeShared<kRowTiles, kFormat>));
+      send(grouped_quantized_kernel<kRowTiles, kFormat>, sizeof(CodeShared<kRowTiles, kFormat>));
     });
   }
   if (arguments.product.codes != nullptr) {

@@ -8,14 +8,14 @@
 #include <cstdint>
 
 #include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 #include "backend/cuda/runtime.h"
 
 namespace lacuna::cuda {
 
-inline constexpr int32_t kMostExperts = 512;
-inline constexpr int32_t kMostChoices = 32;
-inline constexpr int32_t kMostExpertGroups = 32;
+inline constexpr int32_t kMaxExperts = 512;
+inline constexpr int32_t kMaxChoices = 32;
+inline constexpr int32_t kMaxExpertGroups = 32;
 
 struct ChosenExpert {
   int32_t expert = 0;
@@ -99,7 +99,7 @@ struct GroupedArguments {
   const int32_t* out_rows = nullptr;  ///< [sorted entries] of out
   int64_t expert_stride = 0;          ///< weights from one expert to the next
   int32_t tile_rows = kFewTileRows;   ///< most entries of a tile; or kManyTileRows
-  GroupedCodes codes = {};            ///< in the place of `product.weights`, as in QuantisedProductArguments
+  GroupedCodes codes = {};            ///< in the place of `product.weights`, as in QuantizedProductArguments
 };
 
 void grouped_product(Stream& stream, const GroupedArguments& arguments, int32_t num_tiles);

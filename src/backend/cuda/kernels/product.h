@@ -10,7 +10,7 @@ namespace lacuna::cuda {
 inline constexpr int64_t kDepthStep =
     64;  ///< the inputs of a matrix and of rows are padded to multiples of it
 inline constexpr int64_t kDepthSlice = 4096;  ///< inputs that one chain of sums runs over
-inline constexpr int64_t kMostProductRows = 128;
+inline constexpr int64_t kMaxProductRows = 128;
 
 enum class Epilogue : uint8_t {
   kStore,        ///< out_f32 = sum + bias
@@ -44,7 +44,7 @@ struct ProductArguments {
   float* out_f32 = nullptr;           ///< [num_rows, out_stride]
   uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; what is behind the outputs becomes 0
   const int32_t* out_rows = nullptr;  ///< [num_rows] of out; null: 0, 1, 2, ...
-  int64_t num_rows = 0;               ///< at most kMostProductRows
+  int64_t num_rows = 0;               ///< at most kMaxProductRows
   int64_t num_outputs = 0;            ///< where is_gated() a multiple of 16: gate and up together
   int64_t depth = 0;                  ///< a multiple of kDepthStep
   int64_t out_stride = 0;

@@ -8,7 +8,7 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 
 constexpr uint32_t kWarps = 4;
 constexpr uint32_t kThreads = 32 * kWarps;
-constexpr int kHeadParts = kMostHeadDim / 32;  // of 32 numbers
+constexpr int kHeadParts = kMaxHeadDim / 32;  // of 32 numbers
 
 struct FinishShared {
   float parts[kWarps];

@@ -11,7 +11,7 @@ constexpr uint32_t kMassThreads = 32 * kWarps;
 constexpr uint32_t kChooseThreads = 256;
 
 struct MassShared {
-  float keys[kPageCells][kMostSparseHeadDim + 1];
+  float keys[kPageCells][kMaxSparseHeadDim + 1];
   float scales[kPageCells];
   float sums[kWarps][kPageCells];
 };

@@ -11,7 +11,7 @@
 namespace lacuna::cuda {
 
 /// Dimensions of the heads whose attention mass has a kernel.
-inline constexpr int64_t kMostSparseHeadDim = 128;
+inline constexpr int64_t kMaxSparseHeadDim = 128;
 
 struct MassArguments {
   /// Arguments of attend(), with row_max and row_sum, which it has written.

@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/quantised_product_block.h"
+#include "backend/cuda/kernels/quantized_product_block.h"
 #include "backend/cuda/kernels/wide_product.h"
 
 namespace lacuna::cuda {
@@ -19,7 +19,7 @@ constexpr int kPairs = kDepthStep / 2;  // of inputs of a stage
 using Sums = float[kRowTiles][kColumns][4];
 template <typename Weights>
 using Products = float[kRowTiles][kColumns + Weights::kSumColumns][4];
-using Arguments = QuantisedProductArguments;
+using Arguments = QuantizedProductArguments;
 
 /// Weights in bf16, as stored.
 struct Bf16Weights {
@@ -226,7 +226,7 @@ void wide_product(Stream& stream, const ProductArguments& arguments) {
   launch_wide<ByteWeights<CodeFormat::kInt8>>(stream, a);
 }
 
-void wide_quantised_product(Stream& stream, const QuantisedProductArguments& arguments) {
+void wide_quantized_product(Stream& stream, const QuantizedProductArguments& arguments) {
   for_format(arguments.codes.format, [&](auto format) {
     constexpr GroupFormat kFormat = decltype(format)::value;
     using Weights =

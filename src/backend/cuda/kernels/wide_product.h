@@ -1,16 +1,16 @@
 // Products of many rows: tiles of 128 rows and 128 outputs, with the bits of product() and
-// quantised_product().
+// quantized_product().
 #pragma once
 
 #include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 
 namespace lacuna::cuda {
 
 /// product() of any number of rows: each output is the same sums in the same order, so that which of the two
 /// computes a row changes no bit of it.
 void wide_product(Stream& stream, const ProductArguments& arguments);
-/// quantised_product() of any number of rows, likewise.
-void wide_quantised_product(Stream& stream, const QuantisedProductArguments& arguments);
+/// quantized_product() of any number of rows, likewise.
+void wide_quantized_product(Stream& stream, const QuantizedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -180,20 +180,20 @@ TEST(PageKernels, BoundAndScorePagesAsTheCpuDoes) {
   constexpr int32_t kPageSize = 16;
   constexpr int32_t kCells = 121;  // the last page is short
   constexpr int32_t kNum = (kCells + kPageSize - 1) / kPageSize;
-  constexpr int32_t kMost = kNum + 2;
+  constexpr int32_t kMax = kNum + 2;
   in_every_order([&](const std::string& order) {
     Stream stream;
     const DeviceBuffer memory = upload(stream, input.memory);
     const DeviceBuffer table = upload(stream, input.table);
     const DeviceBuffer queries = upload(stream, input.queries);
-    const DeviceBuffer bounds(2 * kKvHeads * kMost * 2 * kDim * sizeof(float));
+    const DeviceBuffer bounds(2 * kKvHeads * kMax * 2 * kDim * sizeof(float));
     const DeviceBuffer means(kKvHeads * 2 * kDim * sizeof(float));
     const DeviceBuffer scores(kKvHeads * kNum * sizeof(float));
     PageBoundsArguments a{.pool = {memory.as<uint16_t>(), 2, kKvHeads, kDim},
                           .page_table = table.as<int32_t>(),
                           .layer = 1,
                           .bounds = bounds.as<float>(),
-                          .most_pages = kMost,
+                          .most_pages = kMax,
                           .page_size = kPageSize,
                           .num_cells = 40};
     page_bounds(stream, a);
@@ -210,7 +210,7 @@ TEST(PageKernels, BoundAndScorePagesAsTheCpuDoes) {
                          .head_dim = kDim,
                          .first_row = 1,
                          .num_rows = kRows - 1,
-                         .most_pages = kMost,
+                         .most_pages = kMax,
                          .num_pages = kNum});
     const auto got = download<float>(stream, scores);
     for (int64_t kv_head = 0; kv_head < kKvHeads; ++kv_head) {

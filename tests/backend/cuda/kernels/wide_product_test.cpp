@@ -109,10 +109,10 @@ std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<c
     const GroupFormat format = operands.format == Format::kInt8Group   ? GroupFormat::kInt8
                                : operands.format == Format::kInt4Group ? GroupFormat::kInt4
                                                                        : GroupFormat::kInt4Min;
-    const QuantisedProductArguments quantised{
+    const QuantizedProductArguments quantized{
         a, {codes.as<uint8_t>(), scales.as<float>(), minimums.as<float>(), format}};
-    kernel == Kernel::kWide ? wide_quantised_product(stream, quantised)
-                            : quantised_product(stream, quantised);
+    kernel == Kernel::kWide ? wide_quantized_product(stream, quantized)
+                            : quantized_product(stream, quantized);
   } else {
     kernel == Kernel::kWide ? wide_product(stream, a) : product(stream, a);
   }

@@ -1,4 +1,4 @@
-#include "weights/quantised_tensors.h"
+#include "weights/quantized_tensors.h"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +16,8 @@ int64_t code_columns(int32_t bits, int64_t inputs) {
   return bits == 8 ? inputs : (inputs + 1) / 2;
 }
 
-int64_t scale_bytes(const Quantisation& quantisation) {
-  return quantisation.two_levels ? 1 : quantisation.wide_scales ? 4 : 2;
+int64_t scale_bytes(const Quantization& quantization) {
+  return quantization.two_levels ? 1 : quantization.wide_scales ? 4 : 2;
 }
 
 /// Scales or minimums, as floats or 8-bit integers.
@@ -44,26 +44,26 @@ struct ScalesOfMatrix {
   std::optional<TensorView> of_outputs;  // with two levels
 };
 
-class QuantisedSafetensors : public StoredMatrix {
+class QuantizedSafetensors : public StoredMatrix {
  public:
-  QuantisedSafetensors(const Quantisation& quantisation, int64_t inputs, std::string_view name,
+  QuantizedSafetensors(const Quantization& quantization, int64_t inputs, std::string_view name,
                        const RawTensor& codes, ScalesOfMatrix scales)
-      : quantisation_(quantisation),
+      : quantization_(quantization),
         inputs_(inputs),
         codes_(codes.bytes),
         scales_(std::move(scales)),
         place_(fmt::format("{}: tensor {}", codes.file, in_quotes(name))) {}
 
-  std::optional<Quantisation> quantisation() const override { return quantisation_; }
+  std::optional<Quantization> quantization() const override { return quantization_; }
 
-  void read_codes(int64_t n, QuantisedRow& out) const override {
-    const auto columns = static_cast<size_t>(code_columns(quantisation_.bits, inputs_));
+  void read_codes(int64_t n, QuantizedRow& out) const override {
+    const auto columns = static_cast<size_t>(code_columns(quantization_.bits, inputs_));
     const std::byte* row = codes_.data() + static_cast<size_t>(n) * columns;
     for (size_t k = 0; k < out.codes.size(); ++k) {
-      const auto byte = std::to_integer<uint8_t>(row[quantisation_.bits == 8 ? k : k / 2]);
-      out.codes[k] = quantisation_.bits == 8 ? byte : k % 2 == 0 ? byte & 15U : byte >> 4U;
+      const auto byte = std::to_integer<uint8_t>(row[quantization_.bits == 8 ? k : k / 2]);
+      out.codes[k] = quantization_.bits == 8 ? byte : k % 2 == 0 ? byte & 15U : byte >> 4U;
     }
-    const int64_t groups = num_groups(quantisation_, inputs_);
+    const int64_t groups = num_groups(quantization_, inputs_);
     scales_.of_groups.read(n * groups, out.scales);
     if (scales_.minimums) scales_.minimums->read(n * groups, out.minimums);
     if (!scales_.of_outputs) return;
@@ -73,15 +73,15 @@ class QuantisedSafetensors : public StoredMatrix {
   }
 
   void read(int64_t n, float* out) const override {
-    thread_local QuantisedRow row;
-    row.resize(quantisation_, inputs_);
+    thread_local QuantizedRow row;
+    row.resize(quantization_, inputs_);
     read_codes(n, row);
-    dequantise(quantisation_, row, {out, static_cast<size_t>(inputs_)});
+    dequantize(quantization_, row, {out, static_cast<size_t>(inputs_)});
   }
   std::string place() const override { return place_; }
 
  private:
-  Quantisation quantisation_;
+  Quantization quantization_;
   int64_t inputs_;
   std::span<const std::byte> codes_;
   ScalesOfMatrix scales_;
@@ -109,9 +109,9 @@ ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& 
           checkpoint.tensor(module + std::string(kOutputScalesSuffix), {outputs, 2})};
 }
 
-void write_codes(const Quantisation& quantisation, const QuantisedRow& row, std::byte* to) {
+void write_codes(const Quantization& quantization, const QuantizedRow& row, std::byte* to) {
   for (size_t k = 0; k < row.codes.size(); ++k) {
-    if (quantisation.bits == 8) {
+    if (quantization.bits == 8) {
       to[k] = std::byte{row.codes[k]};
     } else {
       to[k / 2] |= std::byte(k % 2 == 0 ? row.codes[k] : row.codes[k] << 4U);
@@ -119,11 +119,11 @@ void write_codes(const Quantisation& quantisation, const QuantisedRow& row, std:
   }
 }
 
-void write_scales(const Quantisation& quantisation, const std::vector<float>& scales, std::byte* to) {
+void write_scales(const Quantization& quantization, const std::vector<float>& scales, std::byte* to) {
   for (size_t g = 0; g < scales.size(); ++g) {
-    if (quantisation.two_levels) {
+    if (quantization.two_levels) {
       to[g] = static_cast<std::byte>(scales[g]);
-    } else if (quantisation.wide_scales) {
+    } else if (quantization.wide_scales) {
       std::memcpy(to + 4 * g, &scales[g], 4);
     } else {
       const f16 narrow = to_f16(scales[g]);
@@ -134,33 +134,33 @@ void write_scales(const Quantisation& quantisation, const std::vector<float>& sc
 
 }  // namespace
 
-QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quantisation,
+QuantizedTensors quantize_tensors(ThreadPool& threads, const Quantization& quantization,
                                   const std::string& module, const StoredMatrix& matrix, int64_t outputs,
                                   int64_t inputs) {
-  const int64_t columns = code_columns(quantisation.bits, inputs);
-  const int64_t groups = num_groups(quantisation, inputs);
-  const int64_t scales_of_row = groups * scale_bytes(quantisation);
+  const int64_t columns = code_columns(quantization.bits, inputs);
+  const int64_t groups = num_groups(quantization, inputs);
+  const int64_t scales_of_row = groups * scale_bytes(quantization);
   constexpr int64_t kOutputBytes = 2 * sizeof(float);
-  expects(WeightFormat(quantisation).is_for_cpu(), "quantise_tensors: files hold formats of the CPU");
-  QuantisedTensors result;
+  expects(WeightFormat(quantization).is_for_cpu(), "quantize_tensors: files hold formats of the CPU");
+  QuantizedTensors result;
   result.codes.resize(static_cast<size_t>(outputs * columns));
   result.scales.resize(static_cast<size_t>(outputs * scales_of_row));
-  if (quantisation.has_minimum) result.minimums.resize(result.scales.size());
-  if (quantisation.two_levels) result.output_scales.resize(static_cast<size_t>(outputs * kOutputBytes));
+  if (quantization.has_minimum) result.minimums.resize(result.scales.size());
+  if (quantization.two_levels) result.output_scales.resize(static_cast<size_t>(outputs * kOutputBytes));
   std::vector<std::array<double, 2>> squares(static_cast<size_t>(outputs));
   threads.parallel_for(outputs, [&](int64_t n, int) {
     thread_local std::vector<float> row, back;
-    thread_local QuantisedRow codes;
+    thread_local QuantizedRow codes;
     row.resize(static_cast<size_t>(inputs));
     back.resize(row.size());
     matrix.read(n, row.data());
-    quantise(quantisation, row, codes);
-    dequantise(quantisation, codes, back);
-    write_codes(quantisation, codes, result.codes.data() + n * columns);
-    write_scales(quantisation, codes.scales, result.scales.data() + n * scales_of_row);
-    if (quantisation.has_minimum)
-      write_scales(quantisation, codes.minimums, result.minimums.data() + n * scales_of_row);
-    if (quantisation.two_levels) {
+    quantize(quantization, row, codes);
+    dequantize(quantization, codes, back);
+    write_codes(quantization, codes, result.codes.data() + n * columns);
+    write_scales(quantization, codes.scales, result.scales.data() + n * scales_of_row);
+    if (quantization.has_minimum)
+      write_scales(quantization, codes.minimums, result.minimums.data() + n * scales_of_row);
+    if (quantization.two_levels) {
       const std::array of_output = {codes.of_output.scale, codes.of_output.minimum};
       std::memcpy(result.output_scales.data() + n * kOutputBytes, of_output.data(), sizeof of_output);
     }
@@ -181,15 +181,15 @@ QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quant
     result.tensors.push_back(std::move(tensor));
   };
   std::optional<DType> scale_type;
-  if (!quantisation.two_levels) scale_type = quantisation.wide_scales ? DType::kF32 : DType::kF16;
+  if (!quantization.two_levels) scale_type = quantization.wide_scales ? DType::kF32 : DType::kF16;
   add(kCodesSuffix, {}, columns, result.codes);
   add(kScalesSuffix, scale_type, groups, result.scales);
-  if (quantisation.has_minimum) add(kMinimumsSuffix, scale_type, groups, result.minimums);
-  if (quantisation.two_levels) add(kOutputScalesSuffix, DType::kF32, 2, result.output_scales);
+  if (quantization.has_minimum) add(kMinimumsSuffix, scale_type, groups, result.minimums);
+  if (quantization.two_levels) add(kOutputScalesSuffix, DType::kF32, 2, result.output_scales);
   return result;
 }
 
-std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::string_view module,
+std::unique_ptr<StoredMatrix> open_quantized(const Checkpoint& checkpoint, std::string_view module,
                                              int64_t outputs, int64_t inputs) {
   const std::string name(module);
   const RawTensor codes = checkpoint.raw(name + std::string(kCodesSuffix));
@@ -200,14 +200,14 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
   for (const int32_t bits : {8, 4}) {
     if (codes.type != "U8" || !has_shape(codes, code_columns(bits, inputs))) continue;
     for (const int32_t group : {32, 16, 0}) {
-      Quantisation quantisation{.bits = bits, .group = group};
-      const int64_t groups = num_groups(quantisation, inputs);
+      Quantization quantization{.bits = bits, .group = group};
+      const int64_t groups = num_groups(quantization, inputs);
       if (!has_shape(scales, groups)) continue;
       // Few inputs are one group either way; formats with one scale per output channel store it in f32.
       if (groups == 1 && group != 0 && scales.type == "F32") continue;
       if (scales.type == "U8" && bits == 4 && group == 32) {
-        quantisation.has_minimum = quantisation.two_levels = true;
-        return std::make_unique<QuantisedSafetensors>(quantisation, inputs, name, codes,
+        quantization.has_minimum = quantization.two_levels = true;
+        return std::make_unique<QuantizedSafetensors>(quantization, inputs, name, codes,
                                                       open_two_levels(checkpoint, name, scales, outputs));
       }
       ScalesOfMatrix opened{
@@ -215,10 +215,10 @@ std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::
       const std::string minimums = name + std::string(kMinimumsSuffix);
       if (checkpoint.contains(minimums))
         opened.minimums = StoredScales(checkpoint.tensor(minimums, {outputs, groups}));
-      quantisation.has_minimum = opened.minimums.has_value();
-      quantisation.wide_scales =
+      quantization.has_minimum = opened.minimums.has_value();
+      quantization.wide_scales =
           !opened.of_groups.are_narrow() || (opened.minimums && !opened.minimums->are_narrow());
-      return std::make_unique<QuantisedSafetensors>(quantisation, inputs, name, codes, std::move(opened));
+      return std::make_unique<QuantizedSafetensors>(quantization, inputs, name, codes, std::move(opened));
     }
   }
   throw InputError(

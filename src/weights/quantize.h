@@ -11,19 +11,19 @@
 namespace lacuna {
 
 /// Quantized weights of one output: weight k = scales[g] * codes[k] + minimums[g] for its group g, in f32;
-/// Quantisation defines absent minimums. With two levels that is the 8-bit value k, and weight k =
+/// Quantization defines absent minimums. With two levels that is the 8-bit value k, and weight k =
 /// of_output.scale * value k + of_output.minimum.
-struct QuantisedRow {
+struct QuantizedRow {
   std::vector<uint8_t> codes;   ///< [inputs], below 2^bits
   std::vector<float> scales;    ///< [groups]; f16 values unless wide_scales; integers with two levels
   std::vector<float> minimums;  ///< [groups], likewise; empty without minimums
   OutputScale of_output;        ///< with two levels
 
-  void resize(const Quantisation& quantisation, int64_t inputs);
+  void resize(const Quantization& quantization, int64_t inputs);
 };
 
 /// Number of groups of one output; the last may be shorter than the others.
-int64_t num_groups(const Quantisation& quantisation, int64_t inputs);
+int64_t num_groups(const Quantization& quantization, int64_t inputs);
 
 /// Rounds to f16, to nearest even; values beyond its range become infinity.
 f16 to_f16(float value);
@@ -44,10 +44,10 @@ float from_e4m3(uint8_t code);
 /// squared error among those near its extremes. A group that holds NaN or infinity becomes NaN; with two
 /// levels the output does.
 ///   row  [inputs]    out  resized as needed
-void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out);
+void quantize(const Quantization& quantization, std::span<const float> row, QuantizedRow& out);
 
 /// Dequantizes a row to exactly the weights that matmuls use in f32.
 ///   out  [inputs]
-void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::span<float> out);
+void dequantize(const Quantization& quantization, const QuantizedRow& row, std::span<float> out);
 
 }  // namespace lacuna

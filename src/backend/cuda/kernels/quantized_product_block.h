@@ -1,12 +1,12 @@
 // The part of a product with codes in groups that one block computes. For the kernels of
-// quantised_product.cu, experts.cu and wide_product.cu.
+// quantized_product.cu, experts.cu and wide_product.cu.
 #pragma once
 
 #include <type_traits>
 #include <utility>
 
 #include "backend/cuda/kernels/product_block.h"
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 
 namespace lacuna::cuda {
 
@@ -55,7 +55,7 @@ LACUNA_DEVICE void load_row_inputs(const ProductArguments& a, uint16_t (&to)[16 
 
 /// The same of the codes of the block's outputs, and of all rows.
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_DEVICE void load_codes(const QuantisedProductArguments& a, CodeShared<kRowTiles, kFormat>& memory,
+LACUNA_DEVICE void load_codes(const QuantizedProductArguments& a, CodeShared<kRowTiles, kFormat>& memory,
                               int stage, int64_t k) {
   constexpr int kCodePieces = code_bytes(kFormat) / 16;
   const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
@@ -116,7 +116,7 @@ LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles, kFormat>& memory, 
 ///   first  output of the warp's first column
 ///   c      with a column of the inputs' sums at the end where there are minimums
 template <int kRowTiles, int kProducts, int kColumns>
-LACUNA_DEVICE void scale_and_add(const QuantisedProductArguments& a, int64_t first, int64_t group,
+LACUNA_DEVICE void scale_and_add(const QuantizedProductArguments& a, int64_t first, int64_t group,
                                  float (&c)[kRowTiles][kProducts][4], float (&sums)[kRowTiles][kColumns][4]) {
   const auto num_groups = static_cast<uint32_t>(a.product.depth / kCodeGroup);
   const auto add_all = [&](const float* factors, const auto& product) {
@@ -152,7 +152,7 @@ LACUNA_DEVICE void scale_and_add(const QuantisedProductArguments& a, int64_t fir
 
 /// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_DEVICE void quantised_product_block(const QuantisedProductArguments& a) {
+LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles, kFormat>>();
   float c[kRowTiles][2 + sum_columns(kFormat)][4] = {};
   float sums[kRowTiles][2][4] = {};

@@ -29,7 +29,7 @@ struct GroupedCodes {
   GroupFormat format = GroupFormat::kInt4;
 };
 
-struct QuantisedProductArguments {
+struct QuantizedProductArguments {
   ProductArguments product;  ///< `weights` is not read
   GroupedCodes codes;
 };
@@ -37,6 +37,6 @@ struct QuantisedProductArguments {
 /// Quantized values are exact in bf16. Each group is a chain of sums, scaled and added in order; a minimum is
 /// multiplied with the sum of the group's inputs, which is such a chain, too. The rows of a call do not
 /// change each other's bits. 8-bit values with a scale per output: product().
-void quantised_product(Stream& stream, const QuantisedProductArguments& arguments);
+void quantized_product(Stream& stream, const QuantizedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

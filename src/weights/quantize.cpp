@@ -1,4 +1,4 @@
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 #include <algorithm>
 #include <array>
@@ -15,25 +15,25 @@ struct Fit {
   float minimum = 0;
 };
 
-float stored(const Quantisation& quantisation, float value) {
-  return quantisation.wide_scales ? value : static_cast<float>(to_f16(value));
+float stored(const Quantization& quantization, float value) {
+  return quantization.wide_scales ? value : static_cast<float>(to_f16(value));
 }
 
 /// Zero point of a format without minimums.
-float middle_code(const Quantisation& quantisation) {
-  return quantisation.has_minimum ? 0 : static_cast<float>(1 << (quantisation.bits - 1));
+float middle_code(const Quantization& quantization) {
+  return quantization.has_minimum ? 0 : static_cast<float>(1 << (quantization.bits - 1));
 }
 
 /// Minimum of a group in a format without minimums.
-float centred_minimum(const Quantisation& quantisation, float scale) {
-  return -middle_code(quantisation) * scale;
+float centred_minimum(const Quantization& quantization, float scale) {
+  return -middle_code(quantization) * scale;
 }
 
 /// Rounds a scale to its stored type.
-Fit stored(const Quantisation& quantisation, const Fit& fit) {
-  const float scale = stored(quantisation, fit.scale);
-  return {scale, quantisation.has_minimum ? stored(quantisation, fit.minimum)
-                                          : centred_minimum(quantisation, scale)};
+Fit stored(const Quantization& quantization, const Fit& fit) {
+  const float scale = stored(quantization, fit.scale);
+  return {scale, quantization.has_minimum ? stored(quantization, fit.minimum)
+                                          : centred_minimum(quantization, scale)};
 }
 
 /// Returns term(0) + ... + term(count - 1), in an order that vectorizes.
@@ -46,12 +46,12 @@ float sum(size_t count, const Term& term) {
 }
 
 /// Rounds to the nearest quantized values, as floats. Returns the sum of squared errors.
-float encode(const Quantisation& quantisation, Fit fit, std::span<const float> group,
+float encode(const Quantization& quantization, Fit fit, std::span<const float> group,
              std::span<float> codes) {
   if (!std::isfinite(fit.scale) || fit.scale == 0) {
-    std::fill(codes.begin(), codes.end(), middle_code(quantisation));
+    std::fill(codes.begin(), codes.end(), middle_code(quantization));
   } else {
-    const float most = static_cast<float>((1 << quantisation.bits) - 1);
+    const float most = static_cast<float>((1 << quantization.bits) - 1);
     const float inverse = 1 / fit.scale;
     for (size_t i = 0; i < group.size(); ++i) {
       const float place = (group[i] - fit.minimum) * inverse + 0.5F;
@@ -66,13 +66,13 @@ float encode(const Quantisation& quantisation, Fit fit, std::span<const float> g
 }
 
 /// Least-squares scale and minimum for these quantized values.
-Fit refit(const Quantisation& quantisation, const Fit& fit, std::span<const float> group,
+Fit refit(const Quantization& quantization, const Fit& fit, std::span<const float> group,
           std::span<const float> codes) {
-  const float middle = middle_code(quantisation);
+  const float middle = middle_code(quantization);
   const auto code = [=](size_t i) { return codes[i] - middle; };
   const float sum_cc = sum(group.size(), [=](size_t i) { return code(i) * code(i); });
   const float sum_cx = sum(group.size(), [=](size_t i) { return code(i) * group[i]; });
-  if (!quantisation.has_minimum) return sum_cc > 0 ? Fit{sum_cx / sum_cc, 0} : fit;
+  if (!quantization.has_minimum) return sum_cc > 0 ? Fit{sum_cx / sum_cc, 0} : fit;
   const auto n = static_cast<float>(group.size());
   const float sum_c = sum(group.size(), code);
   const float sum_x = sum(group.size(), [=](size_t i) { return group[i]; });
@@ -99,9 +99,9 @@ struct Shift {
 constexpr std::array kShifts = {Shift{0, 0}, Shift{0.025F, 0.025F}, Shift{-0.025F, -0.025F},
                                 Shift{0.025F, -0.025F}};
 
-class GroupQuantiser {
+class GroupQuantizer {
  public:
-  explicit GroupQuantiser(const Quantisation& quantisation) : quantisation_(quantisation) {}
+  explicit GroupQuantizer(const Quantization& quantization) : quantization_(quantization) {}
 
   Fit run(std::span<const float> group, std::span<uint8_t> codes) {
     const bool finite =
@@ -112,7 +112,7 @@ class GroupQuantiser {
     }
     best_codes_.clear();
     const auto [least, most] = std::minmax_element(group.begin(), group.end());
-    if (quantisation_.has_minimum) {
+    if (quantization_.has_minimum) {
       fit_between(*least, *most, group);
     } else {
       fit_around_zero(std::abs(*least) > *most ? *least : *most, group);
@@ -124,10 +124,10 @@ class GroupQuantiser {
 
  private:
   /// With 256 values the extremes decide; with 16, a scale that clips them a little may have a smaller error.
-  bool searches() const { return quantisation_.bits == 4; }
+  bool searches() const { return quantization_.bits == 4; }
 
   void fit_between(float least, float most, std::span<const float> group) {
-    const auto highest_code = static_cast<float>((1 << quantisation_.bits) - 1);
+    const auto highest_code = static_cast<float>((1 << quantization_.bits) - 1);
     for (const Shift& shift : kShifts) {
       const float range = (most - least) * (1 + shift.highest - shift.lowest);
       attempt({range / highest_code, least + (most - least) * shift.lowest}, group);
@@ -142,13 +142,13 @@ class GroupQuantiser {
 
   void attempt(const Fit& fit, std::span<const float> group) {
     keep_if_better(fit, group);
-    if (searches()) keep_if_better(refit(quantisation_, fit, group, codes_), group);
+    if (searches()) keep_if_better(refit(quantization_, fit, group, codes_), group);
   }
 
   void keep_if_better(const Fit& wanted, std::span<const float> group) {
-    const Fit fit = stored(quantisation_, wanted);
+    const Fit fit = stored(quantization_, wanted);
     codes_.resize(group.size());
-    const float error = encode(quantisation_, fit, group, codes_);
+    const float error = encode(quantization_, fit, group, codes_);
     // Keeps the first fit even if its error is NaN.
     if (!best_codes_.empty() && !(error < best_error_)) return;
     best_error_ = std::isnan(error) ? std::numeric_limits<float>::infinity() : error;
@@ -156,7 +156,7 @@ class GroupQuantiser {
     best_codes_ = codes_;
   }
 
-  const Quantisation& quantisation_;
+  const Quantization& quantization_;
   std::vector<float> codes_;  // of the last fit
   std::vector<float> best_codes_;
   float best_error_ = 0;
@@ -166,7 +166,7 @@ class GroupQuantiser {
 /// Quantizes an output channel with two levels.
 class TwoLevels {
  public:
-  void run(std::span<const float> row, size_t group_length, QuantisedRow& out) {
+  void run(std::span<const float> row, size_t group_length, QuantizedRow& out) {
     const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
     const auto [least, most] = std::minmax_element(row.begin(), row.end());
     // This order avoids overflow of the difference of two large values.
@@ -190,22 +190,22 @@ class TwoLevels {
   }
 
  private:
-  static constexpr float kMostCode = 15;
-  static constexpr float kMostScale = 16;
-  static constexpr float kSteps = kMostScale * kMostCode;
-  static constexpr float kMostValue = 255;
+  static constexpr float kMaxCode = 15;
+  static constexpr float kMaxScale = 16;
+  static constexpr float kSteps = kMaxScale * kMaxCode;
+  static constexpr float kMaxValue = 255;
 
   void fit(std::span<const float> group) {
     const auto [least, most] = std::minmax_element(group.begin(), group.end());
-    const float covering = std::ceil((*most - *least) / kMostCode);
+    const float covering = std::ceil((*most - *least) / kMaxCode);
     best_error_ = std::numeric_limits<float>::infinity();
     const auto attempt_near = [&](float scale, float minimum) {
-      const float held = std::clamp(std::nearbyint(minimum), 0.0F, kMostValue - kMostCode * scale);
+      const float held = std::clamp(std::nearbyint(minimum), 0.0F, kMaxValue - kMaxCode * scale);
       attempt({scale, held}, group);
     };
     for (const float fewer : {0.0F, 1.0F, 2.0F}) {
-      const float scale = std::clamp(covering - fewer, 1.0F, kMostScale);
-      const float centred = (*least + *most - kMostCode * scale) / 2;
+      const float scale = std::clamp(covering - fewer, 1.0F, kMaxScale);
+      const float centred = (*least + *most - kMaxCode * scale) / 2;
       for (const float shift : {0.0F, -0.3F, 0.3F}) attempt_near(scale, centred + shift * scale);
     }
     for (const float step : {0.2F, 0.1F}) {
@@ -219,7 +219,7 @@ class TwoLevels {
     const float inverse = 1 / fit.scale;
     for (size_t i = 0; i < group.size(); ++i) {
       const float place = (group[i] - fit.minimum) * inverse + 0.5F;
-      codes_[i] = static_cast<uint8_t>(std::min(kMostCode, std::max(0.0F, place)));
+      codes_[i] = static_cast<uint8_t>(std::min(kMaxCode, std::max(0.0F, place)));
     }
     const float error = sum(group.size(), [&](size_t i) {
       const float miss = group[i] - (fit.scale * static_cast<float>(codes_[i]) + fit.minimum);
@@ -238,7 +238,7 @@ class TwoLevels {
 };
 
 /// Divides by the scale, rather than to multiply with its inverse, which overflows for tiny weights.
-void quantise_to_e4m3(std::span<const float> row, QuantisedRow& out) {
+void quantize_to_e4m3(std::span<const float> row, QuantizedRow& out) {
   const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
   float largest = 0;
   for (const float value : row) largest = std::max(largest, std::abs(value));
@@ -250,15 +250,15 @@ void quantise_to_e4m3(std::span<const float> row, QuantisedRow& out) {
 
 }  // namespace
 
-int64_t num_groups(const Quantisation& quantisation, int64_t inputs) {
-  return quantisation.group == 0 ? 1 : (inputs + quantisation.group - 1) / quantisation.group;
+int64_t num_groups(const Quantization& quantization, int64_t inputs) {
+  return quantization.group == 0 ? 1 : (inputs + quantization.group - 1) / quantization.group;
 }
 
-void QuantisedRow::resize(const Quantisation& quantisation, int64_t inputs) {
-  const auto groups = static_cast<size_t>(num_groups(quantisation, inputs));
+void QuantizedRow::resize(const Quantization& quantization, int64_t inputs) {
+  const auto groups = static_cast<size_t>(num_groups(quantization, inputs));
   codes.resize(static_cast<size_t>(inputs));
   scales.resize(groups);
-  minimums.resize(quantisation.has_minimum ? groups : 0);
+  minimums.resize(quantization.has_minimum ? groups : 0);
 }
 
 f16 to_f16(float value) {
@@ -307,40 +307,40 @@ float from_e4m3(uint8_t code) {
   return std::bit_cast<float>(sign | (magnitude << 20)) * 0x1p120F;
 }
 
-void quantise(const Quantisation& quantisation, std::span<const float> row, QuantisedRow& out) {
-  out.resize(quantisation, static_cast<int64_t>(row.size()));
-  if (quantisation.is_e4m3) return quantise_to_e4m3(row, out);
-  const size_t length = quantisation.group == 0 ? row.size() : static_cast<size_t>(quantisation.group);
-  if (quantisation.two_levels) return TwoLevels().run(row, length, out);
-  GroupQuantiser quantiser(quantisation);
+void quantize(const Quantization& quantization, std::span<const float> row, QuantizedRow& out) {
+  out.resize(quantization, static_cast<int64_t>(row.size()));
+  if (quantization.is_e4m3) return quantize_to_e4m3(row, out);
+  const size_t length = quantization.group == 0 ? row.size() : static_cast<size_t>(quantization.group);
+  if (quantization.two_levels) return TwoLevels().run(row, length, out);
+  GroupQuantizer quantizer(quantization);
   for (size_t g = 0; g < out.scales.size(); ++g) {
     const size_t begin = g * length;
     const size_t count = std::min(length, row.size() - begin);
-    const Fit fit = quantiser.run(row.subspan(begin, count), std::span(out.codes).subspan(begin, count));
+    const Fit fit = quantizer.run(row.subspan(begin, count), std::span(out.codes).subspan(begin, count));
     out.scales[g] = fit.scale;
-    if (quantisation.has_minimum) out.minimums[g] = fit.minimum;
+    if (quantization.has_minimum) out.minimums[g] = fit.minimum;
   }
 }
 
-void dequantise(const Quantisation& quantisation, const QuantisedRow& row, std::span<float> out) {
-  if (quantisation.is_e4m3) {
+void dequantize(const Quantization& quantization, const QuantizedRow& row, std::span<float> out) {
+  if (quantization.is_e4m3) {
     for (size_t i = 0; i < out.size(); ++i) out[i] = row.scales.front() * from_e4m3(row.codes[i]);
     return;
   }
-  const size_t length = quantisation.group == 0 ? out.size() : static_cast<size_t>(quantisation.group);
+  const size_t length = quantization.group == 0 ? out.size() : static_cast<size_t>(quantization.group);
   for (size_t g = 0; g < row.scales.size(); ++g) {
     const float scale = row.scales[g];
     const size_t end = std::min((g + 1) * length, out.size());
-    if (!quantisation.has_minimum) {
+    if (!quantization.has_minimum) {
       // The same weight as with a minimum of -middle * scale, which could overflow where no weight does.
       for (size_t i = g * length; i < end; ++i)
-        out[i] = scale * (static_cast<float>(row.codes[i]) - middle_code(quantisation));
+        out[i] = scale * (static_cast<float>(row.codes[i]) - middle_code(quantization));
       continue;
     }
     for (size_t i = g * length; i < end; ++i)
       out[i] = std::fma(scale, static_cast<float>(row.codes[i]), row.minimums[g]);
   }
-  if (!quantisation.two_levels) return;
+  if (!quantization.two_levels) return;
   for (float& value : out) value = std::fma(row.of_output.scale, value, row.of_output.minimum);
 }
 

@@ -7,15 +7,15 @@
 #include "definitions.h"
 #include "kernels/matmul.h"
 
-namespace lacuna::quantised_test {
+namespace lacuna::quantized_test {
 namespace {
 
 using test::Expected;
 
-constexpr Quantisation kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
+constexpr Quantization kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
 
-std::vector<Quantisation> all_quantisations() {
-  std::vector<Quantisation> all;
+std::vector<Quantization> all_quantizations() {
+  std::vector<Quantization> all;
   for (const int32_t bits : {4, 8}) {
     for (const int32_t group : {0, 16, 32}) {
       for (const bool has_minimum : {false, true}) {
@@ -27,35 +27,35 @@ std::vector<Quantisation> all_quantisations() {
   return all;
 }
 
-std::string name_of(const Quantisation& quantisation) {
-  return std::to_string(quantisation.bits) + " bits, groups of " + std::to_string(quantisation.group) +
-         (quantisation.has_minimum ? ", minimums" : "") + (quantisation.wide_scales ? ", f32 scales" : "") +
-         (quantisation.two_levels ? ", two levels" : "");
+std::string name_of(const Quantization& quantization) {
+  return std::to_string(quantization.bits) + " bits, groups of " + std::to_string(quantization.group) +
+         (quantization.has_minimum ? ", minimums" : "") + (quantization.wide_scales ? ", f32 scales" : "") +
+         (quantization.two_levels ? ", two levels" : "");
 }
 
 /// Random quantized values and scales, placed element by element as panels.h describes them, and the weights
 /// that they stand for.
 class RandomPanels {
  public:
-  RandomPanels(const Quantisation& quantisation, int64_t outputs, int64_t inputs)
+  RandomPanels(const Quantization& quantization, int64_t outputs, int64_t inputs)
       : inputs_(inputs), weights_(static_cast<size_t>(outputs * inputs)) {
     const int64_t depth = round_up(inputs, 32);
-    const int64_t groups = quantisation.group == 0 ? 1 : depth / quantisation.group;
-    const int64_t scale_bytes = quantisation.two_levels ? 1 : quantisation.wide_scales ? 4 : 2;
-    const int64_t of_outputs = quantisation.two_levels ? 128 : 0;
+    const int64_t groups = quantization.group == 0 ? 1 : depth / quantization.group;
+    const int64_t scale_bytes = quantization.two_levels ? 1 : quantization.wide_scales ? 4 : 2;
+    const int64_t of_outputs = quantization.two_levels ? 128 : 0;
     const int64_t header =
-        round_up(of_outputs + groups * 16 * scale_bytes * (quantisation.has_minimum ? 2 : 1), 64);
-    const int64_t panel_bytes = header + depth * 16 * quantisation.bits / 8;
+        round_up(of_outputs + groups * 16 * scale_bytes * (quantization.has_minimum ? 2 : 1), 64);
+    const int64_t panel_bytes = header + depth * 16 * quantization.bits / 8;
     memory_.reserve(num_panels(outputs) * panel_bytes);
-    view_ = {memory_.data(), DType::kF32, outputs, inputs, panel_bytes, quantisation};
-    const RngStream random(7, quantisation.bits, inputs);
+    view_ = {memory_.data(), DType::kF32, outputs, inputs, panel_bytes, quantization};
+    const RngStream random(7, quantization.bits, inputs);
     uint64_t draws = 0;
     for (int64_t n = 0; n < outputs; ++n) {
       std::byte* panel = memory_.data() + n / 16 * panel_bytes;
       const auto one_of = [&](uint64_t count) { return static_cast<int64_t>(random.bits(draws++) % count); };
       const float output_scale = static_cast<float>(1 + one_of(200)) / 128;
       const float output_minimum = static_cast<float>(one_of(400) - 600) / 16;
-      if (quantisation.two_levels) {
+      if (quantization.two_levels) {
         auto* floats = reinterpret_cast<float*>(panel);
         floats[n % 16] = output_scale;
         floats[16 + n % 16] = output_minimum;
@@ -66,34 +66,34 @@ class RandomPanels {
         // Multiples of 1/16 and 1/128: f16 and f32 both hold them.
         float scale = static_cast<float>(1 + one_of(200)) / 128;
         float minimum = static_cast<float>(one_of(400) - 200) / 16;
-        if (quantisation.two_levels) {
+        if (quantization.two_levels) {
           const int64_t integer_scale = one_of(18);  // 0 is valid as well
           scale = static_cast<float>(integer_scale);
           minimum = static_cast<float>(one_of(static_cast<uint64_t>(256 - 15 * integer_scale)));
         }
-        if (!quantisation.two_levels) largest_scale = std::max<double>(largest_scale, scale);
-        if (!quantisation.two_levels && quantisation.has_minimum)
+        if (!quantization.two_levels) largest_scale = std::max<double>(largest_scale, scale);
+        if (!quantization.two_levels && quantization.has_minimum)
           largest_minimum = std::max<double>(largest_minimum, std::abs(minimum));
-        place_scale(quantisation, panel + of_outputs, g * 16 + n % 16, scale);
-        if (quantisation.has_minimum)
-          place_scale(quantisation, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
-        const int64_t begin = g * (quantisation.group == 0 ? depth : quantisation.group);
-        const int64_t end = quantisation.group == 0 ? inputs : std::min(inputs, begin + quantisation.group);
+        place_scale(quantization, panel + of_outputs, g * 16 + n % 16, scale);
+        if (quantization.has_minimum)
+          place_scale(quantization, panel + of_outputs, (groups + g) * 16 + n % 16, minimum);
+        const int64_t begin = g * (quantization.group == 0 ? depth : quantization.group);
+        const int64_t end = quantization.group == 0 ? inputs : std::min(inputs, begin + quantization.group);
         for (int64_t k = begin; k < end; ++k) {
-          const auto code = static_cast<uint32_t>(random.bits(draws++) % (1U << quantisation.bits));
-          const int64_t per_word = 32 / quantisation.bits;
+          const auto code = static_cast<uint32_t>(random.bits(draws++) % (1U << quantization.bits));
+          const int64_t per_word = 32 / quantization.bits;
           auto* words = reinterpret_cast<uint32_t*>(panel + header);
           // The bytes of a word are inputs 0, 2, 1, 3; their upper halves 4, 6, 5, 7.
           constexpr std::array kPlaces = {0, 16, 8, 24, 4, 20, 12, 28};
           words[k / per_word * 16 + n % 16] |= code << kPlaces[static_cast<size_t>(k % per_word)];
-          const float middle = static_cast<float>(1 << (quantisation.bits - 1));
-          float weight = quantisation.has_minimum ? scale * static_cast<float>(code) + minimum
+          const float middle = static_cast<float>(1 << (quantization.bits - 1));
+          float weight = quantization.has_minimum ? scale * static_cast<float>(code) + minimum
                                                   : scale * (static_cast<float>(code) - middle);
-          if (quantisation.two_levels) weight = output_scale * weight + output_minimum;
+          if (quantization.two_levels) weight = output_scale * weight + output_minimum;
           weights_[static_cast<size_t>(n * inputs + k)] = weight;
         }
       }
-      const double greatest_code = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
+      const double greatest_code = quantization.bits == 4 && !quantization.two_levels ? 15 : 255;
       largest_parts_.push_back(greatest_code * largest_scale + largest_minimum);
     }
   }
@@ -104,12 +104,12 @@ class RandomPanels {
   double largest_part(int64_t n) const { return largest_parts_[static_cast<size_t>(n)]; }
 
  private:
-  static void place_scale(const Quantisation& quantisation, std::byte* panel, int64_t index, float value) {
-    if (quantisation.two_levels) {
+  static void place_scale(const Quantization& quantization, std::byte* panel, int64_t index, float value) {
+    if (quantization.two_levels) {
       panel[index] = static_cast<std::byte>(value);
       return;
     }
-    if (quantisation.wide_scales) {
+    if (quantization.wide_scales) {
       reinterpret_cast<float*>(panel)[index] = value;
       return;
     }
@@ -132,7 +132,7 @@ struct TableAndRows {
   bool int8_activations;
 };
 
-class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
+class QuantizedMatmul : public testing::TestWithParam<TableAndRows> {
  protected:
   const KernelTable& table_ = GetParam().table;
   ThreadPool threads_{2};
@@ -149,8 +149,8 @@ class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
   }
 
   /// Quantization of activations for such weights, or null.
-  const IntegerActivations* activations(DType dtype, const Quantisation& quantisation) const {
-    return dtype == DType::kBF16 ? table_.integer_activations(quantisation, GetParam().int8_activations)
+  const IntegerActivations* activations(DType dtype, const Quantization& quantization) const {
+    return dtype == DType::kBF16 ? table_.integer_activations(quantization, GetParam().int8_activations)
                                  : nullptr;
   }
 
@@ -160,10 +160,10 @@ class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
   }
 
   /// The values of a row (which the dtype holds) after quantization of activations for such weights.
-  std::vector<float> seen(DType rows_dtype, const Quantisation& quantisation, const float* x,
+  std::vector<float> seen(DType rows_dtype, const Quantization& quantization, const float* x,
                           int64_t depth) const {
     std::vector<float> row(x, x + depth);
-    const IntegerActivations* const whole = activations(rows_dtype, quantisation);
+    const IntegerActivations* const whole = activations(rows_dtype, quantization);
     if (whole == nullptr) return row;
     const int64_t run = whole->inputs_per_scale == 0 ? depth : whole->inputs_per_scale;
     for (int64_t begin = 0; begin < depth; begin += run) {
@@ -183,11 +183,11 @@ class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
     const int64_t depth = panels.view().inputs;
     const float* w = panels.weights(n);
     Expected expected = test::dot(x, w, depth);
-    const bool scales_sums = panels.view().quantisation.scales_sums();
-    const bool is_integer = activations(rows_dtype, panels.view().quantisation) != nullptr;
+    const bool scales_sums = panels.view().quantization.scales_sums();
+    const bool is_integer = activations(rows_dtype, panels.view().quantization) != nullptr;
     // Accumulators of integer activations are exact over a group, or over at least 256 inputs; each is
     // converted to f32, scaled, and added with its minimum.
-    const int64_t exact = scales_sums ? 256 : panels.view().quantisation.group;
+    const int64_t exact = scales_sums ? 256 : panels.view().quantization.group;
     const int64_t roundings = is_integer ? 4 + 3 * (depth / exact + 1) : depth + 2;
     for (int64_t k = 0; k < depth; ++k) {
       // Accumulators of rows times 8-bit values are exact, but these values may be larger than weights.
@@ -202,25 +202,25 @@ class QuantisedMatmul : public testing::TestWithParam<TableAndRows> {
   }
 };
 
-TEST_P(QuantisedMatmul, EqualTheDefinitionInEveryFormatAtEveryShape) {
+TEST_P(QuantizedMatmul, EqualTheDefinitionInEveryFormatAtEveryShape) {
   constexpr int64_t kRows = 13;
-  for (const Quantisation& quantisation : all_quantisations()) {
+  for (const Quantization& quantization : all_quantizations()) {
     for (const int64_t inputs : {1, 5, 16, 31, 32, 40, 256, 289, 800}) {
       for (const int64_t outputs : {1, 16, 33, 70}) {
-        const RandomPanels w(quantisation, outputs, inputs);
+        const RandomPanels w(quantization, outputs, inputs);
         for (const DType dtype : {DType::kF32, DType::kBF16}) {
           std::vector<float> x = test::random_values(1, kRows * inputs);
           test::round_all(dtype, x);
           std::vector<Expected> expected;
           for (int64_t row = 0; row < kRows; ++row) {
-            const std::vector<float> of_row = seen(dtype, quantisation, x.data() + row * inputs, inputs);
+            const std::vector<float> of_row = seen(dtype, quantization, x.data() + row * inputs, inputs);
             for (int64_t n = 0; n < outputs; ++n) expected.push_back(dot(dtype, of_row.data(), w, n));
           }
           const int64_t stride = round_up(outputs, kPanelWidth);
           for (const int64_t rows : {1, 2, 3, 4, 5, 13}) {
             const auto out = product({x.data(), rows, inputs}, {}, dtype, w.view());
             ASSERT_TRUE(test::meets(out.data(), stride, expected.data(), rows, outputs))
-                << name_of(quantisation) << ", rows of " << lacuna::name_of(dtype) << ": " << rows << " by "
+                << name_of(quantization) << ", rows of " << lacuna::name_of(dtype) << ": " << rows << " by "
                 << inputs << " inputs, " << outputs << " outputs";
           }
         }
@@ -229,7 +229,7 @@ TEST_P(QuantisedMatmul, EqualTheDefinitionInEveryFormatAtEveryShape) {
   }
 }
 
-TEST_P(QuantisedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
+TEST_P(QuantizedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
   constexpr int64_t kRows = 600;
   constexpr int64_t kInputs = 800;
   constexpr int64_t kOutputs = 50;
@@ -238,10 +238,10 @@ TEST_P(QuantisedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
   const ConstMatrix<float> all(x.data(), kRows, kInputs);
   std::vector<int32_t> reversed(kRows);
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  for (const Quantisation& quantisation :
-       {Quantisation{8, 32}, Quantisation{4, 32, true}, Quantisation{8, 16, true, true}, Quantisation{4, 16},
-        Quantisation{8, 0}, Quantisation{4, 0}, kTwoLevels}) {
-    const RandomPanels w(quantisation, kOutputs, kInputs);
+  for (const Quantization& quantization :
+       {Quantization{8, 32}, Quantization{4, 32, true}, Quantization{8, 16, true, true}, Quantization{4, 16},
+        Quantization{8, 0}, Quantization{4, 0}, kTwoLevels}) {
+    const RandomPanels w(quantization, kOutputs, kInputs);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const std::vector<float> batch = product(all, {}, dtype, w.view());
       const auto batch_row = [&](int64_t row) { return batch.data() + row * kStride; };
@@ -254,7 +254,7 @@ TEST_P(QuantisedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
         const std::vector<float> few = product(all.first_rows(count), {}, dtype, w.view());
         for (int64_t row = 0; row < count; ++row) {
           ASSERT_TRUE(test::same_bits(few.data() + row * kStride, batch_row(row), kOutputs))
-              << name_of(quantisation) << ": row " << row << " of " << count;
+              << name_of(quantization) << ": row " << row << " of " << count;
         }
       }
     }
@@ -263,72 +263,72 @@ TEST_P(QuantisedMatmul, GiveARowTheSameBitsAloneAndInAnyBatch) {
 
 /// Panels with scale 1 and minimum 0 per output channel: every 8-bit value, or every integer scale of two
 /// levels with every 4-bit value.
-TEST_P(QuantisedMatmul, MultiplyEveryQuantizedValueExactly) {
-  for (const Quantisation& quantisation : {Quantisation{8, 0, true, true}, kTwoLevels}) {
-    const int64_t inputs = quantisation.two_levels ? 18 * 32 : 256;
-    const QuantisedLayout layout(quantisation, inputs);
+TEST_P(QuantizedMatmul, MultiplyEveryQuantizedValueExactly) {
+  for (const Quantization& quantization : {Quantization{8, 0, true, true}, kTwoLevels}) {
+    const int64_t inputs = quantization.two_levels ? 18 * 32 : 256;
+    const QuantizedLayout layout(quantization, inputs);
     Buffer<std::byte> panel(layout.bytes());
     std::vector<float> values;
     for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
-      *reinterpret_cast<float*>(panel.data() + QuantisedLayout::output_scale(lane)) = 1;
+      *reinterpret_cast<float*>(panel.data() + QuantizedLayout::output_scale(lane)) = 1;
       for (int64_t k = 0; k < inputs; ++k) {
         const int64_t group = k / 32;
-        const int64_t code = quantisation.two_levels ? k % 16 : k;
+        const int64_t code = quantization.two_levels ? k % 16 : k;
         const int64_t offset = 255 - group * 15;
-        if (quantisation.two_levels) {
+        if (quantization.two_levels) {
           panel.data()[layout.scale(lane, group)] = static_cast<std::byte>(group);
           panel.data()[layout.minimum(lane, group)] = static_cast<std::byte>(offset);
         }
         auto* word = reinterpret_cast<uint32_t*>(panel.data() + layout.word(lane, k));
         *word |= static_cast<uint32_t>(code)
-                 << code_shift(quantisation.bits, static_cast<int>(k % layout.codes_per_word()));
+                 << code_shift(quantization.bits, static_cast<int>(k % layout.codes_per_word()));
         if (lane == 0)
-          values.push_back(static_cast<float>(quantisation.two_levels ? offset + group * code : code));
+          values.push_back(static_cast<float>(quantization.two_levels ? offset + group * code : code));
       }
     }
     std::vector<float> unit_rows(static_cast<size_t>(inputs * inputs));
     for (int64_t k = 0; k < inputs; ++k) unit_rows[static_cast<size_t>(k * inputs + k)] = 1;
-    const PanelView view{panel.data(), DType::kF32, kPanelWidth, inputs, layout.bytes(), quantisation};
+    const PanelView view{panel.data(), DType::kF32, kPanelWidth, inputs, layout.bytes(), quantization};
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const int64_t rows : {int64_t{1}, int64_t{20}, inputs}) {
         const auto out = product({unit_rows.data(), rows, inputs}, {}, dtype, view);
         // In int8, 1 is 127 times a scale that is not quite 1/127.
-        const bool has_power_of_two_scale = activations(dtype, quantisation) != &table_.int8_activations;
+        const bool has_power_of_two_scale = activations(dtype, quantization) != &table_.int8_activations;
         for (int64_t k = 0; k < rows; ++k) {
           const float value = values[static_cast<size_t>(k)];
           ASSERT_NEAR(out[static_cast<size_t>(k * kPanelWidth + 5)], value,
                       has_power_of_two_scale ? 0 : 2 * test::kEpsilon * value)
-              << name_of(quantisation) << ", input " << k << " of " << rows << " rows";
+              << name_of(quantization) << ", input " << k << " of " << rows << " rows";
         }
       }
     }
   }
 }
 
-TEST_P(QuantisedMatmul, DoNotOverflowAtTheLargestValues) {
+TEST_P(QuantizedMatmul, DoNotOverflowAtTheLargestValues) {
   constexpr int64_t kInputs = 1600;
-  for (const Quantisation& quantisation :
-       {Quantisation{8, 0, true, true}, Quantisation{8, 16, true, true}, Quantisation{8, 32, true, true},
-        Quantisation{4, 0, true, true}, Quantisation{4, 16, true, true}, Quantisation{4, 32, true, true},
+  for (const Quantization& quantization :
+       {Quantization{8, 0, true, true}, Quantization{8, 16, true, true}, Quantization{8, 32, true, true},
+        Quantization{4, 0, true, true}, Quantization{4, 16, true, true}, Quantization{4, 32, true, true},
         kTwoLevels}) {
-    const QuantisedLayout layout(quantisation, kInputs);
+    const QuantizedLayout layout(quantization, kInputs);
     Buffer<std::byte> panel(layout.bytes());
     std::fill(panel.data() + layout.word(0, 0), panel.data() + layout.bytes(), std::byte{255});
     const float one = 1;
     for (int64_t lane = 0; lane < kPanelWidth; ++lane) {
       for (int64_t group = 0; group < layout.groups(); ++group) {
         std::byte* const scale = panel.data() + layout.scale(lane, group);
-        if (quantisation.two_levels) {
+        if (quantization.two_levels) {
           *scale = std::byte{17};
         } else {
           std::memcpy(scale, &one, sizeof one);
         }
       }
-      if (quantisation.two_levels)
-        std::memcpy(panel.data() + QuantisedLayout::output_scale(lane), &one, sizeof one);
+      if (quantization.two_levels)
+        std::memcpy(panel.data() + QuantizedLayout::output_scale(lane), &one, sizeof one);
     }
-    const int value = quantisation.bits == 4 && !quantisation.two_levels ? 15 : 255;
-    const PanelView view{panel.data(), DType::kF32, kPanelWidth, kInputs, layout.bytes(), quantisation};
+    const int value = quantization.bits == 4 && !quantization.two_levels ? 15 : 255;
+    const PanelView view{panel.data(), DType::kF32, kPanelWidth, kInputs, layout.bytes(), quantization};
     // The most negative value of an integer row, and the largest below the one that loses a step.
     for (const float number : {-1.9921875F, 1.984375F}) {
       const std::vector<float> x(5 * kInputs, number);
@@ -337,7 +337,7 @@ TEST_P(QuantisedMatmul, DoNotOverflowAtTheLargestValues) {
         const double expected = double{number} * value * kInputs;
         for (const float sum : out)
           ASSERT_NEAR(sum, expected, kInputs * test::kEpsilon * std::abs(expected))
-              << name_of(quantisation) << ", " << rows;
+              << name_of(quantization) << ", " << rows;
       }
     }
   }
@@ -345,20 +345,20 @@ TEST_P(QuantisedMatmul, DoNotOverflowAtTheLargestValues) {
 
 // All panels in one call, so that slices follow each other in every way: from pair to pair, to a single
 // panel, and back to the first for the next pass.
-TEST_P(QuantisedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
+TEST_P(QuantizedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
   constexpr int64_t kOutputs = 5 * kPanelWidth;
-  for (const Quantisation& quantisation :
-       {Quantisation{8, 32}, Quantisation{4, 32}, Quantisation{8, 16, true, true}, Quantisation{4, 16},
-        Quantisation{8, 0}, Quantisation{4, 0}, kTwoLevels}) {
+  for (const Quantization& quantization :
+       {Quantization{8, 32}, Quantization{4, 32}, Quantization{8, 16, true, true}, Quantization{4, 16},
+        Quantization{8, 0}, Quantization{4, 0}, kTwoLevels}) {
     for (const int64_t inputs : {32, 288, 544, 1600}) {
-      const RandomPanels w(quantisation, kOutputs, inputs);
+      const RandomPanels w(quantization, kOutputs, inputs);
       for (const int64_t num_rows : {33, 47, 545}) {
         const std::vector<float> x = test::random_values(3, num_rows * inputs);
         const ConstMatrix<float> all(x.data(), num_rows, inputs);
         PackedRows rows;
         rows.pack(context_, all, {}, DType::kBF16);
         std::vector<float> out(static_cast<size_t>(num_rows * kOutputs));
-        const IntegerActivations* const activations = this->activations(DType::kBF16, quantisation);
+        const IntegerActivations* const activations = this->activations(DType::kBF16, quantization);
         const PackedRows::Form& form =
             activations != nullptr ? rows.as_integers(context_, *activations) : rows.packed();
         PanelProduct whole = test::product_of(form.data.data(), 0, num_rows, w.view(), out.data(), kOutputs);
@@ -366,12 +366,12 @@ TEST_P(QuantisedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
         whole.row_sums = form.sums.data();
         whole.row_scales = form.scales.data();
         whole.scales_per_row = activations != nullptr ? activations->scales_per_row(inputs) : 1;
-        (activations != nullptr ? activations->panel_product : table_.panel_product_bf16_quantised)(whole);
+        (activations != nullptr ? activations->panel_product : table_.panel_product_bf16_quantized)(whole);
         for (int64_t row = 0; row < num_rows; row += num_rows < 50 ? 1 : 17) {
           const std::vector<float> alone =
               product({x.data() + row * inputs, 1, inputs}, {}, DType::kBF16, w.view());
           ASSERT_TRUE(test::same_bits(out.data() + row * kOutputs, alone.data(), kOutputs))
-              << name_of(quantisation) << ": row " << row << " of " << num_rows << ", " << inputs
+              << name_of(quantization) << ": row " << row << " of " << num_rows << ", " << inputs
               << " inputs";
         }
       }
@@ -380,7 +380,7 @@ TEST_P(QuantisedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
 }
 
 // q, k and v may have different formats, and their rows are packed once.
-TEST_P(QuantisedMatmul, ReuseRowsPackedForOtherWeights) {
+TEST_P(QuantizedMatmul, ReuseRowsPackedForOtherWeights) {
   constexpr int64_t kInputs = 70;
   constexpr int64_t kOutputs = 40;
   const std::vector<float> x = test::random_values(5, 9 * kInputs);
@@ -408,25 +408,25 @@ TEST_P(QuantisedMatmul, ReuseRowsPackedForOtherWeights) {
   }
 }
 
-TEST_P(QuantisedMatmul, OfRowsWithInfinityOrNanAreNan) {
+TEST_P(QuantizedMatmul, OfRowsWithInfinityOrNanAreNan) {
   constexpr int64_t kInputs = 64;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> x = test::random_values(5, 3 * kInputs);
   std::fill_n(x.begin(), kInputs, std::numeric_limits<float>::quiet_NaN());
   for (size_t k = kInputs; k < 2 * kInputs; ++k) x[k] = std::array{kInfinity, -kInfinity, -3e38F}[k % 3];
-  for (const Quantisation& quantisation : all_quantisations()) {
-    const RandomPanels w(quantisation, 16, kInputs);
+  for (const Quantization& quantization : all_quantizations()) {
+    const RandomPanels w(quantization, 16, kInputs);
     const auto out = product({x.data(), 3, kInputs}, {}, DType::kBF16, w.view());
-    for (size_t i = 0; i < 32; ++i) EXPECT_FALSE(std::isfinite(out[i])) << name_of(quantisation) << ", " << i;
+    for (size_t i = 0; i < 32; ++i) EXPECT_FALSE(std::isfinite(out[i])) << name_of(quantization) << ", " << i;
     const auto alone = product({x.data() + 2 * kInputs, 1, kInputs}, {}, DType::kBF16, w.view());
-    EXPECT_TRUE(test::same_bits(out.data() + 32, alone.data(), 16)) << name_of(quantisation);
+    EXPECT_TRUE(test::same_bits(out.data() + 32, alone.data(), 16)) << name_of(quantization);
   }
 }
 
-TEST_P(QuantisedMatmul, OfZeroRowsDoNothing) {
+TEST_P(QuantizedMatmul, OfZeroRowsDoNothing) {
   const float unread = 0;
-  for (const Quantisation& quantisation : {Quantisation{8, 32}, Quantisation{4, 32, true}}) {
-    const RandomPanels w(quantisation, 33, 40);
+  for (const Quantization& quantization : {Quantization{8, 32}, Quantization{4, 32, true}}) {
+    const RandomPanels w(quantization, 33, 40);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       EXPECT_TRUE(product({&unread, 0, 40}, {}, dtype, w.view()).empty());
     }
@@ -434,14 +434,14 @@ TEST_P(QuantisedMatmul, OfZeroRowsDoNothing) {
 }
 
 // Where weights are dequantized to f32, they have the same values on every instruction set.
-TEST_P(QuantisedMatmul, OfOneInputAreExactlyTheWeights) {
+TEST_P(QuantizedMatmul, OfOneInputAreExactlyTheWeights) {
   const float one = 1;
-  for (const Quantisation& quantisation : all_quantisations()) {
-    const RandomPanels w(quantisation, 64, 1);
+  for (const Quantization& quantization : all_quantizations()) {
+    const RandomPanels w(quantization, 64, 1);
     const std::vector<float> out = product({&one, 1, 1}, {}, DType::kF32, w.view());
     for (int64_t n = 0; n < 64; ++n) {
       const float weight = *w.weights(n);
-      if (quantisation.scales_sums()) {  // their minimum is rounded separately
+      if (quantization.scales_sums()) {  // their minimum is rounded separately
         EXPECT_NEAR(out[static_cast<size_t>(n)], weight, test::kEpsilon * w.largest_part(n));
       } else {
         EXPECT_EQ(out[static_cast<size_t>(n)], weight);
@@ -450,7 +450,7 @@ TEST_P(QuantisedMatmul, OfOneInputAreExactlyTheWeights) {
   }
 }
 
-TEST_P(QuantisedMatmul, ContinueFromWhatOutHolds) {
+TEST_P(QuantizedMatmul, ContinueFromWhatOutHolds) {
   constexpr int64_t kInputs = 65;
   const RandomPanels w({4, 32}, 16, kInputs);
   const std::vector<float> x = test::random_values(1, 9 * kInputs);
@@ -458,7 +458,7 @@ TEST_P(QuantisedMatmul, ContinueFromWhatOutHolds) {
     std::vector<float> out(static_cast<size_t>(rows * 16), 3.0F);
     PanelProduct product = test::product_of(x.data(), kInputs, rows, w.view(), out.data(), 16);
     product.accumulate = true;
-    table_.panel_product_f32_quantised(product);
+    table_.panel_product_f32_quantized(product);
     std::vector<Expected> expected;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t n = 0; n < 16; ++n)
@@ -482,8 +482,8 @@ std::string name_of_table_and_rows(const testing::TestParamInfo<TableAndRows>& i
   return std::string(info.param.table.name) + (info.param.int8_activations ? "WithRowsOfBytes" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, QuantisedMatmul, testing::ValuesIn(tables_and_rows()),
+INSTANTIATE_TEST_SUITE_P(EveryTable, QuantizedMatmul, testing::ValuesIn(tables_and_rows()),
                          name_of_table_and_rows);
 
 }  // namespace
-}  // namespace lacuna::quantised_test
+}  // namespace lacuna::quantized_test

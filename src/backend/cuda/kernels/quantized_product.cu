@@ -1,19 +1,19 @@
-#include "backend/cuda/kernels/quantised_product.h"
-#include "backend/cuda/kernels/quantised_product_block.h"
+#include "backend/cuda/kernels/quantized_product.h"
+#include "backend/cuda/kernels/quantized_product_block.h"
 
 namespace lacuna::cuda {
 namespace {
 
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_KERNEL quantised_product_kernel(QuantisedProductArguments a) {
-  quantised_product_block<kRowTiles, kFormat>(a);
+LACUNA_KERNEL quantized_product_kernel(QuantizedProductArguments a) {
+  quantized_product_block<kRowTiles, kFormat>(a);
 }
 
 template <int kRowTiles, GroupFormat kFormat>
-void launch_format(Stream& stream, const QuantisedProductArguments& arguments) {
+void launch_format(Stream& stream, const QuantizedProductArguments& arguments) {
   const int64_t outputs = arguments.product.num_outputs;
   const auto blocks = static_cast<uint32_t>((outputs + kProductOutputs - 1) / kProductOutputs);
-  launch(stream, quantised_product_kernel<kRowTiles, kFormat>,
+  launch(stream, quantized_product_kernel<kRowTiles, kFormat>,
          {.grid = {blocks, 1, 1},
           .threads = kProductThreads,
           .shared_bytes = sizeof(CodeShared<kRowTiles, kFormat>)},
@@ -21,14 +21,14 @@ void launch_format(Stream& stream, const QuantisedProductArguments& arguments) {
 }
 
 template <int kRowTiles>
-void launch_product(Stream& stream, const QuantisedProductArguments& arguments) {
+void launch_product(Stream& stream, const QuantizedProductArguments& arguments) {
   for_format(arguments.codes.format,
              [&](auto format) { launch_format<kRowTiles, decltype(format)::value>(stream, arguments); });
 }
 
 }  // namespace
 
-void quantised_product(Stream& stream, const QuantisedProductArguments& arguments) {
+void quantized_product(Stream& stream, const QuantizedProductArguments& arguments) {
   const int64_t rows = arguments.product.num_rows;
   if (rows <= 16) return launch_product<1>(stream, arguments);
   if (rows <= 32) return launch_product<2>(stream, arguments);

@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/quantised_product.h"
+#include "backend/cuda/kernels/quantized_product.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "orders.h"
 #include "product_sum.h"
 
-namespace lacuna::cuda::quantised_product_test {
+namespace lacuna::cuda::quantized_product_test {
 namespace {
 
 using simt::in_every_order;
@@ -70,7 +70,7 @@ struct Codes {
     const DeviceBuffer device_minimums = upload(stream, minimums);
     const DeviceBuffer list = upload(stream, std::vector<int32_t>(named.begin(), named.end()));
     const DeviceBuffer out(named.size() * static_cast<size_t>(out_stride) * sizeof(Out));
-    QuantisedProductArguments a{.product = {.x = device_x.as<uint16_t>(),
+    QuantizedProductArguments a{.product = {.x = device_x.as<uint16_t>(),
                                             .rows = list.as<int32_t>(),
                                             .num_rows = std::ssize(named),
                                             .num_outputs = outputs,
@@ -86,7 +86,7 @@ struct Codes {
     } else {
       a.product.out_bf16 = out.as<uint16_t>();
     }
-    quantised_product(stream, a);
+    quantized_product(stream, a);
     return download<Out>(stream, out);
   }
 
@@ -95,7 +95,7 @@ struct Codes {
   }
 };
 
-TEST(QuantisedProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
+TEST(QuantizedProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
   struct Size {
     int64_t rows, outputs, depth;
   };
@@ -121,7 +121,7 @@ TEST(QuantisedProductKernel, AgreesWithSumsInDoubleAtTheEdgesOfItsTiles) {
   }
 }
 
-TEST(QuantisedProductKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
+TEST(QuantizedProductKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   for (const GroupFormat format : kFormats) {
     const Codes codes(format, 70, 48, 4096 + 128);
     const std::vector<float> together = codes.stored(codes.rows);
@@ -133,7 +133,7 @@ TEST(QuantisedProductKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   }
 }
 
-TEST(QuantisedProductKernel, MultipliesGateAndUp) {
+TEST(QuantizedProductKernel, MultipliesGateAndUp) {
   for (const GroupFormat format : kFormats) {
     Codes codes(format, 3, 48, 64);
     const float smaller = format == GroupFormat::kInt8 ? 0.001F : 0.02F;
@@ -156,4 +156,4 @@ TEST(QuantisedProductKernel, MultipliesGateAndUp) {
 }
 
 }  // namespace
-}  // namespace lacuna::cuda::quantised_product_test
+}  // namespace lacuna::cuda::quantized_product_test

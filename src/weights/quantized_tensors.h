@@ -31,7 +31,7 @@ inline constexpr std::string_view kMinimumsSuffix = ".weight_minimums";
 inline constexpr std::string_view kOutputScalesSuffix = ".weight_output_scales";
 
 /// Tensors of one quantized matrix, ready to be written.
-struct QuantisedTensors {
+struct QuantizedTensors {
   std::vector<std::byte> codes, scales, minimums, output_scales;
   std::vector<TensorToWrite> tensors;  ///< views of the members above
   double squared_error = 0;            ///< of all weights
@@ -39,12 +39,12 @@ struct QuantisedTensors {
 };
 
 /// Quantizes a matrix. Squared errors are added row by row, for any thread count.
-QuantisedTensors quantise_tensors(ThreadPool& threads, const Quantisation& quantisation,
+QuantizedTensors quantize_tensors(ThreadPool& threads, const Quantization& quantization,
                                   const std::string& module, const StoredMatrix& matrix, int64_t outputs,
                                   int64_t inputs);
 
 /// Reads a quantized matrix of a checkpoint. Throws InputError as Checkpoint::tensor() does.
-std::unique_ptr<StoredMatrix> open_quantised(const Checkpoint& checkpoint, std::string_view module,
+std::unique_ptr<StoredMatrix> open_quantized(const Checkpoint& checkpoint, std::string_view module,
                                              int64_t outputs, int64_t inputs);
 
 }  // namespace lacuna

@@ -20,13 +20,13 @@ struct F32Format : FloatKernel<Isa> {
   static typename Isa::Words load_words(const uint32_t* words) { return Isa::load_words(words); }
   template <int kBits, int kIndex>
   static typename Isa::Vec weights(const typename Isa::Words& words, const Scales& scales) {
-    return Isa::multiply_add(Isa::template quantised_value<kBits, kIndex>(words), scales.scale,
+    return Isa::multiply_add(Isa::template quantized_value<kBits, kIndex>(words), scales.scale,
                              scales.minimum);
   }
   static void store(float* to, typename Isa::Vec weights) { Isa::store(to, weights); }
 };
 
-/// First byte of a quantized panel. Always inlined, as QuantisedLayout.
+/// First byte of a quantized panel. Always inlined, as QuantizedLayout.
 [[gnu::always_inline]] inline const std::byte* begin_of(const PanelProduct& p, int64_t panel) {
   return static_cast<const std::byte*>(p.panels) + panel * p.panel_stride;
 }
@@ -36,12 +36,12 @@ struct F32Format : FloatKernel<Isa> {
 template <typename Isa>
 void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
                 int64_t end_row) {
-  if (!p.quantisation.scales_sums()) return;
-  const QuantisedLayout layout(p.quantisation, p.depth);
+  if (!p.quantization.scales_sums()) return;
+  const QuantizedLayout layout(p.quantization, p.depth);
   for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
     alignas(64) float scales[kPanelWidth];
     alignas(64) float minimums[kPanelWidth];
-    read_output_scales(p.quantisation, layout, begin_of(p, panel), scales, minimums);
+    read_output_scales(p.quantization, layout, begin_of(p, panel), scales, minimums);
     for (int64_t row = first_row; row < end_row; ++row) {
       const auto row_sum = Isa::broadcast(p.row_sums[row]);
       float* sums = p.out + row * p.out_stride + panel * kPanelWidth;
@@ -65,17 +65,17 @@ void for_each_input_of_word(Body&& body) {
 
 /// Quantized panels of a GEMM, dequantized by `Format`.
 template <typename Format, int kBits>
-class QuantisedPanels {
+class QuantizedPanels {
  public:
   using Isa = typename Format::Vectors;
 
-  QuantisedPanels(const PanelProduct& p, const QuantisedLayout& layout)
+  QuantizedPanels(const PanelProduct& p, const QuantizedLayout& layout)
       : p_(p),
         layout_(layout),
-        has_minimum_(p.quantisation.has_minimum),
-        is_wide_(p.quantisation.wide_scales),
-        has_two_levels_(p.quantisation.two_levels),
-        is_per_channel_(p.quantisation.group == 0) {}
+        has_minimum_(p.quantization.has_minimum),
+        is_wide_(p.quantization.wide_scales),
+        has_two_levels_(p.quantization.two_levels),
+        is_per_channel_(p.quantization.group == 0) {}
 
   int64_t run_length() const { return layout_.run_length(); }
 
@@ -109,7 +109,7 @@ class QuantisedPanels {
   }
 
   const PanelProduct& p_;
-  const QuantisedLayout& layout_;
+  const QuantizedLayout& layout_;
   bool has_minimum_;
   bool is_wide_;
   bool has_two_levels_;
@@ -118,7 +118,7 @@ class QuantisedPanels {
 
 /// Dequantizes inputs [begin, begin + depth) of a panel into `out` [depth rounded up to whole words][16].
 template <typename Format, int kBits>
-void dequantize_slice(const QuantisedPanels<Format, kBits>& panels, int64_t panel, int64_t begin,
+void dequantize_slice(const QuantizedPanels<Format, kBits>& panels, int64_t panel, int64_t begin,
                       int64_t depth, typename Format::TileElement* out) {
   constexpr int64_t kPerWord = 32 / kBits;
   const int64_t length = panels.run_length();
@@ -140,17 +140,17 @@ void dequantize_slice(const QuantisedPanels<Format, kBits>& panels, int64_t pane
 }
 
 template <typename Format, int kBits>
-struct QuantisedKernel : Format {
+struct QuantizedKernel : Format {
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
 
   static const uint32_t* place(const PanelProduct& p, int64_t panel, int64_t k) {
-    const QuantisedLayout layout(p.quantisation, p.depth);
-    return QuantisedPanels<Format, kBits>(p, layout).words(panel, k);
+    const QuantizedLayout layout(p.quantization, p.depth);
+    return QuantizedPanels<Format, kBits>(p, layout).words(panel, k);
   }
   static const typename Format::TileElement* slice(const PanelProduct& p, int64_t panel, int64_t k,
                                                    int64_t depth, typename Format::TileElement* space) {
-    const QuantisedLayout layout(p.quantisation, p.depth);
-    dequantize_slice(QuantisedPanels<Format, kBits>(p, layout), panel, k, depth, space);
+    const QuantizedLayout layout(p.quantization, p.depth);
+    dequantize_slice(QuantizedPanels<Format, kBits>(p, layout), panel, k, depth, space);
     return space;
   }
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
@@ -161,7 +161,7 @@ struct QuantisedKernel : Format {
 
 /// Multiplies kRows rows by kPanels panels over all of K; only accumulators are kept.
 template <typename Format, int kBits, int kRows, int kPanels>
-void multiply_few(const PanelProduct& p, const QuantisedPanels<Format, kBits>& panels, int64_t first_panel) {
+void multiply_few(const PanelProduct& p, const QuantizedPanels<Format, kBits>& panels, int64_t first_panel) {
   using Isa = typename Format::Vectors;
   constexpr int kVectors = kPanelWidth / Isa::kLanes;
   constexpr int64_t kPerWord = 32 / kBits;
@@ -225,8 +225,8 @@ void multiply_few_rows(const PanelProduct& p) {
   // Enough accumulators that none waits for itself, and no more than registers hold.
   constexpr int kVectors = kPanelWidth / Format::Vectors::kLanes;
   constexpr int kPanels = std::max(1, 4 / kVectors);
-  const QuantisedLayout layout(p.quantisation, p.depth);
-  const QuantisedPanels<Format, kBits> panels(p, layout);
+  const QuantizedLayout layout(p.quantization, p.depth);
+  const QuantizedPanels<Format, kBits> panels(p, layout);
   int64_t panel = 0;
   for (; panel + kPanels <= p.num_panels; panel += kPanels)
     multiply_few<Format, kBits, kRows, kPanels>(p, panels, panel);
@@ -234,17 +234,17 @@ void multiply_few_rows(const PanelProduct& p) {
 }
 
 template <typename Format, int kBits>
-void quantised_product_of(const PanelProduct& p) {
+void quantized_product_of(const PanelProduct& p) {
   if (p.depth > 0) {
     if (p.num_rows == 1) return multiply_few_rows<Format, kBits, 1>(p);
     if (p.num_rows == 2) return multiply_few_rows<Format, kBits, 2>(p);
   }
-  panel_product<QuantisedKernel<Format, kBits>>(p);
+  panel_product<QuantizedKernel<Format, kBits>>(p);
 }
 
 template <typename Format>
-void quantised_product(const PanelProduct& p) {
-  p.quantisation.bits == 4 ? quantised_product_of<Format, 4>(p) : quantised_product_of<Format, 8>(p);
+void quantized_product(const PanelProduct& p) {
+  p.quantization.bits == 4 ? quantized_product_of<Format, 4>(p) : quantized_product_of<Format, 8>(p);
 }
 
 }  // namespace lacuna::generic

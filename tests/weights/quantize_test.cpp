@@ -1,4 +1,4 @@
-#include "weights/quantise.h"
+#include "weights/quantize.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "weights/packed_matrix.h"
 
-namespace lacuna::quantise_test {
+namespace lacuna::quantize_test {
 namespace {
 
 std::vector<float> random_row(uint64_t seed, int64_t count) {
@@ -30,11 +30,11 @@ std::vector<float> normal_row(uint64_t seed, int64_t count) {
   return row;
 }
 
-std::vector<float> there_and_back(const Quantisation& quantisation, const std::vector<float>& row) {
-  QuantisedRow codes;
-  quantise(quantisation, row, codes);
+std::vector<float> there_and_back(const Quantization& quantization, const std::vector<float>& row) {
+  QuantizedRow codes;
+  quantize(quantization, row, codes);
   std::vector<float> back(row.size());
-  dequantise(quantisation, codes, back);
+  dequantize(quantization, codes, back);
   return back;
 }
 
@@ -48,11 +48,11 @@ double relative_error(const std::vector<float>& row, const std::vector<float>& o
   return std::sqrt(error / size);
 }
 
-Quantisation named(std::string_view name) {
-  return weight_format(name)->quantisation;
+Quantization named(std::string_view name) {
+  return weight_format(name)->quantization;
 }
 
-TEST(Quantise, RoundsToF16AsTheFormatHasIt) {
+TEST(Quantize, RoundsToF16AsTheFormatHasIt) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     f16 half;
     half.bits = static_cast<uint16_t>(bits);
@@ -73,7 +73,7 @@ TEST(Quantise, RoundsToF16AsTheFormatHasIt) {
   EXPECT_TRUE(std::isnan(static_cast<float>(to_f16(std::nanf("")))));
 }
 
-TEST(Quantise, KeepsEveryWeightWithinHalfAScale) {
+TEST(Quantize, KeepsEveryWeightWithinHalfAScale) {
   const std::vector<float> row = random_row(1, 320);
   for (const char* name : {"int8", "int8-group"}) {
     const std::vector<float> back = there_and_back(named(name), row);
@@ -83,7 +83,7 @@ TEST(Quantise, KeepsEveryWeightWithinHalfAScale) {
   for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(back[i], row[i], 1.6 / 15);
 }
 
-TEST(Quantise, LosesAsLittleAsTheFormatAllows) {
+TEST(Quantize, LosesAsLittleAsTheFormatAllows) {
   const std::vector<float> row = random_row(2, 4096);
   EXPECT_LT(relative_error(row, there_and_back(named("int8-group"), row)), 0.004);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-group"), row)), 0.069);
@@ -91,7 +91,7 @@ TEST(Quantise, LosesAsLittleAsTheFormatAllows) {
   EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.066);
 }
 
-TEST(Quantise, ClipsExtremesIfThatReducesTheError) {
+TEST(Quantize, ClipsExtremesIfThatReducesTheError) {
   const std::vector<float> row = normal_row(5, 32 * 1024);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-group"), row)), 0.0818);
   EXPECT_LT(relative_error(row, there_and_back(named("int4-min"), row)), 0.0709);
@@ -122,7 +122,7 @@ double least_error_of_two_levels(const std::vector<float>& row) {
   return std::sqrt(error / size);
 }
 
-TEST(Quantise, FindsNearlyTheBestOfTwoLevels) {
+TEST(Quantize, FindsNearlyTheBestOfTwoLevels) {
   for (const bool has_outlier : {false, true}) {
     std::vector<float> row = normal_row(7, 32 * 128);
     if (has_outlier) row[99] = 12;
@@ -133,13 +133,13 @@ TEST(Quantise, FindsNearlyTheBestOfTwoLevels) {
   }
 }
 
-TEST(Quantise, KeepsValuesOfTwoLevelsInTheirRange) {
+TEST(Quantize, KeepsValuesOfTwoLevelsInTheirRange) {
   std::vector<float> row = normal_row(8, 200);
   for (const float extreme : {1e-40F, 1.0F, 1e30F, std::numeric_limits<float>::max()}) {
     row[7] = extreme;
     row[150] = -extreme;
-    QuantisedRow codes;
-    quantise(named("int4"), row, codes);
+    QuantizedRow codes;
+    quantize(named("int4"), row, codes);
     for (size_t g = 0; g < codes.scales.size(); ++g) {
       EXPECT_GE(codes.minimums[g], 0);
       EXPECT_LE(codes.minimums[g] + 15 * codes.scales[g], 255);
@@ -149,20 +149,20 @@ TEST(Quantise, KeepsValuesOfTwoLevelsInTheirRange) {
   }
 }
 
-TEST(Quantise, KeepsGroupsWhoseErrorOverflows) {
+TEST(Quantize, KeepsGroupsWhoseErrorOverflows) {
   for (const float size : {1e30F, 1e36F}) {
     std::vector<float> row(32, size);
     row[0] = -3 * size;
-    Quantisation quantisation = named("int4-min");
-    quantisation.wide_scales = true;
+    Quantization quantization = named("int4-min");
+    quantization.wide_scales = true;
     for (const bool has_minimum : {true, false}) {
-      quantisation.has_minimum = has_minimum;
-      EXPECT_LT(relative_error(row, there_and_back(quantisation, row)), 0.2) << size;
+      quantization.has_minimum = has_minimum;
+      EXPECT_LT(relative_error(row, there_and_back(quantization, row)), 0.2) << size;
     }
   }
 }
 
-TEST(Quantise, NeverPrefersAScaleThatF16CannotHold) {
+TEST(Quantize, NeverPrefersAScaleThatF16CannotHold) {
   for (const float extreme : {4.9e5F, 5.2e5F, 5.5e5F}) {
     std::vector<float> row = random_row(6, 32);
     row[7] = extreme;
@@ -172,17 +172,17 @@ TEST(Quantise, NeverPrefersAScaleThatF16CannotHold) {
   }
 }
 
-TEST(Quantise, KeepsRepresentableValues) {
+TEST(Quantize, KeepsRepresentableValues) {
   std::vector<float> row(64);
   for (size_t i = 0; i < row.size(); ++i) row[i] = 0.5F * static_cast<float>(static_cast<int>(i % 16) - 8);
   for (const char* name : {"int4", "int4-group", "int4-min"})
     EXPECT_EQ(there_and_back(named(name), row), row) << name;
-  for (const std::string& name : quantised_format_names()) {
+  for (const std::string& name : quantized_format_names()) {
     EXPECT_EQ(there_and_back(named(name), std::vector<float>(40)), std::vector<float>(40)) << name;
   }
 }
 
-TEST(Quantise, GivesOutliersOnlyTheirOwnGroup) {
+TEST(Quantize, GivesOutliersOnlyTheirOwnGroup) {
   std::vector<float> row = random_row(3, 96);
   row[40] = 1000;
   const std::vector<float> back = there_and_back(named("int8-group"), row);
@@ -190,11 +190,11 @@ TEST(Quantise, GivesOutliersOnlyTheirOwnGroup) {
   for (const size_t i : {0, 31, 64, 95}) EXPECT_NEAR(back[i], row[i], 0.005);
 }
 
-TEST(Quantise, TurnsAGroupWithNanIntoNan) {
+TEST(Quantize, TurnsAGroupWithNanIntoNan) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     std::vector<float> row = random_row(4, 64);
     row[3] = bad;
-    for (const std::string& name : quantised_format_names()) {
+    for (const std::string& name : quantized_format_names()) {
       const std::vector<float> back = there_and_back(named(name), row);
       EXPECT_TRUE(std::isnan(back[3])) << name;
       EXPECT_EQ(std::isnan(back[32]), named(name).scales_sums()) << name;
@@ -253,20 +253,20 @@ TEST(E4m3, EndsAtItsLargestValue) {
   EXPECT_TRUE(is_nan_of_e4m3(to_e4m3(std::nanf(""))));
 }
 
-TEST(QuantiseToE4m3, PutsTheLargestWeightAtTheEndOfTheRange) {
+TEST(QuantizeToE4m3, PutsTheLargestWeightAtTheEndOfTheRange) {
   for (const float size : {1.0F, 1e-3F, 1e30F, 1e-38F}) {
     std::vector<float> row = normal_row(8, 300);
     for (float& value : row) value *= size;
     const auto largest =
         std::max_element(row.begin(), row.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
-    QuantisedRow codes;
-    quantise(named("fp8"), row, codes);
+    QuantizedRow codes;
+    quantize(named("fp8"), row, codes);
     ASSERT_THAT(codes.scales, testing::SizeIs(1));
     EXPECT_FLOAT_EQ(codes.scales[0], std::abs(*largest) / 448);
     EXPECT_EQ(codes.codes[static_cast<size_t>(largest - row.begin())] & 0x7f, 0x7e) << size;
     for (const uint8_t code : codes.codes) EXPECT_FALSE(is_nan_of_e4m3(code)) << size;
     std::vector<float> back(row.size());
-    dequantise(named("fp8"), codes, back);
+    dequantize(named("fp8"), codes, back);
     for (size_t i = 0; i < row.size(); ++i) {
       // Half a unit of the last place: 2^-4 of a normal value, 2^-10 of the scale below.
       const double bound = std::max(0x1p-4 * std::abs(row[i]), 0x1p-10 * codes.scales[0]);
@@ -275,7 +275,7 @@ TEST(QuantiseToE4m3, PutsTheLargestWeightAtTheEndOfTheRange) {
   }
 }
 
-TEST(QuantiseToE4m3, KeepsZerosAndMakesARowWithNanNan) {
+TEST(QuantizeToE4m3, KeepsZerosAndMakesARowWithNanNan) {
   EXPECT_EQ(there_and_back(named("fp8"), std::vector<float>(40)), std::vector<float>(40));
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     std::vector<float> row = random_row(4, 64);
@@ -284,14 +284,14 @@ TEST(QuantiseToE4m3, KeepsZerosAndMakesARowWithNanNan) {
   }
 }
 
-TEST(QuantiseToE4m3, ErrsOnNormalWeightsAsThreeBitsOfMantissaDo) {
+TEST(QuantizeToE4m3, ErrsOnNormalWeightsAsThreeBitsOfMantissaDo) {
   // A value of a binade errs by 2^-4 of the binade's begin at most, uniformly: by 2^-4 / sqrt(3) / sqrt(7 /
   // 3) of itself in the root mean square where values are spread evenly over the binade.
   const std::vector<float> row = normal_row(9, 4096);
   EXPECT_NEAR(relative_error(row, there_and_back(named("fp8"), row)), 0.0236, 0.003);
 }
 
-TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
+TEST(QuantizedMatrix, HoldsTheWeightsThatItsRowsQuantizeTo) {
   ThreadPool threads(2);
   constexpr int64_t kInputs = 70;
   for (const NamedWeightFormat& known : kWeightFormats) {
@@ -303,8 +303,8 @@ TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
     EXPECT_EQ(matrix.bytes(), packed_bytes(known.format, 35, kInputs)) << known.name;
     for (int64_t n = 0; n < 35; ++n) {
       std::vector<float> expected = random_row(static_cast<uint64_t>(n), kInputs);
-      if (known.format.is_quantised()) {
-        expected = there_and_back(known.format.quantisation, expected);
+      if (known.format.is_quantized()) {
+        expected = there_and_back(known.format.quantization, expected);
       } else if (known.format.dtype == DType::kBF16) {
         for (float& value : expected) value = static_cast<float>(bf16(value));
       }
@@ -315,10 +315,10 @@ TEST(QuantisedMatrix, HoldsTheWeightsThatItsRowsQuantiseTo) {
   }
 }
 
-TEST(QuantisedMatrix, PacksQuantizedValuesWithoutLoss) {
+TEST(QuantizedMatrix, PacksQuantizedValuesWithoutLoss) {
   ThreadPool threads(2);
-  const Quantisation quantisation{.bits = 8, .group = 16, .has_minimum = true, .wide_scales = true};
-  const auto fill = [](int64_t n, QuantisedRow& row) {
+  const Quantization quantization{.bits = 8, .group = 16, .has_minimum = true, .wide_scales = true};
+  const auto fill = [](int64_t n, QuantizedRow& row) {
     for (size_t k = 0; k < row.codes.size(); ++k)
       row.codes[k] = static_cast<uint8_t>(static_cast<size_t>(n) * 37 + k);
     for (size_t g = 0; g < row.scales.size(); ++g) {
@@ -326,13 +326,13 @@ TEST(QuantisedMatrix, PacksQuantizedValuesWithoutLoss) {
       row.minimums[g] = -7.654321F * static_cast<float>(n);
     }
   };
-  const PackedMatrix matrix = PackedMatrix::from_codes(threads, quantisation, 20, 50, fill);
+  const PackedMatrix matrix = PackedMatrix::from_codes(threads, quantization, 20, 50, fill);
   for (int64_t n = 0; n < 20; ++n) {
-    QuantisedRow codes;
-    codes.resize(quantisation, 50);
+    QuantizedRow codes;
+    codes.resize(quantization, 50);
     fill(n, codes);
     std::vector<float> expected(50);
-    dequantise(quantisation, codes, expected);
+    dequantize(quantization, codes, expected);
     std::vector<float> row(50);
     matrix.read_row(n, row.data());
     EXPECT_EQ(row, expected);
@@ -340,4 +340,4 @@ TEST(QuantisedMatrix, PacksQuantizedValuesWithoutLoss) {
 }
 
 }  // namespace
-}  // namespace lacuna::quantise_test
+}  // namespace lacuna::quantize_test

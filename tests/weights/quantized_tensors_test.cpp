@@ -1,4 +1,4 @@
-#include "weights/quantised_tensors.h"
+#include "weights/quantized_tensors.h"
 
 #include <gmock/gmock.h>
 
@@ -8,13 +8,13 @@
 #include "random_matrix.h"
 #include "weights/checkpoint.h"
 
-namespace lacuna::quantised_tensors_test {
+namespace lacuna::quantized_tensors_test {
 namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class QuantisedCheckpoint : public testing::Test {
+class QuantizedCheckpoint : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -29,17 +29,17 @@ class QuantisedCheckpoint : public testing::Test {
   ThreadPool threads_{2};
 };
 
-TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
+TEST_F(QuantizedCheckpoint, GivesTheWeightsThatQuantizingAtLoadGives) {
   for (const int64_t inputs : {13, 32, 33, 64}) {
     const RandomMatrix matrix(inputs);
     for (const NamedWeightFormat& known : kWeightFormats) {
-      if (!known.format.is_quantised() || !known.format.is_for_cpu()) continue;
-      const QuantisedTensors tensors =
-          quantise_tensors(threads_, known.format.quantisation, "some.module", matrix, 20, inputs);
+      if (!known.format.is_quantized() || !known.format.is_for_cpu()) continue;
+      const QuantizedTensors tensors =
+          quantize_tensors(threads_, known.format.quantization, "some.module", matrix, 20, inputs);
       const Checkpoint checkpoint = written(tensors.tensors);
       const auto stored = checkpoint.matrix("some.module", 20, inputs);
-      EXPECT_EQ(stored->quantisation(), known.format.quantisation) << known.name << " of " << inputs;
-      EXPECT_EQ(stored->quantisation(), known.format.quantisation) << known.name;
+      EXPECT_EQ(stored->quantization(), known.format.quantization) << known.name << " of " << inputs;
+      EXPECT_EQ(stored->quantization(), known.format.quantization) << known.name;
       const PackedMatrix from_file = pack(threads_, known.format, *stored, 0, 20, inputs);
       const PackedMatrix at_load = pack(threads_, known.format, matrix, 0, 20, inputs);
       double error = 0;
@@ -60,10 +60,10 @@ TEST_F(QuantisedCheckpoint, GivesTheWeightsThatQuantisingAtLoadGives) {
   }
 }
 
-TEST_F(QuantisedCheckpoint, GivesPartsOfAMatrix) {
+TEST_F(QuantizedCheckpoint, GivesPartsOfAMatrix) {
   const RandomMatrix matrix(32);
-  const Quantisation int8 = weight_format("int8")->quantisation;
-  const Checkpoint checkpoint = written(quantise_tensors(threads_, int8, "qkv", matrix, 40, 32).tensors);
+  const Quantization int8 = weight_format("int8")->quantization;
+  const Checkpoint checkpoint = written(quantize_tensors(threads_, int8, "qkv", matrix, 40, 32).tensors);
   const auto stored = checkpoint.matrix("qkv", 40, 32);
   const PackedMatrix part = pack(threads_, int8, *stored, 10, 5, 32);
   std::vector<float> a(32);
@@ -73,10 +73,10 @@ TEST_F(QuantisedCheckpoint, GivesPartsOfAMatrix) {
   EXPECT_EQ(a, b);
 }
 
-TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
+TEST_F(QuantizedCheckpoint, OfAnotherShapeIsRefused) {
   const RandomMatrix matrix(64);
-  const Quantisation int8 = weight_format("int8")->quantisation;
-  const Checkpoint checkpoint = written(quantise_tensors(threads_, int8, "module", matrix, 16, 64).tensors);
+  const Quantization int8 = weight_format("int8")->quantization;
+  const Checkpoint checkpoint = written(quantize_tensors(threads_, int8, "module", matrix, 16, 64).tensors);
   using Shape = std::pair<int64_t, int64_t>;
   for (const Shape& shape : {Shape(16, 96), Shape(17, 64), Shape(16, 32)}) {
     const auto open = [&] { checkpoint.matrix("module", shape.first, shape.second); };
@@ -89,10 +89,10 @@ TEST_F(QuantisedCheckpoint, OfAnotherShapeIsRefused) {
   EXPECT_FALSE(checkpoint.holds("module.weight"));
 }
 
-TEST_F(QuantisedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {
+TEST_F(QuantizedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {
   const RandomMatrix matrix(64);
-  const Quantisation int4 = weight_format("int4")->quantisation;
-  QuantisedTensors tensors = quantise_tensors(threads_, int4, "module", matrix, 16, 64);
+  const Quantization int4 = weight_format("int4")->quantization;
+  QuantizedTensors tensors = quantize_tensors(threads_, int4, "module", matrix, 16, 64);
   tensors.scales[5] = std::byte{3};
   tensors.minimums[5] = std::byte{211};
   EXPECT_THAT(
@@ -107,4 +107,4 @@ TEST_F(QuantisedCheckpoint, OfTwoLevelsIsRefusedWhereValuesLeaveTheirRange) {
 }
 
 }  // namespace
-}  // namespace lacuna::quantised_tensors_test
+}  // namespace lacuna::quantized_tensors_test
