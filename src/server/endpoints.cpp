@@ -300,7 +300,7 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
     } catch (const SettingError& error) {  // in the names that the request has for them
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };
       const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
-      throw ApiError(400, word((is_of_tools ? "tools: " : "") + error.problem().sentence, names),
+      throw ApiError(400, rename_fields((is_of_tools ? "tools: " : "") + error.problem().sentence, names),
                      wanted->name_of(error.problem().field).value_or(""));
     }
   });

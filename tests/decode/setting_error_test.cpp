@@ -13,10 +13,10 @@ TEST(Word, PutsASurfacesNamesInPlaceOfFields) {
     return field == "steps" || field == "cache" ? std::optional("<" + std::string(field) + ">")
                                                 : std::nullopt;
   };
-  EXPECT_EQ(word("`steps` 3 and `cache` dual", shout), "<steps> 3 and <cache> dual");
-  EXPECT_EQ(word("`other` 3", shout), "`other` 3");
-  EXPECT_EQ(word("`unmask` is '`'; expected `steps`", shout), "`unmask` is '`'; expected <steps>");
-  EXPECT_EQ(word("one ` alone", shout), "one ` alone");
+  EXPECT_EQ(rename_fields("`steps` 3 and `cache` dual", shout), "<steps> 3 and <cache> dual");
+  EXPECT_EQ(rename_fields("`other` 3", shout), "`other` 3");
+  EXPECT_EQ(rename_fields("`unmask` is '`'; expected `steps`", shout), "`unmask` is '`'; expected <steps>");
+  EXPECT_EQ(rename_fields("one ` alone", shout), "one ` alone");
 }
 
 TEST(Problems, KeepTheirOrderAndThrowTheFirst) {
