@@ -20,33 +20,6 @@ constexpr std::string_view kGemma3SeesAll = "full_attention";
 constexpr int64_t kPattern = 6;  // every sixth layer sees everything
 constexpr float kThetaOfWindows = 10000;
 
-/// The factor by which a context was stretched; the library's other types are not used by Gemma.
-void read_linear(const JsonObject& scaling, RopeConfig& rope) {
-  const std::string type = scaling.text("rope_type", scaling.text("type", "default"));
-  if (type == "default") return;
-  if (type != "linear") scaling.refuse("rope_type", "\"default\" or \"linear\"");
-  rope.scaling = RopeConfig::Scaling::kLinear;
-  rope.factor = scaling.number("factor", {1, 1e6});
-}
-
-/// Older files have keys next to each other, newer ones an object for each kind of layer.
-void read_rotations(const JsonObject& json, RopeConfig& of_all, RopeConfig& of_windows) {
-  if (json.has("rope_parameters")) {
-    const JsonObject kinds = json.object("rope_parameters");
-    const auto read = [&](std::string_view kind, RopeConfig& rope) {
-      const JsonObject own = kinds.object(kind);
-      rope.theta = own.number("rope_theta", kRopeTheta);
-      read_linear(own, rope);
-    };
-    read(kGemma3SeesAll, of_all);
-    read(kGemma3Slides, of_windows);
-    return;
-  }
-  of_all.theta = json.number("rope_theta", kRopeTheta, 1e6F);
-  of_windows.theta = json.number("rope_local_base_freq", kRopeTheta, kThetaOfWindows);
-  if (json.has("rope_scaling")) read_linear(json.object("rope_scaling"), of_all);
-}
-
 std::vector<bool> read_gemma3_layers(const JsonObject& json, int64_t num_layers) {
   std::vector<bool> slides;
   for (const char* const key : {"sliding_window_pattern", "_sliding_window_pattern"}) json.has(key);
@@ -89,7 +62,14 @@ ModelConfig read_gemma3(const JsonObject& json) {
   sliding.window = json.integer("sliding_window", kPositionCount, 4096);
   sliding.num_kv_heads = config.num_kv_heads;
   sliding.head_dim = config.head_dim;
-  read_rotations(json, config.rope, sliding.rope);
+  const auto rotation = [&](const RopeRules& rules) {
+    return read_rope(json, config.head_dim, config.max_positions, rules).rope;
+  };
+  config.rope = rotation({.usual_theta = 1e6F, .layers = kGemma3SeesAll, .is_only_kind = false});
+  sliding.rope = rotation({.usual_theta = kThetaOfWindows,
+                           .layers = kGemma3Slides,
+                           .is_only_kind = false,
+                           .outer_theta = "rope_local_base_freq"});
   config.sliding = std::move(sliding);
   return config;
 }

@@ -15,6 +15,7 @@
 namespace lacuna {
 namespace {
 
+constexpr std::string_view kTheta = "rope_theta";
 constexpr std::string_view kShare = "partial_rotary_factor";
 constexpr Range<double> kFactor{1, 1e6};
 
@@ -26,7 +27,7 @@ bool is_nothing(const nlohmann::json& value) {
 /// The objects that say how a kind of layers turns, and the keys next to them, as if they were one object.
 class RopeKeys {
  public:
-  RopeKeys(const JsonObject& json, const RopeRules& rules) : json_(json) {
+  RopeKeys(const JsonObject& json, const RopeRules& rules) : json_(json), outer_theta_(rules.outer_theta) {
     for (const char* const key : {"rope_parameters", "rope_scaling"}) {
       const nlohmann::json* const value = json.value(key);
       if (value == nullptr || is_nothing(*value)) continue;
@@ -34,14 +35,19 @@ class RopeKeys {
     }
   }
 
-  bool has(std::string_view key) const { return find(key) != nullptr; }
+  bool has(std::string_view key) const { return find(key).object != nullptr; }
   float number(std::string_view key, Range<double> range, std::optional<float> fallback = {}) const {
-    return owner(key).number(key, range, fallback);
+    const Place place = owner(key);
+    return place.object->number(place.key, range, fallback);
   }
   int64_t integer(std::string_view key, Range<int64_t> range, std::optional<int64_t> fallback = {}) const {
-    return owner(key).integer(key, range, fallback);
+    const Place place = owner(key);
+    return place.object->integer(place.key, range, fallback);
   }
-  bool flag(std::string_view key, bool fallback) const { return owner(key).flag(key, fallback); }
+  bool flag(std::string_view key, bool fallback) const {
+    const Place place = owner(key);
+    return place.object->flag(place.key, fallback);
+  }
 
   /// "default" where no object names a type. Older files call the key "type".
   std::string type() const {
@@ -62,13 +68,19 @@ class RopeKeys {
   }
 
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const {
-    owner(key).refuse(key, expected);
+    const Place place = owner(key);
+    place.object->refuse(place.key, expected);
   }
   [[noreturn]] void refuse_type(std::string_view expected) const {
     refuse(has("rope_type") ? "rope_type" : "type", expected);
   }
 
  private:
+  struct Place {
+    const JsonObject* object = nullptr;
+    std::string_view key;
+  };
+
   void add(const JsonObject& object, const RopeRules& rules) {
     constexpr std::array<std::string_view, 2> kKinds = {"full_attention", "sliding_attention"};
     bool is_by_kind = false;
@@ -86,32 +98,33 @@ class RopeKeys {
     }
     if (is_by_kind && object.value(rules.layers) == nullptr)
       object.refuse(rules.layers, "an object, as other kinds of layers have");
-    objects_.push_back(object);
+    if (is_by_kind || rules.outer_theta == kTheta) objects_.push_back(object);
   }
 
   /// Keys that also stand next to the objects.
   static bool is_outer_key(std::string_view key) {
-    return key == "rope_theta" || key == kShare || key == "original_max_position_embeddings";
+    return key == kTheta || key == kShare || key == "original_max_position_embeddings";
   }
 
-  /// The first object that has the key, once all that have it agree; null if none has it.
-  const JsonObject* find(std::string_view key) const {
-    const JsonObject* first = nullptr;
-    const auto take = [&](const JsonObject& object) {
-      if (!object.has(key)) return;
-      if (first != nullptr) check_agreement(*first, key, object, key);
-      if (first == nullptr) first = &object;
+  /// Where the key stands first, once all that have it agree; without an object if none has it.
+  Place find(std::string_view key) const {
+    Place first;
+    const auto take = [&](const JsonObject& object, std::string_view name) {
+      if (!object.has(name)) return;
+      if (first.object != nullptr) check_agreement(*first.object, first.key, object, name);
+      if (first.object == nullptr) first = {&object, name};
     };
-    for (const JsonObject& object : objects_) take(object);
-    if (is_outer_key(key)) take(json_);
+    for (const JsonObject& object : objects_) take(object, key);
+    if (is_outer_key(key)) take(json_, key == kTheta ? outer_theta_ : key);
     return first;
   }
 
-  /// The object that messages about the key name.
-  const JsonObject& owner(std::string_view key) const {
-    const JsonObject* const found = find(key);
-    if (found != nullptr) return *found;
-    return objects_.empty() || key == "rope_theta" ? json_ : objects_.front();
+  /// The place that messages about the key name.
+  Place owner(std::string_view key) const {
+    const Place found = find(key);
+    if (found.object != nullptr) return found;
+    if (key == kTheta) return {&json_, outer_theta_};
+    return {objects_.empty() ? &json_ : &objects_.front(), key};
   }
 
   static void check_agreement(const JsonObject& a, std::string_view a_key, const JsonObject& b,
@@ -122,6 +135,7 @@ class RopeKeys {
   }
 
   const JsonObject& json_;
+  std::string_view outer_theta_;
   std::vector<JsonObject> objects_;  // the most particular first
 };
 
@@ -203,7 +217,7 @@ Rotation read_rope(const JsonObject& json, int64_t head_dim, int64_t max_positio
   RopeConfig& rope = rotation.rope;
   std::optional<float> usual_theta;
   if (rules.usual_theta > 0) usual_theta = rules.usual_theta;
-  rope.theta = keys.number("rope_theta", kRopeTheta, usual_theta);
+  rope.theta = keys.number(kTheta, kRopeTheta, usual_theta);
   if (rules.stops_turning && keys.type() == "proportional") {
     read_proportional(keys, head_dim, rope);
     rotation.rotary_dim = head_dim;

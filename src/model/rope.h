@@ -67,6 +67,9 @@ struct RopeRules {
   bool grows_queries = false;  ///< whether "llama_4_scaling_beta" is computed (RopeConfig::query_growth)
   std::string_view layers = "full_attention";  ///< the kind of layers, where a file has an object for each
   bool is_only_kind = true;                    ///< whether all layers are of that kind
+  /// The key of theta next to the objects. Gemma 3's windows have their own, and what an object without kinds
+  /// of layers says is not theirs.
+  std::string_view outer_theta = "rope_theta";
 };
 
 struct Rotation {

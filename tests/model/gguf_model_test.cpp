@@ -244,6 +244,12 @@ TEST(Gemma3Config, IsReadInBothFormsThatTheLibraryWrites) {
     "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
                     "sliding_attention", "full_attention", "sliding_attention"])");
   EXPECT_EQ(now, old);
+  const std::string both = R"(, "rope_theta": 1e6, "rope_parameters": {
+    "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 20000}}, "rope_local_base_freq": )";
+  EXPECT_EQ(read(both + "20000"), old);
+  EXPECT_THAT([&] { read(both + "10000"); },
+              ThrowsMessage<InputError>(HasSubstr("\"rope_local_base_freq\" is 10000 and ")));
   EXPECT_THAT([&] { read(R"(, "use_bidirectional_attention": true)"); },
               ThrowsMessage<InputError>(HasSubstr("use_bidirectional_attention")));
 }
