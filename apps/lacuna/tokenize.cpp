@@ -82,8 +82,12 @@ void show_prompt(const TokenizeFlags& flags) {
   if (chat_template.is_none())
     fmt::print(stderr, "lacuna: chat template {}; the prompt is the message's text\n",
                safe_for_terminal(chat_template.description()));
-  const Conversation conversation = flags.prompt ? Conversation(std::vector<Message>{{"user", *flags.prompt}})
-                                                 : parse_conversation(read_standard_input());
+  Conversation conversation;
+  if (flags.prompt) {
+    conversation = Conversation(std::vector<Message>{{"user", *flags.prompt}});
+  } else {
+    conversation = parse_conversation(read_standard_input());
+  }
   const RenderedPrompt prompt = chat_prompt(chat_template, tokenizer, conversation);
   if (flags.json) {
     const nlohmann::ordered_json json{{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}};
