@@ -193,7 +193,7 @@ ConfigChoices config_choices(const ModelFlags& flags) {
 }
 
 ConfigChoices choices_of_other_models(const ModelFlags& flags) {
-  return {flags.ignored_config_keys, {}};
+  return {flags.ignored_config_keys, {}, true};
 }
 
 ModelSource find_model(const ModelFlags& flags) {

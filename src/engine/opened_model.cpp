@@ -66,7 +66,7 @@ TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& 
 GuideSource::GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag,
                          const ConfigChoices& choices)
     : model(model_name),
-      source(find_model(model_name, choices)),
+      source(find_model(model_name, {choices.ignored_keys, choices.paradigm, true})),
       tokenizer(tokenizer_of(source)),
       guide(main, text_model(source, tokenizer)) {
   if (source.config.paradigm() != Paradigm::kCausal) {

@@ -334,7 +334,8 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     check_own_code(json, family, config);
   config.unknown_keys = check_unread_keys(json, config, family.harmless_keys, ignored);
   const TokenFiles files(texts, folder);
-  set_token_ids({json, generation, files, family, json.has("lacuna"), ignored}, config);
+  set_token_ids({json, generation, files, family, json.has("lacuna"), choices.reads_other_texts, ignored},
+                config);
   return config;
 }
 

@@ -262,6 +262,8 @@ struct ConfigChoices {
   /// For architectures that models of several paradigms share. "lacuna": {"paradigm": NAME} in config.json
   /// says the same.
   std::optional<Paradigm> paradigm = {};
+  /// A guide or a judge: its tokenizer may be the diffusion model's, mask included.
+  bool reads_other_texts = false;
 };
 
 /// Reads config.json of a checkpoint folder and, if present, generation_config.json and the tokenizer's files

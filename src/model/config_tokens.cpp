@@ -70,7 +70,7 @@ void refuse_mask_of_causal_model(const TokenSources& sources, const ModelConfig&
         "--paradigm causal to ignore it",
         found->source, found->id, family.architecture);
   }
-  if (!family.is_library_class) return;
+  if (!family.is_library_class || sources.may_list_masks) return;
   for (const TokenList& list : sources.files.lists()) {
     for (const ListedToken& token : list.tokens) {
       const auto is_mask_of = [&](const FamilyEntry& other) { return holds(other.mask_texts, token.text); };

@@ -20,6 +20,7 @@ struct TokenSources {
   const TokenFiles& files;
   const FamilyEntry& family;
   bool paradigm_is_chosen;               ///< by a user, who knows that a mask may be left over
+  bool may_list_masks;                   ///< ConfigChoices::reads_other_texts
   std::span<const std::string> ignored;  ///< keys that the user vouches for
 };
 

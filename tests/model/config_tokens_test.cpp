@@ -121,6 +121,10 @@ TEST(TokenIds, OfAMaskBelongToNoLeftToRightModel) {
               ThrowsMessage<InputError>(AllOf(HasSubstr("folder/tokenizer.json"), HasSubstr("is a mask"))));
   EXPECT_THAT([&] { read({.config = published_config("qwen3-0.6b"), .tokenizer = added("<|mask|>", 5)}); },
               ThrowsMessage<InputError>(HasSubstr("is a mask of diffusion models")));
+  EXPECT_EQ(read({.config = published_config("qwen3-0.6b"), .tokenizer = added("<|mask|>", 5)},
+                 {.reads_other_texts = true})
+                .mask_id,
+            -1);
   EXPECT_THAT(
       [&] {
         read({.config = qwen, .generation = {{"mask_token_id", 151665}}});
