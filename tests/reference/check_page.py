@@ -29,7 +29,7 @@ NO_TRACES = {
     "not valid JSON": "not a trace",
     "canvas is -2": '{"canvas": [1, -2], "prompt_tokens": 0}',
     "length is 99999999": '{"request": 0, "canvas": [1], "prompt_tokens": 0}\n{"request": 0, "committed": [], "length": 99999999}',
-    "positions together": f'{{"request": 0, "canvas": {[1] * 65000}, "prompt_tokens": 0}}\n' + '{"request": 0, "committed": []}\n' * 1100,
+    "positions in all passes together": f'{{"request": 0, "canvas": {[1] * 65000}, "prompt_tokens": 0}}\n' + '{"request": 0, "committed": []}\n' * 1100,
 }
 TABS = ["chat", "completion", "infill", "decisions", "schema"]
 

@@ -1,8 +1,50 @@
 """The modules of the page of `lacuna serve`, called from within the page: what no run of mini-llada shows. For check_page.py."""
 import json
 
+from selenium.webdriver.common.keys import Keys
+
+#: Recorded runs that ask for more work than the page does: JavaScript that makes the text, by a part of the sentence.
+TOO_MUCH = {
+    "positions of the canvas; expected at most 65536": "start({ canvas: ones(65537) })",
+    "passes; expected at most 65536": "start({}) + pass({}).repeat(65537)",
+    "positions in all passes together": "start({ canvas: ones(65000) }) + pass({}).repeat(600)",
+    "has 262145 lines": "start({}) + '\\n'.repeat(1 << 18)",
+    "positions written, locked and computed": "start({}) + pass({ committed: Array(262145).fill({ position: 1, token: 2 }) })",
+    "262145 positions written, locked": "start({}) + pass({ locked: ones(262145) })",
+    "300001 positions written, locked": "start({}) + pass({ drop: ones(300001) })",
+    "33619968 positions in all passes": "start({ canvas: ones(65536) }) + pass({ insert: Array(511).fill([0, 0]) })",
+    "insert makes more than 65536 positions": "start({}) + pass({ insert: [[0, 65535]] })",
+    "characters in a token; expected at most 1024": "start({ pieces: { 1: 'a'.repeat(1025) } })",
+    "characters of text; expected at most 1048576": "start({ canvas: ones(2048), pieces: { 1: 'a'.repeat(1000) } })",
+    "alternatives of a position; expected at most 64": "start({ page: { alternatives: [[0, { id: 1, tops: Array(65).fill({ text: 'a' }) }]] } })",
+    'prompt_tokens is {"deep":[1,1,1,1,': "start({ prompt_tokens: { deep: ones(100) } })",
+    "this is not a recorded run": "start({}) + pass({ committed: [null] })",
+    "insert is not a list": "start({}) + pass({ insert: [5] })",
+    "the file has 33554433 bytes; expected at most 33554432": "' '.repeat((1 << 25) + 1)",
+}
+#: The same where a link brings it.
+TOO_LONG_LINKS = {
+    "the link has 32769 characters; expected at most 32768": "'#run='.padEnd(32769, 'A')",
+    "the run in the link has more than 4194304 bytes": "await pack(' '.repeat((1 << 22) + 1))",
+    "the link holds no recorded run": "'#run=*'",
+}
+#: Functions of JavaScript for the runs and links above.
+MAKERS = """
+    const ones = (count) => Array(count).fill(1);
+    const start = (more) => JSON.stringify({ request: 0, canvas: [1, 0], prompt_tokens: 0, mask: 0, ...more }) + "\\n";
+    const pass = (more) => JSON.stringify({ request: 0, committed: [], ...more }) + "\\n";
+    const pack = async (text) => {
+      const packed = await new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer();
+      const letters = btoa([...new Uint8Array(packed)].map((byte) => String.fromCharCode(byte)).join(""));
+      return "#run=" + letters.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    };
+    const { decode } = await import("./recorded.js");
+    const sentence = (source, ...more) => decode(source, -1, ...more).then((events) => `${events.length} events`, (error) => error.message);
+    const file = (text) => ({ file: new File([text], "run.jsonl") });"""
+
 
 def check_modules(report, page):
+    check_limits(report, page)
     check_replay(report, page)
     check_holes(report, page)
     check_layout(report, page)
@@ -30,6 +72,28 @@ def check_replay(report, page):
         flags("1,0,false,true,false", "4,1,false,false,true", "_,0,false,false,false", "6,0,false,true,true"),
         flags("1,0,false,true,false", "_,0,false,false,false", "_,0,false,false,false", "6,0,false,true,true"),
         first], states)
+
+
+def check_limits(report, page):
+    """Too much work is counted before it is done, apart from the page, and answered with one sentence."""
+    for expected, text in TOO_MUCH.items():
+        said = page.module(f"{MAKERS} return sentence(file({text}));")
+        report.check(f"too much: {expected[:50]}", expected in said and len(said) < 200, said)
+    for expected, fragment in TOO_LONG_LINKS.items():
+        said = page.module(f"{MAKERS} return sentence({{ fragment: {fragment} }});")
+        report.check(f"link: {expected[:50]}", expected in said, said)
+    said = page.module(f"{MAKERS} return sentence(file(start({{}}) + pass({{}})), 0);")
+    report.check("reading has an end", said.startswith("the recorded run was not read within 0 seconds"), said)
+    said = page.module(f"{MAKERS} return sentence(file(start({{}}) + pass({{ kind: 'a'.repeat(1000), insert: [[1, 2]], drop: [0, 0] }})));")
+    report.check("what is not too much is read", said == "2 events", said)
+    heavy = page.module(f"""{MAKERS} return location.href.split("#")[0] +
+        await pack(start({{ canvas: ones(60000), ends: Array(1000000).fill(7), pieces: {{ 1: "a" }} }}) + pass({{}}).repeat(400));""")
+    page.open(heavy)
+    page.wait(lambda: page.texts(".state") == ["recorded run"])
+    page.shown(".slider").send_keys(Keys.ARROW_LEFT)
+    report.check("a large run of a link can be looked at", page.shown(".where").text == "pass 399 of 400" and page.count(".canvas .token") == 8192,
+                 [page.shown(".where").text, page.count(".canvas .token")])
+    page.open()
 
 
 def check_holes(report, page):
@@ -85,7 +149,7 @@ def check_round_trip(report, page):
             
             return [replay.cells.map((cell) => [cell.masked ? "_" : cell.id, cell.confidence, cell.locked, cell.kept].join()), run.cost(i + 1)];
           });
-          return [run, JSON.stringify([states, [...run.pieces], run.ends])];
+          return [run, JSON.stringify([states, [...run.pieces], [...run.ends]])];
         };
         const [run, before] = show(events);
         const [, after] = show(eventsOfTrace(traceOf(run), -1));

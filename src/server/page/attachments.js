@@ -44,8 +44,8 @@ function append(quote) {
 async function quoteOf(file) {
   if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${file.size} bytes; accepted: at most ${MOST_BYTES}`);
   const text = decode(await file.arrayBuffer(), file.name);
-  let fence = "```";
-  while (text.includes(fence)) fence += "`";
+  const longest = (text.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 0);
+  const fence = "`".repeat(Math.max(3, longest + 1));
   return `${file.name}:\n${fence}\n${text.trimEnd()}\n${fence}`;
 }
 

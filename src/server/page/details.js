@@ -33,7 +33,7 @@ export function percent(probability) {
 function factsOf(position, cell, run) {
   const says = [`position ${position}`];
   if (cell.masked) says.push("not written yet");
-  else says.push(`“${run.pieceOf(cell.id)}”${run.ends.includes(cell.id) ? ", an end token" : ""} (id ${cell.id})`);
+  else says.push(`“${run.pieceOf(cell.id)}”${run.ends.has(cell.id) ? ", an end token" : ""} (id ${cell.id})`);
   if (cell.given) says.push("given");
   if (cell.noise) says.push("noise");
   if (cell.pass !== null) says.push(`written by pass ${cell.pass + 1} of ${run.steps.length}, in step ${cell.step + 1}`);

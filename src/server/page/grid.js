@@ -9,13 +9,15 @@ const COLUMN_COUNTS = [64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 4];
 const LEAST_CELL_WIDTHS = { narrow: 56, wide: 62 };  // CSS pixels: seven characters, or eight
 const NARROW = 480;                                   // CSS pixels of all columns
 const LABEL_WIDTH = 34;
+const MAX_LETTERS = 40;   // of a token: none of its cell shows more
+const MAX_TOKENS = 8192;  // that are shown: the map and the text have all, and more elements than these make browsers slow
 const MARKS = ["given", "masked", "noise", "locked", "kept", "guided", "changed"];
 
 /// Text of a cell, in one line.
 export function faceOf(cell, run) {
   if (cell.masked) return MASK_GLYPH;
-  if (run.ends.includes(cell.id)) return END_GLYPH;
-  const piece = run.pieceOf(cell.id);
+  if (run.ends.has(cell.id)) return END_GLYPH;
+  const piece = run.pieceOf(cell.id).slice(0, MAX_LETTERS);
   const line = piece.replaceAll("\n", "↵");
   return piece.trim() === "" ? line.replaceAll("\t", "⇥").replaceAll(" ", "␣") : line;
 }
@@ -36,6 +38,7 @@ export class Grid {
     element.append(this.labels);
     this.onChoose = onChoose;
     this.tokens = [];
+    this.places = new WeakMap();  // of the tokens in their list
     this.first = 0;      // position of the first token that is shown
     this.chosen = null;  // position
     this.columns = 4;
@@ -49,10 +52,12 @@ export class Grid {
   ///   look  {run, ramp, scheme, all, block}
   draw(cells, first, look) {
     this.first = first;
-    const count = Math.max(cells.length - first, 0);
+    const count = Math.min(Math.max(cells.length - first, 0), MAX_TOKENS);
     while (this.tokens.length < count) {
-      this.tokens.push(make("span", { className: "token" }));
-      this.element.append(this.tokens.at(-1));
+      const token = make("span", { className: "token" });
+      this.places.set(token, this.tokens.length);
+      this.tokens.push(token);
+      this.element.append(token);
     }
     while (this.tokens.length > count) this.tokens.pop().remove();
     for (const [index, token] of this.tokens.entries()) this.drawToken(token, cells[first + index], first + index, look);
@@ -63,7 +68,7 @@ export class Grid {
     const share = rampShare(cell, ramp, all);
     const marks = MARKS.filter((mark) => cell[mark]);
     if (share !== null) marks.push("written");
-    if (run.ends.includes(cell.id)) marks.push("end");
+    if (run.ends.has(cell.id)) marks.push("end");
     if (block[0] <= position && position < block[1]) marks.push("block");
     if (position === this.chosen) marks.push("chosen");
     const names = ["token", ...marks].join(" ");
@@ -95,8 +100,8 @@ export class Grid {
   }
 
   point(event) {
-    const index = this.tokens.indexOf(event.target);
-    if (index >= 0) this.onChoose(this.first + index);
+    const index = this.places.get(event.target);
+    if (index !== undefined) this.onChoose(this.first + index);
   }
 
   moveByKey(event) {

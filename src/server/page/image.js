@@ -10,6 +10,7 @@ const TITLE_HEIGHT = 30;
 const FOOT_HEIGHT = 26;
 const MOST_LETTERS = 10;  // letters that fit a cell
 const PNG_SCALE = 2;
+const MAX_STATES = 1 << 22;  // positions of all passes together that an animation goes through
 const SECONDS = { pass: 0.15, least: 2, most: 12, rest: 1.5 };
 
 /// An <svg> element of the canvas after `at` passes.
@@ -26,6 +27,8 @@ export function imageOf(look, at) {
 /// The same with every pass, over and over.
 export function animationOf(look) {
   const { steps } = look.run;
+  const states = steps.length * look.length;
+  if (states > MAX_STATES) throw new Error(`the run has ${states} positions in all its passes; an animation may have ${MAX_STATES}`);
   const playing = Math.min(Math.max(steps.length * SECONDS.pass, SECONDS.least), SECONDS.most);
   const duration = playing + SECONDS.rest;
   const histories = historiesOf(look);

@@ -9,7 +9,7 @@ const RAMP_STOPS = 9;
 /// [class of the token that shows it, its face, meaning, whether a cell or the run has it]
 const ENTRIES = [
   ["masked", MASK_GLYPH, "not written yet", (cells) => cells.some((cell) => cell.masked)],
-  ["end", END_GLYPH, "end of the text", (cells, { run }) => cells.some((cell) => run.ends.includes(cell.id) && !cell.given)],
+  ["end", END_GLYPH, "end of the text", (cells, { run }) => cells.some((cell) => run.ends.has(cell.id) && !cell.given)],
   ["given", "a", "given", (cells, { first }) => cells.slice(first).some((cell) => cell.given)],
   ["noise", "a", "noise, to be replaced", (cells) => cells.some((cell) => cell.noise)],
   ["changed", "a", "written by this pass", (cells) => cells.some((cell) => cell.changed)],

@@ -2,10 +2,11 @@
 
 const NAME = "#run=";
 const MOST_LETTERS = 32768;  // characters of a link: programs that pass links on cut longer ones
-const MOST_BYTES = 1 << 24;  // bytes of a run inside a link
+const MOST_BYTES = 1 << 22;    // bytes of a run inside a link: a packed one may be a thousand times smaller
 
 /// The link to this page that shows a recorded run. Throws an Error with one sentence where it would be too long.
 export async function linkOf(trace) {
+  if (trace.length > MOST_BYTES) throw new Error(`the run has more than ${MOST_BYTES} bytes; export it as a trace instead`);
   const packed = await new Response(new Blob([trace]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer();
   const letters = btoa(Array.from(new Uint8Array(packed), (byte) => String.fromCharCode(byte)).join(""));
   const link = location.href.split("#")[0] + NAME + letters.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -14,10 +15,12 @@ export async function linkOf(trace) {
                   "export the run as a trace instead");
 }
 
-/// The recorded run in a link's fragment; null where the fragment holds none.
-/// Throws an Error with one sentence where it is damaged.
+/// Whether a link's fragment is said to hold a recorded run.
+export const holdsRun = (fragment) => fragment.startsWith(NAME);
+
+/// The recorded run in such a fragment. Throws an Error with one sentence where it is damaged, or too large.
 export async function traceOfFragment(fragment) {
-  if (!fragment.startsWith(NAME)) return null;
+  if (fragment.length > MOST_LETTERS) throw new Error(`the link has ${fragment.length} characters; expected at most ${MOST_LETTERS}`);
   try {
     const letters = atob(fragment.slice(NAME.length).replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
@@ -36,7 +39,7 @@ async function inflate(packed) {
     const { value, done } = await reader.read();
     if (done) return await new Blob(parts).text();
     bytes += value.length;
-    if (bytes > MOST_BYTES) throw new RangeError(`the run in the link has more than ${MOST_BYTES} bytes`);
+    if (bytes > MOST_BYTES) throw new RangeError(`the run in the link has more than ${MOST_BYTES} bytes; expected one that this page packed`);
     parts.push(value);
   }
 }

@@ -6,14 +6,14 @@ export class Run {
   steps = [];
   pieces = new Map();        // id: text
   alternatives = new Map();  // position: {id, tops: [{text, probability}], entropy (nats, or null)}
-  ends = [];                 // ids that end an answer
+  ends = new Set();          // ids that end an answer
   numLogprobs = 0;
 
   add(event) {
     for (const [id, text] of Object.entries(event.pieces ?? {})) this.pieces.set(Number(id), text);
     if (event.type === "start") this.start = event;
     if (event.type === "step") this.steps.push(event);
-    for (const id of event.ends ?? []) this.ends.push(id);
+    for (const id of event.ends ?? []) this.ends.add(id);
     for (const [position, known] of event.alternatives ?? []) this.alternatives.set(position, known);
   }
 
@@ -80,7 +80,8 @@ export class Replay {
   apply(step) {
     this.before = this.written;
     for (const cell of this.cells) cell.changed = false;
-    for (const position of [...(step.drop ?? [])].reverse()) this.cells.splice(position, 1);
+    const dropped = new Set(step.drop);
+    if (dropped.size > 0) this.cells = this.cells.filter((_, position) => !dropped.has(position));
     for (const [position, count] of step.insert ?? []) {
       const masks = Array.from({ length: count }, () => newCell(this.run.start.mask, { masked: true, changed: true }));
       this.cells.splice(position, 0, ...masks);
@@ -113,7 +114,7 @@ export class Replay {
   markKept(computed) {
     for (const cell of this.cells) cell.kept = true;
     for (const [begin, end] of computed) {
-      for (const cell of this.cells.slice(begin, end)) cell.kept = false;
+      for (let position = begin; position < Math.min(end, this.cells.length); ++position) this.cells[position].kept = false;
     }
   }
 }
@@ -132,5 +133,5 @@ export function shareOf(confidence) {
 
 /// Whether a cell holds an end token that the model wrote.
 export function isEnd(cell, ends) {
-  return !cell.given && !cell.masked && ends.includes(cell.id);
+  return !cell.given && !cell.masked && ends.has(cell.id);
 }

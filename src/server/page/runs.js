@@ -37,7 +37,7 @@ export class Runs {
 
   newRun() {
     const run = new Run();
-    run.ends = [...(this.server.props?.end_ids ?? [])];
+    run.ends = new Set(this.server.props?.end_ids);
     return run;
   }
 

@@ -11,6 +11,8 @@ export class StepMap {
   constructor(canvas, onPoint, onPick) {
     this.canvas = canvas;
     this.look = null;
+    this.base = document.createElement("canvas");  // without the cursor, which alone moves while a run is looked at
+    this.key = "";                                    // of what is drawn there
     canvas.addEventListener("pointermove", (event) => this.point(event, onPoint));
     canvas.addEventListener("click", (event) => this.point(event, (_, pass) => onPick(pass)));
     new ResizeObserver(() => this.draw()).observe(canvas);
@@ -37,17 +39,19 @@ export class StepMap {
   draw() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!this.look?.run.start || width === 0) return;
-    const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
     this.mapWidth = width * (1 - BARS_SHARE) - GAP;
-    const brush = this.canvas.getContext("2d");
-    brush.scale(ratio, ratio);
-    const { run, length } = this.look;
+    const { run, first, length, scheme, ramp, all } = this.look;
     const scale = { x: this.mapWidth / Math.max(length, 1), y: height / Math.max(run.steps.length, 1), width, height };
-    this.drawRows(brush, scale);
-    this.drawBars(brush, scale);
-    this.drawWrites(brush, scale);
+    const key = [width, height, window.devicePixelRatio, run.steps.length, first, length, scheme, ramp, all].join();
+    if (key !== this.key) {
+      const brush = sized(this.base, scale);
+      this.drawRows(brush, scale);
+      this.drawBars(brush, scale);
+      this.drawWrites(brush, scale);
+      this.key = key;
+    }
+    const brush = sized(this.canvas, scale);
+    brush.drawImage(this.base, 0, 0, width, height);
     this.drawCursor(brush, scale);
   }
 
@@ -100,6 +104,16 @@ export class StepMap {
     if (chosen !== null && chosen >= first) brush.strokeRect((chosen - first) * x, 0.75, Math.max(x, 2), height - 1.5);
     if (at > 0 && at <= run.steps.length) brush.strokeRect(0.75, (at - 1) * y + 0.75, width - 1.5, Math.max(y - 1.5, 1));
   }
+}
+
+/// An empty canvas, and its brush, which counts CSS pixels.
+function sized(canvas, { width, height }) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const brush = canvas.getContext("2d");
+  brush.scale(ratio, ratio);
+  return brush;
 }
 
 /// A mark is small and carries no text: its colour may be stronger than that of a token.
