@@ -1,5 +1,6 @@
 """Conversations on the page of `lacuna serve`: their list, their files, Markdown of answers, models, and a server that ends. For check_page.py."""
 import json
+import re
 from pathlib import Path
 
 from check_server import STORY, Server
@@ -77,6 +78,8 @@ print("**no emphasis**")
 
 def check_chat(report, page):
     check_conversations(report, page)
+    check_stopped(report, page)
+    check_phone(report, page)
     check_files(report, page)
     check_search(report, page)
     check_shortcuts(report, page)
@@ -88,7 +91,7 @@ def check_chat(report, page):
 
 
 def new_conversation(page):
-    page.script("document.querySelector('.conversation-list').open = true")
+    page.open_list()
     page.one("#new-conversation").click()
 
 
@@ -109,14 +112,14 @@ def check_conversations(report, page):
     page.one("#ask-yes").click()
     page.open()
     report.check("conversation survives", [one.text for one in page.all(".message .text")] == before, before)
-    report.check("its name, too", page.one("#conversation-title").text == "Shells and pens", page.one("#conversation-title").text)
-    page.all(".message.assistant button")[-1].click()  # Regenerate
+    report.check("its name, too", current_title(page) == "Shells and pens", current_title(page))
+    press(page, "Regenerate")
     page.wait(lambda: page.one("#seed").get_property("value") == "1" and page.one("#run").is_enabled())
     report.check("regenerated", len(page.all(".message")) == 4, len(page.all(".message")))
     report.check("two versions of the answer", [one.text for one in page.all(".version")] == ["2 of 2"])
     press(page, "Previous version")
     report.check("the first version", [one.text for one in page.all(".message .text")] == before and page.one(".version").text == "1 of 2", before)
-    page.all(".message.user button")[1].click()  # Edit
+    press(page, "Edit")
     page.one("#messages textarea").send_keys(Keys.CONTROL, "a")
     page.one("#messages textarea").send_keys("Ann has 2 cups. She buys 2 more. How many cups does Ann have?")
     page.one("#messages .tools button").click()
@@ -133,7 +136,7 @@ def check_conversations(report, page):
     report.check("the focus stays at the versions", focused == "Previous version", focused)
     report.check("and back", [one.text for one in page.all(".message .text")] == edited)
     count = len(page.storage("conversations"))
-    page.script("document.querySelector('.conversation-list').open = true")
+    page.open_list()
     page.all("#conversations .open")[0].find_element("xpath", "../button[3]").click()
     page.one("#ask-yes").click()
     page.wait(lambda: len(page.storage("conversations")) == max(count - 1, 1))
@@ -147,12 +150,101 @@ def check_conversations(report, page):
     page.open()
 
 
+#: Makes the page's next answers end only by "Stop": the argument is what is final of them by then.
+UNFINISHED = """
+    const text = arguments[0];
+    window.realFetch ??= window.fetch;
+    window.fetch = (path, options) => path !== "v1/chat/completions" ? window.realFetch(path, options) : Promise.resolve(new Response(new ReadableStream({
+      start(stream) {
+        const events = [{ type: "start", prompt: 0, mask: 9, canvas: [9, 9, 9, 9] },
+                        { type: "step", step: 0, kind: "denoise", set: [[0, 5, 0.5]], rows: 4, flops: 4, ms: 1 }];
+        const chunks = [...events.map((event) => ({ choices: [], lacuna: { event } })), { choices: [{ delta: { content: text } }] }];
+        for (const chunk of chunks) stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(chunk)}\\n\\n`));
+        options.signal.addEventListener("abort", () => stream.error(new DOMException("", "AbortError")));
+      },
+    })));"""
+
+
+def stop_at(page, text, start):
+    """Starts an answer, and stops it once the text is final: how much of the canvas was said to be filled."""
+    page.script(UNFINISHED, text)
+    start()
+    page.wait(lambda: page.one("#stop").is_enabled() and page.texts(".state") == ["writing"] and page.count(".canvas .written") == 1)
+    bar = page.shown(".filling")
+    filled = bar.is_displayed() and page.script("return [arguments[0].value, arguments[0].max]", bar)
+    page.one("#stop").click()
+    page.wait(lambda: not page.one("#stop").is_enabled())
+    page.script("window.fetch = window.realFetch")
+    return filled
+
+
+def check_stopped(report, page):
+    """Stop leaves no half of a turn: a text is kept and marked, and where there is none the message goes back to the field."""
+    shown = lambda: [one.text for one in page.all(".message .text")]
+    asked = "Ann has 2 cups. She buys 2 more. How many cups does Ann have?"
+    new_conversation(page)
+    page.fill("#prompt", asked)
+    filled = stop_at(page, "", lambda: page.one("#run").click())
+    report.check("an indicator while the canvas fills", filled == [1, 4] and not page.shown(".filling").is_displayed(), filled)
+    report.check("nothing is left of a turn without an answer", shown() == [] and page.storage("conversations")[0]["messages"] == [], shown())
+    report.check("its message can be changed and sent again", page.one("#prompt").get_property("value") == asked)
+    report.check("what was on the canvas can be looked at", page.texts(".state") == ["stopped"], page.texts(".state"))
+    stop_at(page, "Half an", lambda: page.one("#run").click())
+    report.check("a part of an answer is kept", shown() == [asked, "Half an"] and "ended early" in page.one(".message.assistant .tools").text, shown())
+    page.open()
+    report.check("and marked after a reload", "ended early" in page.one(".message.assistant .tools").text and page.one("#prompt").get_property("value") == "")
+    page.script("document.getElementById('sent-part').open = true")
+    page.wait(lambda: "Half an" in page.one("#sent").text)  # it is a part of what the next answer reads
+    stop_at(page, "", lambda: press(page, "Regenerate"))
+    report.check("the other version is back", shown() == [asked, "Half an"] and page.one("#prompt").get_property("value") == "", shown())
+    press(page, "Regenerate")
+    page.wait(lambda: page.texts(".state") == ["done"] and page.one("#run").is_enabled())
+    report.check("an answer to its end is not marked", "ended early" not in page.one(".message.assistant .tools").text and page.one(".version").text == "2 of 2")
+    page.script("""const kept = JSON.parse(localStorage.getItem("lacuna.conversations"));
+        kept[0].messages.push({role: "user", content: "And now?"}, {role: "assistant", content: ""});
+        localStorage.setItem("lacuna.conversations", JSON.stringify(kept))""")
+    page.open()
+    report.check("a page that was closed while it wrote", shown()[-1] == "And now?" and len(shown()) == 3, shown())
+    stop_at(page, "", lambda: press(page, "Send again"))
+    report.check("a message that is sent again", len(shown()) == 2 and page.one("#prompt").get_property("value") == "And now?", shown())
+
+
+def check_phone(report, page):
+    """On a phone the canvas is in sight while it fills, the composer stays, and the list is a drawer."""
+    page.resize(360, 740)
+    new_conversation(page)
+    report.check("the drawer closes", not page.one("#sidebar").is_displayed())
+    page.fill("#prompt", STORY)
+    page.run()
+    box = lambda selector: page.script("const box = document.querySelector(arguments[0]).getBoundingClientRect(); return [box.top, box.bottom]", selector)
+    header, canvas, composer = box("header.top"), box("#messages .canvas"), box("#request")
+    report.check("a low header", header[1] - header[0] < 90, header)
+    report.check("the canvas is in sight", header[1] < canvas[0] and composer[0] - canvas[0] > 100, [header, canvas, composer])
+    report.check("the composer is at the bottom", abs(composer[1] - 740) < 1, composer)
+    page.take_picture("phone")
+    pace = page.shown(".pace").text
+    report.check("tokens per second", re.fullmatch(r"\d+ tokens, [\d.,]+ tokens/s", pace) is not None, pace)
+    page.wait(lambda: re.match(r"Context: \d+ of [\d,]+", page.one("#context").text))
+    press(page, "Hide the run")
+    report.check("the run can be hidden", page.count(".run") == 0 and page.one(".message.assistant .text").text != "")
+    press(page, "Show the run")
+    report.check("and shown", page.count(".canvas .written") > 0 and page.script("return document.activeElement.textContent") == "Hide the run")
+    page.one("#show-tools").click()
+    report.check("more is behind a button", page.one("#theme").is_displayed())
+    page.one("body").send_keys(Keys.ESCAPE)
+    page.resize(1400, 1100)
+    report.check("the list is next to the messages", page.one("#conversations").is_displayed() and box("#sidebar")[1] == box("#request")[1])
+    page.script("localStorage.clear()")
+    page.open()
+
+
 def press(page, name):
-    page.one(f"#messages [aria-label='{name}']").click()
+    """Presses the first button of the messages with this name."""
+    next(one for one in page.all("#messages button") if name in (one.accessible_name, one.text)).click()
 
 
-def open_list(page):
-    page.script("document.getElementById('conversation-list').open = true")
+def current_title(page):
+    return page.one("#conversations [aria-current] .title").text
 
 
 def titles(page):
@@ -172,7 +264,7 @@ def load_file(page, text):
 
 def check_files(report, page):
     """Conversations leave as JSON, come back the same, and nothing else comes in."""
-    open_list(page)
+    page.open_list()
     page.one("#export-all").click()
     file = Path(page.folder.name) / "lacuna-conversations.json"
     page.wait(file.exists)
@@ -203,7 +295,7 @@ def check_files(report, page):
 def check_search(report, page):
     """Words of titles, system messages and messages, whatever the case."""
     page.open()
-    open_list(page)
+    page.open_list()
     for words, found in {"SHELLS": ["Shells"], "goat": ["Cows"], "ben": ["Cows"], "farmer cow": ["Cows"], "shells ben": [], "": [talk["title"] for talk in TALKS]}.items():
         page.fill("#find-conversation", words or Keys.BACKSPACE)
         report.check(f"find {words!r}", titles(page) == found, titles(page))
@@ -226,15 +318,15 @@ def check_shortcuts(report, page):
     press(Keys.CONTROL, "k")
     report.check("Ctrl+K finds", focused() == "find-conversation" and page.one("#find-conversation").is_displayed(), focused())
     press(Keys.CONTROL, "b")
-    report.check("Ctrl+B closes the list", not page.one("#conversations").is_displayed())
+    report.check("Ctrl+B closes the list", not page.one("#conversations").is_displayed() and focused() == "show-list", focused())
     press(Keys.CONTROL, "b")
     report.check("Ctrl+B opens the list", page.one("#conversations").is_displayed())
     press(Keys.CONTROL, Keys.SHIFT, "o")
-    report.check("Ctrl+Shift+O begins one", page.one("#conversation-title").text == "New conversation" and focused() == "prompt")
+    report.check("Ctrl+Shift+O begins one", current_title(page) == "New conversation" and focused() == "prompt")
     press(Keys.CONTROL, Keys.SHIFT, "e")
     page.fill("#ask-text", "By keys")
     page.one("#ask-yes").click()
-    page.wait(lambda: page.one("#conversation-title").text == "By keys")
+    page.wait(lambda: current_title(page) == "By keys")
     press(Keys.CONTROL, Keys.SHIFT, "d")
     report.check("Ctrl+Shift+D asks", page.one("#ask-title").text == "Delete “By keys”?", page.one("#ask-title").text)
     page.one("#ask-yes").click()
@@ -282,6 +374,9 @@ def check_markdown(report, page):
 
 def check_text_files(report, page):
     """Files become a part of the message, and what is no text is refused."""
+    page.fill("#prompt", Keys.BACKSPACE)
+    page.drop("`" * 100000, "fences.txt", "#prompt")
+    page.wait(lambda: page.one("#prompt").get_property("value") == "fences.txt:\n" + "\n".join(["`" * 100001, "`" * 100000, "`" * 100001]))
     page.fill("#prompt", "What does it say?")
     page.drop("one ``` two\n", "note.txt", "#prompt")
     expected = "What does it say?\n\nnote.txt:\n````\none ``` two\n````"
@@ -325,7 +420,7 @@ def check_models(report, binary, models, screenshots):
         report.check("infill of the first", page.script("return document.querySelector('#obstacle').hidden"))
         page.run()
         page.wait(lambda: groups() == [["Loaded", "mini-llada"], ["Loaded when asked for", "quick"]])
-        report.check("an answer of the first", "14" in page.shown(".answer").text, page.texts(".answer") + page.texts(".run-error"))
+        report.check("an answer of the first", "14" in page.written(), page.texts(".run-error"))
         Select(page.one("#model-choice")).select_by_value("quick")
         page.wait(lambda: page.one("#model").text.startswith("qwen2"))
         page.open_tab("infill")
@@ -335,7 +430,7 @@ def check_models(report, binary, models, screenshots):
         page.wait(lambda: '"model": "quick"' in page.one("#sent").text)
         page.fill("#prompt", STORY)
         page.run()
-        report.check("an answer of the second", page.shown(".answer").text != "", page.texts(".run-error"))
+        report.check("an answer of the second", page.written() != "", page.texts(".run-error"))
         page.take_picture("models")
         page.resize(320, 700)
         page.take_picture("models-320")
@@ -354,6 +449,7 @@ def check_loss(report, binary, model, screenshots):
         port = server.port
         page.open_details()
         page.fill("input[name=steps]", "16")
+        asked = page.one("#prompt").get_property("value")
         server.process.kill()
         server.process.wait()
         page.one("#run").click()
@@ -367,6 +463,7 @@ def check_loss(report, binary, model, screenshots):
             page.wait(lambda: page.one("#run").is_enabled())
             report.check("reachable again", not page.one("#unreachable").is_displayed())
             report.check("what was set is still set", page.one("input[name=steps]").get_property("value") == "16")
-            page.all(".message.user button")[-1].click()  # Send again
+            report.check("the message is back in the field", page.one("#prompt").get_property("value") == asked and page.all(".message") == [], asked)
+            page.one("#run").click()
             page.wait(lambda: page.all(".message.assistant .text") and page.one("#run").is_enabled())
             report.check("answers again", page.shown(".state").text == "done", page.texts(".run-error"))

@@ -67,7 +67,13 @@ class Page:
     def texts(self, selector):
         return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", SHOWN + selector)
 
+    def written(self):
+        """The text of the first run that is shown; in chats the message has it, and the run hides it."""
+        return self.script("return document.querySelector(arguments[0]).textContent", SHOWN + ".answer")
+
     def fill(self, selector, text):
+        self.script("for (let part = document.querySelector(arguments[0]).closest('details'); part; part = part.parentElement.closest('details'))"
+                    " part.open = true", selector)
         self.one(selector).send_keys(Keys.CONTROL, "a")
         self.one(selector).send_keys(text, Keys.TAB)  # a list of suggestions would take the next click
 
@@ -81,6 +87,11 @@ class Page:
     def choose_method(self, title, setting=0):
         self.open_details()
         Select(self.all(".method")[setting]).select_by_visible_text(title)
+
+    def open_list(self):
+        """The list of conversations, which narrow screens have as a drawer."""
+        if not self.one("#sidebar").is_displayed():
+            self.one("#show-list").click()
 
     def open_details(self):
         self.script("for (const one of document.querySelectorAll('#common, #common details')) one.open = true")

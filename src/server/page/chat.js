@@ -7,6 +7,7 @@ import { markdownOf } from "./markdown.js";
 import { noTexts } from "./models.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
+const COUNT = new Intl.NumberFormat("en");
 const PREVIOUS = "Previous version";
 const NEXT = "Next version";
 
@@ -18,11 +19,12 @@ export class ChatTab {
   constructor(app) {
     this.app = app;
     this.conversations = new Conversations();
-    this.list = new ConversationList(this.conversations, () => this.show());
+    this.list = new ConversationList(this.conversations, () => this.change());
     this.views = new WeakMap();  // of the messages that were written since the page was opened
     this.elements = new WeakMap();  // of the messages that are or were shown
     this.writing = null;            // the message that is being written
-    this.runs = new Runs(by("results-chat"), app);
+    this.place = by("results-chat");  // of the runs; it moves from message to message
+    this.runs = new Runs(this.place, app, () => this.placeRuns());
     by("system").addEventListener("change", () => {
       this.current.system = by("system").value;
       this.save();
@@ -68,7 +70,8 @@ export class ChatTab {
     await this.answer(signal);
   }
 
-  /// Asks for an answer to the messages that there are. With two settings the first one's is kept.
+  /// Asks for an answer to the messages that there are. With two settings the first one's is kept. One that ends early is kept as it
+  /// is and marked; one that ends before any text was final is taken back, with the message that it was to answer.
   ///   others  its other versions, as putAway() gives them
   async answer(signal, others = {}) {
     const { current } = this;
@@ -78,18 +81,31 @@ export class ChatTab {
     current.messages.push(message);
     this.save();
     this.show();
+    this.elements.get(message).scrollIntoView({ block: "start" });
     jobs[0].onText = (text) => {
       message.content += text;
       const element = this.elements.get(message);  // another one after other conversations were looked at
       element.querySelector(".text").append(text);
-      element.scrollIntoView({ block: "nearest" });
     };
-    const [first] = await this.runs.run(jobs, signal);
+    const results = await this.runs.run(jobs, signal);
+    const [first] = results;
     this.writing = null;
-    this.views.set(message, this.runs.views);
-    if (message.content === "" && first.outcome !== "done") dropVersion(current.messages, current.messages.indexOf(message));
+    if (message.content !== "" || first.outcome === "done") this.views.set(message, results.map(({ view }) => view));
+    else this.takeBack(current);
+    if (first.outcome !== "done") message.stopped = true;
     this.save();
     this.show();
+  }
+
+  /// Removes the last answer. Where it was not another version of one, its message goes back to the field, too.
+  takeBack(conversation) {
+    const { messages } = conversation;
+    const count = messages.length;
+    dropVersion(messages, count - 1);
+    if (messages.length === count || conversation !== this.current) return;
+    const { content } = messages.at(-1);
+    dropVersion(messages, count - 2);
+    by("prompt").value = [content, by("prompt").value].filter((text) => text !== "").join("\n\n");
   }
 
   // Messages.
@@ -99,11 +115,61 @@ export class ChatTab {
   }
 
   show() {
+    const focused = document.activeElement;
+    const top = by("results").scrollTop;
     this.list.show();
     by("system").value = this.current.system ?? "";
     by("messages").replaceChildren(...this.current.messages.map((message, index) => this.elementOf(message, index)));
-    by("messages").lastElementChild?.scrollIntoView({ block: "nearest" });
+    this.placeRuns();
+    by("results").scrollTop = top;
+    if (this.place.contains(focused)) focused.focus({ preventScroll: true });
+    this.showContext();
     this.app.showChoices();
+  }
+
+  /// Shows another conversation, or another version of this one: from the end.
+  change() {
+    if (this.writing === null && !this.owner) this.runs.show([]);
+    this.show();
+    by("results").scrollTop = by("results").scrollHeight;
+  }
+
+  /// The message that the shown runs wrote; undefined: they were recorded, or their answer was taken back.
+  get owner() {
+    return this.writing ?? this.current.messages.find((message) => this.hasRunShown(message));
+  }
+
+  hasRunShown(message) {
+    return this.views.get(message)?.includes(this.runs.views[0]) ?? false;
+  }
+
+  /// Puts the runs below their message.
+  placeRuns() {
+    const { owner } = this;
+    const isElsewhere = owner !== undefined && !this.current.messages.includes(owner);
+    this.place.hidden = isElsewhere;
+    if (owner && !isElsewhere) this.elements.get(owner).append(this.place);
+    else by("messages").after(this.place);
+  }
+
+  /// How much of the context the conversation takes, without the message that is still being typed.
+  async showContext() {
+    const { current, app } = this;
+    const [{ body: { messages } }] = app.props?.has_tokenizer && this.writing === null ? this.requestsOf(current.messages) : [{ body: {} }];
+    by("context").replaceChildren();
+    if (!messages?.length) return;
+    const reply = await app.ask("apply-template", { body: { ...app.models.field, messages } }).catch(() => null);
+    const { tokens } = (await reply?.json()) ?? {};
+    if (!tokens || current !== this.current || this.writing !== null) return;
+    const bar = make("span", { className: "bar", ariaHidden: "true" });
+    bar.style.setProperty("--share", Math.min(tokens.length / app.props.context, 1));
+    const says = `Context: ${COUNT.format(tokens.length)} of ${COUNT.format(app.props.context)}`;
+    by("context").replaceChildren(bar, says, make("span", { className: "wide" }, "tokens"));
+  }
+
+  /// The tab is shown, or the server is known by now.
+  open() {
+    this.showContext();
   }
 
   elementOf(message, index) {
@@ -116,12 +182,14 @@ export class ChatTab {
     if (!isUser && isLast) {
       tools.append(tool("Regenerate", "", () => this.regenerate(index), "Writes another version of the answer, with the next seed"));
     }
-    if (this.views.has(message)) tools.append(tool("Show the run", "", () => this.showRun(message)));
+    if (message.stopped) tools.append(make("span", { className: "version" }, "ended early"));
+    if (this.views.has(message)) tools.append(this.runTool(message));
     if (versionsOf(message).count > 1) tools.append(...this.versionTools(message, index));
     const isWriting = message === this.writing;
     const text = isUser || isWriting ? make("p", { className: "text" }, message.content)
       : make("div", { className: "text markdown" }, ...markdownOf(message.content));
-    const element = make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" }, text, tools);
+    const element = make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" }, text);
+    if (!isWriting) element.append(tools);
     element.classList.toggle("writing", isWriting);
     this.elements.set(message, element);
     return element;
@@ -133,6 +201,7 @@ export class ChatTab {
       if (this.app.running !== null) return;  // what is being written keeps its place
       showVersion(this.current.messages, index, step);
       this.save();
+      if (!this.owner) this.runs.show([]);
       this.show();
       const arrow = (name) => this.elements.get(this.current.messages[index]).querySelector(`[aria-label="${name}"]:not(:disabled)`);
       const names = step < 0 ? [PREVIOUS, NEXT] : [NEXT, PREVIOUS];
@@ -159,9 +228,19 @@ export class ChatTab {
     field.focus();
   }
 
-  showRun(message) {
-    this.runs.show(this.views.get(message));
-    this.runs.compare();
+  /// Shows the run of an answer, or no run.
+  runTool(message) {
+    const isShown = this.hasRunShown(message);
+    const show = () => {
+      if (this.app.running !== null) return;  // what is being written is shown
+      this.runs.show(isShown ? [] : this.views.get(message));
+      this.runs.compare();
+      this.show();
+      this.elements.get(message).querySelector("[aria-expanded]").focus();
+    };
+    const button = tool(isShown ? "Hide the run" : "Show the run", "", show);
+    button.setAttribute("aria-expanded", isShown);
+    return button;
   }
 
   regenerate(index) {

@@ -1,6 +1,6 @@
 // Conversations as JSON: what files hold that leave this page and come back, and what the browser keeps. Nothing in it is trusted.
-//   {"lacuna_conversations": 1, "conversations": [{"title", "system", "messages": [{"role", "content", "before", "after"}]}]}
-// "before" and "after" are other versions of a message (branches.js).
+//   {"lacuna_conversations": 1, "conversations": [{"title", "system", "messages": [{"role", "content", "stopped", "before", "after"}]}]}
+// "stopped" marks an answer that ended early; "before" and "after" are other versions of a message (branches.js).
 
 const VERSION = 1;
 export const MOST_CONVERSATIONS = 200;
@@ -49,7 +49,7 @@ function messageOf(value, place, left, depth) {
   const { role, content } = value ?? {};
   expect(ROLES.includes(role), `${place}.role`, role, ROLES.map((each) => `"${each}"`).join(", "));
   expect(typeof content === "string", `${place}.content`, content, "a text");
-  const message = { role, content };
+  const message = { role, content, ...(value.stopped === true ? { stopped: true } : {}) };
   const { before = [], after = [] } = value;
   if (before.length === 0 && after.length === 0) return message;
   return { ...message, before: tailsOf(before, `${place}.before`, left, depth), after: tailsOf(after, `${place}.after`, left, depth) };

@@ -1,13 +1,19 @@
 // The list of conversations: search, names, files.
 import { conversationsOf, fileOf } from "./conversation_files.js";
 import { askText, askYes } from "./dialogs.js";
-import { by, make, saveFile } from "./dom.js";
+import { by, keep, make, recall, saveFile } from "./dom.js";
+
+const WIDE = matchMedia("(width >= 64rem)");  // the list stands next to the messages, as chat.css has it; elsewhere it is a drawer
 
 export class ConversationList {
   /// `onChange` hears that another conversation is shown, or that one was changed.
   constructor(conversations, onChange) {
     this.conversations = conversations;
     this.onChange = onChange;
+    by("show-list").addEventListener("click", () => this.toggle());
+    by("sidebar").addEventListener("toggle", () => this.tellWhetherOpen());
+    WIDE.addEventListener("change", () => this.open(WIDE.matches && recall("list", true)));
+    this.open(WIDE.matches && recall("list", true));
     by("new-conversation").addEventListener("click", () => this.begin());
     by("find-conversation").addEventListener("input", () => this.show());
     by("export-conversation").addEventListener("click", () => saveConversations("lacuna-conversation.json", [conversations.current]));
@@ -22,7 +28,7 @@ export class ConversationList {
   begin() {
     this.conversations.add();
     this.save();
-    this.onChange();
+    this.leave();
     by("prompt").focus();
   }
 
@@ -59,20 +65,40 @@ export class ConversationList {
 
   /// Opens the list at its search field.
   find() {
-    by("conversation-list").open = true;
+    this.open(true);
     by("find-conversation").select();
   }
 
+  get isOpen() {
+    return WIDE.matches ? !document.querySelector("main").classList.contains("bare-list") : by("sidebar").matches(":popover-open");
+  }
+
+  open(isOpen) {
+    document.querySelector("main").classList.toggle("bare-list", !isOpen);
+    by("sidebar").togglePopover(isOpen && !WIDE.matches);
+    this.tellWhetherOpen();
+  }
+
+  tellWhetherOpen() {
+    by("show-list").setAttribute("aria-expanded", this.isOpen);
+  }
+
   toggle() {
-    by("conversation-list").open = !by("conversation-list").open;
-    by("conversation-list").querySelector("summary").focus();
+    this.open(!this.isOpen);
+    if (WIDE.matches) keep("list", this.isOpen);
+    (this.isOpen ? by("new-conversation") : by("show-list")).focus();
+  }
+
+  /// Another conversation is shown: a drawer has done its work.
+  leave() {
+    if (!WIDE.matches) this.open(false);
+    this.onChange();
   }
 
   show() {
     const text = by("find-conversation").value;
     const found = this.conversations.find(text);
     by("conversations").replaceChildren(...found.map((each) => this.entryOf(each)));
-    by("conversation-title").textContent = this.conversations.current.title;
     by("found").textContent = text.trim() === "" ? "" : `${found.length} of ${this.conversations.list.length} conversations have these words.`;
   }
 
@@ -80,13 +106,13 @@ export class ConversationList {
     const { title } = conversation;
     const open = make("button", { type: "button", className: "open", onclick: () => {
       this.conversations.select(conversation);
-      this.onChange();
+      this.leave();
     } }, make("span", { className: "title" }, title));
     if (excerpt) open.append(make("small", { className: "excerpt" }, excerpt[0], make("mark", {}, excerpt[1]), excerpt[2]));
     if (conversation === this.conversations.current) open.setAttribute("aria-current", "true");
     return make("li", {}, open,
-                tool("Rename", `Rename ${title}`, () => this.rename(conversation)),
-                tool("Delete", `Delete ${title}`, () => this.remove(conversation)));
+                tool("✎", `Rename ${title}`, () => this.rename(conversation), "Rename"),
+                tool("✕", `Delete ${title}`, () => this.remove(conversation), "Delete"));
   }
 }
 

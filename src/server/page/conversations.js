@@ -1,5 +1,5 @@
 // Conversations, kept in this browser: [{id, title, isNamed, system, messages}], the newest first. Messages are those of branches.js.
-import { everyMessage } from "./branches.js";
+import { dropVersion, everyMessage } from "./branches.js";
 import { conversationOf, MOST_CONVERSATIONS } from "./conversation_files.js";
 import { keep, recall } from "./dom.js";
 
@@ -106,7 +106,12 @@ function excerptOf(texts, word) {
 function keptConversation(value) {
   try {
     const { id } = value;
-    return typeof id === "string" ? [{ ...conversationOf(value, "conversation"), id, isNamed: value.isNamed === true }] : [];
+    if (typeof id !== "string") return [];
+    const conversation = { ...conversationOf(value, "conversation"), id, isNamed: value.isNamed === true };
+    const { messages } = conversation;
+    // The page was closed while it was being written.
+    if (messages.at(-1)?.role === "assistant" && messages.at(-1).content === "") dropVersion(messages, messages.length - 1);
+    return [conversation];
   } catch {
     return [];
   }

@@ -16,7 +16,7 @@ import { drawSample } from "./sample.js";
 import { switchTheme } from "./theme.js";
 
 const MILLISECONDS_BETWEEN_TRIES = 1000;
-const NARROW = matchMedia("(max-width: 64rem)");  // one column, as page.css has it
+const NARROW = matchMedia("(width < 64rem)");  // one column, as page.css has it
 const CANVAS_HINT = "The canvas appears here and fills as the model writes: in any order, several tokens at once. " +
   "A file that lacuna run --trace wrote can be dropped anywhere on this page.";
 
@@ -111,14 +111,20 @@ function showConnection(isConnected) {
 // Tabs.
 
 function showTab() {
+  const isChat = app.tab.name === "chat";
+  if (document.body.dataset.tab !== app.tab.name) {  // what is written stands below the messages, and before all other results
+    document.body.dataset.tab = app.tab.name;
+    isChat ? by("results").after(by("request")) : by("results").before(by("request"));
+    by("common").open = !isChat && !NARROW.matches;
+  }
   for (const tab of tabs) {
     const button = by(`tab-${tab.name}`);
     const isShown = tab === app.tab;
     button.setAttribute("aria-selected", isShown);
     button.tabIndex = isShown ? 0 : -1;
     by(`panel-${tab.name}`).hidden = !isShown;
-    by(`results-${tab.name}`).parentElement.hidden = !isShown;
   }
+  for (const part of by("results").querySelectorAll("[data-of]")) part.hidden = part.dataset.of !== app.tab.name;
   const obstacle = app.props === null ? null : app.tab.obstacle(app.props);
   by("obstacle").hidden = obstacle === null;
   by("obstacle").textContent = obstacle ?? "";
@@ -130,6 +136,7 @@ function showTab() {
   by("common").hidden = app.tab.name === "decisions";
   by("length-field").hidden = app.tab.name === "infill";
   showError("");
+  app.tab.open?.();
   showChoices();
 }
 
@@ -174,7 +181,8 @@ function showError(sentence) {
 async function start(action) {
   if (by("run").disabled) return;
   app.running = new AbortController();
-  if (NARROW.matches && app.tab.name !== "chat") by("results").scrollIntoView({ block: "start" });
+  if (NARROW.matches && app.tab.name === "chat") by("common").open = by("sent-part").open = false;  // they would hide the canvas
+  else if (NARROW.matches) by("results").scrollIntoView({ block: "start" });
   showError("");
   showChoices();
   try {
@@ -206,11 +214,13 @@ document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll(".menu[open]")) menu.open = menu.contains(event.target);
 });
 
+for (const note of document.querySelectorAll(".right")) {  // it speaks of the example until that is changed
+  note.closest("section").addEventListener("input", () => (note.hidden = true));
+}
 switchTheme(() => {
   drawSample();
   tabs.forEach(({ runs }) => runs?.redraw());
 });
-by("common").open = !NARROW.matches;
 listenForKeys(app);
 offerFacts(app);
 takeTextFiles(showError);

@@ -11,6 +11,7 @@ import { isEnd, Replay } from "./replay.js";
 import { StepMap } from "./step_map.js";
 
 const DETAILS_HINT = "Point at a token, or go to it with the arrow keys, to see when it was written and how sure the model was.";
+const RATE = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 export class RunView {
   /// `run` may grow: call update() after each event.
@@ -23,7 +24,6 @@ export class RunView {
     this.replay = new Replay(run);
     this.follows = true;  // shows the latest pass
     this.ramp = "age";
-    this.isSettled = false;
     this.element = copyOf("run-template");
     this.part(".title").textContent = title;
     this.grid = new Grid(this.part(".canvas"), (position) => this.choose(position));
@@ -77,6 +77,7 @@ export class RunView {
 
   fail(sentence) {
     this.state = "";
+    this.end();
     this.part(".run-error").textContent = sentence;
   }
 
@@ -100,13 +101,17 @@ export class RunView {
   /// the text that came of it.
   finish(state) {
     this.state = state;
-    this.isSettled = true;
+    this.end();
     cancelAnimationFrame(this.frame);
     this.frame = null;
     this.draw();
     const words = this.text.trim();
     const says = `${this.title}: ${state} after ${this.count} passes.`;
     this.part(".summary").textContent = words === "" ? says : `${says} Text: ${words}`;
+  }
+
+  end() {
+    this.element.classList.add("finished");
   }
 
   seek(pass) {
@@ -150,6 +155,7 @@ export class RunView {
     const look = this.look();
     this.grid.draw(this.replay.cells, look.first, look);
     this.drawPlayer();
+    this.drawPace();
     this.map.update(look);
     showLegend(this.part(".legend"), look, this.replay.cells);
     showCosts(this.part(".costs"), this.run.cost(this.at), this.pace);
@@ -172,6 +178,21 @@ export class RunView {
     this.part(".play").setAttribute("aria-pressed", this.player.isPlaying);
     this.part(".back").disabled = this.at === 0;
     this.part(".on").disabled = this.at >= this.count;
+  }
+
+  /// How much of the canvas is filled, and the tokens of the text, up to the first end, in the time of the passes.
+  drawPace() {
+    const { cells } = this.replay;
+    const filling = this.part(".filling");
+    if (cells.length > 0) {
+      filling.max = cells.filter(({ given }) => !given).length;
+      filling.value = cells.filter(({ order }) => order !== null).length;
+    }
+    const end = cells.findIndex((cell) => isEnd(cell, this.run.ends));
+    const count = cells.slice(0, end < 0 ? cells.length : end).filter(({ order }) => order !== null).length;
+    const { milliseconds } = this.run.cost(this.at);
+    const says = `${count} ${count === 1 ? "token" : "tokens"}, ${RATE.format((1e3 * count) / milliseconds)} tokens/s`;
+    this.part(".pace").textContent = count > 0 && milliseconds > 0 ? says : "";
   }
 
   progress() {

@@ -14,9 +14,10 @@ export const LOGPROBS_OF_CHATS = { logprobs: true, top_logprobs: NUM_ALTERNATIVE
 const COUNT = new Intl.NumberFormat("en");
 
 export class Runs {
-  /// `server` has ask() and props.
-  constructor(element, server) {
+  /// `server` has ask() and props. `onShow` hears that other runs are shown.
+  constructor(element, server, onShow = () => {}) {
     this.server = server;
+    this.onShow = onShow;
     this.verdict = make("div", { className: "verdict", hidden: true });
     this.grid = make("div", { className: "runs" });
     this.views = [];
@@ -46,6 +47,7 @@ export class Runs {
     this.views = views;
     this.verdict.hidden = true;
     this.grid.replaceChildren(...views.map((view) => view.element));
+    this.onShow();
   }
 
   async runOne(job, view, signal) {
