@@ -10,7 +10,7 @@ const LEAST_CELL_WIDTHS = { narrow: 56, wide: 62 };  // CSS pixels: seven charac
 const NARROW = 480;                                   // CSS pixels of all columns
 const LABEL_WIDTH = 34;
 const MAX_LETTERS = 40;   // of a token: none of its cell shows more
-const MAX_TOKENS = 8192;  // that are shown: the map and the text have all, and more elements than these make browsers slow
+const MAX_TOKENS = 8192;  // shown by the grid: the map and the text have all, and more elements make browsers slow
 const MARKS = ["given", "masked", "noise", "locked", "kept", "guided", "changed"];
 
 /// Text of a cell, in one line.
