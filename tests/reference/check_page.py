@@ -215,7 +215,7 @@ def check_untouched(report, page):
     page.choose_preset("")
     page.open_tab("completion")
     page.run()
-    report.check("the text that is continued", [page.written().strip()] == right(page), page.written())
+    report.check("the text that is continued", right(page) == ["14"] and page.written().strip() == "14. The answer is 14.", page.written())
     page.open_tab("infill")
     report.check("a hole in the text", [one.text for one in page.all("#holes code")] == ["[[1-3]]"], page.one("#holes").text)
     page.run()
@@ -247,6 +247,27 @@ def check_decider(report, binary, models, screenshots):
         page.wait(lambda: not page.one("#advice").is_displayed() and page.one("#run").is_enabled())
         page.run(".decision")
         report.check("decisions by the one that was made for them", best(page) == ["yes", "in the barn", "two times"], best(page))
+
+
+def check_examples(report, binary, models, screenshots):
+    """The examples of texts as they are opened, with every model that writes texts: each answers what is printed as right."""
+    names = [one.name for one in sorted(models.glob("mini-*")) if one.name not in ("mini-decide", "mini-llada")]
+    more = [flag for name in names for flag in ("--model", models / name)]
+    with Server(binary, models / "mini-llada", *more) as server, Page(f"http://127.0.0.1:{server.port}/", screenshots) as page:
+        for name in ["mini-llada", *names]:
+            page.script("localStorage.clear()")
+            page.open()
+            page.script("const choice = document.getElementById('model-choice'); choice.value = arguments[0]; choice.dispatchEvent(new Event('change'))", name)
+            page.run()
+            report.check(f"chat with {name}", "The answer is 14." in page.written(), page.written() or page.texts(".run-error"))
+            page.open_tab("completion")
+            page.run()
+            report.check(f"continue with {name}", page.written().strip().startswith(right(page)[0]), page.written() or page.texts(".run-error"))
+            page.open_tab("infill")
+            if page.one("#obstacle").is_displayed():
+                continue
+            page.run()
+            report.check(f"infill with {name}", page.one("#filled mark").text == right(page)[0], page.one("#filled").text)
 
 
 def check_infill(report, page):
@@ -519,6 +540,7 @@ def main():
         for check in (check_chat, check_tabs, check_widths, check_schemes, check_modules, check_surroundings):
             check(report, page)
     check_decider(report, arguments.binary, arguments.models, arguments.screenshots)
+    check_examples(report, arguments.binary, arguments.models, arguments.screenshots)
     check_models(report, arguments.binary, arguments.models, arguments.screenshots)
     check_key(report, arguments.binary, model, arguments.screenshots)
     check_loss(report, arguments.binary, model, arguments.screenshots)

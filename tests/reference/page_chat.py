@@ -369,6 +369,11 @@ def check_markdown(report, page):
         const begin = performance.now();
         for (const part of hostile) markdownOf(part.repeat(100000 / part.length));
         return performance.now() - begin;""")
+    said = load_file(page, json.dumps({"lacuna_conversations": 1, "conversations": [{"title": "Long", "messages": [
+        {"role": "assistant", "content": "*a*\n\n" * 200000}, {"role": "user", "content": "?"}, {"role": "assistant", "content": "*b*"}]}]}))
+    report.check("a long conversation is imported", said == "talks.json: 1 added.", said)
+    report.check("its end is Markdown, what comes before is text", [one.get_attribute("innerHTML") for one in page.all(".message .text em")] == ["b"]
+                 and page.script("return document.querySelector('.message .text').childElementCount") == 0)
     report.check("markdown of long texts ends", isinstance(milliseconds, (int, float)), milliseconds)
 
 

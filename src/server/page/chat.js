@@ -7,6 +7,7 @@ import { markdownOf } from "./markdown.js";
 import { noTexts } from "./models.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
+const MAX_MARKED = 1 << 17;  // characters of a conversation that are shown as Markdown
 const COUNT = new Intl.NumberFormat("en");
 const PREVIOUS = "Previous version";
 const NEXT = "Next version";
@@ -119,6 +120,7 @@ export class ChatTab {
     const top = by("results").scrollTop;
     this.list.show();
     by("system").value = this.current.system ?? "";
+    this.marked = markedOf(this.current.messages);
     by("messages").replaceChildren(...this.current.messages.map((message, index) => this.elementOf(message, index)));
     this.placeRuns();
     by("results").scrollTop = top;
@@ -186,7 +188,7 @@ export class ChatTab {
     if (this.views.has(message)) tools.append(this.runTool(message));
     if (versionsOf(message).count > 1) tools.append(...this.versionTools(message, index));
     const isWriting = message === this.writing;
-    const text = isUser || isWriting ? make("p", { className: "text" }, message.content)
+    const text = isUser || isWriting || !this.marked.has(message) ? make("p", { className: "text" }, message.content)
       : make("div", { className: "text markdown" }, ...markdownOf(message.content));
     const element = make("article", { className: `message ${message.role}`, "aria-label": isUser ? "You" : "Answer" }, text);
     if (!isWriting) element.append(tools);
@@ -249,4 +251,10 @@ export class ChatTab {
       await this.answer(signal, putAway(this.current.messages, index));
     });
   }
+}
+
+/// The messages that are shown as Markdown: the last ones. What comes before stays as it was written.
+function markedOf(messages) {
+  let left = MAX_MARKED;
+  return new Set(messages.toReversed().filter(({ content }) => (left -= content.length) >= 0));
 }
