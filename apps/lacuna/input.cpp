@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -30,16 +28,18 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
+/// Of files and of standard input.
+constexpr size_t kMaxInputBytes = size_t{64} << 20;
+
 /// The rest of a stream.
 ///   place  what it is, for the message where it is too long
 std::string read_bounded(std::istream& stream, std::string_view place) {
-  constexpr size_t kMaxBytes = size_t{64} << 20;
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
     text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
-    if (text.size() > kMaxBytes)
-      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMaxBytes);
+    if (text.size() > kMaxInputBytes)
+      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMaxInputBytes);
   }
   if (stream.bad()) throw InputError("{}: cannot be read to its end", place);
   return text;
@@ -48,10 +48,7 @@ std::string read_bounded(std::istream& stream, std::string_view place) {
 }  // namespace
 
 std::string read_file(const std::string& path) {
-  std::error_code error;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path, error)) throw InputError("{}: cannot be read", path);
-  return read_bounded(stream, path);
+  return read_whole_file(path, kMaxInputBytes, FileKind::kAnything);
 }
 
 std::string read_standard_input() {
