@@ -244,22 +244,27 @@ bool Engine::step(const StepObserver& observe) {
 }
 
 std::vector<size_t> Engine::choose_requests(ModelRole role) {
-  std::vector<size_t> wanting;
+  struct Turn {
+    size_t index;
+    int64_t rows;
+    int64_t share;  // as it will be after the work of its constraint
+  };
+  std::vector<Turn> wanting;
   for (const size_t index : running_) {
-    const Request& request = requests_.at(index);
+    Request& request = requests_.at(index);
     const bool takes_part = !request.seeks_prefix && !request.decoder->done();
-    if (takes_part && request.decoder->role() == role) wanting.push_back(index);
+    if (!takes_part || request.decoder->role() != role) continue;
+    const int64_t rows = rows_of_turn(request);
+    wanting.push_back({index, rows, request.fair_share_rows + *request.constraint_rows});
   }
-  std::stable_sort(wanting.begin(), wanting.end(), [&](size_t a, size_t b) {
-    return requests_.at(a).fair_share_rows < requests_.at(b).fair_share_rows;
-  });
+  std::stable_sort(wanting.begin(), wanting.end(),
+                   [](const Turn& a, const Turn& b) { return a.share < b.share; });
   std::vector<size_t> chosen;
   int64_t rows_left = most_rows_;
-  for (const size_t index : wanting) {
-    const int64_t rows = rows_of_turn(requests_.at(index));
-    if (!chosen.empty() && rows > rows_left) continue;
-    chosen.push_back(index);
-    rows_left -= rows;
+  for (const Turn& turn : wanting) {
+    if (!chosen.empty() && turn.rows > rows_left) continue;
+    chosen.push_back(turn.index);
+    rows_left -= turn.rows;
   }
   others_wait_ = chosen.size() < wanting.size();
   if (others_wait_) {
@@ -273,7 +278,7 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
 }
 
 int64_t Engine::rows_of_constraint(int64_t steps, const StepCost& pass) {
-  constexpr double kFlopsPerStep = 100;  // that a core computes while it follows an edge of an automaton
+  constexpr double kFlopsPerStep = 100;  // work of a core while it follows an edge of an automaton
   if (steps <= 0 || pass.rows <= 0 || pass.flops() <= 0) return 0;
   const double flops_of_row = static_cast<double>(pass.flops()) / static_cast<double>(pass.rows);
   return std::llround(static_cast<double>(steps) * kFlopsPerStep / flops_of_row);

@@ -87,8 +87,9 @@ class Engine {
 
   /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
   /// have computed the fewest rows while others waited, so that a request with long passes and one with short
-  /// ones get the same number of rows. The work of a constraint counts as the rows that take as long. A
-  /// request that wants more rows than this has its pass to itself: a pass over a whole canvas cannot be cut.
+  /// ones get the same number of rows. The work of a constraint counts as the rows that take as long, and
+  /// beforehand, so that short turns come before the next long one. A request that wants more rows than this
+  /// has its pass to itself: a pass over a whole canvas cannot be cut.
   void limit_rows(int32_t rows) { most_rows_ = rows; }
 
   /// Requests of methods whose K/V of a prefix depend on its tokens alone (block diffusion, ReFusion,

@@ -594,9 +594,9 @@ TEST(ConstrainedAnswers, LetOthersHaveTheirTurns) {
   Constrained tiny(config, letters_of(config));
   int64_t steps = 0;
   const auto [of_constrained, of_plain] = passes_before_the_plain_one(tiny, steps);
-  // Each turn of a constraint counts as some thousand rows: one of them is all that comes between.
-  EXPECT_GE(of_plain, 2);
-  EXPECT_LE(of_constrained, 8);
+  // A turn of a constraint counts as more rows than all of the short request's: it is done before the next.
+  EXPECT_EQ(of_plain, 8);
+  EXPECT_EQ(of_constrained, 0);
   EXPECT_GT(steps, 0);
 }
 
