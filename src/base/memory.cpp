@@ -1,9 +1,6 @@
 #include "base/memory.h"
 
 #include <fmt/format.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,14 +98,6 @@ std::string human_bytes(int64_t bytes) {
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-void return_free_memory(size_t bytes) {
-#ifdef __GLIBC__
-  if (::mallinfo2().fordblks > bytes) ::malloc_trim(0);
-#else
-  (void)bytes;
-#endif
 }
 
 }  // namespace lacuna

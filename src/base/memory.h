@@ -22,8 +22,4 @@ AvailableMemory available_memory(const std::filesystem::path& root = "/");
 /// "15.3 GiB"
 std::string human_bytes(int64_t bytes);
 
-/// Gives freed memory that the allocator keeps back to the system where it is more than `bytes`. Does nothing
-/// where the C library is not glibc.
-void return_free_memory(size_t bytes);
-
 }  // namespace lacuna

@@ -33,7 +33,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/exception_text.h"
-#include "base/memory.h"
+#include "base/heap.h"
 #include "base/open_file.h"
 #include "server/api_error.h"
 #include "server/descriptors.h"
@@ -52,7 +52,7 @@ constexpr auto kWatchEvery = std::chrono::milliseconds(50);
 constexpr size_t kMaxSpare = 16;
 constexpr size_t kConnectionsPerSpare = 16;
 constexpr auto kTrimEvery = std::chrono::seconds(2);
-constexpr size_t kMaxFreeBytes = 16 << 20;
+constexpr int64_t kMaxGrowth = 16 << 20;
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
@@ -324,16 +324,19 @@ class HttpServer::Implementation {
     return free > 2 * kForFiles ? free - kForFiles : std::max<size_t>(free / 2, 1);
   }
 
-  /// Now and then gives memory back that replies took and that is free, where there is much of it.
+  /// Now and then gives memory back that replies took, where the process has grown.
   asio::awaitable<void> trim() {
     asio::steady_timer pause(io_);
     for (size_t trimmed_at = 0;;) {
       pause.expires_after(kTrimEvery);
       const auto [error] = co_await pause.async_wait(kAwait);
       if (error) co_return;
-      if (num_answered_ == trimmed_at) continue;
+      if (num_answered_ == trimmed_at || resident_memory() <= trimmed_bytes_ + kMaxGrowth) continue;
       trimmed_at = num_answered_;
-      asio::post(quick_handlers_, [] { return_free_memory(kMaxFreeBytes); });
+      asio::post(quick_handlers_, [this] {
+        return_free_memory();
+        trimmed_bytes_ = resident_memory();
+      });
     }
   }
 
@@ -551,6 +554,7 @@ class HttpServer::Implementation {
   bool is_stopping_ = false;  // of the connections' thread
   size_t num_answered_ = 0;   // likewise
   size_t spare_connections_ = 0;
+  std::atomic<int64_t> trimmed_bytes_{0};    // resident_memory() after memory was given back
   FileDescriptor reserve_ = make_reserve();  // given up for a connection where the process has no other left
   std::atomic<size_t> num_answering_{0};
   std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};

@@ -14,7 +14,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/exception_text.h"
-#include "base/memory.h"
+#include "base/heap.h"
 #include "base/mutex.h"
 
 namespace lacuna {
@@ -376,7 +376,7 @@ bool ModelPool::State::make_room(size_t index) {
 void ModelPool::State::free(Lease session) {
   mutex.unlock();
   session.reset();
-  return_free_memory(0);
+  return_free_memory();
   mutex.lock();
 }
 
