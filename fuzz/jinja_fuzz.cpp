@@ -12,6 +12,7 @@
 #include "fuzz.h"
 #include "tokenizer/jinja.h"
 #include "tokenizer/unicode.h"
+#include "work.h"
 
 namespace {
 
@@ -44,6 +45,7 @@ void check_pieces(const std::vector<Piece>& pieces) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view rest = fuzz::text_of(data, size);
+  const fuzz::MeasuredWork work(size, {.base = 2 * kLimits.max_steps * 64, .per_byte = 64});
   const std::string_view source = fuzz::next_text(rest);
   const Json read = Json::parse(rest, nullptr, false);
   const Json values = read.is_object() ? read : Json::object();

@@ -1,5 +1,6 @@
 // Compiles a JSON schema; the first byte chooses strictness and layout. Refused with InputError, or an
-// automaton within its limits, whose shortest text is JSON.
+// automaton within its limits, whose shortest text is JSON. The work is that of the largest automata, and
+// linear beyond that.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "constraint/constraint.h"
 #include "fuzz.h"
 #include "mutators.h"
+#include "work.h"
 
 namespace {
 
@@ -46,6 +48,7 @@ LACUNA_FUZZ_MUTATOR(fuzz::mutate_json_after_byte)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string schema(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const fuzz::MeasuredWork work(size, {.base = 500'000'000, .per_byte = 1'000});
   try {
     const lacuna::ByteAutomaton automaton = lacuna::compile_constraint(lacuna::JsonSchemaConstraint{
         schema, (data[0] & 1) != 0,

@@ -8,12 +8,14 @@
 #include "mutators.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
+#include "work.h"
 
 LACUNA_FUZZ_MUTATOR(fuzz::mutate_json_texts)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lacuna;
   std::string_view text = fuzz::text_of(data, size);
+  const fuzz::MeasuredWork work(size, {.base = 100'000, .per_byte = 20'000});
   const std::string_view json = fuzz::next_text(text);
   ChatTemplate::of_program(std::string(json));
   try {

@@ -31,6 +31,7 @@
 #include "options/choose.h"
 #include "options/parse_policies.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -389,7 +390,7 @@ void print_table(const std::vector<TableLine>& lines, const std::vector<bool>& i
       text +=
           is_text[i] ? fmt::format("{:<{}}", line[i], widths[i]) : fmt::format("{:>{}}", line[i], widths[i]);
     }
-    fmt::print("{}\n", text);
+    print_text("{}\n", text);
   }
 }
 
@@ -401,7 +402,7 @@ void print_report(const Json& rows) {
   for (const Json& row : rows) {
     if (keys_of(row) != keys) {
       print_table(lines, is_text);
-      if (!lines.empty()) fmt::print("\n");
+      if (!lines.empty()) print_text("\n");
       keys = keys_of(row);
       lines = {keys};
       is_text.clear();
@@ -417,7 +418,7 @@ void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& f
   for (const Json& row : rows) {
     Json line{{"instrument", instrument.name}, {"model", flags.model}};
     line.update(row);
-    fmt::print("{}\n", line.dump());
+    print_data("{}\n", line.dump());
   }
 }
 

@@ -33,6 +33,7 @@
 #include "progress_bar.h"
 #include "server/service.h"
 #include "stop_signals.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -204,7 +205,7 @@ class BatchReport {
       bar_.update(static_cast<int64_t>(done), static_cast<int64_t>(total_), detail);
     } else if (seconds - last_line_ >= 30) {
       last_line_ = seconds;
-      fmt::print(stderr, "{}\n", detail);
+      print_message("{}\n", detail);
     }
   }
 
@@ -316,7 +317,7 @@ void batch(const BatchFlags& flags) {
   BatchOutput output(flags.output, input);
   const size_t found = output.size();
   if (found > 0) {
-    fmt::print(stderr, "{} has {} of {} answers already\n", flags.output, found, input.size());
+    print_message("{} has {} of {} answers already\n", flags.output, found, input.size());
   }
   const std::atomic<bool>& stop = stop_on_signals();
   size_t errors = 0;
@@ -334,8 +335,8 @@ void batch(const BatchFlags& flags) {
     seconds = run.seconds();
   }
   if (output.size() < input.size()) {
-    fmt::print(stderr, "lacuna: stopped after {} of {} answers; the same command continues\n", output.size(),
-               input.size());
+    print_message("lacuna: stopped after {} of {} answers; the same command continues\n", output.size(),
+                  input.size());
     std::exit(130);  // as shells report an interrupted command
   }
   if (flags.json) {
@@ -344,11 +345,11 @@ void batch(const BatchFlags& flags) {
                                          {"answered", output.size() - found},
                                          {"errors", errors},
                                          {"seconds", seconds}};
-    fmt::print("{}\n", summary.dump());
+    print_data("{}\n", summary.dump());
   }
-  fmt::print(stderr, "{} answers in {}, {} of them now in {:.1f} s{}\n", output.size(), flags.output,
-             output.size() - found, seconds,
-             errors == 0 ? "" : fmt::format("; {} are errors (status_code 400 or above)", errors));
+  print_message("{} answers in {}, {} of them now in {:.1f} s{}\n", output.size(), flags.output,
+                output.size() - found, seconds,
+                errors == 0 ? "" : fmt::format("; {} are errors (status_code 400 or above)", errors));
 }
 
 }  // namespace

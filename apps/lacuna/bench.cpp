@@ -22,6 +22,7 @@
 #include "kernels/dispatch.h"
 #include "loading.h"
 #include "numbers.h"
+#include "terminal.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -36,14 +37,14 @@ struct StepFlags : ModelFlags {
 };
 
 void print_step_table(const nlohmann::ordered_json& report) {
-  fmt::print("{}, {} threads, {} cells\n", report["isa"].get<std::string>(), report["threads"].get<int>(),
+  print_text("{}, {} threads, {} cells\n", report["isa"].get<std::string>(), report["threads"].get<int>(),
              report["canvas"].get<int64_t>());
-  fmt::print("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>7}\n",
+  print_text("{:>6} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>7}\n",
              "rows", "median ms", "min", "max", "products", "attention", "head", "draws", "rest", "other %",
              "rows/s", "GFLOP/s", "of best", "FLOPs", "time");
   for (const auto& result : report["results"]) {
     const auto number = [&](const char* key) { return result[key].get<double>(); };
-    fmt::print(
+    print_text(
         "{:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f} {:>9.0f} "
         "{:>9.1f} {:>8.2f} {:>7.3f} {:>7.3f}\n",
         result["rows"].get<int32_t>(), 1e3 * number("seconds_median"), 1e3 * number("seconds_min"),
@@ -55,7 +56,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
   for (const auto& result : report["results"]) {
     if (!result.contains("least_seconds")) continue;
     const auto number = [&](const char* key) { return result[key].get<double>(); };
-    fmt::print(
+    print_text(
         "{:>6} rows: {:.3f} ms at the peaks of {:.0f} GFLOP/s and {:.1f} GB/s, {:.1f}% of the measured "
         "time\n",
         result["rows"].get<int32_t>(), 1e3 * number("least_seconds"), number("peak_gflops"),
@@ -64,7 +65,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
   for (const auto& result : report["results"]) {
     if (!result.contains("constraint")) continue;
     const auto number = [&](const char* key) { return result["constraint"][key].get<double>(); };
-    fmt::print(
+    print_text(
         "{:>6} rows with a constraint: {:.3f} ms for classes, {:.3f} ms for a witness, {:.1f}% of the pass\n",
         result["rows"].get<int32_t>(), 1e3 * number("classes"), 1e3 * number("witness"),
         100 * number("share"));
@@ -88,7 +89,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
     }
   }
   if (flags.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "step"},
+    print_data("{}\n", nlohmann::ordered_json{{"bench", "step"},
                                               {"model", flags.model},
                                               {"isa", loaded.model->device()},
                                               {"dtype", name_of(loaded.model->dtype())},
@@ -98,9 +99,9 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
                            .dump());
     return;
   }
-  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>8}\n", "threads", "rows", "median ms", "GFLOP/s", "speed-up");
+  print_text("{:>8} {:>6} {:>10} {:>9} {:>8}\n", "threads", "rows", "median ms", "GFLOP/s", "speed-up");
   for (const auto& result : results) {
-    fmt::print("{:>8} {:>6} {:>10.3f} {:>9.1f} {:>8.2f}\n", result["threads"].get<int>(),
+    print_text("{:>8} {:>6} {:>10.3f} {:>9.1f} {:>8.2f}\n", result["threads"].get<int>(),
                result["rows"].get<int32_t>(), 1e3 * result["seconds_median"].get<double>(),
                result["gflops"].get<double>(), result["speedup"].get<double>());
   }
@@ -136,7 +137,7 @@ void bench_step(const StepFlags& flags) {
                                 {"most_resident_bytes", most_resident_bytes()}};
   report["results"] = results;
   if (!flags.json) return print_step_table(report);
-  fmt::print("{}\n", report.dump());
+  print_data("{}\n", report.dump());
 }
 
 void add_step_bench(CLI::App& bench) {
@@ -172,29 +173,29 @@ struct DecodeFlags : DecodeTimingFlags {
 };
 
 void print_decode_table(const nlohmann::ordered_json& report) {
-  fmt::print("{}, {} threads\n", report["isa"].get<std::string>(), report["threads"].get<int>());
-  fmt::print("{:<8} {:>8} {:>12} {:>14} {:>12} {:>12} {:>12}\n", "", "passes", "rows", "TFLOP", "seconds",
+  print_text("{}, {} threads\n", report["isa"].get<std::string>(), report["threads"].get<int>());
+  print_text("{:<8} {:>8} {:>12} {:>14} {:>12} {:>12} {:>12}\n", "", "passes", "rows", "TFLOP", "seconds",
              "min", "max");
   for (const char* name : {"plain", "setting"}) {
     const auto& run = report[name];
     const auto seconds = [&](const char* key) { return run[key].get<double>(); };
-    fmt::print("{:<8} {:>8} {:>12} {:>14.3f} {:>12.4f} {:>12.4f} {:>12.4f}\n", name,
+    print_text("{:<8} {:>8} {:>12} {:>14.3f} {:>12.4f} {:>12.4f} {:>12.4f}\n", name,
                run["passes"].get<int64_t>(), run["rows"].get<int64_t>(), run["flops"].get<double>() / 1e12,
                seconds("seconds"), seconds("seconds_min"), seconds("seconds_max"));
   }
   const auto value = [&](const char* key) { return report[key].get<double>(); };
-  fmt::print("ratios: rows {:.3f}, FLOPs {:.3f}, time {:.3f} (speed-up {:.2f})", value("row_ratio"),
+  print_text("ratios: rows {:.3f}, FLOPs {:.3f}, time {:.3f} (speed-up {:.2f})", value("row_ratio"),
              value("flops_ratio"), value("time_ratio"), value("speedup"));
   if (value("flops_ratio") < 1) {
-    fmt::print("; {:.0f}% of the FLOPs saved is time saved", 100 * value("saved_flops_turned_into_time"));
+    print_text("; {:.0f}% of the FLOPs saved is time saved", 100 * value("saved_flops_turned_into_time"));
   }
-  fmt::print("\n");
+  print_text("\n");
 }
 
 void run_decode_bench(const DecodeFlags& flags) {
   const nlohmann::ordered_json report = time_decode(flags);
   if (flags.json) {
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
   } else {
     print_decode_table(report);
   }
@@ -220,12 +221,12 @@ struct BlockFlags : BlockTimingFlags {
 };
 
 void print_block_table(const nlohmann::ordered_json& results) {
-  fmt::print("{:>7} {:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>12} {:>11}\n", "prefix",
+  print_text("{:>7} {:<12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9} {:>12} {:>11}\n", "prefix",
              "sparse", "block s", "first s", "later s", "attention", "selection", "commit s", "speed-up",
              "FLOPs allow", "first/exact");
   for (const auto& result : results) {
     const auto pass = [&](const char* name, const char* key) { return result[name][key].get<double>(); };
-    fmt::print(
+    print_text(
         "{:>7} {:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.2f} {:>12.2f} "
         "{:>11.2f}\n",
         result["prefix"].get<int32_t>(), result["sparse"].get<std::string>(),
@@ -239,7 +240,7 @@ void print_block_table(const nlohmann::ordered_json& results) {
 void run_block_bench(const BlockFlags& flags) {
   const nlohmann::ordered_json report = time_blocks(flags);
   if (flags.json) {
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
   } else {
     print_block_table(report["results"]);
   }
@@ -268,13 +269,13 @@ struct MatmulFlags {
 };
 
 void print_roof(const nlohmann::ordered_json& report) {
-  fmt::print(
+  print_text(
       "{}, {}, {} threads; peak {:.0f} GFLOP/s in f32, {:.0f} in bf16{}\n",
       report["machine"].get<std::string>(), report["isa"].get<std::string>(), report["threads"].get<int>(),
       report["peak_gflops_f32"].get<double>(), report["peak_gflops_bf16"].get<double>(),
       report.contains("read_gbps") ? fmt::format("; memory {:.1f} GB/s", report["read_gbps"].get<double>())
                                    : "");
-  fmt::print("oneDNN: {}\n", report["onednn"].get<std::string>());
+  print_text("oneDNN: {}\n", report["onednn"].get<std::string>());
 }
 
 std::string ratio_or_dash(const nlohmann::ordered_json& value) {
@@ -283,11 +284,11 @@ std::string ratio_or_dash(const nlohmann::ordered_json& value) {
 
 void print_matmul_table(const nlohmann::ordered_json& report) {
   print_roof(report);
-  fmt::print("{:>13} {:>6} {:>12} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10} {:>8}\n", "shape", "rows",
+  print_text("{:>13} {:>6} {:>12} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10} {:>8}\n", "shape", "rows",
              "weights", "median ms", "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN", "by bf16");
   for (const auto& result : report["results"]) {
     const auto value = [&](const char* key) { return result[key].get<double>(); };
-    fmt::print("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7} {:>10} {:>8}\n",
+    print_text("{:>13} {:>6} {:>12} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7} {:>10} {:>8}\n",
                result["shape"].get<std::string>(), result["rows"].get<int64_t>(),
                result["dtype"].get<std::string>(), 1e3 * value("seconds_median"), 1e3 * value("seconds_min"),
                1e3 * value("seconds_max"), value("gflops"), value("gbps"),
@@ -306,7 +307,7 @@ void bench_matmul(const MatmulFlags& flags) {
   const KernelContext context{default_table(), *threads, flags.activations == "int8"};
   const nlohmann::ordered_json report = to_json(bench_matmul(context, options), context, options);
   if (flags.json) {
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
   } else {
     print_matmul_table(report);
   }
@@ -350,14 +351,14 @@ struct AttentionFlags {
 
 void print_attention_table(const nlohmann::ordered_json& report) {
   print_roof(report);
-  fmt::print("{} heads of {}, {} K/V heads, {} cells\n", report["heads"].get<int64_t>(),
+  print_text("{} heads of {}, {} K/V heads, {} cells\n", report["heads"].get<int64_t>(),
              report["head_dim"].get<int64_t>(), report["kv_heads"].get<int64_t>(),
              report["cells"].get<int32_t>());
-  fmt::print("{:>6} {:>6} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10}\n", "rows", "cells", "median ms",
+  print_text("{:>6} {:>6} {:>10} {:>10} {:>10} {:>9} {:>8} {:>7} {:>10}\n", "rows", "cells", "median ms",
              "min", "max", "GFLOP/s", "GB/s", "of peak", "by oneDNN");
   for (const auto& result : report["results"]) {
     const auto value = [&](const char* key) { return result[key].get<double>(); };
-    fmt::print("{:>6} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10}\n",
+    print_text("{:>6} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.1f} {:>8.1f} {:>7.2f} {:>10}\n",
                result["rows"].get<int32_t>(), result["cells_as"].get<std::string>(),
                1e3 * value("seconds_median"), 1e3 * value("seconds_min"), 1e3 * value("seconds_max"),
                value("gflops"), value("gbps"), value("peak_share"), ratio_or_dash(result["ratio_to_onednn"]));
@@ -370,7 +371,7 @@ void run_attention_bench(const AttentionFlags& flags) {
   const nlohmann::ordered_json report =
       to_json(bench_attention(context, flags.options), context, flags.options);
   if (flags.json) {
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
   } else {
     print_attention_table(report);
   }
@@ -419,23 +420,23 @@ void run_load_bench(const LoadFlags& flags) {
   report.update(to_json(
       bench_load(source.folder, source.config, weight_formats(flags, source), *threads, flags.options)));
   if (flags.json) {
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
     return;
   }
   const auto value = [&](const char* key) { return report[key].get<double>(); };
   constexpr double kMiB = 1 << 20;
-  fmt::print("{:.3f} s (from {:.3f} to {:.3f})", value("seconds_median"), value("seconds_min"),
+  print_text("{:.3f} s (from {:.3f} to {:.3f})", value("seconds_median"), value("seconds_min"),
              value("seconds_max"));
   if (value("mapped_bytes") > 0) {
-    fmt::print(" and {:.3f} s to bring in {:.1f} MiB of mapped matrices at first use",
+    print_text(" and {:.3f} s to bring in {:.1f} MiB of mapped matrices at first use",
                value("first_use_seconds_median"), value("mapped_bytes") / kMiB);
   }
   if (source.folder.empty()) {
-    fmt::print(" to make {:.1f} MiB of random weights\n", value("weight_bytes") / kMiB);
+    print_text(" to make {:.1f} MiB of random weights\n", value("weight_bytes") / kMiB);
   } else {
-    fmt::print(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
+    print_text(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
   }
-  fmt::print("memory: {:.1f} MiB of weights, {:.1f} predicted, {:.1f} at the most\n",
+  print_text("memory: {:.1f} MiB of weights, {:.1f} predicted, {:.1f} at the most\n",
              value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB, value("peak_bytes") / kMiB);
 }
 

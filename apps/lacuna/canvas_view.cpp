@@ -138,6 +138,7 @@ std::vector<std::string> render(const CanvasFrame& frame, const CanvasStyle& sty
 
 CanvasFollower::CanvasFollower(Settings settings, TextOfToken text_of, std::span<const TokenId> canvas)
     : settings_(std::move(settings)), text_of_(std::move(text_of)) {
+  std::sort(settings_.end_ids.begin(), settings_.end_ids.end());
   for (const TokenId token : canvas) positions_.push_back({token});
 }
 
@@ -174,7 +175,7 @@ CanvasFrame CanvasFollower::frame(int32_t fallback_focus) const {
       first_mask = std::min(first_mask, i);
       continue;
     }
-    const bool is_end = std::find(ends.begin(), ends.end(), position.token) != ends.end();
+    const bool is_end = std::binary_search(ends.begin(), ends.end(), position.token);
     cell.kind = position.pass < 0 ? CellKind::kGiven : is_end ? CellKind::kEnd : CellKind::kToken;
     has_ended = has_ended || cell.kind == CellKind::kEnd;
     cell.age = position.pass < 0 ? 0 : passes_ - 1 - position.pass;

@@ -121,18 +121,17 @@ class ChatSession {
         if (!obey(line)) return;
       } catch (const InputError& error) {
         if (!is_interactive_) throw;
-        say("{}", safe_for_terminal(error.what()));
+        say("{}", error.what());
       }
     }
-    if (is_interactive_) fmt::print(stderr, "\n");
+    if (is_interactive_) print_message("\n");
   }
 
  private:
   /// Prints a line for interactive users; scripts do not get it.
   template <typename... Arguments>
   void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    if (is_interactive_)
-      fmt::print(stderr, "{}\n", fmt::format(format, std::forward<Arguments>(arguments)...));
+    if (is_interactive_) print_message("{}\n", fmt::format(format, std::forward<Arguments>(arguments)...));
   }
 
   void greet() const {
@@ -162,7 +161,7 @@ class ChatSession {
 
   void obey_command(const std::string& command, const std::string& rest) {
     if (command == "/help" || command == "/?") {
-      fmt::print(stderr, "{}", kChatHelp);
+      print_message("{}", kChatHelp);
     } else if (command == "/set") {
       const auto [name, value] = split_word(rest);
       set(name, value);
@@ -295,7 +294,7 @@ class ChatSession {
       say("Stopped. The question is not kept.");
       return {};
     }
-    fmt::print("{}\n", for_standard_output(result->text));
+    print_data("{}\n", result->text);
     std::fflush(stdout);
     summarise(*result);
     return replace_ill_formed(result->text);
@@ -329,7 +328,7 @@ class ChatSession {
       const std::string sentence =
           fmt::format("The context of {} tokens is full: the first {} of {} turns are no longer read.", most,
                       first_sent_ / 2, (messages_.size() + 1) / 2);
-      fmt::print(stderr, "{}\n", sentence);
+      print_message("{}\n", sentence);
     }
     return sent;
   }

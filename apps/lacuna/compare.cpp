@@ -15,6 +15,7 @@
 #include "numbers.h"
 #include "parse_message.h"
 #include "progress_bar.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -52,33 +53,33 @@ SideFlags parse_side(const std::string& name, const std::string& text, const Mod
 
 void print_report(const CompareFlags& flags, const nlohmann::ordered_json& json) {
   const auto value = [](const nlohmann::ordered_json& of) { return of.get<double>(); };
-  fmt::print("a: {}\nb: {}\n\n", flags.a.empty() ? "(defaults)" : flags.a,
+  print_text("a: {}\nb: {}\n\n", flags.a.empty() ? "(defaults)" : flags.a,
              flags.b.empty() ? "(defaults)" : flags.b);
-  fmt::print("{:<14} {:>22} {:>22} {:>9}\n", "", "a", "b", "b / a");
+  print_text("{:<14} {:>22} {:>22} {:>9}\n", "", "a", "b", "b / a");
   const auto accuracy = [&](const char* side) {
     const auto& of = json[side]["accuracy"];
     return fmt::format("{:.1f}% ({:.1f} to {:.1f})", 100 * value(of["value"]), 100 * value(of["low"]),
                        100 * value(of["high"]));
   };
-  fmt::print("{:<14} {:>22} {:>22}\n", "accuracy", accuracy("a"), accuracy("b"));
+  print_text("{:<14} {:>22} {:>22}\n", "accuracy", accuracy("a"), accuracy("b"));
   const auto& ratios = json["b_over_a"];
   for (const char* key : {"rows", "layer_flops", "flops", "bytes"}) {
-    fmt::print("{:<14} {:>22.6g} {:>22.6g} {:>9.3f}\n", key, value(json["a"][key]), value(json["b"][key]),
+    print_text("{:<14} {:>22.6g} {:>22.6g} {:>9.3f}\n", key, value(json["a"][key]), value(json["b"][key]),
                value(ratios[key]));
   }
   const bool differs = ratios["differs_in_speed"].get<bool>();
-  fmt::print("{:<14} {:>22.6g} {:>22.6g} {:>9}\n", "seconds", value(json["a"]["seconds"]),
+  print_text("{:<14} {:>22.6g} {:>22.6g} {:>9}\n", "seconds", value(json["a"]["seconds"]),
              value(json["b"]["seconds"]),
              differs ? fmt::format("{:.3f}", value(ratios["seconds"])) : std::string("no change"));
-  fmt::print("{:<14} {:>22} {:>22}\n\n", "forward passes", json["a"]["forward_passes"].get<int64_t>(),
+  print_text("{:<14} {:>22} {:>22}\n\n", "forward passes", json["a"]["forward_passes"].get<int64_t>(),
              json["b"]["forward_passes"].get<int64_t>());
-  fmt::print("same tokens    {:.2f}% of {}\n", 100 * value(json["same_tokens"]["value"]),
+  print_text("same tokens    {:.2f}% of {}\n", 100 * value(json["same_tokens"]["value"]),
              json["same_tokens"]["of"].get<int64_t>());
-  fmt::print("same texts     {:.2f}% of {}\n", 100 * value(json["same_texts"]["value"]),
+  print_text("same texts     {:.2f}% of {}\n", 100 * value(json["same_texts"]["value"]),
              json["same_texts"]["of"].get<int64_t>());
-  fmt::print("only a right   {}\nonly b right   {}\n", json["only_a_correct"].get<int64_t>(),
+  print_text("only a right   {}\nonly b right   {}\n", json["only_a_correct"].get<int64_t>(),
              json["only_b_correct"].get<int64_t>());
-  fmt::print("KL(a || b)     mean {:.3g}, most {:.3g} nats, over {} committed positions\n",
+  print_text("KL(a || b)     mean {:.3g}, most {:.3g} nats, over {} committed positions\n",
              value(json["kl_mean"]), value(json["kl_max"]), json["kl_positions"].get<int64_t>());
 }
 
@@ -131,7 +132,7 @@ void run_compare(const CompareFlags& flags) {
   add_options(flags.settings.task_options, json);
   json.update(to_json(comparison));
   if (flags.json) {
-    fmt::print("{}\n", json.dump());
+    print_data("{}\n", json.dump());
   } else {
     print_report(flags, json);
   }

@@ -9,6 +9,7 @@
 
 #include "command_list.h"
 #include "commands.h"
+#include "terminal.h"
 #include "words.h"
 
 namespace lacuna {
@@ -217,7 +218,7 @@ void add_completion_command(CLI::App& program) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([shell, &program] {
     const bool is_bash = *shell == "bash";
-    fmt::print("{}", is_bash           ? bash_script(program)
+    print_data("{}", is_bash           ? bash_script(program)
                      : *shell == "zsh" ? zsh_script(program)
                                        : fish_script(program));
   });

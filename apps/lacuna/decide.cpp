@@ -125,14 +125,14 @@ std::string bar_of(double probability) {
 
 void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answer, bool draws_bars) {
   const DecisionQuestion& question = body.request.questions[i];
-  fmt::print("{}\n", for_standard_output(question.instructions));
+  print_data("{}\n", question.instructions);
   size_t width = 0;
   for (const DecisionOption& option : question.options) width = std::max(width, option.text.size());
   width = std::min<size_t>(width, 40);
   for (size_t option = 0; option < question.options.size(); ++option) {
     const double probability = answer.probabilities[option];
     const std::string name = fit_to_columns(question.options[option].text, static_cast<int>(width));
-    fmt::print("  {} {:6.3f}{}{}\n", name, probability, draws_bars ? "  " : "",
+    print_text("  {} {:6.3f}{}{}\n", name, probability, draws_bars ? "  " : "",
                draws_bars ? bar_of(probability) : "");
   }
   std::string summary;
@@ -142,7 +142,7 @@ void print_answer(const DecisionBody& body, size_t i, const DecisionAnswer& answ
     summary += fmt::format("confidence {:.3f}", confidence_of(question.kind, answer.probabilities));
   if (answer.standard_error)
     summary += fmt::format("{}standard error {:.4f}", summary.empty() ? "" : ", ", *answer.standard_error);
-  if (!summary.empty()) fmt::print("  {}\n", summary);
+  if (!summary.empty()) print_text("  {}\n", summary);
 }
 
 void decide_command(const DecideFlags& flags, const CLI::App& command) {
@@ -152,17 +152,16 @@ void decide_command(const DecideFlags& flags, const CLI::App& command) {
   [[maybe_unused]] const PreparedDecision checked(*opened, body.request);
   const std::unique_ptr<InferenceSession> session = load_session(flags, opened, own_limits(1));
   const DecideResult result = decide(*session, body.request);
-  for (const std::string& warning : decision_warnings(body, result))
-    fmt::print(stderr, "lacuna: {}\n", safe_for_terminal(warning));
+  for (const std::string& warning : decision_warnings(body, result)) print_message("lacuna: {}\n", warning);
   if (flags.json) {
     nlohmann::ordered_json reply = decision_reply(body, result, opened->name());
     reply["lacuna"]["stats"]["seconds"] = result.statistics.seconds;
-    fmt::print("{}\n", reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   const bool draws_bars = can_draw_on(stdout);
   for (size_t i = 0; i < result.answers.size(); ++i) {
-    if (i > 0) fmt::print("\n");
+    if (i > 0) print_text("\n");
     print_answer(body, i, result.answers[i], draws_bars);
   }
 }

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "eval/decisions.h"
 #include "eval_command.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -84,8 +85,8 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
   for (const SampleRecord& record : evaluation.records) {
     if (record.correct) continue;
     if (shown++ == most) return;
-    fmt::print(
-        stderr, "prompt:   {}\nanswer:   {}\nexpected: {}\n\n", record.sample.prompt,
+    print_message(
+        "prompt:   {}\nanswer:   {}\nexpected: {}\n\n", record.sample.prompt,
         nlohmann::json(record.result.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
         record.sample.answer);
   }
@@ -93,24 +94,24 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
 
 void print_judgement(const Judgement& judgement, uint64_t seed) {
   const Interval interval = judgement.perplexity_interval(seed);
-  fmt::print("judge      perplexity {:.4f} over {} tokens, {:.4f} to {:.4f} (95%); {:.4f} nats per byte\n",
+  print_text("judge      perplexity {:.4f} over {} tokens, {:.4f} to {:.4f} (95%); {:.4f} nats per byte\n",
              judgement.perplexity(), judgement.tokens, interval.low, interval.high,
              judgement.nats_per_byte());
-  fmt::print("           distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n", judgement.distinct[0],
+  print_text("           distinct {:.3f}, {:.3f}, {:.3f}; {:.1f}% repeated\n", judgement.distinct[0],
              judgement.distinct[1], judgement.distinct[2], 100 * judgement.repetition);
 }
 
 void print_report(const Evaluation& evaluation) {
   const StepCost cost = evaluation.total_cost();
-  fmt::print("task       {}\n", evaluation.settings.task);
+  print_text("task       {}\n", evaluation.settings.task);
   const Interval accuracy = evaluation.accuracy_interval();
-  fmt::print("accuracy   {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", evaluation.accuracy(),
+  print_text("accuracy   {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", evaluation.accuracy(),
              evaluation.num_correct(), evaluation.records.size(), accuracy.low, accuracy.high);
-  fmt::print("steps      {:.1f} per sample, {} forward passes\n", evaluation.mean_steps(),
+  print_text("steps      {:.1f} per sample, {} forward passes\n", evaluation.mean_steps(),
              evaluation.forward_passes);
-  fmt::print("rows       {}\n", describe_rows(cost, evaluation.total_baseline()));
-  fmt::print("seconds    {:.2f}\n", evaluation.seconds);
-  fmt::print("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
+  print_text("rows       {}\n", describe_rows(cost, evaluation.total_baseline()));
+  print_text("seconds    {:.2f}\n", evaluation.seconds);
+  print_text("tokens/s   {:.1f} of answers, {:.1f} of canvas\n", evaluation.tokens_per_second(),
              evaluation.canvas_tokens_per_second());
   if (!evaluation.judgement) return;
   print_judgement(*evaluation.judgement, evaluation.settings.generation.seed.value_or(0));
@@ -129,7 +130,7 @@ void eval_task(const EvalCommandFlags& flags) {
   }
   show_failures(evaluation, flags.show);
   if (flags.json) {
-    fmt::print("{}", as_line(to_json(evaluation)));
+    print_data("{}", as_line(to_json(evaluation)));
   } else {
     print_report(evaluation);
   }

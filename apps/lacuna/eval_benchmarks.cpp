@@ -13,6 +13,7 @@
 #include "eval/program_runner.h"
 #include "eval_command.h"
 #include "progress_bar.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -23,7 +24,7 @@ constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval
 constexpr int32_t kChatLength = 1024;    // FastChat's limit for MT-bench
 
 void print_answers(const char* what, size_t count, const Evaluation& evaluation) {
-  fmt::print("{} answers to {}\nrows       {}\nseconds    {:.2f}\n", count, what,
+  print_text("{} answers to {}\nrows       {}\nseconds    {:.2f}\n", count, what,
              evaluation.total_cost().rows, evaluation.seconds);
 }
 
@@ -67,13 +68,13 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
   show_failures(evaluation, flags.show);
   if (!flags.json) {
     print_report(evaluation);
-    fmt::print("strict     {} of {} after ####\n", strict, count);
+    print_text("strict     {} of {} after ####\n", strict, count);
     return;
   }
   nlohmann::ordered_json json = to_json(evaluation);
   json["strict"] = accuracy_json(strict, count);
   json["settings"]["shots"] = flags.shots;
-  fmt::print("{}", as_line(json));
+  print_data("{}", as_line(json));
 }
 
 void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
@@ -109,7 +110,7 @@ void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
   if (flags.json) {
     nlohmann::ordered_json json = to_json(evaluation);
     if (flags.run_tests.empty()) remove_accuracy(json);
-    fmt::print("{}", as_line(json));
+    print_data("{}", as_line(json));
   } else if (flags.run_tests.empty()) {
     print_answers("humaneval", problems.size(), evaluation);
   } else {
@@ -171,7 +172,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   }
   out.commit();
   if (flags.json) {
-    fmt::print("{}", as_line({{"task", flags.settings.task}, {"questions", asked.size()}, {"turns", turns}}));
+    print_data("{}", as_line({{"task", flags.settings.task}, {"questions", asked.size()}, {"turns", turns}}));
   } else {
     print_answers("mt-bench", asked.size(), last);
   }

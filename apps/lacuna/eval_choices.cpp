@@ -11,6 +11,7 @@
 #include "eval/choice_likelihood.h"
 #include "eval_command.h"
 #include "progress_bar.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -28,14 +29,14 @@ bool scores_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& ben
 void print_likelihood_report(const nlohmann::ordered_json& report, const ChoiceLikelihoods& result,
                              Paradigm paradigm) {
   const auto print_accuracy = [&](const char* what, const nlohmann::ordered_json& share) {
-    fmt::print("{:<10} {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", what, share["accuracy"].get<double>(),
+    print_text("{:<10} {:.4f} ({} of {}), {:.4f} to {:.4f} (95%)\n", what, share["accuracy"].get<double>(),
                share["correct"].get<int64_t>(), result.items.size(), share["accuracy_low"].get<double>(),
                share["accuracy_high"].get<double>());
   };
-  fmt::print("task       {}, likelihood ({})\n", report["task"].get<std::string>(), bound_name(paradigm));
+  print_text("task       {}, likelihood ({})\n", report["task"].get<std::string>(), bound_name(paradigm));
   print_accuracy("accuracy", report);
   print_accuracy("by length", report["per_character"]);
-  fmt::print("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
+  print_text("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
              result.seconds);
 }
 
@@ -87,7 +88,7 @@ void choose_by_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& 
   given["shots"] = flags.shots;
   json["settings"] = std::move(given);
   if (flags.json) {
-    fmt::print("{}", as_line(json));
+    print_data("{}", as_line(json));
     return;
   }
   print_likelihood_report(json, result, paradigm);
@@ -123,14 +124,14 @@ void choose_by_generation(const EvalCommandFlags& flags, const ChoiceBenchmark& 
   show_failures(evaluation, flags.show);
   if (!flags.json) {
     print_report(evaluation);
-    fmt::print("unanswered {} of {}\n", unanswered, items.size());
+    print_text("unanswered {} of {}\n", unanswered, items.size());
     return;
   }
   nlohmann::ordered_json json = to_json(evaluation);
   json["scoring"] = "generation";
   json["unanswered"] = unanswered;
   json["settings"]["shots"] = flags.shots;
-  fmt::print("{}", as_line(json));
+  print_data("{}", as_line(json));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/written_file.h"
 #include "eval/continuations.h"
 #include "eval_command.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -53,12 +54,12 @@ void eval_continuations(EvalCommandFlags flags, const CLI::App& command) {
     nlohmann::ordered_json json = to_json(evaluation);
     remove_accuracy(json);
     json["settings"]["length"] = length;
-    fmt::print("{}", as_line(json));
+    print_data("{}", as_line(json));
     return;
   }
-  fmt::print("task       continuations of {} prompts\n", evaluation.records.size());
+  print_text("task       continuations of {} prompts\n", evaluation.records.size());
   print_judgement(judgement, evaluation.settings.generation.seed.value_or(0));
-  fmt::print("rows       {}\nseconds    {:.2f}\n", evaluation.total_cost().rows, evaluation.seconds);
+  print_text("rows       {}\nseconds    {:.2f}\n", evaluation.total_cost().rows, evaluation.seconds);
 }
 
 }  // namespace lacuna

@@ -14,6 +14,7 @@
 #include "eval/decisions.h"
 #include "eval_command.h"
 #include "progress_bar.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -83,24 +84,24 @@ nlohmann::ordered_json by_kind(std::span<const JudgedDecision> decisions,
 }
 
 void print_quality(std::string_view name, const nlohmann::ordered_json& quality) {
-  fmt::print("{:<10} {:>9} {:>9.4f} {:>9.4f} {:>9.4f} {:>9.4f} {:>9.4f}\n", name,
+  print_text("{:<10} {:>9} {:>9.4f} {:>9.4f} {:>9.4f} {:>9.4f} {:>9.4f}\n", name,
              quality["questions"].get<size_t>(), quality["accuracy"].get<double>(),
              quality["brier"].get<double>(), quality["ece"].get<double>(), quality["nll"].get<double>(),
              quality["label_mass"].get<double>());
 }
 
 void print_table(const nlohmann::ordered_json& json) {
-  fmt::print("{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "questions", "accuracy", "Brier", "ECE",
+  print_text("{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "questions", "accuracy", "Brier", "ECE",
              "NLL", "mass");
   print_quality("all", json);
   for (const auto& [kind, quality] : json["by_kind"].items()) print_quality(kind, quality);
   if (!json.contains("fit")) return;
-  fmt::print("\nfitted on {} other questions, at temperatures", json["fit"]["questions"].get<size_t>());
+  print_text("\nfitted on {} other questions, at temperatures", json["fit"]["questions"].get<size_t>());
   for (const auto& [kind, temperature] : json["fit"]["temperatures"].items())
-    fmt::print(" {} {:.3f}", kind, temperature.get<double>());
-  fmt::print(":\n");
+    print_text(" {} {:.3f}", kind, temperature.get<double>());
+  print_text(":\n");
   print_quality("all", json["fit"]["judged"]);
-  fmt::print("kept in {}\n", json["fit"]["file"].get<std::string>());
+  print_text("kept in {}\n", json["fit"]["file"].get<std::string>());
 }
 
 }  // namespace
@@ -141,7 +142,7 @@ void eval_decisions(const EvalCommandFlags& flags) {
   }
   json["seconds"] = clock.seconds();
   if (flags.json) {
-    fmt::print("{}", as_line(json));
+    print_data("{}", as_line(json));
   } else {
     print_table(json);
   }

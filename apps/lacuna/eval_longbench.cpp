@@ -10,6 +10,7 @@
 #include "eval/interval.h"
 #include "eval/longbench.h"
 #include "eval_command.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -75,10 +76,10 @@ void eval_longbench(EvalCommandFlags flags, const CLI::App& command) {
   show_failures(evaluation, flags.show);
   const nlohmann::ordered_json score = scores_json(scores, flags.settings.generation.seed.value_or(0));
   if (!flags.json) {
-    fmt::print("task       longbench {}, {} samples\n", task.name, scores.size());
-    fmt::print("{:<10} {:.4f}, {:.4f} to {:.4f} (95%)\n", name_of(task.metric), score["score"].get<double>(),
+    print_text("task       longbench {}, {} samples\n", task.name, scores.size());
+    print_text("{:<10} {:.4f}, {:.4f} to {:.4f} (95%)\n", name_of(task.metric), score["score"].get<double>(),
                score["score_low"].get<double>(), score["score_high"].get<double>());
-    fmt::print("rows       {}\nseconds    {:.2f}\n", evaluation.total_cost().rows, evaluation.seconds);
+    print_text("rows       {}\nseconds    {:.2f}\n", evaluation.total_cost().rows, evaluation.seconds);
     return;
   }
   nlohmann::ordered_json json = to_json(evaluation);
@@ -87,7 +88,7 @@ void eval_longbench(EvalCommandFlags flags, const CLI::App& command) {
   json["metric"] = name_of(task.metric);
   json.update(score);
   if (length) json["settings"]["length"] = *length;
-  fmt::print("{}", as_line(json));
+  print_data("{}", as_line(json));
 }
 
 }  // namespace lacuna

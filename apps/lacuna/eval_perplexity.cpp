@@ -14,6 +14,7 @@
 #include "eval/bound.h"
 #include "eval_command.h"
 #include "input.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -120,16 +121,16 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command) {
   add_options(flags.settings.task_options, given);
   json["settings"] = std::move(given);
   if (flags.json) {
-    fmt::print("{}", as_line(json));
+    print_data("{}", as_line(json));
     return;
   }
-  fmt::print("perplexity {:.4f} ({})\n", std::exp(result.nats_per_token()), bound_name(paradigm));
+  print_text("perplexity {:.4f} ({})\n", std::exp(result.nats_per_token()), bound_name(paradigm));
   if (const auto interval = result.interval()) {
-    fmt::print("           {:.4f} to {:.4f} (95%)\n", std::exp(interval->low), std::exp(interval->high));
+    print_text("           {:.4f} to {:.4f} (95%)\n", std::exp(interval->low), std::exp(interval->high));
   }
-  fmt::print("nats       {:.4f} per token, {} tokens of {} texts\n", result.nats_per_token(), result.tokens(),
+  print_text("nats       {:.4f} per token, {} tokens of {} texts\n", result.nats_per_token(), result.tokens(),
              result.texts.size());
-  fmt::print("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
+  print_text("rows       {}, {} forward passes\nseconds    {:.2f}\n", result.rows, result.forward_passes,
              result.seconds);
 }
 

@@ -11,6 +11,7 @@
 #include "command_list.h"
 #include "commands.h"
 #include "suggest.h"
+#include "terminal.h"
 #include "words.h"
 
 namespace lacuna {
@@ -79,7 +80,7 @@ void print_help(const CLI::App& program, const std::vector<std::string>& words, 
     }
     command = inner;
   }
-  fmt::print("{}", help_page(*command, all));
+  print_data("{}", help_page(*command, all));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ void print_json(const InfillResult& result, uint64_t seed) {
                                     {"candidates", result.candidates},
                                     {"seed", seed},
                                     {"stats", std::move(stats)}};
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_data("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void infill(const InfillFlags& flags) {
@@ -130,7 +130,7 @@ void infill(const InfillFlags& flags) {
   if (flags.json) {
     print_json(result, request.seed);
   } else {
-    fmt::print("{}\n", for_standard_output(result.text));
+    print_data("{}\n", result.text);
   }
 }
 

@@ -1,19 +1,19 @@
 #include "input.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/open_file.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -30,32 +30,34 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// The rest of a stream.
-///   place  what it is, for the message where it is too long
-std::string read_bounded(std::istream& stream, std::string_view place) {
-  constexpr size_t kMaxBytes = size_t{64} << 20;
+/// Most bytes of a file or of standard input.
+constexpr size_t kMaxInputBytes = size_t{64} << 20;
+
+/// The rest of a file or a pipe.
+///   place  what it is, for messages
+std::string read_bounded(int descriptor, std::string_view place) {
   std::string text;
   std::array<char, 1 << 16> buffer{};
-  while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
-    text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
-    if (text.size() > kMaxBytes)
-      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMaxBytes);
+  for (;;) {
+    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw InputError("{}: cannot be read to its end: {}", place, std::strerror(errno));
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+    if (text.size() > kMaxInputBytes)
+      throw InputError("{}: has more than {} bytes; expected a shorter file", place, kMaxInputBytes);
   }
-  if (stream.bad()) throw InputError("{}: cannot be read to its end", place);
-  return text;
 }
 
 }  // namespace
 
 std::string read_file(const std::string& path) {
-  std::error_code error;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path, error)) throw InputError("{}: cannot be read", path);
-  return read_bounded(stream, path);
+  const FileDescriptor file = open_to_read(path, FileKind::kAnything);
+  return read_bounded(file.number(), path);
 }
 
 std::string read_standard_input() {
-  return read_bounded(std::cin, "standard input");
+  return read_bounded(STDIN_FILENO, "standard input");
 }
 
 std::string read_prompt_from_standard_input() {

@@ -323,7 +323,7 @@ std::string token_text(const Json& token) {
 }
 
 void print_line(std::string_view label, std::string_view value) {
-  fmt::print("{:<20} {}\n", label, value);
+  print_text("{:<20} {}\n", label, value);
 }
 
 std::string blocks_text(const ModelConfig& config) {
@@ -518,7 +518,7 @@ void inspect(const InspectFlags& flags) {
   const Findings findings = examine(flags);
   const Json json = report(findings, flags.canvas);
   if (flags.json) {
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_data("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     print_report(findings, json, flags.canvas);
   }

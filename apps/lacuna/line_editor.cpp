@@ -194,7 +194,7 @@ LineEvent LineEditor::read(std::string& line) {
 }
 
 LineEvent LineEditor::read_plain(std::string& line) {
-  if (is_terminal_) fmt::print(stderr, "{}", prompt_);
+  if (is_terminal_) print_message("{}", prompt_);
   line.clear();
   int next = 0;
   while ((next = std::getc(stdin)) != EOF && next != '\n') {
@@ -203,7 +203,7 @@ LineEvent LineEditor::read_plain(std::string& line) {
   }
   if (next != EOF) return LineEvent::kLine;
   std::clearerr(stdin);
-  if (interrupt_flag != 0) fmt::print(stderr, "\n");
+  if (interrupt_flag != 0) print_message("\n");
   return line.empty() ? LineEvent::kEnd : LineEvent::kLine;
 }
 

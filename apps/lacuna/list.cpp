@@ -152,7 +152,7 @@ void print_models(const std::vector<ListedModel>& models) {
     }
     line = line.substr(0, limit);
     line.resize(line.find_last_not_of(' ') + 1);
-    fmt::print("{}\n", line);
+    print_text("{}\n", line);
   }
 }
 
@@ -161,11 +161,11 @@ void list_models(bool as_json) {
   if (as_json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const ListedModel& model : models) list.push_back(listed_json(model));
-    fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_data("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
   print_models(models);
-  if (models.size() >= kMaxListed) fmt::print(stderr, "Only the first {} are shown\n", kMaxListed);
+  if (models.size() >= kMaxListed) print_message("Only the first {} are shown\n", kMaxListed);
 }
 
 }  // namespace

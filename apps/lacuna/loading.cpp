@@ -199,14 +199,14 @@ ConfigChoices choices_of_other_models(const ModelFlags& flags) {
 ModelSource find_model(const ModelFlags& flags) {
   ModelSource source = find_model_quietly(flags);
   const std::string warning = warning_of(source.config, source.folder);
-  if (!warning.empty()) fmt::print(stderr, "lacuna: {}\n", safe_for_terminal(warning));
+  if (!warning.empty()) print_message("lacuna: {}\n", warning);
   return source;
 }
 
 ModelSource find_model_quietly(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
   for (const std::string& note : use_adapters(source, flags.adapters, "--lora"))
-    fmt::print(stderr, "lacuna: {}\n", note);
+    print_message("lacuna: {}\n", note);
   if (flags.rope_scale <= 1) return source;
   ModelConfig& config = source.config;
   scale_rope(config.rope, flags.rope_scale, config.rotary_dim);
@@ -351,11 +351,11 @@ ChatTemplate choose_chat_template(const std::filesystem::path& folder, const Tem
 void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags) {
   if (opened.tokenizer() == nullptr || flags.raw || !flags.chat_template.empty()) return;
   if (opened.chat_template().is_none()) {
-    fmt::print(stderr, "lacuna: {} has no chat template; prompts are used as they are (--chat-template)\n",
-               opened.name());
+    print_message("lacuna: {} has no chat template; prompts are used as they are (--chat-template)\n",
+                  opened.name());
   } else if (!opened.chat_template().problem().empty()) {
-    fmt::print(stderr, "lacuna: the chat template of {} cannot be used: {}\n", opened.name(),
-               opened.chat_template().problem());
+    print_message("lacuna: the chat template of {} cannot be used: {}\n", opened.name(),
+                  opened.chat_template().problem());
   }
 }
 
@@ -401,7 +401,7 @@ GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& 
   const WeightFormats formats = weight_formats(flags, source);
   std::vector<std::string> warnings;
   options = use_saved_preset(source, flags.model, guide, &formats, std::move(options), &warnings);
-  for (const std::string& warning : warnings) fmt::print(stderr, "lacuna: {}\n", warning);
+  for (const std::string& warning : warnings) print_message("lacuna: {}\n", warning);
   return options;
 }
 

@@ -21,6 +21,7 @@
 #include "parse_message.h"
 #include "rank_job.h"
 #include "suggest.h"
+#include "terminal.h"
 #include "words.h"
 
 namespace {
@@ -98,27 +99,27 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1] == lacuna::kServeRanks) lacuna::add_serve_ranks_command(program);
   const auto end_output = [](int exit_code) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
-    fmt::print(stderr, "lacuna: standard output cannot be written\n");
+    lacuna::print_message("lacuna: standard output cannot be written\n");
     return 1;
   };
   try {
-    if (argc == 1) fmt::print("{}", lacuna::help_page(program, false));
+    if (argc == 1) lacuna::print_data("{}", lacuna::help_page(program, false));
     if (argc > 1) program.parse(normalised_arguments(argc, argv));
     return end_output(0);
   } catch (const CLI::Success& wanted) {  // --help, --version
     return end_output(program.exit(wanted));
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "lacuna: {}\n", describe(error, program));
+    lacuna::print_message("lacuna: {}\n", describe(error, program));
     return 2;
   } catch (const lacuna::InputError& error) {
-    fmt::print(stderr, "lacuna: {}\n",
-               lacuna::with_nearest_value(lacuna::sentence_of(error, lacuna::flag_name)));
+    lacuna::print_message("lacuna: {}\n",
+                          lacuna::with_nearest_value(lacuna::sentence_of(error, lacuna::flag_name)));
     return 2;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "lacuna: there is not enough memory for what was asked\n");
+    lacuna::write_to(stderr, "lacuna: there is not enough memory for what was asked\n");
     return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lacuna: {}\n", error.what());
+    lacuna::print_message("lacuna: {}\n", error.what());
     return 1;
   }
 }

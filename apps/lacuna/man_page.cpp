@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "help.h"
 #include "lacuna/version.h"
+#include "terminal.h"
 #include "words.h"
 
 namespace lacuna {
@@ -96,7 +97,7 @@ std::string man_page(const CLI::App& program) {
 
 void add_man_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("man", "Print the manual page, as roff");
-  command->callback([&program] { fmt::print("{}", man_page(program)); });
+  command->callback([&program] { print_data("{}", man_page(program)); });
 }
 
 }  // namespace lacuna

@@ -23,6 +23,7 @@
 #include "model/families.h"
 #include "model/tensor_places.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "weights/checkpoint.h"
 #include "weights/shard_writer.h"
 #include "written_model.h"
@@ -243,11 +244,11 @@ void merge(const MergeFlags& flags) {
                                       {"vectors", report.vectors},
                                       {"dequantized", report.dequantized},
                                       {"bytes", report.bytes}};
-    fmt::print("{}\n", json.dump());
+    print_data("{}\n", json.dump());
     return;
   }
   constexpr double kMebi = 1 << 20;
-  fmt::print("{}: {} matrices and {} vectors merged, {} dequantized, {:.1f} MiB\n", flags.out,
+  print_text("{}: {} matrices and {} vectors merged, {} dequantized, {:.1f} MiB\n", flags.out,
              report.matrices, report.vectors, report.dequantized, static_cast<double>(report.bytes) / kMebi);
 }
 

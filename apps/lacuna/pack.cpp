@@ -13,6 +13,7 @@
 #include "model/gguf_model.h"
 #include "model/parameters.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/panel_tensors.h"
 #include "weights/shard_writer.h"
@@ -104,7 +105,7 @@ void pack_model(const PackFlags& flags) {
   const PackReport report = pack_weights(source, formats, flags.out, threads);
   write_texts(source, formats, flags.out);
   if (flags.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"model", flags.model},
+    print_data("{}\n", nlohmann::ordered_json{{"model", flags.model},
                                               {"out", flags.out},
                                               {"dtype", name_of(formats.dtype)},
                                               {"weights", flags.weights},
@@ -116,7 +117,7 @@ void pack_model(const PackFlags& flags) {
     return;
   }
   constexpr double kMebi = 1 << 20;
-  fmt::print("{}: {} matrices in panels, {:.1f} MiB; norms and biases {:.1f} MiB\n", flags.out,
+  print_text("{}: {} matrices in panels, {:.1f} MiB; norms and biases {:.1f} MiB\n", flags.out,
              report.matrices, static_cast<double>(report.panel_bytes) / kMebi,
              static_cast<double>(report.bytes - report.panel_bytes) / kMebi);
 }

@@ -19,6 +19,7 @@
 #include "loading.h"
 #include "model/parameters.h"
 #include "shard_choice.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -66,25 +67,25 @@ Json to_json(const MachinePlan& plan) {
 }
 
 void print_plans(const PlanFlags& flags, const MachineSpeeds& speeds, const std::vector<MachinePlan>& plans) {
-  fmt::print(
+  print_text(
       "{} machines of {:.0f} GFLOP/s and {:.0f} GB/s, links of {}; passes of {} rows over {} cells\n\n",
       flags.pass.machines, speeds.flops / 1e9, speeds.bandwidth / 1e9, flags.link, flags.pass.rows,
       flags.pass.cells);
-  fmt::print("{:<10} {:>12} {:>12} {:>12} {:>11} {:>9} {:>9} {:>9}\n", "", "weights", "K/V", "received",
+  print_text("{:<10} {:>12} {:>12} {:>12} {:>11} {:>9} {:>9} {:>9}\n", "", "weights", "K/V", "received",
              "compute ms", "link ms", "pass ms", "passes/s");
   for (const MachinePlan& plan : plans) {
-    fmt::print("{:<10} {:>12} {:>12} {:>12} {:>11.1f} {:>9.1f} {:>9.1f} {:>9.2f}\n",
+    print_text("{:<10} {:>12} {:>12} {:>12} {:>11.1f} {:>9.1f} {:>9.1f} {:>9.2f}\n",
                fmt::format("{}{}", plan.way, plan.is_possible ? "" : "*"), human_bytes(plan.weight_bytes),
                human_bytes(plan.kv_bytes), human_bytes(static_cast<int64_t>(plan.received_bytes)),
                1e3 * plan.compute_seconds, 1e3 * plan.wire_seconds, 1e3 * plan.seconds(),
                plan.passes_per_second);
   }
-  fmt::print(
+  print_text(
       "\nWeights and K/V of one sequence are those of the machine that keeps the most, received is by one "
       "machine "
       "in a pass.\n");
   if (std::any_of(plans.begin(), plans.end(), [](const MachinePlan& plan) { return !plan.is_possible; }))
-    fmt::print("* Not possible: the model has fewer layers than there are machines.\n");
+    print_text("* Not possible: the model has fewer layers than there are machines.\n");
 }
 
 void plan(const PlanFlags& flags) {
@@ -102,7 +103,7 @@ void plan(const PlanFlags& flags) {
   if (!flags.json) return print_plans(flags, speeds, plans);
   Json ways = Json::array();
   for (const MachinePlan& each : plans) ways.push_back(to_json(each));
-  fmt::print("{}\n", Json{{"model", flags.model},
+  print_data("{}\n", Json{{"model", flags.model},
                           {"machines", flags.pass.machines},
                           {"rows", flags.pass.rows},
                           {"cells", flags.pass.cells},

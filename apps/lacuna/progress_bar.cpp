@@ -77,13 +77,13 @@ void ProgressBar::update(int64_t done, int64_t total, std::string_view detail) {
   std::string line = progress_line(label_, static_cast<int>(100 * std::clamp(share, 0.0, 1.0)), detail,
                                    terminal_size(stderr).columns - 1);
   if (line == last_line_) return;
-  fmt::print(stderr, "\r{}\033[K", line);
+  write_to(stderr, fmt::format("\r{}\033[K", safe_for_terminal(line)));
   std::fflush(stderr);
   last_line_ = std::move(line);
 }
 
 void ProgressBar::clear() {
-  if (!last_line_.empty()) fmt::print(stderr, "\r\033[K");
+  if (!last_line_.empty()) write_to(stderr, "\r\033[K");
   last_line_.clear();
 }
 

@@ -18,6 +18,7 @@
 #include "commands.h"
 #include "progress_bar.h"
 #include "stop_signals.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -67,12 +68,12 @@ class PullReport : public PullObserver {
   void planned(const PullPlan& plan) override {
     total_ = plan.total_bytes;
     const int64_t missing = plan.total_bytes - plan.present_bytes;
-    fmt::print(stderr, "{} files of {}{}\n", plan.files.size(), file_size_text(total_),
-               missing == 0 ? ", all here already"
-               : plan.present_bytes > 0
-                   ? fmt::format(", {} here already, {} to download", file_size_text(plan.present_bytes),
-                                 file_size_text(missing))
-                   : " to download");
+    print_message("{} files of {}{}\n", plan.files.size(), file_size_text(total_),
+                  missing == 0 ? ", all here already"
+                  : plan.present_bytes > 0
+                      ? fmt::format(", {} here already, {} to download", file_size_text(plan.present_bytes),
+                                    file_size_text(missing))
+                      : " to download");
   }
 
   void progressed(int64_t present_bytes) override {
@@ -109,7 +110,7 @@ class PullReport : public PullObserver {
   }
 
   void print_line(std::string_view line) {
-    fmt::print(stderr, "{}\n", line);
+    print_message("{}\n", line);
     last_line_ = Clock::now();
   }
 
@@ -148,11 +149,11 @@ void pull_command(const PullFlags& flags) {
   try {
     const std::filesystem::path folder = pull(options, report, stop);
     report.clear();
-    fmt::print(stderr, "Ready: lacuna run -m {} -p \"...\"\n", options.model.text());
-    fmt::print("{}\n", folder.string());
+    print_message("Ready: lacuna run -m {} -p \"...\"\n", options.model.text());
+    print_text("{}\n", folder.string());
   } catch (const PullStopped&) {
     report.clear();
-    fmt::print(stderr, "lacuna: stopped; `lacuna pull {}` resumes the download\n", options.model.text());
+    print_message("lacuna: stopped; `lacuna pull {}` resumes the download\n", options.model.text());
     std::exit(130);  // as shells report an interrupted command
   }
 }

@@ -18,6 +18,7 @@
 #include "model/families.h"
 #include "numbers.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "weights/checkpoint.h"
 #include "weights/quantized_tensors.h"
 #include "weights/shard_writer.h"
@@ -240,16 +241,16 @@ void quantize(QuantizeFlags flags) {
                                         {"kl_mean", logits.mean_kl},
                                         {"kl_max", logits.largest_kl},
                                         {"same_best_token", logits.same_best}};
-    fmt::print("{}\n", report.dump());
+    print_data("{}\n", report.dump());
     return;
   }
   constexpr double kMebi = 1 << 20;
-  fmt::print("{}: {} matrices as {}, {:.1f} MiB (was {:.1f})\n", flags.out, weights.matrices, flags.to,
+  print_text("{}: {} matrices as {}, {:.1f} MiB (was {:.1f})\n", flags.out, weights.matrices, flags.to,
              static_cast<double>(weights.bytes_after) / kMebi,
              static_cast<double>(weights.bytes_before) / kMebi);
-  fmt::print("relative error of weights {:.4f}, at most {:.4f} ({})\n", weights.relative_error(),
+  print_text("relative error of weights {:.4f}, at most {:.4f} ({})\n", weights.relative_error(),
              weights.worst, weights.worst_module);
-  fmt::print(
+  print_text(
       "KL of logits on {} random tokens: {:.2e} nats a row, at most {:.2e}; {:.1f}% of rows keep their best "
       "token\n",
       flags.tokens, logits.mean_kl, logits.largest_kl, 100 * logits.same_best);

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/read_file.h"
 #include "canvas_view.h"
 #include "commands.h"
 #include "engine/result.h"
@@ -52,10 +51,8 @@ CanvasFrame frame_of(const CanvasFollower& follower, const TraceReplay& replay) 
 }
 
 void replay(const ReplayFlags& flags) {
-  std::ifstream stream(flags.trace, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(flags.trace)) {
-    throw InputError("{}: cannot be read", flags.trace);
-  }
+  constexpr size_t kMaxTraceBytes = size_t{256} << 20;
+  std::istringstream stream(read_whole_file(flags.trace, kMaxTraceBytes, FileKind::kAnything));
   TraceReplay trace(stream, flags.trace, flags.request);
   std::optional<ReplayModel> model;
   if (!flags.model.model.empty()) model.emplace(flags.model);
@@ -92,7 +89,7 @@ void replay(const ReplayFlags& flags) {
   } else {
     for (const TokenId token : answer) text += trace.piece(token);
   }
-  fmt::print("{}\n", for_standard_output(text));
+  print_data("{}\n", text);
 }
 
 }  // namespace

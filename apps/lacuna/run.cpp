@@ -131,11 +131,11 @@ class PromptReader {
 void print_result(const RunFlags& flags, const GenerationResult& result, bool has_text) {
   if (flags.json) {
     // Tokens may end inside a character; JSON cannot.
-    fmt::print("{}\n", to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (has_text) {
-    fmt::print("{}\n", for_standard_output(result.text));
+    print_data("{}\n", result.text);
   } else {
-    fmt::print("{}\n", nlohmann::json(result.tokens).dump());
+    print_data("{}\n", nlohmann::json(result.tokens).dump());
   }
 }
 
@@ -143,12 +143,12 @@ void print_summary(const GenerationResult& result) {
   const RunStatistics& statistics = result.statistics;
   if (result.drift_estimate) {
     const DriftEstimate& estimate = *result.drift_estimate;
-    fmt::print(stderr, "lock: eps {:.3g} from contraction {:.3g} and gain {:.3g} ({} samples)\n",
-               estimate.eps, estimate.contraction, estimate.gain, estimate.samples);
+    print_message("lock: eps {:.3g} from contraction {:.3g} and gain {:.3g} ({} samples)\n", estimate.eps,
+                  estimate.contraction, estimate.gain, estimate.samples);
   }
-  fmt::print(stderr, "{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {:.3g} GFLOP, {}\n",
-             statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
-             statistics.cost.flops() / 1e9, describe_rows(statistics.cost, statistics.baseline));
+  print_message("{} steps, {} answer tokens in {:.2f} s ({:.1f} tokens/s), {:.3g} GFLOP, {}\n",
+                statistics.steps, result.answer_tokens, statistics.seconds, result.tokens_per_second(),
+                statistics.cost.flops() / 1e9, describe_rows(statistics.cost, statistics.baseline));
 }
 
 /// Writes the trace and draws the canvas while requests run.
@@ -206,9 +206,9 @@ void print_results(const RunFlags& flags, const OpenedModel& opened,
     const std::string note =
         explain_no_text(results[i], opened.config(), opened.tokenizer(), requests[i].stop);
     const bool is_told = flags.json && opened.tokenizer() == nullptr;  // "text" is empty, "tokens" are not
-    if (!note.empty() && !is_told) fmt::print(stderr, "lacuna: {}\n", note);
+    if (!note.empty() && !is_told) print_message("lacuna: {}\n", note);
     const std::string lock_note = explain_idle_lock(results[i]);
-    if (!lock_note.empty()) fmt::print(stderr, "lacuna: {}\n", lock_note);
+    if (!lock_note.empty()) print_message("lacuna: {}\n", lock_note);
     if (!flags.json && isatty(STDERR_FILENO) != 0) print_summary(results[i]);
   }
 }

@@ -23,9 +23,11 @@
 #include "lacuna/version.h"
 #include "served_models.h"
 #include "server/api_request.h"
+#include "server/descriptors.h"
 #include "server/model_server.h"
 #include "server/page/page.h"
 #include "server/request_log.h"
+#include "terminal.h"
 #include "words.h"
 
 namespace lacuna {
@@ -78,7 +80,7 @@ AccessRules access_rules(const ServeFlags& flags) {
 /// The audit that --audit asks for, and what it cannot say of the preset.
 AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served) {
   AuditSettings audit{flags.audit, served.preset,
-                      [](const std::string& sentence) { fmt::print(stderr, "lacuna: {}\n", sentence); }};
+                      [](const std::string& sentence) { print_message("lacuna: {}\n", sentence); }};
   if (flags.audit == 0) return audit;
   if (served.models.size() > 1) {
     throw InputError(
@@ -87,8 +89,7 @@ AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served
   }
   const std::string loss = served.preset ? served.preset->certificate.loss : "changed-answer";
   if (loss == "wrong-answer" || loss == "kl") {
-    fmt::print(
-        stderr,
+    print_message(
         "lacuna: --audit counts changed answers, and preset {} promises another loss, {}: there will be "
         "no alert\n",
         served.preset->name, loss);
@@ -113,8 +114,7 @@ void drain(ModelServer& server, double seconds) {
   const Stopwatch clock;
   constexpr std::chrono::milliseconds kPoll{20};
   if (!server.is_idle() && seconds > 0) {
-    fmt::print(stderr, "stopping: requests that run may finish for {} s; a second signal ends them\n",
-               seconds);
+    print_message("stopping: requests that run may finish for {} s; a second signal ends them\n", seconds);
   }
   while (!server.is_idle() && clock.seconds() < seconds && !wait_for_signal(kPoll)) {
   }
@@ -129,6 +129,8 @@ extern "C" void stop_serving(int /*signal*/) {
 void serve(ServeFlags flags) {
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_ARENA_MAX, 4);  // each keeps what its largest request took
+  raise_descriptor_limit();
   // Report errors in the flags before the weights are read.
   ServedModels served = open_served_models(flags);
   ServiceSettings settings;
@@ -146,18 +148,24 @@ void serve(ServeFlags flags) {
   std::signal(SIGINT, stop_serving);
   std::signal(SIGTERM, stop_serving);
   std::signal(SIGPIPE, SIG_IGN);
+  flags.http.work_time = work_time(flags.limits.request_seconds);
   ModelServer server(flags.host, flags.port, std::move(settings), flags.http,
                      [&](const RequestRecord& record) {
                        if (log) log->add(record);
                      });
+  if (server.max_connections() < flags.http.connections) {
+    print_message(
+        "at most {} connections: this process may open no more files (ulimit -n), and --max-connections is "
+        "{}\n",
+        server.max_connections(), flags.http.connections);
+  }
   const size_t num_models = served.models.size();
   server.start(std::move(served.models), served.limits);
   is_loaded = true;
   const std::string what =
       num_models == 1 ? flags.models.front() : fmt::format("{} models, loaded when asked for,", num_models);
-  fmt::print(stderr, "serving {} at http://{}:{}\n", what, flags.host, server.port());
-  fmt::print(
-      stderr,
+  print_message("serving {} at http://{}:{}\n", what, flags.host, server.port());
+  print_message(
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
       flags.http.all_body_bytes >> 20, kHandlerThreads * (kMaxParsedBytes >> 20),
       flags.http.all_reply_bytes >> 20);

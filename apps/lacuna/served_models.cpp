@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "options/choose.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -51,9 +52,9 @@ std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, con
     set_prefix_memory(flags, limits);
   }
   InferenceSession::Parts parts{loaded.model, load_guide(own, opened->guide(), loaded), std::move(version)};
-  fmt::print(stderr, "loaded {} in {:.1f} s ({}, {} MiB, {}, {} threads, {} MiB for K/V)\n", model,
-             loaded.load_seconds, name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20,
-             loaded.model->device(), loaded.device->threads().size(), limits.memory >> 20);
+  print_message("loaded {} in {:.1f} s ({}, {} MiB, {}, {} threads, {} MiB for K/V)\n", model,
+                loaded.load_seconds, name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20,
+                loaded.model->device(), loaded.device->threads().size(), limits.memory >> 20);
   return std::make_shared<InferenceSession>(opened, std::move(parts), limits);
 }
 

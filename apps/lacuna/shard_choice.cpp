@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "bench/machine.h"
 #include "loading.h"
+#include "terminal.h"
 
 namespace lacuna {
 namespace {
@@ -82,7 +83,7 @@ ShardBy fastest(const ModelFlags& flags, const ModelSource& source, const CpuDev
         "of --weights that take less, or --ignore-memory",
         flags.model, human_bytes(memory), ranks.size());
   }
-  if (ranks.rank() == 0) fmt::print(stderr, "{}\n", reason_for(*chosen, plans, speeds, memory));
+  if (ranks.rank() == 0) print_message("{}\n", reason_for(*chosen, plans, speeds, memory));
   return *chosen->shard;
 }
 

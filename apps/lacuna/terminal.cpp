@@ -103,6 +103,10 @@ std::string for_standard_output(std::string_view text) {
   return isatty(STDOUT_FILENO) != 0 ? safe_for_terminal(text) : std::string(text);
 }
 
+void write_to(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
+
 std::string fit_to_columns(std::string_view text, int width) {
   std::vector<Glyph> glyphs;
   int total = 0;

@@ -80,8 +80,8 @@ void show_prompt(const TokenizeFlags& flags) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const ChatTemplate chat_template = choose_chat_template(folder, flags.prompt_template);
   if (chat_template.is_none())
-    fmt::print(stderr, "lacuna: chat template {}; the prompt is the message's text\n",
-               safe_for_terminal(chat_template.description()));
+    print_message("lacuna: chat template {}; the prompt is the message's text\n",
+                  chat_template.description());
   Conversation conversation;
   if (flags.prompt) {
     conversation = Conversation(std::vector<Message>{{"user", *flags.prompt}});
@@ -91,9 +91,9 @@ void show_prompt(const TokenizeFlags& flags) {
   const RenderedPrompt prompt = chat_prompt(chat_template, tokenizer, conversation);
   if (flags.json) {
     const nlohmann::ordered_json json{{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}};
-    fmt::print("{}\n", json.dump());
+    print_data("{}\n", json.dump());
   } else {
-    fmt::print("{}\n", for_standard_output(prompt.text));
+    print_data("{}\n", prompt.text);
   }
 }
 
@@ -103,10 +103,10 @@ void tokenize(const TokenizeFlags& flags) {
   const std::string input = read_standard_input();
   if (flags.decode) {
     const std::string text = tokenizer.decode(parse_token_list(input, "standard input"), flags.skip_special);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_data("{}", text);
   } else {
     const auto special = flags.special ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText;
-    fmt::print("{}\n", nlohmann::json(tokenizer.encode(input, special)).dump());
+    print_data("{}\n", nlohmann::json(tokenizer.encode(input, special)).dump());
   }
 }
 

@@ -28,6 +28,7 @@
 #include "model/fingerprint.h"
 #include "numbers.h"
 #include "progress_bar.h"
+#include "terminal.h"
 #include "tune_report.h"
 
 namespace lacuna {
@@ -388,7 +389,7 @@ void tune(const TuneFlags& flags) {
     report.saved_as = flags.save;
   }
   if (flags.json) {
-    fmt::print("{}\n", to_json(report).dump());
+    print_data("{}\n", to_json(report).dump());
   } else {
     print_report(report);
   }

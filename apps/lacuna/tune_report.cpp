@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "terminal.h"
+
 namespace lacuna {
 namespace {
 
@@ -72,19 +74,19 @@ std::string verdict(const TuningReport& report, const TunedCandidate& candidate)
 void print_table(const TuningReport& report) {
   size_t width = 8;
   for (const TunedCandidate& each : report.result.tested) width = std::max(width, settings_text(each).size());
-  fmt::print("  {:<{}}  {:>9} {:>6} {:>6} {:>6}  {:>14}  {}\n", "settings", width, "predicted", "FLOPs",
+  print_text("  {:<{}}  {:>9} {:>6} {:>6} {:>6}  {:>14}  {}\n", "settings", width, "predicted", "FLOPs",
              "rows", "time", harm_title(report.plan.loss), "promise");
   size_t chain = 0;
   for (const TunedCandidate& each : report.result.tested) {
-    if (each.chain != chain) fmt::print("\n");
+    if (each.chain != chain) print_text("\n");
     chain = each.chain;
-    fmt::print("  {:<{}}  {:>9.3f} {:>6.3f} {:>6.3f} {:>6.3f}  {:>14}  {}\n", settings_text(each), width,
+    print_text("  {:<{}}  {:>9.3f} {:>6.3f} {:>6.3f} {:>6.3f}  {:>14}  {}\n", settings_text(each), width,
                each.ratios.predicted, each.ratios.flops, each.ratios.rows, each.ratios.seconds,
                losses_text(report.plan.loss, each.sum), verdict(report, each));
   }
   const auto failed = [](const TunedCandidate& each) { return !each.certified; };
   if (std::any_of(report.result.tested.begin(), report.result.tested.end(), failed)) {
-    fmt::print(
+    print_text(
         "\n  A test ends as soon as the promise can no longer be shown; bolder settings are then not "
         "tested.\n");
   }
@@ -100,34 +102,34 @@ void print_faster(const TuningReport& report, const TunedCandidate& chosen) {
     if (each.certified && each.ratios.seconds < bound) fastest = &each;
   }
   if (fastest == nullptr) return;
-  fmt::print("  In these runs another setting that holds was faster, {}: {}\n",
+  print_text("  In these runs another setting that holds was faster, {}: {}\n",
              fewer(fastest->ratios.seconds), settings_text(*fastest));
 }
 
 void print_choice(const TuningReport& report) {
   const TuningPlan& plan = report.plan;
   if (!report.result.chosen) {
-    fmt::print(
+    print_text(
         "\nNo setting keeps the promise on these prompts. Use the baseline, or ask for a larger --risk, "
         "more\n"
         "--samples or another --loss.\n");
     return;
   }
   const TunedCandidate& chosen = report.result.tested[*report.result.chosen];
-  fmt::print("\nChosen: {}\n", settings_text(chosen));
-  fmt::print(
+  print_text("\nChosen: {}\n", settings_text(chosen));
+  print_text(
       "  {} faster than the baseline by FLOPs and bytes, {} in these runs; {} fewer FLOPs, {} fewer rows.\n",
       fewer(chosen.ratios.predicted), fewer(chosen.ratios.seconds), fewer(chosen.ratios.flops),
       fewer(chosen.ratios.rows));
   print_faster(report, chosen);
-  fmt::print("  At most {} {}, with {:.4g}% confidence.\n", amount(plan.loss, plan.promise.risk),
+  print_text("  At most {} {}, with {:.4g}% confidence.\n", amount(plan.loss, plan.promise.risk),
              harm_of(plan.loss), 100 * plan.promise.confidence);
-  fmt::print("  This rests on {} prompts that played no part in choosing what to test; {}: {}.\n",
+  print_text("  This rests on {} prompts that played no part in choosing what to test; {}: {}.\n",
              chosen.sum.prompts, harm_title(plan.loss), losses_text(plan.loss, chosen.sum));
 }
 
 void print_limits(const TuningReport& report) {
-  fmt::print(
+  print_text(
       "\nNot tested, and so not promised: prompts of another kind than {}; another model, other weights or\n"
       "K/V formats; other generation flags{}. docs/guide/tune.md explains each.\n",
       report.prompts_name,
@@ -148,25 +150,25 @@ nlohmann::ordered_json ratios_json(const WorkRatios& ratios) {
 void print_report(const TuningReport& report) {
   const TuningPlan& plan = report.plan;
   const TuningResult& result = report.result;
-  fmt::print("Model     {}\n", report.model);
-  fmt::print("Prompts   {} of {}: {} to choose settings, {} to test them\n",
+  print_text("Model     {}\n", report.model);
+  print_text("Prompts   {} of {}: {} to choose settings, {} to test them\n",
              result.split.race + result.split.certification, report.prompts_name, result.split.race,
              result.split.certification);
-  fmt::print("Promise   at most {} {}, compared with the uncached baseline.\n",
+  print_text("Promise   at most {} {}, compared with the uncached baseline.\n",
              amount(plan.loss, plan.promise.risk), harm_of(plan.loss));
-  fmt::print("          Of 100 tunings like this one, at most {:.3g} choose a setting that breaks it.\n",
+  print_text("          Of 100 tunings like this one, at most {:.3g} choose a setting that breaks it.\n",
              100 * (1 - plan.promise.confidence));
   if (report.has_checker) {
-    fmt::print("Baseline  {} of {} answers correct, {:.3g} s for each\n", result.num_correct,
+    print_text("Baseline  {} of {} answers correct, {:.3g} s for each\n", result.num_correct,
                result.split.race + result.split.certification, result.baseline_seconds);
   } else {
-    fmt::print("Baseline  {:.3g} s for each answer\n", result.baseline_seconds);
+    print_text("Baseline  {:.3g} s for each answer\n", result.baseline_seconds);
   }
-  fmt::print("\n{} settings were compared on the first {} prompts.", result.num_raced, result.split.race);
+  print_text("\n{} settings were compared on the first {} prompts.", result.num_raced, result.split.race);
   if (result.tested.empty()) {
-    fmt::print(" None of them saves work at this risk.\n");
+    print_text(" None of them saves work at this risk.\n");
   } else {
-    fmt::print(
+    print_text(
         " These were tested on the others, the most cautious first.\n"
         "Relative to the baseline: time predicted from FLOPs and bytes (--gflops {:.3g} --bandwidth {:.3g}), "
         "FLOPs, rows,\n"
@@ -175,11 +177,11 @@ void print_report(const TuningReport& report) {
     print_table(report);
   }
   print_choice(report);
-  if (result.budget_spent) fmt::print("\nThe budget ran out: a larger --budget may find more.\n");
+  if (result.budget_spent) print_text("\nThe budget ran out: a larger --budget may find more.\n");
   if (result.chosen) print_limits(report);
   if (!report.saved_as.empty()) {
     const bool is_guided = result.tested[*result.chosen].is_guided;
-    fmt::print("\nSaved as {}. Use it with: lacuna run -m {}{} --preset {}\n", report.saved_to.string(),
+    print_text("\nSaved as {}. Use it with: lacuna run -m {}{} --preset {}\n", report.saved_to.string(),
                report.model, is_guided ? " --guide " + report.guide : "", report.saved_as);
   }
 }

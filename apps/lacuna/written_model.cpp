@@ -12,13 +12,18 @@ namespace lacuna {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+bool is_left_over(const fs::directory_entry& entry) {
+  return entry.path().extension() == ".partial";
+}
+
+}  // namespace
+
 void expect_new_folder(const std::string& out) {
   std::error_code ignored;
   if (!fs::exists(out, ignored)) return;
-  // Files that an interrupted run left unfinished are overwritten.
-  const auto is_left_over = [](const fs::directory_entry& entry) {
-    return entry.path().extension() == ".partial";
-  };
+  // Files that an interrupted run left unfinished do not count; make_folder() removes them.
   const fs::directory_iterator entries(out, ignored);
   if (fs::is_directory(out, ignored) && std::all_of(begin(entries), end(entries), is_left_over)) return;
   throw InputError("--out {}: is there already; expected a new or an empty folder", out);
@@ -29,6 +34,9 @@ void make_folder(const std::string& out) {
   fs::create_directories(out, error);
   if (error || !fs::is_directory(out)) {
     throw InputError("--out {}: cannot be made a folder{}", out, error ? ": " + error.message() : "");
+  }
+  for (const auto& entry : fs::directory_iterator(out, error)) {
+    if (is_left_over(entry)) fs::remove(entry.path(), error);
   }
 }
 

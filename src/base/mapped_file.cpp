@@ -1,6 +1,5 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,25 +14,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace lacuna {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number) : number_(number) {}
-  ~FileDescriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 /// A mapped file in a list that the SIGBUS handler reads and that only grows. Nodes are reused.
 struct Registered {
@@ -134,11 +118,9 @@ InputError failure(const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a named pipe would wait for a writer.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor file = open_to_read(path);
   struct stat status = {};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw failure(path);
-  if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a regular file", path.string());
+  if (::fstat(file.number(), &status) != 0) throw failure(path);
   if (status.st_size == 0) throw InputError("{}: is empty", path.string());
   const auto size = static_cast<size_t>(status.st_size);
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);

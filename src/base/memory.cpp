@@ -5,19 +5,32 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
+
+#include "base/error.h"
+#include "base/read_file.h"
 
 namespace lacuna {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// A file that the kernel makes when it is read; empty where there is none.
+std::istringstream kernel_file(const fs::path& path) {
+  constexpr size_t kMaxKernelFile = 1 << 20;
+  try {
+    return std::istringstream(read_whole_file(path, kMaxKernelFile));
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 /// The number after `key` in a file of lines "key number", or the file's first number where `key` is empty.
 std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}) {
-  std::ifstream file(path);
+  std::istringstream file = kernel_file(path);
   int64_t number = 0;
   if (key.empty()) return file >> number ? std::optional(number) : std::nullopt;
   std::string word;
@@ -52,7 +65,7 @@ int64_t left_in_groups(const fs::path& mount, const fs::path& group, const Group
 int64_t left_in_groups(const fs::path& root) {
   int64_t left = std::numeric_limits<int64_t>::max();
   const fs::path mount = root / "sys/fs/cgroup";
-  std::ifstream file(root / "proc/self/cgroup");  // lines "4:memory:/path" and "0::/path"
+  std::istringstream file = kernel_file(root / "proc/self/cgroup");  // lines "4:memory:/path" and "0::/path"
   for (std::string line; std::getline(file, line);) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);

@@ -5,10 +5,14 @@
 #include <filesystem>
 #include <string>
 
+#include "base/open_file.h"
+
 namespace lacuna {
 
-/// The bytes of a file, or of a pipe up to its end. Throws InputError naming `path` with the system's reason
-/// where it cannot be read to its end, and where it has more than `most_bytes`.
-std::string read_whole_file(const std::filesystem::path& path, size_t most_bytes);
+/// The bytes of a file, or, with FileKind::kAnything, of a pipe up to its end. Throws InputError naming
+/// `path` with the system's reason where it cannot be read to its end, and where it has more than
+/// `max_bytes`.
+std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes,
+                            FileKind kind = FileKind::kRegular);
 
 }  // namespace lacuna

@@ -1,6 +1,5 @@
 #include "base/written_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +9,6 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 
@@ -19,25 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kNewFile = 0666;  // less what the umask takes
-
 [[noreturn]] void fail_to_write(const fs::path& path, int error) {
   throw std::runtime_error(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-int open_to_write(const fs::path& path, const fs::path& shown) {
-  for (;;) {
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kNewFile);
-    if (descriptor >= 0) return descriptor;
-    if (errno == EINTR) continue;
-    throw InputError("{}: cannot be written: {}", shown.string(), std::strerror(errno));
-  }
-}
-
-/// close(2) reports what a network file system could not write. On Linux the descriptor is free even so.
-bool close_file(int& descriptor) {
-  const int closed = std::exchange(descriptor, -1);
-  return closed < 0 || ::close(closed) == 0 || errno == EINTR;
+/// Whether a link was made by who runs the program, or by the owner of its folder: in a folder that all may
+/// write, any other leads where somebody else wants.
+bool is_trusted_link(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  struct stat link = {}, around = {};
+  if (::lstat(path.c_str(), &link) != 0 || ::stat(folder.c_str(), &around) != 0) return false;
+  return link.st_uid == ::geteuid() || link.st_uid == around.st_uid;
 }
 
 }  // namespace
@@ -59,29 +49,32 @@ WrittenFile::WrittenFile(const fs::path& path) : path_(path) {
   }
   if (S_ISDIR(present.st_mode)) throw InputError("{}: is a folder; expected a file", path_.string());
   if (is_there && !S_ISREG(present.st_mode)) {
-    descriptor_ = open_to_write(path_, path_);
+    file_ = open_to_write(path_, WriteFrom::kBeginning);
     return;
   }
   // The file is replaced where the links lead, and the links stay. ELOOP was excluded.
-  for (std::error_code error; fs::is_symlink(path_, error);)
+  for (std::error_code error; fs::is_symlink(path_, error);) {
+    if (!is_trusted_link(path_)) {
+      throw InputError("{}: is another user's symbolic link; expected a file, or a name that is free",
+                       path_.string());
+    }
     path_ = path_.parent_path() / fs::read_symlink(path_);
+  }
   // A file that may not be written is not replaced, though its folder would allow it.
   if (is_there && ::access(path_.c_str(), W_OK) != 0) {
     throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
   }
-  partial_ = path_.string() + fmt::format(".{}.partial", ::getpid());
-  descriptor_ = open_to_write(partial_, path_);
+  file_ = open_partial(path_, partial_);
   constexpr mode_t kPermissions = 07777;
-  if (is_there) (void)::fchmod(descriptor_, present.st_mode & kPermissions);
+  if (is_there) (void)::fchmod(file_.number(), present.st_mode & kPermissions);
 }
 
 WrittenFile::~WrittenFile() {
-  close_file(descriptor_);
   if (!partial_.empty()) ::unlink(partial_.c_str());
 }
 
 void WrittenFile::write(std::string_view bytes) {
-  write_all(descriptor_, bytes, path_);
+  write_all(file_.number(), bytes, path_);
 }
 
 void WrittenFile::write(std::span<const std::byte> bytes) {
@@ -90,14 +83,14 @@ void WrittenFile::write(std::span<const std::byte> bytes) {
 
 void WrittenFile::commit() {
   if (partial_.empty()) {
-    if (!close_file(descriptor_)) fail_to_write(path_, errno);
+    if (!file_.close()) fail_to_write(path_, errno);
     return;
   }
-  while (::fsync(descriptor_) != 0) {
+  while (::fsync(file_.number()) != 0) {
     if (errno == EINVAL || errno == ENOTSUP) break;  // a file system that cannot promise it
     if (errno != EINTR) fail_to_write(path_, errno);
   }
-  if (!close_file(descriptor_)) fail_to_write(path_, errno);
+  if (!file_.close()) fail_to_write(path_, errno);
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
   partial_.clear();
 }
@@ -108,14 +101,11 @@ void write_whole_file(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-GrowingFile::GrowingFile(const fs::path& path) : path_(path), descriptor_(open_to_write(path, path)) {}
-
-GrowingFile::~GrowingFile() {
-  close_file(descriptor_);
-}
+GrowingFile::GrowingFile(const fs::path& path)
+    : path_(path), file_(open_to_write(path, WriteFrom::kBeginning)) {}
 
 void GrowingFile::append(std::string_view bytes) {
-  write_all(descriptor_, bytes, path_);
+  write_all(file_.number(), bytes, path_);
 }
 
 }  // namespace lacuna

@@ -12,13 +12,15 @@
 #include <span>
 #include <string_view>
 
+#include "base/open_file.h"
+
 namespace lacuna {
 
 /// Writes all bytes, whatever part of them a call of write(2) takes, and again where a signal interrupted
 /// one. Throws std::runtime_error naming `path`, and the system's reason.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 
-/// Written as NAME.PID.partial in the folder of its name, and renamed by commit(): whoever opens the name
+/// Written as NAME.RANDOM.partial in the folder of its name, and renamed by commit(): whoever opens the name
 /// finds the old file or the whole new one, also after the program or the machine was stopped. What is no
 /// regular file (a pipe, a device) is written directly.
 class WrittenFile {
@@ -41,7 +43,7 @@ class WrittenFile {
  private:
   std::filesystem::path path_;     // where links were followed
   std::filesystem::path partial_;  // empty: written directly
-  int descriptor_ = -1;
+  FileDescriptor file_;
 };
 
 /// Writes a small file in one step.
@@ -50,18 +52,15 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text);
 /// A log that replaces the file of its name at once and grows line by line.
 class GrowingFile {
  public:
-  /// Throws InputError where the file cannot be made.
+  /// Throws InputError where the file cannot be made. A link is not followed (open_to_write).
   explicit GrowingFile(const std::filesystem::path& path);
-  ~GrowingFile();
-  GrowingFile(const GrowingFile&) = delete;
-  GrowingFile& operator=(const GrowingFile&) = delete;
 
   /// Throws std::runtime_error where it cannot be written.
   void append(std::string_view bytes);
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  FileDescriptor file_;
 };
 
 }  // namespace lacuna

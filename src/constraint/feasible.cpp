@@ -1,12 +1,16 @@
 #include "constraint/feasible.h"
 
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lacuna {
 namespace {
+
+constexpr size_t kStatesPerStep = 64;  // of a set that is made, which has a bit for each
 
 StateSet start_of(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas) {
   return canvas.start ? *canvas.start : only(automaton, TokenAutomaton::start());
@@ -21,15 +25,20 @@ TokenId token_of(const ConstrainedCanvas& canvas, size_t position) {
 StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, TokenId token,
                       bool only_text) {
   StateSet after(before.size());
+  size_t looked_at = before.size() / kStatesPerStep;
   before.for_each([&](size_t i) {
     const auto state = static_cast<StateId>(i);
+    ++looked_at;
     if (token < 0) {
-      for (const StateId next : automaton.successors(state)) after.insert(next);
+      const std::span<const StateId> successors = automaton.successors(state);
+      looked_at += successors.size();
+      for (const StateId next : successors) after.insert(next);
     } else if (const StateId next = automaton.next(state, token); next != kNoState) {
       after.insert(next);
     }
   });
   if (token < 0 && only_text) after.erase(automaton.ended());
+  spend_steps(looked_at);
   return after;
 }
 
@@ -37,11 +46,13 @@ StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, T
                        bool only_text) {
   StateSet before(after.size());
   const bool may_end = token >= 0 || !only_text;
+  size_t looked_at = before.size();
   for (size_t i = 0; i < before.size(); ++i) {
     const auto state = static_cast<StateId>(i);
     bool leads_there = false;
     if (token < 0) {
       for (const StateId next : automaton.successors(state)) {
+        ++looked_at;
         leads_there = after.contains(next) && (may_end || next != automaton.ended());
         if (leads_there) break;
       }
@@ -51,6 +62,7 @@ StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, T
     }
     if (leads_there) before.insert(i);
   }
+  spend_steps(looked_at);
   return before;
 }
 
@@ -132,11 +144,15 @@ ClassSet FeasibleSets::allowed(size_t position) const {
     for (size_t c = 0; c < classes.size(); ++c) classes.insert(c);
     return classes;
   }
+  size_t looked_at = 0;
   forward_[position].for_each([&](size_t state) {
-    for (const TokenAutomaton::Edge& edge : automaton_->edges(static_cast<StateId>(state))) {
+    const std::span<const TokenAutomaton::Edge> edges = automaton_->edges(static_cast<StateId>(state));
+    looked_at += 1 + edges.size();
+    for (const TokenAutomaton::Edge& edge : edges) {
       if (after.contains(edge.next)) classes.insert(edge.token_class);
     }
   });
+  spend_steps(looked_at);
   return classes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -183,8 +184,34 @@ class SchemaCompiler {
     return kinds(schemas, is_typed ? types : described);
   }
 
-  /// Texts of "enum" and "const".
+  /// Returns what `make` makes for a key. Each is made once.
+  template <typename Made, typename Key, typename Make>
+  static const auto& made_once(Made& made, const Key& key, Make&& make) {
+    auto known = made.find(key);
+    if (known == made.end()) known = made.emplace(key, make()).first;
+    return known->second;
+  }
+
+  /// Texts of "enum" and "const" of one schema, and the types of those that other keywords speak of.
+  struct ListedTexts {
+    Expression expression;
+    JsonTypes described = 0;
+  };
+
+  /// Texts of "enum" and "const". Those of a single schema are written once, however often it is visited.
   Expression listed_values(const Schemas& schemas, JsonTypes types, JsonTypes described) {
+    const auto has_values = [](const SchemaReader& schema) { return schema.values() != nullptr; };
+    const auto first = std::find_if(schemas.begin(), schemas.end(), has_values);
+    const bool is_alone = std::find_if(std::next(first), schemas.end(), has_values) == schemas.end();
+    const auto write = [&] { return write_values(schemas, types, described); };
+    const ListedTexts own =
+        is_alone ? made_once(listed_, std::tuple(first->values(), types, described), write) : write();
+    if (own.described == 0 || own.expression.is_nothing()) return own.expression;
+    // Other keywords speak of some of the values: what both languages have is valid.
+    return intersection(own.expression, kinds(schemas, types));
+  }
+
+  ListedTexts write_values(const Schemas& schemas, JsonTypes types, JsonTypes described) {
     std::unordered_map<std::string_view, size_t> times_listed;
     std::vector<std::pair<std::string_view, const ordered_json*>> candidates;
     size_t num_lists = 0;
@@ -208,10 +235,7 @@ class SchemaCompiler {
       texts.push_back(Expression::text(json_text(*each, options_.layout)));
       described_here |= json_type(*each) & described;
     }
-    Expression listed = Expression::choice(std::move(texts));
-    if (described_here == 0 || listed.is_nothing()) return listed;
-    // Other keywords speak of some of the values: what both languages have is valid.
-    return intersection(listed, kinds(schemas, types));
+    return {Expression::choice(std::move(texts)), described_here};
   }
 
   Expression kinds(const Schemas& schemas, JsonTypes types) {
@@ -259,14 +283,6 @@ class SchemaCompiler {
       }
     }
     return counts;
-  }
-
-  /// Returns the expression that `make` makes for a key. Each is made once.
-  template <typename Made, typename Key, typename Make>
-  static const Expression& made_once(Made& made, const Key& key, Make&& make) {
-    auto known = made.find(key);
-    if (known == made.end()) known = made.emplace(key, make()).first;
-    return known->second;
   }
 
   Expression string(const Schemas& schemas) {
@@ -518,6 +534,7 @@ class SchemaCompiler {
   size_t num_visits_ = 0;
   std::unordered_set<const ordered_json*> are_strict_, are_disjoint_;  // schemas that were checked
   std::unordered_map<std::string, Expression> patterns_, formats_;
+  std::map<std::tuple<const ListedValues*, JsonTypes, JsonTypes>, ListedTexts> listed_;
   std::map<std::tuple<int64_t, int64_t, bool, bool, bool>, Expression> numbers_;  // bounds, with fractions
   std::string empty_at_;  // path of the first schema for which no text can be written
 };

@@ -421,6 +421,7 @@ std::optional<JsonTypes> SchemaReader::types() const {
     types |= known->second;
   };
   if (value->is_array()) {
+    spend_steps(value->size() * kStepsPerLookUp);
     for (const ordered_json& name : *value) add(name);
   } else {
     add(*value);

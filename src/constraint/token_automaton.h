@@ -63,6 +63,7 @@ class TokenAutomaton {
   std::span<const Edge> edges(StateId state) const {
     return std::span(edges_).subspan(first_edge_[state], first_edge_[state + 1U] - first_edge_[state]);
   }
+  size_t num_edges() const { return edges_.size(); }
   /// The states that edges(state) lead to, each once, ascending.
   std::span<const StateId> successors(StateId state) const {
     return std::span(successors_)

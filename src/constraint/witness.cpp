@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lacuna {
@@ -13,6 +14,7 @@ namespace {
 
 using Edge = TokenAutomaton::Edge;
 
+constexpr size_t kStepsPerEdge = 4;  // steps of a Budget: some values are compared, or an exponential added
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 double at_least(double score) {
@@ -116,6 +118,9 @@ std::vector<Column> backward_columns(const FeasibleSets& sets, std::span<const C
       continue;
     }
     const Position position(sets, i, scores[i]);
+    size_t num_edges = 0;
+    for (const StateId state : column.states) num_edges += 1 + sets.automaton().edges(state).size();
+    spend_steps(num_edges * kStepsPerEdge);
     for (const StateId state : column.states) fill(position, state, next_values, column);
     for (size_t k = 0; k < column.states.size(); ++k) next_values[column.states[k]] = column.values[k];
   }

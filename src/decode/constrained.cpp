@@ -229,6 +229,10 @@ StepReport ConstrainedDecoder::apply(const PassResult& result) {
   return report;
 }
 
+int64_t ConstrainedDecoder::constraint_steps() const {
+  return static_cast<int64_t>(constraint_.automaton->num_edges()) * std::max(0, end_ - first_open_);
+}
+
 void ConstrainedDecoder::write_literal(StepReport& report) {
   if (!constraint_.encode_literal || inner().done() || !inner().follow_up().empty()) return;
   constrained_.clear();

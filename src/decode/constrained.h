@@ -76,6 +76,8 @@ class ConstrainedDecoder final : public AskingWrapper {
   ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint);
 
   StepReport apply(const PassResult& result) override;
+  /// Edges of the automaton times open positions.
+  int64_t constraint_steps() const override;
 
  protected:
   FollowUp own_follow_up() const override { return {.classes = class_rows_}; }

@@ -145,6 +145,10 @@ class Decoder {
   /// have no such plan.
   virtual std::optional<StepPlan> uncached_plan() const { return {}; }
 
+  /// Work of a constraint on the answer in the pass, about, in steps of a Budget; 0 without one. It is done
+  /// in apply() and apply_follow_up(), which charge the thread's Budget.
+  virtual int64_t constraint_steps() const { return 0; }
+
   /// Takes the results of the pass over plan(): commits tokens and moves on to the next pass.
   virtual StepReport apply(const PassResult& result) = 0;
   /// After apply(): what else is wanted of the rows of its pass, now that its samples are known. Asked again

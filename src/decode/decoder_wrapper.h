@@ -27,6 +27,7 @@ class DecoderWrapper : public Decoder {
   PassWork uncached_work() const override { return inner_->uncached_work(); }
   std::optional<BaselineRequest> baseline_request() const override { return inner_->baseline_request(); }
   std::optional<StepPlan> uncached_plan() const override { return inner_->uncached_plan(); }
+  int64_t constraint_steps() const override { return inner_->constraint_steps(); }
   StepReport apply(const PassResult& result) override { return inner_->apply(result); }
   FollowUp follow_up() const override { return inner_->follow_up(); }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override {

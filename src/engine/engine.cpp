@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -43,10 +44,12 @@ std::string Engine::failure() const {
   return sentence;
 }
 
-size_t Engine::add(std::unique_ptr<Decoder> decoder) {
+size_t Engine::add(std::unique_ptr<Decoder> decoder, const Budget::Limits& work) {
   expects(decoder->num_guide_cells() == 0 || models_[1] != nullptr, "add: a guided request needs a guide");
   check(*decoder);
-  requests_[num_added_].decoder = std::move(decoder);
+  Request& request = requests_[num_added_];
+  request.decoder = std::move(decoder);
+  request.work = work;
   return num_added_++;
 }
 
@@ -241,24 +244,30 @@ bool Engine::step(const StepObserver& observe) {
 }
 
 std::vector<size_t> Engine::choose_requests(ModelRole role) {
-  std::vector<size_t> wanting;
+  struct Turn {
+    size_t index;
+    int64_t rows;
+    int64_t share;  // as it will be after the work of its constraint
+  };
+  std::vector<Turn> wanting;
   for (const size_t index : running_) {
-    const Request& request = requests_.at(index);
+    Request& request = requests_.at(index);
     const bool takes_part = !request.seeks_prefix && !request.decoder->done();
-    if (takes_part && request.decoder->role() == role) wanting.push_back(index);
+    if (!takes_part || request.decoder->role() != role) continue;
+    const int64_t rows = rows_of_turn(request);
+    wanting.push_back({index, rows, request.fair_share_rows + *request.constraint_rows});
   }
-  std::stable_sort(wanting.begin(), wanting.end(), [&](size_t a, size_t b) {
-    return requests_.at(a).fair_share_rows < requests_.at(b).fair_share_rows;
-  });
+  std::stable_sort(wanting.begin(), wanting.end(),
+                   [](const Turn& a, const Turn& b) { return a.share < b.share; });
   std::vector<size_t> chosen;
   int64_t rows_left = most_rows_;
-  for (const size_t index : wanting) {
-    const int32_t rows = requests_.at(index).decoder->plan().num_rows();
-    if (!chosen.empty() && rows > rows_left) continue;
-    chosen.push_back(index);
-    rows_left -= rows;
+  for (const Turn& turn : wanting) {
+    if (!chosen.empty() && turn.rows > rows_left) continue;
+    chosen.push_back(turn.index);
+    rows_left -= turn.rows;
   }
-  if (chosen.size() < wanting.size()) {
+  others_wait_ = chosen.size() < wanting.size();
+  if (others_wait_) {
     for (const size_t index : chosen) {
       Request& request = requests_.at(index);
       request.fair_share_rows += request.decoder->plan().num_rows();
@@ -266,6 +275,25 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
   }
   std::sort(chosen.begin(), chosen.end());
   return chosen;
+}
+
+int64_t Engine::rows_of_constraint(int64_t steps, const StepCost& pass) {
+  constexpr double kFlopsPerStep = 100;  // work of a core while it follows an edge of an automaton
+  if (steps <= 0 || pass.rows <= 0 || pass.flops() <= 0) return 0;
+  const double flops_of_row = static_cast<double>(pass.flops()) / static_cast<double>(pass.rows);
+  return std::llround(static_cast<double>(steps) * kFlopsPerStep / flops_of_row);
+}
+
+int64_t Engine::rows_of_turn(Request& request) const {
+  const StepPlan& plan = request.decoder->plan();
+  if (!request.constraint_rows) {
+    const int64_t steps = request.decoder->constraint_steps();
+    const BackendModel& model = *models_[static_cast<size_t>(request.decoder->role())];
+    request.constraint_rows =
+        steps == 0 ? 0
+                   : rows_of_constraint(steps, cost(model.config(), model.bytes_of_passes(), work_of(plan)));
+  }
+  return plan.num_rows() + *request.constraint_rows;
 }
 
 void Engine::update_baseline(Request& request) const {
@@ -284,7 +312,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
   members_.clear();
   for (const size_t index : chosen) {
     Request& request = requests_.at(index);
-    members_.push_back({request.decoder.get(), request.sequences[static_cast<size_t>(role)]});
+    members_.push_back({request.decoder.get(), request.sequences[static_cast<size_t>(role)], request.work});
   }
   const BackendModel& model = *models_[static_cast<size_t>(role)];
   const Stopwatch clock;
@@ -301,6 +329,8 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
     if (!part.failure.empty()) continue;
     Request& request = requests_.at(chosen[i]);
     const StepCost pass_cost = cost(config, bytes, part.work);
+    request.constraint_rows = rows_of_constraint(part.own_steps, pass_cost);
+    if (others_wait_) request.fair_share_rows += *request.constraint_rows;
     RunStatistics& statistics = request.statistics;
     statistics.cost += pass_cost;
     statistics.uncached += cost(config, bytes, part.uncached);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/budget.h"
 #include "base/clock.h"
 #include "decode/decoder.h"
 #include "engine/pass_loop.h"
@@ -62,7 +63,8 @@ class Engine {
   /// thread may ask.
   void check(const Decoder& decoder) const;
   /// Queues a request; InputError as check(). Requests are numbered from 0.
-  size_t add(std::unique_ptr<Decoder> decoder);
+  ///   work  limits of a constraint's work in one pass; a request that is over them fails (when_failed)
+  size_t add(std::unique_ptr<Decoder> decoder, const Budget::Limits& work = {});
 
   /// Bytes of K/V that all requests may hold together; a request that needs more waits, and one that needs
   /// more than that alone never starts (see memory_for).
@@ -85,8 +87,9 @@ class Engine {
 
   /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
   /// have computed the fewest rows while others waited, so that a request with long passes and one with short
-  /// ones get the same number of rows. A request that wants more rows than this has its pass to itself: a
-  /// pass over a whole canvas cannot be cut.
+  /// ones get the same number of rows. The work of a constraint counts as the rows that take as long, and
+  /// beforehand, so that short turns come before the next long one. A request that wants more rows than this
+  /// has its pass to itself: a pass over a whole canvas cannot be cut.
   void limit_rows(int32_t rows) { most_rows_ = rows; }
 
   /// Requests of methods whose K/V of a prefix depend on its tokens alone (block diffusion, ReFusion,
@@ -127,6 +130,7 @@ class Engine {
  private:
   struct Request {
     std::unique_ptr<Decoder> decoder;
+    Budget::Limits work;
     // While it runs:
     std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; of a guide one, or none
     RunStatistics statistics;
@@ -134,6 +138,7 @@ class Engine {
     std::optional<BaselineRequest> baseline_request;  // the request that statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
     bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
+    std::optional<int64_t> constraint_rows;  // work of its constraint in its last pass; none before it
     int64_t fair_share_rows =
         0;  // rows computed in passes that others were left out of, from where they were at its start
   };
@@ -166,8 +171,12 @@ class Engine {
   static void skip_prefix(Request& request, const KvPrefix& prefix);
   /// Frees a running request's memory, but for the prefix that is kept.
   void retire(Request& request);
-  /// The requests that have a part in the role's next pass, in order of arrival.
+  /// The requests that have a part in the role's next pass, in order of arrival. Sets others_wait_.
   std::vector<size_t> choose_requests(ModelRole role);
+  /// Work of a constraint in a pass, as rows of the model that take about as long.
+  static int64_t rows_of_constraint(int64_t steps, const StepCost& pass);
+  /// Rows that a request's next pass takes, those that its constraint counts for included.
+  int64_t rows_of_turn(Request& request) const;
   /// Brings statistics.baseline up to date: that of the request so far, or without one, of the passes made.
   void update_baseline(Request& request) const;
   /// A pass of one model for the requests that want it.
@@ -189,6 +198,8 @@ class Engine {
   std::vector<size_t> running_;  // in order of arrival
   std::function<void(size_t, const std::string&)> failed_;
   double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
+
+  bool others_wait_ = false;  // of the current pass: requests that wanted a part in it
 
   PassLoop loop_;
   std::vector<PassMember> members_;  // of the current pass

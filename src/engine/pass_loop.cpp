@@ -59,6 +59,19 @@ void PassLoop::gather(std::span<const PassMember> members) {
   }
 }
 
+template <typename Take>
+void PassLoop::within_limits(const PassMember& member, PassPart& part, const Take& take) {
+  const Budget budget("constraint", member.work);
+  try {
+    take();
+  } catch (const WorkCancelled& cancelled) {
+    part.failure = cancelled.what();
+  } catch (const BudgetSpent& spent) {
+    part.failure = spent.what();
+  }
+  part.own_steps += budget.steps_spent();
+}
+
 void PassLoop::apply(const PassResult& result, std::span<const PassMember> members) {
   std::span<const RowStatistics> samples = result.samples;
   std::span<const float> kv_drift = result.kv_drift;
@@ -68,7 +81,8 @@ void PassLoop::apply(const PassResult& result, std::span<const PassMember> membe
     const PassResult own{take(samples, part.plan->logits.size()),
                          take(kv_drift, part.plan->tokens.size() * drifts_per_row)};
     part.failure = find_failure(*part.plan, part.plan->logits, own.samples);
-    if (part.failure.empty()) part.report = members[i].decoder->apply(own);
+    if (!part.failure.empty()) continue;
+    within_limits(members[i], part, [&] { part.report = members[i].decoder->apply(own); });
   }
 }
 
@@ -123,7 +137,8 @@ void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members
                                   take(rest.classes, count_classes(own.classes))};
       part.failure = find_failure(*part.plan, own.logits, result.samples);
       const bool takes_part = !own.empty() || (is_first && remembers(members[i]));
-      if (part.failure.empty() && takes_part) decoder.apply_follow_up(result, part.report);
+      if (!part.failure.empty() || !takes_part) continue;
+      within_limits(members[i], part, [&] { decoder.apply_follow_up(result, part.report); });
     }
   }
 }

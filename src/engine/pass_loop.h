@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/budget.h"
 #include "decode/decoder.h"
 #include "model/cost.h"
 
@@ -24,6 +25,8 @@ struct PassMember {
   Decoder* decoder = nullptr;
   /// Sequences of the model that the pass runs on, as many as the decoder has there.
   std::span<const std::unique_ptr<KvSequence>> sequences = {};
+  /// Limits of the decoder's own work, that of a constraint above all.
+  Budget::Limits work = {};
 };
 
 /// Result of a pass for one of its requests.
@@ -32,9 +35,10 @@ struct PassPart {
   StepReport report;
   PassWork work;      ///< computed, with the follow-up
   PassWork uncached;  ///< work of the pass without a cache or lock
-  /// Not empty: the model computed logits that are infinite or NaN, as this sentence says. The decoder was
-  /// not given them, and its request cannot continue.
+  /// Not empty: the model computed logits that are infinite or NaN, which the decoder was not given, or the
+  /// decoder's own work was over its limits, as this sentence says. The request cannot continue.
   std::string failure;
+  int64_t own_steps = 0;   ///< steps of a Budget that the decoder's own work took
   int32_t first_row = 0;   ///< first row of the plan in the pass
   int32_t first_rule = 0;  ///< likewise, of its sampling rules
 };
@@ -49,6 +53,9 @@ class PassLoop {
 
  private:
   void gather(std::span<const PassMember> members);
+  /// Calls `take`, in which a decoder works on its results.
+  template <typename Take>
+  static void within_limits(const PassMember& member, PassPart& part, const Take& take);
   void apply(const PassResult& result, std::span<const PassMember> members);
   void follow_up(PassTicket& ticket, std::span<const PassMember> members);
   void gather_follow_ups(std::span<const PassMember> members);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "engine/stop.h"
 #include "tokenizer/thoughts.h"
@@ -10,11 +11,15 @@
 namespace lacuna {
 namespace {
 
+/// A list of tokens, of any length, in which to look tokens up.
+std::unordered_set<TokenId> set_of(std::span<const TokenId> tokens) {
+  return {tokens.begin(), tokens.end()};
+}
+
 /// Why an answer that begins with an end token is empty.
 std::string explain_end(std::span<const TokenId> tokens, const ModelConfig& config) {
-  const auto is_end = [&](TokenId token) {
-    return std::find(config.end_ids.begin(), config.end_ids.end(), token) != config.end_ids.end();
-  };
+  const std::unordered_set<TokenId> ends = set_of(config.end_ids);
+  const auto is_end = [&](TokenId token) { return ends.contains(token); };
   const auto num_ends = std::count_if(tokens.begin(), tokens.end(), is_end);
   const auto size = static_cast<int64_t>(tokens.size());
   const std::string what = num_ends == size && size > 1 ? fmt::format("all {} tokens are end tokens", size)
@@ -72,7 +77,9 @@ double GenerationResult::canvas_tokens_per_second() const {
 }
 
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
-  const auto end = std::find_first_of(generated.begin(), generated.end(), end_ids.begin(), end_ids.end());
+  const std::unordered_set<TokenId> ends = set_of(end_ids);
+  const auto end =
+      std::find_if(generated.begin(), generated.end(), [&](TokenId token) { return ends.contains(token); });
   return generated.first(static_cast<size_t>(end - generated.begin()));
 }
 

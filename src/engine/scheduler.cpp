@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -33,6 +34,7 @@ void tell_failure(RequestListener& listener, const std::exception_ptr& error) no
   }
 }
 
+constexpr const char* kStopped = "the server was stopped before the answer was complete";
 constexpr std::string_view kBroken = ", so the model computes nothing more";
 
 std::string tell_broken(std::string_view cause) {
@@ -66,6 +68,8 @@ void Scheduler::end_thread() {
     const MutexLock lock(mutex_);
     is_draining_ = true;
     is_stopping_ = true;
+    stops_idle_work_ = true;
+    for (const auto& [id, request] : requests_) *request.stop = true;
   }
   wake_.notify_one();
   thread_.join();
@@ -84,8 +88,7 @@ void Scheduler::stop() {
     left = std::exchange(requests_, {});
   }
   for (const auto& [id, request] : left) {
-    if (!request.is_cancelled)
-      tell_failure(*request.listener, "the server was stopped before the answer was complete");
+    if (!request.is_cancelled) tell_failure(*request.listener, kStopped);
   }
 }
 
@@ -172,6 +175,7 @@ void Scheduler::cancel(const std::vector<uint64_t>& ids) {
       const auto found = requests_.find(id);
       if (found == requests_.end()) continue;
       found->second.is_cancelled = true;
+      *found->second.stop = true;
       has_orders_ = true;
     }
   }
@@ -252,7 +256,7 @@ std::map<uint64_t, Scheduler::Request> Scheduler::follow_orders() {
     }
     try {
       if (!request.is_added) {
-        request.number = engine_.add(std::move(request.decoder));
+        request.number = engine_.add(std::move(request.decoder), work_limits(request));
         request.is_added = true;
         ids_by_number_[request.number] = it->first;
       }
@@ -280,7 +284,7 @@ void Scheduler::start_idle_job() {
     if (engine_.memory_for(*decoder) > limits_.memory) {
       throw std::runtime_error("the canvas needs more keys and values than this server has room for");
     }
-    next.number = engine_.add(std::move(decoder));
+    next.number = engine_.add(std::move(decoder), {.stop = &stops_idle_work_});
   } catch (const std::exception& error) {
     return tell_failure(*next.job.listener, text_of(error));
   }
@@ -412,20 +416,39 @@ void Scheduler::fail_one(size_t number, const std::string& sentence) {
   if (idle_job_ && idle_job_->number == number) return fail_idle_job(sentence.c_str());
   const auto is_it = [&](const Request& request) { return request.is_added && request.number == number; };
   const RequestNode node = take_first(is_it);
-  discard(node.mapped());
-  if (!node.mapped().is_cancelled) tell_failure(*node.mapped().listener, sentence.c_str());
+  const Request& request = node.mapped();
+  discard(request);
+  if (request.is_cancelled) return;
+  // A constraint whose work was ended in the middle says no more than that.
+  if (*request.stop) return tell_failure(*request.listener, kStopped);
+  tell_failure(*request.listener, is_late(request) ? late_sentence().c_str() : sentence.c_str());
+}
+
+bool Scheduler::is_late(const Request& request) const {
+  return limits_.request_seconds > 0 && request.clock.seconds() >= limits_.request_seconds;
+}
+
+std::string Scheduler::late_sentence() const {
+  return fmt::format("the request took longer than the {} s that this server gives one",
+                     limits_.request_seconds);
+}
+
+Budget::Limits Scheduler::work_limits(const Request& request) const {
+  Budget::Limits limits{.stop = request.stop.get()};
+  if (limits_.request_seconds > 0) {
+    const std::chrono::duration<double> left(limits_.request_seconds - request.clock.seconds());
+    limits.deadline = std::chrono::steady_clock::now() +
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
+  }
+  return limits;
 }
 
 void Scheduler::fail_late() {
-  if (limits_.request_seconds <= 0) return;
-  const auto is_late = [this](const Request& request) {
-    return !request.is_cancelled && request.clock.seconds() >= limits_.request_seconds;
-  };
-  while (const RequestNode node = take_first(is_late)) {
+  const auto is_over = [this](const Request& request) { return !request.is_cancelled && is_late(request); };
+  while (const RequestNode node = take_first(is_over)) {
     discard(node.mapped());
     try {
-      node.mapped().listener->failed(fmt::format(
-          "the request took longer than the {} s that this server gives one", limits_.request_seconds));
+      node.mapped().listener->failed(late_sentence());
     } catch (...) {
       node.mapped().listener->lost(std::current_exception());
     }

@@ -1,6 +1,7 @@
 // One thread runs the engine for every request; any thread may bring requests and take them away.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -158,6 +159,8 @@ class Scheduler {
     size_t number = 0;           // the engine's
     bool is_added = false;
     bool is_cancelled = false;
+    /// Ends the work of its constraint within a pass. The engine looks at it while it has the request.
+    std::shared_ptr<std::atomic<bool>> stop = std::make_shared<std::atomic<bool>>(false);
     bool has_ended = false;
     std::exception_ptr error = nullptr;  // exception of its listener
   };
@@ -197,6 +200,10 @@ class Scheduler {
   void finish_ended();
   void finish(Request& request);
   void update_totals();
+  bool is_late(const Request& request) const;
+  std::string late_sentence() const;
+  /// Limits of the work of a request's constraint.
+  Budget::Limits work_limits(const Request& request) const;
   void fail_one(size_t number, const std::string& sentence);
   void fail_late();
   void fail_all(const char* sentence);
@@ -220,6 +227,7 @@ class Scheduler {
   bool is_draining_ LACUNA_GUARDED_BY(mutex_) = false;
   std::string failure_ LACUNA_GUARDED_BY(mutex_);
   bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stops_idle_work_{false};
   std::thread thread_;
 };
 

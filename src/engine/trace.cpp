@@ -170,7 +170,7 @@ void TraceReplay::read_step(const json& line) {
   read_edits(line);
   if (object.has("length")) {
     const int64_t length = object.integer("length", {prompt_length_, kMaxPositions});
-    resize_canvas(canvas_, static_cast<size_t>(length), mask_id_);
+    change_length(static_cast<size_t>(length));
   }
   committed_.clear();
   for (const json& each : commits) {
@@ -213,6 +213,8 @@ void TraceReplay::read_edits(const json& line) {
     length += edits_.inserted.back().count;
     least = edits_.inserted.back().position + edits_.inserted.back().count;
   }
+  if (edits_.empty()) return;
+  count_moved(std::max(canvas_.size(), static_cast<size_t>(length)));
   apply_edits(edits_, std::max<TokenId>(mask_id_, 0), canvas_);
 }
 
@@ -252,8 +254,21 @@ void TraceReplay::read_pieces(const json& line) {
 
 void TraceReplay::set(int64_t position, TokenId token) {
   const auto index = static_cast<size_t>(position);
-  if (index >= canvas_.size()) resize_canvas(canvas_, index + 1, mask_id_);
+  if (index >= canvas_.size()) change_length(index + 1);
   canvas_[index] = token;
+}
+
+void TraceReplay::change_length(size_t length) {
+  if (length > canvas_.size()) count_moved(length - canvas_.size());
+  resize_canvas(canvas_, length, mask_id_);
+}
+
+void TraceReplay::count_moved(size_t positions) {
+  num_moved_ += positions;
+  if (num_moved_ > kMaxMoved) {
+    throw InputError("{}: the edits so far move more than {} positions; expected fewer or a shorter canvas",
+                     place_, kMaxMoved);
+  }
 }
 
 }  // namespace lacuna

@@ -65,6 +65,7 @@ class TraceReplay {
   static constexpr size_t kMaxLineBytes = size_t{1} << 26;
   static constexpr int32_t kMaxPositions = 1 << 20;
   static constexpr size_t kMaxPieceBytes = size_t{1} << 26;  ///< bytes of all texts together
+  static constexpr size_t kMaxMoved = size_t{1} << 28;       ///< positions that edits and new lengths move
 
   /// Reads up to the request's first line. `stream` outlives it.
   TraceReplay(std::istream& stream, std::string name, int64_t request);
@@ -98,6 +99,9 @@ class TraceReplay {
   void read_pieces(const nlohmann::json& line);
   /// Sets what a position holds; a position after the canvas is appended, with masks before it.
   void set(int64_t position, TokenId token);
+  void change_length(size_t length);
+  /// Throws InputError beyond kMaxMoved.
+  void count_moved(size_t positions);
 
   std::istream& stream_;
   std::string name_;
@@ -110,6 +114,7 @@ class TraceReplay {
   std::vector<TokenId> canvas_;
   std::map<TokenId, std::string> pieces_;
   size_t piece_bytes_ = 0;
+  size_t num_moved_ = 0;
   std::vector<Commit> committed_;
   CanvasEdits edits_;
   int64_t step_ = 0;

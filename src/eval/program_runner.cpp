@@ -1,6 +1,7 @@
 #include "eval/program_runner.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,10 +10,10 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "base/error.h"
+#include "base/written_file.h"
 
 namespace lacuna {
 namespace {
@@ -78,12 +79,8 @@ void limit(int resource, int64_t value) {
 
 bool passes(const std::string& python, std::string_view program, const ProgramLimits& limits) {
   const EmptyFolder folder;
-  {
-    std::ofstream file(folder.path() + "/program.py", std::ios::binary);
-    file << program << "\nraise SystemExit(" << kPassed << ")\n";
-    file.close();
-    if (!file) throw InputError("{}/program.py: cannot be written", folder.path());
-  }
+  write_whole_file(folder.path() + "/program.py",
+                   fmt::format("{}\nraise SystemExit({})\n", program, kPassed));
   const std::string path = find_program(python);
   const pid_t child = fork();
   if (child < 0) throw InputError("--run-tests {}: no process can be started", python);

@@ -1,23 +1,22 @@
 #include "eval/tuning_log.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
+#include "base/written_file.h"
 
 namespace lacuna {
 namespace {
 
 constexpr size_t kLongestLogLine = size_t{1} << 22;
-constexpr int64_t kMaxLogBytes = int64_t{1} << 32;
+constexpr int64_t kMaxLogBytes = int64_t{1} << 30;
 constexpr size_t kLongestSetting = 1000;
 
 double number_of(const nlohmann::json& json, const char* key, double first, double last) {
@@ -48,32 +47,21 @@ TuningLog::TuningLog(const std::filesystem::path& path, int32_t prompts)
   if (path.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (file_ < 0) throw InputError("{}: cannot be written; runs are kept there", path_);
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
-    close(file_);
+  constexpr bool kIsPrivate = true;
+  file_ = open_to_write(path, WriteFrom::kEnd, kIsPrivate);
+  if (flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     throw InputError("{}: another lacuna tune with the same model and prompts is running", path_);
   }
   if (static_cast<int64_t>(std::filesystem::file_size(path, error)) > kMaxLogBytes) {
-    close(file_);
     throw InputError("{}: is larger than {} bytes; delete it to begin anew", path_, kMaxLogBytes);
   }
-  std::ifstream stream(path, std::ios::binary);
-  std::string line;
-  bool ends_line = true;
-  while (std::getline(stream, line)) {
-    ends_line = !stream.eof();
-    if (take_line(line)) ++num_found_;
+  const std::string text = read_whole_file(path, kMaxLogBytes);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (take_line(text.substr(begin, end - begin))) ++num_found_;
+    begin = end + 1;
   }
-  if (stream.bad()) {
-    close(file_);
-    throw InputError("{}: cannot be read; runs are kept there", path_);
-  }
-  if (!ends_line) write("");  // begin a new line for the next record
-}
-
-TuningLog::~TuningLog() {
-  if (file_ >= 0) close(file_);
+  if (!text.empty() && text.back() != '\n') write("");  // begin a new line for the next record
 }
 
 bool TuningLog::take_line(const std::string& line) {
@@ -119,15 +107,7 @@ bool TuningLog::take_line(const std::string& line) {
 }
 
 void TuningLog::write(const std::string& line) {
-  if (file_ < 0) return;
-  const std::string bytes = line + '\n';
-  size_t written = 0;
-  while (written < bytes.size()) {
-    const ssize_t count = ::write(file_, bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) throw InputError("{}: cannot be written", path_);
-    written += static_cast<size_t>(count);
-  }
+  if (file_.number() >= 0) write_all(file_.number(), line + '\n', path_);
 }
 
 const BaselineRun* TuningLog::baseline(int32_t prompt) const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/open_file.h"
 #include "base/token.h"
 
 namespace lacuna {
@@ -61,9 +62,6 @@ class TuningLog {
   ///   path  empty: nothing is kept
   ///   prompts  indices of prompts lie below this
   TuningLog(const std::filesystem::path& path, int32_t prompts);
-  ~TuningLog();
-  TuningLog(const TuningLog&) = delete;
-  TuningLog& operator=(const TuningLog&) = delete;
 
   /// Null where the prompt has not been run.
   const BaselineRun* baseline(int32_t prompt) const;
@@ -86,7 +84,7 @@ class TuningLog {
   void write(const std::string& line);
 
   std::string path_;
-  int file_ = -1;
+  FileDescriptor file_;
   int32_t num_prompts_;
   std::map<int32_t, BaselineRun> baselines_;
   std::map<std::pair<std::string, int32_t>, TunedRun> tuned_;

@@ -1,6 +1,5 @@
 #include "hub/blob_download.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/open_file.h"
 #include "hub/digest.h"
 
 namespace lacuna {
@@ -29,30 +29,12 @@ namespace fs = std::filesystem;
   throw std::runtime_error(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
 }
 
-class OpenFile {
- public:
-  OpenFile(fs::path path, int flags)
-      : path_(std::move(path)), descriptor_(open(path_.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666)) {
-    if (descriptor_ < 0) fail(path_, "cannot be opened");
-  }
-  ~OpenFile() { close(descriptor_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  const fs::path& path() const { return path_; }
-  int get() const { return descriptor_; }
-
- private:
-  fs::path path_;
-  int descriptor_;
-};
-
 /// Lock of one blob, compatible with the hub's Python client.
 class BlobLock {
  public:
   BlobLock(const fs::path& path, const std::atomic<bool>& stop, const std::function<void()>& waiting)
-      : file_(path, O_RDWR | O_CREAT) {
-    for (bool told = false; flock(file_.get(), LOCK_EX | LOCK_NB) != 0;) {
+      : file_(open_shared(path)) {
+    for (bool told = false; flock(file_.number(), LOCK_EX | LOCK_NB) != 0;) {
       if (errno != EWOULDBLOCK && errno != EINTR) return;  // a file system without locks
       if (!std::exchange(told, true)) waiting();
       if (stop) throw TransferStopped();
@@ -61,7 +43,7 @@ class BlobLock {
   }
 
  private:
-  OpenFile file_;
+  FileDescriptor file_;
 };
 
 /// Partial blob: the bytes on disk and their digest.
@@ -69,8 +51,8 @@ class PartialBlob {
  public:
   PartialBlob(const fs::path& path, const HubFile& file, std::atomic<int64_t>& present,
               const std::atomic<bool>& stop)
-      : file_(file), disk_(path, O_RDWR | O_CREAT), present_(present), digest_(fresh_digest()) {
-    const off_t size = lseek(disk_.get(), 0, SEEK_END);
+      : file_(file), path_(path), disk_(open_shared(path)), present_(present), digest_(fresh_digest()) {
+    const off_t size = lseek(disk_.number(), 0, SEEK_END);
     if (size < 0) fail(path, "cannot be read");
     size_ = size;
     // present_bytes() counted no more than the file's size.
@@ -88,9 +70,9 @@ class PartialBlob {
   void append(std::string_view bytes) {
     digest_.update(bytes);
     while (!bytes.empty()) {
-      const ssize_t written = pwrite(disk_.get(), bytes.data(), bytes.size(), size_);
+      const ssize_t written = pwrite(disk_.number(), bytes.data(), bytes.size(), size_);
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail(disk_.path(), "cannot be written");
+      if (written <= 0) fail(path_, "cannot be written");
       size_ += written;
       present_ += written;
       bytes.remove_prefix(static_cast<size_t>(written));
@@ -98,7 +80,7 @@ class PartialBlob {
   }
 
   void clear() {
-    if (ftruncate(disk_.get(), 0) != 0) fail(disk_.path(), "cannot be written");
+    if (ftruncate(disk_.number(), 0) != 0) fail(path_, "cannot be written");
     present_ -= size_;
     size_ = 0;
     digest_ = fresh_digest();
@@ -107,8 +89,8 @@ class PartialBlob {
   std::string digest() { return digest_.hex(); }
 
   void rename_to(const fs::path& blob) {
-    if (fsync(disk_.get()) != 0) fail(disk_.path(), "cannot be written");
-    fs::rename(disk_.path(), blob);
+    if (fsync(disk_.number()) != 0) fail(path_, "cannot be written");
+    fs::rename(path_, blob);
   }
 
  private:
@@ -118,15 +100,16 @@ class PartialBlob {
     std::vector<char> buffer(1 << 20);
     for (int64_t position = 0; position < size_;) {
       if (stop) throw TransferStopped();
-      const ssize_t count = pread(disk_.get(), buffer.data(), buffer.size(), position);
-      if (count <= 0) fail(disk_.path(), "cannot be read");
+      const ssize_t count = pread(disk_.number(), buffer.data(), buffer.size(), position);
+      if (count <= 0) fail(path_, "cannot be read");
       digest_.update({buffer.data(), static_cast<size_t>(count)});
       position += count;
     }
   }
 
   const HubFile& file_;
-  OpenFile disk_;
+  const fs::path path_;
+  FileDescriptor disk_;
   std::atomic<int64_t>& present_;
   Digest digest_;
   int64_t size_ = 0;

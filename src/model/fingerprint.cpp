@@ -1,45 +1,53 @@
 #include "model/fingerprint.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cerrno>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/open_file.h"
 
 namespace lacuna {
 namespace {
 
 constexpr int64_t kFirstBytes = 64 << 10;
-constexpr std::streamsize kPiece = 4 << 10;
+constexpr int64_t kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
 constexpr int64_t kMaxWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
 constexpr size_t kMaxFiles = 10'000;
 
 /// Returns whether the range could be read; what lies behind the end of the file counts as read.
-bool add_range(std::ifstream& stream, int64_t begin, std::streamsize size, Fnv1a& hash) {
+bool add_range(const FileDescriptor& file, int64_t begin, int64_t size, Fnv1a& hash) {
   std::string bytes(static_cast<size_t>(size), '\0');
-  stream.clear();
-  stream.seekg(begin);
-  stream.read(bytes.data(), size);
-  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, stream.gcount())));
+  size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t taken = ::pread(file.number(), bytes.data() + filled, bytes.size() - filled,
+                                  begin + static_cast<int64_t>(filled));
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken < 0) return false;
+    if (taken == 0) break;
+    filled += static_cast<size_t>(taken);
+  }
+  bytes.resize(filled);
   hash.add(bytes);
-  return !stream.bad();
+  return true;
 }
 
 void add_file(const std::filesystem::path& path, bool is_whole, Fnv1a& hash) {
-  std::ifstream stream(path, std::ios::binary);
-  std::error_code error;
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  if (!stream || error) throw InputError("{}: cannot be read", path.string());
+  const FileDescriptor file = open_to_read(path);
+  struct stat status = {};
+  if (::fstat(file.number(), &status) != 0) throw InputError("{}: cannot be read", path.string());
+  const int64_t size = status.st_size;
   hash.add_piece(std::to_string(size));
   const bool takes_all = is_whole && size <= kMaxWhole;
-  bool is_read = add_range(
-      stream, 0, static_cast<std::streamsize>(takes_all ? size : std::min(size, kFirstBytes)), hash);
+  bool is_read = add_range(file, 0, takes_all ? size : std::min(size, kFirstBytes), hash);
   for (int64_t piece = 1; piece <= kPieces && size > kFirstBytes && !takes_all && is_read; ++piece) {
-    is_read = add_range(stream, (size - kPiece) / kPieces * piece, kPiece, hash);
+    is_read = add_range(file, (size - kPiece) / kPieces * piece, kPiece, hash);
   }
   if (!is_read) throw InputError("{}: cannot be read", path.string());
 }

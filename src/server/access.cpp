@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <limits>
 #include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/read_file.h"
+#include "base/rng.h"
 #include "server/api_error.h"
 
 namespace lacuna {
@@ -24,7 +27,8 @@ constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
     "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
     "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
-constexpr size_t kMaxClients = 65536;  // clients whose requests per minute are counted
+constexpr size_t kMaxClients = 65536;  // clients whose requests per minute are counted one by one
+constexpr uint64_t kSharedRows = 4;
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -104,7 +108,7 @@ std::string admit_headers(std::string_view wanted) {
 std::vector<std::string> read_keys(const std::string& path) {
   constexpr size_t kMaxTableBytes = 1 << 20, kLongestKey = 4096;
   std::vector<std::string> keys;
-  std::istringstream lines(read_whole_file(path, kMaxTableBytes));
+  std::istringstream lines(read_whole_file(path, kMaxTableBytes, FileKind::kAnything));
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
@@ -150,15 +154,30 @@ std::string AccessControl::identify(const HttpRequest& request) const {
   return fmt::format("key {}", found);
 }
 
+int32_t AccessControl::count_one(const std::string& client) {
+  if (const auto known = counts_.find(client); known != counts_.end()) return ++known->second;
+  if (counts_.size() < kMaxClients) return ++counts_[client];
+  // The others share counters, each client one in every row: the smallest is at least its own count.
+  shared_counts_.resize(kSharedRows * kMaxClients, 0);
+  int32_t smallest = std::numeric_limits<int32_t>::max();
+  for (uint64_t row = 0; row < kSharedRows; ++row) {
+    const uint64_t hash = mix_bits(std::hash<std::string>()(client) ^ mix_bits(salt_ + row));
+    int32_t& counter = shared_counts_[row * kMaxClients + hash % kMaxClients];
+    smallest = std::min(smallest, ++counter);
+  }
+  return smallest;
+}
+
 void AccessControl::count(const std::string& client) {
   if (rules_.requests_per_minute <= 0) return;
   const MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (now - begin_ >= std::chrono::minutes(1) || counts_.size() >= kMaxClients) {
+  if (now - begin_ >= std::chrono::minutes(1)) {
     counts_.clear();
+    shared_counts_.clear();
     begin_ = now;
   }
-  if (++counts_[client] <= rules_.requests_per_minute) return;
+  if (count_one(client) <= rules_.requests_per_minute) return;
   throw ApiError(
       429, fmt::format("this client has sent more than {} requests in a minute", rules_.requests_per_minute));
 }

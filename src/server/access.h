@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,12 +60,18 @@ class AccessControl {
   std::string allow_origin(const HttpRequest& request) const;
 
  private:
+  /// Requests of a client in this minute with one more. Memory is bounded: beyond 65,536 clients the count
+  /// may be too high, and is never too low.
+  int32_t count_one(const std::string& client) LACUNA_REQUIRES(mutex_);
   bool allows_origin(std::string_view origin) const;
 
   AccessRules rules_;
   Mutex mutex_;
   std::map<std::string, int32_t> counts_
       LACUNA_GUARDED_BY(mutex_);  // requests of each client in the minute that began at begin_
+  /// Counters that the clients beyond kMaxClients share; empty while there are none.
+  std::vector<int32_t> shared_counts_ LACUNA_GUARDED_BY(mutex_);
+  const uint64_t salt_ = std::random_device{}();  // nobody can choose addresses that share all counters
   std::chrono::steady_clock::time_point begin_ LACUNA_GUARDED_BY(mutex_){};
 };
 

@@ -1,6 +1,5 @@
 #include "server/batch.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -153,33 +152,22 @@ std::string batch_answer_line(const BatchRequest& request, size_t index, const B
 }
 
 BatchOutput::BatchOutput(const std::filesystem::path& path, const BatchInput& input) : path_(path.string()) {
-  constexpr mode_t kMode = 0666;
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
-  if (file_ < 0) throw InputError("{} cannot be written: {}", path_, std::strerror(errno));
-  try {
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      throw InputError("{} is being written by another process; wait for it, or give another file", path_);
-    }
-    if (std::filesystem::file_size(path) == 0) return;
-    const MappedFile written = MappedFile::open(path);
-    const auto [bytes, lines] = find_answers(path, written.text(), input);
-    size_ = lines;
-    if (bytes < written.text().size() && ::ftruncate(file_, static_cast<off_t>(bytes)) != 0) {
-      throw InputError("{} cannot be shortened: {}", path_, std::strerror(errno));
-    }
-  } catch (...) {
-    ::close(file_);
-    throw;
+  file_ = open_to_write(path, WriteFrom::kEnd);
+  if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
+    throw InputError("{} is being written by another process; wait for it, or give another file", path_);
   }
-}
-
-BatchOutput::~BatchOutput() {
-  ::close(file_);
+  if (std::filesystem::file_size(path) == 0) return;
+  const MappedFile written = MappedFile::open(path);
+  const auto [bytes, lines] = find_answers(path, written.text(), input);
+  size_ = lines;
+  if (bytes < written.text().size() && ::ftruncate(file_.number(), static_cast<off_t>(bytes)) != 0) {
+    throw InputError("{} cannot be shortened: {}", path_, std::strerror(errno));
+  }
 }
 
 void BatchOutput::append(std::string line) {
   line += '\n';
-  write_all(file_, line, path_);
+  write_all(file_.number(), line, path_);
   ++size_;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/open_file.h"
 
 namespace lacuna {
 
@@ -59,9 +60,6 @@ class BatchOutput {
   /// where the file cannot be written, another process holds it, or its lines do not answer the first
   /// requests of `input` in their order.
   BatchOutput(const std::filesystem::path& path, const BatchInput& input);
-  ~BatchOutput();
-  BatchOutput(const BatchOutput&) = delete;
-  BatchOutput& operator=(const BatchOutput&) = delete;
 
   /// Lines in the file.
   size_t size() const { return size_; }
@@ -70,7 +68,7 @@ class BatchOutput {
 
  private:
   std::string path_;
-  int file_ = -1;
+  FileDescriptor file_;
   size_t size_ = 0;
 };
 

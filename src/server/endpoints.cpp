@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/chat_prompt.h"
@@ -208,7 +209,8 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
   pool_.use(index, [this, index, error, reply_to, action = std::move(action)](ModelPool::Lease lease,
                                                                               const std::string& failure) {
     try {
-      if (reply_to.reply->is_closed()) return;  // while it waited
+      if (reply_to.reply->is_closed()) return;                            // while it waited
+      const Budget budget("the request", reply_to.reply->work_limits());  // on the pool's thread, too
       if (lease == nullptr) {
         throw ApiError(503,
                        fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));

@@ -1,5 +1,6 @@
 #include "server/failure.h"
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/exception_text.h"
 #include "engine/scheduler.h"
@@ -35,6 +36,11 @@ Failure describe_failure(const std::exception_ptr& error) {
     return {api.status(), api.what(), api.field()};
   } catch (const SchedulingError& refusal) {
     return {status_of(refusal.reason()), refusal.what()};
+  } catch (const WorkCancelled& cancelled) {
+    return {503, cancelled.reason() == WorkCancelled::Reason::kStopped
+                     ? "the server is stopping"
+                     : "the request took longer than this server gives one; expected a shorter prompt or a "
+                       "smaller schema"};
   } catch (const FieldError& field) {
     return {400, field.what(), field.field()};
   } catch (const InputError& input) {

@@ -12,7 +12,8 @@ struct Failure {
   std::string field = {};  ///< field of the request that is at fault; empty: unknown
 };
 
-/// ApiError, SchedulingError, FieldError and InputError become what they say; anything else has status 500.
+/// ApiError, SchedulingError, WorkCancelled, FieldError and InputError become what they say; anything else
+/// has status 500.
 Failure describe_failure(const std::exception_ptr& error);
 
 }  // namespace lacuna

@@ -133,6 +133,7 @@ bool HttpReply::has_overflowed() const {
 
 void HttpReply::close() {
   std::function<void()> closed;
+  stop_work();
   {
     const MutexLock lock(mutex_);
     if (is_closed_) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/mutex.h"
 
 namespace lacuna {
@@ -132,6 +134,14 @@ class HttpReply {
   /// Nothing more can be said: the connection is closed.
   void abandon() noexcept;
 
+  /// The work for this reply ends where its client goes away, where the server stops, and at the deadline:
+  /// limits of a Budget that the reply outlives.
+  Budget::Limits work_limits() const { return {.deadline = work_deadline_, .stop = &is_unwanted_}; }
+  /// Before the handler has the reply.
+  void set_work_deadline(std::chrono::steady_clock::time_point deadline) { work_deadline_ = deadline; }
+  /// Ends the work, whose handler can still say so to the client.
+  void stop_work() { is_unwanted_ = true; }
+
   /// Calls `closed` once if the client goes away before end(), at once if it has gone. The call comes from
   /// the connection's thread and must be quick.
   void when_closed(std::function<void()> closed);
@@ -163,6 +173,8 @@ class HttpReply {
   std::function<void()> closed_ LACUNA_GUARDED_BY(mutex_);
   std::optional<AnswerRecord> answer_ LACUNA_GUARDED_BY(mutex_);
   bool is_closed_ LACUNA_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> is_unwanted_{false};
+  std::chrono::steady_clock::time_point work_deadline_ = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<ReplyBudget> budget_;
   size_t stream_bytes_ = SIZE_MAX;
   /// Bytes of the budget: those that wait, and those that were taken last.

@@ -29,11 +29,16 @@
 #include <tuple>
 #include <utility>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/exception_text.h"
+#include "base/heap.h"
+#include "base/open_file.h"
 #include "server/api_error.h"
+#include "server/descriptors.h"
 #include "server/http_messages.h"
+#include "server/reply_writer.h"
 
 namespace lacuna {
 namespace {
@@ -43,11 +48,11 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-// Every operation gives its error as a value: a client that goes away does not throw.
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr auto kWatchEvery = std::chrono::milliseconds(250);
-// A reply says when there is something to take. Where memory is short even that may fail.
-constexpr auto kLookEvery = std::chrono::milliseconds(1000);
+constexpr auto kWatchEvery = std::chrono::milliseconds(50);
+constexpr size_t kMaxSpare = 16;
+constexpr size_t kConnectionsPerSpare = 16;
+constexpr auto kTrimEvery = std::chrono::seconds(2);
+constexpr int64_t kMaxGrowth = 16 << 20;
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
@@ -69,7 +74,10 @@ class HttpServer::Implementation {
   Implementation(const std::string& host, uint16_t port, HttpHandler handler, const HttpLimits& limits,
                  HttpGate gate, HttpLog log)
       : handler_(std::move(handler)), gate_(std::move(gate)), log_(std::move(log)), limits_(limits) {
+    limits_.connections = std::min(limits_.connections, max_connections_of_system());
+    spare_connections_ = std::min(kMaxSpare, limits_.connections / kConnectionsPerSpare);
     listen(host, port);
+    asio::co_spawn(io_, trim(), asio::detached);
     asio::co_spawn(io_, accept(), asio::detached);
     thread_ = std::thread([this] { run(); });
   }
@@ -79,12 +87,17 @@ class HttpServer::Implementation {
   Implementation& operator=(const Implementation&) = delete;
 
   uint16_t port() const { return port_; }
+  size_t max_connections() const { return limits_.connections; }
 
   void stop(std::chrono::milliseconds flush) {
     if (!thread_.joinable()) return;
     asio::post(io_, [this] {
       beast::error_code ignored;
       acceptor_.close(ignored);
+      is_stopping_ = true;
+      for (const auto& [address, weak] : replies_) {
+        if (const std::shared_ptr<HttpReply> reply = weak.lock()) reply->stop_work();
+      }
     });
     const auto end = std::chrono::steady_clock::now() + flush;
     while (num_answering_ > 0 && std::chrono::steady_clock::now() < end) {
@@ -116,10 +129,11 @@ class HttpServer::Implementation {
 
   /// Counts among those of its address while it lives.
   struct Connection {
-    Connection(Implementation& its_server, tcp::socket socket, std::string its_address)
+    Connection(Implementation& its_server, tcp::socket socket, std::string its_address, bool its_is_spare)
         : server(its_server),
           stream(std::make_shared<beast::tcp_stream>(std::move(socket))),
-          address(std::move(its_address)) {
+          address(std::move(its_address)),
+          is_spare(its_is_spare) {
       ++server.addresses_[address].connections;
     }
     ~Connection() {
@@ -132,6 +146,7 @@ class HttpServer::Implementation {
     Implementation& server;
     std::shared_ptr<beast::tcp_stream> stream;
     std::string address;
+    bool is_spare;  // beyond HttpLimits::connections, for a probe alone
   };
   /// Connections that have not sent a whole request, the one that waits longest first.
   using Waiting = std::list<const Connection*>;
@@ -158,6 +173,9 @@ class HttpServer::Implementation {
         : server_(server),
           stream_(stream),
           reply_(std::make_shared<HttpReply>(server.reply_budget_, server.limits_.stream_bytes)) {
+      if (server_.limits_.work_time.count() > 0)
+        reply_->set_work_deadline(std::chrono::steady_clock::now() + server_.limits_.work_time);
+      if (server_.is_stopping_) reply_->stop_work();
       server_.replies_[reply_.get()] = reply_;
       ++server_.num_answering_;
     }
@@ -165,6 +183,7 @@ class HttpServer::Implementation {
       reply_->close();
       server_.replies_.erase(reply_.get());
       --server_.num_answering_;
+      ++server_.num_answered_;
       beast::error_code ignored;
       stream_.socket().cancel(ignored);  // the watch
     }
@@ -250,7 +269,12 @@ class HttpServer::Implementation {
   asio::awaitable<bool> accept_one() {
     auto [error, socket] = co_await acceptor_.async_accept(kAwait);
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return false;
-    if (error) {  // out of descriptors, say: others may go soon
+    const bool is_out =
+        error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system;
+    if (is_out && (drop_waiting(nullptr) || std::exchange(reserve_, {}).number() >= 0)) {
+      co_return true;  // there is a descriptor for the next try
+    }
+    if (error) {  // others may go soon
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(kAwait);
     } else {
@@ -265,15 +289,54 @@ class HttpServer::Implementation {
     const auto found = addresses_.find(address);
     const size_t of_address = found == addresses_.end() ? 0 : found->second.connections;
     if (of_address >= limits_.connections_per_address && !drop_waiting(&address)) return;  // closes it
-    if (connections_.size() >= limits_.connections && !drop_waiting(nullptr)) return;
-    const auto connection = std::make_shared<Connection>(*this, std::move(socket), address);
+    const bool is_full = connections_.size() >= limits_.connections && !drop_waiting(nullptr);
+    if (is_full && connections_.size() >= limits_.connections + spare_connections_) return;
+    const auto connection = std::make_shared<Connection>(*this, std::move(socket), address, is_full);
     connections_.insert(connection);
     try {
       asio::co_spawn(io_, converse(connection),
-                     [this, connection](const std::exception_ptr&) { connections_.erase(connection); });
+                     [this, connection](const std::exception_ptr&) { forget(connection); });
     } catch (...) {
       connections_.erase(connection);
       throw;
+    }
+  }
+
+  void forget(const std::shared_ptr<Connection>& connection) {
+    beast::error_code ignored;
+    connection->stream->socket().close(ignored);
+    connections_.erase(connection);
+    if (reserve_.number() < 0) reserve_ = make_reserve();
+  }
+
+  static FileDescriptor make_reserve() {
+    try {
+      return open_to_read("/dev/null", FileKind::kAnything);
+    } catch (const std::exception&) {  // there is none left
+      return {};
+    }
+  }
+
+  /// Connections for which there are descriptors, some left for files.
+  static size_t max_connections_of_system() {
+    constexpr size_t kForFiles = 64;
+    const size_t free = free_descriptors();
+    return free > 2 * kForFiles ? free - kForFiles : std::max<size_t>(free / 2, 1);
+  }
+
+  /// Now and then gives memory back that replies took, where the process has grown.
+  asio::awaitable<void> trim() {
+    asio::steady_timer pause(io_);
+    for (size_t trimmed_at = 0;;) {
+      pause.expires_after(kTrimEvery);
+      const auto [error] = co_await pause.async_wait(kAwait);
+      if (error) co_return;
+      if (num_answered_ == trimmed_at || resident_memory() <= trimmed_bytes_ + kMaxGrowth) continue;
+      trimmed_at = num_answered_;
+      asio::post(quick_handlers_, [this] {
+        return_free_memory();
+        trimmed_bytes_ = resident_memory();
+      });
     }
   }
 
@@ -308,6 +371,8 @@ class HttpServer::Implementation {
       const beast::error_code error = co_await read(*connection, buffer, parser, reserved, problem);
       place.reset();
       if (error && !problem) problem = describe_error(error);
+      if (!problem && connection->is_spare && !is_probe(parser.get()))
+        problem = {503, "too many connections are open; try again later"};
       if (problem) co_await refuse(*connection, parser.get(), *problem);
       if (error || problem) break;
       goes_on = co_await answer(connection->stream, parser.release(), connection->address);
@@ -408,14 +473,14 @@ class HttpServer::Implementation {
     stream.expires_never();
     watch(shared_stream, reply, ready);
     const bool is_post = request.method == "POST";
-    const bool is_probe = !is_post && std::find(limits_.probes.begin(), limits_.probes.end(), request.path) !=
-                                          limits_.probes.end();
+    const bool is_quick = !is_post && is_probe_path(request.path);
     // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
     std::shared_ptr<HttpReply> to_answer(reply.get(),
                                          [reply](HttpReply* forgotten) { forgotten->abandon(); });
     auto handle = [this, to_answer = std::move(to_answer), request = std::move(request)] {
       try {
         try {
+          const Budget budget("the request", to_answer->work_limits());
           handler_(request, to_answer);
         } catch (const std::exception& error) {
           to_answer->send({500, "application/json"}, error_json(500, text_of(error)).dump());
@@ -424,17 +489,25 @@ class HttpServer::Implementation {
         to_answer->abandon();
       }
     };
-    if (is_probe) {
+    if (is_quick) {
       handle();
     } else {
       asio::post(is_post ? handlers_ : quick_handlers_, std::move(handle));
     }
 
-    const bool went_well = co_await write_reply(stream, *reply, *ready, version, keep_alive, is_head, record);
+    const bool went_well =
+        co_await write_reply(limits_, *reply, {stream, *ready, version, keep_alive, is_head}, record);
     record.answer = reply->answer_record();
     record.seconds = clock.seconds();
     if (log_) log_(record);
     co_return went_well&& keep_alive;
+  }
+
+  bool is_probe_path(const std::string& path) const {
+    return std::find(limits_.probes.begin(), limits_.probes.end(), path) != limits_.probes.end();
+  }
+  bool is_probe(const http::request<http::string_body>& message) const {
+    return message.method() != http::verb::post && is_probe_path(head_of(message, "").path);
   }
 
   /// Closes the reply when the client closes the connection. Where bytes of another request wait to be read,
@@ -467,97 +540,6 @@ class HttpServer::Implementation {
     }
   }
 
-  /// Whether the connection may carry another request. Notes in the record how the reply went.
-  asio::awaitable<bool> write_reply(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
-                                    unsigned version, bool keep_alive, bool is_head, RequestRecord& record) {
-    constexpr int kClientWent = 499;  // as nginx logs it
-    constexpr int kAbandoned = 500;
-    record.status = kClientWent;
-    record.is_whole = false;
-    HttpReply::Output output = reply.take();
-    while (!output.has_head) {
-      if (output.has_overflowed) {
-        record.status = kAbandoned;
-        co_return false;
-      }
-      if (!co_await wait(ready, kLookEvery)) co_return false;
-      output = reply.take();
-    }
-    record.status = output.head.status;
-    record.ignored = output.ignored;
-    stream.expires_after(limits_.write_seconds);
-    if (output.head.is_stream) {
-      co_return co_await write_stream(stream, reply, ready, version, keep_alive, std::move(output), record);
-    }
-    HttpText text =
-        make_text(output.head, std::move(output.data), version, keep_alive, record.id, output.allow_origin);
-    if (!output.weights.empty()) text.set("X-Lacuna-Weights", output.weights);
-    if (!output.ignored.empty()) text.set("X-Lacuna-Ignored", output.ignored);
-    beast::error_code error;
-    if (is_head) {
-      http::response_serializer<http::string_body> serializer(text);
-      error = std::get<0>(co_await http::async_write_header(stream, serializer, kAwait));
-    } else {
-      error = std::get<0>(co_await http::async_write(stream, text, kAwait));
-    }
-    record.is_whole = !error;
-    co_return !error;
-  }
-
-  asio::awaitable<bool> write_stream(beast::tcp_stream& stream, HttpReply& reply, asio::steady_timer& ready,
-                                     unsigned version, bool keep_alive, HttpReply::Output output,
-                                     RequestRecord& record) {
-    const bool is_chunked = version >= 11;
-    const bool has_comments = output.head.content_type == kServerSentEvents;
-    http::response<http::empty_body> head(http::status::ok, version);
-    set_common_headers(head, record.id, output.allow_origin);
-    if (!output.weights.empty()) head.set("X-Lacuna-Weights", output.weights);
-    if (!output.ignored.empty()) head.set("X-Lacuna-Ignored", output.ignored);
-    head.set(http::field::content_type, output.head.content_type);
-    head.keep_alive(is_chunked && keep_alive);
-    if (is_chunked) head.chunked(true);
-    http::response_serializer<http::empty_body> serializer(head);
-    auto [error, size] = co_await http::async_write_header(stream, serializer, kAwait);
-    auto ping_at = std::chrono::steady_clock::now() + limits_.ping_every;
-    while (!error && !output.has_overflowed) {
-      if (!output.data.empty()) {
-        ping_at = std::chrono::steady_clock::now() + limits_.ping_every;
-        stream.expires_after(limits_.write_seconds);
-        if (is_chunked) {
-          std::tie(error, size) =
-              co_await asio::async_write(stream, http::make_chunk(asio::buffer(output.data)), kAwait);
-        } else {
-          std::tie(error, size) = co_await asio::async_write(stream, asio::buffer(output.data), kAwait);
-        }
-      } else if (output.has_ended) {
-        if (is_chunked) {
-          std::tie(error, size) = co_await asio::async_write(stream, http::make_chunk_last(), kAwait);
-        }
-        record.is_whole = !error;
-        co_return !error && is_chunked;
-      } else {
-        stream.expires_never();
-        const bool is_silent = reply.pending() == 0;  // an overflow notifies, too
-        const auto most = std::min<asio::steady_timer::duration>(limits_.ping_every, kLookEvery);
-        if (is_silent && !co_await wait(ready, most)) co_return false;
-        output = reply.take();
-        const bool is_time = has_comments && std::chrono::steady_clock::now() >= ping_at;
-        if (output.data.empty() && !output.has_ended && is_time) output.data = ": ping\n\n";
-        continue;
-      }
-      output = reply.take();
-    }
-    co_return false;
-  }
-
-  /// Until there is something to take, or the time is over. False: the client has gone.
-  static asio::awaitable<bool> wait(asio::steady_timer& ready, asio::steady_timer::duration most) {
-    if (ready.expiry() == asio::steady_timer::time_point::min()) co_return false;
-    ready.expires_after(most);
-    co_await ready.async_wait(kAwait);
-    co_return ready.expiry() != asio::steady_timer::time_point::min();
-  }
-
   HttpHandler handler_;
   HttpGate gate_;
   HttpLog log_;
@@ -568,7 +550,12 @@ class HttpServer::Implementation {
   std::map<std::string, OfAddress> addresses_;
   Waiting waiting_;
   std::map<const HttpReply*, std::weak_ptr<HttpReply>>
-      replies_;  // being answered; of the connections' thread
+      replies_;               // being answered; of the connections' thread
+  bool is_stopping_ = false;  // of the connections' thread
+  size_t num_answered_ = 0;   // likewise
+  size_t spare_connections_ = 0;
+  std::atomic<int64_t> trimmed_bytes_{0};    // resident_memory() after memory was given back
+  FileDescriptor reserve_ = make_reserve();  // given up for a connection where the process has no other left
   std::atomic<size_t> num_answering_{0};
   std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
   asio::io_context io_{1};
@@ -589,6 +576,10 @@ HttpServer::~HttpServer() = default;
 
 void HttpServer::stop(std::chrono::milliseconds flush) {
   implementation_->stop(flush);
+}
+
+size_t HttpServer::max_connections() const {
+  return implementation_->max_connections();
 }
 
 uint16_t HttpServer::port() const {

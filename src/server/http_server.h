@@ -31,11 +31,20 @@ struct HttpLimits {
   std::chrono::seconds header_seconds{20};  ///< from the connection, or the last reply, to the last header
   std::chrono::seconds body_seconds{60};    ///< for the whole body
   std::chrono::seconds write_seconds{60};   ///< for each write to take
+  /// From the whole request to the end of its handler's work; 0: no limit.
+  std::chrono::milliseconds work_time{0};
   std::chrono::milliseconds ping_every{15000};  ///< silence after which an event stream gets a comment
 };
 
-/// Handlers may run on several threads at once and reply whenever they are ready. Requests other than POST
-/// have a thread of their own, so that /metrics never waits for a body that is being parsed.
+/// Seconds, as --request-timeout has them, as HttpLimits::work_time.
+inline std::chrono::milliseconds work_time(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+/// Handlers may run on several threads at once and reply whenever they are ready. Each has a Budget of its
+/// reply's work_limits() around it; long work spends from it (spend_steps), or stop() would wait for it.
+/// Requests other than POST have a thread of their own, so that /metrics never waits for a body that is being
+/// parsed.
 using HttpHandler = std::function<void(const HttpRequest&, const std::shared_ptr<HttpReply>&)>;
 
 /// Asked with the head of a request whose body is long, before the body is read: who may not send it is
@@ -51,8 +60,9 @@ using HttpLog = std::function<void(const RequestRecord&)>;
 /// writing, has gone. What is too long or no HTTP gets a reply with error_json(), and the connection is
 /// closed; so is that of a client that is too slow, or that sends much before it has its reply, without a
 /// word. A request needs one Host header (HTTP/1.1), and a Transfer-Encoding other than "chunked" is refused.
-/// Where there are too many connections, a new one takes the place of the one that has waited longest for a
-/// whole request; where all wait for replies, it is closed.
+/// Where there are too many connections, or the process may open no more files, a new one takes the place of
+/// the one that has waited longest for a whole request. Where all wait for replies, it is closed, but for a
+/// few (one for each 16 connections, at most 16) that may ask probes alone.
 class HttpServer {
  public:
   ///   port  0: any that is free
@@ -64,9 +74,12 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   uint16_t port() const;
+  /// HttpLimits::connections, or fewer where the process may not open as many files.
+  size_t max_connections() const;
 
-  /// Accepts no more connections, waits up to `flush` for replies to be written, and closes all others. After
-  /// it has returned, no handler runs and replies may be used but go nowhere. The destructor does so, too.
+  /// Accepts no more connections, ends the work of handlers that look at HttpReply::work_limits(), waits up
+  /// to `flush` for replies to be written, and closes all others. After it has returned, no handler runs and
+  /// replies may be used but go nowhere. The destructor does so, too.
   void stop(std::chrono::milliseconds flush = {});
 
  private:

@@ -1,9 +1,9 @@
 #include "server/model_pool.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <future>
@@ -11,8 +11,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/exception_text.h"
+#include "base/heap.h"
 #include "base/mutex.h"
 
 namespace lacuna {
@@ -143,6 +145,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // reload whose load has not finished
   std::vector<std::shared_ptr<Held>> retired LACUNA_GUARDED_BY(mutex);
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
+  std::atomic<bool> stops_work{false};  // of the thread, which loads models and calls those who wait
   std::thread thread;
 };
 
@@ -174,6 +177,7 @@ std::string text_of_failure(const std::exception_ptr& error) noexcept {
 }  // namespace
 
 void ModelPool::State::work() {
+  const Budget budget("loading", {.stop = &stops_work});
   const MutexLock lock(mutex);
   while (!is_stopping) {
     try {
@@ -372,7 +376,7 @@ bool ModelPool::State::make_room(size_t index) {
 void ModelPool::State::free(Lease session) {
   mutex.unlock();
   session.reset();
-  ::malloc_trim(0);
+  return_free_memory();
   mutex.lock();
 }
 
@@ -503,6 +507,7 @@ void ModelPool::stop() {
   {
     const MutexLock lock(state_->mutex);
     state_->is_stopping = true;
+    state_->stops_work = true;
     waiting = std::exchange(state_->waiting, {});
   }
   state_->changed.notify_all();

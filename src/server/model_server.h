@@ -28,6 +28,7 @@ class ModelServer {
   void start(std::vector<PoolModel> models, const PoolLimits& limits);
 
   uint16_t port() const { return http_->port(); }
+  size_t max_connections() const { return http_->max_connections(); }
 
   /// Requests that run may finish and new ones are refused; loads nothing more. Before stop(); once.
   void begin_drain();

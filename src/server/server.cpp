@@ -193,6 +193,7 @@ class Server::Impl {
     HttpLimits limits;
     limits.connections = static_cast<size_t>(options.limits.max_connections);
     limits.connections_per_address = static_cast<size_t>(options.limits.max_connections_per_address);
+    limits.work_time = work_time(options.limits.request_seconds);
     return limits;
   }
 

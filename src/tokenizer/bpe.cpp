@@ -6,6 +6,7 @@
 #include <queue>
 #include <tuple>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "tokenizer/byte_characters.h"
@@ -16,6 +17,10 @@ namespace lacuna {
 namespace {
 
 constexpr TokenId kNoToken = -1;
+
+// Steps of a Budget.
+constexpr size_t kStepsPerByte = 16;
+constexpr size_t kStepsPerMerge = 64;
 
 uint64_t pair_key(TokenId left, TokenId right) {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
@@ -196,6 +201,7 @@ struct ScoredCandidate {
 }  // namespace
 
 void Bpe::encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens) const {
+  spend_steps(piece.size() * kStepsPerByte);
   std::vector<ScoredSymbol> symbols;
   for (size_t begin = 0; begin < piece.size();) {
     const size_t bytes = std::max<size_t>(1, first_character_bytes(piece.substr(begin)));
@@ -217,6 +223,7 @@ void Bpe::encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens)
   };
   for (int32_t index = 0; index < static_cast<int32_t>(symbols.size()); ++index) consider(index);
   while (!candidates.empty()) {
+    spend_steps(kStepsPerMerge);
     const ScoredCandidate best = candidates.top();
     candidates.pop();
     ScoredSymbol& left = symbols[best.left];
@@ -243,6 +250,7 @@ void Bpe::encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens)
 
 void Bpe::encode(std::string_view piece, std::vector<TokenId>& tokens) const {
   if (!scores_.empty()) return encode_by_scores(piece, tokens);
+  spend_steps(piece.size() * kStepsPerByte);
   if (append_whole_entry(piece, tokens)) return;
   std::vector<Symbol> symbols;
   for (const TokenId id : symbols_of(piece)) {
@@ -263,6 +271,7 @@ void Bpe::encode(std::string_view piece, std::vector<TokenId>& tokens) const {
   for (int32_t index = 0; index < static_cast<int32_t>(symbols.size()); ++index) consider(index);
 
   while (!candidates.empty()) {
+    spend_steps(kStepsPerMerge);
     const Candidate best = candidates.top();
     candidates.pop();
     Symbol& left = symbols[best.left];

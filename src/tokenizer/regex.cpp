@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lacuna {
@@ -20,15 +22,37 @@ constexpr uint32_t kHeapLimitKib = 64 * 1024;
 /// its compiled code leaves most steps out; callouts come before every item of the expression, compiled or
 /// not.
 struct WorkMeter {
+  static constexpr int64_t kPerLook = 1 << 16;
+
   int64_t& left;
-  PCRE2_SIZE position = 0;  // where the last callout was
+  int64_t next_look = left - kPerLook;  // of `left`, at which the thread's Budget is looked at
+  std::exception_ptr cancelled = {};    // what the Budget threw, which must not pass PCRE2's code
+  PCRE2_SIZE position = 0;              // where the last callout was
+
+  /// Charges the Budget; false: it has nothing left, or nobody waits for the work.
+  bool look() noexcept {
+    try {
+      charge();
+    } catch (...) {
+      cancelled = std::current_exception();
+      return false;
+    }
+    return true;
+  }
+  void charge() {
+    const int64_t spent = next_look + kPerLook - left;
+    next_look = left - kPerLook;
+    spend_steps(static_cast<size_t>(spent));
+  }
 
   static int count(pcre2_callout_block* block, void* data) {
     auto& meter = *static_cast<WorkMeter*>(data);
     const PCRE2_SIZE now = block->current_position;
     meter.left -= 1 + static_cast<int64_t>(std::max(now, meter.position) - std::min(now, meter.position));
     meter.position = now;
-    return meter.left < 0 ? PCRE2_ERROR_CALLOUT : 0;
+    if (meter.left >= meter.next_look) return 0;
+    if (meter.left < 0 || !meter.look()) return PCRE2_ERROR_CALLOUT;
+    return 0;
   }
 };
 
@@ -172,6 +196,7 @@ std::vector<TextRange> Regex::find_all(std::string_view text, int64_t& work_left
     // Compiled code has a small stack of its own; the interpreter's lies on the heap.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(start, PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) break;
+    if (meter.cancelled) std::rethrow_exception(meter.cancelled);
     if (found == PCRE2_ERROR_CALLOUT) throw InputError("{} takes too many steps to split the text", name_);
     if (found < 0) throw InputError("{} cannot split the text: {}", name_, message_of(found));
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(data.get());
@@ -186,6 +211,7 @@ std::vector<TextRange> Regex::find_all(std::string_view text, int64_t& work_left
     matches.push_back(range);
     start = range.end;
   }
+  meter.charge();
   return matches;
 }
 

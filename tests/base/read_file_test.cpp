@@ -39,6 +39,8 @@ TEST(ReadWholeFile, SaysWhyAFileCannotBeRead) {
               ThrowsMessage<InputError>(
                   AllOf(HasSubstr("none: cannot be read"), HasSubstr("No such file or directory"))));
   EXPECT_THAT([&] { read_whole_file(folder.path(), 9); },
+              ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
+  EXPECT_THAT([&] { read_whole_file(folder.path(), 9, FileKind::kAnything); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("cannot be read"), HasSubstr("Is a directory"))));
   // Page 0 of a process is never mapped.
   EXPECT_THAT([] { read_whole_file("/proc/self/mem", 9); },
@@ -46,11 +48,19 @@ TEST(ReadWholeFile, SaysWhyAFileCannotBeRead) {
 }
 
 TEST(ReadWholeFile, EndsAtTheLimitOfAnEndlessFile) {
-  EXPECT_THAT([] { read_whole_file("/dev/zero", 100'000); },
+  EXPECT_THAT([] { read_whole_file("/dev/zero", 100'000, FileKind::kAnything); },
               ThrowsMessage<InputError>(HasSubstr("/dev/zero: is larger than 100000 bytes")));
 }
 
-TEST(ReadWholeFile, ReadsAPipeToItsEnd) {
+TEST(ReadWholeFile, RefusesAPipeWithoutWaitingForItsWriter) {
+  const TemporaryFolder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT([&] { read_whole_file(pipe, 9); },
+              ThrowsMessage<InputError>(HasSubstr("pipe: is not a regular file")));
+}
+
+TEST(ReadWholeFile, ReadsAPipeThatWasAskedForToItsEnd) {
   const TemporaryFolder folder;
   const std::string pipe = (folder.path() / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -58,7 +68,7 @@ TEST(ReadWholeFile, ReadsAPipeToItsEnd) {
     std::ofstream stream(pipe);
     for (int i = 0; i < 1000; ++i) stream << "line" << std::endl;
   });
-  EXPECT_EQ(read_whole_file(pipe, 1 << 20).size(), 5000U);
+  EXPECT_EQ(read_whole_file(pipe, 1 << 20, FileKind::kAnything).size(), 5000U);
   writer.join();
 }
 

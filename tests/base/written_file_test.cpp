@@ -104,6 +104,33 @@ TEST(WrittenFile, SaysThatTheDiskIsFull) {
               ThrowsMessage<std::runtime_error>("/dev/full: cannot be written: No space left on device"));
 }
 
+TEST(WrittenFile, NeitherFollowsNorReplacesWhatWasPlantedUnderAPartialName) {
+  const TemporaryFolder folder;
+  folder.write("victim", "precious");
+  // The names of earlier versions could be guessed.
+  const std::string guessed = fmt::format("a.{}.partial", ::getpid());
+  fs::create_symlink("victim", folder.path() / guessed);
+  {
+    WrittenFile file(folder.path() / "a");
+    EXPECT_EQ(num_files(folder.path()), 3U);  // its own partial file is another one
+    file.write("new");
+    file.commit();
+  }
+  EXPECT_EQ(text_of(folder.path() / "victim"), "precious");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / guessed));
+  EXPECT_EQ(text_of(folder.path() / "a"), "new");
+}
+
+TEST(GrowingFile, DoesNotFollowALink) {
+  const TemporaryFolder folder;
+  folder.write("victim", "precious");
+  fs::create_symlink("victim", folder.path() / "log");
+  EXPECT_THAT([&] { GrowingFile(folder.path() / "log"); },
+              ThrowsMessage<InputError>(HasSubstr("log: is a symbolic link; expected a file")));
+  EXPECT_EQ(text_of(folder.path() / "victim"), "precious");
+  GrowingFile("/dev/stdout").append("");  // links of the system's own are
+}
+
 TEST(GrowingFile, HasEveryLineThatWasAppended) {
   const TemporaryFolder folder;
   folder.write("a", "old");

@@ -575,6 +575,37 @@ TEST_F(Cli, NoticesThatATraceCannotBeWritten) {
   EXPECT_EQ(outcome.err, "lacuna: /dev/full: cannot be written: No space left on device\n");
 }
 
+TEST_F(Cli, WritesNoTraceThroughALink) {
+  write("victim", "precious");
+  std::filesystem::create_symlink("victim", folder_ / "trace.jsonl");
+  expect_refused(lacuna("run --threads 1 -n 4 --trace trace.jsonl --prompt-tokens 1,2 -m " + golden("llada")),
+                 "trace.jsonl: is a symbolic link");
+  EXPECT_EQ(slurp(folder_ / "victim"), "precious");
+}
+
+TEST_F(Cli, PrintsNoEscapeSequencesOfNamesInFiles) {
+  const std::string hostile = "\x1b]0;title\x07\u202e";
+  fs::copy(golden("llada"), folder_ / "hostile");
+  nlohmann::json config = nlohmann::json::parse(slurp(folder_ / "hostile/config.json"));
+  config["key" + hostile] = {{hostile, true}};
+  config["architectures"] = {hostile};
+  write("hostile/config.json", config.dump());
+  config["architectures"] = nlohmann::json::parse(slurp(golden("llada") + "/config.json"))["architectures"];
+  fs::copy(golden("llada"), folder_ / "unknown_key");
+  write("unknown_key/config.json", config.dump());
+  write("hostile" + hostile + ".txt", "");
+  for (const std::string& arguments :
+       {std::string("inspect -m hostile"), std::string("run --prompt-tokens 1 -n 4 -m unknown_key"),
+        std::string("inspect -m unknown_key"), "run --prompt-tokens 1 -n 4 -m 'none" + hostile + "'",
+        "run -m unknown_key -f 'hostile" + hostile + ".txt'", "replay 'none" + hostile + "'"}) {
+    const Outcome outcome = lacuna(arguments);
+    for (const char* const part : {"\x1b", "\x07", "\u202e"}) {
+      EXPECT_THAT(outcome.err, Not(HasSubstr(part))) << arguments;
+      EXPECT_THAT(outcome.out, Not(HasSubstr(part))) << arguments;
+    }
+  }
+}
+
 TEST_F(Cli, ReadsNoFileWithoutAnEnd) {
   expect_refused(lacuna("run -m " + kZoo + "mini-llada -f /dev/zero"), "/dev/zero: has more than");
 }

@@ -56,6 +56,14 @@ kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "statu
       << result.err;
 }
 
+TEST_F(Serve, DoesNotWaitForAPipeBesideItsWeights) {
+  const ProgramResult result = shell(R"(
+cp -rL models/mini-llada copy; chmod -R u+w copy; mkfifo copy/more.safetensors
+timeout 60 ')" LACUNA_BINARY R"(' serve --threads 1 --port 0 -m copy; echo "status $?")");
+  EXPECT_THAT(result.out, HasSubstr("status 2"));
+  EXPECT_THAT(result.err, HasSubstr("more.safetensors: is not a regular file"));
+}
+
 TEST_F(Serve, NoticesThatItsModelWasWrittenTo) {
   ASSERT_EQ(shell("lacuna pack -m mini-llada -o packed --threads 1").exit_code, 0);
   const ProgramResult result = beside_server("-m packed", R"(

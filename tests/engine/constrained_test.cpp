@@ -4,13 +4,16 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <memory>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/fake_device.h"
+#include "base/budget.h"
 #include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/result.h"
@@ -566,6 +569,53 @@ TEST(ConstrainedAnswers, AreTheSameInAnyBatchAndOnAnyDevice) {
           << config.family;
     }
   }
+}
+
+/// Requests of an expression whose automaton has many edges, and one request without a constraint that comes
+/// after them. Returns the constrained passes made before that request was done, and its own.
+std::pair<int, int> passes_before_the_plain_one(Constrained& tiny, int64_t& steps) {
+  const Constraint heavy = RegexConstraint{"[a-y]*[aeiou][a-y]{9}"};
+  Engine engine(tiny.model(), 32);
+  engine.limit_rows(512);  // of rows alone, all would fit
+  for (uint64_t seed = 1; seed <= 8; ++seed) engine.add(tiny.decoder(&heavy, of_length(24), seed));
+  const size_t plain = engine.add(tiny.decoder(nullptr, of_length(8), 9));
+  int of_constrained = 0, of_plain = 0;
+  const Budget budget("test", {});
+  const auto observe = [&](const StepEvent& event) {
+    ++(event.request == plain ? of_plain : of_constrained);
+  };
+  while (!engine.decoder(plain).done()) engine.step(observe);
+  steps = budget.steps_spent();
+  return {of_constrained, of_plain};
+}
+
+TEST(ConstrainedAnswers, LetOthersHaveTheirTurns) {
+  ModelConfig config = tiny_configs()[0];
+  Constrained tiny(config, letters_of(config));
+  int64_t steps = 0;
+  const auto [of_constrained, of_plain] = passes_before_the_plain_one(tiny, steps);
+  // A turn of a constraint counts as more rows than all of the short request's: it is done before the next.
+  EXPECT_EQ(of_plain, 8);
+  EXPECT_EQ(of_constrained, 0);
+  EXPECT_GT(steps, 0);
+}
+
+TEST(ConstrainedAnswers, EndTheirWorkWithinAPassWhereNobodyWaits) {
+  const ModelConfig config = tiny_configs()[0];
+  Constrained tiny(config, letters_of(config));
+  const Constraint heavy = RegexConstraint{"[a-y]*[aeiou][a-y]{9}"};
+  Engine engine(tiny.model(), 2);
+  const std::atomic<bool> stop{true};
+  std::string failure;
+  engine.when_failed([&](size_t request, const std::string& sentence) {
+    EXPECT_EQ(request, 0U);
+    failure = sentence;
+  });
+  engine.add(tiny.decoder(&heavy, of_length(24), 1), {.stop = &stop});
+  engine.add(tiny.decoder(nullptr, of_length(8), 2));
+  engine.run();
+  EXPECT_EQ(failure, "the work was cancelled");
+  EXPECT_TRUE(engine.decoder(1).done());
 }
 
 TEST(ConstrainedAnswers, AreRefusedBeforeTheFirstPassWhereNoneIsShortEnough) {

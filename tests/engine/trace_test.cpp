@@ -122,6 +122,29 @@ TEST(TraceReplay, AppliesEditsBeforeWhatIsWrittenAfterThem) {
   EXPECT_THAT(replay.edits().dropped, ElementsAreArray({0, 2}));
 }
 
+TEST(TraceReplay, RefusesEditsThatMoveMorePositionsThanItsLimit) {
+  // Each of the short lines moves a million positions.
+  const std::vector<TokenId> canvas(TraceReplay::kMaxPositions, 1);
+  const std::string start =
+      nlohmann::json{{"request", 0}, {"prompt_tokens", 0}, {"canvas", canvas}}.dump() + "\n";
+  constexpr size_t kFew = TraceReplay::kMaxMoved / TraceReplay::kMaxPositions;
+  for (const std::string line : {R"({"request":0,"step":0,"drop":[7],"insert":[[7,1]]})",
+                                 "{\"request\":0,\"step\":0,\"length\":0}\n"
+                                 "{\"request\":0,\"step\":0,\"length\":1048576}"}) {
+    std::string trace = start;
+    for (size_t i = 0; i <= kFew; ++i) trace += line + "\n";
+    std::istringstream stream(trace);
+    TraceReplay replay(stream, "t.jsonl", 0);
+    EXPECT_THAT(
+        [&] {
+          while (replay.next()) {
+          }
+        },
+        ThrowsMessage<InputError>(HasSubstr("move more than 268435456 positions")));
+    EXPECT_GE(replay.num_passes(), static_cast<int64_t>(kFew));
+  }
+}
+
 TEST(TraceReplay, FollowsCanvasesThatChangeTheirLength) {
   ThreadPool threads(1);
   ModelConfig dreamon = tiny_configs()[4];

@@ -1,6 +1,7 @@
 #include "model/fingerprint.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -27,6 +28,16 @@ TEST_F(Fingerprint, IsTheSameForTheSameFiles) {
   EXPECT_EQ(now(), before_);
   EXPECT_EQ(before_.size(), 16U);
   EXPECT_EQ(before_.find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
+TEST_F(Fingerprint, RefusesAPipeWithoutWaitingForItsWriter) {
+  for (const char* const name : {"more.safetensors", "notes.json"}) {
+    const std::string pipe = (folder_.path() / name).string();
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_THAT([&] { (void)now(); },
+                testing::ThrowsMessage<InputError>(testing::HasSubstr("is not a regular file")));
+    std::filesystem::remove(pipe);
+  }
 }
 
 TEST_F(Fingerprint, ChangesWithConfigTokenizerAndWeights) {

@@ -1,5 +1,6 @@
 #include "server/access.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -102,6 +103,19 @@ TEST(AccessControl, LimitsTheRequestsOfAMinute) {
   access.count("one");
   EXPECT_EQ(status_of([&] { access.count("one"); }), 429);
   EXPECT_EQ(status_of([&] { access.count("other"); }), 200);
+}
+
+TEST(AccessControl, KeepsItsCountsWhereMoreClientsAskThanItCountsOneByOne) {
+  AccessRules rules;
+  rules.requests_per_minute = 2;
+  AccessControl access(rules);
+  access.count("early");
+  access.count("early");
+  for (int i = 0; i < 80'000; ++i) access.count(fmt::format("client {}", i));
+  EXPECT_EQ(status_of([&] { access.count("early"); }), 429);
+  EXPECT_EQ(status_of([&] { access.count("late"); }), 200);
+  EXPECT_EQ(status_of([&] { access.count("late"); }), 200);
+  EXPECT_EQ(status_of([&] { access.count("late"); }), 429);
 }
 
 TEST(AccessControl, ReadsKeysFromAFile) {

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "base/budget.h"
 #include "engine/scheduler.h"
 #include "server/api_error.h"
 
@@ -26,6 +27,10 @@ TEST(DescribeFailure, GivesEachExceptionItsStatus) {
   EXPECT_EQ(describe(SchedulingError(Reason::kTooManyFromClient, "")).status, 429);
   EXPECT_EQ(describe(SchedulingError(Reason::kQueueFull, "")).status, 503);
   EXPECT_EQ(describe(SchedulingError(Reason::kStopping, "")).status, 503);
+  EXPECT_EQ(describe(BudgetSpent("schema: too much")).status, 400);
+  EXPECT_EQ(describe(WorkCancelled(WorkCancelled::Reason::kStopped)).status, 503);
+  EXPECT_EQ(describe(WorkCancelled(WorkCancelled::Reason::kStopped)).sentence, "the server is stopping");
+  EXPECT_EQ(describe(WorkCancelled(WorkCancelled::Reason::kTooLate)).status, 503);
   EXPECT_EQ(describe(std::logic_error("bug")).status, 500);
   EXPECT_EQ(describe(std::logic_error("bug")).sentence, "bug");
 }

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -17,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -33,7 +36,9 @@ using testing::StartsWith;
 /// A client that can do what no good one does.
 class Client {
  public:
-  explicit Client(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Client(uint16_t port) : Client(port, socket(AF_INET, SOCK_STREAM, 0)) {}
+  /// Connects a socket that there is already.
+  Client(uint16_t port, int socket) : socket_(socket) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -344,6 +349,127 @@ TEST(HttpServer, AnswersProbesWhileAllHandlersAreBusy) {
   Client client(server.port());
   ASSERT_TRUE(client.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
   EXPECT_THAT(client.hear("GET /health"), HasSubstr("GET /health"));
+  goes_on = true;
+}
+
+/// A handler that works until its Budget ends that, and says how it ended.
+class EndlessHandler {
+ public:
+  void operator()(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+    if (request.path == "/short") return echo(request, reply);
+    ++num_begun;
+    try {
+      for (;;) spend_steps(100);
+    } catch (const WorkCancelled& cancelled) {
+      reply->send({503, "text/plain"}, cancelled.what());
+      ++num_ended;
+    }
+  }
+
+  static bool reaches(const std::atomic<int>& count, int wanted) {
+    const Stopwatch clock;
+    while (count < wanted && clock.seconds() < 60) std::this_thread::sleep_for(milliseconds(1));
+    return count == wanted;
+  }
+
+  std::atomic<int> num_begun{0};
+  std::atomic<int> num_ended{0};
+};
+
+TEST(HttpServer, EndsTheWorkForAClientThatHasGone) {
+  EndlessHandler handler;
+  const HttpServer server("127.0.0.1", 0, std::ref(handler));
+  for (int i = 1; i <= kHandlerThreads + 1; ++i) {  // otherwise the last would never begin
+    Client client(server.port());
+    ASSERT_TRUE(client.say(post("")));
+    ASSERT_TRUE(EndlessHandler::reaches(handler.num_begun, i));
+    client.hang_up();
+    EXPECT_TRUE(EndlessHandler::reaches(handler.num_ended, i));
+  }
+  Client client(server.port());
+  ASSERT_TRUE(client.say("POST /short HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_THAT(client.hear("/short"), HasSubstr("200"));
+}
+
+TEST(HttpServer, EndsTheWorkThatTakesTooLong) {
+  EndlessHandler handler;
+  HttpLimits limits;
+  limits.work_time = milliseconds(20);
+  const HttpServer server("127.0.0.1", 0, std::ref(handler), limits);
+  Client client(server.port());
+  ASSERT_TRUE(client.say(post("")));
+  EXPECT_THAT(client.hear("is over"), HasSubstr("503"));
+}
+
+TEST(HttpServer, EndsAllWorkWhenItStopsAndTellsTheClients) {
+  EndlessHandler handler;
+  HttpServer server("127.0.0.1", 0, std::ref(handler));
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < kHandlerThreads + 2; ++i) {  // two of them wait for a handler
+    clients.push_back(std::make_unique<Client>(server.port()));
+    ASSERT_TRUE(clients.back()->say(post("")));
+  }
+  ASSERT_TRUE(EndlessHandler::reaches(handler.num_begun, kHandlerThreads));
+  server.stop(seconds(60));
+  EXPECT_EQ(handler.num_ended, handler.num_begun);
+  EXPECT_THAT(clients[0]->hear("cancelled"), HasSubstr("503"));
+}
+
+TEST(HttpServer, AnswersProbesWhereTheProcessMayOpenNoMoreFiles) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<int> all;
+  {
+    const HttpServer server("127.0.0.1", 0, echo);
+    Client waits(server.port());
+    ASSERT_TRUE(waits.say("POST / HTTP/1.1\r\n"));  // never whole
+    Client answered(server.port());
+    ASSERT_TRUE(answered.say(post("once")));
+    EXPECT_THAT(answered.hear("once"), HasSubstr("200"));
+    const int late = socket(AF_INET, SOCK_STREAM, 0);
+    rlimit low = before;
+    low.rlim_cur = static_cast<rlim_t>(late) + 1;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (int each = ::dup(late); each >= 0; each = ::dup(late)) all.push_back(each);
+    Client probe(server.port(), late);
+    ASSERT_TRUE(probe.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
+    EXPECT_THAT(probe.hear("GET /health"), HasSubstr("GET /health"));
+    EXPECT_EQ(waits.hear(), "");  // it gave its place
+    ::setrlimit(RLIMIT_NOFILE, &before);
+  }
+  for (const int each : all) ::close(each);
+}
+
+TEST(HttpServer, AnswersProbesWhereAllConnectionsAreTaken) {
+  std::atomic<bool> goes_on{false};
+  HttpLimits limits;
+  limits.connections = 32;
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+        while (request.path != "/health" && !goes_on) std::this_thread::yield();
+        echo(request, reply);
+      },
+      limits);
+  EXPECT_EQ(server.max_connections(), 32U);
+  std::vector<std::unique_ptr<Client>> busy;
+  for (size_t i = 0; i < limits.connections; ++i) {
+    busy.push_back(std::make_unique<Client>(server.port()));
+    ASSERT_TRUE(busy.back()->say(post("")));
+  }
+  std::string heard;
+  const Stopwatch clock;
+  while (heard.find("503") == std::string::npos && clock.seconds() < 60) {  // until all were read
+    Client other(server.port());
+    other.say("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    std::this_thread::sleep_for(milliseconds(5));
+    other.stop_talking();
+    heard = other.hear("later");
+  }
+  EXPECT_THAT(heard, HasSubstr("too many connections"));
+  Client probe(server.port());
+  ASSERT_TRUE(probe.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(probe.hear("GET /health"), HasSubstr("200"));
   goes_on = true;
 }
 

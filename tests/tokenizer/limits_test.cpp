@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "temporary_folder.h"
 #include "tokenizer/chat_template.h"
+#include "tokenizer/jinja.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
@@ -66,6 +69,28 @@ TEST(Normalize, AgreesWithUnicodesExamples) {
   EXPECT_EQ(normalize("\u1e9b\u0323", kNfkc), "\u1e69");
   EXPECT_EQ(normalize("\u1100\u1161\u11a8 \u212b \u0958", kNfc), "\uac01 \u00c5 \u0915\u093c");
   EXPECT_EQ(normalize("\ufdfa", kNfkc).size(), 33);
+}
+
+// A Budget of the thread ends the work for a text, wherever it is.
+TEST(Tokenizing, EndsWhereNobodyWaitsForIt) {
+  const Tokenizer by_regex = splitting_by("a+b|[^ ]");
+  json whole = tiny_tokenizer();
+  whole["pre_tokenizer"] = {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}};
+  const Tokenizer in_one_piece = parse(whole);
+  const std::atomic<bool> stop{true};
+  for (const Tokenizer* const tokenizer : {&by_regex, &in_one_piece}) {
+    const std::string text = repeat("hello", 100'000);
+    const Budget budget("text", {.stop = &stop});
+    EXPECT_THROW((void)tokenizer->encode(text), WorkCancelled);
+    EXPECT_LT(budget.steps_spent(), 200'000 + static_cast<int64_t>(text.size()) * 16);
+  }
+}
+
+TEST(Templates, EndWhereNobodyWaitsForThem) {
+  const auto loops = jinja::Template::parse("{% for i in range(100000) %}{% endfor %}", "template");
+  const std::atomic<bool> stop{true};
+  const Budget budget("text", {.stop = &stop});
+  EXPECT_THROW((void)loops.render({}, {}, 0), WorkCancelled);
 }
 
 TEST(RegexBudget, IsSharedByAllMatchesOfAText) {

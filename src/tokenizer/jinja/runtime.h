@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "tokenizer/jinja.h"
 
 namespace lacuna::jinja {
@@ -49,6 +50,8 @@ class Runtime {
       fail("the template takes more than {} steps", limits_.max_steps);
     }
     steps_left_ -= static_cast<int64_t>(count);
+    constexpr size_t kBudgetSteps = 64;  // a node takes about this many nanoseconds
+    spend_steps(count * kBudgetSteps);
   }
   /// Reading or writing this many bytes.
   void touch(size_t bytes) { step(bytes / 256); }

@@ -1,0 +1,28 @@
+#include "base/heap.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace lacuna::heap_test {
+namespace {
+
+// The allocators of sanitizers keep what is freed.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(ReturnFreeMemory, GivesBackWhatALargeRequestLeft) {
+  constexpr size_t kBlock = 1 << 10, kCount = 32 << 10;
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (size_t i = 0; i < kCount; ++i) blocks.push_back(std::make_unique<char[]>(kBlock));
+  const auto last =
+      std::make_unique<char[]>(kBlock);  // above the others, so that free() alone returns nothing
+  blocks.clear();
+  const int64_t before = resident_memory();
+  EXPECT_GT(before, int64_t{kBlock} * kCount);  // the allocator keeps it
+  return_free_memory();
+  EXPECT_LT(resident_memory(), before - int64_t{kBlock} * kCount / 2);
+}
+#endif
+
+}  // namespace
+}  // namespace lacuna::heap_test
