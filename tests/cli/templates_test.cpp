@@ -17,7 +17,7 @@ class Templates : public ProgramTest {
     std::ofstream(fs::path(model) / "chat_template.jinja") << chat_template;
     return model;
   }
-  /// What the program shows as the prompt of a conversation.
+  /// The program's output for a conversation.
   json prompt(const std::string& flags, const json& messages) const {
     const ProgramResult result = lacuna("tokenize --json --chat " + flags, messages.dump());
     EXPECT_EQ(result.exit_code, 0) << result.err;
