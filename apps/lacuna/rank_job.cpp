@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "backend/shard/sharded_model.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/locate.h"
 
 namespace lacuna {
 namespace {
@@ -107,18 +107,11 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// The file that starts this program: that of the process, unless its libraries need another start.
-std::string program_file() {
-  const char* const given = std::getenv("LACUNA_PROGRAM");
-  return given != nullptr && *given != '\0' ? given
-                                            : std::filesystem::read_symlink("/proc/self/exe").native();
-}
-
 /// Command line that starts the ranks.
 std::vector<std::string> job_command(const ModelFlags& flags, const RankJobFlags& job,
                                      const std::string& name) {
   std::vector<std::string> command = words_of(job.launch);
-  command.push_back(program_file());
+  command.push_back(program_file().native());
   command.emplace_back(kServeRanks);
   command.push_back("--connect=" + name);
   command.push_back(fmt::format("--rank-timeout={}", flags.rank_timeout));

@@ -154,14 +154,20 @@ std::string missing_weights(const fs::path& folder) {
 
 }  // namespace
 
+fs::path program_file() {
+  const char* const given = std::getenv("LACUNA_PROGRAM");
+  if (given != nullptr && *given != '\0') return given;
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error);  // empty where there is none
+}
+
 ModelPlaces ModelPlaces::from_environment() {
   ModelPlaces places;
   const char* const folder = std::getenv("LACUNA_MODELS");
   if (folder != nullptr && *folder != '\0') places.model_folders.emplace_back(folder);
   places.model_folders.emplace_back("models");
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
+  const fs::path program = program_file();
+  if (!program.empty()) {
     for (const char* const relative : {"models", "../share/lacuna/models", "../../models"}) {
       add_folder(places.model_folders, (program.parent_path() / relative).lexically_normal());
     }

@@ -10,6 +10,10 @@
 
 namespace lacuna {
 
+/// The file that starts this program: LACUNA_PROGRAM of the environment, which archives set whose program
+/// needs another start, else the file of the process; empty where the system does not say.
+std::filesystem::path program_file();
+
 /// Where models are looked for.
 struct ModelPlaces {
   std::vector<std::filesystem::path>

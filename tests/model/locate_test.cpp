@@ -113,7 +113,8 @@ class EnvironmentTest : public testing::Test {
   }
 
  private:
-  static constexpr const char* kNames[] = {"LACUNA_MODELS", "HF_HUB_CACHE", "HF_HOME", "HOME"};
+  static constexpr const char* kNames[] = {"LACUNA_MODELS", "LACUNA_PROGRAM", "HF_HUB_CACHE", "HF_HOME",
+                                           "HOME"};
   std::optional<std::string> saved_[std::size(kNames)];
 };
 
@@ -125,6 +126,15 @@ TEST_F(EnvironmentTest, FindsModelsThatShipWhereverTheProgramIsStarted) {
     return fs::exists(folder / "mini-llada/config.json");
   }));
   fs::current_path(here);
+}
+
+TEST_F(EnvironmentTest, FindsModelsNextToTheFileThatStartsTheProgram) {
+  const fs::path root = fs::path(testing::TempDir()) / "locate_archive";
+  fs::create_directories(root / "share/lacuna/models");
+  setenv("LACUNA_PROGRAM", (root / "bin/lacuna").c_str(), 1);
+  const std::vector<fs::path> folders = ModelPlaces::from_environment().model_folders;
+  EXPECT_NE(std::find(folders.begin(), folders.end(), root / "share/lacuna/models"), folders.end());
+  fs::remove_all(root);
 }
 
 TEST_F(EnvironmentTest, DecidesWhereModelsAreLookedFor) {
