@@ -44,11 +44,15 @@ class SignedBytes {
         layout_(p.quantization, p.depth),
         begin_(generic::begin_of(p, panel)) {}
 
+  static constexpr int kZeroPointOf8Bits = 128;
+
   static bool has_8_bits(const Quantization& quantization) {
     return quantization.bits == 8 || quantization.two_levels;
   }
   /// Zero point: subtracted from values that have one scale per output channel, or minimums.
-  static float zero_point(const Quantization& quantization) { return has_8_bits(quantization) ? 128 : 0; }
+  static float zero_point(const Quantization& quantization) {
+    return has_8_bits(quantization) ? kZeroPointOf8Bits : 0;
+  }
 
   const std::byte* words(int64_t k) const { return begin_ + layout_.word(0, k); }
 
@@ -227,7 +231,9 @@ struct ByteKernel {
 
   static void finish(const PanelProduct& p, int64_t panel, int64_t count, int64_t first_row,
                      int64_t end_row) {
-    generic::scale_sums<Neon>(p, panel, count, first_row, end_row, SignedBytes::zero_point(p.quantization));
+    SignedBytes::zero_point(p.quantization) == 0
+        ? generic::scale_sums<Neon>(p, panel, count, first_row, end_row)
+        : generic::scale_sums<Neon, SignedBytes::kZeroPointOf8Bits>(p, panel, count, first_row, end_row);
   }
 
  private:
