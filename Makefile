@@ -9,7 +9,7 @@ COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test gpu-check clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test aarch64 gpu-check clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -21,6 +21,11 @@ test: build/dev/build.ninja
 slow-test: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -j $(JOBS)
+
+# Kernels for 64-bit ARM under QEMU; MODE=all: the program and the modules below it, too (docs/inside/arm.md).
+MODE ?= kernels
+aarch64:
+	JOBS=$(JOBS) scripts/aarch64 $(MODE)
 
 # Everything that needs a CUDA device and nvcc, in under 10 minutes after the build (docs/inside/cuda.md). Where there is no
 # device, the script exits with 77, and make, as after any error, with 2.

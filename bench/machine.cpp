@@ -1,6 +1,10 @@
 #include "bench/machine.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include <algorithm>
 #include <fstream>
@@ -11,9 +15,14 @@
 namespace lacuna {
 namespace {
 
-// Enough independent accumulators to hide the latency of a multiply-add (4 cycles, two at a time). The
-// compiler must not see that all have one value: it would merge them into one chain of additions.
+// Enough independent accumulators to hide the latency of a multiply-add (4 cycles, two at a time, on ARM up
+// to four). The compiler must not see that all have one value: it would merge them into one chain of
+// additions.
+#if defined(__aarch64__)
+constexpr int kSums = 20;
+#else
 constexpr int kSums = 10;
+#endif
 
 /// Total of the accumulators, so that the compiler keeps the work.
 using Probe = float (*)(int64_t rounds);
@@ -22,7 +31,11 @@ float probe_scalar(int64_t rounds) {
   float sums[kSums] = {};
   const volatile float one = 1;
   const float factor = one;
+#if defined(__x86_64__)
   for (float& sum : sums) asm volatile("" : "+x"(sum));
+#elif defined(__aarch64__)
+  for (float& sum : sums) asm volatile("" : "+w"(sum));
+#endif
   for (int64_t i = 0; i < rounds; ++i) {
     for (float& sum : sums) sum = factor * factor + sum;
     asm volatile("" ::: "memory");
@@ -30,6 +43,13 @@ float probe_scalar(int64_t rounds) {
   return sums[0] + sums[kSums - 1];
 }
 
+/// A probe, and the floating-point operations of one of its rounds.
+struct PeakProbe {
+  Probe run;
+  double flops_per_round;
+};
+
+#if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) float probe_avx2(int64_t rounds) {
   __m256 sums[kSums] = {};
   __m256 factor = _mm256_set1_ps(1);
@@ -87,11 +107,6 @@ __attribute__((target("amx-tile,amx-bf16"))) float probe_amx_bf16(int64_t rounds
   return 0;
 }
 
-struct PeakProbe {
-  Probe run;
-  double flops_per_round;
-};
-
 PeakProbe probe_for(std::string_view isa, DType dtype) {
   const bool is_bf16 = dtype == DType::kBF16;
   if (isa == "amx" && is_bf16) return {probe_amx_bf16, 4.0 * 2 * 16 * 16 * 32};
@@ -100,6 +115,43 @@ PeakProbe probe_for(std::string_view isa, DType dtype) {
   if (isa == "avx2") return {probe_avx2, 2.0 * 8 * kSums};
   return {probe_scalar, 2.0 * kSums};
 }
+#elif defined(__aarch64__)
+float probe_neon(int64_t rounds) {
+  float32x4_t sums[kSums] = {};
+  float32x4_t factor = vdupq_n_f32(1);
+  for (float32x4_t& sum : sums) asm volatile("" : "+w"(sum));
+  for (int64_t i = 0; i < rounds; ++i) {
+    asm volatile("" : "+w"(factor));
+    for (float32x4_t& sum : sums) sum = vfmaq_f32(sum, factor, factor);
+  }
+  float32x4_t total = sums[0];
+  for (int s = 1; s < kSums; ++s) total = vaddq_f32(total, sums[s]);
+  return vaddvq_f32(total);
+}
+
+/// BFMMLA, written as assembly because the file is compiled for every 64-bit ARM.
+float probe_neon_bf16(int64_t rounds) {
+  float32x4_t sums[kSums] = {};
+  uint16x8_t factor = vdupq_n_u16(0x3f80);
+  for (int64_t i = 0; i < rounds; ++i) {
+    for (float32x4_t& sum : sums)
+      asm volatile(".arch_extension bf16\n\tbfmmla %0.4s, %1.8h, %1.8h" : "+w"(sum) : "w"(factor));
+  }
+  float32x4_t total = sums[0];
+  for (int s = 1; s < kSums; ++s) total = vaddq_f32(total, sums[s]);
+  return vaddvq_f32(total);
+}
+
+PeakProbe probe_for(std::string_view isa, DType dtype) {
+  if (isa == "neon-i8mm" && dtype == DType::kBF16) return {probe_neon_bf16, 2.0 * 16 * kSums};
+  if (isa != "scalar") return {probe_neon, 2.0 * 4 * kSums};
+  return {probe_scalar, 2.0 * kSums};
+}
+#else
+PeakProbe probe_for(std::string_view /*isa*/, DType /*dtype*/) {
+  return {probe_scalar, 2.0 * kSums};
+}
+#endif
 
 /// Seconds of each of `tries` runs of `work`, after one to warm up.
 template <typename Work>
@@ -139,23 +191,23 @@ double flops_of_try(const ThreadPool& threads, const PeakProbe& probe) {
 std::vector<double> time_reading(ThreadPool& threads, const Buffer<std::byte>& memory, int tries) {
   constexpr int64_t kTaskBytes = int64_t{1} << 22;
   constexpr int64_t kLine = 64;
+  using Words [[gnu::vector_size(16), gnu::may_alias]] = int;
   volatile int sink = 0;
   return seconds_of_tries(tries, [&] {
     threads.parallel_for(memory.size() / kTaskBytes, [&](int64_t task, int thread) {
       const std::byte* const begin = memory.data() + task * kTaskBytes;
-      __m128i sums[2][4] = {};
+      Words sums[2][4] = {};
       for (int64_t offset = 0; offset < kTaskBytes / 2; offset += kLine) {
         for (int stream = 0; stream < 2; ++stream) {
-          const auto* line = reinterpret_cast<const __m128i*>(begin + stream * (kTaskBytes / 2) + offset);
-          for (int i = 0; i < 4; ++i)
-            sums[stream][i] = _mm_add_epi32(sums[stream][i], _mm_load_si128(line + i));
+          const auto* line = reinterpret_cast<const Words*>(begin + stream * (kTaskBytes / 2) + offset);
+          for (int i = 0; i < 4; ++i) sums[stream][i] += line[i];
         }
       }
-      __m128i total = _mm_setzero_si128();
+      Words total = {};
       for (const auto& of_stream : sums) {
-        for (const __m128i& sum : of_stream) total = _mm_add_epi32(total, sum);
+        for (const Words& sum : of_stream) total += sum;
       }
-      if (thread == 0) sink = _mm_cvtsi128_si32(total);
+      if (thread == 0) sink = total[0];
     });
   });
 }

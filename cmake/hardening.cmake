@@ -18,7 +18,9 @@ if(LACUNA_HARDENING AND NOT LACUNA_SANITIZE)
   if(NOT CMAKE_POSITION_INDEPENDENT_CODE)
     target_compile_options(lacuna_hardening INTERFACE -fPIE)
   endif()
-  set(lacuna_hardening_link_options -Wl,-z,relro,-z,now)
+  if(NOT APPLE)  # whose linker does the like by itself
+    set(lacuna_hardening_link_options -Wl,-z,relro,-z,now)
+  endif()
 endif()
 
 # lacuna_harden(<target>): a program or a library that is linked.

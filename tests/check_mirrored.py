@@ -46,6 +46,7 @@ ELSEWHERE = {
     "constraint/transition_table": "tests/constraint/byte_automaton_test.cpp",
     "constraint/schema_reader": "tests/constraint/json_schema_test.cpp",
     "kernels/cell_panels": "tests/kernels/attention_test.cpp",
+    "kernels/isas*": "tests/kernels/dispatch_test.cpp",
     "kernels/panels": "tests/kernels/definitions.h",  # element by element
     "kernels/table*": "tests/kernels/dispatch_test.cpp",
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -28,8 +29,15 @@ namespace test {
 
 inline constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
+/// The table's name as GoogleTest takes it: neon_i8mm.
+inline std::string name_of(const KernelTable& table) {
+  std::string name(table.name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 inline std::string table_name(const testing::TestParamInfo<KernelTable>& info) {
-  return std::string(info.param.name);
+  return name_of(info.param);
 }
 
 /// Uniform in (-scale, scale).

@@ -1,6 +1,9 @@
 #include "kernels/dispatch.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.h"
 #include "definitions.h"
@@ -12,9 +15,29 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr CpuFeatures kNothing{};
-constexpr CpuFeatures kAvx2{.avx2 = true};
-constexpr CpuFeatures kAvx512{.avx2 = true, .avx512 = true};
-constexpr CpuFeatures kAmx{.avx2 = true, .avx512 = true, .amx = true};
+
+/// A CPU, and the table that is the widest there. Each has what the ones before have.
+struct Cpu {
+  std::string_view widest;
+  CpuFeatures features;
+};
+#if defined(__x86_64__)
+constexpr Cpu kCpus[] = {{"scalar", {}},
+                         {"avx2", {.avx2 = true}},
+                         {"avx512", {.avx2 = true, .avx512 = true}},
+                         {"amx", {.avx2 = true, .avx512 = true, .amx = true}}};
+constexpr const char* kNames = "scalar, avx2, avx512 or amx";
+constexpr const char* kNameOfAnother = "neon";
+#elif defined(__aarch64__)
+constexpr Cpu kCpus[] = {
+    {"scalar", {}}, {"neon", {.neon = true}}, {"neon-i8mm", {.neon = true, .neon_i8mm = true}}};
+constexpr const char* kNames = "scalar, neon or neon-i8mm";
+constexpr const char* kNameOfAnother = "avx2";
+#else
+constexpr Cpu kCpus[] = {{"scalar", {}}};
+constexpr const char* kNames = "expected scalar";
+constexpr const char* kNameOfAnother = "neon";
+#endif
 
 std::string refusal(const CpuFeatures& features, std::string_view wanted) {
   try {
@@ -26,38 +49,39 @@ std::string refusal(const CpuFeatures& features, std::string_view wanted) {
 }
 
 TEST(ChooseTable, TakesTheWidestThatTheMachineHas) {
-  EXPECT_EQ(choose_table(kNothing, "").name, "scalar");
-  EXPECT_EQ(choose_table(kAvx2, "").name, "avx2");
-  EXPECT_EQ(choose_table(kAvx512, "").name, "avx512");
-  EXPECT_EQ(choose_table(kAmx, "").name, "amx");
+  for (const Cpu& cpu : kCpus) EXPECT_EQ(choose_table(cpu.features, "").name, cpu.widest);
 }
 
 TEST(ChooseTable, TakesANarrowerOneWhenAsked) {
-  for (const std::string_view name : {"scalar", "avx2", "avx512", "amx"}) {
-    EXPECT_EQ(choose_table(kAmx, name).name, name);
-  }
+  for (const Cpu& cpu : kCpus)
+    EXPECT_EQ(choose_table(std::rbegin(kCpus)->features, cpu.widest).name, cpu.widest);
 }
 
 TEST(ChooseTable, RefusesWhatTheMachineLacks) {
-  EXPECT_THAT(refusal(kNothing, "avx2"), AllOf(HasSubstr("LACUNA_ISA"), HasSubstr("'avx2'")));
-  EXPECT_THAT(refusal(kAvx2, "avx512"), AllOf(HasSubstr("LACUNA_ISA"), HasSubstr("'avx512'")));
-  EXPECT_THAT(refusal(kAvx512, "amx"), AllOf(HasSubstr("LACUNA_ISA"), HasSubstr("'amx'")));
-}
-
-TEST(ChooseTable, AnswersAnUnknownNameWithTheKnownOnes) {
-  for (const std::string_view name : {"sse9", "AVX2", "avx2 ", "amx,avx2"}) {
-    EXPECT_THAT(refusal(kAmx, name), AllOf(HasSubstr("LACUNA_ISA"), HasSubstr(std::string(name)),
-                                           HasSubstr("scalar, avx2, avx512 or amx")));
+  CpuFeatures lacking = kNothing;
+  for (const Cpu& cpu : kCpus) {
+    if (cpu.widest == "scalar") continue;
+    EXPECT_THAT(refusal(lacking, cpu.widest),
+                AllOf(HasSubstr("LACUNA_ISA"), HasSubstr(fmt::format("'{}'", cpu.widest))));
+    lacking = cpu.features;
   }
 }
 
+TEST(ChooseTable, AnswersAnUnknownNameWithTheKnownOnes) {
+  for (const std::string_view name :
+       {"sse9", "AVX2", "avx2 ", "amx,avx2", "Neon", "neon_i8mm", kNameOfAnother})
+    EXPECT_THAT(refusal(std::rbegin(kCpus)->features, name),
+                AllOf(HasSubstr("LACUNA_ISA"), HasSubstr(std::string(name)), HasSubstr(kNames)));
+}
+
 TEST(ChooseTable, FillsEveryFunctionOfEveryTable) {
-  for (const std::string_view name : {"scalar", "avx2", "avx512", "amx"}) {
-    const KernelTable table = choose_table(kAmx, name);
+  for (const Cpu& cpu : kCpus) {
+    const KernelTable table = choose_table(cpu.features, cpu.widest);
     EXPECT_TRUE(table.bf16_row_element_bytes == 2 || table.bf16_row_element_bytes == 4);
     EXPECT_TRUE(table.pack_row_bf16 && table.panel_product_f32 && table.panel_product_bf16);
-    EXPECT_TRUE(table.softmax_numerators && table.rms_norm && table.rope && table.swiglu &&
-                table.squared_relu && table.soft_cap && table.add_scaled);
+    EXPECT_TRUE(table.panel_product_f32_quantized && table.panel_product_bf16_quantized);
+    EXPECT_TRUE(table.softmax_numerators && table.rms_norm && table.rope && table.swiglu && table.geglu &&
+                table.squared_relu && table.soft_cap && table.add_scaled && table.multiply);
     EXPECT_TRUE(table.max_index && table.exp_sums && table.sum);
   }
 }
@@ -78,6 +102,7 @@ TEST(DetectCpu, GivesWiderInstructionSetsOnlyWithTheNarrowerOnes) {
   const CpuFeatures features = detect_cpu();
   EXPECT_TRUE(features.avx512 || !features.amx);
   EXPECT_TRUE(features.avx2 || !features.avx512);
+  EXPECT_TRUE(features.neon || !features.neon_i8mm);
 }
 
 }  // namespace

@@ -479,7 +479,7 @@ std::vector<TableAndRows> tables_and_rows() {
 }
 
 std::string name_of_table_and_rows(const testing::TestParamInfo<TableAndRows>& info) {
-  return std::string(info.param.table.name) + (info.param.int8_activations ? "WithRowsOfBytes" : "");
+  return test::name_of(info.param.table) + (info.param.int8_activations ? "WithRowsOfBytes" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTable, QuantizedMatmul, testing::ValuesIn(tables_and_rows()),

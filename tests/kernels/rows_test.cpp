@@ -434,10 +434,11 @@ struct IntegerRow {
 // Inputs are stored in the order 0, 2, 1, 3.
 constexpr std::array<int64_t, 4> kPlaces = {0, 2, 1, 3};
 
-/// Reads the integer of input k from four high and then four low bytes of four inputs.
-int32_t int16_of_two_bytes(const std::byte* row, int64_t k) {
-  const std::byte* high = row + k / 4 * 8 + kPlaces[static_cast<size_t>(k % 4)];
-  return 256 * static_cast<int8_t>(high[0]) + static_cast<int8_t>(high[4]);
+/// Reads the integer of input k from the high bytes and then the low bytes of each `run` inputs.
+int32_t int16_of_two_bytes(const std::byte* row, int64_t k, int64_t run) {
+  const int64_t in_run = k % run / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)];
+  const std::byte* high = row + k / run * 2 * run + in_run;
+  return 256 * static_cast<int8_t>(high[0]) + static_cast<int8_t>(high[run]);
 }
 
 /// Quantizes a multiple of 32 values that bf16 holds.
@@ -457,7 +458,7 @@ IntegerRow as_integers(const KernelTable& table, const IntegerActivations& activ
         &activations == &table.int8_activations
             ? static_cast<int8_t>(whole.data()[k / 4 * 4 + kPlaces[static_cast<size_t>(k % 4)]])
         : table.name == "avx2" ? reinterpret_cast<const int16_t*>(whole.data())[k]
-                               : int16_of_two_bytes(whole.data(), k));
+                               : int16_of_two_bytes(whole.data(), k, table.name.starts_with("neon") ? 8 : 4));
   }
   return result;
 }
@@ -673,7 +674,7 @@ INSTANTIATE_TEST_SUITE_P(EveryTable, Int16Activations,
                          testing::ValuesIn(tables_with(&KernelTable::int16_activations)), test::table_name);
 INSTANTIATE_TEST_SUITE_P(EveryTable, Int8Activations,
                          testing::ValuesIn(tables_with(&KernelTable::int8_activations)), test::table_name);
-// A CPU without AVX2 has no such table.
+// Where scalar is the only table there are none.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int16Activations);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Int8Activations);
 

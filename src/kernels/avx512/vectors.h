@@ -43,6 +43,11 @@ struct Avx512 {
     const __mmask16 greater = _mm512_cmpgt_epi32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(bound));
     return _mm512_mask_mov_ps(x, greater, replacement);
   }
+  static Vec store_bf16(bf16* p, Vec x) {
+    const auto rounded = (__m256i)_mm512_cvtneps_pbh(x);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16));
+  }
   static Vec load_f16(const f16* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }

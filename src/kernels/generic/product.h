@@ -59,9 +59,16 @@ struct FloatKernel : F32Accumulation<Isa> {
   static constexpr int64_t kInputs = 1;
   static constexpr int kParts = 1;
 
-  static Vec broadcast(const float* a) { return Isa::broadcast(*a); }
+  /// One input of a row: in all lanes, or, where an instruction multiplies a vector by a scalar, as it is.
+  static auto broadcast(const float* a) {
+    if constexpr (requires { typename Isa::Input; }) {
+      return typename Isa::Input{*a};
+    } else {
+      return Isa::broadcast(*a);
+    }
+  }
   static Weights load(const float* b, int /*part*/) { return Isa::load(b); }
-  static Vec multiply_add(Vec x, Weights weights, Vec sum) { return Isa::multiply_add(x, weights, sum); }
+  static Vec multiply_add(auto x, Weights weights, Vec sum) { return Isa::multiply_add(x, weights, sum); }
 };
 
 /// Dense panels of `Element`.
@@ -77,15 +84,18 @@ struct DensePanels {
                      int64_t /*end_row*/) {}
 };
 
-/// f32 panels, multiplied as stored.
-template <typename Isa>
-struct F32Kernel : FloatKernel<Isa>, DensePanels<float> {
+/// Dense panels, multiplied as stored by `Multiply`.
+template <typename Multiply, typename Element>
+struct DenseKernel : Multiply, DensePanels<Element> {
   /// Returns a slice of a panel as a tile reads it: in place, or unpacked into `space`.
-  static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
-                            float* /*space*/) {
-    return F32Kernel::place(p, panel, k);
+  static const Element* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
+                              Element* /*space*/) {
+    return DenseKernel::place(p, panel, k);
   }
 };
+
+template <typename Isa>
+using F32Kernel = DenseKernel<FloatKernel<Isa>, float>;
 
 /// Multiplies f32 rows (that hold bf16 values) with bf16 panels. A bf16 is the upper half of a float, so a
 /// shift or a mask takes it out of a pair.
@@ -103,6 +113,22 @@ struct Bf16AsF32Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   }
   static typename Isa::Vec load(const bf16* pairs, int part) {
     return part == 0 ? Isa::load_even_bf16(pairs) : Isa::load_odd_bf16(pairs);
+  }
+};
+
+/// The same products of many rows: a slice is unpacked to f32 once, so that the loop over rows only
+/// multiplies. The bits are those of Bf16AsF32Kernel.
+template <typename Isa>
+struct UnpackedBf16Kernel : FloatKernel<Isa>, DensePanels<bf16> {
+  static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth, float* space) {
+    const bf16* from = UnpackedBf16Kernel::place(p, panel, k);
+    for (int64_t i = 0; i < depth * kPanelWidth; i += 2 * kPanelWidth) {
+      for (int64_t lane = 0; lane < kPanelWidth; lane += Isa::kLanes) {
+        Isa::store(space + i + lane, Isa::load_even_bf16(from + i + 2 * lane));
+        Isa::store(space + i + kPanelWidth + lane, Isa::load_odd_bf16(from + i + 2 * lane));
+      }
+    }
+    return space;
   }
 };
 

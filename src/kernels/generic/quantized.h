@@ -33,7 +33,8 @@ struct F32Format : FloatKernel<Isa> {
 
 /// Applies the scales and minimums of output channels to the accumulators of rows [first_row, end_row) by
 /// `count` panels, if the quantization has one scale per output channel.
-template <typename Isa>
+///   kZeroPoint  subtracted from each value before it was multiplied
+template <typename Isa, int kZeroPoint = 0>
 void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
                 int64_t end_row) {
   if (!p.quantization.scales_sums()) return;
@@ -42,6 +43,9 @@ void scale_sums(const PanelProduct& p, int64_t first_panel, int64_t count, int64
     alignas(64) float scales[kPanelWidth];
     alignas(64) float minimums[kPanelWidth];
     read_output_scales(p.quantization, layout, begin_of(p, panel), scales, minimums);
+    if constexpr (kZeroPoint != 0) {
+      for (int64_t lane = 0; lane < kPanelWidth; ++lane) minimums[lane] += kZeroPoint * scales[lane];
+    }
     for (int64_t row = first_row; row < end_row; ++row) {
       const auto row_sum = Isa::broadcast(p.row_sums[row]);
       float* sums = p.out + row * p.out_stride + panel * kPanelWidth;

@@ -63,6 +63,22 @@ float pack_row_as_floats(const float* x, int64_t count, int64_t padded_count, vo
   return sum<Isa>(floats, count);
 }
 
+/// Isa::store_bf16(to, x) rounds a vector to bf16 and returns what it wrote, as floats.
+template <typename Isa>
+float pack_row_as_bf16(const float* x, int64_t count, int64_t padded_count, void* out) {
+  auto* const rounded = static_cast<bf16*>(out);
+  auto sums = Isa::zero();
+  float rest = 0;
+  for_each_vector<Isa>(
+      count, [&](int64_t i) { sums = Isa::add(sums, Isa::store_bf16(rounded + i, Isa::load(x + i))); },
+      [&](int64_t i) {
+        rounded[i] = bf16(x[i]);
+        rest += static_cast<float>(rounded[i]);
+      });
+  std::fill(rounded + count, rounded + padded_count, bf16());
+  return Isa::reduce_add(sums) + rest;
+}
+
 template <typename Isa>
 float softmax_numerators(float* scores, const int32_t* first_row, int64_t count, int32_t row, float scale) {
   using Vec = typename Isa::Vec;
