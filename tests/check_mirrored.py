@@ -37,6 +37,11 @@ ELSEWHERE = {
     "backend/shard/message_socket": "tests/backend/shard/remote_model_test.cpp",
     "backend/shard/remote_messages": "tests/backend/shard/remote_model_test.cpp",
     "base/clock": "",  # wraps std::chrono
+    "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
+    "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
+    "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
+    "server/sampling_fields": "tests/server/api_request_test.cpp",
+    "constraint/utf8_text": "tests/constraint/regex_test.cpp",
     "base/exception_text": "tests/engine/scheduler_test.cpp",
     "base/communicator": "tests/backend/shard/shared_memory_test.cpp",
     "base/overloaded": "",  # wraps std::visit

@@ -10,6 +10,7 @@ namespace {
 size_t text_bytes(const Constraint& constraint) {
   if (const auto* schema = std::get_if<JsonSchemaConstraint>(&constraint)) return schema->schema.size();
   if (const auto* regex = std::get_if<RegexConstraint>(&constraint)) return regex->pattern.size();
+  if (const auto* grammar = std::get_if<GrammarConstraint>(&constraint)) return grammar->grammar.size();
   size_t bytes = 0;
   if (const auto* choice = std::get_if<ChoiceConstraint>(&constraint)) {
     for (const std::string& text : choice->choices) bytes += text.size() + sizeof(std::string);

@@ -206,8 +206,22 @@ ByteAutomaton ByteAutomaton::compile(const Expression& expression, std::string_v
   return compile(expression, what, limits);
 }
 
+ByteAutomaton ByteAutomaton::of_table(TransitionTable table, std::string_view what, AutomatonLimits& limits) {
+  return AutomatonBuilder::build(std::move(table), what, limits);
+}
+
 ByteAutomaton ByteAutomaton::intersection(const ByteAutomaton& a, const ByteAutomaton& b,
                                           std::string_view what, AutomatonLimits& limits) {
+  return product(a, b, false, what, limits);
+}
+
+ByteAutomaton ByteAutomaton::difference(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
+                                        AutomatonLimits& limits) {
+  return product(a, b, true, what, limits);
+}
+
+ByteAutomaton ByteAutomaton::product(const ByteAutomaton& a, const ByteAutomaton& b, bool is_difference,
+                                     std::string_view what, AutomatonLimits& limits) {
   TransitionTable table;
   std::vector<std::pair<int, int>> classes;  // pairs of classes of a and b
   for (int symbol = 0; symbol < kNumSymbols; ++symbol) {
@@ -226,7 +240,8 @@ ByteAutomaton ByteAutomaton::intersection(const ByteAutomaton& a, const ByteAuto
         numbers.try_emplace(static_cast<uint32_t>(in_a) << 16 | in_b, static_cast<int32_t>(states.size()));
     if (is_new) {
       states.emplace_back(in_a, in_b);
-      table.accepting.push_back(a.is_accepting(in_a) && b.is_accepting(in_b) ? 1 : 0);
+      const bool in_other = in_b != kNoState && b.is_accepting(in_b);
+      table.accepting.push_back(a.is_accepting(in_a) && in_other != is_difference ? 1 : 0);
       table.next.resize(states.size() * classes.size(), TransitionTable::kNone);
     }
     return known->second;
@@ -236,8 +251,9 @@ ByteAutomaton ByteAutomaton::intersection(const ByteAutomaton& a, const ByteAuto
   for (size_t state = 0; state < states.size(); ++state) {
     for (size_t c = 0; c < classes.size(); ++c) {
       const StateId in_a = a.next_by_class(states[state].first, classes[c].first);
-      const StateId in_b = b.next_by_class(states[state].second, classes[c].second);
-      if (in_a == kNoState || in_b == kNoState) continue;
+      const StateId from_b = states[state].second;
+      const StateId in_b = from_b == kNoState ? kNoState : b.next_by_class(from_b, classes[c].second);
+      if (in_a == kNoState || (in_b == kNoState && !is_difference)) continue;
       table.at(state, static_cast<int>(c)) = number_of(in_a, in_b);
       ++num_transitions;
     }

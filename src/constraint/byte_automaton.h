@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "constraint/expression.h"
+#include "constraint/transition_table.h"
 
 namespace lacuna {
 
@@ -46,6 +47,12 @@ class ByteAutomaton {
   static ByteAutomaton intersection(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
                                     AutomatonLimits& limits);
 
+  /// The texts that a accepts and b does not.
+  static ByteAutomaton difference(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
+                                  AutomatonLimits& limits);
+  /// The texts that a table accepts; its states need not be minimal.
+  static ByteAutomaton of_table(TransitionTable table, std::string_view what, AutomatonLimits& limits);
+
   int num_states() const { return static_cast<int>(accepting_.size()); }
   static constexpr StateId start() { return 0; }
   bool is_accepting(StateId state) const { return accepting_[state] != 0; }
@@ -69,6 +76,8 @@ class ByteAutomaton {
  private:
   friend class AutomatonBuilder;
   ByteAutomaton() = default;
+  static ByteAutomaton product(const ByteAutomaton& a, const ByteAutomaton& b, bool is_difference,
+                               std::string_view what, AutomatonLimits& limits);
 
   std::vector<uint16_t> symbol_classes_;  // [kNumSymbols]
   int num_symbol_classes_ = 0;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/overloaded.h"
 #include "base/rng.h"
+#include "constraint/gbnf.h"
 #include "constraint/regex.h"
 
 namespace lacuna {
@@ -35,7 +36,8 @@ std::string_view name_of(const Constraint& constraint) {
                                [](const JsonObjectConstraint&) { return "JSON object"; },
                                [](const RegexConstraint&) { return "regex"; },
                                [](const ChoiceConstraint&) { return "choice"; },
-                               [](const ToolCallConstraint&) { return "set of tools"; }},
+                               [](const ToolCallConstraint&) { return "set of tools"; },
+                               [](const GrammarConstraint&) { return "grammar"; }},
                     constraint);
 }
 
@@ -56,7 +58,11 @@ Expression constraint_expression(const Constraint& constraint) {
                    return regex_expression(regex.pattern, RegexMatch::kWhole, TextEncoding::kUtf8, "regex");
                  },
                  [](const ChoiceConstraint& choice) { return choice_expression(choice); },
-                 [](const ToolCallConstraint& tools) { return tool_call_expression(tools); }},
+                 [](const ToolCallConstraint& tools) { return tool_call_expression(tools); },
+                 [](const GrammarConstraint& grammar) {
+                   AutomatonLimits limits;
+                   return gbnf_expression(grammar.grammar, "grammar", limits);
+                 }},
       constraint);
 }
 
@@ -80,6 +86,7 @@ size_t hash_value(const Constraint& constraint) {
                         },
                         [&](const JsonObjectConstraint& object) { add(static_cast<int>(object.layout)); },
                         [&](const RegexConstraint& regex) { add(regex.pattern); },
+                        [&](const GrammarConstraint& grammar) { add(grammar.grammar); },
                         [&](const ChoiceConstraint& choice) {
                           for (const std::string& text : choice.choices) add(text);
                         },

@@ -38,8 +38,14 @@ struct ChoiceConstraint {
   bool operator==(const ChoiceConstraint&) const = default;
 };
 
+/// A text of a grammar in llama.cpp's notation (gbnf.h).
+struct GrammarConstraint {
+  std::string grammar;
+  bool operator==(const GrammarConstraint&) const = default;
+};
+
 using Constraint = std::variant<JsonSchemaConstraint, JsonObjectConstraint, RegexConstraint, ChoiceConstraint,
-                                ToolCallConstraint>;
+                                ToolCallConstraint, GrammarConstraint>;
 
 inline constexpr size_t kMaxSchemaBytes = size_t{1} << 18;
 inline constexpr size_t kMaxSchemaValues = 50'000;
@@ -52,7 +58,7 @@ inline constexpr int64_t kMaxConstraintBytes = int64_t{128} << 20;
 
 /// The texts that a constraint allows, as a part of a larger expression. Throws InputError, which names what
 /// of the constraint is wrong: "schema: ...", "regex: ...", "choice: ...", "tools: ...",
-/// CallableFunction::place.
+/// "grammar: ...", CallableFunction::place.
 Expression constraint_expression(const Constraint& constraint);
 
 /// Throws InputError as constraint_expression() does, and where no text is allowed; BudgetSpent where it

@@ -131,19 +131,42 @@ Expression Expression::separated(const Expression& part, const Expression& separ
   return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, separator}}));
 }
 
-Expression Expression::members(std::vector<Member> members, const Expression& separator) {
+Expression Expression::members(std::vector<Member> members, const Expression& separator, int least,
+                               std::optional<int> most) {
+  int num_required = 0;
   for (const Member& member : members) {
     if (member.is_required && member.part.is_nothing()) return nothing();
+    num_required += member.is_required ? 1 : 0;
   }
   std::erase_if(members, [](const Member& member) { return member.part.is_nothing(); });
+  const auto count = static_cast<int>(members.size());
+  if (most && *most >= count) most.reset();
+  if (least > count || (most && (*most < least || *most < num_required))) return nothing();
+  if (least <= num_required) least = 0;
   spend_node(members.size(), sizeof(Member));
-  return Expression(std::make_shared<const Node>(Node{MembersNode{std::move(members), separator}}));
+  return Expression(
+      std::make_shared<const Node>(Node{MembersNode{std::move(members), separator, least, most}}));
 }
 
 Expression Expression::automaton(std::shared_ptr<const ByteAutomaton> automaton) {
   if (automaton->is_empty()) return nothing();
   spend_node(automaton->memory_bytes(), 1);
   return Expression(std::make_shared<const Node>(Node{AutomatonNode{std::move(automaton)}}));
+}
+
+Expression Expression::without_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen) {
+  if (automaton->is_empty()) return nothing();
+  spend_node(automaton->memory_bytes(), 1);
+  return Expression(std::make_shared<const Node>(
+      Node{AutomatonNode{std::move(automaton), AutomatonNode::Specials::kErase, chosen, chosen}}));
+}
+
+Expression Expression::among_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen,
+                                      int written) {
+  if (automaton->is_empty()) return nothing();
+  spend_node(automaton->memory_bytes(), 1);
+  return Expression(std::make_shared<const Node>(
+      Node{AutomatonNode{std::move(automaton), AutomatonNode::Specials::kIgnore, chosen, written}}));
 }
 
 Expression Expression::begin() {

@@ -74,10 +74,17 @@ class Expression {
   static Expression separated(const Expression& part, const Expression& separator, int least,
                               std::optional<int> most);
   struct Member;
-  /// Members in their order, separated; those that are not required may be left out.
-  static Expression members(std::vector<Member> members, const Expression& separator);
+  /// Members in their order, separated; those that are not required may be left out. At least `least` and at
+  /// most `most` of them are there.
+  static Expression members(std::vector<Member> members, const Expression& separator, int least = 0,
+                            std::optional<int> most = std::nullopt);
   static Expression optional(const Expression& part) { return repeat(part, 0, 1); }
   static Expression automaton(std::shared_ptr<const ByteAutomaton> automaton);
+  /// The texts of `automaton` without the special symbols below `chosen` that are within them.
+  static Expression without_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen);
+  /// The texts of `automaton`, whose special symbol `chosen` is written as number `written`, with any special
+  /// symbols between their bytes.
+  static Expression among_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen, int written);
   /// Assertions: match the empty text at the beginning, or at the end, of the whole expression that is
   /// compiled.
   static Expression begin();

@@ -37,9 +37,18 @@ struct RepeatNode {
 struct MembersNode {
   std::vector<Expression::Member> members;
   Expression separator;
+  int least;
+  std::optional<int> most;
 };
 struct AutomatonNode {
+  enum class Specials {
+    kKeep,
+    kErase,   ///< those below `chosen` become nothing
+    kIgnore,  ///< any may come between; `chosen` becomes `written`
+  };
   std::shared_ptr<const ByteAutomaton> automaton;
+  Specials specials = Specials::kKeep;
+  int chosen = 0, written = 0;
 };
 struct BeginNode {};
 struct EndNode {};

@@ -223,6 +223,30 @@ Expression free_json_object(int depth, JsonLayout layout) {
   return object_of(free_json_value(depth - 1, layout), layout);
 }
 
+namespace {
+
+/// RFC 3339, appendix A, with up to 4 digits for a number.
+std::string duration_pattern() {
+  const std::string n = "[0-9]{1,4}";
+  const std::string date = "(" + n + "D|" + n + "M(" + n + "D)?|" + n + "Y(" + n + "M(" + n + "D)?)?)";
+  const std::string time = "T(" + n + "S|" + n + "M(" + n + "S)?|" + n + "H(" + n + "M(" + n + "S)?)?)";
+  return "P(" + n + "W|" + date + "(" + time + ")?|" + time + ")";
+}
+
+/// RFC 4291 without dotted parts.
+std::string ipv6_pattern() {
+  const std::string group = "[0-9a-f]{1,4}";
+  std::string pattern = "((" + group + ":){7}" + group + "|::(" + group + "(:" + group + "){0,5})?";
+  for (int before = 1; before <= 6; ++before) {
+    const std::string head = "(" + group + ":){" + std::to_string(before) + "}";
+    pattern += "|" + head + ":";
+    if (before < 6) pattern += "|" + head + "(:" + group + "){1," + std::to_string(6 - before) + "}";
+  }
+  return pattern + ")";
+}
+
+}  // namespace
+
 std::optional<std::string> format_pattern(std::string_view format) {
   const std::string year = "[12][0-9]{3}";
   const std::string leap_year = "([12][0-9](0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)";
@@ -234,13 +258,22 @@ std::optional<std::string> format_pattern(std::string_view format) {
   const std::string byte = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
   // Below RFC 5321's limits: at most 61 characters before the "@", four labels of at most 31 after it.
   const std::string label = "[a-zA-Z0-9](-?[a-zA-Z0-9]){0,15}";
+  const std::string host = label + "(\\." + label + "){0,3}";
+  const std::string path = "(/([a-zA-Z0-9._~\\-]|%[0-9A-F]{2})*)*";
+  const std::string uri = "[a-z][a-z0-9]{1,9}://" + host + "(:[1-9][0-9]{1,3})?" + path +
+                          "(\\?[a-zA-Z0-9._~=&\\-]*)?(#[a-zA-Z0-9._~\\-]*)?";
   if (format == "date") return date;
   if (format == "time") return time;
   if (format == "date-time") return date + "T" + time;
+  if (format == "duration") return duration_pattern();
   if (format == "uuid") return "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}";
   if (format == "ipv4") return byte + "(\\." + byte + "){3}";
-  if (format == "email")
+  if (format == "ipv6") return ipv6_pattern();
+  if (format == "email" || format == "idn-email")
     return "[a-zA-Z0-9_+](\\.?[a-zA-Z0-9_+\\-]){0,30}@" + label + "(\\." + label + "){1,3}";
+  if (format == "hostname" || format == "idn-hostname") return host;
+  if (format == "uri" || format == "url" || format == "uri-reference" || format == "iri") return uri;
+  if (format == "json-pointer") return "(/([^/~]|~[01])*)*";
   return std::nullopt;
 }
 

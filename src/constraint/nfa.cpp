@@ -68,7 +68,7 @@ class NfaBuilder {
                             return repeat.separator ? add_separated(repeat, from) : add_repeat(repeat, from);
                           },
                           [&](const MembersNode& members) { return add_members(members, from); },
-                          [&](const AutomatonNode& part) { return add_automaton(*part.automaton, from); },
+                          [&](const AutomatonNode& part) { return add_automaton(part, from); },
                           [&](const BeginNode&) { return add_assertion(Nfa::EdgeKind::kIfAtBegin, from); },
                           [&](const EndNode&) { return add_assertion(Nfa::EdgeKind::kIfAtEnd, from); },
                       },
@@ -164,6 +164,7 @@ class NfaBuilder {
 
   /// Two rows of states: before anything is written, where the next member has no separator, and after it.
   uint32_t add_members(const MembersNode& list, uint32_t from) {
+    if (list.least > 0 || list.most) return add_counted_members(list, from);
     uint32_t unwritten = from;
     uint32_t written = new_state();  // cannot be reached before the first member
     for (const auto& [part, is_required] : list.members) {
@@ -186,25 +187,70 @@ class NfaBuilder {
     return to;
   }
 
-  uint32_t add_automaton(const ByteAutomaton& automaton, uint32_t from) {
+  /// A row of states for each number of members that are written, up to the one that matters.
+  uint32_t add_counted_members(const MembersNode& list, uint32_t from) {
+    const auto last = static_cast<size_t>(list.most.value_or(list.least));
+    std::vector<uint32_t> row{from};
+    for (size_t i = 0; i < last; ++i) row.push_back(new_state());  // cannot be reached yet
+    for (const auto& [part, is_required] : list.members) {
+      std::vector<uint32_t> next;
+      for (size_t i = 0; i <= last; ++i) next.push_back(new_state());
+      for (size_t i = 0; i <= last; ++i) {
+        if (!is_required) connect(row[i], next[i]);
+        if (list.most && i == last) continue;
+        uint32_t begin = new_state();
+        connect(row[i], begin);
+        if (i > 0) begin = add(list.separator, begin);
+        connect(add(part, begin), next[std::min(i + 1, last)]);
+      }
+      row = std::move(next);
+    }
+    const uint32_t to = new_state();
+    for (auto i = static_cast<size_t>(list.least); i <= last; ++i) connect(row[i], to);
+    return to;
+  }
+
+  uint32_t add_automaton(const AutomatonNode& part, uint32_t from) {
+    using Specials = AutomatonNode::Specials;
+    const ByteAutomaton& automaton = *part.automaton;
     // Its start may lie on a loop, which must not lead back to `from`.
     const uint32_t first = num_states_;
     for (int state = 0; state < automaton.num_states(); ++state) new_state();
     const uint32_t to = new_state();
     connect(from, first);
+    const int end = part.specials == Specials::kKeep ? kNumSymbols : kFirstSpecial;
     for (int i = 0; i < automaton.num_states(); ++i) {
       const auto state = static_cast<StateId>(i);
       const uint32_t source = first + static_cast<uint32_t>(i);
       if (automaton.is_accepting(state)) connect(source, to);
-      for (int symbol = 0; symbol < kNumSymbols;) {
+      for (int symbol = 0; symbol < end;) {
         const int begin = symbol;
         const StateId target = automaton.next(state, static_cast<Symbol>(begin));
-        while (symbol < kNumSymbols && automaton.next(state, static_cast<Symbol>(symbol)) == target) ++symbol;
+        while (symbol < end && automaton.next(state, static_cast<Symbol>(symbol)) == target) ++symbol;
         if (target == kNoState) continue;
         connect(source, first + target, static_cast<Symbol>(begin), static_cast<Symbol>(symbol - 1));
       }
+      if (part.specials != Specials::kKeep) add_specials(part, state, first);
     }
     return to;
+  }
+
+  /// Edges of one state of an automaton whose special symbols are erased or ignored.
+  void add_specials(const AutomatonNode& part, StateId state, uint32_t first) {
+    const bool erases = part.specials == AutomatonNode::Specials::kErase;
+    const uint32_t source = first + state;
+    for (int index = 0; index <= part.chosen; ++index) {
+      const StateId target = part.automaton->next(state, static_cast<Symbol>(kFirstSpecial + index));
+      if (target == kNoState) continue;
+      const auto written = static_cast<Symbol>(kFirstSpecial + part.written);
+      if (index == part.chosen) {
+        connect(source, first + target, written, written);
+      } else {
+        expects(erases, "an automaton among special symbols has one of its own");
+        connect(source, first + target);
+      }
+    }
+    if (!erases) connect(source, source, kFirstSpecial, static_cast<Symbol>(kNumSymbols - 1));
   }
 
   const std::string_view what_;

@@ -13,13 +13,16 @@
 #include "base/budget.h"
 #include "base/json.h"
 #include "constraint/byte_automaton.h"
+#include "constraint/look_around.h"
+#include "constraint/unicode_property.h"
+#include "constraint/utf8_text.h"
 
 namespace lacuna {
 namespace {
 
 using Interval = CodePointSet::Interval;
 
-constexpr uint32_t kEndOfPattern = 0xFFFFFFFF;
+constexpr uint32_t kEndOfPattern = kEndOfCodePoints;
 
 CodePointSet digits() {
   return CodePointSet({{'0', '9'}});
@@ -84,39 +87,12 @@ std::optional<uint32_t> control_escape(uint32_t letter) {
   }
 }
 
-/// The code points of `text`. Throws InputError if it is not UTF-8.
-std::vector<std::pair<uint32_t, size_t>> decode(std::string_view text, std::string_view what) {
-  std::vector<std::pair<uint32_t, size_t>> code_points;  // with their place in bytes
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[i]);
-    const size_t length = lead < 0x80   ? 1
-                          : lead < 0xC2 ? 0
-                          : lead < 0xE0 ? 2
-                          : lead < 0xF0 ? 3
-                          : lead < 0xF5 ? 4
-                                        : 0;
-    uint32_t code_point = length < 2 ? lead : lead & (0x7FU >> length);
-    bool is_valid = length > 0 && i + length <= text.size();
-    for (size_t k = 1; is_valid && k < length; ++k) {
-      const auto byte = static_cast<uint8_t>(text[i + k]);
-      is_valid = (byte & 0xC0) == 0x80;
-      code_point = code_point << 6 | (byte & 0x3FU);
-    }
-    constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (!is_valid || code_point < kMin[length] || code_point > 0x10FFFF || (code_point >> 11) == 0x1B)
-      throw InputError("{}: is not valid UTF-8 at byte {}", what, i);
-    code_points.emplace_back(code_point, i);
-    i += length;
-  }
-  code_points.emplace_back(kEndOfPattern, text.size());
-  return code_points;
-}
-
 /// Recursive descent over ECMA-262's grammar with the flag "u".
 class RegexParser {
  public:
-  RegexParser(std::string_view pattern, TextEncoding encoding, std::string_view what)
-      : pattern_(decode(pattern, what)), encoding_(encoding), what_(what) {}
+  /// `look_around`: null if the pattern looks around nowhere.
+  RegexParser(std::string_view pattern, TextEncoding encoding, std::string_view what, LookAround* look_around)
+      : pattern_(decode_utf8(pattern, what)), encoding_(encoding), what_(what), look_around_(look_around) {}
 
   Expression parse() {
     Expression expression = alternatives();
@@ -166,8 +142,16 @@ class RegexParser {
   }
 
   Expression term() {
-    if (take_if('^')) return assertion(Expression::begin());
-    if (take_if('$')) return assertion(Expression::end());
+    // Marks are symbols: an assertion about the ends of the text must not count them.
+    if (take_if('^')) return assertion(look_around_ ? look_around_->at_begin() : Expression::begin());
+    if (take_if('$')) return assertion(look_around_ ? look_around_->at_end() : Expression::end());
+    for (const bool is_negated : {false, true}) {
+      if (!take_if(is_negated ? "\\B" : "\\b")) continue;
+      return assertion(look_around_->word_boundary(is_negated));
+    }
+    if (look_around_) {
+      if (const auto part = look()) return assertion(*part);
+    }
     const Expression part = atom();
     const auto count = quantifier();
     return count ? Expression::repeat(part, count->least, count->most) : part;
@@ -239,16 +223,32 @@ class RegexParser {
 
   Expression of(const CodePointSet& set) const { return Expression::code_points(set, encoding_); }
 
+  /// A look-around, if one begins here.
+  std::optional<Expression> look() {
+    struct Form {
+      std::string_view begin;
+      bool is_ahead, is_negated;
+    };
+    for (const auto& [begin, is_ahead, is_negated] :
+         {Form{"(?=", true, false}, {"(?!", true, true}, {"(?<=", false, false}, {"(?<!", false, true}}) {
+      if (!take_if(begin)) continue;
+      const size_t first = next_;
+      const Expression content = alternatives();
+      std::string key;
+      for (size_t i = first; i < next_; ++i) key += fmt::format("{} ", pattern_[i].first);
+      if (!take_if(')')) refuse("expected ')'");
+      return is_ahead ? look_around_->ahead(key, content, is_negated)
+                      : look_around_->behind(key, content, is_negated);
+    }
+    return std::nullopt;
+  }
+
   Expression group() {
     struct Unsupported {
       std::string_view begin, name;
     };
-    for (const auto& [begin, name] : {Unsupported{"(?=", "look-ahead \"(?=\""},
-                                      {"(?!", "look-ahead \"(?!\""},
-                                      {"(?<=", "look-behind \"(?<=\""},
-                                      {"(?<!", "look-behind \"(?<!\""},
-                                      {"(?>", "the atomic group \"(?>\""},
-                                      {"(?P=", "the back reference \"(?P=\""}}) {
+    for (const auto& [begin, name] :
+         {Unsupported{"(?>", "the atomic group \"(?>\""}, {"(?P=", "the back reference \"(?P=\""}}) {
       const size_t before = next_;
       const bool is_this = take_if(begin);
       next_ = before;
@@ -306,13 +306,29 @@ class RegexParser {
     const uint32_t letter = peek(1);
     if (!in_class && letter >= '1' && letter <= '9') refuse_unsupported("a back reference");
     if (!in_class && letter == 'k') refuse_unsupported("the back reference \"\\k\"");
-    if (!in_class && (letter == 'b' || letter == 'B')) refuse_unsupported("the word boundary \"\\b\"");
-    if (letter == 'p' || letter == 'P') refuse_unsupported("the Unicode property \"\\p\"");
+    if (letter == 'p' || letter == 'P') return property(letter == 'P');
     if (letter == kEndOfPattern) refuse("a backslash ends the expression");
     next_ += 2;
     if (const auto set = class_escape(letter)) return *set;
     const uint32_t c = letter == 'b' ? uint32_t{'\b'} : character_escape(letter);
     return CodePointSet({{c, c}});
+  }
+
+  /// At \p{Name} or \P{Name}.
+  CodePointSet property(bool is_negated) {
+    const size_t before = next_;
+    next_ += 2;
+    std::string name;
+    if (take_if('{')) {
+      while (!at_end() && peek() != '}' && peek() < 0x80) name += static_cast<char>(take());
+      if (!take_if('}')) refuse("expected '}' after a Unicode property");
+    }
+    const auto set = unicode_property(name);
+    if (!set) {
+      next_ = before;
+      refuse_unsupported(fmt::format("the Unicode property {}", in_quotes(name)));
+    }
+    return is_negated ? set->complement() : *set;
   }
 
   /// After a backslash and `letter`.
@@ -366,9 +382,18 @@ class RegexParser {
       pattern_;  // code points and their places, kEndOfPattern last
   const TextEncoding encoding_;
   const std::string_view what_;
+  LookAround* const look_around_;
   size_t next_ = 0;
   int nesting_ = 0;
 };
+
+/// Whether a pattern may have assertions about more than the ends of its text.
+bool may_look_around(std::string_view pattern) {
+  for (const std::string_view begin : {"(?=", "(?!", "(?<=", "(?<!", "\\b", "\\B"}) {
+    if (pattern.find(begin) != std::string_view::npos) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -378,11 +403,15 @@ Expression regex_expression(std::string_view pattern, RegexMatch match, TextEnco
     throw InputError("{}: has {} bytes; expected at most {}", what, pattern.size(), kMaxRegexBytes);
   constexpr size_t kStepsPerByte = 100;
   spend_steps(pattern.size() * kStepsPerByte);
-  Expression expression = RegexParser(pattern, encoding, what).parse();
+  LookAround look_around(encoding, what, limits);
+  const bool looks = may_look_around(pattern);
+  Expression expression = RegexParser(pattern, encoding, what, looks ? &look_around : nullptr).parse();
   if (match == RegexMatch::kSearch) {
     const Expression any = Expression::repeat(Expression::code_points(CodePointSet::all(), encoding), 0, {});
     expression = Expression::sequence({any, expression, any});
   }
+  if (looks)
+    return Expression::automaton(std::make_shared<const ByteAutomaton>(look_around.resolve(expression)));
   // Compiled here, so that ^ and $ speak of this text and not of what surrounds it.
   return Expression::automaton(
       std::make_shared<const ByteAutomaton>(ByteAutomaton::compile(expression, what, limits)));

@@ -19,8 +19,9 @@ inline constexpr int kMaxRegexNesting = 64;       ///< depth of nested groups
 
 /// The texts that `pattern` matches, each code point written as `encoding` says. ECMA-262 with the flag "u"
 /// over code points: | * + ? {n} {n,} {n,m} (lazy ones alike) ( ) (?: ) (?<name> ) [ ] . ^ $ \d \w \s \D \W
-/// \S \t \n \v \f \r \0 \cX \xHH \uHHHH \u{H...}, and escaped punctuation. Look-around, back references, word
-/// boundaries, inline flags and \p{...} are refused by name. Throws InputError that begins with `what`
+/// \S \t \n \v \f \r \0 \cX \xHH \uHHHH \u{H...}, escaped punctuation, (?= ) (?! ) (?<= ) (?<! ) \b \B,
+/// \p{...} and \P{...} of general categories. Back references, inline flags, atomic groups, scripts and other
+/// properties are refused by name. Throws InputError that begins with `what`
 /// ("regex", "#/properties/id/pattern") and names the position, in bytes from 0; AutomatonTooLarge.
 Expression regex_expression(std::string_view pattern, RegexMatch match, TextEncoding encoding,
                             std::string_view what, AutomatonLimits& limits);

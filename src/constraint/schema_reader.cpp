@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <deque>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
+#include "constraint/schema_negation.h"
 
 namespace lacuna {
 namespace {
@@ -137,9 +140,12 @@ struct SchemaReader::Memory {
   std::unordered_map<const ordered_json*, Members> members;
   std::unordered_map<const ordered_json*, ListedValues> values;             // by schema
   std::unordered_map<const ordered_json*, TextList> texts;                  // by list
-  std::unordered_map<const ordered_json*, const ordered_json*> references;  // by schema
+  std::unordered_map<const ordered_json*, const ordered_json*> references;  // by pointer
   std::unordered_set<const ordered_json*> checked;                          // schemas
   std::map<std::pair<const ordered_json*, int>, SchemaOutline> outlines;    // by schema and depth
+  std::map<std::pair<const ordered_json*, std::string>, std::unique_ptr<const ordered_json>>
+      derived;                            // by schema and what it was derived for
+  std::deque<std::string> derived_paths;  // of places
 };
 
 /// Outlines of schemas, each found once for a depth.
@@ -227,8 +233,10 @@ SchemaReader SchemaReader::at(const ordered_json& value, Place place) const {
 
 std::string SchemaReader::path() const {
   std::vector<const Place*> places;
-  for (const Place* place = place_.get(); place != nullptr; place = place->parent.get())
+  for (const Place* place = place_.get(); place != nullptr; place = place->parent.get()) {
     places.push_back(place);
+    if (place->kind == Place::Kind::kText) break;
+  }
   std::string path;
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
     const Place& each = **place;
@@ -255,54 +263,18 @@ void SchemaReader::refuse(std::string_view keyword, std::string_view expected) c
 }
 
 void SchemaReader::refuse_unsupported(std::string_view keyword, std::string_view instead) const {
-  throw InputError("{}: {} is not supported{}{}", *memory_->name, in_quotes(path_of(keyword)),
-                   instead.empty() ? "" : "; ", instead);
+  throw UnsupportedSchema("{}: {} is not supported{}{}", *memory_->name, in_quotes(path_of(keyword)),
+                          instead.empty() ? "" : "; ", instead);
 }
-
-namespace {
-
-/// Whether a schema of keys says no more than that they are strings, as schema libraries write it.
-bool takes_any_string(const ordered_json& schema) {
-  if (!schema.is_object()) return schema == true;
-  constexpr std::array<std::string_view, 4> kNotes = {"title", "description", "$comment", "$schema"};
-  for (const auto& [keyword, value] : schema.items()) {
-    const bool is_string = value == "string" || (value.is_array() && std::find(value.begin(), value.end(),
-                                                                               "string") != value.end());
-    const bool is_note = std::find(kNotes.begin(), kNotes.end(), keyword) != kNotes.end();
-    const bool is_least = keyword == "minLength" && value == 0;
-    if (!is_note && !is_least && !(keyword == "type" && is_string)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 void SchemaReader::check() const {
   if (memory_->checked.contains(value_)) return;
   if (!value_->is_object() && !value_->is_boolean())
     throw InputError("{}: {} is {}; expected an object, true or false", *memory_->name, in_quotes(path()),
                      shown(*value_));
-  constexpr std::array<std::string_view, 13> kUnsupported{"not",
-                                                          "if",
-                                                          "dependentRequired",
-                                                          "dependentSchemas",
-                                                          "dependencies",
-                                                          "contains",
-                                                          "patternProperties",
-                                                          "propertyNames",
-                                                          "unevaluatedProperties",
-                                                          "unevaluatedItems",
-                                                          "$dynamicRef",
-                                                          "$recursiveRef",
-                                                          "extends"};
+  constexpr std::array<std::string_view, 3> kUnsupported{"$dynamicRef", "$recursiveRef", "extends"};
   for (const std::string_view keyword : kUnsupported) {
-    const ordered_json* value = find(keyword);
-    if (!value) continue;
-    const bool says_nothing = (keyword.starts_with("unevaluated") && *value == true) ||
-                              (keyword == "propertyNames" && takes_any_string(*value));
-    const bool is_empty = (keyword.starts_with("depend") || keyword == "patternProperties") &&
-                          value->is_object() && value->empty();
-    if (!says_nothing && !is_empty) refuse_unsupported(keyword);
+    if (has(keyword)) refuse_unsupported(keyword);
   }
   // A base of its own changes what the references below it mean.
   if (value_ != memory_->document && has("$id")) refuse_unsupported("$id", "only the root may have one");
@@ -329,6 +301,7 @@ const TextList& SchemaReader::texts(std::string_view keyword) const {
   static const TextList kNone;
   const ordered_json* value = find(keyword);
   if (!value) return kNone;
+  if (value->is_null() && keyword == "required") return kNone;
   if (!value->is_array()) refuse(keyword, "a list of texts");
   if (const auto known = memory_->texts.find(value); known != memory_->texts.end()) return known->second;
   spend_steps(value->size() * kStepsPerText);
@@ -401,14 +374,15 @@ const ordered_json* SchemaReader::number(std::string_view keyword) const {
 }
 
 std::optional<JsonTypes> SchemaReader::types() const {
-  constexpr std::array<std::pair<std::string_view, JsonTypes>, 7> kNames{
+  constexpr std::array<std::pair<std::string_view, JsonTypes>, 8> kNames{
       {{"null", kTypeNull},
        {"boolean", kTypeBoolean},
        {"integer", kTypeInteger},
        {"number", kTypeInteger | kTypeFraction},
        {"string", kTypeString},
        {"array", kTypeArray},
-       {"object", kTypeObject}}};
+       {"object", kTypeObject},
+       {kFractionType, kTypeFraction}}};
   const ordered_json* value = find("type");
   if (!value) return std::nullopt;
   JsonTypes types = 0;
@@ -435,14 +409,37 @@ JsonTypes SchemaReader::described_types() const {
     JsonTypes types;
   };
   constexpr JsonTypes kNumbers = kTypeInteger | kTypeFraction;
-  constexpr std::array<Keyword, 20> kKeywords{
-      {{"minLength", kTypeString},     {"maxLength", kTypeString},     {"pattern", kTypeString},
-       {"format", kTypeString},        {"minimum", kNumbers},          {"maximum", kNumbers},
-       {"exclusiveMinimum", kNumbers}, {"exclusiveMaximum", kNumbers}, {"multipleOf", kNumbers},
-       {"items", kTypeArray},          {"prefixItems", kTypeArray},    {"additionalItems", kTypeArray},
-       {"minItems", kTypeArray},       {"maxItems", kTypeArray},       {"uniqueItems", kTypeArray},
-       {"properties", kTypeObject},    {"required", kTypeObject},      {"additionalProperties", kTypeObject},
-       {"minProperties", kTypeObject}, {"maxProperties", kTypeObject}}};
+  constexpr std::array<Keyword, 31> kKeywords{{{"minLength", kTypeString},
+                                               {"maxLength", kTypeString},
+                                               {"pattern", kTypeString},
+                                               {"format", kTypeString},
+                                               {kNotPattern, kTypeString},
+                                               {"minimum", kNumbers},
+                                               {"maximum", kNumbers},
+                                               {"exclusiveMinimum", kNumbers},
+                                               {"exclusiveMaximum", kNumbers},
+                                               {"multipleOf", kNumbers},
+                                               {kNotMultipleOf, kNumbers},
+                                               {"items", kTypeArray},
+                                               {"prefixItems", kTypeArray},
+                                               {"additionalItems", kTypeArray},
+                                               {"unevaluatedItems", kTypeArray},
+                                               {"contains", kTypeArray},
+                                               {"minItems", kTypeArray},
+                                               {"maxItems", kTypeArray},
+                                               {"uniqueItems", kTypeArray},
+                                               {"properties", kTypeObject},
+                                               {"required", kTypeObject},
+                                               {"additionalProperties", kTypeObject},
+                                               {"patternProperties", kTypeObject},
+                                               {"propertyNames", kTypeObject},
+                                               {"unevaluatedProperties", kTypeObject},
+                                               {"dependentRequired", kTypeObject},
+                                               {"dependentSchemas", kTypeObject},
+                                               {"dependencies", kTypeObject},
+                                               {"minProperties", kTypeObject},
+                                               {"maxProperties", kTypeObject},
+                                               {kNotListed, kAllTypes}}};
   JsonTypes types = 0;
   for (const Keyword& keyword : kKeywords) {
     if (has(keyword.name)) types |= keyword.types;
@@ -476,32 +473,66 @@ const ListedValues* SchemaReader::values() const {
   return &memory_->values.emplace(value_, std::move(listed)).first->second;
 }
 
-std::optional<SchemaReader> SchemaReader::reference() const {
-  const ordered_json* pointer = find("$ref");
+std::optional<SchemaReader> SchemaReader::reference(std::string_view keyword) const {
+  const ordered_json* pointer = find(keyword);
   if (!pointer) return std::nullopt;
-  if (!pointer->is_string()) refuse("$ref", "text");
+  if (!pointer->is_string()) refuse(keyword, "text");
   const std::string_view target = pointer->get_ref<const std::string&>();
-  const ordered_json*& found = memory_->references[value_];
+  const ordered_json*& found = memory_->references[pointer];
   if (found == nullptr) {
     spend_steps(target.size() * kStepsPerByte);
-    found = resolve(target);
+    found = resolve(keyword, target);
   }
-  return at(*found, {.keyword = target});
+  return at(*found, {.keyword = target, .parent = keyword == kNotReference ? nullptr : place_});
 }
 
-const ordered_json* SchemaReader::resolve(std::string_view target) const {
+SchemaReader SchemaReader::negated() const {
+  const std::string key = "not";
+  const ordered_json* known = find_derived(key);
+  if (known == nullptr) known = &keep_derived(key, negation(*this));
+  // A schema that must not hold evaluates nothing.
+  const std::string& text = memory_->derived_paths.emplace_back(path());
+  spend_steps(kStepsPerReader);
+  spend_bytes(text.size() + sizeof(std::string) + sizeof(Place));
+  return at(*known, {.keyword = text});
+}
+
+const ordered_json* SchemaReader::find_derived(const std::string& key) const {
+  const auto known = memory_->derived.find({value_, key});
+  return known == memory_->derived.end() ? nullptr : known->second.get();
+}
+
+const ordered_json& SchemaReader::keep_derived(const std::string& key, ordered_json made) const {
+  auto& kept = memory_->derived[{value_, key}];
+  kept = std::make_unique<const ordered_json>(std::move(made));
+  return *kept;
+}
+
+SchemaReader SchemaReader::at_this_place(const ordered_json& value) const {
+  return {memory_, value, place_};
+}
+
+bool SchemaReader::is_within(const SchemaReader& other) const {
+  spend_steps(kStepsPerLookUp);
+  for (const Place* place = place_.get(); place != nullptr; place = place->parent.get()) {
+    if (place == other.place_.get()) return true;
+  }
+  return false;
+}
+
+const ordered_json* SchemaReader::resolve(std::string_view keyword, std::string_view target) const {
   if (!target.starts_with("#") || (target.size() > 1 && target[1] != '/'))
-    refuse("$ref", "a JSON pointer into the same schema (\"#/$defs/...\")");
+    refuse(keyword, "a JSON pointer into the same schema (\"#/$defs/...\")");
   const ordered_json* value = memory_->document;
   std::string_view rest = target.substr(1);
   while (!rest.empty()) {
     rest.remove_prefix(1);  // "/"
     const size_t end = std::min(rest.find('/'), rest.size());
     value = memory_->child(*value, unescaped(rest.substr(0, end)));
-    if (!value) refuse("$ref", "the place of a schema in the same document");
+    if (!value) refuse(keyword, "the place of a schema in the same document");
     rest.remove_prefix(end);
     if (!rest.empty() && value->is_object() && memory_->member(*value, "$id"))
-      refuse("$ref", "a place that is not within a schema with an \"$id\" of its own");
+      refuse(keyword, "a place that is not within a schema with an \"$id\" of its own");
   }
   return value;
 }

@@ -14,7 +14,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+
 namespace lacuna {
+
+/// Thrown where a schema means something that is not supported; an InputError.
+class UnsupportedSchema : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Keywords that only derived schemas have (SchemaReader::negated). All of them narrow.
+inline constexpr std::string_view kNotListed = "\1notEnum";            ///< values that are not allowed
+inline constexpr std::string_view kNotPattern = "\1notPattern";        ///< matches nowhere in the string
+inline constexpr std::string_view kNotMultipleOf = "\1notMultipleOf";  ///< an integer above 0
+inline constexpr std::string_view kNotReference = "\1notRef";    ///< "$ref" to a schema that must not hold
+inline constexpr std::string_view kFractionType = "\1fraction";  ///< a type: numbers that are no integers
 
 /// Kinds of JSON values as bits. A number without a fraction is an integer, however it is written.
 using JsonTypes = unsigned;
@@ -59,7 +74,7 @@ class SchemaReader {
   /// Readers of keywords; none if absent. They throw InputError where the value has another form.
   std::optional<int64_t> count(std::string_view keyword) const;  ///< at least 0; larger ones are 2^31
   std::optional<std::string> text(std::string_view keyword) const;
-  const TextList& texts(std::string_view keyword) const;  ///< empty if absent
+  const TextList& texts(std::string_view keyword) const;  ///< empty if absent; "required" may be null
   std::optional<SchemaReader> schema(std::string_view keyword) const;
   std::vector<SchemaReader> schemas(std::string_view keyword) const;  ///< of a list; empty if absent
   std::vector<std::pair<std::string_view, SchemaReader>> named_schemas(
@@ -76,8 +91,18 @@ class SchemaReader {
   /// Values that "enum" and "const" allow; null if both are absent.
   const ListedValues* values() const;
 
-  /// The schema that "$ref" points to.
-  std::optional<SchemaReader> reference() const;
+  /// The schema that "$ref" points to, or another keyword like it.
+  std::optional<SchemaReader> reference(std::string_view keyword = "$ref") const;
+
+  /// A schema of the values that this one does not allow: all of them, or fewer where a keyword's complement
+  /// cannot be written as a schema (negation()).
+  SchemaReader negated() const;
+  /// A schema that stands at the place of this one. Each `key` is made once.
+  template <typename Make>
+  SchemaReader derived(const std::string& key, Make&& make) const;
+  /// Whether this schema is reached from `other` by keywords that speak of the same value, so that what it
+  /// says about items and properties counts as evaluated there.
+  bool is_within(const SchemaReader& other) const;
 
   /// Throws InputError that names the keyword's path.
   [[noreturn]] void refuse(std::string_view keyword, std::string_view expected) const;
@@ -95,12 +120,21 @@ class SchemaReader {
   SchemaReader at(const nlohmann::ordered_json& value, Place place) const;
   std::string path_of(std::string_view keyword) const;
   /// The value to which a JSON pointer leads.
-  const nlohmann::ordered_json* resolve(std::string_view target) const;
+  const nlohmann::ordered_json* resolve(std::string_view keyword, std::string_view target) const;
+  const nlohmann::ordered_json* find_derived(const std::string& key) const;
+  const nlohmann::ordered_json& keep_derived(const std::string& key, nlohmann::ordered_json made) const;
+  SchemaReader at_this_place(const nlohmann::ordered_json& value) const;
 
   std::shared_ptr<Memory> memory_;
   const nlohmann::ordered_json* value_;
   std::shared_ptr<const Place> place_;
 };
+
+template <typename Make>
+SchemaReader SchemaReader::derived(const std::string& key, Make&& make) const {
+  const nlohmann::ordered_json* known = find_derived(key);
+  return at_this_place(known != nullptr ? *known : keep_derived(key, make()));
+}
 
 /// Properties that all valid values of a schema share, found without compiling it.
 struct SchemaOutline {

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "constraint/constraint.h"
 #include "constraint/json_schema.h"
+#include "constraint/schema_reader.h"
 
 namespace lacuna {
 namespace {
@@ -98,6 +99,29 @@ Expression text_without(std::string_view tag) {
   const Expression part =
       Expression::sequence({Expression::text(tag.substr(0, 1)), Expression::choice(std::move(tails))});
   return Expression::sequence({plain, Expression::repeat(part, 0, std::nullopt)});
+}
+
+std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions) {
+  std::vector<std::string> places;
+  int64_t work = kToolSchemaWork;
+  for (CallableFunction& function : functions) {
+    if (function.strict || function.parameters.empty()) continue;
+    const auto relax = [&] {
+      function.parameters = R"({"type": "object"})";
+      places.push_back(function.place);
+    };
+    try {
+      AutomatonLimits limits;
+      const ByteAutomaton automaton =
+          ByteAutomaton::compile(call_expression(function, work), function.place, limits);
+      work -= AutomatonLimits{}.work - limits.work;
+    } catch (const AutomatonTooLarge&) {
+      relax();
+    } catch (const UnsupportedSchema&) {
+      relax();
+    }
+  }
+  return places;
 }
 
 Expression tool_call_expression(const ToolCallConstraint& constraint) {

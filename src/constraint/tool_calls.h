@@ -53,6 +53,10 @@ bool is_function_name(std::string_view name);
 /// characters, or a schema is not that of an object or not supported; AutomatonTooLarge.
 Expression tool_call_expression(const ToolCallConstraint& constraint);
 
+/// Lets functions whose schemas are not supported, or too large, have any arguments, unless they are strict.
+/// Returns the places of their schemas. Throws where tool_call_expression() throws for another reason.
+std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions);
+
 /// Texts of whole characters in which `tag` does not occur. The tag's first byte is ASCII and occurs in it
 /// once.
 Expression text_without(std::string_view tag);

@@ -25,6 +25,8 @@ TEST(Constraint, CompilesEveryKind) {
   const ByteAutomaton choice = compile_constraint(ChoiceConstraint{{"yes", "no", "yes and no"}});
   for (const char* text : {"yes", "no", "yes and no"}) EXPECT_TRUE(choice.accepts(text));
   EXPECT_FALSE(choice.accepts("yes and"));
+  const ByteAutomaton grammar = compile_constraint(GrammarConstraint{"root ::= [a-c]+ \"!\""});
+  EXPECT_TRUE(grammar.accepts("abc!") && !grammar.accepts("abc"));
 }
 
 TEST(Constraint, SaysWhatIsWrong) {
@@ -33,7 +35,10 @@ TEST(Constraint, SaysWhatIsWrong) {
   };
   refusal(JsonSchemaConstraint{"{"}, "schema: not valid JSON");
   refusal(JsonSchemaConstraint{R"({"a": 1, "a": 2})"}, "key \"a\" appears twice");
-  refusal(JsonSchemaConstraint{R"({"not": {}})"}, "schema: \"#/not\"");
+  refusal(JsonSchemaConstraint{R"({"$dynamicRef": "#a"})"}, "schema: \"#/$dynamicRef\"");
+  refusal(JsonSchemaConstraint{R"({"not": {}})"}, "schema: no text can be written for \"#\"");
+  refusal(GrammarConstraint{"root ::= a"}, "grammar: line 1: the rule \"a\" is not defined");
+  refusal(GrammarConstraint{"root ::= [^\\x00-\\U0010FFFF]"}, "grammar: no text matches it");
   refusal(JsonSchemaConstraint{std::string(kMaxSchemaBytes + 1, ' ')}, "schema: has 262145 bytes");
   refusal(RegexConstraint{"("}, "regex: expected ')'");
   refusal(RegexConstraint{"[]"}, "regex: no text matches it");

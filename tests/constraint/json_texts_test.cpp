@@ -151,7 +151,23 @@ TEST(JsonTexts, KnowFormats) {
   EXPECT_FALSE(accepts("email", "a..b@example.org"));
   EXPECT_FALSE(accepts("email", "a@-example.org"));
   EXPECT_FALSE(accepts("email", "a@example"));
-  EXPECT_FALSE(format_pattern("uri"));
+  EXPECT_TRUE(accepts("duration", "P1Y2M3DT4H5M6S"));
+  EXPECT_TRUE(accepts("duration", "P2W"));
+  EXPECT_FALSE(accepts("duration", "P"));
+  EXPECT_FALSE(accepts("duration", "PT"));
+  EXPECT_FALSE(accepts("duration", "P1Y1D"));
+  for (const char* text : {"::", "::1", "1::", "fe80::1:2", "1:2:3:4:5:6:7:8"})
+    EXPECT_TRUE(accepts("ipv6", text)) << text;
+  for (const char* text : {":", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "g::"})
+    EXPECT_FALSE(accepts("ipv6", text)) << text;
+  EXPECT_TRUE(accepts("hostname", "mail.example-site.org"));
+  EXPECT_FALSE(accepts("hostname", "-a.org"));
+  EXPECT_TRUE(accepts("uri", "https://example.org:8080/a/b%20c?x=1&y=2#top"));
+  EXPECT_FALSE(accepts("uri", "example.org/a"));
+  EXPECT_FALSE(accepts("uri", "http://a b"));
+  EXPECT_TRUE(accepts("json-pointer", "/a~1b/0"));
+  EXPECT_FALSE(accepts("json-pointer", "a"));
+  EXPECT_FALSE(format_pattern("color"));
 }
 
 }  // namespace

@@ -98,14 +98,12 @@ TEST(Regex, RefusesByName) {
   const auto refusal = [](const std::string& pattern, const std::string& message) {
     EXPECT_THAT([&] { compiled(pattern); }, ThrowsMessage<InputError>(HasSubstr(message))) << pattern;
   };
-  refusal("a(?=b)", "regex: look-ahead \"(?=\" at byte 1 is not supported");
-  refusal("a(?!b)", "look-ahead \"(?!\" at byte 1 is not supported");
-  refusal("(?<=a)b", "look-behind \"(?<=\" at byte 0 is not supported");
-  refusal("(?<!a)b", "look-behind \"(?<!\"");
   refusal("(a)\\1", "a back reference at byte 3 is not supported");
   refusal("(?<n>a)\\k<n>", "back reference \"\\k\"");
-  refusal("\\bword", "word boundary");
-  refusal("\\p{L}", "Unicode property");
+  refusal("\\p{Script=Greek}", "Unicode property \"Script=Greek\" at byte 0 is not supported");
+  refusal("\\pL", "Unicode property");
+  refusal("(?=a)*", "cannot be repeated");
+  refusal("(?=a", "expected ')'");
   refusal("(?i)a", "inline flag");
   refusal("(?>a)", "atomic group");
   refusal("a{1001}", "a repetition of more than 1000");

@@ -224,10 +224,10 @@ TEST(SchemaReader, ReadsHonestSchemasInProportionToTheirSize) {
 }
 
 TEST(SchemaReader, KeepsThePlacesOfErrorsBelowReferences) {
-  EXPECT_EQ(cost_of({{"properties", {{"a/b", {{"items", {{"not", true}}}}}}}}).error,
-            "schema: \"#/properties/a~1b/items/not\" is not supported");
-  EXPECT_EQ(cost_of({{"anyOf", {true, reference("x")}}, {"$defs", {{"x", {{"if", true}}}}}}).error,
-            "schema: \"#/$defs/x/if\" is not supported");
+  EXPECT_EQ(cost_of({{"properties", {{"a/b", {{"items", {{"$recursiveRef", "#"}}}}}}}}).error,
+            "schema: \"#/properties/a~1b/items/$recursiveRef\" is not supported");
+  EXPECT_EQ(cost_of({{"anyOf", {true, reference("x")}}, {"$defs", {{"x", {{"extends", true}}}}}}).error,
+            "schema: \"#/$defs/x/extends\" is not supported");
 }
 
 }  // namespace

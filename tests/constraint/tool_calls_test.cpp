@@ -125,13 +125,31 @@ TEST(ToolCalls, LeaveTheTypeOfArgumentsOut) {
   EXPECT_FALSE(accepts(constraint, begin + "null" + end));
 }
 
+TEST(ToolCalls, MayHaveAnyArgumentsWhereTheirSchemaIsNotSupported) {
+  const std::string supported = R"({"properties": {"a": {"type": "integer"}}})";
+  std::vector<CallableFunction> functions{
+      {.name = "f", .parameters = supported, .place = "first"},
+      {.name = "g", .parameters = R"({"properties": {"a": {"$dynamicRef": "#"}}})", .place = "second"},
+      {.name = "h",
+       .parameters = R"({"properties": {"a": {"$dynamicRef": "#"}}})",
+       .strict = true,
+       .place = "third"},
+      {.name = "i", .parameters = "", .place = "fourth"}};
+  EXPECT_THAT(relax_schemas(functions), testing::ElementsAre("second"));
+  EXPECT_EQ(functions[0].parameters, supported);
+  EXPECT_EQ(functions[1].parameters, R"({"type": "object"})");
+  EXPECT_NE(functions[2].parameters, R"({"type": "object"})");
+  functions[0].parameters = R"({"type": "string"})";
+  EXPECT_THROW(relax_schemas(functions), InputError);
+}
+
 TEST(ToolCalls, AreRefusedByThePlaceOfTheirSchema) {
   const auto with = [](const std::string& parameters, bool strict = false) {
     return error_of(
         {.functions = {{.name = "f", .parameters = parameters, .strict = strict, .place = "here"}}});
   };
-  EXPECT_THAT(with(R"({"properties": {"a": {"not": {}}}})"),
-              HasSubstr("here: \"#/properties/a/not\" is not"));
+  EXPECT_THAT(with(R"({"properties": {"a": {"$dynamicRef": "#"}}})"),
+              HasSubstr("here: \"#/properties/a/$dynamicRef\" is not"));
   EXPECT_THAT(with(R"({"type": "string"})"), HasSubstr("here.type is"));
   EXPECT_THAT(with("[1]"), HasSubstr("here is \"[1]\"; expected the JSON schema of an object"));
   EXPECT_THAT(with("{"), HasSubstr("here"));

@@ -59,7 +59,7 @@ def to_python(pattern):
         else:
             result.append(c)
         i += 1
-    return re.compile("".join(result))
+    return re.compile("".join(result), re.ASCII)  # of word boundaries; classes are spelt out
 
 
 def check_pattern(validator, pattern, instance, schema):
@@ -152,7 +152,8 @@ class SchemaGenerator:
     def schema(self, depth):
         kinds = [self.string, self.string, self.number, self.enum, self.simple]
         if depth > 0:
-            kinds += [self.object, self.object, self.object, self.array, self.union, self.all_of, self.tagged, self.reference]
+            kinds += [self.object, self.object, self.object, self.array, self.union, self.all_of, self.tagged, self.reference,
+                      self.names, self.condition, self.negated, self.different, self.overlapping]
         result = self.rng.choice(kinds)(depth)
         if self.rng.random() < 0.1:
             result["description"] = "ignored"
@@ -192,6 +193,8 @@ class SchemaGenerator:
             result[self.rng.choice(["minimum", "exclusiveMinimum"])] = low
         if high is not None:
             result[self.rng.choice(["maximum", "exclusiveMaximum"])] = high
+        if self.rng.random() < 0.15:
+            result["multipleOf"] = self.rng.choice([2, 7, 0.5, 0.01, 1.5, 1250])
         return result
 
     def array(self, depth):
@@ -215,6 +218,56 @@ class SchemaGenerator:
         if self.rng.random() < 0.1:
             result["required"].append("more")
         return result
+
+    def names(self, depth):
+        result = {"type": "object", "additionalProperties": self.rng.choice([False, self.schema(0), self.schema(0)])}
+        if self.rng.random() < 0.5:
+            result["patternProperties"] = {pattern: self.schema(0) for pattern in self.rng.sample(["^a", "b$", r"\d", "^.{3}$"], self.rng.randint(1, 2))}
+        if self.rng.random() < 0.5:
+            result["propertyNames"] = self.rng.choice([{"pattern": "^[a-c]+$"}, {"maxLength": 3}, {"enum": ["a", "bb", "c1"]}, {"not": {"const": "a"}}])
+        if self.rng.random() < 0.4:
+            result["properties"] = {key: self.schema(0) for key in self.rng.sample(["a", "b1", "cab"], 2)}
+        if self.rng.random() < 0.4:
+            result["minProperties"] = self.rng.randint(0, 3)
+        if self.rng.random() < 0.4:
+            result["maxProperties"] = self.rng.randint(1, 4)
+        if self.rng.random() < 0.2:
+            result["unevaluatedProperties"] = False
+        return result
+
+    def condition(self, depth):
+        result = self.object(0)
+        keys = list(result["properties"]) or ["id"]
+        part = lambda: {"properties": {self.rng.choice(keys): self.schema(0)}, "required": self.rng.sample(keys, self.rng.randint(0, 1))}
+        kind = self.rng.random()
+        if kind < 0.6:
+            result["if"] = part()
+            result[self.rng.choice(["then", "else"])] = part()
+        elif kind < 0.8:
+            result["dependentRequired"] = {self.rng.choice(keys): [self.rng.choice(keys)]}
+        else:
+            result["dependentSchemas"] = {self.rng.choice(keys): part()}
+        return result
+
+    def negated(self, depth):
+        kind = self.rng.choice([self.object, self.string, self.number, self.enum, self.array, self.simple])
+        return {**self.rng.choice([self.simple, kind])(0), "not": kind(0)}
+
+    def different(self, depth):
+        result = {"type": "array", "items": self.rng.choice([self.enum, self.string, self.number, self.object, self.simple])(0)}
+        if self.rng.random() < 0.7:
+            result["uniqueItems"] = True
+        if self.rng.random() < 0.4:
+            result["contains"] = self.schema(0)
+            if self.rng.random() < 0.5:
+                result["maxContains"] = self.rng.randint(1, 2)
+        if self.rng.random() < 0.4:
+            result["minItems"] = self.rng.randint(1, 3)
+        return result
+
+    def overlapping(self, depth):
+        kind = self.rng.choice([self.number, self.string, self.object])
+        return {"oneOf": [kind(0) for _ in range(2)]}
 
     def union(self, depth):
         result = {"anyOf": [self.schema(depth - 1) for _ in range(self.rng.randint(1, 3))]}
@@ -291,8 +344,10 @@ def random_regex(rng, depth):
         return inner() + inner()
     if kind < 0.75:
         return f"({inner()}|{inner()})"
-    if kind < 0.8:
+    if kind < 0.78:
         return rng.choice(["^", "$", "(^|a)", "(b|$)"]) + inner()
+    if kind < 0.83:
+        return rng.choice([r"\b", r"\B", "(?<=a)", "(?<![ab])", f"(?={inner()})", f"(?!{inner()})"]) + inner()
     if kind < 0.85:
         return inner() + "$"
     return f"(?:{inner()}){rng.choice(['*', '+', '?', '{2}', '{1,3}', '{2,}', '*?', '+?'])}"

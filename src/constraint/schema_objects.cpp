@@ -1,0 +1,248 @@
+// Objects of a JSON Schema.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/budget.h"
+#include "base/json.h"
+#include "constraint/finite_language.h"
+#include "constraint/json_texts.h"
+#include "constraint/schema_compiler.h"
+
+namespace lacuna {
+
+using nlohmann::ordered_json;
+
+Expression SchemaCompiler::object(const Schemas& schemas) {
+  std::unordered_set<std::string_view> required;
+  const std::vector<std::string_view> keys = named_keys(schemas, required);
+  const Counts count = counts(schemas, "minProperties", "maxProperties", kMaxItems);
+  if (!count.is_possible()) return Expression::nothing();
+  std::vector<Expression::Member> members;
+  for (const std::string_view key : keys) {
+    spend_steps(schemas.size() * kStepsPerPart);
+    const bool is_required = required.contains(key);
+    if (!is_name_allowed(schemas, key)) {
+      if (is_required) return Expression::nothing();
+      continue;
+    }
+    const Expression text = Expression::text(json_text(ordered_json(key), options_.layout));
+    members.push_back({json_member(text, property(schemas, key), options_.layout), is_required});
+  }
+  if (keys.empty() && count.least > 1) return distinct_members(schemas, count);
+  // In one order of keys there is no place for others.
+  const Expression free =
+      canonical_ > 0 && !keys.empty() ? Expression::nothing() : free_members(schemas, keys);
+  if (!free.is_nothing()) {
+    // Their keys may repeat, so that however many there are, they may be one property.
+    const bool needs_one = count.least > static_cast<int>(required.size());
+    const std::optional<int> most = canonical_ > 0 ? std::optional<int>(1) : count.most;
+    if (keys.empty()) return json_object(Expression::separated(free, item_separator(), count.least, most));
+    if (!most) {
+      members.push_back({Expression::separated(free, item_separator(), 1, std::nullopt), false});
+    } else {
+      for (int i = 0; i < (needs_one ? 1 : *most); ++i) members.push_back({free, false});
+    }
+  }
+  return json_object(Expression::members(std::move(members), item_separator(), count.least, count.most));
+}
+
+/// Keys in the order in which schemas name them.
+std::vector<std::string_view> SchemaCompiler::named_keys(const Schemas& schemas,
+                                                         std::unordered_set<std::string_view>& required) {
+  std::vector<std::string_view> keys;
+  std::unordered_set<std::string_view> known;
+  const auto add_key = [&](std::string_view key) {
+    if (known.insert(key).second) keys.push_back(key);
+  };
+  for (const SchemaReader& schema : schemas) {
+    for (const auto& [key, property] : schema.named_schemas("properties")) add_key(key);
+  }
+  for (const SchemaReader& schema : schemas) {
+    const TextList& own = schema.texts("required");
+    spend_steps(own.texts.size() * kStepsPerPart);
+    for (const std::string_view key : own.texts) {
+      add_key(key);
+      required.insert(key);
+    }
+  }
+  // A list of names is one of properties.
+  for (const SchemaReader& schema : schemas) {
+    const auto names = schema.schema("propertyNames");
+    if (!names || !names->value().is_object()) continue;
+    const ListedValues* values = names->values();
+    if (values == nullptr) continue;
+    spend_steps(values->values.size() * kStepsPerPart);
+    for (const ordered_json* value : values->values) {
+      if (value->is_string()) add_key(value->get_ref<const std::string&>());
+    }
+  }
+  // Equal objects have one text only if all of them have one order.
+  if (canonical_ > 0) std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+std::vector<SchemaCompiler::FreeProperties> SchemaCompiler::free_properties(const Schemas& schemas) {
+  std::vector<FreeProperties> found;
+  for (const SchemaReader& schema : schemas) {
+    if (const auto additional = schema.schema("additionalProperties"))
+      found.push_back({*additional, {schema}});
+    const auto unevaluated = schema.schema("unevaluatedProperties");
+    if (!unevaluated) continue;
+    FreeProperties free{*unevaluated, {}};
+    bool describes_all = false;
+    for (const SchemaReader& other : schemas) {
+      if (!other.is_within(schema)) continue;
+      free.namers.push_back(other);
+      describes_all = describes_all || other.has("additionalProperties");
+    }
+    if (!describes_all) found.push_back(std::move(free));
+  }
+  return found;
+}
+
+bool SchemaCompiler::matches(const std::string& text, std::string_view key, const SchemaReader& schema) {
+  auto known = key_patterns_.find(text);
+  if (known == key_patterns_.end())
+    known =
+        key_patterns_.emplace(text, compiled(pattern(text, TextEncoding::kUtf8, schema, "patternProperties")))
+            .first;
+  spend_steps(key.size() * kStepsPerPart);
+  return known->second.accepts(key);
+}
+
+Expression SchemaCompiler::property(const Schemas& schemas, std::string_view key) {
+  Schemas of_property;
+  std::unordered_set<const ordered_json*> namers;  // schemas that describe the key
+  for (const SchemaReader& schema : schemas) {
+    if (const auto own = schema.named_schema("properties", key)) {
+      of_property.push_back(*own);
+      namers.insert(&schema.value());
+    }
+    for (const auto& [text, own] : schema.named_schemas("patternProperties")) {
+      if (!matches(std::string(text), key, schema)) continue;
+      of_property.push_back(own);
+      namers.insert(&schema.value());
+    }
+  }
+  for (const FreeProperties& free : free_properties(schemas)) {
+    const bool is_named = std::any_of(free.namers.begin(), free.namers.end(), [&](const SchemaReader& each) {
+      return namers.contains(&each.value());
+    });
+    if (!is_named) of_property.push_back(free.schema);
+  }
+  return of_property.empty() ? free_part() : value(std::move(of_property));
+}
+
+/// Names of keys that a schema of "propertyNames" allows, as JSON texts.
+const ByteAutomaton& SchemaCompiler::names(const SchemaReader& schema) {
+  auto known = names_.find(&schema.value());
+  if (known == names_.end()) known = names_.emplace(&schema.value(), compiled(value({schema}))).first;
+  return known->second;
+}
+
+bool SchemaCompiler::is_name_allowed(const Schemas& schemas, std::string_view key) {
+  return std::all_of(schemas.begin(), schemas.end(), [&](const SchemaReader& schema) {
+    const auto own = schema.schema("propertyNames");
+    spend_steps(key.size() * kStepsPerPart);
+    return !own || names(*own).accepts(json_text(ordered_json(key), options_.layout));
+  });
+}
+
+/// A member whose key is not among `keys`; where there are any, one that "patternProperties" describes.
+Expression SchemaCompiler::free_members(const Schemas& schemas, const std::vector<std::string_view>& keys) {
+  constexpr size_t kMaxPatterns = 5;
+  std::vector<std::string> patterns;
+  for (const SchemaReader& schema : schemas) {
+    for (const auto& [text, property] : schema.named_schemas("patternProperties")) {
+      if (std::find(patterns.begin(), patterns.end(), text) == patterns.end()) patterns.emplace_back(text);
+      if (patterns.size() > kMaxPatterns)
+        schema.refuse_unsupported("patternProperties",
+                                  fmt::format("at most {} patterns in one object are", kMaxPatterns));
+    }
+  }
+  std::vector<Expression> members;
+  for (unsigned matched = 0; matched < 1U << patterns.size(); ++matched) {
+    if (matched == 0 && !keys.empty()) continue;
+    const Expression key = free_key(schemas, keys, patterns, matched);
+    if (key.is_nothing()) continue;
+    const Expression content = free_member_value(schemas, patterns, matched);
+    members.push_back(json_member(key, content, options_.layout));
+  }
+  return Expression::choice(std::move(members));
+}
+
+/// Keys that the patterns of the bits `matched` match, and no others.
+Expression SchemaCompiler::free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
+                                    const std::vector<std::string>& patterns, unsigned matched) {
+  Expression content = Expression::repeat(json_character(), 0, {});
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    const Expression match =
+        pattern(patterns[i], TextEncoding::kJsonString, schemas.front(), "patternProperties");
+    content = (matched >> i & 1U) != 0 ? intersection(content, match) : difference(content, match);
+  }
+  Expression key = json_string(content);
+  for (const SchemaReader& schema : schemas) {
+    if (const auto own = schema.schema("propertyNames"))
+      key = intersection(key, Expression::automaton(std::make_shared<const ByteAutomaton>(names(*own))));
+  }
+  std::vector<Expression> named;
+  for (const std::string_view each : keys)
+    named.push_back(Expression::text(json_text(ordered_json(each), options_.layout)));
+  return difference(key, Expression::choice(std::move(named)));
+}
+
+Expression SchemaCompiler::free_member_value(const Schemas& schemas, const std::vector<std::string>& patterns,
+                                             unsigned matched) {
+  const auto is_matched = [&](std::string_view text) {
+    const auto at = std::find(patterns.begin(), patterns.end(), text) - patterns.begin();
+    return (matched >> at & 1U) != 0;
+  };
+  Schemas of_member;
+  std::unordered_set<const ordered_json*> namers;
+  for (const SchemaReader& schema : schemas) {
+    for (const auto& [text, property] : schema.named_schemas("patternProperties")) {
+      if (!is_matched(text)) continue;
+      of_member.push_back(property);
+      namers.insert(&schema.value());
+    }
+  }
+  for (const FreeProperties& free : free_properties(schemas)) {
+    const bool is_named = std::any_of(free.namers.begin(), free.namers.end(), [&](const SchemaReader& each) {
+      return namers.contains(&each.value());
+    });
+    if (!is_named) of_member.push_back(free.schema);
+  }
+  return of_member.empty() ? free_part() : value(std::move(of_member));
+}
+
+/// Objects of any keys with several members at least: the keys of the first ones have different lengths, by
+/// their remainders, so that none of them repeats.
+Expression SchemaCompiler::distinct_members(const Schemas& schemas, const Counts& count) {
+  constexpr int kMaxDistinctMembers = 4;
+  if (count.least > kMaxDistinctMembers || canonical_ > 0)
+    schemas.front().refuse_unsupported("minProperties", "name the properties under \"required\"");
+  const Expression member = free_members(schemas, {});
+  if (member.is_nothing()) return Expression::nothing();
+  const Expression end = Expression::text(punctuation(options_.layout).key_separator);
+  // A whole member's length would depend on its value: the keys are taken apart before.
+  std::vector<Expression> classes;
+  const Expression byte = any_byte();
+  for (int remainder = 0; remainder < count.least; ++remainder) {
+    const Expression of_length = json_string(Expression::sequence(
+        {Expression::repeat(byte, remainder, remainder),
+         Expression::repeat(Expression::repeat(byte, count.least, count.least), 0, std::nullopt)}));
+    const Expression key = intersection(of_length, json_string(Expression::repeat(json_character(), 0, {})));
+    const Expression rest = Expression::repeat(byte, 0, std::nullopt);
+    classes.push_back(intersection(member, Expression::sequence({key, end, rest})));
+  }
+  const Expression first = each_at_most_once(classes, {count.least, count.least});
+  std::optional<int> more;
+  if (count.most) more = *count.most - count.least;
+  return json_object(Expression::sequence(
+      {first, Expression::repeat(Expression::sequence({item_separator(), member}), 0, more)}));
+}
+
+}  // namespace lacuna
