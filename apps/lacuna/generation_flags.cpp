@@ -59,6 +59,12 @@ void add_generation_flags(CLI::App& command, GenerationOptions& options) {
   });
   command
       .add_option_function<std::string>(
+          "--grammar-file", [&options](const std::string& path) { options.grammar = read_file(path); },
+          "--grammar from a file")
+      ->excludes("--grammar")
+      ->group("Generation");
+  command
+      .add_option_function<std::string>(
           "--json-schema-file",
           [&options](const std::string& path) { options.json_schema = read_file(path); },
           "--json-schema from a file")

@@ -117,6 +117,7 @@ void infill(const InfillFlags& flags) {
   request.seed = options.seed;
   request.constraint = options.constraint;
   request.gives_literals = options.gives_literals;
+  request.adjustments = options.adjustments;
   request.one_at_a_time = !flags.json && flags.live.can_draw();
   const std::vector<GenerateRequest> candidates = infill_candidates(*opened, request);
   for (const GenerateRequest& candidate : candidates) opened->make_decoder(candidate);

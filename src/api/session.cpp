@@ -245,6 +245,7 @@ Answer Session::infill(std::string_view text, const Options& options, const Pass
     request.seed = chosen.seed.value_or(0);
     request.constraint = choose_constraint(chosen);
     request.gives_literals = choose_literals(chosen);
+    request.adjustments = choose_adjustments(chosen);
     InfillListener listener(callback);
     InfillResult filled = impl_->engine().infill(request, &listener);
     GenerationResult result;

@@ -168,6 +168,29 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
   }
 }
 
+void check_adjustments(const ModelConfig& config, const DecoderContext& context, Problems& problems) {
+  const LogitAdjustments& asked = context.adjustments;
+  problems.within("min_p", asked.min_p, 0.0, 1.0);
+  problems.within("presence_penalty", asked.presence_penalty, -kMaxPenalty, kMaxPenalty);
+  problems.within("frequency_penalty", asked.frequency_penalty, -kMaxPenalty, kMaxPenalty);
+  problems.within("repeat_penalty", asked.repeat_penalty, kMinRepeatPenalty, kMaxRepeatPenalty);
+  for (const auto& [token, bias] : asked.biases) {
+    const bool is_token = token >= 0 && token < config.vocab_size;
+    problems.expect(is_token, "logit_bias", fmt::to_string(token),
+                    fmt::format("tokens from 0 to {}", config.vocab_size - 1));
+    problems.expect(std::abs(bias) <= kMaxBias, "logit_bias", fmt::to_string(bias),
+                    fmt::format("numbers from {} to {}", -kMaxBias, kMaxBias));
+  }
+  constexpr std::string_view kReason = "the guide chooses what is written";
+  const LogitAdjustments none;
+  if (!context.guide) return;
+  problems.refuse(asked.min_p != none.min_p, "min_p", kReason);
+  problems.refuse(asked.presence_penalty != none.presence_penalty, "presence_penalty", kReason);
+  problems.refuse(asked.frequency_penalty != none.frequency_penalty, "frequency_penalty", kReason);
+  problems.refuse(asked.repeat_penalty != none.repeat_penalty, "repeat_penalty", kReason);
+  problems.refuse(!asked.biases.empty(), "logit_bias", kReason);
+}
+
 /// Checks the fields of the request that do not depend on the strategy.
 void check_request(const ModelConfig& config, const Strategy& strategy, const Asked& asked,
                    Problems& problems) {
@@ -178,6 +201,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
   check_constraint(config, strategy, asked, problems);
+  check_adjustments(config, context, problems);
   const std::string_view no_alternatives = why_no_alternatives(config, strategy);
   problems.refuse(context.num_alternatives > 0 && !no_alternatives.empty(), "alternatives", no_alternatives);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
@@ -399,8 +423,15 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
   AnswerConstraint constraint;
   if (asked.request.context.constraint) constraint = answer_constraint(asked, strategy);
   const int32_t num_alternatives = asked.request.context.num_alternatives;
+  LogitAdjustments adjustments = std::move(asked.request.context.adjustments);
   std::unique_ptr<Decoder> decoder =
       std::visit([&](const auto& suited) { return make(suited, config, std::move(asked)); }, strategy);
+  if (!adjustments.empty()) {
+    std::vector<TokenId> exempt = config.end_ids;
+    exempt.push_back(static_cast<TokenId>(config.mask_id));
+    decoder =
+        std::make_unique<AdjustedDecoder>(std::move(decoder), std::move(adjustments), std::move(exempt));
+  }
   if (constraint.automaton) {
     decoder = std::make_unique<ConstrainedDecoder>(std::move(decoder), std::move(constraint));
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "constraint/token_automaton.h"
+#include "decode/adjusted.h"
 #include "decode/decoder.h"
 #include "decode/setting_error.h"
 #include "decode/stop_text.h"
@@ -54,6 +55,8 @@ struct DecoderContext {
   /// Tokens that each commit might have been, StepReport::alternatives; 0: none are listed. Not for ReFusion,
   /// LLaDA 2.2, Nemotron-Labs-Diffusion, a guide, or a canvas that changes its length.
   int32_t num_alternatives = 0;
+  /// Changes of logits; not with a guide, whose choices are what is written.
+  LogitAdjustments adjustments = {};
   /// Holes of an infill whose canvas changes its length: ascending and disjoint, positions of `answer`.
   std::vector<GrowingHole> holes = {};
 };

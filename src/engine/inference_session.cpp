@@ -185,6 +185,7 @@ std::vector<GenerateRequest> infill_candidates(const OpenedModel& opened, const 
     candidate.seed = request.seed;
     candidate.constraint = request.constraint;
     candidate.gives_literals = request.gives_literals;
+    candidate.adjustments = request.adjustments;
     take_canvas(std::move(canvas), opened.config(), candidate);
   }
   return candidates;

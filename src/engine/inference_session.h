@@ -74,6 +74,7 @@ struct InfillRequest {
   uint64_t seed = 0;
   std::optional<Constraint> constraint = {};  ///< constraint on the filled text; empty: none
   bool gives_literals = false;                ///< the same as GenerateRequest's
+  LogitAdjustments adjustments = {};          ///< the same as GenerateRequest's
   bool one_at_a_time = false;  ///< lengths of holes are tried one after the other, not in shared passes
 };
 

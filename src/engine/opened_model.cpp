@@ -164,6 +164,7 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   context.holes = request.holes;
   context.constrained_prefix = request.constrained_prefix;
   context.num_alternatives = request.num_alternatives;
+  context.adjustments = request.adjustments;
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
   if (!request.stop.empty()) {
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
@@ -193,6 +194,7 @@ GenerateRequest request_of(const OpenedModel& opened, const GenerationOptions& o
   request.stop = options.stop;
   request.constraint = choose_constraint(options);
   request.gives_literals = choose_literals(options);
+  request.adjustments = choose_adjustments(options);
   return request;
 }
 

@@ -83,7 +83,8 @@ struct GenerateRequest {
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
   std::vector<GrowingHole> holes = {};
-  int32_t constrained_prefix = 0;  ///< the same as DecoderContext's
+  int32_t constrained_prefix = 0;     ///< the same as DecoderContext's
+  LogitAdjustments adjustments = {};  ///< the same as DecoderContext's
 };
 
 /// Const, and safe for any number of threads, once the template and the guide are chosen.

@@ -89,6 +89,9 @@ ordered_json rule_json(const SamplingRule& rule) {
   put(object, "draws", rule.draws, usual.draws);
   put(object, "top_p", rule.top_p, usual.top_p);
   put(object, "top_k", rule.top_k, usual.top_k);
+  put(object, "min_p", rule.min_p, usual.min_p);
+  for (const LogitAdjustment& each : rule.adjusted)
+    object["adjusted"].push_back({{"token", each.token}, {"factor", each.factor}, {"offset", each.offset}});
   put_name(object, "measure", rule.measure, usual.measure, kMeasures);
   put_name(object, "source", rule.source, usual.source, kSources);
   put(object, "forbidden", rule.forbidden, usual.forbidden);
@@ -209,15 +212,23 @@ LogitRow read_logit(const JsonObject& object, int64_t num_rows, int64_t num_rule
   return logit;
 }
 
-SamplingRule read_rule(const JsonObject& object) {
-  expect_keys(object, {"temperature", "draws", "top_p", "top_k", "measure", "source", "forbidden", "undrawn",
-                       "unsure", "listed", "finds_second", "measures_all"});
+SamplingRule read_rule(const nlohmann::json& value, const JsonObject& object) {
+  expect_keys(object, {"temperature", "draws", "top_p", "top_k", "min_p", "adjusted", "measure", "source",
+                       "forbidden", "undrawn", "unsure", "listed", "finds_second", "measures_all"});
   const SamplingRule usual;
   SamplingRule rule;
   rule.temperature = object.number("temperature", {0, 1e3}, usual.temperature);
   rule.draws = object.flag("draws", usual.draws);
   rule.top_p = object.number("top_p", {1e-6, 1}, usual.top_p);
   rule.top_k = index_at(object, "top_k", usual.top_k, {0, kToken.last});
+  rule.min_p = object.number("min_p", {0, 1}, usual.min_p);
+  if (object.has("adjusted")) {
+    for_each_object(value, "adjusted", object.path("adjusted"), [&](const auto&, const JsonObject& each) {
+      expect_keys(each, {"token", "factor", "offset"});
+      rule.adjusted.push_back({index_at(each, "token", 0, kToken), each.number("factor", {1e-3, 1e3}, 1.0F),
+                               each.number("offset", {-1e5, 1e5}, 0.0F)});
+    });
+  }
   rule.measure = name_at(object, "measure", usual.measure, kMeasures);
   rule.source = name_at(object, "source", usual.source, kSources);
   rule.forbidden = integers(object, "forbidden", kToken);
@@ -272,8 +283,8 @@ StepPlan plan_from_json(const nlohmann::json& value, const std::string& place) {
     plan.groups.push_back(read_group(group, keys));
   });
   check_rows(plan, object);
-  for_each_object(value, "rules", place, [&](const nlohmann::json&, const JsonObject& keys) {
-    plan.rules.push_back(read_rule(keys));
+  for_each_object(value, "rules", place, [&](const nlohmann::json& rule, const JsonObject& keys) {
+    plan.rules.push_back(read_rule(rule, keys));
   });
   for_each_object(value, "logits", place, [&](const nlohmann::json&, const JsonObject& keys) {
     plan.logits.push_back(read_logit(keys, plan.num_rows(), static_cast<int64_t>(plan.rules.size())));

@@ -43,10 +43,17 @@ TokenId gumbel_argmax(std::span<const float> logits, float temperature, TokenId 
   return best;
 }
 
-/// The likeliest tokens that top_p and top_k keep; every other logit becomes -infinity.
+/// The likeliest tokens that top_p, top_k and min_p keep; every other logit becomes -infinity.
 void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::span<float> logits) {
   for (float& logit : logits) {  // NaN has no place in an order
     if (std::isnan(logit)) logit = kNever;
+  }
+  if (rule.min_p > 0) {
+    const auto least = static_cast<float>(max + std::log(static_cast<double>(rule.min_p)));
+    for (float& logit : logits) {
+      if (logit < least) logit = kNever;
+    }
+    if (rule.top_p >= 1 && rule.top_k <= 0) return;
   }
   thread_local std::vector<TokenId> order;
   order.resize(logits.size());
@@ -201,7 +208,7 @@ void divide(std::span<float> logits, float temperature) {
 /// Samples a row's token, and leaves the logits that its confidence is measured in.
 void sample_token(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
                   std::span<float> logits, SetAside& undrawn, RowStatistics& result) {
-  const bool filters = rule.top_p < 1 || rule.top_k > 0;
+  const bool filters = rule.filters();
   const bool raw = rule.source != ConfidenceSource::kSampled;
   float temperature = rule.temperature;
   if (rule.source == ConfidenceSource::kTempered && temperature > 0) {
@@ -264,6 +271,7 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
                    std::span<float> logits, TokenId scored, int32_t num_likeliest) {
   RowStatistics result;
   result.is_finite = are_finite(logits);
+  adjust_logits(rule, logits);
   forbid(rule.forbidden, logits);
   thread_local SetAside undrawn;
   undrawn.take(rule.undrawn, logits);
@@ -292,9 +300,17 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
 }
 
 bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest) {
-  const bool filters = rule.top_p < 1 || rule.top_k > 0;
+  if (!rule.adjusted.empty()) return false;
+  const bool filters = rule.filters();
   const bool is_raw = rule.source == ConfidenceSource::kRawLogits;
   return rule.unsure.empty() && num_likeliest == 0 && (is_raw || (rule.temperature <= 0 && !filters));
+}
+
+void adjust_logits(const SamplingRule& rule, std::span<float> logits) {
+  for (const auto& [token, factor, offset] : rule.adjusted) {
+    float& logit = logits[static_cast<size_t>(token)];
+    logit = (logit > 0 ? logit / factor : logit * factor) + offset;
+  }
 }
 
 int64_t head_chunk_rows(int64_t vocab) {

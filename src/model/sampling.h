@@ -28,20 +28,35 @@ enum class ConfidenceSource : uint8_t {
                ///< filters
 };
 
+/// A change of one token's logit before anything else is done with a row: l / factor where l is above 0, l *
+/// factor elsewhere (the repetition penalty of Keskar et al. 2019, arXiv 1909.05858); then + offset.
+struct LogitAdjustment {
+  TokenId token = 0;
+  float factor = 1;  ///< above 0
+  float offset = 0;  ///< finite
+
+  bool operator==(const LogitAdjustment&) const = default;
+};
+
 /// How the tokens of a request are sampled.
 struct SamplingRule {
   float temperature = 0;  ///< 0: the best token, ties to the lowest id
   bool draws = true;      ///< false: the best token, too, but the distribution is that of `temperature`
   float top_p = 1;    ///< keep the likeliest tokens up to the first that takes their sum above top_p; (0, 1]
   int32_t top_k = 0;  ///< keep tokens as likely as the k-th; 0: all
+  float min_p = 0;    ///< keep tokens at least this times as likely as the likeliest; [0, 1)
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;
   ConfidenceSource source = ConfidenceSource::kRawLogits;
-  std::vector<TokenId> forbidden;  ///< logits set to -infinity before anything else
-  std::vector<TokenId> undrawn;    ///< never sampled, but counted in the confidence's softmax
-  std::vector<TokenId> unsure;     ///< logits set to -infinity before the confidence, after the sample
-  std::vector<TokenId> listed;     ///< RowStatistics::listed_logprobs is wanted of these
-  bool finds_second = false;       ///< RowStatistics::second_token is wanted
-  bool measures_all = false;       ///< RowStatistics::entropy and margin are computed, whatever `measure` is
+  std::vector<LogitAdjustment> adjusted;  ///< each token at most once
+  std::vector<TokenId> forbidden;         ///< logits set to -infinity before anything but the adjustments
+  std::vector<TokenId> undrawn;           ///< never sampled, but counted in the confidence's softmax
+  std::vector<TokenId> unsure;            ///< logits set to -infinity before the confidence, after the sample
+  std::vector<TokenId> listed;            ///< RowStatistics::listed_logprobs is wanted of these
+  bool finds_second = false;              ///< RowStatistics::second_token is wanted
+  bool measures_all = false;  ///< RowStatistics::entropy and margin are computed, whatever `measure` is
+
+  /// Whether some tokens cannot be sampled because others are likelier.
+  bool filters() const { return top_p < 1 || top_k > 0 || min_p > 0; }
 
   bool operator==(const SamplingRule&) const = default;
 };
@@ -81,6 +96,9 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
                    std::span<float> logits, TokenId scored = -1, int32_t num_likeliest = 0);
 
 bool keeps_logits(const SamplingRule& rule, int32_t num_likeliest);
+
+/// Changes the logits of SamplingRule::adjusted. `draw` does it first.
+void adjust_logits(const SamplingRule& rule, std::span<float> logits);
 
 /// Rows whose logits exist at a time: enough to use the head's weights well, at most 128 MiB.
 int64_t head_chunk_rows(int64_t vocab);

@@ -60,6 +60,7 @@ void sample_tokens(float temperature, const RngStream& noise, const TokenClasses
 void reduce_by_class(const KernelTable& kernels, const SamplingRule& rule, const RngStream* noise,
                      const TokenClasses& classes, std::span<float> logits,
                      std::span<ClassStatistics> values) {
+  adjust_logits(rule, logits);
   for (const TokenId token : rule.forbidden) logits[static_cast<size_t>(token)] = kNoLogit;
   std::fill(values.begin(), values.end(), ClassStatistics{-1, kNoLogit, 0});
   if (rule.temperature > 0 && noise != nullptr) {

@@ -20,7 +20,8 @@ struct TokenClasses {
   int32_t count = 0;
 };
 
-/// A row that is read by classes. Of its rule, only the temperature and the forbidden tokens matter.
+/// A row that is read by classes. Of its rule, only the temperature, the adjustments and the forbidden tokens
+/// matter.
 struct ClassRow {
   LogitRow logit;
   const TokenClasses* classes = nullptr;  ///< outlives the follow-up

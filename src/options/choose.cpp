@@ -395,7 +395,8 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
 }
 
 std::string_view setting_of(const Constraint& constraint) {
-  constexpr std::string_view kSettings[] = {"json_schema", "json_object", "regex", "choice", "tools"};
+  constexpr std::string_view kSettings[] = {"json_schema", "json_object", "regex",
+                                            "choice",      "tools",       "grammar"};
   return kSettings[constraint.index()];
 }
 
@@ -415,8 +416,29 @@ std::optional<Constraint> choose_constraint(const GenerationOptions& options) {
          [&] { return JsonSchemaConstraint{*options.json_schema}; });
   choose(options.json_object, "json_object", [] { return JsonObjectConstraint{}; });
   choose(options.regex.has_value(), "regex", [&] { return RegexConstraint{*options.regex}; });
+  choose(options.grammar.has_value(), "grammar", [&] { return GrammarConstraint{*options.grammar}; });
   choose(!options.choice.empty(), "choice", [&] { return ChoiceConstraint{options.choice}; });
   return constraint;
+}
+
+LogitAdjustments choose_adjustments(const GenerationOptions& options) {
+  LogitAdjustments adjustments{.min_p = options.min_p.value_or(0),
+                               .presence_penalty = options.presence_penalty.value_or(0),
+                               .frequency_penalty = options.frequency_penalty.value_or(0),
+                               .repeat_penalty = options.repeat_penalty.value_or(1)};
+  for (const std::string& text : options.logit_bias) {
+    LogitAdjustments::Bias bias;
+    const char* const end = text.data() + text.size();
+    const auto token = std::from_chars(text.data(), end, bias.token);
+    const bool has_sign = token.ec == std::errc() && token.ptr != end && *token.ptr == '=';
+    const auto number = std::from_chars(has_sign ? token.ptr + 1 : end, end, bias.bias);
+    if (!has_sign || number.ec != std::errc() || number.ptr != end) {
+      throw SettingError({"logit_bias", text, "TOKEN=BIAS",
+                          fmt::format("`logit_bias` is '{}'; expected TOKEN=BIAS, such as 13=-5", text)});
+    }
+    adjustments.biases.push_back(bias);
+  }
+  return adjustments;
 }
 
 bool choose_literals(const GenerationOptions& options) {
@@ -450,7 +472,8 @@ DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId
                            DecoderContext context) {
   if (!context.constraint && choose_constraint(options))
     throw InputError(
-        "answers cannot be constrained here; expected no json_schema, json_object, regex or choice");
+        "answers cannot be constrained here; expected no json_schema, json_object, regex, choice or grammar");
+  if (context.adjustments.empty()) context.adjustments = choose_adjustments(options);
   return {std::move(prompt), options.gen_length, options.gen_length.is_auto, options.seed.value_or(0),
           std::move(context)};
 }

@@ -19,7 +19,8 @@ namespace lacuna {
 ///   has_guide  a guide confirms what is drafted
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
-/// The setting or field that asks for a constraint: json_schema, json_object, regex, choice or tools.
+/// The setting or field that asks for a constraint: json_schema, json_object, regex, choice, grammar or
+/// tools.
 std::string_view setting_of(const Constraint& constraint);
 /// Constraint that the options put on the answer's text. Throws SettingError if they give more than one.
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);
@@ -28,6 +29,9 @@ std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 /// that, else, where its answer ends by itself, by its end mass; empty: it keeps its length. Throws
 /// SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
+
+/// Changes of logits. Throws SettingError if a logit_bias is not TOKEN=BIAS.
+LogitAdjustments choose_adjustments(const GenerationOptions& options);
 
 /// Whether literal texts of a constraint are given (DecoderContext::encode_literal). Throws SettingError.
 bool choose_literals(const GenerationOptions& options);

@@ -34,6 +34,11 @@ struct GenerationOptions {
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<int32_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<double> repeat_penalty;
+  std::vector<std::string> logit_bias;
   std::optional<uint64_t> seed;
   std::optional<std::string> unmask;
   std::optional<double> alg_temp;
@@ -49,6 +54,7 @@ struct GenerationOptions {
   bool json_object = false;
   std::optional<std::string> regex;
   std::vector<std::string> choice;
+  std::optional<std::string> grammar;
   std::optional<std::string> literals;
   std::optional<std::string> cache;
   std::optional<int32_t> refresh;
@@ -113,6 +119,16 @@ void visit_options(Options& options, Visit&& visit) {
         "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
   visit("top-k", Aliases{}, options.top_k,
         "Sample from this many of the most likely tokens (default 0: all)");
+  visit("min-p", Aliases{}, options.min_p,
+        "Sample from tokens at least this times as likely as the likeliest, [0, 1] (default 0: all)");
+  visit("presence-penalty", Aliases{}, options.presence_penalty,
+        "Taken from the logits of tokens that the answer has, -100 to 100 (default 0)");
+  visit("frequency-penalty", Aliases{}, options.frequency_penalty,
+        "The same for each time that the answer has the token, -100 to 100 (default 0)");
+  visit("repeat-penalty", Aliases{"repetition-penalty"}, options.repeat_penalty,
+        "Divides the logits of tokens that prompt or answer have, 0.01 to 100 (default 1: off)");
+  visit("logit-bias", Aliases{}, options.logit_bias,
+        "TOKEN=BIAS: added to the logit of a token id, -10000 to 10000; repeatable");
   visit("seed", Aliases{"-s"}, options.seed,
         "Seed of all sampling: same seed, model and flags, same text (default 0)");
   visit("alg-temp", Aliases{"diffusion-alg-temp"}, options.alg_temp,
@@ -136,6 +152,8 @@ void visit_options(Options& options, Visit&& visit) {
   visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");
   visit("regex", Aliases{}, options.regex, "The whole answer matches this regular expression");
   visit("choice", Aliases{}, options.choice, "The answer is this text, or another --choice; repeatable");
+  visit("grammar", Aliases{}, options.grammar,
+        "The answer is a text of this grammar in llama.cpp's notation (docs/methods/structured_output.md)");
   visit("literals", Aliases{}, options.literals,
         "Text that a constraint fully determines: decoded, or given without a pass (default decoded)");
   visit(

@@ -192,6 +192,41 @@ TEST(Draw, TopKAppliesToWhatTopPLeft) {
   EXPECT_NEAR(drawn(rule, logits).confidence, 0, 1e-6);
 }
 
+TEST(Draw, MinPKeepsTokensAsLikelyAsThatShareOfTheLikeliest) {
+  const std::vector<float> logits = random_logits(5, 200);
+  for (const double min_p : {0.02, 0.3, 0.9}) {
+    SamplingRule rule;
+    rule.temperature = 1.5F;
+    rule.min_p = static_cast<float>(min_p);
+    const float best = *std::max_element(logits.begin(), logits.end());
+    std::vector<bool> is_drawn(logits.size());
+    for (uint64_t i = 0; i < 3000; ++i) {
+      const auto token = static_cast<size_t>(drawn(rule, logits, RngStream(i)).token);
+      EXPECT_GE(std::exp((logits[token] - best) / 1.5), min_p * (1 - 1e-5));
+      is_drawn[token] = true;
+    }
+    const auto count = std::count_if(logits.begin(), logits.end(),
+                                     [&](float logit) { return std::exp((logit - best) / 1.5) >= min_p; });
+    EXPECT_LE(std::count(is_drawn.begin(), is_drawn.end(), true), count);
+    if (count > 20) continue;
+    EXPECT_EQ(std::count(is_drawn.begin(), is_drawn.end(), true), count);
+  }
+}
+
+TEST(Draw, AdjustsLogitsBeforeAnythingElse) {
+  SamplingRule rule;
+  rule.adjusted = {{0, 2, 0}, {1, 2, 0.5F}, {2, 1, -10}};
+  std::vector<float> logits{3, -1, 4, 1};
+  adjust_logits(rule, logits);
+  EXPECT_EQ(logits, (std::vector<float>{1.5F, -1.5F, -6, 1}));
+  EXPECT_EQ(drawn(rule, {3, -1, 4, 1}).token, 0);
+  rule.forbidden = {0};
+  EXPECT_EQ(drawn(rule, {3, -1, 4, 1}).token, 3);
+  EXPECT_NEAR(drawn(rule, {3, -1, 4, 1}).confidence,
+              std::exp(1.0) / (std::exp(1.0) + std::exp(-1.5) + std::exp(-6.0)), 1e-6);
+  EXPECT_FALSE(keeps_logits(rule, 0));
+}
+
 TEST(Draw, ForbiddenTokensAreNeitherDrawnNorCounted) {
   SamplingRule rule;
   rule.forbidden = {1};

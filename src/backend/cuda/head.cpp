@@ -12,10 +12,9 @@ namespace lacuna::cuda {
 
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit) {
   const SamplingRule& rule = plan.rules[static_cast<size_t>(logit.rule)];
-  const bool filters = rule.top_p < 1 || rule.top_k > 0;
   const bool asks_for_more = rule.finds_second || !rule.listed.empty() || logit.num_likeliest > 0;
-  return logit.unconditional_row < 0 && !filters && rule.undrawn.empty() && rule.unsure.empty() &&
-         !asks_for_more;
+  return logit.unconditional_row < 0 && !rule.filters() && rule.adjusted.empty() && rule.undrawn.empty() &&
+         rule.unsure.empty() && !asks_for_more;
 }
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn) {
