@@ -48,8 +48,9 @@ ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
   return choices;
 }
 
-[[noreturn]] void refuse_grammar(std::string_view place) {
-  throw InputError("{} is not supported; expected a JSON schema, a regular expression or choices", place);
+[[noreturn]] void refuse_form(std::string_view place) {
+  throw InputError("{} is not supported; expected a JSON schema, a regular expression, a grammar or choices",
+                   place);
 }
 
 std::optional<Constraint> of_json_schema_format(const ordered_json& format) {
@@ -98,13 +99,16 @@ std::optional<Constraint> of_structured_outputs(const ordered_json& outputs) {
     } else if (key == "json_object") {
       if (!value.is_boolean()) throw InputError("{} is {}; expected true or false", place, shown_form(value));
       found.emplace_back(JsonObjectConstraint{});
-    } else if (key == "grammar" || key == "structural_tag" || key == "whitespace_pattern") {
-      refuse_grammar(place);
+    } else if (key == "grammar") {
+      found.emplace_back(GrammarConstraint{text_of(value, place)});
+    } else if (key == "structural_tag" || key == "whitespace_pattern") {
+      refuse_form(place);
     }
   }
   if (found.size() != 1)
     throw InputError(
-        "structured_outputs names {} constraints; expected one of json, regex, choice and json_object",
+        "structured_outputs names {} constraints; expected one of json, regex, choice, grammar and "
+        "json_object",
         found.size());
   return found.front();
 }
@@ -153,7 +157,8 @@ std::optional<Constraint> of_key(std::string_view key, const ordered_json& value
   if (key == "guided_choice") return choices_of(value, key);
   if (key == "guided_regex" || key == "regex") return RegexConstraint{text_of(value, key)};
   if (key == "guided_json" || key == "json_schema") return schema_of(value, key);
-  refuse_grammar(key);
+  if (value == "") return {};  // clients of llama.cpp send it by habit
+  return GrammarConstraint{text_of(value, key)};
 }
 
 }  // namespace

@@ -13,10 +13,12 @@
 namespace lacuna {
 
 /// OpenAI's response_format; vLLM's structured_outputs and guided_json, guided_regex, guided_choice;
-/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format.
-inline constexpr std::array<std::string_view, 10> kAnswerFormatKeys = {
+/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format; grammars as llama.cpp (grammar), vLLM
+/// (guided_grammar) and SGLang (ebnf) name them, all in llama.cpp's notation.
+inline constexpr std::array<std::string_view, 11> kAnswerFormatKeys = {
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
-    "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format"};
+    "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format",
+    "grammar"};
 
 /// Whether a body has one of the keys.
 bool has_answer_format(const nlohmann::json& body, std::span<const std::string_view> keys);
@@ -27,8 +29,8 @@ struct AnswerFormat {
 };
 
 /// Parses the keys kAnswerFormatKeys, or text (OpenAI's Responses), output_config or output_format
-/// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, a second
-/// constraint, or a grammar, which is not supported.
+/// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, or a
+/// second constraint.
 ///   body  the request's JSON text; object properties are written in the order of this text
 ///   keys  that the API has
 std::optional<AnswerFormat> parse_answer_format(std::string_view body,

@@ -49,13 +49,6 @@ bool is_sent_outside(const GenerationRequest& request, std::string_view setting)
 
 // Fields that ask for what no method here does, unless they ask for nothing.
 
-void read_grammar(const FieldValue& field, GenerationRequest& /*request*/) {
-  if (field.value.empty()) return;
-  throw FieldError(
-      field.place,
-      fmt::format("{} is not supported; response_format and regex constrain an answer", field.place));
-}
-
 void read_max_completion_tokens(const FieldValue& field, GenerationRequest& request) {
   read_setting_field(setting::kGenLength, field, request);
 }
@@ -149,31 +142,14 @@ constexpr RequestField kOwnField[] = {
      "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
 };
 
-// Settings of samplings that no method here has.
-constexpr RequestField kSamplingFields[] = {
-    {"presence_penalty", R"({"type": "number"})", "0", refuse_sampling},
-    {"frequency_penalty", R"({"type": "number"})", "0", refuse_sampling},
-    {"repeat_penalty", R"({"type": "number"})", "0 or 1", refuse_sampling},
-    {"repetition_penalty", R"({"type": "number"})", "0 or 1", refuse_sampling},
-    {"min_p", R"({"type": "number"})", "0", refuse_sampling},
-    {"typical_p", R"({"type": "number"})", "0 or 1", refuse_sampling},
-    {"tfs_z", R"({"type": "number"})", "0 or 1", refuse_sampling},
-    {"mirostat", R"({"type": "integer"})", "0", refuse_sampling},
-    {"dynatemp_range", R"({"type": "number"})", "0", refuse_sampling},
-    {"xtc_probability", R"({"type": "number"})", "0", refuse_sampling},
-    {"dry_multiplier", R"({"type": "number"})", "0", refuse_sampling},
-    {"best_of", R"({"type": "integer"})", "0 or 1; n gives several answers", refuse_sampling},
-    {"ignore_eos", R"({"type": "boolean"})", "false", refuse_field},
-    {"stop_token_ids", R"({"type": "array"})", "empty; stop takes texts", refuse_field},
-    {"logit_bias", R"({})", "empty", read_grammar},
-};
-
 // Fields of chats, completions and infills.
 constexpr RequestField kCommonFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"functions", R"({"type": "array"})", "empty; tools replace it"},
     {"function_call", R"({})", "empty; tool_choice replaces it"},
-    {"grammar", R"({"type": "string"})", "empty", read_grammar},
+    {"grammar", R"({"type": "string"})", "a grammar in llama.cpp's notation"},
+    {"guided_grammar", R"({"type": "string"})", "the same"},
+    {"ebnf", R"({"type": "string"})", "the same"},
     {"max_completion_tokens", R"({"type": "integer"})", "positions of the answer",
      read_max_completion_tokens},
     {"threshold", R"({"type": "number"})", "unmask every position that is surer", read_threshold},
@@ -184,7 +160,7 @@ constexpr RequestField kCommonFields[] = {
      read_stream_options},
     {"n", R"({"type": "integer", "minimum": 1, "maximum": 128})", "choices", read_num_choices},
     {"response_format", R"({"type": "object"})", "type text, json_object or json_schema"},
-    {"structured_outputs", R"({"type": "object"})", "json, regex, choice or json_object"},
+    {"structured_outputs", R"({"type": "object"})", "json, regex, choice, grammar or json_object"},
     {"guided_json", R"({})", "a JSON schema"},
     {"guided_regex", R"({"type": "string"})", "a regular expression"},
     {"guided_choice", R"({"type": "array", "items": {"type": "string"}})",
@@ -220,7 +196,7 @@ constexpr RequestField kHintFields[] = {
     {"n_keep", kAnything, "left out", leave_out_field},
     {"n_indent", kAnything, "left out", leave_out_field},
     {"t_max_predict_ms", kAnything, "left out; --request-timeout says it", leave_out_field},
-    {"repeat_last_n", kAnything, "left out: there is no repeat_penalty", leave_out_field},
+    {"repeat_last_n", kAnything, "left out: repeat_penalty is of the whole text", leave_out_field},
     {"min_keep", kAnything, "left out", leave_out_field},
     {"return_progress", kAnything, "left out", leave_out_field},
     {"timings_per_token", kAnything, "left out", leave_out_field},
@@ -249,6 +225,10 @@ void complete_request(GenerationRequest& request) {
     if (is_sent_outside(request, "top_p")) options.top_p.reset();
     if (is_sent_outside(request, "top_k")) options.top_k.reset();
   }
+  if (request.num_candidates > 1 && request.num_choices > 1 && request.num_candidates != request.num_choices)
+    throw FieldError("best_of", fmt::format("best_of is {} and n is {}; expected n 1, or the same number",
+                                            request.num_candidates, request.num_choices));
+  if (request.num_choices > 1) request.num_candidates = 1;
   if (options.guide_match || options.guide_fallback || options.guide_block) request.uses_guide = true;
   if (!is_sent_outside(request, "stop")) request.stop = std::move(options.stop);
   options.stop.clear();
@@ -384,19 +364,19 @@ constexpr RequestField kInfillFields[] = {
 
 RequestFields chat_fields() {
   static const std::vector<RequestField> all =
-      join({kChatFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
+      join({kChatFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
   return all;
 }
 
 RequestFields completion_fields() {
   static const std::vector<RequestField> all =
-      join({kPromptFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
+      join({kPromptFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
   return all;
 }
 
 RequestFields infill_fields() {
   static const std::vector<RequestField> all =
-      join({kInfillFields, kCommonFields, kSamplingFields, kHintFields, kOwnField, kLastFields});
+      join({kInfillFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
   return all;
 }
 
@@ -497,10 +477,6 @@ RequestFields own_members() {
 
 RequestFields hint_fields() {
   return kHintFields;
-}
-
-RequestFields sampling_fields() {
-  return kSamplingFields;
 }
 
 std::string role_of_turn(std::string role) {

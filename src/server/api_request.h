@@ -30,6 +30,8 @@ struct GenerationRequest {
   std::optional<Constraint> constraint;  ///< of the answer's text
   std::optional<Tools> tools;            ///< tools that a chat's answer may call
   int32_t num_choices = 1;               ///< for each prompt
+  int32_t num_candidates = 1;            ///< for each choice, of which the most confident is taken (best_of)
+  std::vector<TokenId> stop_tokens;      ///< besides the model's end tokens
   bool stream = false;
   bool include_usage = false;  ///< a last chunk with usage and timings alone
   bool wants_logprobs = false;
@@ -63,6 +65,8 @@ struct GenerationRequest {
 // The bodies' limits: more is refused.
 inline constexpr int32_t kMaxRequestChoices = 128;  ///< prompts times n
 inline constexpr size_t kMaxStops = 16;
+inline constexpr size_t kMaxStopTokens = 64;
+inline constexpr size_t kMaxLogitBiases = 1'024;
 inline constexpr size_t kMaxStopBytes = 512;
 inline constexpr int32_t kMaxAlternatives = 20;
 /// Alternatives of all positions and choices of a request.

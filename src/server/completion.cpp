@@ -78,10 +78,12 @@ class Completion::Listener : public RequestListener {
   }
   Transcript new_transcript() {
     const ReplyModel& model = owner_->head_.model;
+    const GenerationRequest& request = owner_->head_.request;
     // An infill continues after end tokens: those in it were given.
-    return Transcript(AnswerText(model.tokenizer(),
-                                 owner_->is_infill_ ? std::vector<TokenId>() : model.config().end_ids,
-                                 owner_->head_.request.stop, owner_->head_.request.tools.has_value()));
+    std::vector<TokenId> ends = owner_->is_infill_ ? std::vector<TokenId>() : model.config().end_ids;
+    ends.insert(ends.end(), request.stop_tokens.begin(), request.stop_tokens.end());
+    return Transcript(
+        AnswerText(model.tokenizer(), std::move(ends), request.stop, request.tools.has_value()));
   }
 
  private:
@@ -149,15 +151,19 @@ class Completion::Candidate final : public Listener {
       choice.best_candidate = index_;
       choice.best_score = score;
       choice.start = start_;
+      choice.finish_reason = "stop";
       if (owner().head_.request.inserts) {
         take_inserted(decoder);
       } else {
         choice.answer = transcript_.advance(decoder, true);
         choice.answer_tokens = transcript_.num_tokens() - start_.given_tokens;
+        const bool ends_by_itself = decoder.done() && decoder.stop_reason() == StopReason::kEndToken;
+        if (!owner().is_infill_ && !transcript_.has_ended() && !ends_by_itself)
+          choice.finish_reason = "length";
+        choice.stop_text = transcript_.stop_text();
       }
     }
     if (--choice.candidates_left > 0) return;
-    choice.finish_reason = "stop";
     owner().note_commit(true);
     Piece piece = std::move(choice.answer);
     choice.answer = {};

@@ -100,6 +100,18 @@ std::string ignored_names(const GenerationRequest& request) {
   return names;
 }
 
+/// One function whose schema is not supported has any arguments, and the others keep theirs.
+void relax_tools(const ReplyModel& model, GenerationRequest& request) {
+  auto* tools = request.constraint ? std::get_if<ToolCallConstraint>(&*request.constraint) : nullptr;
+  if (tools == nullptr) return;
+  try {
+    model.session->opened().automaton_of(*tools);  // kept for the answer
+  } catch (const InputError&) {  // the answer says what is wrong, unless this finds what to leave out
+    const Budget budget("tools", {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
+    for (std::string& place : relax_schemas(tools->functions)) leave_out(std::move(place), request);
+  }
+}
+
 bool is_true(const json& body, const char* key) {
   const json* value = find_value(body, key);
   return value != nullptr && FieldValue{key, *value}.flag();
@@ -298,6 +310,8 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   reply_to.reply->name_ignored(ignored_names(*wanted));
   with_model(index, endpoint.error, reply_to, [this, &dialect, wanted, reply_to](const ReplyModel& model) {
     try {
+      relax_tools(model, *wanted);
+      reply_to.reply->name_ignored(ignored_names(*wanted));
       RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, reply_to);
     } catch (const SettingError& error) {  // in the names that the request has for them
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };

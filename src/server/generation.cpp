@@ -194,6 +194,10 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
     throw FieldError(key, key + ": this server was started without --guide");
   }
   const bool scores = request.echoes && request.wants_logprobs;
+  if (request.num_candidates > 1 && !request.scores_only) {
+    add_candidates(prompt, tokens, request, completion, jobs);
+    return;
+  }
   for (int32_t i = 0; i < request.num_choices; ++i) {
     Completion::Start start;
     if (request.echoes) start.echoed = tokens;
@@ -215,6 +219,31 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
       jobs.push_back({std::move(likelihood), completion.add_likelihood()});
     }
   }
+}
+
+/// Adds the candidates of one choice, with a seed each.
+void RequestHandler::add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
+                                    const GenerationRequest& request, Completion& completion,
+                                    Jobs& jobs) const {
+  for (const bool given :
+       {request.events, request.echoes && request.wants_logprobs, request.tools.has_value()}) {
+    if (given)
+      throw FieldError("best_of", "best_of has no effect with lacuna.events, tools, or echo with logprobs");
+  }
+  std::vector<Completion::Start> starts;
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  for (int32_t i = 0; i < request.num_candidates; ++i) {
+    GenerateRequest asked = generate_request(request, i);
+    asked.prompt = prompt;
+    decoders.push_back(opened().make_decoder(asked));
+    check_alternatives(request, *decoders.back());
+    Completion::Start start;
+    if (request.echoes) start.echoed = tokens;
+    start.prompt_tokens = static_cast<int32_t>(tokens.size());
+    starts.push_back(std::move(start));
+  }
+  const auto listeners = completion.add_best_of(std::move(starts));
+  for (size_t i = 0; i < decoders.size(); ++i) jobs.push_back({std::move(decoders[i]), listeners[i]});
 }
 
 /// Builds the decoder that scores a prompt. Throws InputError if the model or the prompt does not support it.
@@ -254,6 +283,8 @@ std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const Generat
 void RequestHandler::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
   if (request.uses_guide)
     throw FieldError("lacuna.guide", "lacuna.guide has no effect here: a guide reads whole prompts");
+  if (request.num_candidates > 1)
+    throw FieldError("best_of", "best_of has no effect here: n fills a text several times");
   GenerateRequest asked = generate_request(request, 0);
   const auto constraint = request.constraint ? opened().automaton_of(*request.constraint) : nullptr;
   const std::vector<InfillCanvas> all =

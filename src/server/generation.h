@@ -50,6 +50,8 @@ class RequestHandler {
   GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;
   void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
                   std::string_view request_id, Jobs& jobs) const;
+  void add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
+                      const GenerationRequest& request, Completion& completion, Jobs& jobs) const;
   /// The listener, or one that also gives the answer to the audit where that chooses it.
   std::shared_ptr<RequestListener> with_audit(const GenerationRequest& request, const GenerateRequest& asked,
                                               const std::vector<TokenId>& tokens, std::string_view request_id,

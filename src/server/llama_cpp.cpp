@@ -41,7 +41,7 @@ constexpr RequestField kFields[] = {
     {"n_probs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position", read_num_probs},
     {"json_schema", R"({})", "the answer is JSON that is valid against this schema"},
-    {"grammar", R"({"type": "string"})", "refused", refuse_field},
+    {"grammar", R"({"type": "string"})", "the answer is a text of this grammar"},
     {"model", R"({"type": "string"})", "a model of this server"},
     {"n", R"({"type": "integer"})", "0 or 1; POST /v1/completions gives several answers",
      [](const FieldValue& field, GenerationRequest& request) {
@@ -127,7 +127,7 @@ std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
   return std::make_unique<CompletionFormat>(std::move(head));
 }
 
-constexpr std::array<std::string_view, 1> kAnswerFormats = {"json_schema"};
+constexpr std::array<std::string_view, 2> kAnswerFormats = {"json_schema", "grammar"};
 
 }  // namespace
 }  // namespace llama_cpp

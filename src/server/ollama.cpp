@@ -45,8 +45,8 @@ constexpr RequestField kRunOptions[] = {
     {"use_mmap", "{}", "left out", leave_out_field},
     {"use_mlock", "{}", "left out", leave_out_field},
     {"numa", "{}", "left out", leave_out_field},
-    {"penalize_newline", "{}", "left out: there is no repeat_penalty", leave_out_field},
-    {"repeat_last_n", "{}", "left out: there is no repeat_penalty", leave_out_field},
+    {"penalize_newline", "{}", "left out: repeat_penalty is of the whole text", leave_out_field},
+    {"repeat_last_n", "{}", "left out: repeat_penalty is of the whole text", leave_out_field},
     {"mirostat_tau", "{}", "left out: there is no mirostat", leave_out_field},
     {"mirostat_eta", "{}", "left out: there is no mirostat", leave_out_field},
 };

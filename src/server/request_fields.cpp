@@ -145,12 +145,12 @@ void refuse_field(const FieldValue& field, GenerationRequest& /*request*/) {
 }
 
 void refuse_sampling(const FieldValue& field, GenerationRequest& /*request*/) {
-  constexpr std::array<std::string_view, 5> kFactors = {"repeat_penalty", "repetition_penalty", "typical_p",
-                                                        "tfs_z", "best_of"};
+  constexpr std::array<std::string_view, 2> kFactors = {"typical_p", "tfs_z"};
   const std::string_view name = std::string_view(field.place).substr(field.place.rfind('.') + 1);
   const bool is_factor = std::find(kFactors.begin(), kFactors.end(), name) != kFactors.end();
   if (field.value == 0 || field.value == json(false) || (is_factor && field.value == 1)) return;
-  field.refuse(fmt::format("{}; this server draws by temperature, top_p and top_k alone", is_factor ? 1 : 0));
+  field.refuse(
+      fmt::format("{}; this server draws by temperature, top_p, top_k and min_p alone", is_factor ? 1 : 0));
 }
 
 void leave_out(std::string name, GenerationRequest& request) {

@@ -80,13 +80,18 @@ inline constexpr char kGenLength[] = "gen-length";
 inline constexpr char kTemperature[] = "temperature";
 inline constexpr char kTopP[] = "top-p";
 inline constexpr char kTopK[] = "top-k";
+inline constexpr char kMinP[] = "min-p";
+inline constexpr char kPresencePenalty[] = "presence-penalty";
+inline constexpr char kFrequencyPenalty[] = "frequency-penalty";
+inline constexpr char kRepeatPenalty[] = "repeat-penalty";
+inline constexpr char kIgnoreEos[] = "ignore-eos";
 inline constexpr char kSeed[] = "seed";
 }  // namespace setting
 
 /// Refuses a value that asks for something: all but false, 0, "", [] and {}.
 void refuse_field(const FieldValue& field, GenerationRequest& request);
-/// Refuses a number of sampling that is not the one which changes nothing: 1 for factors (repeat_penalty,
-/// typical_p, ...), 0 for others.
+/// Refuses a number of sampling that is not the one which changes nothing: 1 for factors (typical_p, ...), 0
+/// for others.
 void refuse_sampling(const FieldValue& field, GenerationRequest& request);
 /// A hint, which no answer here depends on: named in GenerationRequest::left_out if it asks for something.
 void leave_out_field(const FieldValue& field, GenerationRequest& request);

@@ -72,11 +72,15 @@ TEST(AnswerFormat, KnowsObjectsExpressionsAndChoices) {
   }
 }
 
-TEST(AnswerFormat, RefusesGrammarsByTheirName) {
-  EXPECT_THAT(error_of(R"({"ebnf": "root ::= a"})"), HasSubstr("ebnf is not supported"));
-  EXPECT_THAT(error_of(R"({"guided_grammar": "root ::= a"})"), HasSubstr("guided_grammar is not supported"));
-  EXPECT_THAT(error_of(R"({"structured_outputs": {"grammar": "root ::= a"}})"),
-              HasSubstr("structured_outputs.grammar is not supported"));
+TEST(AnswerFormat, KnowsGrammarsByAllTheirNames) {
+  for (const char* body :
+       {R"({"ebnf": "root ::= a"})", R"({"guided_grammar": "root ::= a"})", R"({"grammar": "root ::= a"})",
+        R"({"structured_outputs": {"grammar": "root ::= a"}})"}) {
+    EXPECT_EQ(constraint_of(body), Constraint(GrammarConstraint{"root ::= a"})) << body;
+  }
+  EXPECT_FALSE(parse_answer_format(R"({"grammar": ""})", kAnswerFormatKeys));
+  EXPECT_THAT(error_of(R"({"structured_outputs": {"structural_tag": "x"}})"),
+              HasSubstr("structured_outputs.structural_tag is not supported"));
 }
 
 TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {

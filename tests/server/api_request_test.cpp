@@ -53,6 +53,25 @@ TEST(ApiRequest, KeepsFiltersWhereTokensAreDrawn) {
   EXPECT_EQ(request.options.top_k, 40);
 }
 
+TEST(ApiRequest, TakesPenaltiesAndBiases) {
+  const GenerationRequest request = complete(
+      R"({"prompt": "a", "min_p": 0.1, "presence_penalty": 0.5, "frequency_penalty": -1, "repeat_penalty": 1.2,
+          "logit_bias": {"13": -5, "14": 2.5}, "stop_token_ids": [3, 4], "best_of": 4, "ignore_eos": true})");
+  EXPECT_EQ(request.options.min_p, 0.1);
+  EXPECT_EQ(request.options.presence_penalty, 0.5);
+  EXPECT_EQ(request.options.frequency_penalty, -1);
+  EXPECT_EQ(request.options.repeat_penalty, 1.2);
+  EXPECT_THAT(request.options.logit_bias, ElementsAre("13=-5", "14=2.5"));
+  EXPECT_THAT(request.stop_tokens, ElementsAre(3, 4));
+  EXPECT_EQ(request.num_candidates, 4);
+  EXPECT_TRUE(request.options.ignore_eos);
+  EXPECT_TRUE(request.left_out.empty());
+  EXPECT_THAT(complete(R"({"prompt": "a", "logit_bias": [[7, 1], [8, false]]})").options.logit_bias,
+              ElementsAre("7=1", "8=-10000"));
+  EXPECT_FALSE(complete(R"({"prompt": "a", "repeat_penalty": 0})").options.repeat_penalty);
+  EXPECT_EQ(complete(R"({"prompt": "a", "n": 3, "best_of": 3})").num_candidates, 1);
+}
+
 TEST(ApiRequest, KnowsSettingsByTheNamesOfOthers) {
   const GenerationRequest request =
       complete(R"({"prompt": "a", "max_tokens": 32, "diffusion_steps": 8, "remasking": "random",
@@ -145,7 +164,12 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": 3})"), "stop is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": ")" + std::string(600, 'x') + "\"}"),
                  "stop holds too much");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "presence_penalty": 0.5})"), "presence_penalty");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "presence_penalty": "x"})"), "presence_penalty");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "mirostat": 2})"), "mirostat is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "logit_bias": {"x": 1}})"), "logit_bias is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "logit_bias": [["a", 1]]})"), "logit_bias is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "stop_token_ids": [-1]})"), "stop_token_ids is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "best_of": 3, "n": 2})"), "best_of is 3 and n is 2");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "tools": [{}]})"), "tools");
   EXPECT_REFUSED(complete(R"({"prompt": [1], "suffix": "b"})"), "suffix");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": 3})"), "suffix is");

@@ -57,8 +57,17 @@ TEST(LlamaCpp, AnswersInAForm) {
   EXPECT_TRUE(json::parse(reply["content"].get<std::string>()).is_boolean());
 }
 
-TEST(LlamaCpp, RefusesGrammarsByName) {
-  EXPECT_THROW((void)kLlamaCppCompletion.parse({{"prompt", "a"}, {"grammar", "root ::= a"}}, {}), FieldError);
+TEST(LlamaCpp, AnswersInTheFormOfAGrammar) {
+  RunningServer server("mini-llada");
+  const json reply =
+      server
+          .post("/completion",
+                {{"prompt", kStory}, {"n_predict", 8}, {"grammar", "root ::= \"yes\" | \"no\" [.!]*"}})
+          .json();
+  EXPECT_THAT(reply["content"].get<std::string>(), testing::AnyOf("yes", testing::StartsWith("no")));
+}
+
+TEST(LlamaCpp, RefusesAPromptThatIsNone) {
   EXPECT_THROW((void)kLlamaCppCompletion.parse({{"prompt", 3}}, {}), InputError);
 }
 

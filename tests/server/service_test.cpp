@@ -171,10 +171,11 @@ TEST(Service, RefusesFormsThatNoAnswerCanHave) {
     return body;
   };
   EXPECT_THAT(error(R"("regex": "[0-9]{64}")"), HasSubstr("max_tokens 8 is too short"));
-  EXPECT_THAT(error(R"("guided_json": {"not": {}})"),
-              testing::AllOf(HasSubstr("guided_json: "), HasSubstr("#/not")));
-  EXPECT_THAT(error(R"("regex": "(?=a)b")"), HasSubstr("regex"));
-  EXPECT_THAT(error(R"("grammar": "root ::= a")"), HasSubstr("grammar"));
+  EXPECT_THAT(error(R"("guided_json": {"$dynamicRef": "#a"})"),
+              testing::AllOf(HasSubstr("guided_json: "), HasSubstr("#/$dynamicRef")));
+  EXPECT_THAT(error(R"("regex": "(?=a)b")"), HasSubstr("regex"));  // no text matches
+  EXPECT_THAT(error(R"("grammar": "root ::= a")"),
+              HasSubstr("grammar: line 1: the rule \\\"a\\\" is not defined"));
 }
 
 TEST(Service, EndsBeforeAStopText) {
