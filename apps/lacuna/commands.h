@@ -20,6 +20,7 @@ void add_merge_command(CLI::App& program);
 void add_quantize_command(CLI::App& program);
 void add_pack_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
+void add_mcp_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_compare_command(CLI::App& program);
 void add_tune_command(CLI::App& program);

@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
   lacuna::add_quantize_command(program);
   lacuna::add_pack_command(program);
   lacuna::add_serve_command(program);
+  lacuna::add_mcp_command(program);
   lacuna::add_eval_command(program);
   lacuna::add_compare_command(program);
   lacuna::add_tune_command(program);
