@@ -36,7 +36,7 @@ struct GrammarPart {
 struct GrammarRule {
   std::string name;
   std::optional<GrammarChoice> choice = {};
-  size_t line = 0;  // of its first use
+  size_t line = 0;  // where it is first used
 };
 
 bool is_name_character(uint32_t c) {

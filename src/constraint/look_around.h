@@ -19,11 +19,11 @@ class LookAround {
   LookAround(TextEncoding encoding, std::string_view what, AutomatonLimits& limits)
       : encoding_(encoding), what_(what), limits_(limits) {}
 
-  /// What is behind the place begins with `content`, or does not. `content` may hold marks, and so may the
+  /// The text behind the place begins with `content`, or does not. `content` may hold marks, and so may the
   /// next one's. `key` is the text of the assertion: equal ones share a mark. Throws InputError where the
   /// expression has more than kMaxAssertions; AutomatonTooLarge.
   Expression ahead(const std::string& key, const Expression& content, bool is_negated);
-  /// What is before the place ends with `content`.
+  /// The text before the place ends with `content`.
   Expression behind(const std::string& key, const Expression& content, bool is_negated);
   Expression at_begin();
   Expression at_end();

@@ -25,7 +25,7 @@ SchemaCompiler::ItemSchemas SchemaCompiler::item_schemas(const SchemaReader& sch
   return items;
 }
 
-/// What "unevaluatedItems" says: of all items that neither the schema nor one within it describes.
+/// The schema "unevaluatedItems": of all items that neither the schema nor one within it describes.
 SchemaCompiler::ItemSchemas SchemaCompiler::unevaluated_items(const SchemaReader& schema,
                                                               const Schemas& all) {
   ItemSchemas items;
@@ -206,7 +206,7 @@ Expression SchemaCompiler::containing(const ListItems& list, const SchemaReader&
   Expression other = Expression::choice(std::move(all));
   const Expression item = value({contained});
   if (number.most) {
-    // What is not counted must not match.
+    // Items that are not counted must not match.
     other = value({contained.negated()});
   } else if (number.least == 0) {
     return in_order(list);

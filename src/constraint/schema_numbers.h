@@ -27,7 +27,7 @@ Expression json_number_between(const std::optional<DecimalBound>& lower,
 /// doubles.
 Expression plain_json_number();
 
-inline constexpr int64_t kMaxExactDivisor = 1'000;  ///< whose multiples are all written
+inline constexpr int64_t kMaxExactDivisor = 1'000;  ///< the largest of which all multiples are written
 inline constexpr int kMaxListedMultiples = 10'000;  ///< of other divisors, those nearest to 0
 inline constexpr size_t kMaxListedBytes = 15'000;  ///< of all their texts, so that an automaton can hold them
 

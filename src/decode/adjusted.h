@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-/// What docs/methods/sampling.md defines. An answer's tokens count from the pass on that follows their
+/// The settings of docs/methods/sampling.md. An answer's tokens count from the pass on that follows their
 /// commit, wherever they stand on the canvas; tokens that are written in one pass do not see each other. End
 /// tokens and masks are never penalized.
 struct LogitAdjustments {

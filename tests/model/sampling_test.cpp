@@ -106,7 +106,7 @@ std::vector<SamplingRule> many_rules() {
         for (const auto measure : {ConfidenceMeasure::kProbability, ConfidenceMeasure::kMargin,
                                    ConfidenceMeasure::kNegativeEntropy}) {
           for (const auto source : {ConfidenceSource::kRawLogits, ConfidenceSource::kSampled}) {
-            rules.push_back({temperature, true, top_p, top_k, measure, source, {}, {}, {}, {}});
+            rules.push_back({temperature, true, top_p, top_k, 0, measure, source, {}, {}, {}, {}, {}});
           }
         }
       }
@@ -181,8 +181,8 @@ TEST(Draw, TopKKeepsTiesWithTheLastOne) {
 TEST(Draw, TopKAppliesToWhatTopPLeft) {
   // Flattened by the temperature before the nucleus is cut, and the nucleus is cut before the k best.
   const std::vector<float> logits = {4, 3, 2, 1, 0, -1};
-  SamplingRule rule{2.0F, true, 0.8F, 2, ConfidenceMeasure::kNegativeEntropy, ConfidenceSource::kSampled,
-                    {},   {},   {},   {}};
+  SamplingRule rule{2.0F, true, 0.8F, 2,  0, ConfidenceMeasure::kNegativeEntropy, ConfidenceSource::kSampled,
+                    {},   {},   {},   {}, {}};
   EXPECT_NEAR(drawn(rule, logits).confidence, plain_confidence(rule, logits, 0), 1e-6);
   rule.top_k = 0;
   const double three = drawn(rule, logits).confidence;  // the nucleus holds more than two at this temperature

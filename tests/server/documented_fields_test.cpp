@@ -40,7 +40,7 @@ std::vector<Api> apis() {
           {"completion", &kLlamaCppCompletion, {{"prompt", "a"}}}};
 }
 
-/// What becomes of a field, by the list that reads it: a word of the table.
+/// The word of the table for a field, by the list that reads it.
 std::string word_of(const RequestField& field) {
   if (field.read == leave_out_field) return "left out";
   if (field.read == refuse_field || field.read == refuse_sampling) return "refused";
