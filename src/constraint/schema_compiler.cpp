@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -216,8 +217,22 @@ Expression SchemaCompiler::of_types(const Schemas& schemas) {
   return kinds(schemas, is_typed ? types : described);
 }
 
-/// Texts of "enum" and "const".
+/// Texts of "enum" and "const". Those of a single schema are written once, however often it is visited.
 Expression SchemaCompiler::listed_values(const Schemas& schemas, JsonTypes types, JsonTypes described) {
+  const auto has_values = [](const SchemaReader& schema) { return schema.values() != nullptr; };
+  const auto first = std::find_if(schemas.begin(), schemas.end(), has_values);
+  const bool is_alone = std::find_if(std::next(first), schemas.end(), has_values) == schemas.end();
+  const auto write = [&] { return write_values(schemas, types, described); };
+  const ListedTexts own =
+      is_alone ? made_once(listed_, std::tuple(first->values(), types, described, canonical_ > 0), write)
+               : write();
+  if (own.described == 0 || own.expression.is_nothing()) return own.expression;
+  // Other keywords speak of some of the values: what both languages have is valid.
+  return intersection(own.expression, kinds(schemas, types));
+}
+
+SchemaCompiler::ListedTexts SchemaCompiler::write_values(const Schemas& schemas, JsonTypes types,
+                                                         JsonTypes described) {
   std::unordered_map<std::string_view, size_t> times_listed;
   std::vector<std::pair<std::string_view, const ordered_json*>> candidates;
   size_t num_lists = 0;
@@ -246,10 +261,7 @@ Expression SchemaCompiler::listed_values(const Schemas& schemas, JsonTypes types
     texts.push_back(Expression::text(json_text(*each, options_.layout)));
     described_here |= json_type(*each) & described;
   }
-  Expression listed = Expression::choice(std::move(texts));
-  if (described_here == 0 || listed.is_nothing()) return listed;
-  // Other keywords speak of some of the values: what both languages have is valid.
-  return intersection(listed, kinds(schemas, types));
+  return {Expression::choice(std::move(texts)), described_here};
 }
 
 Expression SchemaCompiler::kinds(const Schemas& schemas, JsonTypes types) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -64,6 +65,11 @@ class SchemaCompiler {
     bool is_tuple;
     Counts length;
   };
+  /// Texts of "enum" and "const", and the types of those that other keywords speak of.
+  struct ListedTexts {
+    Expression expression;
+    JsonTypes described = 0;
+  };
   /// A schema for what other schemas do not name: "additionalProperties", or "unevaluatedProperties".
   struct FreeProperties {
     SchemaReader schema;
@@ -83,6 +89,7 @@ class SchemaCompiler {
   Expression alternatives(Conjunction all);
   Expression of_types(const Schemas& schemas);
   Expression listed_values(const Schemas& schemas, JsonTypes types, JsonTypes described);
+  ListedTexts write_values(const Schemas& schemas, JsonTypes types, JsonTypes described);
   Expression kinds(const Schemas& schemas, JsonTypes types);
   Expression without_listed(const Schemas& schemas, JsonTypes types);
   Expression free_part() const;
@@ -126,9 +133,9 @@ class SchemaCompiler {
                       const std::vector<std::string>& patterns, unsigned matched);
   Expression distinct_members(const Schemas& schemas, const Counts& count);
 
-  /// Returns the expression that `make` makes for a key. Each is made once.
+  /// Returns what `make` makes for a key. Each is made once.
   template <typename Made, typename Key, typename Make>
-  static const Expression& made_once(Made& made, const Key& key, Make&& make) {
+  static const auto& made_once(Made& made, const Key& key, Make&& make) {
     auto known = made.find(key);
     if (known == made.end()) known = made.emplace(key, make()).first;
     return known->second;
@@ -147,6 +154,7 @@ class SchemaCompiler {
   std::unordered_map<const nlohmann::ordered_json*, std::vector<Schemas>> exclusive_;
   std::map<std::pair<std::string, TextEncoding>, Expression> patterns_;
   std::unordered_map<std::string, Expression> formats_, numbers_;  // numbers by their bounds
+  std::map<std::tuple<const ListedValues*, JsonTypes, JsonTypes, bool>, ListedTexts> listed_;
   std::map<std::string, ByteAutomaton> key_patterns_;
   std::map<const nlohmann::ordered_json*, ByteAutomaton> names_;  // of keys, by schema
   std::string empty_at_;  // path of the first schema for which no text can be written
