@@ -50,7 +50,7 @@ struct McpFlags : GuidedModelFlags {
   GenerationOptions generation;
 };
 
-/// What a tool gives: text for the model that called it, and the same as an object.
+/// Result of a tool: text for the model that called it, and the same as an object.
 struct ToolResult {
   std::string text;
   nlohmann::ordered_json object;
