@@ -261,17 +261,19 @@ class GrammarParser {
     take();
     skip(false);
     const int least = peek() == ',' ? 0 : number();
-    std::optional<int> most = least;
+    int most = least;
+    bool ends = true;
     skip(false);
     if (peek() == ',') {
       take();
       skip(false);
-      most = peek() == '}' ? std::nullopt : std::optional<int>(number());
+      ends = peek() != '}';
+      if (ends) most = number();
       skip(false);
     }
     if (take() != '}') refuse("expected '}' of a repetition {m,n}");
-    if (most && *most < least) refuse("a repetition's most is below its least");
-    return std::pair(least, most);
+    if (most < least) refuse("a repetition's most is below its least");
+    return std::pair(least, ends ? std::optional<int>(most) : std::nullopt);
   }
 
   int number() {
