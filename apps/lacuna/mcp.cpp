@@ -22,6 +22,7 @@
 #include "loading.h"
 #include "options/choose.h"
 #include "server/settings.h"
+#include "terminal.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -329,7 +330,7 @@ void serve_tools(const McpFlags& flags) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::optional<nlohmann::ordered_json> reply = reply_to_line(line, tools);
     if (!reply) continue;
-    fmt::print("{}\n", reply->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", reply->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::fflush(stdout);
   }
 }

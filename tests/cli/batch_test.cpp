@@ -115,7 +115,7 @@ TEST_F(BatchCommand, RefusesWrongUsageInOneSentence) {
   refuses("in.jsonl out.jsonl", "OUTPUT is missing");  // the first word is the model
   refuses("in.jsonl out.jsonl -m mini-llada --endpoint http://h", "needs either --model or --endpoint");
   refuses("none.jsonl out.jsonl -m mini-llada", "none.jsonl");
-  refuses("in.jsonl no/folder/out.jsonl -m mini-llada", "no/folder/out.jsonl cannot be written");
+  refuses("in.jsonl no/folder/out.jsonl -m mini-llada", "no/folder/out.jsonl: cannot be written");
   refuses("in.jsonl out.jsonl --endpoint 127.0.0.1:80", "expected a URL");
   refuses("in.jsonl out.jsonl -m mini-llada --concurrency 0", "--concurrency");
 }

@@ -484,7 +484,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(help.empty());
   });
-  EXPECT_EQ(visits, 58);
+  EXPECT_EQ(visits, 64);
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {
