@@ -146,9 +146,9 @@ class ModelTools {
   }
 
   /// The settings among the arguments, over those of the command line.
-  GenerationOptions settings(const nlohmann::json& arguments,
-                             std::initializer_list<std::string_view> others) const {
-    GenerationOptions options = defaults_;
+  static GenerationOptions settings(const nlohmann::json& arguments,
+                                    std::initializer_list<std::string_view> others,
+                                    GenerationOptions options) {
     for (const auto& [key, value] : arguments.items()) {
       if (std::find(others.begin(), others.end(), key) != others.end()) continue;
       const bool is_schema = key == "json_schema" && !value.is_string();
@@ -162,8 +162,8 @@ class ModelTools {
     std::vector<Message> turns;
     if (arguments.contains("system")) turns.push_back({"system", text_at(arguments, "system")});
     turns.push_back({"user", text_at(arguments, "prompt")});
-    GenerateRequest request =
-        request_of(*opened_, settings(arguments, {"prompt", "system"}), opened_->guide() != nullptr);
+    GenerateRequest request = request_of(*opened_, settings(arguments, {"prompt", "system"}, defaults_),
+                                         opened_->guide() != nullptr);
     request.prompt = Conversation(turns);
     const GenerationResult answer = session().generate(request);
     const std::string text = replace_ill_formed(answer.text);
@@ -179,7 +179,10 @@ class ModelTools {
   ToolResult infill(const nlohmann::json& arguments) {
     expect_writer(*opened_);
     expect_infill(opened_->config());
-    const GenerationOptions options = settings(arguments, {"text"});
+    GenerationOptions defaults = defaults_;  // an infill's text says its length
+    defaults.gen_length = {};
+    defaults.block_length = {};
+    const GenerationOptions options = settings(arguments, {"text"}, std::move(defaults));
     if (options.gen_length || options.gen_length.is_auto)
       throw InputError("max_tokens has no effect here: an infill is as long as its text");
     const GenerateRequest chosen = request_of(*opened_, options, false);
@@ -206,6 +209,10 @@ class ModelTools {
   }
 
   ToolResult tokenize(const nlohmann::json& arguments) const {
+    for (const auto& [key, value] : arguments.items()) {
+      if (key != "text" && key != "tokens")
+        throw InputError("{} is no argument of tokenize; expected text or tokens", in_quotes(key));
+    }
     const Tokenizer& tokenizer = *opened_->tokenizer();
     const auto tokens = arguments.find("tokens");
     if (tokens == arguments.end()) {
@@ -311,24 +318,36 @@ std::optional<nlohmann::ordered_json> reply_to_line(const std::string& line, Mod
   return reply;
 }
 
-/// Reads a line without its end; false at the end of the input. Throws InputError where it is too long.
-bool read_message(std::string& line) {
+enum class Line { kEndOfInput, kMessage, kTooLong };
+
+/// Reads a line without its end. One that is too long is read to its end, and left out.
+Line read_line(std::string& line) {
   line.clear();
-  for (int c = std::getc(stdin); c != EOF; c = std::getc(stdin)) {
-    if (c == '\n') return true;
-    if (line.size() == kMaxMessageBytes)
-      throw InputError("standard input: a message has more than {} bytes", kMaxMessageBytes);
-    line += static_cast<char>(c);
+  bool is_too_long = false;
+  int c = std::getc(stdin);
+  if (c == EOF) return Line::kEndOfInput;
+  for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
+    is_too_long = is_too_long || line.size() == kMaxMessageBytes;
+    if (!is_too_long) line += static_cast<char>(c);
   }
-  return !line.empty();
+  return is_too_long ? Line::kTooLong : Line::kMessage;
+}
+
+nlohmann::ordered_json refusal_of_long_line() {
+  const std::string sentence = fmt::format("the message has more than {} bytes", kMaxMessageBytes);
+  return {{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", {{"code", kInvalidRequest}, {"message", sentence}}}};
 }
 
 void serve_tools(const McpFlags& flags) {
   ModelTools tools(flags);
   std::string line;
-  while (read_message(line)) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::optional<nlohmann::ordered_json> reply = reply_to_line(line, tools);
+  for (Line read = read_line(line); read != Line::kEndOfInput; read = read_line(line)) {
+    std::optional<nlohmann::ordered_json> reply;
+    if (read == Line::kTooLong) {
+      reply = refusal_of_long_line();
+    } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
+      reply = reply_to_line(line, tools);
+    }
     if (!reply) continue;
     print_data("{}\n", reply->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::fflush(stdout);

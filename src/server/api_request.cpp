@@ -541,6 +541,10 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   GenerationRequest request =
       read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
+  if (request.prompts.size() * static_cast<size_t>(request.num_candidates) > size_t{kMaxRequestChoices})
+    throw FieldError("best_of",
+                     fmt::format("best_of is {} for {} prompts; expected at most {} answers in all",
+                                 request.num_candidates, request.prompts.size(), kMaxRequestChoices));
   if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMaxRequestChoices}) {
     throw FieldError("n", fmt::format("{} prompts with n = {} make more than {} choices",
                                       request.prompts.size(), request.num_choices, kMaxRequestChoices));

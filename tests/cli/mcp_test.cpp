@@ -105,5 +105,20 @@ TEST_F(Mcp, SaysWhatIsWrong) {
   EXPECT_THAT(sentence(10), AllOf(HasSubstr("tokens is"), HasSubstr("expected a list of ids below")));
 }
 
+TEST_F(Mcp, FlagsOfAnswersLeaveInfillsAlone) {
+  const ProgramResult result =
+      lacuna(std::string("mcp -n 64 --block-length 8 -m ") + LACUNA_SOURCE_DIR "/models/mini-llada",
+             call(1, "infill", {{"text", "I have [[2]] cats"}}));
+  EXPECT_EQ(json::parse(result.out)["result"]["isError"], false) << result.out << result.err;
+}
+
+TEST_F(Mcp, LinesThatAreTooLongAreRefusedAndOthersAnswered) {
+  const auto list =
+      replies(std::string(5'000'000, 'a') + "\n" + call(2, "tokenize", {{"text", "a"}, {"x", 1}}));
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0]["error"]["code"], -32600);
+  EXPECT_THAT(list[1]["result"]["content"][0]["text"].get<std::string>(), HasSubstr("\"x\" is no argument"));
+}
+
 }  // namespace
 }  // namespace lacuna::mcp_test

@@ -170,6 +170,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": "a", "logit_bias": [["a", 1]]})"), "logit_bias is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stop_token_ids": [-1]})"), "stop_token_ids is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "best_of": 3, "n": 2})"), "best_of is 3 and n is 2");
+  EXPECT_REFUSED(complete(R"({"prompt": ["a", "b"], "best_of": 65})"), "best_of is 65 for 2 prompts");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "tools": [{}]})"), "tools");
   EXPECT_REFUSED(complete(R"({"prompt": [1], "suffix": "b"})"), "suffix");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": 3})"), "suffix is");
