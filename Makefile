@@ -9,7 +9,7 @@ COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test aarch64 gpu-check clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test aarch64 gpu-check clients more-clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -42,6 +42,14 @@ clients: build/dev/build.ninja
 	  -DLACUNA_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/clients/bin/python
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev -L reference -j $(JOBS)
+
+# More libraries that programs reach a model through, and the requests of coding agents. Packages from PyPI (0.7 GB).
+more-clients: build/dev/build.ninja
+	scripts/bootstrap clients
+	$(PYTHON) -m venv build/more-clients
+	build/more-clients/bin/pip install -q --require-hashes -r tests/reference/requirements-more-clients.txt
+	cmake --build --preset dev -j $(JOBS) --target lacuna
+	build/more-clients/bin/python tests/reference/check_more_clients.py build/dev/lacuna --all
 
 # Decodes of random models by every backend, compared with the references until COMPARISONS are reached, or MINUTES, of which
 # there is no limit by default: make differential COMPARISONS=100000 MINUTES=180 FIRST_SEED=5000
