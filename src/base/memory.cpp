@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that the kernel makes when it is read; empty where there is none.
+/// Contents of a file in /proc or /sys; empty if it cannot be read.
 std::istringstream kernel_file(const fs::path& path) {
   constexpr size_t kMaxKernelFile = 1 << 20;
   try {

@@ -3,7 +3,7 @@
 
 /// Holes that the text itself marks: [[4]] of 4 tokens, [[1-3]] of 1 to 3, as `lacuna infill` has them; \[[ is text.
 /// Their `tokens` are a number or {min, max}.
-export function marksOf(text) {
+function marksOf(text) {
   const marks = [];
   for (const found of text.matchAll(/\\?\[\[(\d{1,4})(?:-(\d{1,4}))?\]\]/g)) {
     const [mark, first, last] = found;

@@ -13,7 +13,7 @@ const MAX_SHOWN = 40;         // characters of a value that is refused
 const MARKS = "positions written, locked and computed in all passes together";
 const NO_RUN = "this is not a recorded run; expected the file that lacuna run --trace writes";
 
-/// The events of the first request in a recorded run. Throws an Error with one sentence where it is none, or too large.
+/// The events of the first request in a recorded run. Throws an Error with one sentence if the file is not a trace or is over a limit.
 ///   mask  the model's mask token, for traces that do not tell it
 export function eventsOfTrace(text, mask) {
   try {
