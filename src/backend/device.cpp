@@ -38,8 +38,8 @@ DeviceName device_named(std::string_view text, std::string_view field) {
   if (text == "simulator") {
     if (cuda_build() == CudaBuild::kSimulator) return {Kind::kSimulator, 0};
     throw InputError(
-        "{} is simulator; this build has no simulator of CUDA threads (it needs Boost.Context, and "
-        "a build without CUDA); expected {}",
+        "{} is simulator; this build has no simulator of CUDA threads (-DLACUNA_SIMULATOR=ON makes one that "
+        "has); expected {}",
         field, describe_devices());
   }
   const std::optional<int> index = cuda_index(text);
