@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "eval/outside.h"
 #include "eval/toy_program.h"
 #include "eval/vocabulary.h"
 #include "eval/word_problems.h"
@@ -491,6 +492,8 @@ constexpr auto kTasks = std::to_array<Task>({
      draw_worded<draw_chat, 7>, check_chat},
     {"infill", "stories in which a number or a verb is to be restored", 72, 0, false,
      draw_worded<draw_infill, 8>, check_infill},
+    {"outside", "300 questions about numbers that were written by hand, apart from all training", 48, 0,
+     false, draw_outside, check_outside},
     {"programs", "small programs in a toy language, run on numbers that nobody has seen", 40, 12, false,
      draw_of_split<draw_program, 5>, check_program},
 });

@@ -88,6 +88,11 @@ inline constexpr int kMaxChange = 9;
 ///    requested words. Small talk and requests for stories are the same in both splits.
 ///  - `infill`: a story of `phrasings` told with the number after each change, in which one number or verb is
 ///    to be restored that the rest of the story determines. Any verb that fits the numbers is accepted.
+///  - `outside`: 300 questions that were written by hand, by someone who did not look at how training data
+///  are made:
+///    stories of one number or of two people, bare sums, number words, the system turn "Answer with the
+///    number only.", conversations. They are the same under every seed, sample k is question k modulo 300,
+///    and there is no train split (InputError). Correct means that the last number of the text is the result.
 ///  - `stories`: four sentences about a given name, animal, place and thing. What happens is the writer's
 ///  choice
 ///    among six events, each with the one feeling that fits it; correct means that all sentences agree with

@@ -36,9 +36,16 @@ bool is_shared(const Task& task, const Sample& sample) {
   return task.name == "chat" && sample.answer.find_first_of("0123456789") == std::string::npos;
 }
 
+/// All tasks but `outside`, whose samples are not generated.
+std::vector<Task> generated_tasks() {
+  std::vector<Task> generated(tasks().begin(), tasks().end());
+  std::erase_if(generated, [](const Task& task) { return task.name == "outside"; });
+  return generated;
+}
+
 class EveryTask : public ::testing::TestWithParam<Task> {};
 
-INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, ::testing::ValuesIn(tasks().begin(), tasks().end()),
+INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, ::testing::ValuesIn(generated_tasks()),
                          [](const auto& task) { return std::string(task.param.name); });
 
 TEST_P(EveryTask, GivesTheSameSampleForTheSameSeedAndIndex) {
@@ -113,7 +120,7 @@ TEST_P(EveryTask, AcceptsItsOwnAnswerAndWhiteSpaceAroundIt) {
 }
 
 TEST(Answers, AreRefusedWithAnyOneCharacterMissingOrChanged) {
-  for (const Task& task : tasks()) {
+  for (const Task& task : generated_tasks()) {
     if (task.name == "programs") continue;  // other spellings do the same
     for (uint64_t index = 0; index < kSamples / 10; ++index) {
       const Sample sample = task.generate(Split::kTest, 0, index);
