@@ -1,7 +1,6 @@
 #include "train/bpe.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "base/error.h"
@@ -42,14 +41,6 @@ void merge(Piece& piece, Pair pair, int32_t merged) {
 nlohmann::ordered_json added_token(std::string_view content) {
   return {{"content", content}, {"single_word", false}, {"lstrip", false},
           {"rstrip", false},    {"normalized", false},  {"special", true}};
-}
-
-std::array<std::pair<int32_t, std::string_view>, kSpecialTokens> special_tokens(const Bpe& bpe) {
-  return {{{bpe.start_id(), kStartToken},
-           {bpe.end_id(), kEndToken},
-           {bpe.end_id() + 1, kTurnStartToken},
-           {bpe.end_id() + 2, kTurnEndToken},
-           {bpe.mask_id(), kMaskToken}}};
 }
 
 }  // namespace
@@ -97,8 +88,8 @@ nlohmann::ordered_json tokenizer_json(const Bpe& bpe) {
                      to_byte_characters(bpe.vocabulary[static_cast<size_t>(right)]));
   }
   Json added = Json::array();
-  for (const auto& [id, content] : special_tokens(bpe)) {
-    Json token = {{"id", id}};
+  for (const std::string_view content : bpe.form->special_tokens) {
+    Json token = {{"id", bpe.vocabulary.size() + added.size()}};
     token.update(added_token(content));
     added.push_back(token);
   }
@@ -132,24 +123,25 @@ nlohmann::ordered_json tokenizer_json(const Bpe& bpe) {
 nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe) {
   using Json = nlohmann::ordered_json;
   Json decoder = Json::object();
-  for (const auto& [id, content] : special_tokens(bpe)) decoder[std::to_string(id)] = added_token(content);
+  for (const std::string_view content : bpe.form->special_tokens)
+    decoder[std::to_string(bpe.vocabulary.size() + decoder.size())] = added_token(content);
   return {{"add_bos_token", false},
           {"add_eos_token", false},
           {"added_tokens_decoder", decoder},
           {"bos_token", kStartToken},
-          {"chat_template", kChatTemplate},
+          {"chat_template", bpe.form->program},
           {"clean_up_tokenization_spaces", false},
           {"eos_token", kEndToken},
-          {"mask_token", kMaskToken},
+          {"mask_token", bpe.form->special_tokens.back()},
           {"model_max_length", 1024},
           {"pad_token", kEndToken},
           {"tokenizer_class", "PreTrainedTokenizerFast"}};
 }
 
-nlohmann::ordered_json special_tokens_map_json() {
+nlohmann::ordered_json special_tokens_map_json(const Bpe& bpe) {
   return {{"bos_token", kStartToken},
           {"eos_token", kEndToken},
-          {"mask_token", kMaskToken},
+          {"mask_token", bpe.form->special_tokens.back()},
           {"pad_token", kEndToken}};
 }
 

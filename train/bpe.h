@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "train/chat_form.h"
+
 namespace lacuna::train {
 
 /// Splits text into pieces that merges never cross: words and runs of punctuation with the space before them,
@@ -17,28 +19,16 @@ namespace lacuna::train {
 /// it is.
 inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+|\s+)";
 
-/// Special tokens; their ids follow the vocabulary in this order.
-inline constexpr std::string_view kStartToken = "<|startoftext|>";
-inline constexpr std::string_view kEndToken = "<|endoftext|>";  // also pads
-inline constexpr std::string_view kTurnStartToken = "<|im_start|>";
-inline constexpr std::string_view kTurnEndToken = "<|im_end|>";
-inline constexpr std::string_view kMaskToken = "<|mdm_mask|>";
-inline constexpr int32_t kSpecialTokens = 5;
-
-/// ChatML, as in the tokenizer's configuration.
-inline constexpr std::string_view kChatTemplate =
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' + "
-    "'\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-
 struct Bpe {
   std::vector<std::string> vocabulary;  ///< bytes of each token; the first 256 are the single bytes
   std::vector<std::pair<int32_t, int32_t>> merges;  ///< in order of rank; merge i makes token 256 + i
+  const ChatForm* form = &chatml_form();            ///< special tokens, whose ids follow, and chat template
 
   int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
   int32_t end_id() const { return start_id() + 1; }
-  int32_t mask_id() const { return start_id() + kSpecialTokens - 1; }
-  int32_t total_size() const { return start_id() + kSpecialTokens; }  ///< vocabulary and special tokens
+  int32_t mask_id() const { return total_size() - 1; }
+  /// Vocabulary and special tokens.
+  int32_t total_size() const { return start_id() + static_cast<int32_t>(form->special_tokens.size()); }
 };
 
 /// Merges the most frequent pair of neighbours (ties: the pair with the lower ids) until the vocabulary has
@@ -49,6 +39,6 @@ Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary);
 /// Contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe);
 nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe);
-nlohmann::ordered_json special_tokens_map_json();
+nlohmann::ordered_json special_tokens_map_json(const Bpe& bpe);
 
 }  // namespace lacuna::train

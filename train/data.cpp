@@ -17,8 +17,7 @@
 #include "eval/decisions.h"
 #include "eval/evaluate.h"
 #include "eval/word_problems.h"
-#include "tokenizer/chat_template.h"
-#include "train/bpe.h"
+#include "train/chat_form.h"
 
 namespace lacuna::train {
 namespace {
@@ -72,11 +71,6 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
   return order;
 }
 
-const ChatTemplate& training_template() {
-  static const ChatTemplate chat_template = ChatTemplate::of_program(std::string(kChatTemplate));
-  return chat_template;
-}
-
 }  // namespace
 
 BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
@@ -92,7 +86,7 @@ BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenI
   labels_ = find_answer_labels(tokenizer);
   const std::vector<DecisionQuestion> question = {make_predicate("")};
   const ModelConfig config;
-  yes_no_ = decision_lines({config, tokenizer, training_template(), labels_}, {question}, 0, 1)
+  yes_no_ = decision_lines({config, tokenizer, training_template(tokenizer), labels_}, {question}, 0, 1)
                 .slots.front()
                 .labels;
 }
@@ -103,7 +97,7 @@ Batch BatchSource::batch(uint64_t step) {
 }
 
 std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer) {
-  return render(training_template(), tokenizer, messages_of(sample));
+  return render(training_template(tokenizer), tokenizer, messages_of(sample));
 }
 
 /// Marks `range` of `text`, and leaves the marks ascending and apart from each other.
@@ -226,7 +220,7 @@ BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
   const DecisionSample sample = draw_questions(index, options_.decision_drill_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
-  const DecisionModel model{config, *tokenizer_, training_template(), labels_};
+  const DecisionModel model{config, *tokenizer_, training_template(*tokenizer_), labels_};
   Row row;
   row.prompt = decision_prompt(model, "", sample.story, {});
   row.blanks.resize(row.prompt.size());
@@ -256,7 +250,7 @@ BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   const DecisionSample sample = draw_questions(index, options_.decision_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
-  const DecisionModel model{config, *tokenizer_, training_template(), labels_};
+  const DecisionModel model{config, *tokenizer_, training_template(*tokenizer_), labels_};
   size_t first = 0, count = sample.questions.size();
   if (choices.uniform(0) < options_.single_line_share) {
     first = choices.below(1, static_cast<uint32_t>(count));

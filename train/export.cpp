@@ -505,7 +505,7 @@ void export_texts(const std::filesystem::path& folder, const ModelShape& shape, 
   write_json(folder / "config.json", config_json(shape, bpe));
   write_json(folder / "tokenizer.json", tokenizer_json(bpe));
   write_json(folder / "tokenizer_config.json", tokenizer_config_json(bpe));
-  write_json(folder / "special_tokens_map.json", special_tokens_map_json());
+  write_json(folder / "special_tokens_map.json", special_tokens_map_json(bpe));
   if (shape.traits().has_canvases()) {
     write_json(folder / "generation_config.json", canvas_generation_config(shape, bpe));
     return;

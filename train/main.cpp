@@ -266,12 +266,6 @@ torch::Device find_device(const std::string& name) {
   return torch::Device(name);
 }
 
-TokenId special_id(const Tokenizer& tokenizer, std::string_view token) {
-  const std::optional<TokenId> id = tokenizer.id_of(token);
-  expects(id.has_value(), "the exported tokenizer has its special tokens");
-  return *id;
-}
-
 void check_experts(const ModelShape& shape) {
   const ExpertShape& experts = shape.experts;
   if (shape.traits().has_canvases()) {
@@ -392,11 +386,12 @@ int run(Arguments arguments) {
   torch::set_num_threads(arguments.train.threads);  // for evaluation; training distributes rows itself
   torch::manual_seed(arguments.train.seed);
 
-  const Bpe bpe = learn_bpe(vocabulary_corpus(), arguments.max_vocabulary);
+  Bpe bpe = learn_bpe(vocabulary_corpus(), arguments.max_vocabulary);
+  if (arguments.shape.traits().role_tags) bpe.form = &role_tag_form();
   arguments.shape.vocabulary = bpe.total_size();
   export_texts(folder, arguments.shape, bpe);
   const Tokenizer tokenizer = Tokenizer::load(folder);
-  const SpecialIds ids{special_id(tokenizer, kEndToken), special_id(tokenizer, kMaskToken)};
+  const SpecialIds ids{bpe.end_id(), bpe.mask_id()};
 
   Transformer model(arguments.shape);
   model->to(find_device(arguments.device));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -96,29 +95,6 @@ constexpr double kWholeShare = 0.4;
 constexpr double kWindowShare = 0.4;
 constexpr int64_t kShortestWindow = 4;  // the others double it
 constexpr uint32_t kWindowSizes = 4;
-
-/// KL(q(.|x) || q(.|p)) + r - log r - 1 of uniform noise over all tokens but the barred one, [M]. `logits`
-/// [M, V] are f32 and bar it. Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL
-/// takes.
-torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& examples) {
-  const torch::Tensor alpha = examples.log_snr.sigmoid();
-  const torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
-  const torch::Tensor log_other = other.log();
-  const torch::Tensor log_predicted =
-      (alpha.unsqueeze(1) * torch::softmax(logits, -1) + other.unsqueeze(1)).log();
-  const auto of_tokens = [&](const torch::Tensor& tokens) {
-    return log_predicted.gather(1, tokens.unsqueeze(1)).squeeze(1);
-  };
-  const torch::Tensor log_x = (alpha + other).log();
-  const torch::Tensor predicted_x = of_tokens(examples.targets);
-  // The barred token adds zero to the sum over all.
-  const torch::Tensor rest = (log_other.unsqueeze(1) - log_predicted).sum(1) - (log_other - predicted_x);
-  const torch::Tensor divergence = (alpha + other) * (log_x - predicted_x) + other * rest;
-
-  const torch::Tensor seen = examples.inputs.flatten().index_select(0, examples.rows);
-  const torch::Tensor log_ratio = torch::where(seen == examples.targets, log_x, log_other) - of_tokens(seen);
-  return divergence + log_ratio.exp() - log_ratio - 1;
-}
 
 }  // namespace
 
@@ -605,21 +581,6 @@ Examples moved(const Examples& examples, torch::Device device) {
           examples.canvas_begin,
           to_device(examples.temperatures),
           to_device(examples.blocks_left)};
-}
-
-torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
-  torch::Tensor wide = logits.to(torch::kFloat32);
-  if (examples.barred >= 0) {
-    wide = wide.index_fill(-1, to_tensor({examples.barred}).to(wide.device()),
-                           -std::numeric_limits<double>::infinity());
-  }
-  const torch::Tensor losses =
-      examples.log_snr.defined()
-          ? uniform_noise_losses(wide, examples)
-          : torch::nn::functional::cross_entropy(
-                wide, examples.targets,
-                torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
-  return (losses * examples.weights).sum();
 }
 
 }  // namespace lacuna::train

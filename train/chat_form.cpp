@@ -1,0 +1,79 @@
+#include "train/chat_form.h"
+
+#include <array>
+#include <string>
+
+namespace lacuna::train {
+namespace {
+
+constexpr std::string_view kRoleToken = "<role>";
+
+constexpr std::array<std::string_view, 5> kChatMlTokens = {kStartToken, kEndToken, "<|im_start|>",
+                                                           "<|im_end|>", "<|mdm_mask|>"};
+constexpr std::string_view kChatMlProgram =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + "
+    "'\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+constexpr std::array<std::string_view, 6> kRoleTagTokens = {kStartToken, kEndToken,      kRoleToken,
+                                                            "</role>",   "<|role_end|>", "<|mask|>"};
+constexpr std::string_view kRoleTagProgram =
+    R"({%- macro turn(name, text) -%}
+{{ '<role>' + name + '</role>' + text + '<|role_end|>' }}
+{%- endmacro -%}
+{%- macro calls(message, text) -%}
+{%- for call in message.tool_calls -%}
+{%- set function = call.function or call -%}
+{%- set arguments = function.arguments if function.arguments is string else function.arguments | tojson -%}
+{{ '\n' if text or not loop.first }}<tool_call>
+{{ '{"name": "' + function.name + '", "arguments": ' + arguments + '}' }}
+</tool_call>
+{%- endfor -%}
+{%- endmacro -%}
+{%- macro declared(tools) -%}
+Functions that you can call:
+<tools>
+{%- for tool in tools -%}
+{{ '\n' + tool | tojson }}
+{%- endfor -%}
+{{ '\n' }}</tools>
+Call one like this:
+<tool_call>
+{"name": <its name>, "arguments": <a JSON object>}
+</tool_call>
+{% endmacro -%}
+{%- set names = {'user': 'HUMAN', 'assistant': 'ASSISTANT', 'tool': 'OBSERVATION'} -%}
+{%- set has_system = messages[0].role == 'system' -%}
+{%- set opening = (messages[0].content + '\n' if has_system else '') + (declared(tools) if tools else '') -%}
+{{ turn('SYSTEM', opening + 'detailed thinking off') }}
+{%- for message in (messages[1:] if has_system else messages) -%}
+{%- set text = message.content if message.content is string else '' -%}
+{%- if message.role == 'assistant' -%}
+{%- set text = text.split('</think>')[-1].lstrip('\n') if '</think>' in text else text -%}
+{%- set text = text + calls(message, text) -%}
+{%- elif message.role == 'tool' -%}
+{%- set text = '\n<tool_response>\n' + text + '\n</tool_response>' -%}
+{%- endif -%}
+{{ turn(names.get(message.role, 'SYSTEM'), text) }}
+{%- endfor -%}
+{{ '<role>ASSISTANT</role>' if add_generation_prompt }})";
+
+}  // namespace
+
+const ChatForm& chatml_form() {
+  static constexpr ChatForm kForm{kChatMlTokens, kChatMlProgram};
+  return kForm;
+}
+
+const ChatForm& role_tag_form() {
+  static constexpr ChatForm kForm{kRoleTagTokens, kRoleTagProgram};
+  return kForm;
+}
+
+const ChatTemplate& training_template(const Tokenizer& tokenizer) {
+  static const ChatTemplate chatml = ChatTemplate::of_program(std::string(kChatMlProgram));
+  static const ChatTemplate role_tags = ChatTemplate::of_program(std::string(kRoleTagProgram));
+  return tokenizer.id_of(kRoleToken) ? role_tags : chatml;
+}
+
+}  // namespace lacuna::train

@@ -1,0 +1,31 @@
+// Special tokens and chat templates of the families' checkpoints.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace lacuna::train {
+
+inline constexpr std::string_view kStartToken = "<|startoftext|>";
+inline constexpr std::string_view kEndToken = "<|endoftext|>";  // also pads
+
+struct ChatForm {
+  /// Their ids follow the vocabulary in this order: kStartToken, kEndToken, those of turns, the mask.
+  std::span<const std::string_view> special_tokens;
+  std::string_view program;  ///< Jinja, as in the tokenizer's configuration
+};
+
+/// ChatML: `<|im_start|>user`, a newline, the text, `<|im_end|>`, a newline.
+const ChatForm& chatml_form();
+
+/// LLaDA2's: `<role>HUMAN</role>`, the text, `<|role_end|>`. The first turn is SYSTEM's, with the words
+/// "detailed thinking off".
+const ChatForm& role_tag_form();
+
+/// The template of the form whose special tokens `tokenizer` has.
+const ChatTemplate& training_template(const Tokenizer& tokenizer);
+
+}  // namespace lacuna::train
