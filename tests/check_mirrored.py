@@ -17,6 +17,7 @@ ELSEWHERE = {
     "backend/cuda/kv_pool": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/no_device": "",  # one message, in a build with neither CUDA nor the simulator
     "backend/cuda/staging": "tests/backend/cuda/cuda_model_test.cpp",
+    "backend/cuda/pass_*": "tests/backend/cuda/pass_test.cpp",
     "backend/cuda/sparse_pass": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/ticket": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/attention_plan": "tests/backend/cuda/kernels/attention_test.cpp",
