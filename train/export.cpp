@@ -226,6 +226,43 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"weight_tying", false}};
 }
 
+/// The keys of LLaDA2 beyond those of transformers_config().
+nlohmann::ordered_json llada2_keys(const ModelShape& shape, const Bpe& bpe) {
+  return {{"architectures", {"LLaDA2MoeModelLM"}},
+          {"auto_map",
+           {{"AutoConfig", "configuration_llada2_moe.LLaDA2MoeConfig"},
+            {"AutoModel", "modeling_llada2_moe.LLaDA2MoeModel"},
+            {"AutoModelForCausalLM", "modeling_llada2_moe.LLaDA2MoeModelLM"}}},
+          {"block_length", shape.block_length},  // as the mask, not in the published files
+          {"embedding_dropout", 0.0},
+          {"first_k_dense_replace", 1},
+          {"head_dim", shape.head_width()},
+          {"mask_token_id", bpe.mask_id()},
+          {"model_type", "llada2_moe"},
+          {"moe_intermediate_size", shape.experts.ffn_width},
+          {"moe_router_enable_expert_bias", true},
+          {"n_group", kExpertGroups},
+          {"norm_head", false},
+          {"norm_softmax", false},
+          {"norm_topk_prob", true},
+          {"num_experts", shape.experts.count},
+          {"num_experts_per_tok", shape.experts.per_token},
+          {"num_shared_experts", 1},
+          {"output_dropout", 0.0},
+          {"output_router_logits", false},
+          {"pad_token_id", bpe.end_id()},
+          {"partial_rotary_factor", shape.traits().rotary_share},
+          {"rotary_dim", shape.rotary_width()},
+          {"routed_scaling_factor", kRoutedScale},
+          {"router_dtype", "fp32"},
+          {"score_function", "sigmoid"},
+          {"topk_group", kGroupsPerToken},
+          {"use_bias", false},
+          {"use_qkv_bias", false},
+          {"use_rmsnorm", true},
+          {"using_split_qkv_in_self_attention", false}};
+}
+
 /// Keys of Qwen2.5, Qwen3, ReFusion and Dream: the common ones, then those of each.
 nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& bpe) {
   nlohmann::ordered_json config = {{"attention_dropout", 0.0},
@@ -296,39 +333,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"transformers_version", "4.53.1"}});
       break;
     case Family::kLlada2:
-      config.update({{"architectures", {"LLaDA2MoeModelLM"}},
-                     {"auto_map",
-                      {{"AutoConfig", "configuration_llada2_moe.LLaDA2MoeConfig"},
-                       {"AutoModel", "modeling_llada2_moe.LLaDA2MoeModel"},
-                       {"AutoModelForCausalLM", "modeling_llada2_moe.LLaDA2MoeModelLM"}}},
-                     {"block_length", shape.block_length},  // as the mask, not in the published files
-                     {"embedding_dropout", 0.0},
-                     {"first_k_dense_replace", 1},
-                     {"head_dim", shape.head_width()},
-                     {"mask_token_id", bpe.mask_id()},
-                     {"model_type", "llada2_moe"},
-                     {"moe_intermediate_size", shape.experts.ffn_width},
-                     {"moe_router_enable_expert_bias", true},
-                     {"n_group", kExpertGroups},
-                     {"norm_head", false},
-                     {"norm_softmax", false},
-                     {"norm_topk_prob", true},
-                     {"num_experts", shape.experts.count},
-                     {"num_experts_per_tok", shape.experts.per_token},
-                     {"num_shared_experts", 1},
-                     {"output_dropout", 0.0},
-                     {"output_router_logits", false},
-                     {"pad_token_id", bpe.end_id()},
-                     {"partial_rotary_factor", shape.traits().rotary_share},
-                     {"rotary_dim", shape.rotary_width()},
-                     {"routed_scaling_factor", kRoutedScale},
-                     {"router_dtype", "fp32"},
-                     {"score_function", "sigmoid"},
-                     {"topk_group", kGroupsPerToken},
-                     {"use_bias", false},
-                     {"use_qkv_bias", false},
-                     {"use_rmsnorm", true},
-                     {"using_split_qkv_in_self_attention", false}});
+      config.update(llada2_keys(shape, bpe));
       break;
     case Family::kLlada:
     case Family::kGidd:

@@ -49,7 +49,7 @@ struct Arguments {
   TrainOptions train;
 };
 
-void add_options(CLI::App& app, Arguments& a) {
+void add_run_options(CLI::App& app, Arguments& a) {
   app.add_option("--family", a.family, "Model family: " + family_names())->capture_default_str();
   app.add_option("--out", a.folder, "Folder for the model, the checkpoint and the log")->required();
   app.add_option(
@@ -84,6 +84,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--device", a.device, "Where to compute; cuda needs a LibTorch that was built with it")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+}
+
+void add_model_options(CLI::App& app, Arguments& a) {
   app.add_option("--layers", a.shape.layers, "Transformer blocks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -118,6 +121,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
       ->check(CLI::Range(256, 1 << 20))
       ->capture_default_str();
+}
+
+void add_data_options(CLI::App& app, Arguments& a) {
   app.add_option("--batch-rows", a.data.batch_rows, "Rows per step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -193,6 +199,9 @@ void add_options(CLI::App& app, Arguments& a) {
          "--drill-share", a.drill_share,
          "Share of rows of bare equations or questions; 0.2 where not given, 0 for refusion, which has none")
       ->check(CLI::NonNegativeNumber);
+}
+
+void add_objective_options(CLI::App& app, Arguments& a) {
   app.add_option("--block-length", a.shape.block_length,
                  "Positions of a block of sdar, fast-dllm-v2 and llada2-moe")
       ->check(CLI::Range(1, 4096))
@@ -228,6 +237,13 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--final-samples", a.final_samples, "Test samples of each task at the end")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+}
+
+void add_options(CLI::App& app, Arguments& a) {
+  add_run_options(app, a);
+  add_model_options(app, a);
+  add_data_options(app, a);
+  add_objective_options(app, a);
 }
 
 /// Sets the shares of tasks and of decisions.
