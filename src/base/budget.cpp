@@ -41,6 +41,8 @@ void Budget::look() {
     throw BudgetSpent("{}: reading it takes more than {} million steps", part_, limits_.steps / 1'000'000);
   next_look_ = std::max<int64_t>(0, steps_left_ - kStepsPerLook);
   check_wanted();
+  for (const Budget* budget = this; budget != nullptr; budget = budget->outer_)
+    if (budget->limits_.observer != nullptr) budget->limits_.observer->looked(*this);
 }
 
 void Budget::refuse_bytes() const {

@@ -40,11 +40,20 @@ class WorkCancelled : public std::runtime_error {
 class Budget {
  public:
   static constexpr int64_t kUnlimited = INT64_MAX / 2;
+  /// Told whenever a budget looks at flags and clocks, every 16,384 steps of its own.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    /// May make the work wait while budget.check_wanted() does not throw, and may end it with an exception.
+    ///   budget  the innermost one, where the work is
+    virtual void looked(const Budget& budget) = 0;
+  };
   struct Limits {
     int64_t steps = kUnlimited;  ///< a step is an operation of some nanoseconds
     int64_t bytes = kUnlimited;  ///< of what is allocated, freed or not (BytesMark)
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
     const std::atomic<bool>* stop = nullptr;  ///< true: nobody waits any more. Must outlive the budget.
+    Observer* observer = nullptr;             ///< of this budget and those within it. Must outlive it.
   };
 
   /// `part` begins messages: the flag, field or file that the work is for.

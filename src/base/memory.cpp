@@ -42,28 +42,45 @@ std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}
 
 /// File names of one version of control groups.
 struct GroupFiles {
-  const char *limit, *usage, *reclaimable;
+  const char *limit, *usage, *inactive_file, *active_file;
 };
 
-constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                                  "total_active_file"};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// Bytes that a control group and its ancestors still allow. The limit "max" is not a number and is skipped.
-int64_t left_in_groups(const fs::path& mount, const fs::path& group, const GroupFiles& files) {
-  int64_t left = std::numeric_limits<int64_t>::max();
+/// What groups still allow.
+struct GroupMemory {
+  int64_t available = std::numeric_limits<int64_t>::max();
+  int64_t before_kill = std::numeric_limits<int64_t>::max();
+
+  void take_tighter(const GroupMemory& other) {
+    available = std::min(available, other.available);
+    before_kill = std::min(before_kill, other.before_kill);
+  }
+};
+
+/// What a control group and its ancestors still allow. The limit "max" is not a number and is skipped.
+GroupMemory left_in_groups(const fs::path& mount, const fs::path& group, const GroupFiles& files) {
+  GroupMemory left;
   for (fs::path inner = group.relative_path();; inner = inner.parent_path()) {
     const fs::path folder = mount / inner;
     if (const std::optional<int64_t> limit = number_in(folder / files.limit)) {
+      const fs::path statistics = folder / "memory.stat";
       const int64_t used = number_in(folder / files.usage).value_or(0) -
-                           number_in(folder / "memory.stat", files.reclaimable).value_or(0);
-      left = std::min(left, std::max<int64_t>(*limit - std::max<int64_t>(used, 0), 0));
+                           number_in(statistics, files.inactive_file).value_or(0);
+      const int64_t kept = used - number_in(statistics, files.active_file).value_or(0);
+      const auto rest = [limit = *limit](int64_t bytes) {
+        return std::max<int64_t>(limit - std::max<int64_t>(bytes, 0), 0);
+      };
+      left.take_tighter({rest(used), rest(kept)});
     }
     if (inner.empty()) return left;
   }
 }
 
-int64_t left_in_groups(const fs::path& root) {
-  int64_t left = std::numeric_limits<int64_t>::max();
+GroupMemory left_in_groups(const fs::path& root) {
+  GroupMemory left;
   const fs::path mount = root / "sys/fs/cgroup";
   std::istringstream file = kernel_file(root / "proc/self/cgroup");  // lines "4:memory:/path" and "0::/path"
   for (std::string line; std::getline(file, line);) {
@@ -73,9 +90,9 @@ int64_t left_in_groups(const fs::path& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const fs::path group = line.substr(second + 1);
     if (controllers.empty()) {
-      left = std::min(left, left_in_groups(mount, group, kVersion2));
+      left.take_tighter(left_in_groups(mount, group, kVersion2));
     } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
-      left = std::min(left, left_in_groups(mount / "memory", group, kVersion1));
+      left.take_tighter(left_in_groups(mount / "memory", group, kVersion1));
     }
   }
   return left;
@@ -87,8 +104,9 @@ AvailableMemory available_memory(const fs::path& root) {
   const std::optional<int64_t> kibibytes = number_in(root / "proc/meminfo", "MemAvailable:");
   const int64_t machine =
       kibibytes ? *kibibytes << 10 : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  const int64_t group = left_in_groups(root);
-  return {std::min(machine, group), group < machine};
+  const GroupMemory group = left_in_groups(root);
+  return {std::min(machine, group.available), group.available < machine,
+          std::min(machine, group.before_kill)};
 }
 
 std::string human_bytes(int64_t bytes) {

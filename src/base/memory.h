@@ -11,6 +11,9 @@ struct AvailableMemory {
   int64_t bytes = 0;
   /// Whether a control group (a container, a systemd unit) allows less than the machine has.
   bool limited_by_group = false;
+  /// The same where the group's pages of files that are in use count as free, too: the kernel drops them
+  /// before it ends a process of the group.
+  int64_t before_kill = 0;
 };
 
 /// Available memory: what Linux estimates can be allocated without swapping (MemAvailable), or what the

@@ -58,8 +58,9 @@ bool FileDescriptor::close() {
 FileDescriptor open_to_read(const fs::path& path, FileKind kind) {
   // Without O_NONBLOCK, opening a named pipe would wait for a writer.
   FileDescriptor file(open_again(path, O_RDONLY | (kind == FileKind::kRegular ? O_NONBLOCK : 0)));
-  if (file.number() < 0) fail_to_read(path);
-  if (kind == FileKind::kRegular && !is_regular(file))
+  const bool is_socket = file.number() < 0 && errno == ENXIO;  // which cannot be opened
+  if (file.number() < 0 && !is_socket) fail_to_read(path);
+  if (is_socket || (kind == FileKind::kRegular && !is_regular(file)))
     throw InputError("{}: is not a regular file", path.string());
   return file;
 }

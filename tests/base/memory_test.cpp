@@ -27,6 +27,7 @@ class MemoryTest : public testing::Test {
 TEST_F(MemoryTest, IsWhatTheMachineSaysWithoutGroups) {
   EXPECT_EQ(available().bytes, 8000 << 10);
   EXPECT_FALSE(available().limited_by_group);
+  EXPECT_EQ(available().before_kill, 8000 << 10);
 }
 
 TEST_F(MemoryTest, IsWhatTheTightestGroupLeaves) {
@@ -34,8 +35,9 @@ TEST_F(MemoryTest, IsWhatTheTightestGroupLeaves) {
   write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("sys/fs/cgroup/outer/memory.max", "1000000\n");
   write("sys/fs/cgroup/outer/memory.current", "700000\n");
-  write("sys/fs/cgroup/outer/memory.stat", "anon 1\ninactive_file 200000\nfile 3\n");
+  write("sys/fs/cgroup/outer/memory.stat", "anon 1\ninactive_file 200000\nactive_file 50000\nfile 3\n");
   EXPECT_EQ(available().bytes, 500'000);
+  EXPECT_EQ(available().before_kill, 550'000);
   EXPECT_TRUE(available().limited_by_group);
 }
 

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -35,6 +37,13 @@ TEST(OpenToRead, RefusesWhatIsNoRegularFileWithoutWaiting) {
               ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
   EXPECT_THAT([&] { open_to_read(folder.path()); },
               ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{AF_UNIX, {}};
+  (folder.path() / "socket").string().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_THAT([&] { open_to_read(folder.path() / "socket"); },
+              ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
+  ::close(socket);
   EXPECT_THAT([&] { open_to_read(folder.path() / "none"); },
               ThrowsMessage<InputError>(HasSubstr("cannot be read: No such file")));
 }
