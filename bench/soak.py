@@ -1,22 +1,33 @@
-"""Soak test: serves several models for a long time and watches the server's memory, files and threads.
+"""Soak test: serves models for a long time under a mixed load and watches the server's memory, files, threads and /health.
 
-    python3 bench/soak.py --seconds 3600                   # load, hang-ups, refusals; models loaded and unloaded
+    python3 bench/soak.py --seconds 3600                              # load, hang-ups, refusals; models loaded and unloaded
+    python3 bench/soak.py --reload --clients 64 --seconds 1800        # one model, constraints at the budget's edge, weights reloaded
     chrt -i 0 python3 bench/soak.py --seconds 900 --json
 
-Clients ask three models of which two fit the memory, in all APIs, as streams and whole; some hang up, some send invalid JSON, some
-read slowly. Between bursts nothing is asked, so that --unload-after unloads models. The server's resident memory, open files and threads are
-sampled every second. A leak raises every sample, so after a warm-up of a fifth of the time the median memory of each later fifth may exceed
-that of the second by at most --memory-growth, a share; the largest sample, which depends on what is asked at once, is printed. Every text is compared with those of the same request before. Only the standard library is used. Exit status 1 for
-texts that differ, replies that are neither an answer nor an error, memory or files that grew, or a server that ended.
+Clients ask three models of which two fit the memory, or with --reload one whose weights a further client loads again and again, in all
+APIs, as streams and whole, with constraints and without; some hang up, some send invalid JSON, some read slowly. Between bursts nothing is
+asked, so that --unload-after unloads models. Each kind of request is asked once before the load, alone: every later text must equal that
+one. The server's resident memory, open files and threads are sampled every second, /health is asked twenty times a second.
+
+Memory: a leak raises every sample, and what is asked at once raises some. So after a warm-up of a fifth of the time the median of
+each of the last three fifths is compared with the median of the second, and may exceed it by at most --memory-growth, a share. At
+the end the server gets SIGTERM while streams run: each must end whole, and the server with status 0. Only the standard library is used.
+Exit status 1 for texts that differ, replies that are neither an answer nor an error, memory or files that grew, streams that were cut,
+or a server that ended.
 """
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
+import pathlib
 import shlex
+import shutil
+import signal
 import statistics
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -25,6 +36,21 @@ from serving import LACUNA, server
 
 MODELS = ["masked=mini-llada", "blocks=mini-sdar", "slots=mini-refusion"]
 QUESTION = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?"
+
+
+# Constraints that are compiled anew where {} differs: cheap, near the limit of an automaton, and refused after all the work that is allowed.
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "kind": {"enum": ["a", "b", "{}"]}}, "required": ["kind"]}
+REGEXES = ["[a-z ]{1,20}{}", "[ -~]*[aeiou][ -~]{9}{}", "((a{1,30}){1,30}){1,30}{}"]
+
+
+def constrained(name, number):
+    """Requests with constraints that no cache holds yet: (path, body)."""
+    chat = [{"role": "user", "content": QUESTION}]
+    schema = json.loads(json.dumps(SCHEMA).replace("{}", str(number)))
+    yield "/v1/chat/completions", {"model": name, "messages": chat, "max_tokens": 48, "response_format": {
+        "type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}
+    for regex in REGEXES:
+        yield "/v1/completions", {"model": name, "prompt": QUESTION, "max_tokens": 24, "lacuna": {"regex": regex.replace("{}", str(number))}}
 
 
 def bodies(name):
@@ -40,6 +66,8 @@ def bodies(name):
     yield "/v1/completions", {"model": name, "prompt": QUESTION, "max_tokens": 0}
     yield "/v1/completions", {"model": name, "prompt": 5}
     yield "/tokenize", {"model": name, "content": QUESTION * 20}
+    for number in range(4):  # more than are computed at once, few enough that each comes back
+        yield from constrained(name, number)
 
 
 def texts(value):
@@ -71,10 +99,64 @@ class Soak:
         self.arguments = arguments
         self.url = urllib.parse.urlparse(f"http://127.0.0.1:{arguments.port}")
         self.random = random.Random(arguments.seed)
-        self.requests = [each for name in MODELS for each in bodies(name.split("=")[0])]
+        self.requests = [each for name in arguments.models for each in bodies(name.split("=")[0])]
         self.seen = {}
-        self.counts = {"answers": 0, "errors": 0, "hung_up": 0, "wrong": 0, "differ": 0}
+        self.counts = {"answers": 0, "errors": 0, "hung_up": 0, "wrong": 0, "differ": 0, "reloads": 0, "drained": 0, "cut": 0}
         self.samples = []  # (seconds, MiB, files, threads)
+        self.health = []   # seconds
+
+    async def ask(self, path, body=None):
+        """Status and body of a whole reply, read at once."""
+        reader, writer = await asyncio.open_connection(self.url.hostname, self.url.port)
+        try:
+            data = b"" if body is None else json.dumps(body).encode()
+            writer.write(f"{'GET' if body is None else 'POST'} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+            head, _, rest = (await reader.read()).partition(b"\r\n\r\n")
+            return int(head.split()[1]), rest.decode()
+        finally:
+            writer.close()
+
+    async def ask_alone(self):
+        """Every kind of request before there are others."""
+        for index, (path, body) in enumerate(self.requests):
+            status, reply = await self.ask(path, body)
+            self.note(index, [status], reply)
+
+    async def watch_health(self):
+        while True:
+            begin = time.monotonic()
+            status, _ = await self.ask("/health")
+            self.health.append(time.monotonic() - begin)
+            if status != 200:
+                self.counts["wrong"] += 1
+            await asyncio.sleep(0.05)
+
+    async def reload(self):
+        """Loads the same weights from one folder and the other."""
+        while True:
+            for folder in ("0", "1"):
+                await asyncio.sleep(5)
+                status, reply = await self.ask("/v1/reload", {"folder": folder})
+                self.counts["reloads"] += status == 200
+                if status not in (200, 409, 503):
+                    self.counts["wrong"] += 1
+                    print(f"reload: {status} {reply[:200]}", file=sys.stderr)
+
+    async def drain(self, process):
+        """SIGTERM while streams run."""
+        name = self.arguments.models[0].split("=")[0]
+        body = {"model": name, "prompt": QUESTION, "max_tokens": 96, "steps": 96, "stream": True}
+        data = json.dumps(body).encode()
+        streams = [await asyncio.open_connection(self.url.hostname, self.url.port) for _ in range(8)]
+        for _, writer in streams:
+            writer.write(f"POST /v1/completions HTTP/1.0\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+        begins = [await reader.readuntil(b"\r\n\r\n") for reader, _ in streams]
+        process.send_signal(signal.SIGTERM)
+        for begin, (reader, writer) in zip(begins, streams):
+            rest = await reader.read()
+            is_whole = b" 200 " in begin and rest.endswith(b"data: [DONE]\n\n") and b'"error"' not in rest
+            self.counts["drained" if is_whole else "cut"] += 1
+            writer.close()
 
     async def one(self):
         index = self.random.randrange(len(self.requests))
@@ -140,14 +222,21 @@ class Soak:
             await asyncio.sleep(1)
 
     async def run(self):
+        await self.ask_alone()
         begin = time.monotonic()
         end = begin + self.arguments.seconds
-        watch = asyncio.ensure_future(self.watch(begin))
+        others = [asyncio.ensure_future(each) for each in (self.watch(begin), self.watch_health())]
+        if self.arguments.reload:
+            others.append(asyncio.ensure_future(self.reload()))
         while time.monotonic() < end:
             burst = min(end, time.monotonic() + 40)
             await asyncio.gather(*(self.client(burst) for _ in range(self.arguments.clients)))
             await asyncio.sleep(4)  # longer than --unload-after
-        watch.cancel()
+        for other in others:
+            if other.done():  # only an exception ends it
+                other.result()
+            other.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 def by_fifths(samples, seconds, column, statistic=max):
@@ -167,26 +256,44 @@ def main():
                         help="allowed growth of resident memory, as a share (default %(default)s)")
     parser.add_argument("--lacuna", default=LACUNA, help="the program (default %(default)s, or what LACUNA names)")
     parser.add_argument("--models-memory", type=int, default=90, help="MiB, so that two of the three models fit (default %(default)s)")
+    parser.add_argument("--reload", action="store_true", help="serve one model, and load its weights again and again")
     parser.add_argument("--port", type=int, default=8379)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    flags = shlex.split(f"--models-memory {arguments.models_memory} --kv-memory 32 --unload-after 2 --log-format off")
-    for model in MODELS:
-        flags += ["-m", model]
-    with server(arguments.lacuna, flags, arguments.port) as process:
+    with contextlib.ExitStack() as stack:
+        flags = shlex.split("--kv-memory 32 --log-format off --drain 60")
+        arguments.models = ["mini-llada"] if arguments.reload else MODELS
+        if arguments.reload:
+            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            for name in ("0", "1"):
+                shutil.copytree(pathlib.Path(__file__).parents[1] / "models" / "mini-llada", folder / name)
+            flags += ["-m", f"mini-llada={folder / '0'}", "--reload-from", str(folder)]
+        else:
+            flags += shlex.split(f"--models-memory {arguments.models_memory} --unload-after 2")
+            for model in MODELS:
+                flags += ["-m", model]
+        process = stack.enter_context(server(arguments.lacuna, flags, arguments.port))
         arguments.pid = process.pid
         soak = Soak(arguments)
         asyncio.run(soak.run())
         has_ended = process.poll() is not None
+        if not has_ended:
+            asyncio.run(soak.drain(process))
+            has_ended = process.wait() != 0
     memory = by_fifths(soak.samples, arguments.seconds, 1, statistics.median)
     files = by_fifths(soak.samples, arguments.seconds, 2)
     growth = max(memory[2:]) / max(memory[1], 1) - 1
+    health = sorted(soak.health)
     found = {**soak.counts, "seconds": arguments.seconds, "kinds": len(soak.seen), "median_memory_by_fifths": memory,
+             "growth_of_the_largest_of_the_last_three_over_the_second": growth,
              "largest_memory_by_fifths": by_fifths(soak.samples, arguments.seconds, 1), "files_by_fifths": files,
-             "threads_by_fifths": by_fifths(soak.samples, arguments.seconds, 3), "growth": growth, "ended": has_ended}
+             "threads_by_fifths": by_fifths(soak.samples, arguments.seconds, 3),
+             "health_ms": {share: round(1000 * health[min(int(share * len(health)), len(health) - 1)], 1) for share in (0.5, 0.99, 1)},
+             "ended": has_ended}
     print(json.dumps(found) if arguments.json else "\n".join(f"{key}: {value}" for key, value in found.items()))
     grew = growth > arguments.memory_growth or max(files[2:]) > files[1] + 2 * arguments.clients
-    sys.exit(1 if soak.counts["wrong"] or soak.counts["differ"] or grew or has_ended else 0)
+    failures = soak.counts["wrong"] + soak.counts["differ"] + soak.counts["cut"]
+    sys.exit(1 if failures or grew or has_ended else 0)
 
 
 if __name__ == "__main__":
