@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
@@ -37,10 +38,14 @@ StepPlan step_plan(const ModelConfig& config, int32_t canvas, int32_t rows) {
   return plan;
 }
 
+struct ConstraintTiming {
+  double class_seconds = 0, witness_seconds = 0;
+  int64_t witness_steps = 0;  // of a Budget
+};
+
 /// Times the work after a pass whose samples a constraint rejects: the time to read its rows by classes, and
 /// that to find a witness.
-std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan,
-                                          const TokenAutomaton& automaton) {
+ConstraintTiming time_constraint(PassTicket& pass, const StepPlan& plan, const TokenAutomaton& automaton) {
   const TokenClasses classes = classes_of(automaton);
   std::vector<ClassRow> rows;
   for (const LogitRow& logit : plan.logits) rows.push_back({logit, &classes, true});
@@ -57,8 +62,9 @@ std::pair<double, double> time_constraint(PassTicket& pass, const StepPlan& plan
   views.reserve(scores.size());
   for (const RowScores& row : scores) views.push_back(row.view());
   const std::vector<TokenId> open(rows.size(), -1);
+  const Budget counted("constraint", {});
   best_witness(FeasibleSets(automaton, {.tokens = open}), views);
-  return {class_seconds, witness_clock.seconds()};
+  return {class_seconds, witness_clock.seconds(), counted.steps_spent()};
 }
 
 /// Median over passes of a value of their times.
@@ -107,6 +113,11 @@ double StepTiming::median_seconds() const {
 double StepTiming::least_seconds(const Roofline& limits) const {
   return limits.seconds(cost.layer_flops, cost.bytes - head_bytes) +
          limits.seconds(cost.head_flops, head_bytes);
+}
+
+double StepTiming::flops_per_step() const {
+  const double steps_per_second = static_cast<double>(witness_steps) / median(witness_seconds);
+  return cost.flops() / median_seconds() / steps_per_second;
 }
 
 double StepTiming::other_share() const {
@@ -159,9 +170,10 @@ std::vector<StepTiming> bench_steps(const BackendModel& model, const StepBenchOp
       timings[j].seconds.push_back(run(plans[j]));
       timings[j].times.push_back(times);
       if (!options.constraint) continue;
-      const auto [class_seconds, witness_seconds] = time_constraint(*ticket, plans[j], *options.constraint);
-      timings[j].class_seconds.push_back(class_seconds);
-      timings[j].witness_seconds.push_back(witness_seconds);
+      const ConstraintTiming constraint = time_constraint(*ticket, plans[j], *options.constraint);
+      timings[j].class_seconds.push_back(constraint.class_seconds);
+      timings[j].witness_seconds.push_back(constraint.witness_seconds);
+      timings[j].witness_steps = constraint.witness_steps;
     }
   }
   return timings;
@@ -213,6 +225,8 @@ nlohmann::ordered_json to_json(const std::vector<StepTiming>& timings) {
     const double constraint = median(timing.class_seconds) + median(timing.witness_seconds);
     json.back()["constraint"] = {{"classes", median(timing.class_seconds)},
                                  {"witness", median(timing.witness_seconds)},
+                                 {"steps", timing.witness_steps},
+                                 {"flops_per_step", timing.flops_per_step()},
                                  {"share", constraint / seconds}};
   }
   return json;

@@ -37,6 +37,7 @@ struct StepTiming {
   std::vector<double> seconds;
   std::vector<PassTimes> times;
   std::vector<double> class_seconds, witness_seconds;  ///< with a constraint
+  int64_t witness_steps = 0;                           ///< steps of a Budget that a witness takes
   std::vector<Roofline> peaks;                         ///< before each pass, if they were measured
 
   double median_seconds() const;
@@ -45,6 +46,8 @@ struct StepTiming {
   double least_seconds(const Roofline& limits) const;
   /// Share of a pass that is neither GEMM nor attention; the median over passes.
   double other_share() const;
+  /// With a constraint: FLOP of the pass in the time of one step of a witness.
+  double flops_per_step() const;
 };
 
 /// A full pass fills the cells. Row counts are then interleaved, so that a change of the machine's speed

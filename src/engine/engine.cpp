@@ -278,7 +278,9 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
 }
 
 int64_t Engine::rows_of_constraint(int64_t steps, const StepCost& pass) {
-  constexpr double kFlopsPerStep = 100;  // work of a core while it follows an edge of an automaton
+  // FLOP of a pass in the time of a step, by `lacuna bench step --json-schema ... --threads 1`: 209 for
+  // mini-llada (256 rows), 119 for random:llada-8b,layers=1 (64 rows), AVX-512. Steps take one thread.
+  constexpr double kFlopsPerStep = 200;
   if (steps <= 0 || pass.rows <= 0 || pass.flops() <= 0) return 0;
   const double flops_of_row = static_cast<double>(pass.flops()) / static_cast<double>(pass.rows);
   return std::llround(static_cast<double>(steps) * kFlopsPerStep / flops_of_row);

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <regex>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/fake_device.h"
+#include "base/clock.h"
 #include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/result.h"
@@ -593,6 +596,56 @@ TEST(ConstrainedAnswers, LetOthersHaveTheirTurns) {
   // A turn of a constraint counts as more rows than all of the short request's: it is done before the next.
   EXPECT_EQ(of_plain, 8);
   EXPECT_EQ(of_constrained, 0);
+}
+
+struct Waits {
+  std::vector<double> turns;  ///< of two other requests, while a short one was answered
+  std::vector<double> seconds;
+
+  static double at(std::vector<double> values, double share) {
+    std::sort(values.begin(), values.end());
+    return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+  }
+};
+
+/// Short requests one after the other, while there are always two longer ones of another client.
+Waits wait_beside(Constrained& tiny, const Constraint* constraint) {
+  Engine engine(tiny.model(), 32);
+  engine.limit_rows(64);
+  Waits waits;
+  std::vector<size_t> others;
+  for (uint64_t turn = 0; turn < 40; ++turn) {
+    std::erase_if(others, [&](size_t other) { return engine.decoder(other).done(); });
+    while (others.size() < 2) {
+      others.push_back(engine.add(tiny.decoder(constraint, of_length(24), 2 * turn + others.size())));
+    }
+    const size_t plain = engine.add(tiny.decoder(nullptr, of_length(8), turn));
+    int of_others = 0;
+    const Stopwatch clock;
+    while (!engine.decoder(plain).done()) {
+      engine.step([&](const StepEvent& event) { of_others += event.request == plain ? 0 : 1; });
+    }
+    waits.turns.push_back(of_others);
+    waits.seconds.push_back(clock.seconds());
+  }
+  return waits;
+}
+
+TEST(ConstrainedAnswers, CostAnotherClientAtMostTwiceTheTurnsOfUnconstrainedOnes) {
+  const ModelConfig config = tiny_configs()[0];
+  Constrained tiny(config, letters_of(config));
+  const Constraint heavy = RegexConstraint{"[a-y]*[aeiou][a-y]{9}"};
+  const Waits beside_heavy = wait_beside(tiny, &heavy);
+  const Waits beside_plain = wait_beside(tiny, nullptr);
+  for (const auto& [what, waits] :
+       {std::pair("constrained", &beside_heavy), {"unconstrained", &beside_plain}}) {
+    std::printf("beside %s requests: p50 %.0f, p99 %.0f turns of others; p50 %.4f s, p99 %.4f s\n", what,
+                Waits::at(waits->turns, 0.5), Waits::at(waits->turns, 0.99), Waits::at(waits->seconds, 0.5),
+                Waits::at(waits->seconds, 0.99));
+  }
+  for (const double share : {0.5, 0.99}) {
+    EXPECT_LE(Waits::at(beside_heavy.turns, share), 2 * Waits::at(beside_plain.turns, share)) << share;
+  }
 }
 
 TEST(ConstrainedAnswers, EndTheirWorkWithinAPassWhereNobodyWaits) {
