@@ -426,6 +426,9 @@ Conversation read_messages(const json* list) {
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
     const std::string place = fmt::format("messages.{}", i);
+    constexpr size_t kMaxFields = 256;  // each is looked up in a list of all
+    if (message.size() > kMaxFields)
+      throw InputError("{} has {} fields; expected at most {}", place, message.size(), kMaxFields);
     const json* part = find_value(message, "content");
     const nlohmann::ordered_json content =
         part == nullptr ? nlohmann::ordered_json("") : read_content({place + ".content", *part});

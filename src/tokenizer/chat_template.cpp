@@ -117,6 +117,10 @@ TemplateTraits find_traits(const jinja::Template& program, const ordered_json& s
 }  // namespace
 
 void check_template_keywords(const ordered_json& keywords) {
+  constexpr size_t kMaxKeywords = 256;  // each is looked up in a list of all
+  if (keywords.size() > kMaxKeywords)
+    throw InputError("chat_template_kwargs has {} variables; expected at most {}", keywords.size(),
+                     kMaxKeywords);
   for (const auto& item : keywords.items()) {
     for (const std::string_view name : kReserved) {
       if (item.key() == name)

@@ -115,6 +115,19 @@ std::string field_at_fault(const std::function<void()>& parse) {
   return "";
 }
 
+TEST(ParseConversation, BoundsNamesThatAreLookedUpAmongAllOthers) {
+  json many = json::object();
+  for (int i = 0; i < 256; ++i) many["k" + std::to_string(i)] = i;
+  json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"chat_template_kwargs", many}};
+  EXPECT_EQ(parse_conversation(body).keywords.size(), 256U);
+  many["more"] = 1;
+  body["chat_template_kwargs"] = many;
+  EXPECT_EQ(field_at_fault([&] { parse_conversation(body); }), "chat_template_kwargs");
+  body.erase("chat_template_kwargs");
+  body["messages"][0].update(many);
+  EXPECT_EQ(field_at_fault([&] { parse_conversation(body); }), "messages");
+}
+
 TEST(ApiRequest, NamesTheFieldAtFault) {
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": 5})"); }), "prompt");
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": "a", "lacuna": {"stepz": 5}})"); }), "lacuna.stepz");
