@@ -87,6 +87,7 @@ ELSEWHERE = {
     "tokenizer/json_file": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/bpe": "tests/tokenizer/tokenizer_test.cpp",
     "server/http_messages": "tests/server/http_server_test.cpp",
+    "server/reply_work": "tests/server/http_server_test.cpp",
     "server/reply_writer": "tests/server/http_server_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",

@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/budget.h"
@@ -218,11 +219,10 @@ size_t Endpoints::model_of(const HttpRequest& request) const {
 }
 
 void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action) {
-  pool_.use(index, [this, index, error, reply_to, action = std::move(action)](ModelPool::Lease lease,
-                                                                              const std::string& failure) {
+  auto use = [this, index, error, reply_to, action = std::move(action)](const ModelPool::Lease& lease,
+                                                                        const std::string& failure) {
     try {
-      if (reply_to.reply->is_closed()) return;                            // while it waited
-      const Budget budget("the request", reply_to.reply->work_limits());  // on the pool's thread, too
+      if (reply_to.reply->is_closed()) return;  // while it waited
       if (lease == nullptr) {
         throw ApiError(503,
                        fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));
@@ -230,8 +230,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
       const std::string& weights = lease->parts().version;
       reply_to.reply->name_weights(weights);
       action({pool_.model(index).name,
-              fmt::format("lacuna-{}{}{}", settings_.version, weights.empty() ? "" : "-", weights),
-              std::move(lease)});
+              fmt::format("lacuna-{}{}{}", settings_.version, weights.empty() ? "" : "-", weights), lease});
     } catch (...) {
       // Whoever calls this has others to serve.
       try {
@@ -240,6 +239,12 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
         reply_to.reply->abandon();
       }
     }
+  };
+  // Where the model is loaded first, the pool's thread calls this, which has other models to load.
+  pool_.use(index, [use = std::move(use), reply_to, thread = std::this_thread::get_id()](
+                       ModelPool::Lease lease, const std::string& failure) {
+    if (std::this_thread::get_id() == thread) return use(lease, failure);
+    reply_to.reply->work_later([use, lease = std::move(lease), failure] { use(lease, failure); });
   });
 }
 

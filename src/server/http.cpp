@@ -36,6 +36,15 @@ std::optional<AnswerRecord> HttpReply::answer_record() const {
   return answer_;
 }
 
+void HttpReply::work_later(std::function<void()> work) {
+  if (worker_) {
+    worker_(std::move(work));
+  } else {
+    const Budget budget("the request", work_limits());
+    work();
+  }
+}
+
 void HttpReply::send(Head head, std::string body) {
   std::function<void()> closed;  // not needed any more; freed without the lock
   const MutexLock lock(mutex_);

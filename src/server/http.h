@@ -15,6 +15,7 @@
 
 #include "base/budget.h"
 #include "base/mutex.h"
+#include "server/memory_guard.h"
 
 namespace lacuna {
 
@@ -60,11 +61,16 @@ struct HttpRefusal {
 /// Bytes that all replies together may hold until their clients read them. Thread-safe.
 class ReplyBudget {
  public:
-  explicit ReplyBudget(size_t limit) : limit_(limit) {}
+  ///   memory  asked, too; null: the limit alone counts
+  explicit ReplyBudget(size_t limit, std::shared_ptr<MemoryGuard> memory = nullptr)
+      : limit_(limit), memory_(std::move(memory)) {}
 
   /// Whether this many more bytes fit; if so, they count.
   bool reserve(size_t bytes) {
-    if (used_.fetch_add(bytes) + bytes <= limit_) return true;
+    // What is short, such as an event or an error, is for what the guard keeps back.
+    const bool has_memory =
+        bytes <= kShort || memory_ == nullptr || memory_->has(static_cast<int64_t>(bytes));
+    if (used_.fetch_add(bytes) + bytes <= limit_ && has_memory) return true;
     used_ -= bytes;
     return false;
   }
@@ -72,7 +78,10 @@ class ReplyBudget {
   size_t used() const { return used_; }
 
  private:
+  static constexpr size_t kShort = 4096;
+
   size_t limit_;
+  std::shared_ptr<MemoryGuard> memory_;
   std::atomic<size_t> used_{0};
 };
 
@@ -139,8 +148,14 @@ class HttpReply {
   Budget::Limits work_limits() const { return {.deadline = work_deadline_, .stop = &is_unwanted_}; }
   /// Before the handler has the reply.
   void set_work_deadline(std::chrono::steady_clock::time_point deadline) { work_deadline_ = deadline; }
+  /// Where work_later() works. Before the handler has the reply.
+  void set_worker(std::function<void(std::function<void()>)> worker) { worker_ = std::move(worker); }
   /// Ends the work, whose handler can still say so to the client.
   void stop_work() { is_unwanted_ = true; }
+
+  /// Does more work for the reply on one of the threads for that, where the connection has such, else at
+  /// once. Where too many requests wait the reply becomes 503. The work may throw nothing.
+  void work_later(std::function<void()> work);
 
   /// Calls `closed` once if the client goes away before end(), at once if it has gone. The call comes from
   /// the connection's thread and must be quick.
@@ -173,6 +188,7 @@ class HttpReply {
   std::function<void()> closed_ LACUNA_GUARDED_BY(mutex_);
   std::optional<AnswerRecord> answer_ LACUNA_GUARDED_BY(mutex_);
   bool is_closed_ LACUNA_GUARDED_BY(mutex_) = false;
+  std::function<void(std::function<void()>)> worker_;  // set once, before others have the reply
   std::atomic<bool> is_unwanted_{false};
   std::chrono::steady_clock::time_point work_deadline_ = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<ReplyBudget> budget_;

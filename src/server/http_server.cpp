@@ -20,6 +20,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -32,12 +33,13 @@
 #include "base/budget.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/exception_text.h"
 #include "base/heap.h"
 #include "base/open_file.h"
 #include "server/api_error.h"
 #include "server/descriptors.h"
+#include "server/handler_pool.h"
 #include "server/http_messages.h"
+#include "server/reply_work.h"
 #include "server/reply_writer.h"
 
 namespace lacuna {
@@ -53,6 +55,7 @@ constexpr size_t kMaxSpare = 16;
 constexpr size_t kConnectionsPerSpare = 16;
 constexpr auto kTrimEvery = std::chrono::seconds(2);
 constexpr int64_t kMaxGrowth = 16 << 20;
+constexpr int64_t kParsedPerByte = 12;     // memory of a byte of JSON, about, as values or as tokens
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
@@ -103,10 +106,9 @@ class HttpServer::Implementation {
     while (num_answering_ > 0 && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    for (asio::thread_pool* pool : {&handlers_, &quick_handlers_}) {
-      pool->stop();
-      pool->join();
-    }
+    handlers_->stop();
+    quick_handlers_.stop();
+    quick_handlers_.join();
     io_.stop();
     thread_.join();
     beast::error_code ignored;
@@ -214,7 +216,8 @@ class HttpServer::Implementation {
     bool grow_to(uint64_t bytes) {
       const uint64_t more = bytes - bytes_;
       if (server_.all_body_bytes_ + more > server_.limits_.all_body_bytes ||
-          of_address_.body_bytes + more > server_.limits_.body_bytes_per_address) {
+          of_address_.body_bytes + more > server_.limits_.body_bytes_per_address ||
+          (bytes > kShortBody && !server_.memory_->has(static_cast<int64_t>(more)))) {
         return false;
       }
       server_.all_body_bytes_ += more;
@@ -473,27 +476,27 @@ class HttpServer::Implementation {
     stream.expires_never();
     watch(shared_stream, reply, ready);
     const bool is_post = request.method == "POST";
+    const bool is_long = request.body.size() > kShortBody;
+    const int64_t bytes_of_work = is_long ? kParsedPerByte * static_cast<int64_t>(request.body.size()) : 0;
     const bool is_quick = !is_post && is_probe_path(request.path);
     // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
     std::shared_ptr<HttpReply> to_answer(reply.get(),
                                          [reply](HttpReply* forgotten) { forgotten->abandon(); });
-    auto handle = [this, to_answer = std::move(to_answer), request = std::move(request)] {
-      try {
-        try {
-          const Budget budget("the request", to_answer->work_limits());
-          handler_(request, to_answer);
-        } catch (const std::exception& error) {
-          to_answer->send({500, "application/json"}, error_json(500, text_of(error)).dump());
-        }
-      } catch (const std::exception&) {
-        to_answer->abandon();
-      }
+    auto handle = [this, to_answer, request = std::move(request)](Budget::Observer* observer) {
+      const auto work = [&] { handler_(request, to_answer); };
+      work_on(*to_answer, observer, std::cref(work));  // which needs no memory
     };
     if (is_quick) {
-      handle();
+      handle(nullptr);
+    } else if (is_post) {
+      reply->set_worker(worker_of(handlers_, address, to_answer));
+      handlers_->add({address, bytes_of_work,
+                      [handle = std::move(handle)](Budget::Observer& observer) { handle(&observer); },
+                      [to_answer] { refuse_work(*to_answer); }});
     } else {
-      asio::post(is_post ? handlers_ : quick_handlers_, std::move(handle));
+      asio::post(quick_handlers_, [handle = std::move(handle)] { handle(nullptr); });
     }
+    to_answer.reset();
 
     const bool went_well =
         co_await write_reply(limits_, *reply, {stream, *ready, version, keep_alive, is_head}, record);
@@ -557,12 +560,13 @@ class HttpServer::Implementation {
   std::atomic<int64_t> trimmed_bytes_{0};    // resident_memory() after memory was given back
   FileDescriptor reserve_ = make_reserve();  // given up for a connection where the process has no other left
   std::atomic<size_t> num_answering_{0};
-  std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes)};
+  std::shared_ptr<MemoryGuard> memory_{std::make_shared<MemoryGuard>(limits_.free_memory)};
+  std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes, memory_)};
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   uint16_t port_ = 0;
   std::set<std::shared_ptr<Connection>> connections_;
-  asio::thread_pool handlers_{kHandlerThreads};
+  std::shared_ptr<HandlerPool> handlers_{std::make_shared<HandlerPool>(limits_.handlers, memory_)};
   asio::thread_pool quick_handlers_{1};
   std::thread thread_;
 };

@@ -9,12 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "server/handler_pool.h"
 #include "server/http.h"
 
 namespace lacuna {
-
-/// Threads that handle requests with a body; the others have one of their own.
-inline constexpr int kHandlerThreads = 2;
 
 struct HttpLimits {
   size_t connections = 1024;  ///< one more takes the place of the one that has sent nothing whole for longest
@@ -33,6 +31,9 @@ struct HttpLimits {
   std::chrono::seconds write_seconds{60};   ///< for each write to take
   /// From the whole request to the end of its handler's work; 0: no limit.
   std::chrono::milliseconds work_time{0};
+  HandlerLimits handlers = {};  ///< threads on which POST requests are handled
+  /// Memory that the process may still take; empty: what the system says. Requests that need more get 503.
+  std::function<int64_t()> free_memory = {};
   std::chrono::milliseconds ping_every{15000};  ///< silence after which an event stream gets a comment
 };
 
@@ -42,9 +43,9 @@ inline std::chrono::milliseconds work_time(double seconds) {
 }
 
 /// Handlers may run on several threads at once and reply whenever they are ready. Each has a Budget of its
-/// reply's work_limits() around it; long work spends from it (spend_steps), or stop() would wait for it.
-/// Requests other than POST have a thread of their own, so that /metrics never waits for a body that is being
-/// parsed.
+/// reply's work_limits() around it; long work spends from it (spend_steps), or stop() would wait for it, and
+/// other requests, too. Requests other than POST have a thread of their own, so that /metrics never waits for
+/// a body that is being parsed.
 using HttpHandler = std::function<void(const HttpRequest&, const std::shared_ptr<HttpReply>&)>;
 
 /// Asked with the head of a request whose body is long, before the body is read: who may not send it is

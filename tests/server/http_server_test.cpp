@@ -405,14 +405,109 @@ TEST(HttpServer, EndsAllWorkWhenItStopsAndTellsTheClients) {
   EndlessHandler handler;
   HttpServer server("127.0.0.1", 0, std::ref(handler));
   std::vector<std::unique_ptr<Client>> clients;
-  for (int i = 0; i < kHandlerThreads + 2; ++i) {  // two of them wait for a handler
+  const int num_clients = HandlerLimits().long_jobs + HandlerLimits().waiting_long_jobs;  // none is refused
+  for (int i = 0; i < num_clients; ++i) {
     clients.push_back(std::make_unique<Client>(server.port()));
     ASSERT_TRUE(clients.back()->say(post("")));
   }
-  ASSERT_TRUE(EndlessHandler::reaches(handler.num_begun, kHandlerThreads));
+  ASSERT_TRUE(EndlessHandler::reaches(handler.num_begun, num_clients));
   server.stop(seconds(60));
   EXPECT_EQ(handler.num_ended, handler.num_begun);
   EXPECT_THAT(clients[0]->hear("cancelled"), HasSubstr("503"));
+}
+
+TEST(HttpServer, AnswersAShortRequestWhileAsManyEndlessOnesAsThreadsWereSent) {
+  EndlessHandler handler;
+  HttpServer server("127.0.0.1", 0, std::ref(handler));
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 2 * kHandlerThreads; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    ASSERT_TRUE(clients.back()->say(post("")));
+  }
+  ASSERT_TRUE(EndlessHandler::reaches(handler.num_begun, 2 * kHandlerThreads));  // those refused made room
+  Client honest(server.port());
+  ASSERT_TRUE(honest.say("POST /short HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_THAT(honest.hear("/short"), HasSubstr("200"));
+  EXPECT_EQ(handler.num_ended, 0);
+  server.stop(seconds(60));
+  EXPECT_EQ(handler.num_ended, HandlerLimits().long_jobs + HandlerLimits().waiting_long_jobs);
+  int num_refused = 0;
+  for (const std::unique_ptr<Client>& client : clients) {
+    const std::string heard = client->hear();
+    EXPECT_THAT(heard, HasSubstr("Retry-After: "));
+    if (heard.find("take much work") != std::string::npos) ++num_refused;
+  }
+  EXPECT_EQ(num_refused, 2 * kHandlerThreads - handler.num_ended);
+}
+
+TEST(HttpServer, RefusesRequestsThatWaitForTooLong) {
+  HttpLimits limits;
+  limits.handlers.waiting_jobs = 2;
+  std::atomic<bool> goes_on{false};
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+        while (!goes_on) std::this_thread::yield();
+        echo(request, reply);
+      },
+      limits);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < kHandlerThreads + 3; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    ASSERT_TRUE(clients.back()->say(post("")));
+  }
+  EXPECT_THAT(clients.back()->hear("to read this request now"), HasSubstr("503"));
+  goes_on = true;
+}
+
+TEST(HttpServer, RefusesWhatTakesMemoryThatThereIsNot) {
+  std::atomic<int64_t> free{MemoryGuard::kReserve + (1 << 20)};
+  HttpLimits limits;
+  limits.free_memory = [&] { return free.load(); };
+  const HttpServer server(
+      "127.0.0.1", 0,
+      [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+        if (request.path == "/long") return reply->send({200, "text/plain"}, std::string(2 << 20, 'a'));
+        if (request.body == "works") free = 0;
+        for (const Stopwatch clock; request.body == "works" && clock.seconds() < 60;) spend_steps(1 << 14);
+        echo(request, reply);
+      },
+      limits);
+  const auto ask = [&](const std::string& body, const std::string& path = "/a") {
+    Client client(server.port());
+    EXPECT_TRUE(client.say("POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+                           std::to_string(body.size()) + "\r\n\r\n" + body));
+    return client.hear();
+  };
+  EXPECT_THAT(ask(std::string(50 << 10, 'a')), HasSubstr("200 OK"));
+  EXPECT_THAT(ask(std::string(200 << 10, 'a')), HasSubstr("503"));  // too much as JSON
+  EXPECT_THAT(ask("", "/long"), HasSubstr("503"));
+  EXPECT_THAT(ask("works"), HasSubstr("has no memory for this request"));
+  EXPECT_THAT(ask("short"), HasSubstr("200 OK"));
+}
+
+TEST(HttpServer, GoesOnWithARequestOnItsOwnThreads) {
+  std::thread loader;
+  std::atomic<bool> has_budget{false};
+  std::thread::id worked_on;
+  {
+    const HttpServer server("127.0.0.1", 0,
+                            [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+                              loader = std::thread([&, request, reply] {
+                                reply->work_later([&, request, reply] {
+                                  has_budget = Budget::current() != nullptr;
+                                  worked_on = std::this_thread::get_id();
+                                  echo(request, reply);
+                                });
+                              });
+                            });
+    Client client(server.port());
+    ASSERT_TRUE(client.say(post("later")));
+    EXPECT_THAT(client.hear("later"), HasSubstr("200"));
+  }
+  EXPECT_TRUE(has_budget);
+  EXPECT_NE(worked_on, loader.get_id());
+  loader.join();
 }
 
 TEST(HttpServer, AnswersProbesWhereTheProcessMayOpenNoMoreFiles) {

@@ -1,0 +1,30 @@
+#include "server/memory_guard.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/memory.h"
+
+namespace lacuna {
+
+MemoryGuard::MemoryGuard(std::function<int64_t()> free_bytes) : free_bytes_(std::move(free_bytes)) {
+  if (!free_bytes_) free_bytes_ = [] { return available_memory().before_kill; };
+}
+
+bool MemoryGuard::has(int64_t bytes) noexcept {
+  const int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  int64_t before = looked_at_;
+  const bool is_first = before == INT64_MIN;  // then every thread looks for itself
+  const bool is_old = is_first || now - before >= std::chrono::nanoseconds(kLookEvery).count();
+  if (is_first || (is_old && looked_at_.compare_exchange_strong(before, now))) {
+    try {
+      free_ = free_bytes_();
+    } catch (const std::exception&) {  // no memory to look
+      free_ = 0;
+    }
+    looked_at_ = now;
+  }
+  return free_ >= bytes + kReserve;
+}
+
+}  // namespace lacuna
