@@ -1,6 +1,9 @@
 // `lacuna serve` as a program: how it starts, what it refuses, and how it ends.
 #include <gmock/gmock.h>
 
+#include <sstream>
+#include <string>
+
 #include "program.h"
 
 namespace lacuna::serve_test {
@@ -56,12 +59,69 @@ kill -TERM $server; sleep 0.05; get /health | head -1; wait $server; echo "statu
       << result.err;
 }
 
-TEST_F(Serve, DoesNotWaitForAPipeBesideItsWeights) {
-  const ProgramResult result = shell(R"(
-cp -rL models/mini-llada copy; chmod -R u+w copy; mkfifo copy/more.safetensors
-timeout 60 ')" LACUNA_BINARY R"(' serve --threads 1 --port 0 -m copy; echo "status $?")");
-  EXPECT_THAT(result.out, HasSubstr("status 2"));
-  EXPECT_THAT(result.err, HasSubstr("more.safetensors: is not a regular file"));
+/// `spoil KIND FILE` puts a pipe, a folder or an endless device in the place of a file.
+constexpr const char* kSpoil = R"sh(
+spoil() {
+  rm -rf "$2"
+  case $1 in pipe) mkfifo "$2";; folder) mkdir "$2";; device) ln -s /dev/zero "$2";; esac
+}
+)sh";
+
+TEST_F(Serve, RefusesAModelOfWhichAFileIsNoRegularOneWithoutWaiting) {
+  const ProgramResult result =
+      shell(std::string(kSpoil) +
+            R"sh(
+start() { timeout 60 ')sh" LACUNA_BINARY
+            R"sh(' serve --threads 1 --port 0 "$@" 2>error; echo "$? $kind $file $(cat error)"; }
+for kind in pipe folder device; do
+  for file in config.json tokenizer.json tokenizer_config.json special_tokens_map.json generation_config.json \
+      chat_template.jinja model.safetensors more.safetensors added_tokens.json; do
+    rm -rf copy; cp -rL models/mini-llada copy; chmod -R u+w copy; spoil $kind copy/$file
+    [ $kind-$file = folder-more.safetensors ] || start -m copy
+  done
+  for file in model.gguf; do spoil $kind $file; start -m $file; done
+  for file in adapter_config.json adapter_model.safetensors; do
+    rm -rf lora; mkdir lora; echo '{"peft_type":"LORA","r":1,"lora_alpha":1}' >lora/adapter_config.json
+    echo none >lora/adapter_model.safetensors; spoil $kind lora/$file; start -m models/mini-llada --lora lora
+  done
+done)sh");
+  std::istringstream lines(result.out);
+  int num_lines = 0;
+  for (std::string line; std::getline(lines, line); ++num_lines) {
+    EXPECT_TRUE(line.starts_with("2 ")) << line;  // 124: it waited
+    std::istringstream words(line);
+    std::string status, kind, file, sentence;
+    words >> status >> kind >> file;
+    std::getline(words, sentence);
+    EXPECT_THAT(sentence, HasSubstr(file)) << line;
+  }
+  EXPECT_EQ(num_lines, 3 * 12 - 1) << result.err;
+}
+
+TEST_F(Serve, RefusesToReloadFromAFolderOfWhichAFileIsNoRegularOneWithoutWaiting) {
+  const std::string golden = LACUNA_SOURCE_DIR "/tests/golden/";
+  const ProgramResult result = beside_server("-m steps/0 --reload-from steps --kv-memory 64", R"sh(
+for kind in pipe folder device; do
+  for file in config.json model.safetensors more.safetensors; do
+    [ $kind-$file = folder-more.safetensors ] && continue
+    rm -rf steps/1; cp -r steps/0 steps/1; spoil $kind steps/1/$file
+    body='{"folder":"1"}'
+    exec 3<>/dev/tcp/127.0.0.1/$port
+    printf 'POST /v1/reload HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body" >&3
+    echo "$kind $file $(timeout 60 cat <&3 | tail -1)"
+  done
+done
+ask '{"prompt":[5,6,7],"max_tokens":8}' | head -1
+kill -TERM $server; wait $server; echo "status $?")sh",
+                                             kSpoil + ("mkdir steps; cp -r " + golden + "llada steps/0\n"));
+  for (const std::string kind : {"pipe", "folder", "device"}) {
+    for (const std::string file : {"config.json", "model.safetensors", "more.safetensors"}) {
+      if (kind == "folder" && file == "more.safetensors") continue;  // it is no weights
+      EXPECT_THAT(result.out, HasSubstr(kind + " " + file + " {\"error\":{\"message\":\"folder: "))
+          << result.err;
+    }
+  }
+  EXPECT_THAT(result.out, AllOf(HasSubstr(" 200 "), HasSubstr("status 0")));
 }
 
 TEST_F(Serve, NoticesThatItsModelWasWrittenTo) {
