@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/sentencepiece.h"
 
 namespace lacuna {
 
@@ -84,6 +85,16 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
       add_split(*split_rule);
       continue;
     }
+    if (const auto* spaces = std::get_if<MetaspaceRule>(&rule)) {
+      if (has_bytes)
+        throw InputError("{} has a Metaspace step; expected none without model.byte_fallback", name);
+      steps_.emplace_back(EscapedSpaces{spaces->prepend});
+      if (spaces->splits)
+        add_split({.pattern = std::string(kEscapedSpace),
+                   .syntax = Regex::Syntax::kLiteral,
+                   .behavior = SplitBehavior::kMergedWithNext});
+      continue;
+    }
     const auto& byte_level = std::get<ByteLevelRule>(rule);
     if (byte_level.add_prefix_space) steps_.emplace_back(PrefixSpace{});
     if (byte_level.use_regex) add_split({.pattern = kGpt2Pattern});
@@ -92,8 +103,9 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
   if (spelled) steps_.emplace_back(ToBytes{});
 }
 
-Pieces PreTokenizer::split(std::string_view text) const {
+Pieces PreTokenizer::split(std::string_view text, bool begins_text) const {
   Pieces pieces;
+  pieces.begins_text = begins_text;
   pieces.work_left = Regex::work_for(text);
   if (!text.empty()) append_piece(text, pieces);
   for (const Step& step : steps_) {
@@ -126,7 +138,7 @@ Pieces PreTokenizer::apply(const Split& step, Pieces pieces) {
 }
 
 Pieces PreTokenizer::apply(PrefixSpace /*step*/, const Pieces& pieces) {
-  Pieces result{{}, {}, pieces.work_left};
+  Pieces result{{}, {}, pieces.work_left, pieces.begins_text};
   for (const TextRange range : pieces.ranges) {
     const std::string_view piece = range.of(pieces.text);
     append_piece(piece.starts_with(' ') ? std::string(piece) : fmt::format(" {}", piece), result);
@@ -134,14 +146,29 @@ Pieces PreTokenizer::apply(PrefixSpace /*step*/, const Pieces& pieces) {
   return result;
 }
 
+Pieces PreTokenizer::apply(EscapedSpaces step, const Pieces& pieces) {
+  using Prepend = MetaspaceRule::Prepend;
+  Pieces result{{}, {}, pieces.work_left, pieces.begins_text};
+  for (const TextRange range : pieces.ranges) {
+    const std::string piece = escape_spaces(range.of(pieces.text));
+    const bool is_first = pieces.begins_text && range.begin == 0;
+    const bool may_prepend =
+        step.prepend == Prepend::kAlways || (step.prepend == Prepend::kFirst && is_first);
+    append_piece(
+        may_prepend && !piece.starts_with(kEscapedSpace) ? std::string(kEscapedSpace) + piece : piece,
+        result);
+  }
+  return result;
+}
+
 Pieces PreTokenizer::apply(ToByteCharacters /*step*/, const Pieces& pieces) {
-  Pieces result{{}, {}, pieces.work_left};
+  Pieces result{{}, {}, pieces.work_left, pieces.begins_text};
   for (const TextRange range : pieces.ranges) append_piece(to_byte_characters(range.of(pieces.text)), result);
   return result;
 }
 
 Pieces PreTokenizer::apply(ToBytes /*step*/, const Pieces& pieces) {
-  Pieces result{{}, {}, pieces.work_left};
+  Pieces result{{}, {}, pieces.work_left, pieces.begins_text};
   for (const TextRange range : pieces.ranges) {
     const auto bytes = from_byte_characters(range.of(pieces.text));
     expects(bytes.has_value(), "pieces are cut between byte characters");

@@ -29,7 +29,14 @@ struct ByteLevelRule {
   bool use_regex = true;          ///< also split by GPT-2's expression
 };
 
-using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule>;
+/// SentencePiece's spelling of spaces, and its space before a text, as newer files of Llama 2 state them.
+struct MetaspaceRule {
+  enum class Prepend : uint8_t { kAlways, kFirst, kNever };
+  Prepend prepend = Prepend::kAlways;  ///< before every piece, or the one that begins the text; not twice
+  bool splits = true;                  ///< pieces begin at spaces
+};
+
+using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule, MetaspaceRule>;
 
 /// Qwen2's expression, for checkpoints that do not carry their own.
 inline constexpr std::string_view kQwen2Pattern =
@@ -39,17 +46,19 @@ inline constexpr std::string_view kQwen2Pattern =
 struct Pieces {
   std::string text;
   std::vector<TextRange> ranges;
-  int64_t work_left = 0;  ///< budget of regular expressions that is left, over all rules
+  int64_t work_left = 0;     ///< budget of regular expressions that is left, over all rules
+  bool begins_text = false;  ///< the first piece is the beginning of what is encoded
 };
 
 class PreTokenizer {
  public:
-  /// `rules` hold exactly one ByteLevelRule for symbols that are bytes, and none for characters; `name`
-  /// begins every error.
+  /// `rules` hold exactly one ByteLevelRule for symbols that are bytes, and none for characters, which may
+  /// have a MetaspaceRule; `name` begins every error.
   PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbols symbols, const std::string& name);
 
   /// The pieces of well-formed `text`, as bytes. Throws InputError as Regex::find_all does.
-  Pieces split(std::string_view text) const;
+  ///   begins_text  whether it is the beginning of what is encoded
+  Pieces split(std::string_view text, bool begins_text = true) const;
 
  private:
   struct Split {
@@ -60,12 +69,16 @@ class PreTokenizer {
   struct PrefixSpace {};
   struct ToByteCharacters {};
   struct ToBytes {};
-  using Step = std::variant<Split, PrefixSpace, ToByteCharacters, ToBytes>;
+  struct EscapedSpaces {
+    MetaspaceRule::Prepend prepend;
+  };
+  using Step = std::variant<Split, PrefixSpace, ToByteCharacters, ToBytes, EscapedSpaces>;
 
   static Pieces apply(const Split& step, Pieces pieces);
   static Pieces apply(PrefixSpace step, const Pieces& pieces);
   static Pieces apply(ToByteCharacters step, const Pieces& pieces);
   static Pieces apply(ToBytes step, const Pieces& pieces);
+  static Pieces apply(EscapedSpaces step, const Pieces& pieces);
 
   std::vector<Step> steps_;
 };

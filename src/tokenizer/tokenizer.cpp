@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/gguf.h"
@@ -109,11 +110,29 @@ std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
 
 }  // namespace
 
+namespace {
+
+/// A folder without files that are read: says what the files that it has would have to become.
+[[noreturn]] void refuse_files(const std::filesystem::path& folder) {
+  constexpr std::array<std::string_view, 3> kOthers = {"tokenizer.model", "tokenizer.model.v3",
+                                                       "tekken.json"};
+  for (const std::string_view other : kOthers) {
+    if (!has_file(folder / other)) continue;
+    throw InputError(
+        "{}: has {}, which is not read, and no tokenizer.json; expected the latter, which "
+        "AutoTokenizer.from_pretrained(...).save_pretrained(...) of the Python library transformers writes",
+        folder.string(), other);
+  }
+  throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());
+}
+
+}  // namespace
+
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   if (GgufFile::is_gguf(folder)) return Tokenizer(read_gguf_tokenizer(GgufFile::open(folder)));
   const bool has_json = has_file(folder / "tokenizer.json");
   if (!has_json && !(has_file(folder / "vocab.json") && has_file(folder / "merges.txt"))) {
-    throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());
+    refuse_files(folder);
   }
   TokenizerParts parts;
   if (has_json) {
@@ -165,8 +184,8 @@ void Tokenizer::encode_parts(std::string_view text, std::vector<TokenId>& tokens
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::vector<TokenId> tokens;
-  encode_parts(text, tokens, [&](std::string_view part, size_t) {
-    encode_spans(part, added_as_given_.split(part, special), special, tokens);
+  encode_parts(text, tokens, [&](std::string_view part, size_t offset) {
+    encode_spans(part, added_as_given_.split(part, special), special, offset == 0, tokens);
   });
   return tokens;
 }
@@ -181,13 +200,13 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, std::span<const Te
     while (next != literal.end() && next->end <= offset) ++next;
     for (auto range = next; range != literal.end() && range->begin < part_end; ++range)
       ranges.push_back({std::max(range->begin, offset) - offset, std::min(range->end, part_end) - offset});
-    encode_spans(part, finder.split(part, ranges), SpecialTokens::kAsText, tokens);
+    encode_spans(part, finder.split(part, ranges), SpecialTokens::kAsText, offset == 0, tokens);
   });
   return tokens;
 }
 
 void Tokenizer::encode_spans(std::string_view text, std::span<const AddedTokenSpan> spans,
-                             SpecialTokens special, std::vector<TokenId>& tokens) const {
+                             SpecialTokens special, bool begins_text, std::vector<TokenId>& tokens) const {
   for (const AddedTokenSpan& given : spans) {
     if (given.token != nullptr) {
       tokens.push_back(given.token->id);
@@ -198,14 +217,15 @@ void Tokenizer::encode_spans(std::string_view text, std::span<const AddedTokenSp
       if (span.token != nullptr) {
         tokens.push_back(span.token->id);
       } else {
-        encode_plain(span.range.of(normalized), tokens);
+        const bool is_first = begins_text && given.range.begin == 0 && span.range.begin == 0;
+        encode_plain(span.range.of(normalized), is_first, tokens);
       }
     }
   }
 }
 
-void Tokenizer::encode_plain(std::string_view text, std::vector<TokenId>& tokens) const {
-  const Pieces pieces = pre_tokenizer_.split(text);
+void Tokenizer::encode_plain(std::string_view text, bool begins_text, std::vector<TokenId>& tokens) const {
+  const Pieces pieces = pre_tokenizer_.split(text, begins_text);
   for (const TextRange range : pieces.ranges) bpe_.encode(range.of(pieces.text), tokens);
 }
 

@@ -95,9 +95,10 @@ class Tokenizer {
   /// Hands on the well-formed parts of a text with their offsets, and encodes the other bytes.
   template <typename Encode>
   void encode_parts(std::string_view text, std::vector<TokenId>& tokens, Encode&& encode) const;
+  ///   begins_text  whether `text` is the beginning of what is encoded
   void encode_spans(std::string_view text, std::span<const AddedTokenSpan> spans, SpecialTokens special,
-                    std::vector<TokenId>& tokens) const;
-  void encode_plain(std::string_view text, std::vector<TokenId>& tokens) const;
+                    bool begins_text, std::vector<TokenId>& tokens) const;
+  void encode_plain(std::string_view text, bool begins_text, std::vector<TokenId>& tokens) const;
 
   std::vector<std::string> bytes_;  // of each id
   std::vector<bool> special_;       // of each id

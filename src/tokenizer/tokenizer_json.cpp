@@ -31,6 +31,12 @@ constexpr std::array kSplitBehaviors = std::to_array<Named<SplitBehavior>>({
     {"Contiguous", SplitBehavior::kContiguous},
 });
 
+constexpr std::array kPrependSchemes = std::to_array<Named<MetaspaceRule::Prepend>>({
+    {"always", MetaspaceRule::Prepend::kAlways},
+    {"first", MetaspaceRule::Prepend::kFirst},
+    {"never", MetaspaceRule::Prepend::kNever},
+});
+
 template <typename Value, size_t count>
 Value read_choice(const JsonValue& value, const std::array<Named<Value>, count>& choices) {
   std::string known;
@@ -86,6 +92,21 @@ SplitRule read_split(const JsonValue& value) {
           .invert = value.boolean_or("invert", false)};
 }
 
+MetaspaceRule read_metaspace(const JsonValue& value) {
+  expect_text(value.at("replacement"), kEscapedSpace);
+  MetaspaceRule rule{.splits = value.boolean_or("split", true)};
+  const auto prepend = value.find("prepend_scheme");
+  if (prepend) rule.prepend = read_choice(*prepend, kPrependSchemes);
+  // The key of older files.
+  if (!value.boolean_or("add_prefix_space", true)) {
+    if (prepend && rule.prepend != MetaspaceRule::Prepend::kNever)
+      throw InputError("{} is '{}', and add_prefix_space is false; expected 'never'", prepend->name(),
+                       prepend->string());
+    rule.prepend = MetaspaceRule::Prepend::kNever;
+  }
+  return rule;
+}
+
 PreTokenizerRule read_pre_tokenizer_step(const JsonValue& value) {
   const JsonValue type = value.at("type");
   if (type.string() == "ByteLevel") {
@@ -104,8 +125,10 @@ PreTokenizerRule read_pre_tokenizer_step(const JsonValue& value) {
         .pattern = R"([\p{P}$+<=>^`|~])",
         .behavior = behavior ? read_choice(*behavior, kSplitBehaviors) : SplitBehavior::kIsolated};
   }
-  throw InputError("{} is '{}'; supported are ByteLevel, Split, Digits, Punctuation and a Sequence of them",
-                   type.name(), type.string());
+  if (type.string() == "Metaspace") return read_metaspace(value);
+  throw InputError(
+      "{} is '{}'; supported are ByteLevel, Metaspace, Split, Digits, Punctuation and a Sequence of them",
+      type.name(), type.string());
 }
 
 std::vector<PreTokenizerRule> read_pre_tokenizer(const JsonValue& value) {
@@ -226,6 +249,12 @@ nlohmann::json json_of(const PreTokenizerRule& rule) {
             {"add_prefix_space", bytes->add_prefix_space},
             {"trim_offsets", false},
             {"use_regex", bytes->use_regex}};
+  }
+  if (const auto* spaces = std::get_if<MetaspaceRule>(&rule)) {
+    return {{"type", "Metaspace"},
+            {"replacement", kEscapedSpace},
+            {"prepend_scheme", name_of(spaces->prepend, kPrependSchemes)},
+            {"split", spaces->splits}};
   }
   const auto& split = std::get<SplitRule>(rule);
   const char* syntax = split.syntax == Regex::Syntax::kLiteral ? "String" : "Regex";

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -122,6 +123,41 @@ TEST(GemmaTokenizer, MergesALongTextInReasonableTime) {
   EXPECT_EQ(tokenizer.encode(text), std::vector<TokenId>(text.size() / 8, 260));
 }
 
+TEST(LlamaTokenizer, PutsASpaceInFrontAsItsFileSays) {
+  json tiny = tiny_gemma({"a", "▁", "<s>"}, {{"▁", "a"}, {"▁a", "▁a"}});
+  add_token(tiny, 258, "<s>", true);
+  const auto encode = [&](const char* text) { return parse(tiny).encode(text, SpecialTokens::kAsAtoms); };
+  const auto metaspace = [&](const char* scheme, bool splits) {
+    tiny["normalizer"] = nullptr;
+    tiny["pre_tokenizer"] = {
+        {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", splits}};
+  };
+  metaspace("first", false);
+  EXPECT_THAT(encode("a a"), ElementsAre(260)) << "▁a▁a";
+  EXPECT_THAT(encode(" a a"), ElementsAre(260)) << "not twice";
+  EXPECT_THAT(encode("a<s>a"), ElementsAre(259, 258, 256)) << "only in front of the text";
+  EXPECT_THAT(encode("<s>a"), ElementsAre(258, 256));
+  metaspace("always", true);
+  EXPECT_THAT(encode("a a<s>a"), ElementsAre(259, 259, 258, 259));
+  metaspace("never", false);
+  EXPECT_THAT(encode("a a"), ElementsAre(256, 259));
+  tiny["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers",
+                         {{{"type", "Prepend"}, {"prepend", "▁"}},
+                          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}};
+  tiny["pre_tokenizer"] = nullptr;
+  EXPECT_THAT(encode("a<s> a"), ElementsAre(259, 258, 257, 259))
+      << "legacy: in front of every part, and twice";
+}
+
+TEST(LlamaTokenizer, IsRefusedAsTokenizerModelAlone) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.model", "x");
+  EXPECT_THAT(
+      [&] { Tokenizer::load(folder.path()); },
+      ThrowsMessage<InputError>(HasSubstr("has tokenizer.model, which is not read, and no tokenizer.json")));
+}
+
 struct GemmaDamage {
   std::string pointer;  // where in the tiny tokenizer
   json value;
@@ -151,7 +187,20 @@ INSTANTIATE_TEST_SUITE_P(
         GemmaDamage{"/normalizer/type", "Prepend", "normalizer has no key 'prepend'"},
         GemmaDamage{"/normalizer/type", "BertNormalizer",
                     "normalizer.type is 'BertNormalizer'; supported are"},
-        GemmaDamage{"/pre_tokenizer/type", "Metaspace", "pre_tokenizer.type is 'Metaspace'"},
+        GemmaDamage{"/pre_tokenizer/type", "Metaspace", "pre_tokenizer has no key 'replacement'"},
+        GemmaDamage{"/pre_tokenizer",
+                    {{"type", "Metaspace"}, {"replacement", "_"}},
+                    "pre_tokenizer.replacement is '_'; expected"},
+        GemmaDamage{"/pre_tokenizer",
+                    {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "last"}},
+                    "pre_tokenizer.prepend_scheme is 'last'; supported are always, first, never"},
+        GemmaDamage{"/pre_tokenizer",
+                    {{"type", "Metaspace"},
+                     {"replacement", "▁"},
+                     {"prepend_scheme", "first"},
+                     {"add_prefix_space", false}},
+                    "pre_tokenizer.prepend_scheme is 'first', and add_prefix_space is false"},
+        GemmaDamage{"/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type is 'Whitespace'; supported are"},
         GemmaDamage{"/pre_tokenizer",
                     {{"type", "ByteLevel"}},
                     "pre_tokenizer has a ByteLevel step; expected none with model.byte_fallback"},

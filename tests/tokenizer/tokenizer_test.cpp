@@ -308,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(
                {{"type", "StripAccents"}},
                "normalizer.type is 'StripAccents'; supported are NFC"},
         Damage{"/pre_tokenizer", nullptr, "pre_tokenizer has no ByteLevel"},
-        Damage{"/pre_tokenizer/type", "Metaspace", "pre_tokenizer.type is 'Metaspace'"},
+        Damage{"/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type is 'Whitespace'"},
         Damage{"/pre_tokenizer", split("(", "Isolated"), "not a usable regular expression"},
         Damage{"/pre_tokenizer", split("[a[b]]", "Isolated"), "nested character classes"},
         Damage{"/pre_tokenizer", split("a", "Eaten"), "pre_tokenizer.pretokenizers[0].behavior is 'Eaten'"},
