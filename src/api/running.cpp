@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "api/tools.h"
+
 namespace lacuna {
 namespace {
 
@@ -86,8 +88,10 @@ bool Running::stepped(const StepEvent& event) {
 
 void Running::finished(const Decoder& decoder, const RunStatistics& statistics) {
   try {
-    end(answer_of(make_result(decoder, statistics, opened_->config(), opened_->tokenizer(), seed_, stop_)),
-        nullptr);
+    GenerationResult result = make_result(decoder, statistics, opened_->config(), opened_->tokenizer(), seed_,
+                                          stop_, may_call_tools_);
+    if (may_call_tools_) result.text = with_tagged_calls(result.text, opened_->tool_call_form());
+    end(answer_of(std::move(result)), nullptr);
   } catch (...) {
     end({}, std::current_exception());
   }

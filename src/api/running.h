@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -48,6 +49,8 @@ class Running final : public RequestListener {
       : opened_(std::move(opened)),
         seed_(request.seed),
         stop_(request.stop),
+        may_call_tools_(request.constraint &&
+                        std::holds_alternative<ToolCallConstraint>(*request.constraint)),
         callback_(std::move(callback)),
         unmask_(std::move(unmask)) {}
 
@@ -67,6 +70,7 @@ class Running final : public RequestListener {
   const std::shared_ptr<const OpenedModel> opened_;
   const uint64_t seed_;
   const std::vector<std::string> stop_;
+  const bool may_call_tools_;
   PassCallback callback_;
   const std::shared_ptr<GuardedUnmask> unmask_;
   std::atomic<bool> is_cancelled_ = false;

@@ -172,10 +172,13 @@ Json to_json(const ToolAnswer& answer) {
   return message;
 }
 
-ToolAnswer read_tool_answer(const Answer& answer) {
+namespace {
+
+/// Without ids.
+ToolAnswer read_calls(std::string_view text, const ToolCallForm& form) {
   ToolAnswer read;
-  ToolCallReader reader;
-  for (const ToolCallReader::Piece& piece : reader.advance(answer.text, true)) {
+  ToolCallReader reader(form);
+  for (const ToolCallReader::Piece& piece : reader.advance(text, true)) {
     if (!piece.call) {
       read.content += piece.text;
     } else if (!piece.name.empty()) {
@@ -184,6 +187,19 @@ ToolAnswer read_tool_answer(const Answer& answer) {
       read.calls.back().arguments += piece.text;
     }
   }
+  return read;
+}
+
+}  // namespace
+
+std::string with_tagged_calls(std::string text, const ToolCallForm& form) {
+  if (&form == &kTaggedCalls) return text;
+  const ToolAnswer read = read_calls(text, form);
+  return read.calls.empty() ? text : with_tool_calls(read.content, read.calls);
+}
+
+ToolAnswer read_tool_answer(const Answer& answer) {
+  ToolAnswer read = read_calls(answer.text, kTaggedCalls);
   // Every turn of a conversation has a longer prompt than the one before it.
   const uint64_t key = tool_call_key(answer.seed + static_cast<uint64_t>(answer.prompt_tokens) * 0x10001,
                                      std::span(answer.tokens));

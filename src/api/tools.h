@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "constraint/tool_calls.h"
 #include "engine/tools.h"
 #include "lacuna/session.h"
 
@@ -14,6 +15,10 @@ namespace lacuna {
 /// Tools of a request; empty without tools, or if none may be called. Throws InputError, which names the
 /// function.
 std::optional<Tools> tools_of(const Request& request);
+
+/// An answer with its calls in the form that read_tool_answer() reads, kTaggedCalls.
+///   form  in which the model wrote them
+std::string with_tagged_calls(std::string text, const ToolCallForm& form);
 
 // The same as JSON; `place` is what errors name: an argument.
 

@@ -95,6 +95,7 @@ size_t hash_value(const Constraint& constraint) {
                             add(function.name);
                             add(function.parameters);
                           }
+                          add(tools.form->begin);
                           add(tools.is_required);
                           add(tools.is_parallel);
                         }},

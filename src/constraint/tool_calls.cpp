@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "constraint/constraint.h"
 #include "constraint/json_schema.h"
+#include "constraint/quoted_arguments.h"
 #include "constraint/schema_reader.h"
 
 namespace lacuna {
@@ -38,16 +39,34 @@ ordered_json object_schema(const CallableFunction& function) {
   return schema;
 }
 
-Expression call_expression(const CallableFunction& function, int64_t& work) {
+/// A part of a form, as a token or as text.
+Expression tag(const ToolCallConstraint& constraint, std::string_view text) {
+  const std::vector<std::string_view> tags = tag_texts(*constraint.form);
+  const auto found = std::find(tags.begin(), tags.end(), text);
+  return constraint.has_tag_tokens && found != tags.end()
+             ? Expression::special(static_cast<int>(found - tags.begin()))
+             : Expression::text(text);
+}
+
+Expression call_expression(const CallableFunction& function, const ToolCallConstraint& constraint,
+                           int64_t& work) {
+  const ToolCallForm& form = *constraint.form;
   Expression arguments = Expression::text("{}");
-  if (!function.parameters.empty()) {
+  if (!function.parameters.empty() && !form.quote.empty()) {
+    if (function.strict) {
+      json_schema_expression(object_schema(function),  // for what it refuses
+                             {.strict = true, .name = function.place, .shared_work = &work});
+    }
+    arguments =
+        quoted_arguments(object_schema(function), form.quote, tag(constraint, form.quote), function.place);
+  } else if (!function.parameters.empty()) {
     arguments = json_schema_expression(object_schema(function), {.layout = JsonLayout::kSpaced,
                                                                  .strict = function.strict,
                                                                  .name = function.place,
                                                                  .shared_work = &work});
   }
   return Expression::sequence(
-      {Expression::text(function.name), Expression::text(ToolCallForm::arguments_key), arguments});
+      {Expression::text(function.name), Expression::text(form.arguments_key), arguments});
 }
 
 void check_functions(const std::vector<CallableFunction>& functions) {
@@ -101,8 +120,10 @@ Expression text_without(std::string_view tag) {
   return Expression::sequence({plain, Expression::repeat(part, 0, std::nullopt)});
 }
 
-std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions) {
+std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions, const ToolCallForm& form) {
   std::vector<std::string> places;
+  ToolCallConstraint in_form;
+  in_form.form = &form;
   int64_t work = kToolSchemaWork;
   for (CallableFunction& function : functions) {
     if (function.strict || function.parameters.empty()) continue;
@@ -113,7 +134,7 @@ std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions)
     try {
       AutomatonLimits limits;
       const ByteAutomaton automaton =
-          ByteAutomaton::compile(call_expression(function, work), function.place, limits);
+          ByteAutomaton::compile(call_expression(function, in_form, work), function.place, limits);
       work -= AutomatonLimits{}.work - limits.work;
     } catch (const AutomatonTooLarge&) {
       relax();
@@ -124,24 +145,54 @@ std::vector<std::string> relax_schemas(std::vector<CallableFunction>& functions)
   return places;
 }
 
+std::vector<std::string_view> tag_texts(const ToolCallForm& form) {
+  std::vector<std::string_view> texts;
+  for (const std::string_view text : {form.begin, form.end, form.quote}) {
+    if (!text.empty()) texts.push_back(text);
+  }
+  return texts;
+}
+
+const ToolCallForm& tool_call_form_of(std::string_view text, std::string_view name) {
+  for (const ToolCallForm* const form : {&kTaggedCalls, &kQuotedCalls, &kBareCalls}) {
+    std::string call(form->is_whole_answer ? "" : form->begin);
+    for (const std::string_view part : {form->head, name, form->arguments_key}) call += part;
+    if (text.find(call + "{") != std::string_view::npos) return *form;
+  }
+  return kTaggedCalls;
+}
+
+namespace {
+
+/// A call as a whole answer, or another text: one that does not begin as a call does.
+Expression whole_answer(const ToolCallConstraint& constraint, const Expression& call) {
+  if (constraint.is_required) return call;
+  const auto one_of = [](const CodePointSet& set) {
+    return Expression::code_points(set, TextEncoding::kUtf8);
+  };
+  const Expression any = Expression::repeat(one_of(CodePointSet::all()), 0, std::nullopt);
+  const Expression text = Expression::sequence({one_of(all_but({'{', ' ', '\t', '\r', '\n'})), any});
+  return Expression::choice({Expression::optional(text), call});
+}
+
+}  // namespace
+
 Expression tool_call_expression(const ToolCallConstraint& constraint) {
   check_functions(constraint.functions);
   int64_t work = kToolSchemaWork;
   std::vector<Expression> calls;
   for (const CallableFunction& function : constraint.functions)
-    calls.push_back(call_expression(function, work));
-  const auto tag = [&](int index, std::string_view text) {
-    return constraint.has_tag_tokens ? Expression::special(index) : Expression::text(text);
-  };
-  const Expression call =
-      Expression::sequence({tag(0, ToolCallForm::begin), Expression::text(ToolCallForm::head),
-                            Expression::choice(std::move(calls)), Expression::text(ToolCallForm::tail),
-                            tag(1, ToolCallForm::end)});
+    calls.push_back(call_expression(function, constraint, work));
+  const ToolCallForm& form = *constraint.form;
+  const Expression begin = tag(constraint, form.begin);
+  const Expression call = Expression::sequence(
+      {form.is_whole_answer ? Expression::optional(begin) : begin, Expression::text(form.head),
+       Expression::choice(std::move(calls)), Expression::text(form.tail), tag(constraint, form.end)});
+  if (form.is_whole_answer) return whole_answer(constraint, call);
   const std::optional<int> most = constraint.is_parallel ? std::nullopt : std::optional(1);
-  const Expression separator = Expression::text(ToolCallForm::separator);
+  const Expression separator = Expression::text(form.separator);
   if (constraint.is_required) return Expression::separated(call, separator, 1, most);
-  return Expression::sequence(
-      {text_without(ToolCallForm::begin), Expression::separated(call, separator, 0, most)});
+  return Expression::sequence({text_without(form.begin), Expression::separated(call, separator, 0, most)});
 }
 
 }  // namespace lacuna

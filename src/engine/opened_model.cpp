@@ -130,16 +130,22 @@ const std::shared_ptr<const TokenVocabulary>& OpenedModel::vocabulary() const {
   return vocabulary_;
 }
 
+const ToolCallForm& OpenedModel::tool_call_form() const {
+  if (chat_template_.is_none()) return kTaggedCalls;
+  return tool_call_form_of(chat_template_.traits(true).shown_call, TemplateTraits::kShownFunction);
+}
+
 std::shared_ptr<const TokenAutomaton> OpenedModel::tool_automaton_of(ToolCallConstraint constraint) const {
   std::call_once(tool_vocabulary_made_, [&] {
     std::vector<TokenId> tags;
-    for (const std::string_view tag : {ToolCallForm::begin, ToolCallForm::end}) {
+    for (const std::string_view tag : tag_texts(tool_call_form())) {
       const std::optional<TokenId> id = tokenizer_->id_of(tag);
       if (!id || *id >= config().vocab_size) return;
       tags.push_back(*id);
     }
     tool_vocabulary_ = std::make_shared<const TokenVocabulary>(token_table(std::move(tags)));
   });
+  constraint.form = &tool_call_form();
   constraint.has_tag_tokens = tool_vocabulary_ != nullptr;
   return automata_.get(constraint, constraint.has_tag_tokens ? tool_vocabulary_ : vocabulary());
 }

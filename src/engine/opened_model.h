@@ -130,6 +130,9 @@ class OpenedModel {
   /// The automaton of a constraint over the model's tokens. InputError, SettingError.
   std::shared_ptr<const TokenAutomaton> automaton_of(const Constraint& constraint) const;
 
+  /// The form in which answers call functions: that of the calls that the chat template shows.
+  const ToolCallForm& tool_call_form() const;
+
  private:
   std::shared_ptr<const TokenAutomaton> tool_automaton_of(ToolCallConstraint constraint) const;
   /// The bytes that the model's tokens write. `specials` are the tokens that a constraint names as such.

@@ -85,14 +85,14 @@ std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::sp
 
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
-                             const std::vector<std::string>& stop) {
+                             const std::vector<std::string>& stop, bool shows_special) {
   GenerationResult result;
   const std::span<const TokenId> generated =
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const std::span<const TokenId> answer = answer_part(generated, config.end_ids);
   result.stop_reason = decoder.stop_reason();
   if (tokenizer != nullptr) {
-    result.text = tokenizer->decode(ThoughtFilter(tokenizer).remove(answer));
+    result.text = tokenizer->decode(ThoughtFilter(tokenizer).remove(answer), !shows_special);
     const size_t length = before_stop(result.text, stop).size();
     if (length < result.text.size()) result.stop_reason = StopReason::kStopText;
     result.text.resize(length);

@@ -38,10 +38,11 @@ std::string_view name_of(StopReason reason);
 /// The part of `generated` before its first end token.
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);
 
-///   tokenizer  may be null     stop  texts before which the text ends
+///   tokenizer      may be null     stop  texts before which the text ends
+///   shows_special  whether special tokens are a part of the text: the tags of tool calls may be such tokens
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
-                             const std::vector<std::string>& stop = {});
+                             const std::vector<std::string>& stop = {}, bool shows_special = false);
 
 /// Why an answer holds no text, and what may help; empty where it holds some.
 ///   tokenizer  may be null     stop  as make_result() took it

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "constraint/tool_calls.h"
-
 namespace lacuna {
 namespace {
 
@@ -29,7 +27,7 @@ std::vector<ToolCallReader::Piece> ToolCallReader::advance(std::string_view text
   std::vector<Piece> pieces;
   while (read_part(is_all, pieces)) {
   }
-  if (is_all && part_ == Part::kHead) give_up(ToolCallForm::begin);
+  if (is_all && part_ == Part::kHead) give_up(form_->is_whole_answer ? "" : form_->begin);
   if (part_ == Part::kMalformed && !unread_.empty())
     pieces.push_back({.text = std::exchange(unread_, std::string())});
   return pieces;
@@ -44,11 +42,10 @@ bool ToolCallReader::read_part(bool is_all, std::vector<Piece>& pieces) {
     case Part::kArguments:
       return read_arguments(pieces);
     case Part::kTail:
-      return read_literal(std::string(ToolCallForm::tail) + std::string(ToolCallForm::end), Part::kBetween);
+      return read_literal(std::string(form_->tail) + std::string(form_->end), Part::kBetween);
     case Part::kBetween:
       is_complete_ = true;
-      return read_literal(std::string(ToolCallForm::separator) + std::string(ToolCallForm::begin),
-                          Part::kHead);
+      return read_literal(std::string(form_->separator) + std::string(form_->begin), Part::kHead);
     case Part::kMalformed:
       break;
   }
@@ -56,39 +53,60 @@ bool ToolCallReader::read_part(bool is_all, std::vector<Piece>& pieces) {
 }
 
 bool ToolCallReader::read_text(bool is_all, std::vector<Piece>& pieces) {
-  const size_t tag = unread_.find(ToolCallForm::begin);
+  if (form_->is_whole_answer) return read_whole_answer(is_all, pieces);
+  const size_t tag = unread_.find(form_->begin);
   const bool has_tag = tag != std::string::npos;
   size_t end = unread_.size();
   if (has_tag) {
     const size_t last = std::string_view(unread_).substr(0, tag).find_last_not_of(kWhiteSpace);
     end = last == std::string_view::npos ? 0 : last + 1;
   } else if (!is_all) {
-    end = begin_of_possible_tag(unread_, ToolCallForm::begin);
+    end = begin_of_possible_tag(unread_, form_->begin);
   }
   if (end > 0) pieces.push_back({.text = unread_.substr(0, end)});
-  unread_.erase(0, has_tag ? tag + ToolCallForm::begin.size() : end);
+  unread_.erase(0, has_tag ? tag + form_->begin.size() : end);
   return has_tag && enter(Part::kHead);
+}
+
+bool ToolCallReader::read_whole_answer(bool is_all, std::vector<Piece>& pieces) {
+  const std::string_view begin = form_->begin;
+  if (unread_.starts_with(begin)) unread_.erase(0, begin.size());
+  const std::string_view head = form_->head;
+  if (unread_.starts_with(head)) return enter(Part::kHead);
+  if (!is_all && (may_become(unread_, head) || may_become(unread_, begin))) return false;
+  if (!unread_.empty()) pieces.push_back({.text = std::exchange(unread_, std::string())});
+  return is_all ? false : enter(Part::kMalformed);
 }
 
 bool ToolCallReader::read_head(std::vector<Piece>& pieces) {
   is_complete_ = false;
   const std::string_view unread = unread_;
-  if (!may_become(unread, ToolCallForm::head)) return give_up(ToolCallForm::begin);
-  if (unread.size() < ToolCallForm::head.size()) return false;
-  const std::string_view rest = unread.substr(ToolCallForm::head.size());
-  const std::string_view name = rest.substr(0, rest.find('"'));
+  const std::string_view begin = form_->is_whole_answer ? "" : form_->begin;
+  if (!may_become(unread, form_->head)) return give_up(begin);
+  if (unread.size() < form_->head.size()) return false;
+  const std::string_view rest = unread.substr(form_->head.size());
+  const std::string_view name = rest.substr(0, rest.find(form_->arguments_key.empty() ? '{' : '"'));
   const std::string_view key = rest.substr(name.size());
   const bool fits = name.size() <= kMaxFunctionName && (key.empty() || is_function_name(name)) &&
-                    may_become(key, ToolCallForm::arguments_key);
-  if (!fits) return give_up(ToolCallForm::begin);
-  if (key.size() <= ToolCallForm::arguments_key.size()) return false;
-  if (key[ToolCallForm::arguments_key.size()] != '{') return give_up(ToolCallForm::begin);
+                    may_become(key, form_->arguments_key);
+  if (!fits) return give_up(begin);
+  if (key.size() <= form_->arguments_key.size()) return false;
+  if (key[form_->arguments_key.size()] != '{') return give_up(begin);
   pieces.push_back({.call = num_calls_++, .name = std::string(name)});
-  unread_.erase(0, ToolCallForm::head.size() + name.size() + ToolCallForm::arguments_key.size());
+  unread_.erase(0, form_->head.size() + name.size() + form_->arguments_key.size());
   return enter(Part::kArguments);
 }
 
+bool ToolCallReader::read_quoted_arguments(std::vector<Piece>& pieces) {
+  std::string json = quoted_.advance(unread_, form_->quote);
+  if (!json.empty()) pieces.push_back({.call = num_calls_ - 1, .text = std::move(json)});
+  if (!quoted_.is_over()) return false;
+  quoted_ = {};
+  return enter(Part::kTail);
+}
+
 bool ToolCallReader::read_arguments(std::vector<Piece>& pieces) {
+  if (!form_->quote.empty()) return read_quoted_arguments(pieces);
   size_t size = 0;
   bool is_over = false;
   while (size < unread_.size() && !is_over) {

@@ -7,18 +7,23 @@
 #include <string_view>
 #include <vector>
 
+#include "constraint/tool_calls.h"
+#include "engine/quoted_arguments_reader.h"
+
 namespace lacuna {
 
-/// Splits a text in the form of constraint/tool_calls.h into free text and calls. Text arrives in pieces of
+/// Splits a text in a form of constraint/tool_calls.h into free text and calls. Text arrives in pieces of
 /// any size; what the pieces add up to does not depend on their sizes. What is not in the form, a call
 /// without its name for example, is free text.
 class ToolCallReader {
  public:
+  explicit ToolCallReader(const ToolCallForm& form = kTaggedCalls) : form_(&form) {}
+
   /// Something that the text says.
   struct Piece {
     std::optional<size_t> call = {};  ///< index of the call that it belongs to; empty: free text
     std::string name = {};            ///< name of a call that begins; empty in its later pieces
-    std::string text = {};            ///< free text, or further bytes of the call's arguments
+    std::string text = {};            ///< free text, or further bytes of the call's arguments, as JSON
   };
 
   /// Takes the text that follows and returns what is certain now. White space before a call is left out.
@@ -36,13 +41,16 @@ class ToolCallReader {
   /// Reads as far as the current part goes; false: more text is needed.
   bool read_part(bool is_all, std::vector<Piece>& pieces);
   bool read_text(bool is_all, std::vector<Piece>& pieces);
+  bool read_whole_answer(bool is_all, std::vector<Piece>& pieces);
   bool read_head(std::vector<Piece>& pieces);
   bool read_arguments(std::vector<Piece>& pieces);
+  bool read_quoted_arguments(std::vector<Piece>& pieces);
   bool read_literal(std::string_view literal, Part next);
   bool enter(Part part);
   /// Text that turned out not to be a call becomes free text again.
   bool give_up(std::string_view read);
 
+  const ToolCallForm* form_;
   Part part_ = Part::kText;
   std::string unread_;
   size_t num_calls_ = 0;
@@ -51,6 +59,7 @@ class ToolCallReader {
   int depth_ = 0;
   bool is_in_string_ = false;
   bool is_escaped_ = false;
+  QuotedArgumentsReader quoted_;
 };
 
 }  // namespace lacuna

@@ -71,10 +71,10 @@ std::string description_of_tools(std::span<const std::string> definitions) {
 std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls) {
   std::string text(content);
   for (const ToolCall& call : calls) {
-    if (!text.empty()) text += ToolCallForm::separator;
+    if (!text.empty()) text += kTaggedCalls.separator;
     for (const std::string_view part :
-         {ToolCallForm::begin, ToolCallForm::head, std::string_view(call.name), ToolCallForm::arguments_key,
-          std::string_view(call.arguments), ToolCallForm::tail, ToolCallForm::end}) {
+         {kTaggedCalls.begin, kTaggedCalls.head, std::string_view(call.name), kTaggedCalls.arguments_key,
+          std::string_view(call.arguments), kTaggedCalls.tail, kTaggedCalls.end}) {
       text += part;
     }
   }

@@ -1,8 +1,8 @@
 // Functions that an answer may call, and the text of functions, calls and results in a conversation.
 //
-// All models read and write the form of Qwen's chat templates (constraint/tool_calls.h): the functions stand
-// in the system turn, calls in the assistant's, results in the user's. For checkpoints with such a template
-// the text is the template's own, token for token; for all others it says what the model has to know.
+// Answers call functions in the form that the chat template shows (OpenedModel::tool_call_form). A template
+// that shows none is given the texts of Qwen's, which say what the model has to know: the functions stand in
+// the system turn, calls in the assistant's, results in the user's.
 #pragma once
 
 #include <cstdint>

@@ -105,11 +105,13 @@ std::string ignored_names(const GenerationRequest& request) {
 void relax_tools(const ReplyModel& model, GenerationRequest& request) {
   auto* tools = request.constraint ? std::get_if<ToolCallConstraint>(&*request.constraint) : nullptr;
   if (tools == nullptr) return;
+  const OpenedModel& opened = model.session->opened();
   try {
-    model.session->opened().automaton_of(*tools);  // kept for the answer
-  } catch (const InputError&) {  // the answer says what is wrong, unless this finds what to leave out
+    opened.automaton_of(*tools);  // kept for the answer
+  } catch (const InputError&) {   // the answer says what is wrong, unless this finds what to leave out
     const Budget budget("tools", {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
-    for (std::string& place : relax_schemas(tools->functions)) leave_out(std::move(place), request);
+    for (std::string& place : relax_schemas(tools->functions, opened.tool_call_form()))
+      leave_out(std::move(place), request);
   }
 }
 

@@ -17,7 +17,8 @@ namespace lacuna {
 class ToolReply {
  public:
   ///   key  of the calls' ids (tool_call_key)
-  explicit ToolReply(uint64_t key) : key_(key) {}
+  ///   form  of the model's calls
+  explicit ToolReply(uint64_t key, const ToolCallForm& form = kTaggedCalls) : key_(key), reader_(form) {}
 
   /// Takes the text that became final and returns what it adds to the message.
   ///   is_all  no text follows

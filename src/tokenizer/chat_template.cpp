@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <utility>
@@ -57,7 +58,17 @@ class Probe {
     return text_of(conversation).find(kNeedle) != std::string::npos;
   }
 
-  static constexpr std::string_view kNeedle = "NEEDLE";
+  /// The needle with what stands around it; empty where the text has none.
+  std::string around_needle(const Conversation& conversation) const {
+    constexpr size_t kAround = 64;
+    const std::string text = text_of(conversation);
+    const size_t at = text.find(kNeedle);
+    if (at == std::string::npos) return {};
+    const size_t begin = at - std::min(at, kAround);
+    return text.substr(begin, at - begin + kNeedle.size() + kAround);
+  }
+
+  static constexpr std::string_view kNeedle = TemplateTraits::kShownFunction;
 
  private:
   const jinja::Template& program_;
@@ -100,6 +111,7 @@ TemplateTraits find_traits(const jinja::Template& program, const ordered_json& s
   if (!traits.shows_calls && probe.shows_needle(with_call("{}", needle, "b")))
     traits.shows_calls = traits.takes_text_arguments = true;
   const ordered_json arguments = traits.takes_text_arguments ? ordered_json("{}") : object;
+  traits.shown_call = probe.around_needle(with_call(arguments, needle, "b"));
   traits.shows_results = traits.shows_calls && probe.shows_needle(with_call(arguments, "f", needle));
   Conversation developer;
   developer.add("developer", needle);

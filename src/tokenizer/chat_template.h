@@ -24,13 +24,18 @@ namespace lacuna {
 /// Which parts of a conversation a template shows, found by rendering small ones. What it does not show has
 /// to be written into the texts of the turns.
 struct TemplateTraits {
+  static constexpr std::string_view kShownFunction = "NEEDLE";
+
   bool shows_tools = false;           ///< functions in Conversation::tools
   bool shows_calls = false;           ///< tool_calls of an assistant's message
   bool shows_results = false;         ///< messages of the role "tool", where it shows calls
   bool takes_text_arguments = false;  ///< arguments of calls as JSON text, not as an object
-  bool shows_developer = false;       ///< messages of the role "developer"
-  bool takes_lists = false;           ///< a content that is a list of texts, as it takes a text
-  bool takes_lists_alone = false;     ///< no content that is a text
+  /// A call of kShownFunction without arguments as the template writes it, with some text around it; empty
+  /// where it shows no calls.
+  std::string shown_call = {};
+  bool shows_developer = false;    ///< messages of the role "developer"
+  bool takes_lists = false;        ///< a content that is a list of texts, as it takes a text
+  bool takes_lists_alone = false;  ///< no content that is a text
 };
 
 /// Parts of a chat template before it is parsed.

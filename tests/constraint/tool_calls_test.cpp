@@ -173,6 +173,90 @@ TEST(ToolCalls, ShareTheWorkThatTheirSchemasMayTake) {
   EXPECT_THAT(error_of(constraint), HasSubstr("too large"));
 }
 
+TEST(ToolCallForms, AreFoundInTheTextThatATemplateWrites) {
+  EXPECT_EQ(&tool_call_form_of("x<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", "f"),
+            &kTaggedCalls);
+  EXPECT_EQ(&tool_call_form_of("<|tool_call>call:f{}<tool_call|>", "f"), &kQuotedCalls);
+  EXPECT_EQ(&tool_call_form_of("<|end_header_id|>\n\n{\"name\": \"f\", \"parameters\": {}}<|eot_id|>", "f"),
+            &kBareCalls);
+  for (const char* other : {"", "[TOOL_CALLS] [{\"name\": \"f\"}]", "<function=f>{}</function>",
+                            "{\"name\": \"g\", \"parameters\": {}}", "{\"name\": \"f\", \"parameters\": 1"})
+    EXPECT_EQ(&tool_call_form_of(other, "f"), &kTaggedCalls) << other;
+}
+
+TEST(ToolCallForms, MayBeAWholeAnswerInPlaceOfText) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.form = &kBareCalls;
+  const std::string move = R"({"name": "move", "parameters": {"y": 1, "x": -2}})";
+  const std::string now = R"({"name": "now", "parameters": {}})";
+  for (const std::string& text :
+       {std::string(), std::string("Hi {\"name\"}"), move, now, "<|python_tag|>" + now})
+    EXPECT_TRUE(accepts(constraint, text)) << text;
+  for (const std::string& text : {now + now, now + " ", " " + now, std::string("{}"), std::string("\n{"),
+                                  std::string(R"({"name": "later", "parameters": {}})"),
+                                  std::string(R"({"name": "move", "parameters": {"y": 1}})"),
+                                  std::string(R"({"name": "now", "arguments": {}})")}) {
+    EXPECT_FALSE(accepts(constraint, text)) << text;
+  }
+  constraint.is_required = true;
+  EXPECT_TRUE(accepts(constraint, now));
+  EXPECT_FALSE(accepts(constraint, ""));
+  EXPECT_FALSE(accepts(constraint, "Hi"));
+}
+
+TEST(ToolCallForms, MayHaveQuotedArguments) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.form = &kQuotedCalls;
+  const std::string move = "<|tool_call>call:move{x:-2,y:1}<tool_call|>";
+  const std::string now = "<|tool_call>call:now{}<tool_call|>";
+  for (const std::string& text : {std::string("Hi <|tool_call"), move, "Hi" + now + move})
+    EXPECT_TRUE(accepts(constraint, text)) << text;
+  for (const std::string& text :
+       {now + "x", std::string("<|tool_call>"), std::string("<|tool_call>call:now{a:1}<tool_call|>"),
+        std::string("<|tool_call>call:move{y:1,x:-2}<tool_call|>"),
+        std::string("<|tool_call>call:move{x:1}<tool_call|>"),
+        std::string("<|tool_call>call:move{x:<|\"|>1<|\"|>,y:1}<tool_call|>")}) {
+    EXPECT_FALSE(accepts(constraint, text)) << text;
+  }
+  constraint.is_required = true;
+  constraint.is_parallel = false;
+  EXPECT_TRUE(accepts(constraint, now));
+  EXPECT_FALSE(accepts(constraint, now + now));
+  EXPECT_FALSE(accepts(constraint, "Hi" + now));
+}
+
+TEST(ToolCallForms, AreTokensWhereTheVocabularyHasThem) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const std::string_view tag : tag_texts(kQuotedCalls)) tokens.emplace_back(tag);
+  Toy toy(tokens);
+  toy.table.specials = {256, 257, 258};
+  ToolCallConstraint constraint{
+      .functions = {{.name = "f", .parameters = R"({"properties": {"a": {"type": "string"}}})"}},
+      .is_required = true};
+  constraint.form = &kQuotedCalls;
+  constraint.has_tag_tokens = true;
+  const TokenAutomaton automaton(compile_constraint(constraint), toy.vocabulary());
+  const auto accepts_tokens = [&](std::string text) {
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string tag(tag_texts(kQuotedCalls)[i]);
+      for (size_t at = text.find(tag); at != std::string::npos; at = text.find(tag))
+        text.replace(at, tag.size(), 1, static_cast<char>(i + 1));
+    }
+    StateId state = TokenAutomaton::start();
+    for (const char byte : text) {
+      const auto value = static_cast<TokenId>(static_cast<unsigned char>(byte));
+      state = automaton.next(state, value >= 1 && value <= 3 ? 255 + value : value);
+      if (state == kNoState) return false;
+    }
+    return automaton.accepting().contains(state);
+  };
+  EXPECT_TRUE(accepts_tokens("<|tool_call>call:f{a:<|\"|>\"}, {\xC3\xA9\n<|\"|>}<tool_call|>"));
+  EXPECT_TRUE(accepts_tokens("<|tool_call>call:f{}<tool_call|>"));
+  EXPECT_FALSE(accepts_tokens("<|tool_call>call:f{a:<|\"|>a<|\"|><|\"|>}<tool_call|>"));
+  EXPECT_FALSE(accepts_tokens("<|tool_call>call:f{a:\"a\"}<tool_call|>"));
+}
+
 TEST(TextWithout, IsEveryTextInWhichTheTagDoesNotOccur) {
   const std::string tag = "<ab>";
   const ByteAutomaton automaton = ByteAutomaton::compile(text_without(tag), "text");

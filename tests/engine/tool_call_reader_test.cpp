@@ -21,8 +21,8 @@ struct Read {
 };
 
 /// Reads a text in pieces that random numbers cut.
-Read read(const std::string& text, uint64_t seed) {
-  ToolCallReader reader;
+Read read(const std::string& text, uint64_t seed, const ToolCallForm& form) {
+  ToolCallReader reader(form);
   Read result;
   const RngStream random(seed);
   for (size_t begin = 0, i = 0; begin <= text.size(); ++i) {
@@ -48,9 +48,9 @@ Read read(const std::string& text, uint64_t seed) {
 }
 
 /// The same, whatever the pieces.
-Read read(const std::string& text) {
-  Read whole = read(text, 0);
-  for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(read(text, seed), whole) << text << " " << seed;
+Read read(const std::string& text, const ToolCallForm& form = kTaggedCalls) {
+  Read whole = read(text, 0, form);
+  for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(read(text, seed, form), whole) << text << " " << seed;
   return whole;
 }
 
@@ -98,6 +98,37 @@ TEST(ToolCallReader, KnowsACallThatIsCutOff) {
   EXPECT_TRUE(read(call).is_complete);
   EXPECT_TRUE(read(call + "\n").is_complete);
   EXPECT_FALSE(read(call + "\n<tool_call>\n{\"na").is_complete);
+}
+
+TEST(ToolCallReader, ReadsACallThatIsTheWholeAnswer) {
+  const auto bare = [](const std::string& text) { return read(text, kBareCalls); };
+  const Read call{"", {{"add", R"({"a": "}\"", "b": [{}]})"}}, true};
+  EXPECT_EQ(bare(R"({"name": "add", "parameters": {"a": "}\"", "b": [{}]}})"), call);
+  EXPECT_EQ(bare(R"(<|python_tag|>{"name": "add", "parameters": {"a": "}\"", "b": [{}]}})"), call);
+  for (const char* text : {"", "Hi", "{", "{}", R"({"name": "a)", R"({"name": "a b", "parameters": {}})",
+                           R"(See {"name": "add", "parameters": {}})", "<tool_call>\n{\"name\": \"add\"",
+                           R"({"name": "add", "arguments": {}})", "<|py"})
+    EXPECT_EQ(bare(text), (Read{text, {}, false})) << text;
+  EXPECT_FALSE(bare(R"({"name": "add", "parameters": {"a": 1)").is_complete);
+}
+
+TEST(ToolCallReader, ReadsQuotedArgumentsAsJson) {
+  const auto quoted = [](const std::string& text) { return read(text, kQuotedCalls); };
+  const std::string call =
+      "<|tool_call>call:get_weather{days:2,exact:true,in:{at:[1.5,null]},place:<|\"|>Z\u00FCrich "
+      "\"x\"\n}<|\"|>}<tool_call|>";
+  const std::pair<std::string, std::string> wanted{"get_weather",
+                                                   "{\"days\": 2, \"exact\": true, \"in\": {\"at\": [1.5, "
+                                                   "null]}, \"place\": \"Z\u00FCrich \\\"x\\\"\\n}\"}"};
+  EXPECT_EQ(quoted(call), (Read{"", {wanted}, true}));
+  EXPECT_EQ(quoted("See.\n" + call + call + "<|tool_call>call:now{}<tool_call|>"),
+            (Read{"See.", {wanted, wanted, {"now", "{}"}}, true}));
+  EXPECT_EQ(quoted("<|tool_call>call:f{a: word ,b:[x, 1 ]}<tool_call|>"),
+            (Read{"", {{"f", R"({"a": "word", "b": ["x", 1]})"}}, true}));
+  for (const char* text : {"Hi <b>", "<|tool_call", "<|tool_call>", "<|tool_call>call:",
+                           "<|tool_call>call:now", "<|tool_call>now{}", "<|tool_call>call:a b{}"})
+    EXPECT_EQ(quoted(text), (Read{text, {}, false})) << text;
+  EXPECT_FALSE(quoted(call.substr(0, call.size() - 1)).is_complete);
 }
 
 }  // namespace

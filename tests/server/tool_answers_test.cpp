@@ -428,5 +428,55 @@ TEST(ToolAnswers, TakeTheTagsAsTokensWhereTheModelHasThem) {
   }
 }
 
+/// mini-llada with a template that shows calls in a form of its own.
+void write_model_with_template(const TemporaryFolder& folder, const std::string& call) {
+  for (const char* file : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                           "tokenizer_config.json"}) {
+    std::filesystem::create_symlink(zoo_folder("mini-llada") / file, folder.path() / file);
+  }
+  folder.write("chat_template.jinja",
+               "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.role }}: "
+               "{{ m.content }}"
+               "{% for c in m.tool_calls or [] %}{% set f = c.function %}" +
+                   call + "{% endfor %}\n{% endfor %}assistant:");
+}
+
+TEST(ToolAnswers, CallInTheFormThatTheTemplateShows) {
+  const std::string bare =
+      R"({{ '{"name": "' + f.name + '", "parameters": ' }}{{ f.arguments | tojson }}{{ '}' }})";
+  const std::string quoted =
+      R"(<|tool_call>call:{{ f.name }}{{ '{' }}{% for k, v in f.arguments | dictsort %}{{ k }}:{{ '<|"|>' + v + '<|"|>' if v is string else v }}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}<tool_call|>)";
+  for (const std::string& call : {bare, quoted}) {
+    const TemporaryFolder folder;
+    write_model_with_template(folder, call);
+    RunningServer server(folder.path().string());
+    for (const char* choice : {"required", "auto"}) {
+      json body = request({{"tool_choice", choice}, {"temperature", 0.7}, {"seed", 5}});
+      const json reply = server.post("/v1/chat/completions", body).json();
+      ASSERT_TRUE(reply.contains("choices")) << reply;
+      json message = reply["choices"][0]["message"];
+      message["finish_reason"] = reply["choices"][0]["finish_reason"];
+      if (choice == std::string("required")) {
+        EXPECT_EQ(message["finish_reason"], "tool_calls") << reply;
+        EXPECT_TRUE(message["content"].is_null()) << reply;
+      }
+      const std::string text =
+          server.tokenizer().decode(reply["choices"][0]["lacuna"]["tokens"].get<std::vector<TokenId>>());
+      const json calls = message.value("tool_calls", json::array());
+      for (const json& each : calls) {
+        const std::string name = each["function"]["name"];
+        EXPECT_TRUE(name == "add" || name == "now") << each;
+        const json arguments = json::parse(each["function"]["arguments"].get<std::string>());
+        EXPECT_TRUE(name == "now" ? arguments.empty() : arguments["a"].is_number_integer()) << each;
+        EXPECT_THAT(text, HasSubstr(call == bare ? "{\"name\": \"" + name + "\", \"parameters\": {"
+                                                 : "<|tool_call>call:" + name + "{"));
+      }
+      EXPECT_TRUE(call != bare || calls.size() <= 1) << "a call is the whole answer";
+      body["stream"] = true;
+      EXPECT_EQ(message_of(server.post("/v1/chat/completions", body).chunks()), message);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lacuna::tool_answers_test

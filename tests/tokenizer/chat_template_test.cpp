@@ -207,6 +207,8 @@ TEST(ChatTemplate, KnowsWhetherTheProgramShowsTools) {
   const TemplateTraits shows = ChatTemplate::of_program(kWithTools).traits(true);
   EXPECT_TRUE(shows.shows_tools && shows.shows_calls && shows.shows_results);
   EXPECT_FALSE(shows.takes_text_arguments);
+  EXPECT_NE(shows.shown_call.find("CNEEDLE{}"), std::string::npos) << shows.shown_call;
+  EXPECT_EQ(ChatTemplate::of_program(kChatMl).traits(true).shown_call, "");
   const TemplateTraits plain = ChatTemplate::of_program(kChatMl).traits(true);
   EXPECT_FALSE(plain.shows_tools || plain.shows_calls || plain.shows_results);
   EXPECT_TRUE(
