@@ -8,7 +8,7 @@ namespace lacuna {
 namespace {
 
 ModelConfig read_dream(const JsonObject& json) {
-  json.expect("hidden_act", "silu");
+  expect_silu(json);
   json.expect("use_sliding_window", false);
   json.expect("use_mrope", false);
   ModelConfig config = read_transformers_sizes(json);

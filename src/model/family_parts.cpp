@@ -141,4 +141,8 @@ ExpertTensorNames transformers_expert(int64_t layer, int64_t expert) {
   return {.gate = prefix + "gate_proj", .up = prefix + "up_proj", .down = prefix + "down_proj"};
 }
 
+void expect_silu(const JsonObject& json) {
+  if (json.text("hidden_act", "silu") != "swish") json.expect("hidden_act", "silu");
+}
+
 }  // namespace lacuna

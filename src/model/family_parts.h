@@ -35,6 +35,9 @@ FamilyEntry sumi_family();
 FamilyEntry nemotron_labs_family();
 FamilyEntry gemma3_family();
 
+/// Refuses a "hidden_act" that is neither silu nor swish, its older name.
+void expect_silu(const JsonObject& json);
+
 // Far above any published model, and so small that no product of three overflows.
 constexpr Range<int64_t> kLayerCount{1, 1024};
 constexpr Range<int64_t> kWidth{1, int64_t{1} << 20};

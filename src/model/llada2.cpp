@@ -12,7 +12,7 @@ namespace lacuna {
 namespace {
 
 void check_llada2(const JsonObject& json) {
-  json.expect("hidden_act", "silu");
+  expect_silu(json);
   json.expect("use_rmsnorm", true);
   json.expect("use_sliding_window", false);
   json.expect("norm_head", false);

@@ -12,7 +12,7 @@ namespace {
 constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
 
 void check_llada_moe(const JsonObject& json) {
-  json.expect("hidden_act", "silu");
+  expect_silu(json);
   json.expect("attention_bias", false);
   json.expect_each("moe_layer_freq", 1);  // every layer has experts
   json.expect("shared_expert_intermediate_size", 0);

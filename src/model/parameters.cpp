@@ -517,7 +517,10 @@ int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
   return measuring.bytes();
 }
 
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {
+namespace {
+
+/// The weights of a folder or a GGUF file, without adapters.
+std::unique_ptr<WeightSource> open_files(const std::filesystem::path& folder, const ModelConfig& config) {
   struct HeldFile {
     GgufFile file;
   };
@@ -533,6 +536,13 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, 
   }
   auto weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
   expect_no_unread_tensors(config, *weights, folder.string());
+  return weights;
+}
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {
+  std::unique_ptr<WeightSource> weights = open_files(folder, config);
   if (config.adapters.empty()) return weights;
   return merge_adapters(std::move(weights), config);
 }

@@ -13,7 +13,7 @@
 namespace lacuna {
 
 ModelConfig read_decoder_block(const JsonObject& json) {
-  json.expect("hidden_act", "silu");
+  expect_silu(json);
   json.expect("use_sliding_window", false);
   json.expect_each("layer_types", "full_attention");
   json.expect("use_mrope", false);

@@ -38,7 +38,7 @@ ModelConfig read_sdar_moe(const JsonObject& json) {
 }
 
 ModelConfig read_rnd1(const JsonObject& json) {
-  json.expect("hidden_act", "silu");
+  expect_silu(json);
   json.expect("use_sliding_window", false);
   json.expect("attention_bias", false);
   ModelConfig config = read_transformers_sizes(json);

@@ -583,6 +583,7 @@ TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
   expect_refused(base, "norm_head", true, "expected false");
   expect_refused(base, "use_sliding_window", true, "expected false");
   expect_refused(base, "rope_scaling", {{"type", "mrope"}}, "is \"mrope\"");
+  EXPECT_NO_THROW(read(with(base, "hidden_act", "swish")));
   expect_refused(base, "hidden_act", "gelu", "\"silu\"");
   expect_refused(base, "n_group", 3, "a divisor of the 8 experts");
   expect_refused(base, "n_group", 8, "at least 2 in a group");

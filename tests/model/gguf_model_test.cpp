@@ -13,10 +13,12 @@
 
 #include "base/error.h"
 #include "gguf_bytes.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
+#include "weights/lora_files.h"
 
 namespace lacuna::gguf_model_test {
 namespace {
@@ -96,9 +98,11 @@ class LlamaFile : public testing::Test {
     file.tensor(to + ".weight", kGgmlF32, {shape.begin(), shape.end()}, bytes_of(values));
   }
 
-  std::vector<float> logits(const std::filesystem::path& model) const {
+  std::vector<float> logits(const std::filesystem::path& model,
+                            const std::vector<AdapterChoice>& adapters = {}) const {
     ThreadPool threads(1);
-    Runner run(Model::load(model, read_config(model), DType::kF32, threads), default_table(), 1);
+    const ModelConfig config = with_adapters(model, read_config(model), adapters).config;
+    Runner run(Model::load(model, config, DType::kF32, threads), default_table(), 1);
     return run.logits(canvas_plan(tokens_, OwnRows::kCausal));
   }
 
@@ -122,6 +126,18 @@ TEST_F(LlamaFile, IsTheModelOfItsFolder) {
   EXPECT_EQ(config.family, "llama");
   EXPECT_EQ(config.paradigm(), Paradigm::kCausal);
   EXPECT_EQ(logits(path_), logits(source_));
+}
+
+TEST_F(LlamaFile, IsChangedByAdaptersAsItsFolderIs) {
+  write();
+  LoraFiles files;
+  files.add_update("model.layers.0.self_attn.q_proj", config_.q_dim(), config_.hidden_dim);
+  files.add_update("model.layers.0.mlp.down_proj", config_.hidden_dim, config_.ffn_dim);
+  files.add_update("lm_head", config_.vocab_size, config_.hidden_dim);
+  files.write(folder_.path() / "adapter");
+  const std::vector<AdapterChoice> adapters = {{folder_.path() / "adapter", 0.5F}};
+  EXPECT_EQ(logits(path_, adapters), logits(source_, adapters));
+  EXPECT_NE(logits(path_, adapters), logits(path_));
 }
 
 TEST_F(LlamaFile, DividesFrequenciesByItsTensor) {

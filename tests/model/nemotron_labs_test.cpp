@@ -40,8 +40,11 @@ TEST(NemotronLabs, IsReadAsPublished) {
   EXPECT_EQ(base.rope.factor, 0.25F);
   EXPECT_EQ(count_parameters(base), 7'663'319'040 / 2);
   // Published as 14B; the projection of q is narrower than the model.
+  const ModelConfig largest = read_json_config(published_config("nemotron-labs-diffusion-14b"));
+  EXPECT_EQ(config.rope.theta, 1e6);
+  EXPECT_EQ(largest.rope.theta, 1e9);
   EXPECT_EQ(
-      count_parameters(read_json_config(published_config("nemotron-labs-diffusion-14b"))),
+      count_parameters(largest),
       40LL * (2 * 5120 + 2 * 5120 * 4096 + 2 * 5120 * 1024 + 3 * 5120 * 16384) + 2LL * 131072 * 5120 + 5120);
   EXPECT_EQ(family_entry("nemotron-labs-diffusion").tensors.layer(25).gate,
             "encoder.layers.25.mlp.gate_proj");

@@ -5,7 +5,8 @@
 Names of tensors come from the package's maps, names of keys from its writer, and weights from its reading of blocks, so that none of
 them is what src/ believes it is. Models that ship keep matrices in bf16: the logits of a file have to be those of its folder, bit for
 bit. Random checkpoints of every architecture have each matrix in a type of its own, keys that may be left out left out now and then,
-and one file or several: their logits have to be those of models.py on the weights that the package reads. Random vocabularies with scores
+and one file or several: their logits have to be those of models.py on the weights that the package reads, and with an adapter those
+of the weights that lora.py merges. Random vocabularies with scores
 have to give the tokens of a second implementation, and with --vocabularies llama.cpp's vocabularies those that it lists for its test texts.
 Exit status 0 when nothing failed.
 """
@@ -25,8 +26,11 @@ import gguf
 import numpy as np
 import random_diffusion_gemma
 import safetensors_io
+from check_adapters import EMBEDDINGS, HEADS, untied
 from check_server import Report
 from gguf import GGMLQuantizationType as Type
+from lora import merge, random_adapter
+from lora import write as write_adapter
 from models import Model, read_shape
 from random_checkpoints import MASK, make_config, make_tensors, random_dims, special_ids
 
@@ -332,6 +336,26 @@ def compare_random(binary, family, seed):
     return all(value <= TOLERANCE for value in differences.values()), f"{detail}; {path.name} of {types}"
 
 
+def compare_adapted(binary, family, seed):
+    """(whether a file's logits with an adapter are those of the merged weights, what differs)"""
+    rng = np.random.default_rng([list(ARCHITECTURES).index(family), seed, 17])
+    config, tensors = random_checkpoint(family, rng)
+    stored = stored_at_random(stacked(tensors), rng)
+    published = unstacked({name: tensor.values() for name, tensor in stored.items()})
+    linear = {name: values for name, values in published.items() if name != HEADS.get(family, "lm_head") + ".weight"}
+    adapter_config, adapter = random_adapter(linear, EMBEDDINGS.get(family, "model.embed_tokens"), rng)
+    config_apart, published = untied(config, published, family)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        merged = merge(published, adapter_config, write_adapter(folder / "adapter", adapter_config, adapter, "f32"), -0.5)
+        tokens, expected = random_tokens(Model(config_apart, merged), rng)
+        path = write_random(folder, config, stored, rng)
+        plain, values = (logits(binary, path, folder, tokens, "--dtype", "f32", "--weights", "f32", *flags)
+                         for flags in ([], ["--lora", f"{folder}/adapter=-0.5"]))
+    difference, without = (relative_difference(each, expected) for each in (values, plain))
+    return difference <= TOLERANCE < without, f"differs by {difference:.1e} of the largest, without it by {without:.1e}"
+
+
 def compare_diffusion_gemma(binary, seed):
     """The same for a canvas after a prompt, whose rows read a distribution."""
     rng = np.random.default_rng([seed, 77])
@@ -438,6 +462,7 @@ def main():
     for family, (architecture, _) in ARCHITECTURES.items():
         for seed in range(arguments.seeds):
             check(report, f"{architecture}, seed {seed}", compare_random, arguments.binary, family, seed)
+            check(report, f"{architecture} with an adapter, seed {seed}", compare_adapted, arguments.binary, family, seed)
     for seed in range(arguments.seeds):
         check(report, f"diffusion-gemma, seed {seed}", compare_diffusion_gemma, arguments.binary, seed)
         check(report, f"SentencePiece's tokenizer, seed {seed}", compare_sentencepiece, arguments.binary, seed)
