@@ -50,6 +50,7 @@ ELSEWHERE = {
     "constraint/expression_node": "tests/constraint/byte_automaton_test.cpp",  # values
     "constraint/nfa": "tests/constraint/byte_automaton_test.cpp",
     "constraint/transition_table": "tests/constraint/byte_automaton_test.cpp",
+    "constraint/schema_forms": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_reader": "tests/constraint/json_schema_test.cpp",
     "kernels/cell_panels": "tests/kernels/attention_test.cpp",
     "kernels/isas*": "tests/kernels/dispatch_test.cpp",

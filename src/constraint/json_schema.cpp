@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "constraint/json_texts.h"
 #include "constraint/schema_compiler.h"
+#include "constraint/schema_forms.h"
 
 namespace lacuna {
 namespace {
@@ -42,6 +43,7 @@ struct WorkBudget {
 
 Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOptions& options) {
   const SchemaReader root(schema, options.name);
+  check_forms(root);
   for (int depth = kRecursionDepth;; --depth) {
     WorkBudget budget(options);
     const BytesMark mark;

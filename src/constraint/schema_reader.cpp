@@ -100,6 +100,7 @@ struct SchemaReader::Place {
   std::string_view key = {};
   size_t index = 0;
   std::shared_ptr<const Place> parent = {};
+  bool is_derived = false;  // kText: of a schema that was made of the one at this path
 };
 
 /// Facts about the values of the document, by address.
@@ -238,8 +239,14 @@ std::string SchemaReader::path() const {
     if (place->kind == Place::Kind::kText) break;
   }
   std::string path;
+  const bool is_derived = places.back()->is_derived;
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
     const Place& each = **place;
+    if (is_derived && each.kind != Place::Kind::kText) {
+      // The way that negation() has taken, not the user's, but for properties.
+      if (each.keyword == "anyOf" || each.keyword == "not") continue;
+      if (each.keyword != "properties") break;
+    }
     path += each.kind == Place::Kind::kText ? std::string(each.keyword) : "/" + escaped(each.keyword);
     if (each.kind == Place::Kind::kMember) path += "/" + escaped(each.key);
     if (each.kind == Place::Kind::kItem) path += fmt::format("/{}", each.index);
@@ -249,6 +256,13 @@ std::string SchemaReader::path() const {
 }
 
 std::string SchemaReader::path_of(std::string_view keyword) const {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOwn{{{kNotListed, "enum"},
+                                                                               {kNotPattern, "pattern"},
+                                                                               {kNotMultipleOf, "multipleOf"},
+                                                                               {kNotReference, "$ref"}}};
+  for (const auto& [own, users] : kOwn) {
+    if (keyword == own) return path() + "/" + std::string(users);
+  }
   return path() + "/" + escaped(keyword);
 }
 
@@ -494,7 +508,7 @@ SchemaReader SchemaReader::negated() const {
   const std::string& text = memory_->derived_paths.emplace_back(path());
   spend_steps(kStepsPerReader);
   spend_bytes(text.size() + sizeof(std::string) + sizeof(Place));
-  return at(*known, {.keyword = text});
+  return at(*known, {.keyword = text, .is_derived = true});
 }
 
 const ordered_json* SchemaReader::find_derived(const std::string& key) const {

@@ -378,7 +378,7 @@ TEST(JsonSchema, RefusesWhatNarrowsAndIsNotSupportedWithItsPath) {
           "\"#/$ref\" is \"http://example.org/schema\"; expected a JSON pointer");
   refusal(R"({"$ref": "#/$defs/none"})", "\"#/$ref\" is \"#/$defs/none\"; expected the place of a schema");
   refusal(R"({"$ref": "#anchor"})", "expected a JSON pointer");
-  refusal(R"({"properties": {"a": {"$id": "b", "$ref": "#/$defs/c"}}})",
+  refusal(R"({"properties": {"a": {"$id": "b", "$ref": "#/$defs/c"}}, "$defs": {"c": {}}})",
           "\"#/properties/a/$id\" is not supported");
   refusal(R"({"$ref": "#/$defs/a/x", "$defs": {"a": {"$id": "b", "x": {}}}})", "\"$id\" of its own");
   refusal(R"x({"pattern": "(?i)a"})x", "schema: \"#/pattern\": the group or inline flag");
@@ -408,12 +408,69 @@ TEST(JsonSchema, RefusesWhatIsMalformed) {
   refusal(R"({"exclusiveMinimum": "1"})", "\"#/exclusiveMinimum\" is \"1\"");
   refusal(R"({"multipleOf": 0})", "\"#/multipleOf\" is 0; expected a number above 0");
   refusal(R"({"not": {"multipleOf": -1}})", "multipleOf\" is -1; expected a number above 0");
-  refusal(R"({"dependentRequired": {"a": [1]}})", "required\" is a list of 2; expected a list of texts");
+  refusal(R"({"dependentRequired": {"a": [1]}})",
+          "\"#/dependentRequired\" is an object; expected lists of texts");
   refusal(R"({"not": 3})", "\"#/not\" is 3; expected an object");
   refusal(R"({"pattern": 1})", "\"#/pattern\" is 1");
   refusal(R"({"$ref": 1})", "\"#/$ref\" is 1");
   refusal(R"({"uniqueItems": 1, "type": "array"})", "\"#/uniqueItems\" is 1");
   refusal(R"({"items": [true], "prefixItems": [true]})", "\"#/items\" is a list of 1");
+}
+
+TEST(JsonSchema, RefusesMalformedKeywordsThatCannotMatterWithTheirPath) {
+  const auto refused = [](const std::string& schema, const std::string& part) {
+    EXPECT_THAT([&] { compiled(schema); }, ThrowsMessage<InputError>(HasSubstr(part))) << schema;
+  };
+  refused(R"({"type": "string", "minItems": -1})", "\"#/minItems\" is -1; expected an integer of at least 0");
+  refused(R"({"type": "string", "maxItems": 1.5})", "#/maxItems");
+  refused(R"({"type": "integer", "minLength": "2"})", "#/minLength");
+  refused(R"({"type": "integer", "pattern": 3})", "#/pattern");
+  refused(R"({"type": "string", "minimum": "1"})", "#/minimum");
+  refused(R"({"type": "string", "multipleOf": 0})", "#/multipleOf");
+  refused(R"({"type": "string", "uniqueItems": 1})", "#/uniqueItems");
+  refused(R"({"type": "string", "required": "a"})", "#/required");
+  refused(R"({"type": "string", "properties": ["a"]})", "#/properties");
+  refused(R"({"type": "string", "properties": {"a": {"type": "strin"}}})", "#/properties/a/type");
+  refused(R"({"type": "string", "items": 5})", "#/items");
+  refused(R"({"type": "string", "dependentRequired": {"a": [1]}})", "#/dependentRequired");
+  refused(R"({"const": 1, "allOf": {}})", "#/allOf");
+  refused(R"({"enum": [1], "anyOf": [{"maxLength": -2}]})", "#/anyOf/0/maxLength");
+  refused(R"({"type": "string", "$defs": {"a": {"minItems": -1}}})", "#/$defs/a/minItems");
+  refused(R"({"type": "string", "items": {"$ref": "#/$defs/a"}, "$defs": {}})", "#/items/$ref");
+  // What some generators write is let pass where it says nothing.
+  for (const char* schema :
+       {R"({"type": "string", "required": null})", R"({"type": "string", "required": true})",
+        R"({"type": "string", "exclusiveMinimum": true})", R"({"type": "string", "minItems": 1.0})",
+        R"({"type": "string", "minItems": 3, "x-hint": -1, "title": 5})"})
+    EXPECT_TRUE(compiled(schema).accepts(R"("a")")) << schema;
+}
+
+TEST(JsonSchema, NamesTheUsersPathsInWhatMustNotHold) {
+  const auto message = [](const std::string& schema) {
+    try {
+      compiled(schema);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message(R"({"not": {"$ref": "#/$defs/none"}})"), HasSubstr("\"#/not/$ref\" is"));
+  EXPECT_THAT(message(R"({"not": {"not": {"$ref": "other.json"}}})"), HasSubstr("\"#/not/not/$ref\" is"));
+  EXPECT_THAT(message(R"({"type": "object", "properties": {"a": {"not": {"$ref": 3}}}})"),
+              HasSubstr("\"#/properties/a/not/$ref\" is"));
+  for (const char* schema :
+       {R"({"not": {"pattern": "("}})", R"({"not": {"properties": {"a": {"pattern": "("}}}})",
+        R"({"if": {"pattern": "("}, "then": {"const": 1}})", R"({"not": {"anyOf": [{"pattern": "("}]}})",
+        R"({"not": {"allOf": [{"properties": {"a": {"not": {"pattern": "("}}}}]}})",
+        R"({"not": {"multipleOf": 0.1}})", R"({"not": {"$dynamicRef": "#a"}})"}) {
+    const std::string text = message(schema);
+    EXPECT_EQ(text.find('\1'), text.npos) << text;
+    EXPECT_EQ(text.find("\\u0001"), text.npos) << text;
+    EXPECT_EQ(text.find("not/anyOf/0/pattern"), text.npos) << text;
+  }
+  EXPECT_THAT(message(R"({"not": {"pattern": "("}})"), HasSubstr("#/not/pattern"));
+  EXPECT_THAT(message(R"({"not": {"properties": {"a": {"pattern": "("}}}})"),
+              HasSubstr("#/not/properties/a/pattern"));
 }
 
 TEST(JsonSchema, NamesTheFirstSchemaWithoutText) {
