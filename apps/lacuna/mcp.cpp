@@ -2,25 +2,33 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "commands.h"
+#include "decode/make_decoder.h"
+#include "engine/answer_limit.h"
 #include "engine/decide.h"
 #include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "engine/result.h"
 #include "generation_flags.h"
 #include "loading.h"
+#include "message_inbox.h"
 #include "options/choose.h"
+#include "options/names.h"
 #include "server/settings.h"
 #include "terminal.h"
 #include "tokenizer/unicode.h"
@@ -28,14 +36,8 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMaxMessageBytes = size_t{4} << 20;
-constexpr size_t kMaxMessageValues = size_t{1} << 18;
 /// Versions of the protocol whose messages these are, the newest first.
 constexpr std::string_view kVersions[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
-
-// Codes of JSON-RPC 2.0.
-constexpr int kParseError = -32700, kInvalidRequest = -32600, kMethodNotFound = -32601,
-              kInvalidParams = -32602;
 
 class RpcError : public std::runtime_error {
  public:
@@ -66,6 +68,7 @@ class ModelTools {
         defaults_(with_saved_preset(flags, *opened_, flags.generation)) {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; tools read and write text", flags.model);
+    check_defaults();
   }
 
   nlohmann::ordered_json list() const {
@@ -122,10 +125,14 @@ class ModelTools {
   }
 
   /// Throws RpcError for a tool that does not exist; InputError for what it cannot do.
-  ToolResult call(std::string_view name, const nlohmann::json& arguments) {
-    if (name == "generate") return generate(arguments);
-    if (name == "infill") return infill(arguments);
-    if (name == "decide") return decide(arguments);
+  ///   stop  ends the work, with Cancelled or WorkCancelled
+  ToolResult call(std::string_view name, const nlohmann::json& arguments, const std::stop_token& stop) {
+    std::atomic<bool> is_cancelled = false;
+    const std::stop_callback cancel(stop, [&] { is_cancelled = true; });
+    const Budget budget(std::string(name), {.stop = &is_cancelled});  // of schemas and templates
+    if (name == "generate") return generate(arguments, stop);
+    if (name == "infill") return infill(arguments, stop);
+    if (name == "decide") return decide(arguments, stop);
     if (name == "tokenize") return tokenize(arguments);
     throw RpcError(kInvalidParams,
                    fmt::format("there is no tool {}; expected generate, infill, decide or tokenize",
@@ -133,6 +140,13 @@ class ModelTools {
   }
 
  private:
+  /// Refuses flags that every answer would refuse.
+  void check_defaults() const {
+    GenerateRequest request = request_of(*opened_, defaults_, opened_->guide() != nullptr);
+    request.prompt = std::string("a");
+    opened_->make_decoder(request);
+  }
+
   InferenceSession& session() {
     if (!session_) session_ = load_session(flags_, opened_, own_limits(1));
     return *session_;
@@ -149,34 +163,69 @@ class ModelTools {
   static GenerationOptions settings(const nlohmann::json& arguments,
                                     std::initializer_list<std::string_view> others,
                                     GenerationOptions options) {
+    constexpr double kMaxWhole = 9007199254740992.0;  // 2^53
+    std::map<std::string_view, std::string> keys;     // by setting
     for (const auto& [key, value] : arguments.items()) {
       if (std::find(others.begin(), others.end(), key) != others.end()) continue;
-      const bool is_schema = key == "json_schema" && !value.is_string();
-      expect_setting(key, is_schema ? nlohmann::json(value.dump()) : value, "", options);
+      const std::string_view setting = setting_named(key);
+      const auto [other, is_new] = keys.emplace(setting, key);
+      if (!setting.empty() && !is_new && arguments.at(other->second) != value)
+        throw InputError("{} and {} are two names of one setting and differ; expected one of them",
+                         other->second, key);
+      const bool is_schema = setting == "json-schema" && !value.is_string();
+      const bool is_any_length =
+          setting == "gen-length" && value.is_number() && value > kMaxGenLength && value <= kMaxWhole;
+      expect_setting(key,
+                     is_schema       ? nlohmann::json(value.dump())
+                     : is_any_length ? nlohmann::json(kMaxGenLength)
+                                     : value,
+                     "", options);
     }
     return options;
   }
 
-  ToolResult generate(const nlohmann::json& arguments) {
+  ToolResult generate(const nlohmann::json& arguments, const std::stop_token& stop) {
     expect_writer(*opened_);
     std::vector<Message> turns;
     if (arguments.contains("system")) turns.push_back({"system", text_at(arguments, "system")});
     turns.push_back({"user", text_at(arguments, "prompt")});
-    GenerateRequest request = request_of(*opened_, settings(arguments, {"prompt", "system"}, defaults_),
-                                         opened_->guide() != nullptr);
-    request.prompt = Conversation(turns);
-    const GenerationResult answer = session().generate(request);
+    const GenerationOptions asked = settings(arguments, {"prompt", "system"}, defaults_);
+    const Prompt prompt = Conversation(turns);
+    const std::vector<TokenId> tokens = opened_->tokens_of(prompt);
+    // Agents ask for more tokens than there are positions.
+    const LimitedOptions fitting = fitting_limit(asked, prompt, tokens, arguments.contains("block_length"));
+    GenerateRequest request = request_of(*opened_, fitting.options, opened_->guide() != nullptr);
+    request.prompt = prompt;
+    const GenerationResult answer = session().generate(request, nullptr, stop);
     const std::string text = replace_ill_formed(answer.text);
-    return {text,
-            {{"text", text},
-             {"stop_reason", name_of(answer.stop_reason)},
-             {"prompt_tokens", answer.prompt_tokens},
-             {"answer_tokens", answer.answer_tokens},
-             {"forward_passes", answer.statistics.forward_passes},
-             {"seed", answer.seed}}};
+    nlohmann::ordered_json object{{"text", text},
+                                  {"stop_reason", name_of(answer.stop_reason)},
+                                  {"prompt_tokens", answer.prompt_tokens},
+                                  {"answer_tokens", answer.answer_tokens},
+                                  {"forward_passes", answer.statistics.forward_passes},
+                                  {"seed", answer.seed}};
+    if (fitting.most) object["ignored"] = {fmt::format("max_tokens ({} at most)", *fitting.most)};
+    return {text, std::move(object)};
   }
 
-  ToolResult infill(const nlohmann::json& arguments) {
+  /// The first way to fit the limit on the answer's tokens that the request can have.
+  LimitedOptions fitting_limit(const GenerationOptions& asked, const Prompt& prompt,
+                               const std::vector<TokenId>& tokens, bool chose_blocks) const {
+    const bool has_guide = opened_->guide() != nullptr;
+    std::vector<LimitedOptions> ways =
+        with_fitting_limit(*opened_, asked, has_guide, prompt, tokens, kMaxGenLength, chose_blocks);
+    if (ways.size() == 1) return ways.front();
+    try {
+      GenerateRequest request = request_of(*opened_, ways.front().options, has_guide);
+      request.prompt = tokens;
+      opened_->make_decoder(request);
+      return ways.front();
+    } catch (const SettingError&) {  // such as a lock on a canvas that grows
+      return ways.back();
+    }
+  }
+
+  ToolResult infill(const nlohmann::json& arguments, const std::stop_token& stop) {
     expect_writer(*opened_);
     expect_infill(opened_->config());
     GenerationOptions defaults = defaults_;  // an infill's text says its length
@@ -193,16 +242,19 @@ class ModelTools {
     request.constraint = chosen.constraint;
     request.gives_literals = chosen.gives_literals;
     request.adjustments = chosen.adjustments;
-    const InfillResult filled = session().infill(request);
+    const InfillResult filled = session().infill(request, nullptr, stop);
     nlohmann::ordered_json holes = nlohmann::ordered_json::array();
     for (const FilledHole& hole : filled.holes) holes.push_back(replace_ill_formed(hole.text));
     const std::string text = replace_ill_formed(filled.text);
     return {text, {{"text", text}, {"holes", std::move(holes)}, {"candidates", filled.candidates}}};
   }
 
-  ToolResult decide(const nlohmann::json& arguments) {
+  ToolResult decide(const nlohmann::json& arguments, const std::stop_token& stop) {
     const DecisionBody body = parse_decision_body(arguments.dump(), "arguments", kMaxMessageValues);
-    const DecideResult result = lacuna::decide(session(), body.request);
+    if (!body.unknown.empty())
+      throw InputError("{} is no argument of decide; expected state, questions and lacuna",
+                       in_quotes(body.unknown.front()));
+    const DecideResult result = lacuna::decide(session(), body.request, stop);
     nlohmann::ordered_json reply = decision_reply(body, result, opened_->name());
     return {reply["answers"].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
             std::move(reply)};
@@ -250,7 +302,8 @@ nlohmann::ordered_json initialize(const nlohmann::json& params) {
           {"serverInfo", {{"name", "lacuna"}, {"version", LACUNA_VERSION}}}};
 }
 
-nlohmann::ordered_json call_tool(const nlohmann::json& params, ModelTools& tools) {
+nlohmann::ordered_json call_tool(const nlohmann::json& params, ModelTools& tools,
+                                 const std::stop_token& stop) {
   const auto name = params.find("name");
   if (name == params.end() || !name->is_string())
     throw RpcError(kInvalidParams, "name is missing; expected the name of a tool");
@@ -259,7 +312,7 @@ nlohmann::ordered_json call_tool(const nlohmann::json& params, ModelTools& tools
       given == params.end() || given->is_null() ? nlohmann::json::object() : *given;
   if (!arguments.is_object()) throw RpcError(kInvalidParams, "arguments is not an object");
   try {
-    ToolResult result = tools.call(name->get<std::string>(), arguments);
+    ToolResult result = tools.call(name->get<std::string>(), arguments, stop);
     return {
         {"content", nlohmann::ordered_json::array({{{"type", "text"}, {"text", std::move(result.text)}}})},
         {"structuredContent", std::move(result.object)},
@@ -271,27 +324,24 @@ nlohmann::ordered_json call_tool(const nlohmann::json& params, ModelTools& tools
   }
 }
 
-nlohmann::ordered_json result_of(const std::string& method, const nlohmann::json& params, ModelTools& tools) {
+nlohmann::ordered_json result_of(const std::string& method, const nlohmann::json& params, ModelTools& tools,
+                                 const std::stop_token& stop) {
   if (method == "initialize") return initialize(params);
   if (method == "ping") return nlohmann::ordered_json::object();
   if (method == "tools/list") return {{"tools", tools.list()}};
-  if (method == "tools/call") return call_tool(params, tools);
+  if (method == "tools/call") return call_tool(params, tools, stop);
   throw RpcError(kMethodNotFound,
                  fmt::format("there is no method {}; expected initialize, ping, tools/list or tools/call",
                              in_quotes(method)));
 }
 
-/// The reply to a line; none to a notification.
-std::optional<nlohmann::ordered_json> reply_to_line(const std::string& line, ModelTools& tools) {
+/// The reply to a message; none to a notification and to a request that was cancelled.
+std::optional<nlohmann::ordered_json> reply_to_message(const RpcMessage& received, ModelTools& tools) {
   nlohmann::ordered_json id = nullptr;
   nlohmann::ordered_json reply{{"jsonrpc", "2.0"}};
   try {
-    nlohmann::json message;
-    try {
-      message = parse_json(line, "message", kMaxMessageValues);
-    } catch (const InputError& error) {
-      throw RpcError(kParseError, error.what());
-    }
+    if (received.code != 0) throw RpcError(received.code, received.sentence);
+    const nlohmann::json& message = received.message;
     if (!message.is_object()) throw RpcError(kInvalidRequest, "the message is not an object");
     const auto own_id = message.find("id");
     const bool is_request = own_id != message.end();
@@ -308,9 +358,14 @@ std::optional<nlohmann::ordered_json> reply_to_line(const std::string& line, Mod
     const nlohmann::json params =
         given == message.end() || given->is_null() ? nlohmann::json::object() : *given;
     if (!params.is_object()) throw RpcError(kInvalidParams, "params is not an object");
-    nlohmann::ordered_json result = result_of(method->get<std::string>(), params, tools);
+    nlohmann::ordered_json result =
+        result_of(method->get<std::string>(), params, tools, received.cancellation);
     reply["id"] = id;
     reply["result"] = std::move(result);
+  } catch (const Cancelled&) {
+    return std::nullopt;
+  } catch (const WorkCancelled&) {
+    return std::nullopt;
   } catch (const RpcError& error) {
     reply["id"] = id;
     reply["error"] = {{"code", error.code()}, {"message", replace_ill_formed(error.what())}};
@@ -318,36 +373,11 @@ std::optional<nlohmann::ordered_json> reply_to_line(const std::string& line, Mod
   return reply;
 }
 
-enum class Line { kEndOfInput, kMessage, kTooLong };
-
-/// Reads a line without its end. One that is too long is read to its end, and left out.
-Line read_line(std::string& line) {
-  line.clear();
-  bool is_too_long = false;
-  int c = std::getc(stdin);
-  if (c == EOF) return Line::kEndOfInput;
-  for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
-    is_too_long = is_too_long || line.size() == kMaxMessageBytes;
-    if (!is_too_long) line += static_cast<char>(c);
-  }
-  return is_too_long ? Line::kTooLong : Line::kMessage;
-}
-
-nlohmann::ordered_json refusal_of_long_line() {
-  const std::string sentence = fmt::format("the message has more than {} bytes", kMaxMessageBytes);
-  return {{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", {{"code", kInvalidRequest}, {"message", sentence}}}};
-}
-
 void serve_tools(const McpFlags& flags) {
   ModelTools tools(flags);
-  std::string line;
-  for (Line read = read_line(line); read != Line::kEndOfInput; read = read_line(line)) {
-    std::optional<nlohmann::ordered_json> reply;
-    if (read == Line::kTooLong) {
-      reply = refusal_of_long_line();
-    } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
-      reply = reply_to_line(line, tools);
-    }
+  MessageInbox inbox;
+  while (const std::optional<RpcMessage> message = inbox.take()) {
+    const std::optional<nlohmann::ordered_json> reply = reply_to_message(*message, tools);
     if (!reply) continue;
     print_data("{}\n", reply->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::fflush(stdout);

@@ -22,21 +22,6 @@ int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   return context_of(config, *uniform) - num_closing(config);
 }
 
-/// Positions that the prompt leaves for an answer. Throws SettingError if there are none.
-int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
-                        const GuideContext* guide) {
-  const int64_t positions = positions_of(config, strategy);
-  int64_t room = positions - prompt_length;
-  if (guide != nullptr) {
-    room = std::min(room, guide->config->max_positions - static_cast<int64_t>(guide->prompt.size()));
-  }
-  if (room >= 1) return room;
-  throw SettingError(
-      {"prompt", fmt::to_string(prompt_length), "a shorter prompt",
-       fmt::format("the prompt has {} tokens and leaves no position for an answer; {} has {}", prompt_length,
-                   guide == nullptr ? "the model" : "the model, or its guide,", positions)});
-}
-
 std::string why_no_infill(const ModelConfig& config) {
   if (config.mask_id >= 0 && config.fills_canvas()) return {};
   if (config.mask_id >= 0 && edits_blocks(config) && !config.end_ids.empty()) return {};
@@ -351,6 +336,20 @@ void check_lock(const SureLock& lock, Problems& problems) {
   within("interval", lock.min_locked_passes, 0, kMaxGenLength);
   within("cooldown", lock.cooldown, 0, kMaxGenLength);
   within("strictness", lock.strictness, 0.0, 1.0);
+}
+
+int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
+                        const GuideContext* guide) {
+  const int64_t positions = positions_of(config, strategy);
+  int64_t room = positions - prompt_length;
+  if (guide != nullptr) {
+    room = std::min(room, guide->config->max_positions - static_cast<int64_t>(guide->prompt.size()));
+  }
+  if (room >= 1) return room;
+  throw SettingError(
+      {"prompt", fmt::to_string(prompt_length), "a shorter prompt",
+       fmt::format("the prompt has {} tokens and leaves no position for an answer; {} has {}", prompt_length,
+                   guide == nullptr ? "the model" : "the model, or its guide,", positions)});
 }
 
 int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length) {

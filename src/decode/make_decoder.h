@@ -73,6 +73,11 @@ struct DecodeRequest {
   DecoderContext context = {};
 };
 
+/// Positions that the prompt leaves for an answer. Throws SettingError if there are none.
+///   guide  whose positions count as well; null: none
+int64_t room_for_answer(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length,
+                        const GuideContext* guide = nullptr);
+
 /// The length of an answer where nothing is asked for: what the model's files say, else kDefaultGenLength,
 /// but never more than the prompt leaves of the context, and whole blocks where they must divide it.
 /// Throws SettingError if the prompt leaves nothing.

@@ -45,6 +45,14 @@ std::string required_text(const json& object, std::string_view key, const std::s
   return value.get<std::string>();
 }
 
+/// Adds the places of keys that a format does not have.
+void note_unknown(const json& object, const std::string& place, std::initializer_list<std::string_view> known,
+                  std::vector<std::string>& unknown) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) unknown.push_back(place + key);
+  }
+}
+
 /// Text, or JSON to be shown as text; empty where the key is missing.
 std::string content_text(const json& object, std::string_view key, const std::string& place) {
   const json* value = member(object, key);
@@ -214,6 +222,15 @@ void read_openai_question(const json& question, const std::string& place, Decisi
   const json* name = member(question, "name");
   if (name != nullptr && !name->is_string())
     throw InputError("{}name is {}; expected text", place, quoted(*name));
+  note_unknown(question, place, {"type", "name", "instructions", "choices", "levels"}, body.unknown);
+  for (const char* key : {"choices", "levels"}) {
+    const json* list = member(question, key);
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+      if (list->is_array() && (*list)[i].is_object())
+        note_unknown((*list)[i], fmt::format("{}{}[{}].", place, key, i), {"value", "label", "description"},
+                     body.unknown);
+    }
+  }
   body.names.push_back(name == nullptr ? json() : *name);
   body.options.push_back(std::move(options));
   body.request.questions.push_back(std::move(result));
@@ -302,6 +319,7 @@ void read_system_one_question(const std::string& name, const json& question,
   } else {
     throw InputError("{}type is {}; expected noul, choice or score", place, in_quotes(type));
   }
+  note_unknown(question, place, {"type", "instructions", "criteria"}, body.unknown);
   body.names.emplace_back(name);
   body.options.push_back(std::move(options));
   body.request.questions.push_back(std::move(result));
@@ -456,6 +474,11 @@ DecisionBody parse_decision_body(std::string_view text, std::string_view name, s
   DecisionBody body;
   body.format = format ? *format : format_of(object, name);
   read_own_settings(object, body.request);
+  const bool is_openai = body.format == DecisionFormat::kOpenAi;
+  note_unknown(
+      object, "",
+      {"model", "questions", "lacuna", is_openai ? "input" : "state", is_openai ? "input" : "assets"},
+      body.unknown);
   if (body.format == DecisionFormat::kSystemOne) {
     read_system_one(object, KeyOrder(text), body);
   } else {

@@ -1,7 +1,7 @@
 // The two formats in which programs ask for decisions, and their answers: OpenAI's (POST /v1/decisions, a
 // beta) and System One's (POST /v1/systemone). docs/reference/server.md says which fields are read.
 //
-// Unknown fields are ignored, unknown types refused. Nothing is shortened.
+// Unknown fields are named, and otherwise ignored; unknown types are refused. Nothing is shortened.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,8 @@ struct DecisionBody {
   std::vector<nlohmann::json> names;  ///< [questions] text, or null
   /// [questions, options] of a choice: its values, texts or flags; of a score: its labels or levels.
   std::vector<std::vector<nlohmann::json>> options;
+  std::vector<std::string>
+      unknown;  ///< places of fields that the format does not have: "questions[0].cirteria"
 };
 
 /// Reads a body. Throws InputError, which names the field, its value and what is accepted; `name` stands for

@@ -106,6 +106,10 @@ std::string Scheduler::failure() const {
   return cause.empty() ? "" : tell_broken(cause);
 }
 
+bool Scheduler::has_memory_for(const Decoder& decoder) const {
+  return engine_.memory_for(decoder) <= limits_.memory;
+}
+
 std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string& client) {
   using Reason = SchedulingError::Reason;
   for (const Job& job : jobs) {

@@ -121,6 +121,8 @@ class Scheduler {
   /// cannot compute one.
   ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
+  /// Whether a request's keys and values fit SchedulerLimits::memory.
+  bool has_memory_for(const Decoder& decoder) const;
   /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
   /// what the current pass does, and nothing after it.
   void cancel(const std::vector<uint64_t>& ids);

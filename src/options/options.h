@@ -119,12 +119,13 @@ void visit_options(Options& options, Visit&& visit) {
         "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
   visit("top-k", Aliases{}, options.top_k,
         "Sample from this many of the most likely tokens (default 0: all)");
-  visit("min-p", Aliases{}, options.min_p,
-        "Sample from tokens at least this times as likely as the likeliest, [0, 1] (default 0: all)");
+  visit(
+      "min-p", Aliases{}, options.min_p,
+      "Minimum probability of a sampled token, relative to the most likely token's, [0, 1] (default 0: all)");
   visit("presence-penalty", Aliases{}, options.presence_penalty,
-        "Taken from the logits of tokens that the answer has, -100 to 100 (default 0)");
+        "Subtracted from the logits of tokens that the answer has, -100 to 100 (default 0)");
   visit("frequency-penalty", Aliases{}, options.frequency_penalty,
-        "The same for each time that the answer has the token, -100 to 100 (default 0)");
+        "Subtracted from a token's logit for each time that the answer has it, -100 to 100 (default 0)");
   visit("repeat-penalty", Aliases{"repetition-penalty"}, options.repeat_penalty,
         "Divides the logits of tokens that prompt or answer have, 0.01 to 100 (default 1: off)");
   visit("logit-bias", Aliases{}, options.logit_bias,

@@ -49,6 +49,30 @@ std::string text_of_document(const FieldValue& block) {
   member(source, "type").refuse(R"("text" or "content"; this server reads texts alone)");
 }
 
+/// The text of a tool's result: a string, or texts among which parts that the service made are left out.
+std::string text_of_result(const FieldValue& block, GenerationRequest& request) {
+  const json* content = find_value(block.value, "content");
+  if (content == nullptr) return "";
+  if (!content->is_array()) return text_of(block.at("content"), request);
+  std::string text;
+  for (size_t i = 0; i < content->size(); ++i) {
+    const FieldValue part{fmt::format("{}.content.{}", block.place, i), (*content)[i]};
+    const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+    if (type != nullptr && *type == "tool_reference") {
+      leave_out("tool_reference", request);
+    } else if (type != nullptr && *type == "document") {
+      text += text_of_document(part);
+    } else if (type != nullptr && *type == "search_result") {
+      text += text_of(member(part, "content"), request);
+    } else {
+      leave_out_member({part.place, part.object()}, "cache_control", request);
+      if (type == nullptr || *type != "text") part.refuse(R"({"type": "text", "text": ...})");
+      text += member(part, "text").text();
+    }
+  }
+  return text;
+}
+
 /// A message whose content is blocks: texts, calls (the assistant's) and results (the user's).
 void read_blocks(const std::string& role, const FieldValue& content, ToolHistory& history,
                  Conversation& conversation, GenerationRequest& request) {
@@ -69,8 +93,7 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
           history.call(id.text(), id.place, name.text(), name.place, input.object().dump(), input.place));
     } else if (type == "tool_result" && role == "user") {
       const FieldValue id = member(block, "tool_use_id");
-      const bool is_empty = find_value(block.value, "content") == nullptr;
-      const std::string result = is_empty ? "" : text_of(block.at("content"), request);
+      const std::string result = text_of_result(block, request);
       history.add_result(id.text(), id.place, result, conversation);
     } else {
       if (type != "text")
@@ -130,6 +153,13 @@ void read_thinking(const FieldValue& field, GenerationRequest& request) {
   if (*type != "disabled") leave_out(field.place, request);
 }
 
+/// A conversation that the service would keep. One that it has kept brings no messages of its own.
+void read_thread(const FieldValue& field, GenerationRequest& request) {
+  const json* type = find_value(field.object(), "type");
+  if (type == nullptr || *type != "create") field.refuse("type create: this server keeps no conversations");
+  leave_out(field.place, request);
+}
+
 constexpr RequestField kOutput[] = {
     {"format", "{}", "json_schema with a schema"},
     {"effort", "{}", "left out", leave_out_field},
@@ -150,8 +180,8 @@ constexpr RequestField kFields[] = {
     {"messages", R"({"type": "array", "items": {"type": "object"}})",
      "messages of user and assistant, with text or blocks: text, tool_use, tool_result", read_messages, true},
     {"system", kTexts, "a system message before them", read_system},
-    {"max_tokens", R"({"type": "integer", "minimum": 1})", "positions of the answer",
-     as_setting<setting::kGenLength>, true},
+    {"max_tokens", R"({"type": "integer", "minimum": 1})", "the most positions of the answer", read_limit,
+     true},
     {"stop_sequences", R"({"type": "array", "items": {"type": "string"}})", "texts that end the answer",
      read_stop_sequences},
     {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
@@ -164,10 +194,18 @@ constexpr RequestField kFields[] = {
     {"context_management", R"({"type": "object"})", "left out", leave_out_field},
     {"inference_geo", R"({"type": "string"})", "left out", leave_out_field},
     {"speed", R"({"type": "string"})", "left out", leave_out_field},
+    {"compaction", R"({})", "left out", leave_out_field},
+    {"diagnostics", R"({})", "left out", leave_out_field},
+    {"fallbacks", R"({})", "left out: no other model answers instead", leave_out_field},
+    {"fallback_credit_token", R"({})", "left out", leave_out_field},
+    {"billing_policy", R"({})", "left out", leave_out_field},
+    {"user_profile_id", R"({})", "left out", leave_out_field},
+    {"workspace_id", R"({})", "left out", leave_out_field},
     {"betas", R"({"type": "array"})", "left out", leave_out_field},
     {"cache_control", R"({"type": "object"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
+    {"thread", R"({"type": "object"})", "left out where its type is create; nothing is stored", read_thread},
     {"mcp_servers", R"({"type": "array"})", "refused", refuse_field},
     {"container", R"({})", "refused", refuse_field},
 };

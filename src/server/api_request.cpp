@@ -33,31 +33,19 @@ int64_t integer_in(const json& value, std::string_view place, int64_t least, int
   return FieldValue{std::string(place), value}.integer(least, most);
 }
 
-/// Reads a setting and remembers the key that it came by.
-void take_setting(std::string_view key, const json& value, std::string_view place,
-                  GenerationRequest& request) {
-  expect_setting(key, value, place, request.options);
-  if (value.is_null()) return;
-  request.keys[with_underscores(setting_named(key))] = fmt::format("{}{}", place, key);
-}
-
 /// Whether a setting was sent at the top level, not in the request's own object.
 bool is_sent_outside(const GenerationRequest& request, std::string_view setting) {
   const auto key = request.keys.find(setting);
   return key != request.keys.end() && !key->second.starts_with("lacuna.");
 }
 
-// Fields that ask for what no method here does, unless they ask for nothing.
-
-void read_max_completion_tokens(const FieldValue& field, GenerationRequest& request) {
-  read_setting_field(setting::kGenLength, field, request);
-}
-
 /// `threshold` as lmdeploy, SGLang and mlx-vlm take it: every position that is surer is written.
 void read_threshold(const FieldValue& field, GenerationRequest& request) {
   const json& value = field.value;
   if (!value.is_number() || value <= 0 || value > 1) field.refuse("a number in (0, 1]");
-  request.options.unmask = "threshold=" + value.dump();
+  GenerationOptions sent;
+  sent.unmask = "threshold=" + value.dump();
+  take_setting("unmask", field.place, sent, request);
 }
 
 /// logprobs as chats have it, true or false with top_logprobs, or as completions have it, a number.
@@ -67,15 +55,13 @@ void read_logprobs(const FieldValue& field, GenerationRequest& request) {
     return;
   }
   request.wants_logprobs = true;
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
-  if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
+  set_alternatives(field.integer(0, kMaxAlternatives), field, request);
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
-  if (request.num_alternatives == 0) return;
-  if (!request.wants_logprobs) field.refuse("logprobs: true with it");
-  request.keys["alternatives"] = field.place;
+  const int64_t count = field.integer(0, kMaxAlternatives);
+  if (count > 0 && !request.wants_logprobs) field.refuse("logprobs: true with it");
+  set_alternatives(count, field, request);
 }
 
 void read_stream_options(const FieldValue& field, GenerationRequest& request) {
@@ -90,68 +76,25 @@ void read_echo(const FieldValue& field, GenerationRequest& request) {
   request.echoes = field.flag();
 }
 
-// Members of "lacuna" that are not settings.
-
-void read_events(const FieldValue& field, GenerationRequest& request) {
-  request.events = field.flag();
-}
-
-void read_step_map(const FieldValue& field, GenerationRequest& request) {
-  request.wants_step_map = field.flag();
-}
-
-void read_guide(const FieldValue& field, GenerationRequest& request) {
-  request.uses_guide = field.flag();
-  if (request.uses_guide) return;
-  request.options.guide_match.reset();  // not even by default
-  request.options.guide_fallback.reset();
-  request.options.guide_block.reset();
-}
-
-void read_given_tokens(const FieldValue& field, GenerationRequest& request) {
-  request.given_tokens = static_cast<int32_t>(field.integer(1, std::numeric_limits<int32_t>::max()));
-}
-
-void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) {
-  request.likelihood_draws = static_cast<int32_t>(field.integer(1, kMaxLikelihoodDraws));
-}
-
-constexpr RequestField kOwnMembers[] = {
-    {"events", R"({"type": "boolean"})", "each step's changes (OpenAI's endpoints)", read_events},
-    {"step_map", R"({"type": "boolean"})", "the pass that committed each token", read_step_map},
-    {"guide", R"({"type": "boolean"})", "the server's guide verifies drafts", read_guide},
-    {"given_tokens", R"({"type": "integer", "minimum": 1})", "tokens of a scored prompt that are given",
-     read_given_tokens},
-    {"likelihood_draws", R"({"type": "integer", "minimum": 1})", "passes of a likelihood bound",
-     read_likelihood_draws},
-};
-
-void read_own_object(const FieldValue& field, GenerationRequest& request) {
-  if (!field.value.is_object()) field.refuse("an object of settings");
-  read_fields(field.value, "lacuna.", kOwnMembers, request);
-  for (const auto& [key, value] : field.value.items()) {
-    const bool is_read =
-        std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
-                    [&name = key](const RequestField& member) { return member.name == name; });
-    if (!is_read) take_setting(key, value, "lacuna.", request);
-  }
-}
-
-constexpr RequestField kOwnField[] = {
-    {"lacuna", R"({"type": "object"})",
-     "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
-};
-
 // Fields of chats, completions and infills.
 constexpr RequestField kCommonFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
+    {"audio", R"({})", "empty: answers are text", refuse_field},
     {"functions", R"({"type": "array"})", "empty; tools replace it"},
     {"function_call", R"({})", "empty; tool_choice replaces it"},
     {"grammar", R"({"type": "string"})", "a grammar in llama.cpp's notation"},
     {"guided_grammar", R"({"type": "string"})", "the same"},
     {"ebnf", R"({"type": "string"})", "the same"},
-    {"max_completion_tokens", R"({"type": "integer"})", "positions of the answer",
-     read_max_completion_tokens},
+    {"max_tokens", R"({"type": "integer"})", "the most positions of the answer", read_open_limit},
+    {"max_completion_tokens", R"({"type": "integer"})", "the same", read_open_limit},
+    {"max_new_tokens", R"({"type": "integer"})", "the same", read_open_limit},
+    {"n_predict", R"({"type": "integer"})", "the same; -1: the default", read_open_limit},
+    {"predict", R"({"type": "integer"})", "the same", read_open_limit},
+    {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
+    {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
+    {"top_k", R"({"type": "integer"})", "without effect at temperature 0; 0 or -1: off",
+     as_setting<setting::kTopK>},
+    {"seed", R"({"type": "integer"})", "of all sampling; -1: the default", read_seed},
     {"threshold", R"({"type": "number"})", "unmask every position that is surer", read_threshold},
     {"confidence_threshold", R"({"type": "number"})", "the same", read_threshold},
     {"dllm_confidence_threshold", R"({"type": "number"})", "the same", read_threshold},
@@ -170,44 +113,7 @@ constexpr RequestField kCommonFields[] = {
     {"format", R"({})", "json or a JSON schema"},
 };
 
-// Hints: fields that clients send by habit and no answer here depends on.
-constexpr std::string_view kAnything = "{}";
-constexpr RequestField kHintFields[] = {
-    {"user", kAnything, "left out", leave_out_field},
-    {"metadata", kAnything, "left out", leave_out_field},
-    {"store", kAnything, "left out: nothing is stored", leave_out_field},
-    {"service_tier", kAnything, "left out", leave_out_field},
-    {"safety_identifier", kAnything, "left out", leave_out_field},
-    {"prompt_cache_key", kAnything, "left out: prefixes are found by their tokens", leave_out_field},
-    {"prompt_cache_retention", kAnything, "left out", leave_out_field},
-    {"prediction", kAnything, "left out", leave_out_field},
-    {"verbosity", kAnything, "left out", leave_out_field},
-    {"modalities", kAnything, "left out: answers are text", leave_out_field},
-    {"web_search_options", kAnything, "left out: the server searches nothing", leave_out_field},
-    {"reasoning_effort", kAnything, "left out", leave_out_field},
-    {"reasoning", kAnything, "left out", leave_out_field},
-    {"reasoning_format", kAnything, "left out", leave_out_field},
-    {"include_reasoning", kAnything, "left out", leave_out_field},
-    {"thinking", kAnything, "left out", leave_out_field},
-    {"keep_alive", kAnything, "left out; --unload-after says it", leave_out_field},
-    {"cache_prompt", kAnything, "left out: prompts are always kept", leave_out_field},
-    {"id_slot", kAnything, "left out", leave_out_field},
-    {"samplers", kAnything, "left out", leave_out_field},
-    {"n_keep", kAnything, "left out", leave_out_field},
-    {"n_indent", kAnything, "left out", leave_out_field},
-    {"t_max_predict_ms", kAnything, "left out; --request-timeout says it", leave_out_field},
-    {"repeat_last_n", kAnything, "left out: repeat_penalty is of the whole text", leave_out_field},
-    {"min_keep", kAnything, "left out", leave_out_field},
-    {"return_progress", kAnything, "left out", leave_out_field},
-    {"timings_per_token", kAnything, "left out", leave_out_field},
-    {"post_sampling_probs", kAnything, "left out", leave_out_field},
-    {"response_fields", kAnything, "left out", leave_out_field},
-    {"priority", kAnything, "left out", leave_out_field},
-    {"skip_special_tokens", kAnything, "left out", leave_out_field},
-    {"spaces_between_special_tokens", kAnything, "left out", leave_out_field},
-};
-
-// Read after "lacuna", over which they have precedence.
+// Read after "lacuna".
 constexpr RequestField kLastFields[] = {
     {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
      "up to 16 texts that end the answer", read_stop_texts},
@@ -230,7 +136,7 @@ void complete_request(GenerationRequest& request) {
                                             request.num_candidates, request.num_choices));
   if (request.num_choices > 1) request.num_candidates = 1;
   if (options.guide_match || options.guide_fallback || options.guide_block) request.uses_guide = true;
-  if (!is_sent_outside(request, "stop")) request.stop = std::move(options.stop);
+  request.stop = std::move(options.stop);
   options.stop.clear();
   std::erase(request.stop, std::string());
   const auto is_long = [](const std::string& stop) { return stop.size() > kMaxStopBytes; };
@@ -241,6 +147,13 @@ void complete_request(GenerationRequest& request) {
   }
 }
 
+/// Whether a list reads a key; DiffusionGemma's confidence_threshold is a setting as well.
+bool has_reader(RequestFields fields, std::string_view key) {
+  return std::any_of(fields.begin(), fields.end(), [&](const RequestField& field) {
+    return field.name == key && field.read != nullptr && field.read != read_threshold;
+  });
+}
+
 ///   skipped  a key that the caller has read
 GenerationRequest read_common(const json& body, const GenerationOptions& defaults, RequestFields fields,
                               std::string_view skipped = "") {
@@ -248,11 +161,11 @@ GenerationRequest read_common(const json& body, const GenerationOptions& default
   GenerationRequest request;
   request.options = defaults;
   for (const auto& [key, value] : body.items()) {
-    // llama.cpp's clients ask for any seed, or for any length, with -1.
-    const bool is_any = value.is_number_integer() && value == -1;
-    if (!is_any && key != skipped && is_common_name(key)) take_setting(key, value, "", request);
+    if (is_common_name(key) && !has_reader(fields, key)) read_named_setting(key, value, "", request);
   }
-  read_fields(body, "", fields, request);
+  json rest = body;
+  if (!skipped.empty()) rest.erase(std::string(skipped));
+  read_fields(skipped.empty() ? body : rest, "", fields, request);
   complete_request(request);
   refuse_legacy_functions(body);
   return request;
@@ -282,6 +195,12 @@ void read_prompts(const FieldValue& field, GenerationRequest& request) {
   for (const json& each : prompt) request.prompts.push_back(read_prompt(each));
 }
 
+/// Editors send texts that end an answer by habit, and a hole ends where the text after it begins.
+void leave_out_stops(GenerationRequest& request) {
+  if (!request.stop.empty()) leave_out(request.name_of("stop").value_or("stop"), request);
+  request.stop.clear();
+}
+
 /// Nothing ends a text whose end is given.
 void refuse_stops(const GenerationRequest& request) {
   if (request.stop.empty()) return;
@@ -290,6 +209,21 @@ void refuse_stops(const GenerationRequest& request) {
 }
 
 }  // namespace
+
+/// Tokens of the hole that an answer fills, at most kMaxHoleTokens. FieldError for a length of a canvas that
+/// is longer.
+///   usual  where the request does not say it
+int32_t hole_tokens(GenerationRequest& request, int32_t usual) {
+  const int32_t size = request.options.gen_length.value_or(usual);
+  const std::string key = request.name_of("gen_length").value_or("max_tokens");
+  if (request.caps_length && size > kMaxHoleTokens) {
+    lower_limit(kMaxHoleTokens, request);
+    return kMaxHoleTokens;
+  }
+  if (size < 1 || size > kMaxHoleTokens)
+    throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMaxHoleTokens));
+  return size;
+}
 
 void read_suffix(const json& body, GenerationRequest& request) {
   const json* suffix = find_value(body, "suffix");
@@ -302,12 +236,8 @@ void read_suffix(const json& body, GenerationRequest& request) {
   if (request.wants_logprobs || request.echoes) {
     throw FieldError("suffix", "suffix: echo and logprobs are of what continues a prompt; expected neither");
   }
-  refuse_stops(request);
-  const int32_t most = request.options.gen_length.value_or(kOpenHoleMost);
-  if (most < 1 || most > kMaxHoleTokens) {
-    const std::string key = request.name_of("gen_length").value_or("max_tokens");
-    throw FieldError(key, fmt::format("{} is {}; expected 1 to {} with a suffix", key, most, kMaxHoleTokens));
-  }
+  leave_out_stops(request);
+  const int32_t most = hole_tokens(request, kOpenHoleMost);
   request.options.gen_length = AnswerLength();
   if (!prompt->empty()) request.canvas.emplace_back(*prompt);
   request.canvas.emplace_back(Hole{.most = most, .is_open = true});
@@ -323,6 +253,13 @@ json without_zero_length(const json& body, GenerationRequest& request) {
   json rest = body;
   rest.erase("n_predict");
   return rest;
+}
+
+void take_zero_length(const GenerationRequest& length, GenerationRequest& request) {
+  request.answers_nothing = length.answers_nothing;
+  const auto other = request.keys.find("gen_length");
+  if (!request.answers_nothing.empty() && other != request.keys.end())
+    refuse_contradiction("n_predict", other->second);
 }
 
 namespace {
@@ -364,19 +301,19 @@ constexpr RequestField kInfillFields[] = {
 
 RequestFields chat_fields() {
   static const std::vector<RequestField> all =
-      join({kChatFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
+      join({kChatFields, kCommonFields, sampling_fields(), hint_fields(), own_fields(), kLastFields});
   return all;
 }
 
 RequestFields completion_fields() {
   static const std::vector<RequestField> all =
-      join({kPromptFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
+      join({kPromptFields, kCommonFields, sampling_fields(), hint_fields(), own_fields(), kLastFields});
   return all;
 }
 
 RequestFields infill_fields() {
   static const std::vector<RequestField> all =
-      join({kInfillFields, kCommonFields, sampling_fields(), kHintFields, kOwnField, kLastFields});
+      join({kInfillFields, kCommonFields, sampling_fields(), hint_fields(), own_fields(), kLastFields});
   return all;
 }
 
@@ -453,7 +390,17 @@ void read_keywords(const json& body, Conversation& conversation) {
   in_field(kKeywords, [&] { check_template_keywords(conversation.keywords); });
   for (const char* key : {"enable_thinking", "reasoning_effort"}) {
     const json* value = find_value(body, key);
-    if (value != nullptr && !conversation.keywords.contains(key)) conversation.keywords[key] = *value;
+    if (value == nullptr) continue;
+    const FieldValue field{key, *value};
+    if (key == std::string_view("enable_thinking")) {
+      (void)field.flag();
+    } else {
+      (void)field.text();
+    }
+    const auto before = conversation.keywords.find(key);
+    if (before != conversation.keywords.end() && !before->is_null() && json(*before) != *value)
+      refuse_contradiction(fmt::format("{}.{}", kKeywords, key), key);
+    conversation.keywords[key] = *value;
   }
   if (const json* documents = find_value(body, "documents"))
     conversation.documents = FieldValue{"documents", *documents}.list();
@@ -468,18 +415,6 @@ Conversation parse_conversation(const json& body) {
   Conversation conversation = in_field("messages", [&] { return read_messages(list); });
   read_keywords(body, conversation);
   return conversation;
-}
-
-RequestFields own_fields() {
-  return kOwnField;
-}
-
-RequestFields own_members() {
-  return kOwnMembers;
-}
-
-RequestFields hint_fields() {
-  return kHintFields;
 }
 
 std::string role_of_turn(std::string role) {
@@ -503,10 +438,7 @@ void read_stream(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_stop_texts(const FieldValue& field, GenerationRequest& request) {
-  GenerationOptions given;
-  read_setting_as("stop", field.value, "", field.place, given);
-  request.stop = std::move(given.stop);
-  request.keys["stop"] = field.place;
+  read_setting_field("stop", field, request);
 }
 
 void add_system(std::string_view text, GenerationRequest& request) {
@@ -555,6 +487,8 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
     throw FieldError("max_tokens", "max_tokens is 0; expected at least 1, or echo with logprobs");
   }
+  if (const auto other = request.keys.find("gen_length"); scores_only && other != request.keys.end())
+    refuse_contradiction("max_tokens", other->second);
   read_suffix(body, request);
   return request;
 }
@@ -564,7 +498,7 @@ GenerationRequest parse_infill_request(const json& all, const GenerationOptions&
   GenerationRequest length;
   const json body = without_zero_length(all, length);
   GenerationRequest request = read_common(body, defaults, infill_fields());
-  request.answers_nothing = std::move(length.answers_nothing);
+  take_zero_length(length, request);
   request.canvas = parse_canvas(body);
   request.fills_cursor = has_cursor(body);
   for (const char* key : {"input_suffix", "input_prefix", "diffusion_seed_canvas", "tokens", "input"})
@@ -574,13 +508,11 @@ GenerationRequest parse_infill_request(const json& all, const GenerationOptions&
     request.keys["steps"] = "diffusion_max_steps";
   }
   if (request.fills_cursor) {
-    const int32_t size = request.options.gen_length.value_or(kCursorTokens);
-    if (size < 1 || size > kMaxHoleTokens) {
-      const std::string key = request.name_of("gen_length").value_or("n_predict");
-      throw FieldError(key, fmt::format("{} is {}; expected 1 to {}", key, size, kMaxHoleTokens));
-    }
+    const int32_t size = hole_tokens(request, kCursorTokens);
+    const bool is_lowered = size < request.options.gen_length.value_or(size);
     for (CanvasPart& part : request.canvas) {
-      if (std::holds_alternative<Hole>(part)) part = Hole{size, size};
+      if (std::holds_alternative<Hole>(part))
+        part = is_lowered ? Hole{.most = size, .is_open = true} : Hole{size, size};
     }
   }
   request.options.gen_length = AnswerLength();
@@ -593,6 +525,7 @@ GenerationRequest parse_infill_request(const json& all, const GenerationOptions&
     throw FieldError(request.prompt_field,
                      "the canvas has no hole; expected {\"hole\": N}, or null among the tokens");
   }
+  if (request.fills_cursor) leave_out_stops(request);
   refuse_stops(request);
   return request;
 }

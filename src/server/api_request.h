@@ -22,10 +22,13 @@ namespace lacuna {
 
 /// Fields that all generating requests have in common.
 struct GenerationRequest {
-  std::vector<Prompt> prompts;           ///< at least one; empty for an infill
-  std::string prompt_field = "prompt";   ///< the field that has them, or the canvas
-  std::vector<CanvasPart> canvas;        ///< parts of an infill's canvas: at least one hole
-  GenerationOptions options;             ///< without `stop`
+  std::vector<Prompt> prompts;          ///< at least one; empty for an infill
+  std::string prompt_field = "prompt";  ///< the field that has them, or the canvas
+  std::vector<CanvasPart> canvas;       ///< parts of an infill's canvas: at least one hole
+  GenerationOptions options;            ///< without `stop`
+  /// options.gen_length is the most that the answer may have, as clients send it: what does not fit is
+  /// lowered (engine/answer_limit.h). False: it is the length of a canvas, and refused where it does not fit.
+  bool caps_length = false;
   std::vector<std::string> stop;         ///< none empty
   std::optional<Constraint> constraint;  ///< of the answer's text
   std::optional<Tools> tools;            ///< tools that a chat's answer may call

@@ -218,8 +218,8 @@ Completion::Completion(const Dialect& dialect, ReplyModel model, const Generatio
       metrics_(metrics) {
   head_.request.prompts.clear();
   head_.request.canvas.clear();
-  if (head_.request.tools) head_.request.tools->functions.clear();  // only whether there are any matters here
   format_ = dialect.make_format(head_);
+  if (head_.request.tools) head_.request.tools->functions.clear();  // only whether there are any matters here
 }
 
 Completion::~Completion() = default;

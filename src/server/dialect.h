@@ -50,6 +50,11 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 
 // For parse functions:
 
+/// Reads a setting by any of its names, as what stands at the top level of a body or in "lacuna".
+///   place  before the name in errors: "" or "lacuna."
+void read_named_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
+                        GenerationRequest& request);
+
 /// "lacuna": settings by the names of the command line, and the members that are not settings.
 RequestFields own_fields();
 RequestFields own_members();
@@ -79,6 +84,9 @@ void read_suffix(const nlohmann::json& body, GenerationRequest& request);
 /// The body without an n_predict of 0, with which llama.cpp's clients have a prompt read and nothing written
 /// (answers_nothing), or of -2, the whole context.
 nlohmann::json without_zero_length(const nlohmann::json& body, GenerationRequest& request);
+
+/// Takes answers_nothing from what without_zero_length() made. FieldError where another length was sent, too.
+void take_zero_length(const GenerationRequest& length, GenerationRequest& request);
 
 /// Adds a system message before the request's conversation.
 void add_system(std::string_view text, GenerationRequest& request);

@@ -9,6 +9,8 @@ constexpr RequestField kTokenizeFields[] = {
     {"content", R"({"type": "string"})", "the text", nullptr, true},
     {"with_pieces", R"({"type": "boolean"})", "the text of each token as well"},
     {"parse_special", R"({"type": "boolean"})", "special tokens in the text become such tokens"},
+    {"add_special", R"({"type": "boolean"})", "left out: prompts are read as they are", leave_out_field},
+    {"add_special_tokens", R"({"type": "boolean"})", "the same", leave_out_field},
 };
 
 constexpr RequestField kDetokenizeFields[] = {
@@ -20,6 +22,17 @@ constexpr RequestField kDetokenizeFields[] = {
 constexpr RequestField kTemplateFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"messages", R"({"type": "array", "items": {"type": "object"}})", "a conversation", nullptr, true},
+    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the template shows"},
+    {"tool_choice", R"({"type": ["string", "object"]})", "none: the template shows no functions"},
+    {"parallel_tool_calls", R"({"type": "boolean"})", "left out: it changes no prompt", leave_out_field},
+    {"chat_template_kwargs", R"({"type": "object"})",
+     "variables of the chat template, such as enable_thinking"},
+    {"enable_thinking", R"({"type": "boolean"})", "the same as in chat_template_kwargs"},
+    {"reasoning_effort", R"({"type": "string"})", "the same"},
+    {"documents", R"({"type": "array", "items": {"type": "object"}})",
+     "documents for templates that show some"},
+    {"add_generation_prompt", R"({"type": "boolean"})",
+     "whether the prompt ends with the beginning of an answer"},
 };
 
 constexpr RequestField kDecisionFields[] = {
@@ -34,6 +47,7 @@ constexpr RequestField kSystemOneFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"state", R"({})", "text, an object or a list", nullptr, true},
     {"questions", R"({"type": "object"})", "questions by name", nullptr, true},
+    {"assets", R"({"type": "object"})", "empty: this server reads texts alone"},
     {"lacuna", R"({"type": "object"})", "orders, independent, draws, seed"},
 };
 
@@ -44,6 +58,11 @@ constexpr RequestField kReloadFields[] = {
 
 constexpr RequestField kShowFields[] = {
     {"model", R"({"type": "string"})", "a model of this server", nullptr, true},
+    {"name", R"({"type": "string"})", "the same"},
+    {"verbose", R"({"type": "boolean"})", "left out", leave_out_field},
+    {"template", R"({"type": "string"})", "left out", leave_out_field},
+    {"system", R"({"type": "string"})", "left out", leave_out_field},
+    {"options", R"({"type": "object"})", "left out", leave_out_field},
 };
 
 }  // namespace

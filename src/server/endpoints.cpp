@@ -89,18 +89,6 @@ std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& 
   return list + "]";
 }
 
-/// The value of X-Lacuna-Ignored.
-std::string ignored_names(const GenerationRequest& request) {
-  std::string names;
-  for (const std::vector<std::string>* list : {&request.left_out, &request.unknown}) {
-    for (const std::string& name : *list) {
-      names += (names.empty() ? "" : ", ") + name;
-      if (list == &request.unknown) names += " (unknown)";
-    }
-  }
-  return names;
-}
-
 /// One function whose schema is not supported has any arguments, and the others keep theirs.
 void relax_tools(const ReplyModel& model, GenerationRequest& request) {
   auto* tools = request.constraint ? std::get_if<ToolCallConstraint>(&*request.constraint) : nullptr;
@@ -295,11 +283,7 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
   auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   note_unknown_fields(body, "", dialect.fields(), dialect.takes_common_settings ? is_common_name : nullptr,
                       *wanted);
-  if (settings_.refuses_unknown_fields && !wanted->unknown.empty()) {
-    const std::string& name = wanted->unknown.front();
-    throw FieldError(name,
-                     fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
-  }
+  if (settings_.refuses_unknown_fields) refuse_unknown_fields(*wanted);
   read_form(dialect, body, text, *wanted);
   // A field that the chat template reads was not left out.
   const std::string_view program = pool_.model(index).opened->chat_template().program();
@@ -307,6 +291,24 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
     return name == "reasoning_effort" && program.find(name) != program.npos;
   });
   return wanted;
+}
+
+void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const ReplyTarget& reply_to,
+                            const std::vector<std::string>& unknown,
+                            std::vector<std::string> left_out) const {
+  if (!body.is_object()) return;
+  GenerationRequest named;
+  named.left_out = std::move(left_out);
+  const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
+  for (const RequestField& field : fields) {
+    const json* value = find_value(body, field.name);
+    if (value != nullptr && field.read == leave_out_field)
+      leave_out_field({std::string(field.name), *value}, named);
+  }
+  note_unknown_fields(body, "", fields, nullptr, named);
+  for (const std::string& place : unknown) note_unknown_field(place, fields, named);
+  if (settings_.refuses_unknown_fields) refuse_unknown_fields(named);
+  reply_to.reply->name_ignored(ignored_names(named));
 }
 
 void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
@@ -352,26 +354,28 @@ void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpReques
                  "this server has no embeddings: its models write text; ask a server of an embedding model");
 }
 
-void Endpoints::decide(const Endpoint& /*endpoint*/, const HttpRequest& request,
-                       const ReplyTarget& reply_to) {
-  answer_decision(request, parse_decision_body(request.body, "the body", kMaxBodyValues), reply_to);
+void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
+  answer_decision(endpoint, request, parse_decision_body(request.body, "the body", kMaxBodyValues), reply_to);
 }
 
-void Endpoints::decide_system_one(const Endpoint& /*endpoint*/, const HttpRequest& request,
+void Endpoints::decide_system_one(const Endpoint& endpoint, const HttpRequest& request,
                                   const ReplyTarget& reply_to) {
-  answer_decision(request,
+  answer_decision(endpoint, request,
                   parse_decision_body(request.body, "the body", kMaxBodyValues, DecisionFormat::kSystemOne),
                   reply_to);
 }
 
-void Endpoints::answer_decision(const HttpRequest& request, DecisionBody body, const ReplyTarget& reply_to) {
+void Endpoints::answer_decision(const Endpoint& endpoint, const HttpRequest& request, DecisionBody body,
+                                const ReplyTarget& reply_to) {
   if (!body.has_text) {
     const bool is_openai = body.format == DecisionFormat::kOpenAi;
     throw FieldError(is_openai ? "input" : "state",
                      is_openai ? "input is missing; expected text or a list of messages"
                                : "state is missing; expected text, an object or a list");
   }
-  const size_t index = model_of(parse_body(request.body));
+  const json fields = parse_body(request.body);
+  name_fields(endpoint, fields, reply_to, body.unknown);
+  const size_t index = model_of(fields);
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
   with_model(index, openai_error, reply_to, [this, wanted, reply_to](const ReplyModel& model) {
     RequestHandler(model, metrics_).decide(std::move(*wanted), reply_to);
@@ -420,9 +424,9 @@ void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
   send_json(reply_to, {{"version", settings_.version}});
 }
 
-void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& request,
-                         const ReplyTarget& reply_to) {
+void Endpoints::tokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
+  name_fields(endpoint, body, reply_to);
   const std::string content =
       FieldValue{"content", required_field(body, "content", "the text to tokenize")}.text();
   const PoolModel& model = pool_.model(model_of(body));
@@ -434,9 +438,10 @@ void Endpoints::tokenize(const Endpoint& /*endpoint*/, const HttpRequest& reques
   reply_to.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
 }
 
-void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& request,
+void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
                            const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
+  name_fields(endpoint, body, reply_to);
   const std::vector<TokenId> tokens =
       parse_tokens(required_field(body, "tokens", "a list of token ids"), "tokens");
   const PoolModel& model = pool_.model(model_of(body));
@@ -450,16 +455,18 @@ void Endpoints::detokenize(const Endpoint& /*endpoint*/, const HttpRequest& requ
   reply_to.reply->send({200, "application/json"}, answer + "}");
 }
 
-void Endpoints::apply_template(const Endpoint& /*endpoint*/, const HttpRequest& request,
+void Endpoints::apply_template(const Endpoint& endpoint, const HttpRequest& request,
                                const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
   Conversation conversation = parse_conversation(body);
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
+  std::vector<std::string> left_out;
   if (has_tools(body)) {
-    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat);
+    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat, &left_out);
     if (tools) conversation.tools = definitions_of(*tools);
   }
+  name_fields(endpoint, body, reply_to, {}, std::move(left_out));
   const RenderedPrompt prompt = in_field(
       "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
   send_json(reply_to, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
@@ -509,9 +516,9 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
                        {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
 }
 
-void Endpoints::reload(const Endpoint& /*endpoint*/, const HttpRequest& request,
-                       const ReplyTarget& reply_to) {
+void Endpoints::reload(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
+  name_fields(endpoint, body, reply_to);
   const std::string name =
       FieldValue{"folder", required_field(body, "folder", "a folder below the one of --reload-from")}.text();
   const size_t index = model_of(body);
@@ -620,11 +627,14 @@ void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*req
   send_json(reply_to, {{"models", std::move(list)}});
 }
 
-void Endpoints::ollama_show(const Endpoint& /*endpoint*/, const HttpRequest& request,
+void Endpoints::ollama_show(const Endpoint& endpoint, const HttpRequest& request,
                             const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
+  name_fields(endpoint, body, reply_to);
   const json* name = body.is_object() ? find_value(body, "model") : nullptr;
-  if (name == nullptr && body.is_object()) name = find_value(body, "name");
+  const json* other = body.is_object() ? find_value(body, "name") : nullptr;
+  if (name != nullptr && other != nullptr && *name != *other) refuse_contradiction("model", "name");
+  if (name == nullptr) name = other;
   if (name == nullptr) throw FieldError("model", "model is missing; expected a model of this server");
   const std::string text = FieldValue{"model", *name}.text();
   const size_t index = pool_.size() == 1 ? 0 : model_named(text);

@@ -73,6 +73,13 @@ class Endpoints {
   /// has, with --strict-fields.
   std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::json& body,
                                            std::string_view text, size_t index) const;
+  /// Names what is left out of a body of an endpoint that does not generate, and its unknown fields.
+  /// FieldError for these with --strict-fields.
+  ///   unknown   places of unknown fields that another reader has found, besides those that the endpoint
+  ///   lacks left_out  what else is left out
+  void name_fields(const Endpoint& endpoint, const nlohmann::json& body, const ReplyTarget& reply_to,
+                   const std::vector<std::string>& unknown = {},
+                   std::vector<std::string> left_out = {}) const;
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
                         GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
@@ -80,7 +87,8 @@ class Endpoints {
   void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void answer_decision(const HttpRequest& request, DecisionBody body, const ReplyTarget& reply_to);
+  void answer_decision(const Endpoint& endpoint, const HttpRequest& request, DecisionBody body,
+                       const ReplyTarget& reply_to);
   void models(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void one_model(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void version(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);

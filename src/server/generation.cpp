@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "decode/make_decoder.h"
+#include "engine/answer_limit.h"
 #include "options/choose.h"
 #include "options/presets.h"
 #include "server/api_error.h"
@@ -28,6 +29,18 @@ bool measures_probability(const Strategy& strategy) {
   }
   if (std::holds_alternative<CanvasStrategy>(strategy)) return false;
   return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
+}
+
+/// Lets holes of one length be of any; false where there are none.
+bool open_cursor(std::vector<CanvasPart>& canvas) {
+  bool has_fixed = false;
+  for (CanvasPart& part : canvas) {
+    const Hole* hole = std::get_if<Hole>(&part);
+    if (hole == nullptr || hole->is_open) continue;
+    has_fixed = true;
+    part = Hole{.most = kOpenHoleMost, .is_open = true};
+  }
+  return has_fixed;
 }
 
 /// Refuses lists of alternatives that would take much more memory than the answers.
@@ -105,6 +118,9 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
         "model",
         fmt::format("{} was made for decisions and writes no text; ask it at /v1/decisions", model_.name));
   }
+  // A filter that keeps more tokens than there are keeps all.
+  if (request.keys.contains("top_k") && request.options.top_k.value_or(0) > config().vocab_size)
+    request.options.top_k = 0;
   check_logprobs(request);
   const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
   if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
@@ -125,6 +141,7 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
     for (const Prompt& prompt : request.prompts)
       add_prompt(prompt, request, *completion, reply_to.request_id, jobs);
   }
+  reply_to.reply->name_ignored(ignored_names(request));  // with a limit that was lowered
   submit(std::move(jobs), reply_to);
   if (request.stream) completion->open();
 }
@@ -149,8 +166,9 @@ void RequestHandler::answer_nothing(const Dialect& dialect, const GenerationRequ
 }
 
 /// The request that generates, without its prompt.
-GenerateRequest RequestHandler::generate_request(const GenerationRequest& request, int32_t choice) const {
-  GenerateRequest asked = request_of(opened(), request.options, request.uses_guide);
+GenerateRequest RequestHandler::generate_request(const GenerationRequest& request,
+                                                 const GenerationOptions& options, int32_t choice) const {
+  GenerateRequest asked = request_of(opened(), options, request.uses_guide);
   asked.seed += static_cast<uint64_t>(choice);
   asked.constraint = request.constraint;
   asked.num_alternatives = request.num_alternatives;
@@ -161,14 +179,49 @@ GenerateRequest RequestHandler::generate_request(const GenerationRequest& reques
   return asked;
 }
 
+GenerationOptions RequestHandler::fitting_options(const Prompt& prompt, const std::vector<TokenId>& tokens,
+                                                  GenerationRequest& request) const {
+  if (!request.caps_length) return request.options;
+  int64_t most = kMaxGenLength;
+  if (request.num_alternatives > 0) {
+    const auto choices = static_cast<int64_t>(request.prompts.size()) * request.num_choices;
+    most = kMaxListedAlternatives / (choices * request.num_alternatives);
+    most = std::max<int64_t>(1, most - config().block_length);  // which the last block may exceed
+  }
+  std::vector<LimitedOptions> ways = with_fitting_limit(opened(), request.options, request.uses_guide, prompt,
+                                                        tokens, most, request.keys.contains("block_length"));
+  const auto decoder_of = [&](const GenerationOptions& options) {
+    GenerateRequest asked = generate_request(request, options, 0);
+    asked.prompt = request.uses_guide ? prompt : Prompt(tokens);
+    return opened().make_decoder(asked);
+  };
+  if (ways.size() > 1) {
+    try {
+      decoder_of(ways.front().options);
+    } catch (const SettingError&) {  // such as a lock, or alternatives, on a canvas that grows
+      ways.erase(ways.begin());
+    }
+  }
+  LimitedOptions& fitting = ways.front();
+  int32_t length = fitting.most.value_or(fitting.options.gen_length.value_or(1));
+  while (length > 1 && !model_.session->scheduler().has_memory_for(*decoder_of(fitting.options))) {
+    length /= 2;
+    fitting.options.gen_length = length;
+    fitting.most = length;
+  }
+  if (fitting.most) lower_limit(*fitting.most, request);
+  return fitting.options;
+}
+
 std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequest& request,
+                                                            const GenerationOptions& asked_options,
                                                             const GenerateRequest& asked,
                                                             const std::vector<TokenId>& tokens,
                                                             std::string_view request_id,
                                                             std::shared_ptr<RequestListener> listener) const {
   if (audit_ == nullptr || !audit_->chooses(request_id, asked.seed)) return listener;
   try {
-    const GenerationOptions options = audited_options(config(), request.options, audit_->preset());
+    const GenerationOptions options = audited_options(config(), asked_options, audit_->preset());
     GenerateRequest baseline = request_of(opened(), options, false);
     baseline.prompt = tokens;
     baseline.seed = asked.seed;
@@ -181,8 +234,8 @@ std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequ
   }
 }
 
-void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& request,
-                                Completion& completion, std::string_view request_id, Jobs& jobs) const {
+void RequestHandler::add_prompt(const Prompt& prompt, GenerationRequest& request, Completion& completion,
+                                std::string_view request_id, Jobs& jobs) const {
   if (!std::holds_alternative<std::vector<TokenId>>(prompt))
     tokenizer_for_texts(opened(), model_.name);  // throws if the model has no tokenizer
   const std::vector<TokenId> tokens =
@@ -194,8 +247,10 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
     throw FieldError(key, key + ": this server was started without --guide");
   }
   const bool scores = request.echoes && request.wants_logprobs;
+  const GenerationOptions options =
+      request.scores_only ? request.options : fitting_options(prompt, tokens, request);
   if (request.num_candidates > 1 && !request.scores_only) {
-    add_candidates(prompt, tokens, request, completion, jobs);
+    add_candidates(prompt, tokens, request, options, completion, jobs);
     return;
   }
   for (int32_t i = 0; i < request.num_choices; ++i) {
@@ -205,13 +260,13 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
     if (request.scores_only) {
       completion.add_echo(std::move(start));
     } else {
-      GenerateRequest asked = generate_request(request, i);
+      GenerateRequest asked = generate_request(request, options, i);
       asked.prompt = prompt;
       if (request.tools) start.tool_call_key = tool_call_key(asked.seed, tokens);
       auto decoder = opened().make_decoder(asked);
       check_alternatives(request, *decoder);
-      auto listener =
-          with_audit(request, asked, tokens, request_id, completion.add_choice(*decoder, std::move(start)));
+      auto listener = with_audit(request, options, asked, tokens, request_id,
+                                 completion.add_choice(*decoder, std::move(start)));
       jobs.push_back({std::move(decoder), std::move(listener)});
     }
     if (scores) {
@@ -223,8 +278,8 @@ void RequestHandler::add_prompt(const Prompt& prompt, const GenerationRequest& r
 
 /// Adds the candidates of one choice, with a seed each.
 void RequestHandler::add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
-                                    const GenerationRequest& request, Completion& completion,
-                                    Jobs& jobs) const {
+                                    const GenerationRequest& request, const GenerationOptions& options,
+                                    Completion& completion, Jobs& jobs) const {
   for (const bool given :
        {request.events, request.echoes && request.wants_logprobs, request.tools.has_value()}) {
     if (given)
@@ -233,7 +288,7 @@ void RequestHandler::add_candidates(const Prompt& prompt, const std::vector<Toke
   std::vector<Completion::Start> starts;
   std::vector<std::unique_ptr<Decoder>> decoders;
   for (int32_t i = 0; i < request.num_candidates; ++i) {
-    GenerateRequest asked = generate_request(request, i);
+    GenerateRequest asked = generate_request(request, options, i);
     asked.prompt = prompt;
     decoders.push_back(opened().make_decoder(asked));
     check_alternatives(request, *decoders.back());
@@ -280,15 +335,24 @@ std::unique_ptr<LikelihoodDecoder> RequestHandler::make_likelihood(const Generat
   return std::make_unique<MaskedLikelihood>(options, tokens);
 }
 
-void RequestHandler::add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const {
+void RequestHandler::add_infills(GenerationRequest& request, Completion& completion, Jobs& jobs) const {
   if (request.uses_guide)
     throw FieldError("lacuna.guide", "lacuna.guide has no effect here: a guide reads whole prompts");
   if (request.num_candidates > 1)
     throw FieldError("best_of", "best_of has no effect here: n fills a text several times");
-  GenerateRequest asked = generate_request(request, 0);
+  GenerateRequest asked = generate_request(request, request.options, 0);
   const auto constraint = request.constraint ? opened().automaton_of(*request.constraint) : nullptr;
-  const std::vector<InfillCanvas> all =
-      infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(), constraint.get());
+  const auto lay_out_canvas = [&] {
+    return infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(), constraint.get());
+  };
+  std::vector<InfillCanvas> all;
+  try {
+    all = lay_out_canvas();
+  } catch (const InputError&) {  // a cursor's hole that is too long for the model is as long as it has to be
+    if (!request.fills_cursor || !request.caps_length || !open_cursor(request.canvas)) throw;
+    all = lay_out_canvas();
+    lower_limit(kOpenHoleMost, request);
+  }
   if (request.inserts && request.events) {
     throw FieldError("lacuna.events",
                      "lacuna.events has no effect with a suffix; POST /v1/infill shows the whole canvas");

@@ -47,16 +47,23 @@ class RequestHandler {
                       const ReplyTarget& reply_to) const;
   void submit(Jobs jobs, const ReplyTarget& reply_to) const;
   void check_logprobs(const GenerationRequest& request) const;
-  GenerateRequest generate_request(const GenerationRequest& request, int32_t choice) const;
-  void add_prompt(const Prompt& prompt, const GenerationRequest& request, Completion& completion,
+  GenerateRequest generate_request(const GenerationRequest& request, const GenerationOptions& options,
+                                   int32_t choice) const;
+  /// Options for a prompt, with a limit on the answer's tokens that fits (engine/answer_limit.h). What it
+  /// became is named in the request.
+  GenerationOptions fitting_options(const Prompt& prompt, const std::vector<TokenId>& tokens,
+                                    GenerationRequest& request) const;
+  void add_prompt(const Prompt& prompt, GenerationRequest& request, Completion& completion,
                   std::string_view request_id, Jobs& jobs) const;
   void add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
-                      const GenerationRequest& request, Completion& completion, Jobs& jobs) const;
+                      const GenerationRequest& request, const GenerationOptions& options,
+                      Completion& completion, Jobs& jobs) const;
   /// The listener, or one that also gives the answer to the audit where that chooses it.
-  std::shared_ptr<RequestListener> with_audit(const GenerationRequest& request, const GenerateRequest& asked,
+  std::shared_ptr<RequestListener> with_audit(const GenerationRequest& request,
+                                              const GenerationOptions& options, const GenerateRequest& asked,
                                               const std::vector<TokenId>& tokens, std::string_view request_id,
                                               std::shared_ptr<RequestListener> listener) const;
-  void add_infills(const GenerationRequest& request, Completion& completion, Jobs& jobs) const;
+  void add_infills(GenerationRequest& request, Completion& completion, Jobs& jobs) const;
   std::unique_ptr<LikelihoodDecoder> make_likelihood(const GenerationRequest& request,
                                                      const std::vector<TokenId>& tokens) const;
 

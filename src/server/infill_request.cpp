@@ -111,7 +111,10 @@ bool has_cursor(const json& body) {
 std::vector<CanvasPart> parse_canvas(const json& body) {
   std::vector<CanvasPart> canvas;
   const json* tokens = find_value(body, "tokens");
-  if (tokens == nullptr) tokens = find_value(body, "diffusion_seed_canvas");
+  const json* seeds = find_value(body, "diffusion_seed_canvas");
+  if (tokens != nullptr && seeds != nullptr && *tokens != *seeds)
+    refuse_contradiction("tokens", "diffusion_seed_canvas");
+  if (tokens == nullptr) tokens = seeds;
   const json* input = find_value(body, "input");
   const int sources = (tokens != nullptr) + (input != nullptr) + has_cursor(body);
   if (sources != 1) {

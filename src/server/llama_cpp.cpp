@@ -20,33 +20,36 @@ void read_prompt(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_num_probs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
-  if (request.num_alternatives == 0) return;
-  request.wants_logprobs = true;
-  request.keys["alternatives"] = field.place;
+  const int64_t count = field.integer(0, kMaxAlternatives);
+  request.wants_logprobs = request.wants_logprobs || count > 0;
+  set_alternatives(count, field, request);
+}
+
+void read_one(const FieldValue& field, GenerationRequest& request) {
+  if (field.value != 1) refuse_field(field, request);
 }
 
 constexpr RequestField kFields[] = {
     {"prompt", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]})",
      "text or token ids", read_prompt, true},
-    {"n_predict", R"({"type": "integer"})", "positions of the answer; -1: the default",
-     as_open_setting<setting::kGenLength>},
+    {"n_predict", R"({"type": "integer"})", "the most positions of the answer; -1: the default",
+     read_open_limit},
+    {"max_tokens", R"({"type": "integer"})", "the same", read_open_limit},
     {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
     {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
     {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
-    {"seed", R"({"type": "integer"})", "of all sampling; -1: the default", as_open_setting<setting::kSeed>},
-    {"stop", R"({"type": "array", "items": {"type": "string"}})", "texts that end the answer",
-     read_stop_texts},
+    {"seed", R"({"type": "integer"})", "of all sampling; -1: the default", read_seed},
+    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
+     "texts that end the answer", read_stop_texts},
     {"stream", R"({"type": "boolean"})", "server-sent events in the place of one object", read_stream},
     {"n_probs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position", read_num_probs},
+    {"logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})", "the same", read_num_probs},
     {"json_schema", R"({})", "the answer is JSON that is valid against this schema"},
     {"grammar", R"({"type": "string"})", "the answer is a text of this grammar"},
     {"model", R"({"type": "string"})", "a model of this server"},
-    {"n", R"({"type": "integer"})", "0 or 1; POST /v1/completions gives several answers",
-     [](const FieldValue& field, GenerationRequest& request) {
-       if (field.value != 1) refuse_field(field, request);
-     }},
+    {"n", R"({"type": "integer"})", "0 or 1; POST /v1/completions gives several answers", read_one},
+    {"n_cmpl", R"({"type": "integer"})", "the same", read_one},
 };
 
 RequestFields fields() {
@@ -58,7 +61,7 @@ RequestFields fields() {
 GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
   GenerationRequest length;
   GenerationRequest request = read_request(without_zero_length(body, length), defaults, fields());
-  request.answers_nothing = std::move(length.answers_nothing);
+  take_zero_length(length, request);
   return request;
 }
 

@@ -18,15 +18,14 @@ using nlohmann::ordered_json;
 
 // The members of "options".
 constexpr RequestField kOptions[] = {
-    {"num_predict", R"({"type": "integer"})", "positions of the answer; -1 or -2: the default",
+    {"num_predict", R"({"type": "integer"})", "the most positions of the answer; 0, -1 or -2: the default",
      [](const FieldValue& field, GenerationRequest& request) {
-       if (field.value == -2) return;
-       as_open_setting<setting::kGenLength>(field, request);
+       if (field.value != 0) read_open_limit(field, request);
      }},
     {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
     {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
     {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
-    {"seed", R"({"type": "integer"})", "of all sampling", as_open_setting<setting::kSeed>},
+    {"seed", R"({"type": "integer"})", "of all sampling", read_seed},
     {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
      "texts that end the answer", read_stop_texts},
 };
@@ -42,6 +41,8 @@ constexpr RequestField kRunOptions[] = {
     {"low_vram", "{}", "left out", leave_out_field},
     {"f16_kv", "{}", "left out", leave_out_field},
     {"vocab_only", "{}", "left out", leave_out_field},
+    {"logits_all", "{}", "left out", leave_out_field},
+    {"embedding_only", "{}", "left out", leave_out_field},
     {"use_mmap", "{}", "left out", leave_out_field},
     {"use_mlock", "{}", "left out", leave_out_field},
     {"numa", "{}", "left out", leave_out_field},
@@ -104,8 +105,7 @@ void read_logprobs(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
-  if (request.num_alternatives > 0) request.keys["alternatives"] = field.place;
+  set_alternatives(field.integer(0, kMaxAlternatives), field, request);
 }
 
 void read_prompt(const FieldValue& field, GenerationRequest& request) {
@@ -137,6 +137,8 @@ constexpr RequestField kShared[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
     {"options", R"({"type": "object"})", "num_predict, temperature, top_p, top_k, seed, stop", read_options},
     {"format", R"({})", "json, or a JSON schema that the answer is valid against"},
+    {"truncate", R"({"type": "boolean"})", "left out: no prompt is cut", leave_out_field},
+    {"shift", R"({"type": "boolean"})", "left out: no prompt is cut", leave_out_field},
     {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
     {"think", R"({})", "false: the chat template's enable_thinking", read_think},
     {"logprobs", R"({"type": "boolean"})", "the logprob of every token", read_logprobs},
@@ -158,6 +160,8 @@ constexpr RequestField kGenerate[] = {
     {"template", R"({"type": "string"})", "refused", refuse_field},
     {"context", R"({"type": "array"})", "refused", refuse_field},
     {"images", R"({"type": "array"})", "refused", refuse_field},
+    {"width", R"({"type": "integer"})", "left out: answers are text", leave_out_field},
+    {"height", R"({"type": "integer"})", "left out: answers are text", leave_out_field},
 };
 
 RequestFields chat_fields() {

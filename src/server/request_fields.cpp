@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "base/json.h"
 #include "options/names.h"
@@ -108,9 +110,119 @@ std::vector<RequestField> join(std::initializer_list<RequestFields> lists) {
   return all;
 }
 
+void refuse_contradiction(std::string_view first, std::string_view second) {
+  throw FieldError(
+      std::string(second),
+      fmt::format("{} and {} are two names of one setting and differ; expected one of them", first, second));
+}
+
+namespace {
+
+/// Whether two values of a setting can stand together.
+template <typename Value>
+bool agree(const Value& first, const Value& second) {
+  return first == second;
+}
+
+/// An answer of its own length may have a limit.
+bool agree(const AnswerLength& first, const AnswerLength& second) {
+  return !first || !second || *first == *second;
+}
+
+template <typename Value>
+void assign(const Value& sent, Value& field) {
+  field = sent;
+}
+
+void assign(const AnswerLength& sent, AnswerLength& field) {
+  if (sent) field = *sent;
+  field.is_auto = field.is_auto || sent.is_auto;
+}
+
+/// The most tokens of an answer: a whole number, as an integer or not.
+int32_t limit_of(const FieldValue& field) {
+  constexpr double kMax = 9007199254740992.0;  // 2^53, up to which doubles are exact integers
+  const double number = field.value.is_number() ? field.value.get<double>() : 0;
+  if (!(number >= 1 && number <= kMax && std::trunc(number) == number)) field.refuse("a whole number from 1");
+  return static_cast<int32_t>(std::min<double>(number, std::numeric_limits<int32_t>::max()));
+}
+
+}  // namespace
+
+void take_setting(std::string_view setting, const std::string& place, const GenerationOptions& sent,
+                  GenerationRequest& request) {
+  const auto before = request.keys.find(with_underscores(setting));
+  visit_options(sent, [&](std::string_view name, const Aliases&, const auto& value, std::string_view) {
+    if (name != setting) return;
+    visit_options(
+        request.options, [&](std::string_view other, const Aliases&, auto& field, std::string_view) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(field)>>) {
+            if (other != setting) return;
+            if (before != request.keys.end() && !agree(field, value))
+              refuse_contradiction(before->second, place);
+            if (before == request.keys.end()) field = {};  // the server's default
+            assign(value, field);
+          }
+        });
+  });
+  request.keys[with_underscores(setting)] = place;
+}
+
 void read_setting_field(std::string_view setting, const FieldValue& field, GenerationRequest& request) {
-  read_setting_as(setting, field.value, "", field.place, request.options);
-  request.keys[with_underscores(setting)] = field.place;
+  GenerationOptions sent;
+  read_setting_as(setting, field.value, "", field.place, sent);
+  take_setting(setting, field.place, sent, request);
+}
+
+void read_limit(const FieldValue& field, GenerationRequest& request) {
+  GenerationOptions sent;
+  sent.gen_length = limit_of(field);
+  const bool has_length = request.keys.contains("gen_length") && request.options.gen_length.has_value();
+  take_setting(setting::kGenLength, field.place, sent, request);
+  if (!has_length) request.caps_length = true;
+}
+
+void read_open_limit(const FieldValue& field, GenerationRequest& request) {
+  if (field.value == -1 || field.value == -2) return;
+  read_limit(field, request);
+}
+
+void read_seed(const FieldValue& field, GenerationRequest& request) {
+  if (field.value == -1) return;
+  if (!field.value.is_number_integer() || field.value.is_number_unsigned())
+    return read_setting_field(setting::kSeed, field, request);
+  GenerationOptions sent;
+  sent.seed = static_cast<uint64_t>(field.value.get<int64_t>());
+  take_setting(setting::kSeed, field.place, sent, request);
+}
+
+void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest& request) {
+  if (count == 0) return;
+  const auto before = request.keys.find("alternatives");
+  if (before != request.keys.end() && request.num_alternatives != count)
+    refuse_contradiction(before->second, field.place);
+  request.num_alternatives = static_cast<int32_t>(count);
+  request.keys["alternatives"] = field.place;
+}
+
+std::string ignored_names(const GenerationRequest& request) {
+  constexpr size_t kMaxBytes = 4'000;  // of a header that proxies let pass
+  std::string names;
+  for (const std::vector<std::string>* list : {&request.left_out, &request.unknown}) {
+    for (const std::string& name : *list) {
+      if (names.size() + name.size() > kMaxBytes) return names + ", ...";
+      names += (names.empty() ? "" : ", ") + name;
+      if (list == &request.unknown) names += " (unknown)";
+    }
+  }
+  return names;
+}
+
+void refuse_unknown_fields(const GenerationRequest& request) {
+  if (request.unknown.empty()) return;
+  const std::string& name = request.unknown.front();
+  throw FieldError(name,
+                   fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
 }
 
 namespace {
@@ -131,7 +243,7 @@ std::string printable(std::string name) {
 }
 
 void add_once(std::string name, std::vector<std::string>& names) {
-  constexpr size_t kMaxNames = 64;
+  constexpr size_t kMaxNames = 256;
   name = printable(std::move(name));
   if (names.size() < kMaxNames && std::find(names.begin(), names.end(), name) == names.end())
     names.push_back(std::move(name));
@@ -145,16 +257,31 @@ void refuse_field(const FieldValue& field, GenerationRequest& /*request*/) {
 }
 
 void refuse_sampling(const FieldValue& field, GenerationRequest& /*request*/) {
-  constexpr std::array<std::string_view, 2> kFactors = {"typical_p", "tfs_z"};
+  struct Neutral {
+    std::string_view name;
+    int value;
+  };
+  constexpr Neutral kNeutral[] = {{"typical_p", 1},      {"typ_p", 1},        {"tfs_z", 1},
+                                  {"length_penalty", 1}, {"top_n_sigma", -1}, {"adaptive_target", -1}};
   const std::string_view name = std::string_view(field.place).substr(field.place.rfind('.') + 1);
-  const bool is_factor = std::find(kFactors.begin(), kFactors.end(), name) != kFactors.end();
-  if (field.value == 0 || field.value == json(false) || (is_factor && field.value == 1)) return;
-  field.refuse(
-      fmt::format("{}; this server draws by temperature, top_p, top_k and min_p alone", is_factor ? 1 : 0));
+  int neutral = 0;
+  for (const Neutral& each : kNeutral) {
+    if (each.name == name) neutral = each.value;
+  }
+  if (field.value == 0 || field.value == json(false) || field.value == neutral) return;
+  if (neutral < 0 && field.value.is_number() && field.value < 0) return;
+  field.refuse(fmt::format("{}; this server draws by temperature, top_p, top_k and min_p alone", neutral));
 }
 
 void leave_out(std::string name, GenerationRequest& request) {
   add_once(std::move(name), request.left_out);
+}
+
+void lower_limit(int32_t most, GenerationRequest& request) {
+  const std::string key = request.name_of("gen_length").value_or("max_tokens");
+  const auto is_named = [&](const std::string& name) { return name.starts_with(key + " ("); };
+  if (std::none_of(request.left_out.begin(), request.left_out.end(), is_named))
+    request.left_out.push_back(fmt::format("{} ({} at most)", key, most));
 }
 
 void leave_out_field(const FieldValue& field, GenerationRequest& request) {
@@ -164,6 +291,11 @@ void leave_out_field(const FieldValue& field, GenerationRequest& request) {
 void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request) {
   const json* value = find_value(element.object(), key);
   if (value != nullptr && !asks_for_nothing(*value)) leave_out(std::string(key), request);
+}
+
+void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request) {
+  const auto has_name = [&](const RequestField& field) { return field.name == place; };
+  if (std::none_of(fields.begin(), fields.end(), has_name)) add_once(place, request.unknown);
 }
 
 void note_unknown_fields(const json& object, std::string_view place, RequestFields fields,

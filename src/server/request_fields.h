@@ -62,19 +62,29 @@ std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
 // Fields that lists name in `read`:
 
-/// Reads a setting of options.h by the field's own name, which errors use from then on.
+/// Reads a setting of options.h by the field's own name, which errors use from then on. FieldError where the
+/// request has sent the setting by another name with another value.
 void read_setting_field(std::string_view setting, const FieldValue& field, GenerationRequest& request);
 /// The same for a list, which holds plain functions.
 template <const char* kName>
 void as_setting(const FieldValue& field, GenerationRequest& request) {
   read_setting_field(kName, field, request);
 }
-/// The same of lengths and seeds, which some clients leave open with -1.
-template <const char* kName>
-void as_open_setting(const FieldValue& field, GenerationRequest& request) {
-  if (field.value.is_number_integer() && field.value == -1) return;
-  read_setting_field(kName, field, request);
-}
+/// Takes a setting that was sent at `place`, as read_setting_field() does once it is read into `sent`.
+void take_setting(std::string_view setting, const std::string& place, const GenerationOptions& sent,
+                  GenerationRequest& request);
+/// FieldError: two names of one setting have different values.
+[[noreturn]] void refuse_contradiction(std::string_view first, std::string_view second);
+
+/// The most tokens that the answer may have, from 1; any whole number up to 2^53, of which more than fits is
+/// lowered (GenerationRequest::caps_length).
+void read_limit(const FieldValue& field, GenerationRequest& request);
+/// The same where -1 or -2 stand for no limit.
+void read_open_limit(const FieldValue& field, GenerationRequest& request);
+/// A seed. -1 stands for any; other negative numbers are seeds of their own.
+void read_seed(const FieldValue& field, GenerationRequest& request);
+/// The number of tokens whose alternatives are listed, by one of its names; 0 asks for none.
+void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest& request);
 namespace setting {
 inline constexpr char kGenLength[] = "gen-length";
 inline constexpr char kTemperature[] = "temperature";
@@ -90,8 +100,8 @@ inline constexpr char kSeed[] = "seed";
 
 /// Refuses a value that asks for something: all but false, 0, "", [] and {}.
 void refuse_field(const FieldValue& field, GenerationRequest& request);
-/// Refuses a number of sampling that is not the one which changes nothing: 1 for factors (typical_p, ...), 0
-/// for others.
+/// Refuses a number of sampling that is not one which changes nothing: 0, and 1 for factors (typical_p, ...)
+/// or numbers below 0 for some (top_n_sigma, ...).
 void refuse_sampling(const FieldValue& field, GenerationRequest& request);
 /// A hint, which no answer here depends on: named in GenerationRequest::left_out if it asks for something.
 void leave_out_field(const FieldValue& field, GenerationRequest& request);
@@ -100,6 +110,14 @@ void leave_out_field(const FieldValue& field, GenerationRequest& request);
 void leave_out(std::string name, GenerationRequest& request);
 /// The same for a member of an element of a conversation, such as cache_control, if the element has it.
 void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request);
+/// Names the limit on the answer's tokens as left out, with what it became: "max_tokens (384 at most)".
+void lower_limit(int32_t most, GenerationRequest& request);
+/// Names for X-Lacuna-Ignored and the log: what is left out, and what is unknown.
+std::string ignored_names(const GenerationRequest& request);
+/// FieldError for a request with a field that no API has, where such fields are refused (--strict-fields).
+void refuse_unknown_fields(const GenerationRequest& request);
+/// Adds one field to GenerationRequest::unknown; nothing where a list has it, left out or not.
+void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request);
 /// Adds to GenerationRequest::unknown the keys of an object that no list has.
 ///   place  before the names: "" or "options."     is_known  names that are read otherwise; may be null
 void note_unknown_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,

@@ -124,10 +124,9 @@ void read_include(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  request.num_alternatives = static_cast<int32_t>(field.integer(0, kMaxAlternatives));
-  if (request.num_alternatives == 0) return;
-  request.wants_logprobs = true;
-  request.keys["alternatives"] = field.place;
+  const int64_t count = field.integer(0, kMaxAlternatives);
+  request.wants_logprobs = request.wants_logprobs || count > 0;
+  set_alternatives(count, field, request);
 }
 
 void read_truncation(const FieldValue& field, GenerationRequest& request) {
@@ -150,8 +149,8 @@ constexpr RequestField kFields[] = {
     {"input", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})",
      "text, or a list of messages, function calls and their outputs", read_input, true},
     {"instructions", R"({"type": "string"})", "a system message before the input", read_instructions},
-    {"max_output_tokens", R"({"type": "integer", "minimum": 1})", "positions of the answer",
-     as_setting<setting::kGenLength>},
+    {"max_output_tokens", R"({"type": "integer", "minimum": 1})", "the most positions of the answer",
+     read_limit},
     {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
     {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
     {"text", R"({"type": "object"})", "format: text, json_object or json_schema", read_text},
@@ -165,6 +164,7 @@ constexpr RequestField kFields[] = {
      leave_out_field},
     {"stream_options", R"({"type": "object"})", "left out", leave_out_field},
     {"client_metadata", R"({"type": "object"})", "left out", leave_out_field},
+    {"personality", R"({"type": "string"})", "left out", leave_out_field},
     {"context_management", R"({"type": "array"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
@@ -383,9 +383,25 @@ class ResponsesFormat final : public ReplyFormat {
             {"arguments", tools.calls()[call].arguments}};
   }
 
-  const char* tool_choice() const {
+  ordered_json tool_choice() const {
     if (!request().tools) return "none";
-    return request().tools->choice == ToolChoice::kAuto ? "auto" : "required";
+    const Tools& tools = *request().tools;
+    if (tools.choice == ToolChoice::kNamed) return {{"type", "function"}, {"name", tools.chosen}};
+    return tools.choice == ToolChoice::kAuto ? "auto" : "required";
+  }
+
+  /// The functions that the answer may call, as a request has them.
+  ordered_json tools() const {
+    ordered_json list = ordered_json::array();
+    if (!request().tools) return list;
+    for (const ToolFunction& each : request().tools->functions) {
+      ordered_json tool{{"type", "function"}};
+      tool.update(ordered_json::parse(each.definition)["function"]);
+      if (!tool.contains("parameters")) tool["parameters"] = nullptr;
+      tool["strict"] = each.function.strict;
+      list.push_back(std::move(tool));
+    }
+    return list;
   }
 
   /// The response as it is.
@@ -413,18 +429,19 @@ class ResponsesFormat final : public ReplyFormat {
                        {"store", false},
                        {"temperature", options.temperature.value_or(0)},
                        {"tool_choice", tool_choice()},
-                       {"tools", ordered_json::array()},
+                       {"tools", tools()},
                        {"top_p", options.top_p.value_or(1)},
                        {"truncation", "disabled"},
                        {"usage", nullptr}};
     if (is_done && !is_complete(finish_reason))
       reply["incomplete_details"] = {{"reason", "max_output_tokens"}};
     if (is_done) {
-      reply["usage"] = {{"input_tokens", usage.prompt_tokens},
-                        {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
-                        {"output_tokens", usage.answer_tokens},
-                        {"output_tokens_details", {{"reasoning_tokens", 0}}},
-                        {"total_tokens", usage.prompt_tokens + usage.answer_tokens}};
+      reply["usage"] = {
+          {"input_tokens", usage.prompt_tokens},
+          {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
+          {"output_tokens", usage.answer_tokens},
+          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"total_tokens", usage.prompt_tokens + usage.answer_tokens}};
     }
     return reply;
   }

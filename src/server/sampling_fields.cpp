@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <map>
+#include <string_view>
 
 #include "decode/adjusted.h"
 #include "server/api_request.h"
@@ -16,16 +19,21 @@ using nlohmann::json;
 /// {"13": -5} as OpenAI has it, or [[13, -5], [14, false]] as llama.cpp has it: false is as little as may be.
 void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
   constexpr std::string_view kExpected = "token ids with numbers: {\"13\": -5} or [[13, -5]]";
-  std::vector<std::string>& biases = request.options.logit_bias;
-  const auto add = [&](const std::string& token, const json& bias) {
-    if (token.empty() ||
-        !std::all_of(token.begin(), token.end(), [](char c) { return c >= '0' && c <= '9'; }))
-      field.refuse(kExpected);
-    if (!bias.is_number() && bias != json(false)) field.refuse(kExpected);
-    biases.push_back(fmt::format("{}={}", token, bias.is_number() ? bias.get<double>() : -kMaxBias));
+  GenerationOptions sent;
+  std::map<TokenId, double> by_token;
+  const auto add = [&](std::string_view text, const json& bias) {
+    TokenId token = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), token);
+    const bool is_token = error == std::errc() && end == text.data() + text.size() && token >= 0;
+    if (!is_token || (!bias.is_number() && bias != json(false))) field.refuse(kExpected);
+    const double value = bias.is_number() ? bias.get<double>() : -kMaxBias;
+    const auto [known, is_new] = by_token.emplace(token, value);
+    if (!is_new && known->second != value)
+      throw FieldError(field.place, fmt::format("{} has {} for token {} and {} as well; expected one of them",
+                                                field.place, known->second, token, value));
+    if (is_new) sent.logit_bias.push_back(fmt::format("{}={}", token, value));
   };
   if (field.value.size() > kMaxLogitBiases) field.refuse(fmt::format("at most {} tokens", kMaxLogitBiases));
-  biases.clear();
   if (field.value.is_object()) {
     for (const auto& [token, bias] : field.value.items()) add(token, bias);
   } else if (field.value.is_array()) {
@@ -36,13 +44,7 @@ void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
   } else {
     field.refuse(kExpected);
   }
-  request.keys["logit_bias"] = field.place;
-}
-
-/// 0 is what some clients send for none.
-void read_repeat_penalty(const FieldValue& field, GenerationRequest& request) {
-  if (field.value.is_number() && field.value == 0) return;
-  read_setting_field(setting::kRepeatPenalty, field, request);
+  take_setting("logit-bias", field.place, sent, request);
 }
 
 void read_stop_tokens(const FieldValue& field, GenerationRequest& request) {
@@ -59,16 +61,16 @@ void read_best_of(const FieldValue& field, GenerationRequest& request) {
   request.num_candidates = std::max(1, static_cast<int32_t>(field.integer(0, kMaxRequestChoices)));
 }
 
-// Settings of samplings: those of docs/methods/sampling.md, and those that no method here has.
+// Settings of samplings: those of docs/methods/sampling.md, and what other servers have and no method here.
 constexpr RequestField kSamplingFields[] = {
     {"min_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kMinP>},
     {"presence_penalty", R"({"type": "number"})", "of tokens that the answer has",
      as_setting<setting::kPresencePenalty>},
     {"frequency_penalty", R"({"type": "number"})", "the same for each time",
      as_setting<setting::kFrequencyPenalty>},
-    {"repeat_penalty", R"({"type": "number"})", "of tokens that prompt or answer have; 1: none",
-     read_repeat_penalty},
-    {"repetition_penalty", R"({"type": "number"})", "the same", read_repeat_penalty},
+    {"repeat_penalty", R"({"type": "number"})", "of tokens that prompt or answer have; 1 or 0: none",
+     as_setting<setting::kRepeatPenalty>},
+    {"repetition_penalty", R"({"type": "number"})", "the same", as_setting<setting::kRepeatPenalty>},
     {"logit_bias", R"({})", "numbers by token ids", read_logit_bias},
     {"stop_token_ids", R"({"type": "array", "items": {"type": "integer"}})", "tokens that end the answer",
      read_stop_tokens},
@@ -76,7 +78,36 @@ constexpr RequestField kSamplingFields[] = {
      read_best_of},
     {"ignore_eos", R"({"type": "boolean"})", "continue after an end token, where the method can",
      as_setting<setting::kIgnoreEos>},
+    {"min_tokens", R"({"type": "integer"})", "0", refuse_field},
+    {"min_new_tokens", R"({"type": "integer"})", "0", refuse_field},
+    {"bad_words", R"({"type": "array"})", "empty", refuse_field},
+    {"allowed_token_ids", R"({"type": "array"})", "empty", refuse_field},
+    {"logprob_token_ids", R"({"type": "array"})", "empty", refuse_field},
+    {"prompt_logprobs", R"({"type": "integer"})", "0; echo with logprobs gives them", refuse_field},
+    {"use_beam_search", R"({"type": "boolean"})", "false", refuse_field},
+    {"include_stop_str_in_output", R"({"type": "boolean"})", "false", refuse_field},
+    {"no_stop_trim", R"({"type": "boolean"})", "false", refuse_field},
+    {"stop_regex", R"({})", "empty", refuse_field},
+    {"truncate_prompt_tokens", R"({"type": "integer"})", "-1: no prompt is cut",
+     [](const FieldValue& field, GenerationRequest& request) {
+       if (field.value != -1) refuse_field(field, request);
+     }},
+    {"custom_logit_processor", R"({})", "empty", refuse_field},
+    {"logits_processors", R"({})", "empty", refuse_field},
+    {"return_hidden_states", R"({})", "false", refuse_field},
+    {"lora", R"({"type": "array"})", "empty; --lora of the server says it", refuse_field},
+    {"lora_path", R"({})", "empty; --lora of the server says it", refuse_field},
+    {"input_ids", R"({"type": "array"})", "empty; completions take token ids as prompt", refuse_field},
+    {"prompt_embeds", R"({})", "empty", refuse_field},
+    {"chat_template", R"({"type": "string"})", "empty; --chat-template of the server says it", refuse_field},
+    {"continue_final_message", R"({"type": "boolean"})", "false", refuse_field},
+    {"length_penalty", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"top_n_sigma", R"({"type": "number"})", "0 or -1", refuse_sampling},
+    {"adaptive_target", R"({"type": "number"})", "0 or -1", refuse_sampling},
+    {"top_a", R"({"type": "number"})", "0", refuse_sampling},
+    {"no_repeat_ngram_size", R"({"type": "integer"})", "0", refuse_sampling},
     {"typical_p", R"({"type": "number"})", "0 or 1", refuse_sampling},
+    {"typ_p", R"({"type": "number"})", "0 or 1", refuse_sampling},
     {"tfs_z", R"({"type": "number"})", "0 or 1", refuse_sampling},
     {"mirostat", R"({"type": "integer"})", "0", refuse_sampling},
     {"dynatemp_range", R"({"type": "number"})", "0", refuse_sampling},

@@ -22,6 +22,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMinTopP = 1e-6;  // the least that strategies take
+
 // Names of ours that model cards and other engines use as well; aliases are theirs by definition.
 constexpr std::string_view kShared[] = {"steps", "gen-length", "block-length", "temperature", "top-p",
                                         "top-k", "seed",       "alg-temp",     "cfg-scale",   "ignore-eos"};
@@ -100,6 +102,16 @@ class Reader {
   std::string_view name_;
 };
 
+/// The value of a setting, or ours for one by which other servers say that a filter is off (top_k -1,
+/// repeat_penalty 0) or that the likeliest token is taken (top_p 0).
+const json& in_our_words(std::string_view setting, const json& value) {
+  static const json kNoTopK = 0U, kNoPenalty = 1U, kMinTopPValue = kMinTopP;
+  if (!value.is_number()) return value;
+  if (setting == "top-k" && value == -1) return kNoTopK;
+  if (setting == "repeat-penalty" && value == 0) return kNoPenalty;
+  return setting == "top-p" && value == 0 ? kMinTopPValue : value;
+}
+
 template <typename Field>
 std::string_view type_of(const Field&) {
   if constexpr (std::is_same_v<Field, bool>) {
@@ -125,8 +137,9 @@ bool read_setting(std::string_view name, const json& value, std::string_view pla
 bool read_setting_as(std::string_view name, const json& value, std::string_view place, std::string_view key,
                      GenerationOptions& options) {
   const std::string_view wanted = setting_named(name);
+  const json& known = in_our_words(wanted, value);
   visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-    if (own == wanted && !value.is_null()) Reader(value, place, key).read(field);
+    if (own == wanted && !known.is_null()) Reader(known, place, key).read(field);
   });
   return !wanted.empty();
 }

@@ -1,4 +1,6 @@
 // `lacuna mcp`.
+#include <algorithm>
+
 #include "program.h"
 
 namespace lacuna::mcp_test {
@@ -103,6 +105,58 @@ TEST_F(Mcp, SaysWhatIsWrong) {
   EXPECT_THAT(sentence(8), HasSubstr("temprature"));
   EXPECT_THAT(sentence(9), HasSubstr("no hole"));
   EXPECT_THAT(sentence(10), AllOf(HasSubstr("tokens is"), HasSubstr("expected a list of ids below")));
+}
+
+TEST_F(Mcp, RefusesFlagsThatNoAnswerCouldHave) {
+  for (const char* flags : {"--min-p 2", "-n 0", "--json-schema '{\"type\": 5}'", "--regex '('",
+                            "--temperature -1", "--block-length 7 -n 32"}) {
+    const ProgramResult result =
+        lacuna(std::string("mcp -m ") + LACUNA_SOURCE_DIR "/models/mini-llada " + flags, "");
+    EXPECT_EQ(result.exit_code, 2) << flags;
+    EXPECT_EQ(result.out, "") << flags;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(Mcp, NamesUnknownArgumentsAndContradictionsAndFitsLimits) {
+  const json question{{"happy", {{"type", "noul"}}}};
+  const auto list =
+      replies(call(1, "decide", {{"state", "a"}, {"questions", question}, {"temperatur", 1}}) +
+              call(2, "infill", {{"text", "a [[1]]"}, {"temperatur", 1}}) +
+              call(3, "generate", {{"prompt", "a"}, {"max_tokens", 4}, {"gen_length", 5}}) +
+              call(4, "generate",
+                   {{"prompt", "Mia has 12 shells. She finds 7 more. How many shells does Mia have now?"},
+                    {"max_tokens", 32000}}));
+  ASSERT_EQ(list.size(), 4U);
+  const auto sentence = [&](size_t i) {
+    EXPECT_EQ(list[i]["result"]["isError"], true) << list[i];
+    return list[i]["result"]["content"][0]["text"].get<std::string>();
+  };
+  EXPECT_THAT(sentence(0), HasSubstr("\"temperatur\" is no argument of decide"));
+  EXPECT_THAT(sentence(1), HasSubstr("temperatur"));
+  EXPECT_THAT(sentence(2), AllOf(HasSubstr("max_tokens"), HasSubstr("gen_length")));
+  EXPECT_EQ(list[3]["result"]["isError"], false) << list[3];
+  EXPECT_THAT(list[3]["result"]["structuredContent"]["ignored"][0].get<std::string>(),
+              testing::StartsWith("max_tokens ("));
+}
+
+TEST_F(Mcp, CancelledRequestsEndWithoutAReply) {
+  const std::string cancel =
+      R"({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})"
+      "\n";
+  // Thousands of passes, which are not waited for; and one that has not begun.
+  const json long_answer{{"prompt", "Mia"}, {"gen_length", 900}, {"ignore_eos", false}};
+  const auto list =
+      replies(call(1, "generate", long_answer) + call(2, "tokenize", {{"text", "a"}}) + cancel +
+              call(3, "generate", long_answer) +
+              R"({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})"
+              "\n" +
+              R"({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})"
+              "\n" +
+              call(4, "tokenize", {{"text", "b"}}));
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0]["id"], 2);
+  EXPECT_EQ(list[1]["id"], 4);
 }
 
 TEST_F(Mcp, FlagsOfAnswersLeaveInfillsAlone) {

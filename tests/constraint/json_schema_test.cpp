@@ -437,7 +437,7 @@ TEST(JsonSchema, RefusesMalformedKeywordsThatCannotMatterWithTheirPath) {
   refused(R"({"enum": [1], "anyOf": [{"maxLength": -2}]})", "#/anyOf/0/maxLength");
   refused(R"({"type": "string", "$defs": {"a": {"minItems": -1}}})", "#/$defs/a/minItems");
   refused(R"({"type": "string", "items": {"$ref": "#/$defs/a"}, "$defs": {}})", "#/items/$ref");
-  // What some generators write is let pass where it says nothing.
+  // Values that some generators write, and that say nothing here.
   for (const char* schema :
        {R"({"type": "string", "required": null})", R"({"type": "string", "required": true})",
         R"({"type": "string", "exclusiveMinimum": true})", R"({"type": "string", "minItems": 1.0})",

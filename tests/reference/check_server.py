@@ -172,13 +172,15 @@ def check_completion(report, binary, model, server):
 
 def check_errors(report, server):
     client = server.client()
-    for name, arguments in {"length": {"max_tokens": 10**6}, "setting": {"extra_body": {"lacuna": {"nothing": 1}}},
+    for name, arguments in {"length": {"extra_body": {"gen_length": 10**6}}, "setting": {"extra_body": {"lacuna": {"nothing": 1}}},
                             "method": {"extra_body": {"lacuna": {"lock": "nonsense"}}}}.items():
         try:
             client.completions.create(model="any", prompt="Mia", **arguments)
             report.check(f"error {name}", False)
         except openai.BadRequestError as error:
             report.check(f"error {name}", error.status_code == 400 and len(error.body["message"]) > 10)
+    large = client.completions.create(model="any", prompt=STORY, max_tokens=10**6)
+    report.check("a limit that does not fit", large.choices[0].finish_reason == "stop", large)
     report.check("malformed", server.post("/v1/completions", b"{\"prompt\": ")[0] == 400)
     report.check("no path", server.get("/../../etc/passwd")[0] == 404)
     report.check("encoded path", server.get("/%2e%2e/etc/passwd")[0] == 404)

@@ -100,9 +100,6 @@ def responses_turn(body, text):
     schemas = {tool["name"]: tool["parameters"] for tool in body["tools"] if tool["type"] == "function"}
     events = events_of(text)
     for event in events:
-        # Newer than servers that clients know, and none that is asked here needs it.
-        if usage := (event.get("response") or {}).get("usage"):
-            usage["input_tokens_details"].setdefault("cache_write_tokens", 0)
         RESPONSES_EVENTS[event["type"]].model_validate(event)
     kinds = [event["type"] for event in events]
     if kinds[:2] != ["response.created", "response.in_progress"] or kinds[-1] not in ("response.completed", "response.incomplete"):

@@ -89,8 +89,8 @@ TEST(AnthropicMessages, HaveErrorsOfTheirOwnForm) {
   json body = body_of(32);
   body.erase("max_tokens");
   EXPECT_THAT(message(body), testing::StartsWith("max_tokens is missing"));
-  body = body_of(100000);
-  EXPECT_THAT(message(body), HasSubstr("at most"));
+  body = body_of(-1);
+  EXPECT_THAT(message(body), testing::StartsWith("max_tokens is"));
   for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
            {"tools", {{{"name", ""}}}}, {"thinking", {{"type", "on"}}}, {"stop_sequences", "a"}}) {
     body = body_of(32);

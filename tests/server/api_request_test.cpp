@@ -29,6 +29,10 @@ GenerationRequest infill(const std::string& body) {
   return parse_infill_request(parse_body(body), {});
 }
 
+GenerationRequest chat(const std::string& body) {
+  return parse_chat_request(parse_body(body), {});
+}
+
 #define EXPECT_REFUSED(expression, part) \
   EXPECT_THAT([&] { (void)(expression); }, ThrowsMessage<InputError>(HasSubstr(part)))
 
@@ -68,7 +72,7 @@ TEST(ApiRequest, TakesPenaltiesAndBiases) {
   EXPECT_TRUE(request.left_out.empty());
   EXPECT_THAT(complete(R"({"prompt": "a", "logit_bias": [[7, 1], [8, false]]})").options.logit_bias,
               ElementsAre("7=1", "8=-10000"));
-  EXPECT_FALSE(complete(R"({"prompt": "a", "repeat_penalty": 0})").options.repeat_penalty);
+  EXPECT_EQ(complete(R"({"prompt": "a", "repeat_penalty": 0})").options.repeat_penalty, 1.0);
   EXPECT_EQ(complete(R"({"prompt": "a", "n": 3, "best_of": 3})").num_candidates, 1);
 }
 
@@ -91,7 +95,7 @@ TEST(ApiRequest, KnowsSettingsByTheNamesOfOthers) {
 
 TEST(ApiRequest, KnowsTheCommandLinesNamesUnderItsOwnKey) {
   const GenerationRequest request =
-      complete(R"({"prompt": "a", "steps": 4, "lacuna": {"steps": 8, "block-length": 16, "eos_exit": true,
+      complete(R"({"prompt": "a", "steps": 8, "lacuna": {"steps": 8, "block-length": 16, "eos_exit": true,
                    "lock": "eps=1e-3", "cache": "dual", "events": true, "temperature": null}})");
   EXPECT_EQ(request.options.steps, 8);
   EXPECT_EQ(request.options.block_length, 16);
@@ -168,7 +172,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": [1, -2]})"), "prompt is \"-2\"");
   EXPECT_REFUSED(complete(R"({"prompt": [1, 1e9]})"), "prompt is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": "many"})"), "max_tokens is");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 99999999999})"), "smaller number");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "gen_length": 99999999999})"), "smaller number");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 1.5})"), "whole number");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 0})"), "max_tokens is 0");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "n": 129})"), "n is \"129\"");
@@ -188,8 +192,86 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": [1], "suffix": "b"})"), "suffix");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": 3})"), "suffix is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "logprobs": 1})"), "logprobs");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "stop": "x"})"), "stop");
-  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "max_tokens": 5000})"), "max_tokens is 5000");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "gen_length": 5000})"), "gen_length is 5000");
+}
+
+TEST(ApiRequest, RefusesTwoNamesOfOneSettingThatDiffer) {
+  struct Case {
+    std::string first, second, other;  // values that agree, and one that does not
+    std::string first_name, second_name;
+  };
+  const Case kCases[] = {
+      {R"("max_tokens": 8)", R"("max_completion_tokens": 8)", R"("max_completion_tokens": 9)", "max_tokens",
+       "max_completion_tokens"},
+      {R"("max_tokens": 8)", R"("n_predict": 8)", R"("n_predict": 9)", "max_tokens", "n_predict"},
+      {R"("gen_length": 8)", R"("max_tokens": 8)", R"("max_tokens": 9)", "gen_length", "max_tokens"},
+      {R"("lacuna": {"gen_length": 8})", R"("max_tokens": 8)", R"("max_tokens": 9)", "lacuna.gen_length",
+       "max_tokens"},
+      {R"("repeat_penalty": 1.2)", R"("repetition_penalty": 1.2)", R"("repetition_penalty": 1.3)",
+       "repeat_penalty", "repetition_penalty"},
+      {R"("repeat_penalty": 0)", R"("repetition_penalty": 1)", R"("repetition_penalty": 1.3)",
+       "repeat_penalty", "repetition_penalty"},
+      {R"("temperature": 1)", R"("lacuna": {"temperature": 1.0})", R"("lacuna": {"temperature": 0.5})",
+       "temperature", "lacuna.temperature"},
+      {R"("min_p": 0.5)", R"("lacuna": {"min_p": 0.5})", R"("lacuna": {"min_p": 0.1})", "min_p",
+       "lacuna.min_p"},
+      {R"("seed": 5)", R"("lacuna": {"seed": 5})", R"("lacuna": {"seed": 6})", "seed", "lacuna.seed"},
+      {R"("stop": "a")", R"("lacuna": {"stop": ["a"]})", R"("lacuna": {"stop": ["b"]})", "stop",
+       "lacuna.stop"},
+      {R"("steps": 4)", R"("diffusion_steps": 4)", R"("diffusion_steps": 5)", "steps", "diffusion_steps"},
+      {R"("threshold": 0.5)", R"("lacuna": {"unmask": "threshold=0.5"})",
+       R"("lacuna": {"unmask": "threshold=0.6"})", "threshold", "lacuna.unmask"},
+      {R"("logprobs": 3)", R"("top_logprobs": 3)", R"("top_logprobs": 4)", "logprobs", "top_logprobs"},
+      {R"("logit_bias": {"13": 1})", R"("lacuna": {"logit_bias": ["13=1"]})",
+       R"("lacuna": {"logit_bias": ["13=2"]})", "logit_bias", "lacuna.logit_bias"},
+      {R"("logit_bias": [[13, 1], [13, 1]])", R"("n": 1)", R"("logit_bias": [[13, 1], [13, 2]])",
+       "logit_bias", "token 13"},
+      {R"("logit_bias": {"13": 1, "013": 1})", R"("n": 1)", R"("logit_bias": {"13": 1, "013": 2})",
+       "logit_bias", "token 13"},
+  };
+  for (const Case& each : kCases) {
+    EXPECT_NO_THROW(complete("{\"prompt\": \"a\", " + each.first + ", " + each.second + "}"))
+        << each.first << each.second;
+    const bool is_alone = each.second == R"("n": 1)";
+    const std::string body = "{\"prompt\": \"a\", " + (is_alone ? "" : each.first + ", ") + each.other + "}";
+    EXPECT_REFUSED(complete(body), each.first_name);
+    EXPECT_REFUSED(complete(body), each.second_name);
+  }
+  // A length that the model chooses has a limit; nothing else was asked for.
+  const GenerationRequest open =
+      complete(R"({"prompt": "a", "max_tokens": 9, "lacuna": {"gen_length": "auto"}})");
+  EXPECT_TRUE(open.options.gen_length.is_auto && open.options.gen_length == 9 && open.caps_length);
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 0, "max_completion_tokens": 4, "echo": true,
+                              "logprobs": 0})"),
+                 "max_completion_tokens");
+  EXPECT_REFUSED(infill(R"({"input_prefix": "a", "n_predict": 0, "max_tokens": 4})"), "n_predict");
+  EXPECT_REFUSED(infill(R"({"tokens": [1, null], "diffusion_seed_canvas": [2, null]})"),
+                 "diffusion_seed_canvas");
+  EXPECT_NO_THROW(infill(R"({"tokens": [1, null], "diffusion_seed_canvas": [1, null]})"));
+  EXPECT_REFUSED(chat(R"({"messages": [{"role": "user", "content": "a"}], "enable_thinking": true,
+                          "chat_template_kwargs": {"enable_thinking": false}})"),
+                 "chat_template_kwargs.enable_thinking");
+}
+
+TEST(ApiRequest, TakesTheValuesByWhichOtherServersSayOff) {
+  const GenerationRequest off = complete(R"({"prompt": "a", "top_k": -1, "min_p": 0, "top_p": 1,
+      "presence_penalty": 0, "frequency_penalty": 0, "repeat_penalty": 0, "typical_p": 1, "tfs_z": 1.0,
+      "mirostat": 0, "xtc_probability": 0.0, "dry_multiplier": 0, "top_n_sigma": -1, "length_penalty": 1,
+      "min_tokens": 0, "bad_words": [], "truncate_prompt_tokens": -1, "temperature": 1, "seed": -1,
+      "max_tokens": -1})");
+  EXPECT_EQ(off.options.top_k, 0);
+  EXPECT_EQ(off.options.repeat_penalty, 1.0);
+  EXPECT_EQ(off.options.temperature, 1.0);
+  EXPECT_FALSE(off.options.seed.has_value());
+  EXPECT_FALSE(off.options.gen_length.has_value());
+  EXPECT_EQ(complete(R"({"prompt": "a", "repetition_penalty": 0})").options.repeat_penalty, 1.0);
+  EXPECT_EQ(complete(R"({"prompt": "a", "lacuna": {"top_k": -1}})").options.top_k, 0);
+  EXPECT_EQ(complete(R"({"prompt": "a", "temperature": 1, "top_p": 0})").options.top_p, 1e-6);
+  EXPECT_EQ(complete(R"({"prompt": "a", "seed": -7})").options.seed, static_cast<uint64_t>(-7));
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "top_k": -2})"), "top_k is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "steps": -1})"), "steps is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": -3})"), "max_tokens is");
+  EXPECT_REFUSED(complete(R"({"prompt": "a", "chat_template": "{{ x }}"})"), "chat_template");
 }
 
 TEST(ApiRequest, MakesAHoleBetweenAPromptAndASuffix) {
@@ -200,6 +282,8 @@ TEST(ApiRequest, MakesAHoleBetweenAPromptAndASuffix) {
   EXPECT_FALSE(request.options.gen_length.has_value());
   EXPECT_EQ(complete(R"({"prompt": "", "suffix": "b"})").canvas.size(), 2U);
   EXPECT_TRUE(complete(R"({"prompt": "a", "suffix": ""})").canvas.empty());
+  EXPECT_THAT(complete(R"({"prompt": "a", "suffix": "b", "stop": "x"})").left_out, ElementsAre("stop"));
+  EXPECT_THAT(infill(R"({"input_prefix": "a", "stop": ["x"]})").left_out, ElementsAre("stop"));
 }
 
 TEST(ApiRequest, ReadsPromptsOfEveryKind) {
@@ -241,7 +325,7 @@ TEST(ApiRequest, ReadsWhatChatTemplatesAreGiven) {
   EXPECT_TRUE(plain.keywords.empty());
   EXPECT_TRUE(plain.documents.is_null());
   const Conversation full = chat(
-      R"(, "chat_template_kwargs": {"a": 1, "enable_thinking": true}, "enable_thinking": false,
+      R"(, "chat_template_kwargs": {"a": 1, "enable_thinking": true}, "enable_thinking": true,
          "reasoning_effort": "low", "documents": [{"title": "t"}], "add_generation_prompt": false)");
   EXPECT_EQ(full.keywords,
             (nlohmann::ordered_json{{"a", 1}, {"enable_thinking", true}, {"reasoning_effort", "low"}}));

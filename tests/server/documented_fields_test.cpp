@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "running_server.h"
 #include "server/answer_format.h"
 #include "server/api_error.h"
 #include "server/api_request.h"
@@ -188,6 +189,96 @@ TEST(DocumentedFields, HaveTheirEffectOrAreNamed) {
                          : word == "refused" ? is_named && !is_left_out
                                              : has_effect || is_named;
       EXPECT_TRUE(holds) << place << ": " << word;
+    }
+  }
+}
+
+/// A value that a schema of one type, or of several, does not allow; null where it allows anything.
+json wrong_value(const RequestField& field) {
+  const json schema = json::parse(field.schema);
+  const json type = schema.value("type", json());
+  if (type.is_null()) return {};
+  const std::string types = type.dump();
+  const auto allows = [&](const char* name) { return types.find(name) != std::string::npos; };
+  for (const json& value : values()) {
+    const bool is_allowed = value.is_string()    ? allows("string")
+                            : value.is_boolean() ? allows("boolean")
+                            : value.is_number()  ? allows("integer") || allows("number")
+                            : value.is_array()   ? allows("array")
+                                                 : allows("object");
+    if (!is_allowed) return value;
+  }
+  return {};
+}
+
+TEST(DocumentedFields, AreRefusedByNameWhereTheirTypeIsWrongAndAbsentWhereTheyAreNull) {
+  for (const Api& api : apis()) {
+    const std::string plain = described(api.dialect->parse(api.body, {}));
+    for (const RequestField& field : api.dialect->fields()) {
+      const std::string name(field.name), place = std::string(api.column) + " " + name;
+      json body = api.body;
+      body[name] = nullptr;
+      if (!field.is_required && !api.body.contains(name)) {
+        EXPECT_EQ(described(api.dialect->parse(body, {})), plain) << place;
+      }
+      const json wrong = wrong_value(field);
+      if (wrong.is_null() || word_of(field) == "left out" || is_read_elsewhere(api, name)) continue;
+      body[name] = wrong;
+      try {
+        (void)api.dialect->parse(body, {});
+        ADD_FAILURE() << place << " takes " << wrong;
+      } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr(name)) << place;
+      }
+    }
+  }
+}
+
+TEST(DocumentedFields, OfABodyThatIsMisspeltAreNamed) {
+  for (const Api& api : apis()) {
+    for (const RequestField& field : api.dialect->fields()) {
+      const std::string twin = std::string(field.name) + "_";
+      json body = api.body;
+      body[twin] = 1U;
+      GenerationRequest request = api.dialect->parse(body, {});
+      note_unknown_fields(body, "", api.dialect->fields(), nullptr, request);
+      EXPECT_THAT(ignored_names(request), testing::HasSubstr(twin + " (unknown)")) << api.column;
+      EXPECT_THROW(refuse_unknown_fields(request), FieldError) << twin;
+    }
+  }
+}
+
+/// Fields that the parts around a parser read, too: no value of any kind may fail in any other way than by an
+/// error that names the field.
+TEST(DocumentedFields, OfAnyValueGiveAnAnswerOrAnErrorThatNamesThem) {
+  RunningServer server("mini-llada");
+  const std::map<std::string, std::string> paths{
+      {"chat", "/v1/chat/completions"},  {"completions", "/v1/completions"}, {"infill", "/v1/infill"},
+      {"responses", "/v1/responses"},    {"messages", "/v1/messages"},       {"api/chat", "/api/chat"},
+      {"api/generate", "/api/generate"}, {"completion", "/completion"}};
+  for (const Api& api : apis()) {
+    json least = api.body;
+    if (api.dialect == &kOpenAiChat || api.dialect == &kOpenAiCompletions) least["max_tokens"] = 1U;
+    if (api.dialect == &kAnthropicMessages) least["max_tokens"] = 1U;
+    if (api.dialect == &kOpenAiResponses) least["max_output_tokens"] = 1U;
+    if (api.dialect == &kLlamaCppCompletion) least["n_predict"] = 1U;
+    if (api.dialect == &kOllamaChat || api.dialect == &kOllamaGenerate) least["options"]["num_predict"] = 1U;
+    for (const RequestField& field : api.dialect->fields()) {
+      const std::string name(field.name), place = std::string(api.column) + " " + name;
+      if (word_of(field) == "left out" || !is_read_elsewhere(api, name)) continue;
+      for (const json& value : {json("text"), json(7U), json(true), json::array({7U}), json{{"a", "b"}}}) {
+        json body = least;
+        body[name] = value;
+        Call call = server.post(paths.at(api.column), body);
+        const int status = call.status();
+        EXPECT_TRUE(status == 200 || status == 400) << place << value << call.body();
+        if (status == 400) {
+          EXPECT_THAT(call.body(), testing::AnyOf(testing::HasSubstr(name), testing::HasSubstr("too short"),
+                                                  testing::HasSubstr("no way to fill the holes"),
+                                                  testing::HasSubstr("expected one of input, tokens")))
+              << place << value;
+        }
+      }
     }
   }
 }

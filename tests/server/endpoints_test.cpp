@@ -287,6 +287,48 @@ TEST(Endpoints, NameEveryDocumentedMemberOfLacunaWhoseValueHasAnotherType) {
   }
 }
 
+TEST(Endpoints, ThatGenerateNothingNameUnknownFieldsAsWell) {
+  struct Case {
+    std::string path;
+    json body;
+    std::string unknown = "contnet";
+  };
+  const json turns = json::array({{{"role", "user"}, {"content", "a"}}});
+  const json predicate{{"type", "predicate"}, {"instructions", "a"}};
+  json misspelt = predicate;
+  misspelt["cirteria"] = 1;
+  const Case kCases[] = {
+      {"/tokenize", {{"content", "a"}, {"contnet", "b"}}},
+      {"/detokenize", {{"tokens", {5}}, {"contnet", "b"}}},
+      {"/apply-template", {{"messages", turns}, {"contnet", "b"}}},
+      {"/v1/decisions", {{"input", "a"}, {"questions", {predicate}}, {"contnet", "b"}}},
+      {"/v1/decisions", {{"input", "a"}, {"questions", {misspelt}}}, "questions[0].cirteria"},
+      {"/v1/systemone", {{"state", "a"}, {"questions", {{"q", {{"type", "noul"}}}}}, {"contnet", "b"}}},
+      {"/v1/messages/count_tokens", {{"messages", turns}, {"contnet", "b"}}},
+      {"/v1/responses/input_tokens", {{"input", "a"}, {"contnet", "b"}}},
+      {"/api/show", {{"model", "mini-llada"}, {"contnet", "b"}}},
+  };
+  ServiceSettings strict;
+  strict.refuses_unknown_fields = true;
+  RunningServer server("mini-llada"), strict_server("mini-llada", {}, std::move(strict));
+  for (const Case& each : kCases) {
+    Call call = server.post(each.path, each.body);
+    EXPECT_EQ(call.status(), 200) << each.path << call.body();
+    EXPECT_EQ(call.ignored(), each.unknown + " (unknown)") << each.path;
+    Call refused = strict_server.post(each.path, each.body);
+    EXPECT_EQ(refused.status(), 400) << each.path << refused.body();
+    EXPECT_THAT(refused.body(), HasSubstr("--strict-fields")) << each.path;
+    json known = each.body;
+    known.erase("contnet");
+    if (each.unknown == "contnet") {
+      EXPECT_EQ(strict_server.post(each.path, known).status(), 200) << each.path;
+    }
+  }
+  EXPECT_EQ(server.post("/tokenize", {{"content", "a"}, {"add_special", true}, {"keep_alive", 5}}).ignored(),
+            "add_special, keep_alive");
+  EXPECT_EQ(server.post("/api/show", {{"model", "a"}, {"name", "b"}}).status(), 400);
+}
+
 TEST(Endpoints, NameTheFieldWhoseValueCannotBeUsed) {
   struct Case {
     std::string path, body, field;
@@ -306,7 +348,7 @@ TEST(Endpoints, NameTheFieldWhoseValueCannotBeUsed) {
       {"/v1/infill", R"({"input": ["a", {"hole": 0}]})", "hole"},
       {"/v1/infill", R"({"input": ["a", {"hole": 1}], "stop": ["b"]})", "stop"},
       {"/v1/infill", R"({"tokens": [5], "mask": [3]})", "mask"},
-      {"/v1/infill", R"({"input_prefix": "a", "n_predict": 5000})", "n_predict"},
+      {"/v1/infill", R"({"input_prefix": "a", "gen_length": 5000})", "gen_length"},
       {"/v1/decisions", R"({"questions": [{"type": "predicate", "instructions": "a"}]})", "input"},
       {"/v1/decisions", R"({"input": "a", "questions": [{"type": "noul", "instructions": "a"}]})",
        "questions[0]"},

@@ -20,7 +20,7 @@ void read_n(const FieldValue& field, GenerationRequest& request) {
 constexpr RequestField kFields[] = {
     {"n", R"({"type": "integer"})", "choices", read_n},
     {"ignored", R"({})", ""},
-    {"seed", R"({"type": "integer"})", "of sampling", as_open_setting<setting::kSeed>, true},
+    {"seed", R"({"type": "integer"})", "of sampling", read_seed, true},
 };
 
 GenerationRequest read(const std::string& body) {

@@ -17,6 +17,34 @@ using testing::HasSubstr;
 const std::string kStory =
     "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
 
+TEST(Responses, NameTheirToolsAlikeInAndOutsideOfAStream) {
+  RunningServer server("mini-llada");
+  const json tool{{"type", "function"},
+                  {"name", "add"},
+                  {"description", "Adds."},
+                  {"parameters",
+                   {{"type", "object"},
+                    {"properties", {{"a", {{"type", "integer"}}}}},
+                    {"required", {"a"}},
+                    {"additionalProperties", false}}},
+                  {"strict", true}};
+  json body{{"input", kStory}, {"max_output_tokens", 80}, {"tools", {tool}}};
+  const json whole = server.post("/v1/responses", body).json();
+  EXPECT_EQ(whole["tools"], json::array({tool}));
+  EXPECT_EQ(whole["usage"]["input_tokens_details"].size(), 2U);
+  EXPECT_EQ(whole["usage"]["input_tokens_details"]["cache_write_tokens"], 0);
+  body["tool_choice"] = {{"type", "function"}, {"name", "add"}};
+  body["stream"] = true;
+  int seen = 0;
+  for (const json& event : server.post("/v1/responses", body).chunks()) {
+    if (!event.contains("response")) continue;
+    ++seen;
+    EXPECT_EQ(event["response"]["tools"], json::array({tool})) << event["type"];
+    EXPECT_EQ(event["response"]["tool_choice"], body["tool_choice"]);
+  }
+  EXPECT_EQ(seen, 3);
+}
+
 TEST(Responses, AnswerAsChatsDo) {
   RunningServer server("mini-llada");
   const json chat = server

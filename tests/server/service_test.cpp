@@ -423,7 +423,7 @@ TEST(Service, RefusesAlternativesByTheFieldThatAsksForThem) {
   };
   EXPECT_THAT(message(server, {{"top_logprobs", 2}}), StartsWith("top_logprobs is \"2\"; expected logprobs"));
   EXPECT_THAT(message(server, {{"logprobs", true}, {"top_logprobs", 21}}), HasSubstr("from 0 to 20"));
-  EXPECT_THAT(message(server, {{"logprobs", true}, {"top_logprobs", 20}, {"max_tokens", 900}, {"n", 100}}),
+  EXPECT_THAT(message(server, {{"logprobs", true}, {"top_logprobs", 20}, {"gen_length", 900}, {"n", 100}}),
               HasSubstr("expected 262144 alternatives at most"));
   RunningServer slots("mini-refusion");
   EXPECT_THAT(message(slots, {{"logprobs", true}, {"top_logprobs", 2}}),
@@ -505,8 +505,8 @@ TEST(Service, AnswersErrorsInOpenAisShape) {
     EXPECT_EQ(reply["error"]["type"], "invalid_request_error");
     return reply["error"]["message"].get<std::string>();
   };
-  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 100000}}), HasSubstr("max_tokens 1023 at most"));
-  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", -3}}), HasSubstr("a whole number from 0"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"gen_length", 100000}}), HasSubstr("gen_length 1023 at most"));
+  EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", -3}}), HasSubstr("a whole number from 1"));
   EXPECT_THAT(message({{"prompt", "a"}, {"max_tokens", 32}, {"block_length", 7}}),
               StartsWith("block_length 7 does not divide max_tokens 32"));
   EXPECT_THAT(message({{"prompt", "a"}, {"lacuna", {{"lock", "nonsense"}}}}), StartsWith("lacuna.lock 'n"));
@@ -563,7 +563,7 @@ TEST(Service, CallsEverySettingByTheKeyThatWasSent) {
       }
     });
   }
-  EXPECT_THAT(never_refused, testing::ElementsAre("choice", "json-object", "regex", "seed", "stop"))
+  EXPECT_THAT(never_refused, testing::ElementsAre("choice", "json-object", "regex", "seed", "stop", "top-k"))
       << "any value of these is one";
 }
 
@@ -709,7 +709,7 @@ TEST(Service, RefusesWhatDoesNotFitTheQueueOrTheMemory) {
   json three = small;
   three["n"] = 3;
   EXPECT_EQ(server.post("/v1/completions", three).status(), 503);
-  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "Mia"}, {"max_tokens", 1000}}).status(), 400);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "Mia"}, {"gen_length", 1000}}).status(), 400);
   EXPECT_EQ(server.post("/v1/completions", small).status(), 200);
 }
 

@@ -1,0 +1,85 @@
+// "lacuna": settings by the names of the command line, and what clients of this server ask for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "options/names.h"
+#include "server/dialect.h"
+#include "server/settings.h"
+
+namespace lacuna {
+
+void read_named_setting(std::string_view key, const json& value, std::string_view place,
+                        GenerationRequest& request) {
+  GenerationOptions sent;
+  expect_setting(key, value, place, sent);
+  if (!value.is_null()) take_setting(setting_named(key), fmt::format("{}{}", place, key), sent, request);
+}
+
+namespace {
+
+// Members of "lacuna" that are not settings.
+
+void read_events(const FieldValue& field, GenerationRequest& request) {
+  request.events = field.flag();
+}
+
+void read_step_map(const FieldValue& field, GenerationRequest& request) {
+  request.wants_step_map = field.flag();
+}
+
+void read_guide(const FieldValue& field, GenerationRequest& request) {
+  request.uses_guide = field.flag();
+  if (request.uses_guide) return;
+  request.options.guide_match.reset();  // not even by default
+  request.options.guide_fallback.reset();
+  request.options.guide_block.reset();
+}
+
+void read_given_tokens(const FieldValue& field, GenerationRequest& request) {
+  request.given_tokens = static_cast<int32_t>(field.integer(1, std::numeric_limits<int32_t>::max()));
+}
+
+void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) {
+  request.likelihood_draws = static_cast<int32_t>(field.integer(1, kMaxLikelihoodDraws));
+}
+
+constexpr RequestField kOwnMembers[] = {
+    {"events", R"({"type": "boolean"})", "each step's changes (OpenAI's endpoints)", read_events},
+    {"step_map", R"({"type": "boolean"})", "the pass that committed each token", read_step_map},
+    {"guide", R"({"type": "boolean"})", "the server's guide verifies drafts", read_guide},
+    {"given_tokens", R"({"type": "integer", "minimum": 1})", "tokens of a scored prompt that are given",
+     read_given_tokens},
+    {"likelihood_draws", R"({"type": "integer", "minimum": 1})", "passes of a likelihood bound",
+     read_likelihood_draws},
+};
+
+void read_own_object(const FieldValue& field, GenerationRequest& request) {
+  if (!field.value.is_object()) field.refuse("an object of settings");
+  read_fields(field.value, "lacuna.", kOwnMembers, request);
+  for (const auto& [key, value] : field.value.items()) {
+    const bool is_read =
+        std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
+                    [&name = key](const RequestField& member) { return member.name == name; });
+    if (!is_read) read_named_setting(key, value, "lacuna.", request);
+  }
+}
+
+constexpr RequestField kOwnField[] = {
+    {"lacuna", R"({"type": "object"})",
+     "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
+};
+
+}  // namespace
+
+RequestFields own_fields() {
+  return kOwnField;
+}
+
+RequestFields own_members() {
+  return kOwnMembers;
+}
+
+}  // namespace lacuna
