@@ -137,6 +137,7 @@ ELSEWHERE = {
     "server/completion": "tests/server/service_test.cpp",
     "server/decision_reply": "tests/server/service_test.cpp",
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
+    "server/ollama_endpoints": "tests/server/ollama_test.cpp",
     "server/endpoint_list": "tests/server/endpoints_test.cpp",
     "server/generation": "tests/server/service_test.cpp",
     "server/infill_request": "tests/server/api_request_test.cpp",

@@ -228,7 +228,8 @@ Completion::Choice& Completion::new_choice(Start start) {
   auto choice = std::make_unique<Choice>();
   choice->index = choices_.size();
   choice->start = std::move(start);
-  if (head_.request.tools) choice->tools.emplace(choice->start.tool_call_key, head_.model.opened().tool_call_form());
+  if (head_.request.tools)
+    choice->tools.emplace(choice->start.tool_call_key, head_.model.opened().tool_call_form());
   choices_.push_back(std::move(choice));
   return *choices_.back();
 }

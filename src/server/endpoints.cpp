@@ -39,10 +39,6 @@ constexpr std::string_view kRest = "{id}";
 constexpr size_t kMaxPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
 constexpr size_t kMaxTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
 
-void send_json(const ReplyTarget& reply_to, const ordered_json& body) {
-  reply_to.reply->send({200, "application/json"}, dump_json(body));
-}
-
 bool matches_path(std::string_view pattern, std::string_view path) {
   if (pattern.empty()) return false;
   if (!pattern.ends_with(kRest)) return pattern == path;
@@ -116,6 +112,10 @@ const json& required_field(const json& body, const char* key, std::string_view e
 }
 
 }  // namespace
+
+void send_json(const ReplyTarget& reply_to, const ordered_json& body) {
+  reply_to.reply->send({200, "application/json"}, dump_json(body));
+}
 
 std::string percent_decoded(std::string_view text) {
   std::string result;
@@ -582,80 +582,6 @@ void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
   const std::optional<AuditState> audit = audit_ ? std::optional(audit_->state()) : std::nullopt;
   reply_to.reply->send({200, "text/plain; version=0.0.4"},
                        metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
-}
-
-// Ollama's.
-
-ordered_json Endpoints::ollama_details(size_t index) const {
-  const OpenedModel& opened = *pool_.model(index).opened;
-  const std::string family(family_entry(opened.config().family).name);
-  return {{"parent_model", ""},
-          {"format", opened.source().folder.extension() == ".gguf" ? "gguf" : "safetensors"},
-          {"family", family},
-          {"families", {family}}};
-}
-
-void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                            const ReplyTarget& reply_to) {
-  ordered_json list = ordered_json::array();
-  for (size_t i = 0; i < pool_.size(); ++i) {
-    const std::string& name = pool_.model(i).name;
-    const auto time = std::chrono::system_clock::from_time_t(files_[i].created);
-    list.push_back({{"name", name},
-                    {"model", name},
-                    {"modified_at", utc_time(time)},
-                    {"size", files_[i].bytes},
-                    {"details", ollama_details(i)}});
-  }
-  send_json(reply_to, {{"models", std::move(list)}});
-}
-
-void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                          const ReplyTarget& reply_to) {
-  ordered_json list = ordered_json::array();
-  for (const ModelPool::Loaded& loaded : pool_.loaded()) {
-    if (loaded.is_replaced) continue;
-    const PoolModel& model = pool_.model(loaded.index);
-    list.push_back({{"name", model.name},
-                    {"model", model.name},
-                    {"size", model.bytes > 0 ? model.bytes : files_[loaded.index].bytes},
-                    {"digest", ""},
-                    {"details", ollama_details(loaded.index)},
-                    {"size_vram", 0},
-                    {"context_length", model.opened->config().max_positions}});
-  }
-  send_json(reply_to, {{"models", std::move(list)}});
-}
-
-void Endpoints::ollama_show(const Endpoint& endpoint, const HttpRequest& request,
-                            const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
-  name_fields(endpoint, body, reply_to);
-  const json* name = body.is_object() ? find_value(body, "model") : nullptr;
-  const json* other = body.is_object() ? find_value(body, "name") : nullptr;
-  if (name != nullptr && other != nullptr && *name != *other) refuse_contradiction("model", "name");
-  if (name == nullptr) name = other;
-  if (name == nullptr) throw FieldError("model", "model is missing; expected a model of this server");
-  const std::string text = FieldValue{"model", *name}.text();
-  const size_t index = pool_.size() == 1 ? 0 : model_named(text);
-  const OpenedModel& opened = *pool_.model(index).opened;
-  const ModelConfig& config = opened.config();
-  const std::string family(family_entry(config.family).name);
-  ordered_json capabilities = ordered_json::array();
-  const bool writes_text = opened.decision_temperatures().writes_text;
-  if (writes_text) capabilities.push_back("completion");
-  const bool has_turns = !opened.chat_template().is_none();
-  if (writes_text && has_turns && opened.tokenizer() != nullptr) capabilities.push_back("tools");
-  if (writes_text && can_infill(config)) capabilities.push_back("insert");
-  send_json(reply_to,
-            {{"details", ollama_details(index)},
-             {"model_info",
-              {{"general.architecture", family},
-               {family + ".context_length", config.max_positions},
-               {family + ".vocab_size", config.vocab_size}}},
-             {"template", replace_ill_formed(opened.chat_template().program())},
-             {"capabilities", std::move(capabilities)},
-             {"modified_at", utc_time(std::chrono::system_clock::from_time_t(files_[index].created))}});
 }
 
 }  // namespace lacuna

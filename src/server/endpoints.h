@@ -105,6 +105,9 @@ class Endpoints {
 
   nlohmann::ordered_json describe_model(size_t index) const;
   nlohmann::ordered_json ollama_details(size_t index) const;
+  /// 64 hexadecimal digits, as Ollama's clients expect and cut: they name a model's files by name, size and
+  /// time.
+  std::string ollama_digest(size_t index) const;
   bool is_loaded(size_t index) const;
   /// The version of the weights that answer new requests; empty: none are loaded, or they tell none.
   std::string version_of(size_t index) const;
@@ -121,6 +124,9 @@ class Endpoints {
   Metrics metrics_;
   std::shared_ptr<Audit> audit_;  // null: nothing is audited
 };
+
+/// Status 200 with a body of JSON.
+void send_json(const ReplyTarget& reply_to, const nlohmann::ordered_json& body);
 
 /// "org/name" of "org%2Fname". A "%" without two hexadecimal digits stays.
 std::string percent_decoded(std::string_view text);

@@ -94,6 +94,9 @@ TEST(Ollama, TellsOfItsModels) {
   EXPECT_EQ(tag["name"], "mini-llada");
   EXPECT_GT(tag["size"], 1000);
   EXPECT_EQ(tag["details"]["family"], "llada");
+  const auto digest = tag["digest"].get<std::string>();
+  EXPECT_EQ(digest.size(), 64U);
+  EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string::npos);
   const json shown = server.post("/api/show", {{"model", "mini-llada"}}).json();
   EXPECT_EQ(shown["model_info"]["general.architecture"], "llada");
   EXPECT_EQ(shown["capabilities"], (json{"completion", "tools", "insert"}));
@@ -101,6 +104,7 @@ TEST(Ollama, TellsOfItsModels) {
   ASSERT_EQ(loaded["models"].size(), 1U);
   EXPECT_EQ(loaded["models"][0]["name"], "mini-llada");
   EXPECT_GT(loaded["models"][0]["size"], 0);
+  EXPECT_EQ(loaded["models"][0]["digest"], digest);
   EXPECT_EQ(server.get("/api/version").json()["version"], "test");
 }
 
