@@ -15,7 +15,7 @@ TEST(QuotedArgumentsReader, WritesJsonAsSoonAsItIsSure) {
   unread += "\"|>b\\";
   EXPECT_EQ(reader.advance(unread, "<|\"|>"), "\"b\\\\");
   unread += "<x<|\"|>,c:12";
-  EXPECT_EQ(reader.advance(unread, "<|\"|>"), "<x\", \"c\": ") << "the number may go on";
+  EXPECT_EQ(reader.advance(unread, "<|\"|>"), "<x\", \"c\": ") << "the number may continue";
   EXPECT_FALSE(reader.is_over());
   unread = "}rest";
   EXPECT_EQ(reader.advance(unread, "<|\"|>"), "12}");
