@@ -6,8 +6,8 @@
 
 namespace lacuna {
 
-/// The JSON has the spaces of JsonLayout::kSpaced. A word without quotes that is not a JSON number, true, false
-/// or null becomes a string.
+/// The JSON has the spaces of JsonLayout::kSpaced. A word without quotes that is not a JSON number, true,
+/// false or null becomes a string.
 class QuotedArgumentsReader {
  public:
   /// Takes what it can from the beginning of `unread`, which starts with a brace in the first call, and
