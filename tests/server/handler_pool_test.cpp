@@ -177,10 +177,14 @@ TEST(HandlerPool, GoesOnWithAJobWhoseExceptionWasDropped) {
   HandlerLimits limits;
   limits.long_jobs = 1;
   limits.waiting_long_jobs = 0;
+  std::atomic<int> num_long{0}, num_refusals{0};
   Jobs jobs(limits);
-  jobs.add_endless("first");
-  ASSERT_TRUE(reaches(jobs.num_begun, 1));
-  std::atomic<int> num_refusals{0};
+  jobs.add("first", [&] {
+    for (int look = 0; look < limits.long_looks + 2; ++look) spend_steps(kStepsOfLook);
+    ++num_long;
+    for (;;) spend_steps(kStepsOfLook / 4);
+  });
+  ASSERT_TRUE(reaches(num_long, 1));
   jobs.add("drops", [&] {
     while (num_refusals < 3) {
       try {
