@@ -49,7 +49,7 @@ constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_byte
                                   "total_active_file"};
 constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// What groups still allow.
+/// Bytes that groups still allow.
 struct GroupMemory {
   int64_t available = std::numeric_limits<int64_t>::max();
   int64_t before_kill = std::numeric_limits<int64_t>::max();
@@ -60,7 +60,7 @@ struct GroupMemory {
   }
 };
 
-/// What a control group and its ancestors still allow. The limit "max" is not a number and is skipped.
+/// Bytes that a control group and its ancestors still allow. The limit "max" is not a number and is skipped.
 GroupMemory left_in_groups(const fs::path& mount, const fs::path& group, const GroupFiles& files) {
   GroupMemory left;
   for (fs::path inner = group.relative_path();; inner = inner.parent_path()) {

@@ -90,7 +90,7 @@ constexpr std::string_view kStories = R"(37|A baker puts 14 rolls on a tray. The
 55|Lola wants to walk 89 steps and has walked 34. How many steps must she still walk?
 15|Eleven plates are clean. Ben washes 11 more and breaks 7. How many clean plates does he have?
 86|The choir has 54 women and 32 men. How many people sing in it?
-50|Out of 78 tickets, 19 went on Monday and 9 on Tuesday. How many tickets are unsold?
+50|Out of 78 tickets, 19 were sold on Monday and 9 on Tuesday. How many tickets are unsold?
 43|Iris read 37 books this year. If she reads 6 more, how many will she have read?
 31|A melon with 62 seeds was halved, and 31 seeds fell out. How many seeds stayed in?
 34|Wes had 25 followers, then 13 joined and 4 quit. How many followers does Wes have?

@@ -16,7 +16,7 @@ namespace {
 /// How often a job that waits looks whether it is still wanted.
 constexpr std::chrono::milliseconds kBetweenChecks{20};
 
-/// Of `all`, which are too many with the last one: the newest of the client that has most.
+/// The newest one of the client that has most of `all`, which are too many.
 template <typename All, typename ClientOf>
 auto one_too_many(All& all, ClientOf client_of) {
   std::map<std::string, int> counts;
@@ -44,7 +44,7 @@ class HandlerPool::Running final : public Budget::Observer {
 
   const std::string& client;  // the job's
   // Guarded by the pool's mutex:
-  bool is_long = false;     // it goes on as one of the long jobs
+  bool is_long = false;     // it continues as one of the long jobs
   bool is_refused = false;  // it gave its place to another client's
 
  private:
@@ -182,7 +182,7 @@ void HandlerPool::let_long_go_on() {
   changed_.notify_all();
 }
 
-/// Returns when the job may go on as a long one. Throws what its budgets throw; ApiError.
+/// Returns when the job may continue as a long one. Throws what its budgets throw; ApiError.
 void HandlerPool::wait_for_turn(Running& running, const Budget& budget) {
   const MutexLock lock(mutex_);
   running.is_refused = false;  // where its exception was dropped it asks again

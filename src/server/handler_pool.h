@@ -22,24 +22,24 @@ inline constexpr int kHandlerThreads = 8;
 struct HandlerLimits {
   int threads =
       kHandlerThreads;  ///< more than long_jobs + waiting_long_jobs, so that one is always free for others
-  int long_jobs = 2;    ///< jobs beyond long_looks that go on at once
+  int long_jobs = 2;    ///< jobs beyond long_looks that continue at once
   int waiting_long_jobs = 4;  ///< jobs that wait to be one of these; one more is refused
   size_t waiting_jobs = 256;  ///< jobs that no thread has begun; one more is refused
   int long_looks = 64;        ///< looks of a job's budgets (16,384 steps each) until it is long
 };
 
 /// A bounded pool of threads. A job works under budgets with the observer that it gets. A job whose budgets
-/// have looked more than `long_looks` times is a long one, and waits within its next look until it may go on.
-/// It waits no longer than it is wanted: its budgets' flags and deadlines end it there, too. Both kinds of
-/// waiting end first for the client with the fewest jobs that run, then for the one whose turn was longest
-/// ago. Where too many wait, the client with the most of them gives up its newest.
+/// have looked more than `long_looks` times is a long one, and waits within its next look until it may
+/// continue. It waits no longer than it is wanted: its budgets' flags and deadlines end it there, too. Both
+/// kinds of waiting end first for the client with the fewest jobs that run, then for the one whose turn was
+/// longest ago. Where too many wait, the client with the most of them gives up its newest.
 class HandlerPool {
  public:
   struct Job {
     std::string client;
     int64_t bytes = 0;  ///< of memory that it may take at once
-    /// What it throws is dropped. Its observer throws ApiError 503 where the job cannot go on: too many that
-    /// take much work wait, or there is no memory.
+    /// Its exceptions are dropped. Its observer throws ApiError 503 where the job cannot continue: too many
+    /// that take much work wait, or there is no memory.
     std::function<void(Budget::Observer&)> run;
     /// Called instead of `run`, from any thread: too many wait, or there is no memory.
     std::function<void()> refuse;
@@ -47,7 +47,7 @@ class HandlerPool {
 
   explicit HandlerPool(const HandlerLimits& limits = {},
                        std::shared_ptr<MemoryGuard> memory = std::make_shared<MemoryGuard>());
-  /// As stop().
+  /// Calls stop().
   ~HandlerPool();
   HandlerPool(const HandlerPool&) = delete;
   HandlerPool& operator=(const HandlerPool&) = delete;
@@ -55,7 +55,7 @@ class HandlerPool {
   /// Takes a job to run or to refuse it, at once where too many wait or the pool has stopped.
   void add(Job job);
 
-  /// Long jobs that wait until they may go on.
+  /// Long jobs that wait until they may continue.
   size_t num_waiting_long() const;
 
   /// Drops jobs that no thread has begun and waits for the others, whose flags the caller has set. Once.

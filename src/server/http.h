@@ -67,7 +67,7 @@ class ReplyBudget {
 
   /// Whether this many more bytes fit; if so, they count.
   bool reserve(size_t bytes) {
-    // What is short, such as an event or an error, is for what the guard keeps back.
+    // Short texts, such as events and errors, take what the guard keeps back.
     const bool has_memory =
         bytes <= kShort || memory_ == nullptr || memory_->has(static_cast<int64_t>(bytes));
     if (used_.fetch_add(bytes) + bytes <= limit_ && has_memory) return true;

@@ -13,7 +13,7 @@ namespace lacuna {
 class MemoryGuard {
  public:
   static constexpr std::chrono::milliseconds kLookEvery{10};
-  /// What is left for everything that does not ask.
+  /// Bytes that are left for everything that does not ask.
   static constexpr int64_t kReserve = int64_t{48} << 20;
 
   ///   free_bytes  memory that may still be taken; empty: that of this process

@@ -1,4 +1,4 @@
-// What Ollama's clients ask about models.
+// Endpoints that tell Ollama's clients about models.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -639,7 +639,7 @@ TEST(ConstrainedAnswers, CostAnotherClientAtMostTwiceTheTurnsOfUnconstrainedOnes
   const Waits beside_plain = wait_beside(tiny, nullptr);
   for (const auto& [what, waits] :
        {std::pair("constrained", &beside_heavy), {"unconstrained", &beside_plain}}) {
-    std::printf("beside %s requests: p50 %.0f, p99 %.0f turns of others; p50 %.4f s, p99 %.4f s\n", what,
+    std::printf("with %s requests: p50 %.0f, p99 %.0f turns of others; p50 %.4f s, p99 %.4f s\n", what,
                 Waits::at(waits->turns, 0.5), Waits::at(waits->turns, 0.99), Waits::at(waits->seconds, 0.5),
                 Waits::at(waits->seconds, 0.99));
   }

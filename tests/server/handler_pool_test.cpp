@@ -83,10 +83,10 @@ TEST(HandlerPool, AnswersAShortRequestWhileAsManyEndlessOnesAsThreadsWereSent) {
       ++num_answered;
     });
     EXPECT_TRUE(reaches(num_answered, 1));
-    EXPECT_EQ(jobs.num_cancelled, 0);  // the endless ones go on, or gave up their places
+    EXPECT_EQ(jobs.num_cancelled, 0);  // the endless ones continue, or gave up their places
     EXPECT_TRUE(
         reaches(jobs.num_refused_as_long, limits.threads - limits.long_jobs - limits.waiting_long_jobs));
-    // What each of those did before is what the short one may have waited for.
+    // The short one may have waited for all that each of those did before.
     EXPECT_LE(jobs.most_steps_of_others,
               static_cast<int64_t>((limits.long_looks + 2) * kStepsOfLook * 5 / 4));
   }
@@ -116,7 +116,7 @@ TEST(HandlerPool, LetsTheClientGoOnWhoseTurnWasLongestAgo) {
     while (!first_ends) spend_steps(kStepsOfLook);
   });
   ASSERT_TRUE(reaches(num_long, 1));
-  std::vector<std::string> order;  // one writes after the other: a single long job goes on at once
+  std::vector<std::string> order;  // one writes after the other: a single long job continues at once
   const auto add = [&](const std::string& client) {
     const int num_waiting = static_cast<int>(jobs.pool->num_waiting_long());
     jobs.add(client, [&, client] {

@@ -275,7 +275,7 @@ def guided(asked):
 
 
 def guided_at(setting, here, found, plain):
-    """What a guide costs and saves with one rule of acceptance."""
+    """Cost and savings of a guide with one rule of acceptance."""
     yield Claim(
         f"FlashDLM: more than ten times as fast with a guide, {setting}",
         "end-to-end time: 12.14× with Dream-7B, the mean of six tasks from 1.78× (GPQA) to 34.1× (PIQA) (Table 3), and "
