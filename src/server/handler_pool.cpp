@@ -119,9 +119,10 @@ void HandlerPool::work() {
   for (;;) {
     while (waiting_.empty() && !is_stopping_) changed_.wait(mutex_);
     if (is_stopping_) return;
-    const auto next = std::min_element(waiting_.begin(), waiting_.end(), [this](const Job& a, const Job& b) {
-      const Client& of_a = clients_[a.client];
-      const Client& of_b = clients_[b.client];
+    const auto* const clients = &clients_;  // clang does not see within lambdas that the mutex is held
+    const auto next = std::min_element(waiting_.begin(), waiting_.end(), [&](const Job& a, const Job& b) {
+      const Client& of_a = clients->at(a.client);
+      const Client& of_b = clients->at(b.client);
       return std::tie(of_a.running, of_a.turn) < std::tie(of_b.running, of_b.turn);
     });
     Job job = std::move(*next);
@@ -165,11 +166,12 @@ void HandlerPool::end(const Running& running) {
 }
 
 void HandlerPool::let_long_go_on() {
+  const auto* const clients = &clients_;  // clang does not see within lambdas that the mutex is held
   while (num_long_ < limits_.long_jobs && !waiting_long_.empty()) {
-    const auto next = std::min_element(
-        waiting_long_.begin(), waiting_long_.end(), [this](const Running* a, const Running* b) {
-          const Client& of_a = clients_[a->client];
-          const Client& of_b = clients_[b->client];
+    const auto next =
+        std::min_element(waiting_long_.begin(), waiting_long_.end(), [&](const Running* a, const Running* b) {
+          const Client& of_a = clients->at(a->client);
+          const Client& of_b = clients->at(b->client);
           return std::tie(of_a.long_running, of_a.long_turn) < std::tie(of_b.long_running, of_b.long_turn);
         });
     Client& client = clients_[(*next)->client];
