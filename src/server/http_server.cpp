@@ -480,8 +480,11 @@ class HttpServer::Implementation {
     const int64_t bytes_of_work = is_long ? kParsedPerByte * static_cast<int64_t>(request.body.size()) : 0;
     const bool is_quick = !is_post && is_probe_path(request.path);
     // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
-    std::shared_ptr<HttpReply> to_answer(reply.get(),
-                                         [reply](HttpReply* forgotten) { forgotten->abandon(); });
+    // The reply's worker points to it weakly and so keeps this function, which must not keep the reply.
+    std::shared_ptr<HttpReply> to_answer(reply.get(), [kept = reply](HttpReply* forgotten) mutable {
+      forgotten->abandon();
+      kept.reset();
+    });
     auto handle = [this, to_answer, request = std::move(request)](Budget::Observer* observer) {
       const auto work = [&] { handler_(request, to_answer); };
       work_on(*to_answer, observer, std::cref(work));  // which needs no memory
