@@ -412,7 +412,7 @@ def check_ollama(report, server, text):
                  and all(entry.logprob <= 0 and len(entry.top_logprobs) == 2 for entry in known.logprobs), known.logprobs)
     report.check("ollama show", client.show("any").capabilities)
     try:
-        client.chat(model="any", messages=messages, options={"num_predict": 10**6})
+        client.chat(model="any", messages=messages, options={"num_predict": -3})
         report.check("ollama refuse", False)
     except ollama.ResponseError as error:
         report.check("ollama refuse", error.status_code == 400 and "options.num_predict" in error.error, error.error)
