@@ -67,8 +67,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
     const auto number = [&](const char* key) { return result["constraint"][key].get<double>(); };
     print_text(
         "{:>6} rows with a constraint: {:.3f} ms for classes, {:.3f} ms for a witness, {:.1f}% of the pass; "
-        "a step of it "
-        "takes as long as {:.0f} FLOP of the pass\n",
+        "a step of it takes as long as {:.0f} FLOP of the pass\n",
         result["rows"].get<int32_t>(), 1e3 * number("classes"), 1e3 * number("witness"),
         100 * number("share"), number("flops_per_step"));
   }

@@ -16,6 +16,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/exact_integers.h"
 #include "base/json.h"
 #include "commands.h"
 #include "decode/make_decoder.h"
@@ -163,8 +164,7 @@ class ModelTools {
   static GenerationOptions settings(const nlohmann::json& arguments,
                                     std::initializer_list<std::string_view> others,
                                     GenerationOptions options) {
-    constexpr double kMaxWhole = 9007199254740992.0;  // 2^53
-    std::map<std::string_view, std::string> keys;     // by setting
+    std::map<std::string_view, std::string> keys;  // by setting
     for (const auto& [key, value] : arguments.items()) {
       if (std::find(others.begin(), others.end(), key) != others.end()) continue;
       const std::string_view setting = setting_named(key);
@@ -174,7 +174,7 @@ class ModelTools {
                          other->second, key);
       const bool is_schema = setting == "json-schema" && !value.is_string();
       const bool is_any_length =
-          setting == "gen-length" && value.is_number() && value > kMaxGenLength && value <= kMaxWhole;
+          setting == "gen-length" && value.is_number() && value > kMaxGenLength && value <= kMaxExactInteger;
       expect_setting(key,
                      is_schema       ? nlohmann::json(value.dump())
                      : is_any_length ? nlohmann::json(kMaxGenLength)

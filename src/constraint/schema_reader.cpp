@@ -14,6 +14,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/exact_integers.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
 #include "constraint/schema_negation.h"
@@ -71,8 +72,7 @@ std::string unescaped(std::string_view part) {
 
 /// Whether all numbers are known exactly. Integers beyond 64 bits are read as doubles.
 bool is_exact(const ordered_json& value) {
-  constexpr double kLimit = 9007199254740992.0;  // 2^53
-  if (value.is_number_float()) return std::abs(value.get<double>()) < kLimit;
+  if (value.is_number_float()) return std::abs(value.get<double>()) < kMaxExactInteger;
   if (!value.is_structured()) return true;
   return std::all_of(value.begin(), value.end(), [](const ordered_json& part) { return is_exact(part); });
 }

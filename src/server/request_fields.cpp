@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/exact_integers.h"
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"
@@ -141,9 +142,9 @@ void assign(const AnswerLength& sent, AnswerLength& field) {
 
 /// The most tokens of an answer: a whole number, as an integer or not.
 int32_t limit_of(const FieldValue& field) {
-  constexpr double kMax = 9007199254740992.0;  // 2^53, up to which doubles are exact integers
   const double number = field.value.is_number() ? field.value.get<double>() : 0;
-  if (!(number >= 1 && number <= kMax && std::trunc(number) == number)) field.refuse("a whole number from 1");
+  if (!(number >= 1 && number <= kMaxExactInteger && std::trunc(number) == number))
+    field.refuse("a whole number from 1");
   return static_cast<int32_t>(std::min<double>(number, std::numeric_limits<int32_t>::max()));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exact_integers.h"
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"
@@ -74,14 +75,14 @@ class Reader {
   requires std::is_integral_v<Integer>
   void read(std::optional<Integer>& field) const {
     // Some clients write 64.0; larger integers than these doubles cannot hold.
-    constexpr double kMax = 9007199254740992.0;
     if (value_.is_number_integer() && value_ < 0) refuse("a whole number from 0");
     if (value_.is_number_unsigned()) {
       const auto number = value_.get<uint64_t>();
       if (number > static_cast<uint64_t>(std::numeric_limits<Integer>::max())) refuse("a smaller number");
       field = static_cast<Integer>(number);
     } else if (value_.is_number_float() && value_.get<double>() >= 0 &&
-               value_.get<double>() <= std::min(kMax, double(std::numeric_limits<Integer>::max())) &&
+               value_.get<double>() <=
+                   std::min(kMaxExactInteger, double(std::numeric_limits<Integer>::max())) &&
                std::trunc(value_.get<double>()) == value_.get<double>()) {
       field = static_cast<Integer>(value_.get<double>());
     } else {
