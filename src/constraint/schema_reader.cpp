@@ -141,6 +141,7 @@ struct SchemaReader::Memory {
   std::unordered_map<const ordered_json*, Members> members;
   std::unordered_map<const ordered_json*, ListedValues> values;             // by schema
   std::unordered_map<const ordered_json*, TextList> texts;                  // by list
+  std::unordered_map<const ordered_json*, JsonTypes> types;                 // by list
   std::unordered_map<const ordered_json*, const ordered_json*> references;  // by pointer
   std::unordered_set<const ordered_json*> checked;                          // schemas
   std::map<std::pair<const ordered_json*, int>, SchemaOutline> outlines;    // by schema and depth
@@ -399,6 +400,7 @@ std::optional<JsonTypes> SchemaReader::types() const {
        {kFractionType, kTypeFraction}}};
   const ordered_json* value = find("type");
   if (!value) return std::nullopt;
+  if (const auto known = memory_->types.find(value); known != memory_->types.end()) return known->second;
   JsonTypes types = 0;
   const auto add = [&](const ordered_json& name) {
     const auto* known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) {
@@ -411,6 +413,7 @@ std::optional<JsonTypes> SchemaReader::types() const {
   if (value->is_array()) {
     spend_steps(value->size() * kStepsPerLookUp);
     for (const ordered_json& name : *value) add(name);
+    memory_->types.emplace(value, types);
   } else {
     add(*value);
   }
