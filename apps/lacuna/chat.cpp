@@ -42,11 +42,12 @@ Ctrl-C stops an answer. A question that begins with / is typed with two: //like 
 /// Replaces one setting of `options` by its default; false if there is none of this name.
 bool reset_setting(std::string_view wanted, GenerationOptions& options) {
   bool is_known = false;
-  visit_options(options, [&](std::string_view name, Aliases aliases, auto& field, std::string_view) {
+  visit_options(options, [&](const Setting& setting, auto& field) {
     const auto is_wanted = [&](std::string_view alias) {
       return wanted == alias || (alias.starts_with('-') && wanted == alias.substr(1));
     };
-    if (wanted != name && std::none_of(aliases.begin(), aliases.end(), is_wanted)) return;
+    if (wanted != setting.name && std::none_of(setting.aliases.begin(), setting.aliases.end(), is_wanted))
+      return;
     is_known = true;
     field = {};
   });

@@ -49,13 +49,13 @@ void add_setting(CLI::App& command, const std::string& names, const std::string&
 }  // namespace
 
 void add_generation_flags(CLI::App& command, GenerationOptions& options) {
-  visit_options(options, [&](std::string_view name, Aliases aliases, auto& field, std::string_view help) {
-    std::string names = "--" + std::string(name);
-    for (const std::string_view alias : aliases) {
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    std::string names = "--" + std::string(setting.name);
+    for (const std::string_view alias : setting.aliases) {
       names += alias.front() == '-' ? "," : ",--";
       names += alias;
     }
-    add_setting(command, names, std::string(help), field);
+    add_setting(command, names, std::string(setting.help), field);
   });
   command
       .add_option_function<std::string>(

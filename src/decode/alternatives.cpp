@@ -9,7 +9,7 @@ AlternativesDecoder::AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t
     : AskingWrapper(std::move(inner)), count_(count) {}
 
 StepReport AlternativesDecoder::apply(const PassResult& result) {
-  positions_ = inner().sampled_positions();
+  positions_ = inner().constrainable()->sampled_positions();
   const std::vector<LogitRow>& logits = inner().plan().logits;
   sampled_.assign(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(positions_.size()));
   StepReport report = apply_inner(result);

@@ -14,7 +14,7 @@ namespace lacuna {
 
 class AlternativesDecoder final : public AskingWrapper {
  public:
-  /// The decoder names its samples' positions (Decoder::sampled_positions).
+  /// The decoder is constrainable.
   ///   count  tokens of each position, at least 1
   AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t count);
 

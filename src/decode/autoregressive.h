@@ -23,7 +23,7 @@ struct Autoregressive {
   int32_t most_rows = 1024;
 };
 
-class AutoregressiveDecoder final : public Decoder {
+class AutoregressiveDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// The prompt holds at least one token.
   AutoregressiveDecoder(Autoregressive options, std::vector<TokenId> prompt);
@@ -49,6 +49,8 @@ class AutoregressiveDecoder final : public Decoder {
   std::vector<TokenId> judged_drafts() const override {
     return plan_.logits.empty() ? std::vector<TokenId>() : std::vector<TokenId>{-1};
   }
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return length() - prompt_length_; }

@@ -52,7 +52,7 @@ BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector
   is_masked_.resize(tokens_.size(), true);
   std::fill_n(is_masked_.begin(), prompt_length_, false);
   sparse_ =
-      SparseSchedule(options_.sparse, (num_blocks - first_block_) * options_.steps, options_.exact_after);
+      SparseSchedule(options_.sparse, (num_blocks - first_block_) * options_.steps, options_.sparse_after);
   start_block(first_block_);
 }
 

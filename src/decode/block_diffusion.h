@@ -29,7 +29,20 @@ struct TokenEditing {
 /// LLaDA 2.2's, whose blocks are edited by insertions and deletions as well.
 inline constexpr TokenEditing kBlockEditing = {0, 16};
 
-struct BlockDiffusion {
+/// What a run may choose, besides what a step commits.
+struct BlockPolicy {
+  bool caches_block = false;  ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
+  std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
+  SparsePolicy sparse;
+  bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
+  int32_t sparse_after = 0;       ///< steps of a block from this one on attend to all; 0: none do
+  /// Leaves rows of the block out of its later steps; without edit, and without unlocking.
+  std::optional<SureLock> lock;
+
+  bool operator==(const BlockPolicy&) const = default;
+};
+
+struct BlockDiffusion : BlockPolicy {
   TokenId mask_id = 0;
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
   int32_t gen_length = 128;
@@ -40,14 +53,8 @@ struct BlockDiffusion {
   SamplingRule sampling;
   uint64_t seed = 0;
   bool shifted_logits = false;  ///< row i - 1 samples position i; commits_apart
-  bool caches_block = false;    ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
-  bool commits_apart = false;   ///< in passes of their own, not with the next block's first step
-  std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
-  SparsePolicy sparse;
-  bool commits_sparsely = false;  ///< commits_apart
-  int32_t exact_after = 0;        ///< steps of a block from this one on attend to all; 0: none do
-  /// Leaves rows of the block out of its later steps; without edit, and without unlocking.
-  std::optional<SureLock> lock;
+  bool commits_apart = false;  ///< in passes of their own, not with the next block's first step; needed where
+                               ///< commits_sparsely
 };
 
 /// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
@@ -55,7 +62,7 @@ int32_t most_kept_blocks(int32_t block_length);
 /// Work of a pass over the last of `num_blocks` blocks without a cache: every row of all of them.
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
 
-class BlockDiffusionDecoder final : public Decoder {
+class BlockDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them); with shifted logits the prompt is not empty.
   BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
@@ -76,6 +83,8 @@ class BlockDiffusionDecoder final : public Decoder {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   const DriftEstimate* drift_estimate() const override;
   std::vector<int32_t> sampled_positions() const override;
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override { return stop_reason_; }

@@ -34,7 +34,7 @@ struct CanvasDiffusion {
 ///   entropies  nats     returns positions in ascending order; at least one of a canvas that is not empty
 std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double bound);
 
-class CanvasDiffusionDecoder final : public Decoder {
+class CanvasDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   CanvasDiffusionDecoder(CanvasDiffusion options, std::vector<TokenId> prompt);
@@ -54,6 +54,8 @@ class CanvasDiffusionDecoder final : public Decoder {
   std::vector<int32_t> sampled_positions() const override;
   bool commits_best_tokens() const override { return true; }
   /// Up to the canvas that is denoised, which shows the last pass's best tokens.
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;

@@ -66,10 +66,10 @@ ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerC
       state_(constraint_.start),
       start_(static_cast<size_t>(constraint_.automaton->num_states())) {
   start_.insert(state_);
-  inner().finish_blocks_with(
+  answer().finish_blocks_with(
       [this](IndexRange positions, std::span<TokenId> tokens) { finish_block(positions, tokens); });
-  inner().write_only_with([this](int32_t position, TokenId token) { return allows(position, token); });
-  inner().edit_only_with([this](const CanvasEdit& edit) { return allows(edit); });
+  answer().write_only_with([this](int32_t position, TokenId token) { return allows(position, token); });
+  answer().edit_only_with([this](const CanvasEdit& edit) { return allows(edit); });
   StepReport before;
   write_literal(before);
 }
@@ -136,7 +136,7 @@ ConstrainedCanvas ConstrainedDecoder::canvas_of(std::span<const TokenId> tokens)
 
 TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
   const RowStatistics& row = samples_[sample.index];
-  return inner().commits_best_tokens() ? row.best_token : row.token;
+  return answer().commits_best_tokens() ? row.best_token : row.token;
 }
 
 void ConstrainedDecoder::set_targets() {
@@ -149,7 +149,7 @@ void ConstrainedDecoder::set_targets() {
       continue;
     }
     if (sample.is_edit) continue;
-    const bool is_accepted = sample.draft >= 0 && inner().accepts(samples_[sample.index], sample.draft);
+    const bool is_accepted = sample.draft >= 0 && answer().accepts(samples_[sample.index], sample.draft);
     targets_[place_of(sample.position)] = is_accepted ? sample.draft : target_of(sample);
     if (!is_accepted) refused_before = sample.position + 1;
   }
@@ -163,7 +163,7 @@ bool ConstrainedDecoder::are_possible() {
   if (edits_are_allowed && is_completable(*constraint_.automaton, canvas_of(targets_))) return true;
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
-    class_rows_.push_back({rows_[sample.index], &classes_, !inner().commits_best_tokens()});
+    class_rows_.push_back({rows_[sample.index], &classes_, !answer().commits_best_tokens()});
   }
   return false;
 }
@@ -206,7 +206,7 @@ bool ConstrainedDecoder::find_edits() {
   std::vector<Sample> samples = std::move(constrained_);
   for (Sample& sample : samples) {
     if (!sample.is_open) continue;
-    const std::optional<CanvasEdit> edit = inner().edit_of(sample.position, target_of(sample));
+    const std::optional<CanvasEdit> edit = answer().edit_of(sample.position, target_of(sample));
     if (!edit) continue;
     sample.is_edit = allows(*edit);
     are_possible = are_possible && sample.is_edit;
@@ -222,7 +222,7 @@ StepReport ConstrainedDecoder::apply(const PassResult& result) {
   plan_ = &inner().plan();
   kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
   is_replaced_ = in_follow_up_ = false;
-  begin_samples(result.samples, plan_->logits, inner().sampled_positions(), inner().judged_drafts());
+  begin_samples(result.samples, plan_->logits, answer().sampled_positions(), answer().judged_drafts());
   if (!are_possible()) return {};
   StepReport report = apply_samples();
   write_literal(report);
@@ -253,7 +253,7 @@ void ConstrainedDecoder::write_literal(StepReport& report) {
   std::vector<Commit> commits;
   for (size_t i = 0; i < count; ++i)
     commits.push_back({first_open_ + static_cast<int32_t>(i), written[i], 1.0});
-  if (commits.empty() || !inner().write_given(commits)) return;
+  if (commits.empty() || !answer().write_given(commits)) return;
   report.committed.insert(report.committed.end(), commits.begin(), commits.end());
   std::sort(report.committed.begin(), report.committed.end(),
             [](const Commit& a, const Commit& b) { return a.position < b.position; });
@@ -281,7 +281,7 @@ void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepR
 
 void ConstrainedDecoder::apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {
   const std::span<const LogitRow> logits = inner().follow_up().logits;
-  const std::vector<int32_t> positions = inner().follow_up_positions();
+  const std::vector<int32_t> positions = answer().follow_up_positions();
   if (!positions.empty()) {
     in_follow_up_ = true;
     begin_samples(result.samples, logits, positions, {});
@@ -314,7 +314,7 @@ const SamplingRule& ConstrainedDecoder::rule_of(const Sample& sample) const {
 }
 
 bool ConstrainedDecoder::is_random(const Sample& sample) const {
-  return rule_of(sample).temperature > 0 && rule_of(sample).draws && !inner().commits_best_tokens();
+  return rule_of(sample).temperature > 0 && rule_of(sample).draws && !answer().commits_best_tokens();
 }
 
 Witness ConstrainedDecoder::find_witness(std::span<const ClassStatistics> classes) const {
@@ -404,7 +404,7 @@ void ConstrainedDecoder::judge(std::span<const ClassStatistics> classes) {
       row.token = row.best_token = chosen.tokens[0];
       row.confidence = confidence_by(rule_of(sample).measure, chosen.probability[0]);
     }
-    const bool is_accepted = draft_is_possible && inner().accepts(row, sample.draft);
+    const bool is_accepted = draft_is_possible && answer().accepts(row, sample.draft);
     if (!is_accepted) refused_before = sample.position + 1;
     targets_[place] = is_accepted ? sample.draft : row.token;
     sets.set(place, targets_[place]);

@@ -72,7 +72,7 @@ class RowScores {
 
 class ConstrainedDecoder final : public AskingWrapper {
  public:
-  /// The decoder names its samples' positions (Decoder::sampled_positions), and its canvas can be completed.
+  /// The decoder is constrainable, and its canvas can be completed.
   ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint);
 
   StepReport apply(const PassResult& result) override;
@@ -85,6 +85,8 @@ class ConstrainedDecoder final : public AskingWrapper {
   void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) override;
 
  private:
+  Constrainable& answer() const { return *inner().constrainable(); }
+
   /// A sample that the constraint has a say in.
   struct Sample {
     size_t index = 0;      ///< among samples_

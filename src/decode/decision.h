@@ -35,7 +35,7 @@ struct DecisionCanvas {
 };
 
 /// Reads every slot of every canvas.
-class DecisionDecoder final : public Decoder {
+class DecisionDecoder final : public Decoder, public Measurements {
  public:
   /// Canvases must fit the model, as src/engine/decision_canvas.cpp makes them; at least one.
   DecisionDecoder(const ModelConfig& config, std::vector<DecisionCanvas> canvases);
@@ -53,6 +53,7 @@ class DecisionDecoder final : public Decoder {
   StepReport apply(const PassResult& result) override;
 
   /// Prefix and first branch of the canvas that is read, or was last.
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return shown_; }
   int32_t prompt_length() const override { return static_cast<int32_t>(shown_.size()); }
   int32_t num_final() const override { return 0; }

@@ -109,56 +109,11 @@ struct SlotReading {
   bool operator==(const SlotReading&) const = default;
 };
 
-/// A state machine: plan(), a forward pass, apply(), and apply_follow_up() where there is more to ask, until
-/// done(). engine/pass_loop.h drives it. A plan numbers the request's own sequences from 0 and its rows from
-/// 0; whoever runs several requests appends their plans.
-class Decoder {
+/// What a constraint on the answer needs of a decoder (decode/constrained.h).
+class Constrainable {
  public:
-  virtual ~Decoder() = default;
+  virtual ~Constrainable() = default;
 
-  /// K/V stores the request needs (2 with classifier-free guidance), each of num_cells() cells.
-  virtual int32_t num_sequences() const = 0;
-  virtual int32_t num_cells() const = 0;
-
-  /// Cells of the guide's K/V store; 0: no guide.
-  virtual int32_t num_guide_cells() const { return 0; }
-  /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
-  virtual bool remembers_outputs() const { return false; }
-
-  virtual bool done() const = 0;
-  /// Which model the next pass needs.
-  virtual ModelRole role() const { return ModelRole::kMain; }
-  /// K/V of the main model that requests may share.
-  virtual ExactPrefix exact_prefix() const { return {}; }
-  /// The K/V of the first `count` positions lie in their cells now: whole blocks, at most those wanted.
-  /// Before the first plan().
-  virtual void skip_prefix(int32_t /*count*/) {}
-  /// The next pass. Only while not done(). The same until apply(); what was returned stays as it is
-  /// until the next call.
-  virtual const StepPlan& plan() = 0;
-  /// Work of the pass that plan() describes, without any cache or lock.
-  virtual PassWork uncached_work() const = 0;
-  /// Inputs of the request's uncached baseline, with the current length of the answer. Empty for decoders
-  /// without a baseline, such as those that measure a likelihood.
-  virtual std::optional<BaselineRequest> baseline_request() const { return {}; }
-  /// The plan of the same pass without a cache, for instruments that compare the two. Empty for methods that
-  /// have no such plan.
-  virtual std::optional<StepPlan> uncached_plan() const { return {}; }
-
-  /// Work of a constraint on the answer in the pass, about, in steps of a Budget; 0 without one. It is done
-  /// in apply() and apply_follow_up(), which charge the thread's Budget.
-  virtual int64_t constraint_steps() const { return 0; }
-
-  /// Takes the results of the pass over plan(): commits tokens and moves on to the next pass.
-  virtual StepReport apply(const PassResult& result) = 0;
-  /// After apply(): what else is wanted of the rows of its pass, now that its samples are known. Asked again
-  /// after each apply_follow_up(), until it is empty.
-  virtual FollowUp follow_up() const { return {}; }
-  /// Takes the results of follow_up() and completes the report. Called where follow_up() is not empty, and
-  /// after every pass of the main model where remembers_outputs().
-  virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
-
-  // Interface for constraints on the answer (decode/constrained.h).
   /// The positions for which the first of plan()'s logits sample a token, in their order; until apply().
   /// Empty where none is sampled, or the decoder's answers cannot be constrained; -1 of rows that measure
   /// something else.
@@ -191,6 +146,77 @@ class Decoder {
   /// Writes tokens at the answer's first positions that are not final, between two passes. The answer does
   /// not end with them. False: the method writes nothing without a pass.
   virtual bool write_given(std::span<const Commit> /*tokens*/) { return false; }
+};
+
+/// What instruments and results read of a decoder, besides its passes.
+class Measurements {
+ public:
+  virtual ~Measurements() = default;
+
+  /// Inputs of the request's uncached baseline, with the current length of the answer. Empty for decoders
+  /// without a baseline, such as those that measure a likelihood.
+  virtual std::optional<BaselineRequest> baseline_request() const { return {}; }
+  /// Denoising steps of the whole request if every block takes as many as were asked for; 0 for methods
+  /// without blocks.
+  virtual int32_t planned_steps() const { return 0; }
+  /// Likelihood of each token of the canvas; complete once done(). Empty for decoders that write an answer.
+  virtual std::span<const TokenScore> scores() const { return {}; }
+  /// Readings of the slots of a decision, in order; complete once done(). Empty for other decoders.
+  virtual std::span<const SlotReading> readings() const { return {}; }
+  /// Estimates of a lock with an estimated threshold; null without one.
+  virtual const DriftEstimate* drift_estimate() const { return nullptr; }
+};
+
+/// A state machine: plan(), a forward pass, apply(), and apply_follow_up() where there is more to ask, until
+/// done(). engine/pass_loop.h drives it. A plan numbers the request's own sequences from 0 and its rows from
+/// 0; whoever runs several requests appends their plans.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  /// K/V stores the request needs (2 with classifier-free guidance), each of num_cells() cells.
+  virtual int32_t num_sequences() const = 0;
+  virtual int32_t num_cells() const = 0;
+
+  /// Cells of the guide's K/V store; 0: no guide.
+  virtual int32_t num_guide_cells() const { return 0; }
+  /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
+  virtual bool remembers_outputs() const { return false; }
+
+  virtual bool done() const = 0;
+  /// Which model the next pass needs.
+  virtual ModelRole role() const { return ModelRole::kMain; }
+  /// K/V of the main model that requests may share.
+  virtual ExactPrefix exact_prefix() const { return {}; }
+  /// The K/V of the first `count` positions lie in their cells now: whole blocks, at most those wanted.
+  /// Before the first plan().
+  virtual void skip_prefix(int32_t /*count*/) {}
+  /// The next pass. Only while not done(). The same until apply(); what was returned stays as it is
+  /// until the next call.
+  virtual const StepPlan& plan() = 0;
+  /// Work of the pass that plan() describes, without any cache or lock.
+  virtual PassWork uncached_work() const = 0;
+  /// The plan of the same pass without a cache, for instruments that compare the two. Empty for methods that
+  /// have no such plan.
+  virtual std::optional<StepPlan> uncached_plan() const { return {}; }
+
+  /// Work of a constraint on the answer in the pass, about, in steps of a Budget; 0 without one. It is done
+  /// in apply() and apply_follow_up(), which charge the thread's Budget.
+  virtual int64_t constraint_steps() const { return 0; }
+
+  /// Takes the results of the pass over plan(): commits tokens and moves on to the next pass.
+  virtual StepReport apply(const PassResult& result) = 0;
+  /// After apply(): what else is wanted of the rows of its pass, now that its samples are known. Asked again
+  /// after each apply_follow_up(), until it is empty.
+  virtual FollowUp follow_up() const { return {}; }
+  /// Takes the results of follow_up() and completes the report. Called where follow_up() is not empty, and
+  /// after every pass of the main model where remembers_outputs().
+  virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
+
+  /// What a constraint on the answer needs; null: the decoder's answers cannot be constrained.
+  virtual Constrainable* constrainable() { return nullptr; }
+  /// What instruments read.
+  virtual const Measurements& measurements() const;
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).
   virtual std::span<const TokenId> canvas() const = 0;
@@ -209,15 +235,11 @@ class Decoder {
   virtual std::span<const IndexRange> holes() const { return {}; }
   /// Meaningful once done().
   virtual StopReason stop_reason() const = 0;
-  /// Denoising steps of the whole request if every block takes as many as were asked for; 0 for methods
-  /// without blocks.
-  virtual int32_t planned_steps() const { return 0; }
-  /// Likelihood of each token of the canvas; complete once done(). Empty for decoders that write an answer.
-  virtual std::span<const TokenScore> scores() const { return {}; }
-  /// Readings of the slots of a decision, in order; complete once done(). Empty for other decoders.
-  virtual std::span<const SlotReading> readings() const { return {}; }
-  /// Estimates of a lock with an estimated threshold; null without one.
-  virtual const DriftEstimate* drift_estimate() const { return nullptr; }
 };
+
+inline const Measurements& Decoder::measurements() const {
+  static const Measurements kNothing;
+  return kNothing;
+}
 
 }  // namespace lacuna

@@ -25,7 +25,6 @@ class DecoderWrapper : public Decoder {
   void skip_prefix(int32_t count) override { inner_->skip_prefix(count); }
   const StepPlan& plan() override { return inner_->plan(); }
   PassWork uncached_work() const override { return inner_->uncached_work(); }
-  std::optional<BaselineRequest> baseline_request() const override { return inner_->baseline_request(); }
   std::optional<StepPlan> uncached_plan() const override { return inner_->uncached_plan(); }
   int64_t constraint_steps() const override { return inner_->constraint_steps(); }
   StepReport apply(const PassResult& result) override { return inner_->apply(result); }
@@ -33,20 +32,8 @@ class DecoderWrapper : public Decoder {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
     inner_->apply_follow_up(result, report);
   }
-  std::vector<int32_t> sampled_positions() const override { return inner_->sampled_positions(); }
-  std::vector<int32_t> follow_up_positions() const override { return inner_->follow_up_positions(); }
-  std::vector<TokenId> judged_drafts() const override { return inner_->judged_drafts(); }
-  bool accepts(const RowStatistics& judge, TokenId draft) const override {
-    return inner_->accepts(judge, draft);
-  }
-  bool commits_best_tokens() const override { return inner_->commits_best_tokens(); }
-  void finish_blocks_with(FinishBlock finish) override { inner_->finish_blocks_with(std::move(finish)); }
-  std::optional<CanvasEdit> edit_of(int32_t position, TokenId token) const override {
-    return inner_->edit_of(position, token);
-  }
-  void edit_only_with(AllowsEdit allows) override { inner_->edit_only_with(std::move(allows)); }
-  bool write_given(std::span<const Commit> tokens) override { return inner_->write_given(tokens); }
-  void write_only_with(AllowsToken allows) override { inner_->write_only_with(std::move(allows)); }
+  Constrainable* constrainable() override { return inner_->constrainable(); }
+  const Measurements& measurements() const override { return inner_->measurements(); }
   std::span<const TokenId> canvas() const override { return inner_->canvas(); }
   int32_t prompt_length() const override { return inner_->prompt_length(); }
   int32_t num_final() const override { return inner_->num_final(); }
@@ -54,10 +41,6 @@ class DecoderWrapper : public Decoder {
   IndexRange block() const override { return inner_->block(); }
   std::span<const IndexRange> holes() const override { return inner_->holes(); }
   StopReason stop_reason() const override { return inner_->stop_reason(); }
-  int32_t planned_steps() const override { return inner_->planned_steps(); }
-  std::span<const TokenScore> scores() const override { return inner_->scores(); }
-  std::span<const SlotReading> readings() const override { return inner_->readings(); }
-  const DriftEstimate* drift_estimate() const override { return inner_->drift_estimate(); }
 
  protected:
   Decoder& inner() const { return *inner_; }

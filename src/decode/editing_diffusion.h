@@ -62,7 +62,7 @@ std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
 int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t answer_length,
                             int64_t positions);
 
-class EditingDiffusionDecoder final : public Decoder {
+class EditingDiffusionDecoder final : public Decoder, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them).
   ///   answer  text of an infill after the prompt, with masks in its holes; empty: gen_length masks
@@ -82,6 +82,7 @@ class EditingDiffusionDecoder final : public Decoder {
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override;
   std::span<const IndexRange> holes() const override { return ranges_; }
   int32_t prompt_length() const override { return prompt_length_; }

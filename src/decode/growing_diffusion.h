@@ -73,7 +73,7 @@ struct GrowingDiffusion {
   uint64_t seed = 0;
 };
 
-class GrowingDiffusionDecoder final : public Decoder {
+class GrowingDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them).
   ///   answer  empty: a whole answer, as long as the growth starts with. Else of an infill, with masks in its
@@ -97,6 +97,8 @@ class GrowingDiffusionDecoder final : public Decoder {
   TokenId held_token(int32_t position) const override {
     return canvas_.is_masked(position) ? -1 : canvas_[position];
   }
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }

@@ -66,7 +66,7 @@ struct GuidedDiffusion {
   std::shared_ptr<const TokenAlignment> alignment;
 };
 
-class GuidedDiffusionDecoder final : public Decoder {
+class GuidedDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt has no mask token.
   GuidedDiffusionDecoder(GuidedDiffusion options, std::vector<TokenId> prompt);
@@ -89,6 +89,8 @@ class GuidedDiffusionDecoder final : public Decoder {
     return role_ == ModelRole::kMain ? drawn_positions_ : std::vector<int32_t>();
   }
   void write_only_with(AllowsToken allows) override { allows_ = std::move(allows); }
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override { return canvas_.num_final(); }

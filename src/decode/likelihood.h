@@ -12,13 +12,14 @@
 
 namespace lacuna {
 
-class LikelihoodDecoder : public Decoder {
+class LikelihoodDecoder : public Decoder, public Measurements {
  public:
   std::span<const TokenScore> scores() const override { return scores_; }
 
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return length(); }
   PassWork uncached_work() const override { return work_of(plan_); }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return tokens_; }
   int32_t prompt_length() const override { return length(); }
   int32_t num_final() const override { return 0; }

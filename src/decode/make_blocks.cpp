@@ -287,6 +287,7 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   if (edits) return make_editing(strategy, config, std::move(asked));
   if (config.causal_context) return make_seeded(strategy, config, std::move(asked));
   BlockDiffusion settings;
+  static_cast<BlockPolicy&>(settings) = strategy;
   settings.mask_id = config.mask_id;
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
@@ -304,14 +305,8 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   }
   settings.seed = asked.request.seed;
   settings.shifted_logits = config.shifted_logits;
-  settings.caches_block = strategy.caches_block;
   settings.commits_apart =
       strategy.commit == BlockStrategy::Commit::kSeparate || !why_apart(strategy, config).empty();
-  settings.edit = strategy.edit;
-  settings.sparse = strategy.sparse;
-  settings.commits_sparsely = strategy.commits_sparsely;
-  settings.exact_after = strategy.sparse_after;
-  settings.lock = strategy.lock;
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 

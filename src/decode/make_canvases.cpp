@@ -8,8 +8,6 @@
 namespace lacuna {
 namespace {
 
-constexpr int32_t kLongestCanvas = 1024;
-
 int32_t canvas_length_of(const CanvasStrategy& strategy, const ModelConfig& config) {
   return strategy.block_length.value_or(static_cast<int32_t>(config.canvas->length));
 }
@@ -28,8 +26,6 @@ void check(const CanvasStrategy& strategy, const ModelConfig& config, const Aske
     problems.expect(!has_image, "prompt", fmt::format("with the image token {}", config.canvas->image_id),
                     "text alone");
   }
-  problems.within("block_length", strategy.block_length, 1, kLongestCanvas);
-  problems.within("steps", strategy.steps, 1, kMaxGenLength);
   problems.expect(strategy.temperature == 0 || strategy.temperature == 1, "temperature",
                   fmt::to_string(strategy.temperature),
                   "1, which samples at the model's own schedule of temperatures, or 0 for the best tokens");
@@ -37,8 +33,6 @@ void check(const CanvasStrategy& strategy, const ModelConfig& config, const Aske
     problems.expect(*strategy.entropy_bound >= 0 && *strategy.entropy_bound <= 1e6, "unmask",
                     fmt::to_string(*strategy.entropy_bound), "a bound in [0, 1e6]");
   }
-  problems.within("stop_entropy", strategy.stop_entropy, 0.0, 1e6);
-  problems.within("soft_embedding_slack", strategy.soft_embedding_slack, 0.0, 1.0);
 }
 
 std::unique_ptr<Decoder> make(const CanvasStrategy& strategy, const ModelConfig& config, Asked asked) {

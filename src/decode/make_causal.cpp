@@ -18,7 +18,6 @@ void check(const CausalStrategy& strategy, const ModelConfig& config, const Aske
   check_sampling(strategy.sampling, config, false, problems);
   problems.refuse(strategy.block_length && config.mask_drafts == 0, "block_length",
                   "an autoregressive model writes one token after the other");
-  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
 }
 
 namespace {
@@ -55,11 +54,6 @@ std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig&
 
 void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
   if (asked != nullptr) check_whole_prompt(config, asked->request.prompt, "ReFusion", problems);
-  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
-  problems.within("slot_size", strategy.slot_size, 1, kMaxGenLength);
-  problems.within("slot_threshold", strategy.slot_threshold, 0.0, 1.0);
-  problems.within("token_threshold", strategy.token_threshold, 0.0, 1.0);
-  problems.within("revoke", strategy.revoke, 0.0, 1.0);
   check_sampling(strategy.sampling, config, false, problems);
   if (strategy.rules == RefusionRules::kLacuna) {
     problems.refuse(strategy.suppress_mask, "suppress_mask", "`refusion` lacuna never draws the mask token");
@@ -75,19 +69,11 @@ void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked*
 
 std::unique_ptr<Decoder> make(const SlotStrategy& strategy, const ModelConfig& config, Asked asked) {
   Refusion settings;
-  settings.rules = strategy.rules;
+  static_cast<SlotPolicy&>(settings) = strategy;
   settings.advances_together = strategy.rules == RefusionRules::kReleased;
   settings.mask_id = config.mask_id;
   settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
-  settings.block_length = strategy.block_length;
-  settings.slot_size = strategy.slot_size;
-  settings.slot_threshold = strategy.slot_threshold;
-  settings.token_threshold = strategy.token_threshold;
-  settings.verifies_fills = strategy.verifies_fills;
-  settings.recomputes_kv = strategy.recomputes_kv;
-  settings.accepts_exactly = strategy.accepts_exactly;
-  settings.revoke = strategy.revoke;
   settings.seed = asked.request.seed;
   settings.sampling = sampling_rule(strategy.sampling);
   if (strategy.rules == RefusionRules::kLacuna || strategy.suppress_mask) {

@@ -238,7 +238,17 @@ Problems find_problems(const Strategy& strategy, const ModelConfig& config, cons
   if (!problems.empty()) return problems;
   if (asked != nullptr) check_request(config, strategy, *asked, problems);
   if (!problems.empty()) return problems;
-  std::visit([&](const auto& chosen) { check(chosen, config, asked, problems); }, strategy);
+  const auto check_range = [&](std::string_view field, const auto& value, const auto&... range) {
+    if constexpr (sizeof...(range) > 0) problems.within(field, value, range...);
+  };
+  std::visit([&](const auto& chosen) { visit_fields(chosen, check_range); }, strategy);
+  const std::vector<Problem> out_of_range = problems.found();
+  Problems others;
+  std::visit([&](const auto& chosen) { check(chosen, config, asked, others); }, strategy);
+  for (const Problem& problem : others.found()) {
+    const auto is_same = [&](const Problem& each) { return each.field == problem.field; };
+    if (std::none_of(out_of_range.begin(), out_of_range.end(), is_same)) problems.add(problem);
+  }
   return problems;
 }
 
@@ -254,8 +264,6 @@ SamplingRule sampling_rule(const TokenSampling& sampling) {
 
 void check_sampling(const TokenSampling& sampling, const ModelConfig& config, bool measures_sampled,
                     Problems& problems) {
-  problems.within("temperature", sampling.temperature, 0.0, 1e3);
-  problems.within("top_p", sampling.top_p, 1e-6, 1.0);
   problems.within("top_k", sampling.top_k, 0, static_cast<int32_t>(config.vocab_size));
   if (sampling.temperature > 0 || measures_sampled) return;
   constexpr std::string_view kReason = "at `temperature` 0 the best token is taken";

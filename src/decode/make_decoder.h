@@ -21,8 +21,6 @@ namespace lacuna {
 
 /// The answer's length, where neither the request nor the model says one.
 inline constexpr int32_t kDefaultGenLength = 128;
-/// The longest answer, and the largest number of steps or passes that a setting counts.
-inline constexpr int32_t kMaxGenLength = 1 << 20;
 /// The most that an answer of a masked model grows to where nothing is asked for.
 inline constexpr int32_t kMaxGrownLength = 2048;
 

@@ -35,7 +35,6 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
         {"block_length", fmt::to_string(block_length), fmt::format("a divisor of {}", asked->gen_length),
          fmt::format("`block_length` {} does not divide `gen_length` {}", block_length, asked->gen_length)});
   }
-  problems.within("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
   const bool measures_sampled = config.shifted_logits && std::holds_alternative<UnmaskRule>(strategy.commit);
   check_sampling(strategy.sampling, config, measures_sampled, problems);
   if (strategy.logits_eos_inf && config.eos_id < 0) {
@@ -58,7 +57,6 @@ void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, con
                  const Asked* asked, Problems& problems) {
   problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
                   "the `unmask` rule runs until a block is done");
-  problems.within("steps", strategy.steps, 1, kMaxGenLength);
   if (asked == nullptr || !problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
   const int32_t num_blocks = asked->gen_length / block_length;

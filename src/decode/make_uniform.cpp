@@ -14,7 +14,6 @@ void check_cache(const UniformStrategy& strategy, Problems& problems) {
   const bool is_other = strategy.cache != UniformCacheKind::kUniform;
   problems.refuse(is_other && strategy.boundary, "boundary", kReason);
   problems.refuse(is_other && strategy.drift, "drift", kReason);
-  problems.within("refresh", strategy.refresh, 0, kMaxGenLength);
   if (strategy.boundary) {
     problems.within_part("boundary", "blocks", strategy.boundary->blocks, 2, kMaxGenLength);
     problems.within_part("boundary", "full-every", strategy.boundary->full_every, 1, kMaxGenLength);
@@ -97,10 +96,7 @@ void check(const UniformStrategy& strategy, const ModelConfig& config, const Ask
            Problems& problems) {
   problems.within("context", strategy.context, 1, static_cast<int32_t>(config.max_positions));
   if (asked != nullptr) check_request(strategy, config, *asked, problems);
-  problems.within("block_length", strategy.block_length, 1, kMaxGenLength);
-  problems.within("steps", strategy.steps, 1, kMaxGenLength);
   problems.within("min_length", strategy.min_length, 0, asked != nullptr ? asked->gen_length : kMaxGenLength);
-  problems.within("tokens_per_step", strategy.tokens_per_step, 1, kMaxGenLength);
   const double tau = strategy.threshold.tau;
   problems.expect(tau > 0 && tau <= 1, "sampler", fmt::format("threshold={}", tau), "a threshold in (0, 1]");
   problems.within_part("sampler", "least", strategy.threshold.least, 0, kMaxGenLength);
@@ -116,6 +112,7 @@ std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig
   std::vector<TokenId> prompt = std::move(asked.request.prompt);
   if (!begins_with_bos(config, prompt)) prompt.insert(prompt.begin(), config.bos_id);
   UniformDiffusion settings;
+  static_cast<UniformPolicy&>(settings) = strategy;
   settings.noise = *config.noise;
   settings.vocab_size = config.vocab_size;
   settings.mask_id = config.mask_id;
@@ -129,8 +126,6 @@ std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig
     settings.block_length = asked.gen_length;
     settings.steps = strategy.steps.value_or(static_cast<int32_t>(canvas->steps));
   }
-  settings.min_length = strategy.min_length;
-  settings.ignore_end = strategy.ignore_eos;
   settings.seed = asked.request.seed;
   if (!strategy.noise_shows_special) {
     settings.noise_excludes = config.end_ids;
@@ -138,18 +133,7 @@ std::unique_ptr<Decoder> make(const UniformStrategy& strategy, const ModelConfig
       settings.noise_excludes.push_back(special);
     }
   }
-  settings.curve = strategy.schedule;
-  settings.sampler = strategy.sampler;
-  settings.tokens_per_step = strategy.tokens_per_step;
-  settings.threshold = strategy.threshold;
   settings.sampling = sampling_rule(strategy.sampling);
-  settings.cache = strategy.cache;
-  settings.refresh = strategy.refresh;
-  settings.boundary = strategy.boundary;
-  settings.drift = strategy.drift;
-  settings.leaves_at_fixed_point = strategy.leaves_at_fixed_point;
-  settings.whole_last_layer = strategy.whole_last_layer;
-  settings.correction = strategy.self_correct;
   return std::make_unique<UniformDiffusionDecoder>(std::move(settings), std::move(prompt));
 }
 

@@ -33,7 +33,7 @@ struct MaskedDiffusion {
   uint64_t seed = 0;
 };
 
-class MaskedDiffusionDecoder final : public Decoder {
+class MaskedDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them). A mask token within the prompt is a gap that is
   /// filled with the first block.
@@ -56,6 +56,8 @@ class MaskedDiffusionDecoder final : public Decoder {
     pass_.apply_drift(canvas_, result.drifts, report);
   }
   std::vector<int32_t> sampled_positions() const override;
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_.tokens(); }
   int32_t prompt_length() const override { return canvas_.prompt_length(); }
   int32_t num_final() const override;

@@ -20,31 +20,37 @@ namespace lacuna {
 /// what an end token does.
 enum class RefusionRules : uint8_t { kPaper, kReleased, kLacuna };
 
-struct Refusion {
+/// What a run may choose.
+struct SlotPolicy {
   RefusionRules rules = RefusionRules::kLacuna;
-  TokenId mask_id = 0;
-  std::vector<TokenId> end_ids;
-  int32_t gen_length = 128;
   int32_t block_length = 64;     ///< positions that are planned together; the last block may be shorter
   int32_t slot_size = 8;         ///< the last slot of a block may be shorter
   double slot_threshold = 0.9;   ///< a slot is selected if its first token is likelier than this
   double token_threshold = 0.9;  ///< a draft is accepted if it is more probable than this
-  /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
-  /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
-  bool advances_together = false;
   /// kLacuna: slots that were completed in parallel are verified once more in order before they are
   /// committed; otherwise they are committed as they are, though none has seen the others.
   bool verifies_fills = true;
   bool recomputes_kv = false;  ///< compute the K/V of completed slots once more, in their final order
-  bool accepts_exactly =
-      false;              ///< kLacuna: a draft is accepted if it is the left-to-right model's own sample
-  double revoke = 0;      ///< kLacuna: mask a finished slot anew from its first token less likely than this
+  /// kLacuna: a draft is accepted if it is the left-to-right model's own sample.
+  bool accepts_exactly = false;
+  double revoke = 0;  ///< kLacuna: mask a finished slot anew from its first token less likely; 0: never
+
+  bool operator==(const SlotPolicy&) const = default;
+};
+
+struct Refusion : SlotPolicy {
+  TokenId mask_id = 0;
+  std::vector<TokenId> end_ids;
+  int32_t gen_length = 128;
+  /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
+  /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
+  bool advances_together = false;
   SamplingRule sampling;  ///< its confidence is the raw probability
   uint64_t seed = 0;
   StopFinder find_stop;  ///< may be empty
 };
 
-class RefusionDecoder final : public Decoder {
+class RefusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them).
   RefusionDecoder(Refusion options, std::vector<TokenId> prompt);
@@ -71,6 +77,8 @@ class RefusionDecoder final : public Decoder {
                                     : judge.scored_probability > options_.token_threshold;
   }
   TokenId held_token(int32_t position) const override;
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;

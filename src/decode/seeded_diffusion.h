@@ -29,7 +29,7 @@ struct SeededDiffusion {
   uint64_t seed = 0;
 };
 
-class SeededDiffusionDecoder final : public Decoder {
+class SeededDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   SeededDiffusionDecoder(SeededDiffusion options, std::vector<TokenId> prompt);
@@ -53,6 +53,8 @@ class SeededDiffusionDecoder final : public Decoder {
     const bool is_held = denoises() ? !is_masked(position) : position < num_written_;
     return is_held ? tokens_[static_cast<size_t>(position)] : -1;
   }
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override {
     return std::span(tokens_).first(static_cast<size_t>(length_));
   }

@@ -23,8 +23,8 @@ int32_t dense_layers_of(const SparsePolicy& policy) {
                     policy);
 }
 
-SparseSchedule::SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after)
-    : policy_(policy), exact_steps_(0), exact_after_(exact_after) {
+SparseSchedule::SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t sparse_after)
+    : policy_(policy), exact_steps_(0), exact_after_(sparse_after) {
   if (const auto* sparsed = std::get_if<SparseD>(&policy_)) {
     exact_steps_ = static_cast<int32_t>(std::floor(sparsed->exact_share * planned_steps));
   }

@@ -48,8 +48,8 @@ int32_t dense_layers_of(const SparsePolicy& policy);
 class SparseSchedule {
  public:
   ///   planned_steps  of all blocks
-  ///   exact_after    steps of a block from this one on (0-based) are exact; 0: none are
-  SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t exact_after);
+  ///   sparse_after    steps of a block from this one on (0-based) are exact; 0: none are
+  SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t sparse_after);
 
   /// The rule for step `step` (0-based) of a block with `prefix` cells before it.
   SparseAttention denoise(int32_t prefix, int32_t step) const;

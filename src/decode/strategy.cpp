@@ -2,22 +2,14 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace lacuna {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-void put(Json& json, const char* key, const T& value) {
-  json[key] = value;
-}
-
-template <typename T>
-void put(Json& json, const char* key, const std::optional<T>& value) {
-  if (value) json[key] = *value;
-}
 
 /// The name of an enumerator, from all names in order.
 template <typename Enum, size_t N>
@@ -81,14 +73,14 @@ Json json_of(const CachePolicy& cache) {
 
 Json json_of(const SureLock& lock) {
   Json json{{"eps", lock.eps}};
-  put(json, "delta", lock.delta);
+  if (lock.delta) json["delta"] = *lock.delta;
   json.update({{"gate", lock.gate},
                {"min_age", lock.min_age},
                {"gate_counts_unlocked", lock.gate_counts_unlocked},
                {"eager_prompt", lock.eager_prompt},
                {"unlock_every", lock.unlock_every},
                {"probes", lock.probes}});
-  put(json, "unlock_eps", lock.unlock_eps);
+  if (lock.unlock_eps) json["unlock_eps"] = *lock.unlock_eps;
   json.update({{"min_locked_passes", lock.min_locked_passes},
                {"cooldown", lock.cooldown},
                {"strictness", lock.strictness}});
@@ -130,108 +122,72 @@ Json json_of(const SparsePolicy& sparse) {
   return std::visit(Visitor(), sparse);
 }
 
-void put_sampling(Json& json, const TokenSampling& sampling) {
-  json["temperature"] = sampling.temperature;
-  json["top_p"] = sampling.top_p;
-  json["top_k"] = sampling.top_k;
+Json json_of(const TokenEditing& edit) {
+  return {{"tau", edit.tau}, {"most", edit.most}};
 }
 
-void put_fields(Json& json, const MaskedStrategy& strategy) {
-  put(json, "block_length", strategy.block_length);
-  put(json, "steps", strategy.steps);
-  if (const auto* rule = std::get_if<UnmaskRule>(&strategy.commit)) json["unmask"] = json_of(*rule);
-  if (const auto* rule = std::get_if<GuideRule>(&strategy.commit)) json["guide"] = json_of(*rule);
-  put_sampling(json, strategy.sampling);
-  put(json, "cfg_scale", strategy.cfg_scale);
-  json["cache"] = json_of(strategy.cache);
-  if (strategy.lock) json["lock"] = json_of(*strategy.lock);
-  if (strategy.growth) json["growth"] = json_of(*strategy.growth);
-  put(json, "logits_eos_inf", strategy.logits_eos_inf);
-  put(json, "confidence_eos_eot_inf", strategy.confidence_eos_eot_inf);
-  put(json, "suppress_mask", strategy.suppress_mask);
-  put(json, "eos_exit", strategy.eos_exit);
+Json json_of(BlockStrategy::Commit commit) {
+  return name(commit, std::array<std::string_view, 2>{"fused", "apart"});
 }
 
-void put_fields(Json& json, const BlockStrategy& strategy) {
-  put(json, "block_length", strategy.block_length);
-  put(json, "sub_block_length", strategy.sub_block_length);
-  put(json, "steps", strategy.steps);
-  json["unmask"] = json_of(strategy.unmask);
-  put_sampling(json, strategy.sampling);
-  put(json, "ignore_eos", strategy.ignore_eos);
-  put(json, "caches_block", strategy.caches_block);
-  if (strategy.commit) {
-    json["commit"] = name(*strategy.commit, std::array<std::string_view, 2>{"fused", "apart"});
+Json json_of(UniformSampler sampler) {
+  return name(sampler, std::array<std::string_view, 4>{"adaptive", "ancestral", "greedy", "threshold"});
+}
+
+Json json_of(const PreferenceThreshold& threshold) {
+  return {{"tau", threshold.tau}, {"least", threshold.least}};
+}
+
+Json json_of(NoiseCurve curve) {
+  return name(curve, std::array<std::string_view, 2>{"cosine", "linear"});
+}
+
+Json json_of(UniformCacheKind cache) {
+  return name(cache, std::array<std::string_view, 3>{"none", "prefix", "uniform"});
+}
+
+Json json_of(const BoundaryRefresh& boundary) {
+  return {{"blocks", boundary.blocks}, {"full_every", boundary.full_every}};
+}
+
+Json json_of(const DriftRefresh& drift) {
+  return {{"tau", drift.tau}, {"page", drift.page}, {"budget", drift.budget}};
+}
+
+Json json_of(const SelfCorrection& correction) {
+  return {{"most", correction.most},
+          {"temperature", correction.temperature},
+          {"patience", correction.patience},
+          {"tokens", correction.tokens},
+          {"full_every", correction.full_every}};
+}
+
+Json json_of(RefusionRules rules) {
+  return name(rules, std::array<std::string_view, 3>{"paper", "released", "lacuna"});
+}
+
+template <typename Number>
+requires std::is_arithmetic_v<Number> Json json_of(Number number) {
+  return number;
+}
+
+/// Writes the fields of a strategy. An empty optional is left out.
+struct Writer {
+  Json& json;
+
+  template <typename T, typename... Range>
+  void operator()(std::string_view key, const T& value, const Range&...) const {
+    json[std::string(key)] = json_of(value);
   }
-  if (strategy.edit) json["edit"] = {{"tau", strategy.edit->tau}, {"most", strategy.edit->most}};
-  json["sparse"] = json_of(strategy.sparse);
-  put(json, "commits_sparsely", strategy.commits_sparsely);
-  put(json, "sparse_after", strategy.sparse_after);
-  put(json, "accepts_exactly", strategy.accepts_exactly);
-  if (strategy.lock) json["lock"] = json_of(*strategy.lock);
-}
-
-void put_fields(Json& json, const UniformStrategy& strategy) {
-  put(json, "block_length", strategy.block_length);
-  put(json, "steps", strategy.steps);
-  put(json, "context", strategy.context);
-  put(json, "min_length", strategy.min_length);
-  put(json, "ignore_eos", strategy.ignore_eos);
-  json["sampler"] =
-      name(strategy.sampler, std::array<std::string_view, 4>{"adaptive", "ancestral", "greedy", "threshold"});
-  put(json, "tokens_per_step", strategy.tokens_per_step);
-  json["threshold"] = {{"tau", strategy.threshold.tau}, {"least", strategy.threshold.least}};
-  json["schedule"] = name(strategy.schedule, std::array<std::string_view, 2>{"cosine", "linear"});
-  put(json, "noise_shows_special", strategy.noise_shows_special);
-  put_sampling(json, strategy.sampling);
-  json["cache"] = name(strategy.cache, std::array<std::string_view, 3>{"none", "prefix", "uniform"});
-  put(json, "refresh", strategy.refresh);
-  if (const auto& boundary = strategy.boundary) {
-    json["boundary"] = {{"blocks", boundary->blocks}, {"full_every", boundary->full_every}};
+  template <typename T, typename... Range>
+  void operator()(std::string_view key, const std::optional<T>& value, const Range&...) const {
+    if (value) json[std::string(key)] = json_of(*value);
   }
-  if (const auto& drift = strategy.drift) {
-    json["drift"] = {{"tau", drift->tau}, {"page", drift->page}, {"budget", drift->budget}};
+  void operator()(std::string_view, const std::variant<UnmaskRule, GuideRule>& rule) const {
+    const bool is_guide = std::holds_alternative<GuideRule>(rule);
+    json[is_guide ? "guide" : "unmask"] = std::visit([](const auto& each) { return json_of(each); }, rule);
   }
-  put(json, "leaves_at_fixed_point", strategy.leaves_at_fixed_point);
-  put(json, "whole_last_layer", strategy.whole_last_layer);
-  if (const auto& correction = strategy.self_correct) {
-    json["self_correct"] = {{"most", correction->most},
-                            {"temperature", correction->temperature},
-                            {"patience", correction->patience},
-                            {"tokens", correction->tokens},
-                            {"full_every", correction->full_every}};
-  }
-}
-
-void put_fields(Json& json, const CanvasStrategy& strategy) {
-  put(json, "block_length", strategy.block_length);
-  put(json, "steps", strategy.steps);
-  put(json, "entropy_bound", strategy.entropy_bound);
-  put(json, "stop_entropy", strategy.stop_entropy);
-  put(json, "temperature", strategy.temperature);
-  put(json, "soft_embedding_slack", strategy.soft_embedding_slack);
-  put(json, "ignore_eos", strategy.ignore_eos);
-}
-
-void put_fields(Json& json, const SlotStrategy& strategy) {
-  json["rules"] = name(strategy.rules, std::array<std::string_view, 3>{"paper", "released", "lacuna"});
-  put(json, "block_length", strategy.block_length);
-  put(json, "slot_size", strategy.slot_size);
-  put(json, "slot_threshold", strategy.slot_threshold);
-  put(json, "token_threshold", strategy.token_threshold);
-  put(json, "verifies_fills", strategy.verifies_fills);
-  put(json, "recomputes_kv", strategy.recomputes_kv);
-  put(json, "accepts_exactly", strategy.accepts_exactly);
-  put(json, "revoke", strategy.revoke);
-  put_sampling(json, strategy.sampling);
-  put(json, "suppress_mask", strategy.suppress_mask);
-}
-
-void put_fields(Json& json, const CausalStrategy& strategy) {
-  put_sampling(json, strategy.sampling);
-  put(json, "ignore_eos", strategy.ignore_eos);
-  put(json, "block_length", strategy.block_length);
-}
+};
 
 }  // namespace
 
@@ -249,7 +205,7 @@ Paradigm paradigm_of(const Strategy& strategy) {
 
 nlohmann::ordered_json to_json(const Strategy& strategy) {
   Json json{{"paradigm", name_of(paradigm_of(strategy))}};
-  std::visit([&](const auto& chosen) { put_fields(json, chosen); }, strategy);
+  std::visit([&](const auto& chosen) { visit_fields(chosen, Writer{json}); }, strategy);
   return json;
 }
 

@@ -4,10 +4,12 @@
 // family's.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "decode/block_diffusion.h"
@@ -73,7 +75,7 @@ struct MaskedStrategy {
 
 /// SDAR, Fast-dLLM v2, LLaDA 2, Nemotron-Labs-Diffusion: blocks from left to right, masked positions of a
 /// block in any order.
-struct BlockStrategy {
+struct BlockStrategy : BlockPolicy {
   enum class Commit : uint8_t { kFused, kSeparate };
 
   std::optional<int32_t> block_length;      ///< default: as trained
@@ -82,39 +84,19 @@ struct BlockStrategy {
   UnmaskRule unmask;
   TokenSampling sampling;
   bool ignore_eos = false;       ///< continue after an end token
-  bool caches_block = false;     ///< Fast-dLLM v2: compute a sub-block alone where that is possible
   std::optional<Commit> commit;  ///< a finished block's K/V come with the next step; default: where they can
-  std::optional<TokenEditing> edit;
-  SparsePolicy sparse;
-  bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
-  int32_t sparse_after = 0;       ///< attend to all from this step of a block on; 0: never
-  bool accepts_exactly = false;   ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
-  std::optional<SureLock> lock;   ///< rows of a block that later steps leave out; without unlocking
+  bool accepts_exactly = false;  ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
 
   bool operator==(const BlockStrategy&) const = default;
 };
 
 /// GIDD: blocks of noise, any token of which a step may replace. Sumi: the whole canvas is one block.
-struct UniformStrategy {
+struct UniformStrategy : UniformPolicy {
   std::optional<int32_t> block_length;  ///< default: 32, or the whole of a shorter answer; Sumi has no blocks
   std::optional<int32_t> steps;         ///< steps of a block; default: one per position; Sumi: as published
   std::optional<int32_t> context;       ///< prompt, answer and the noise after it; default: the model's
-  int32_t min_length = 0;               ///< positions of the answer that hold no end token
-  bool ignore_eos = false;
-  UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;    ///< kAdaptive: at most this many tokens change
-  PreferenceThreshold threshold;  ///< kThreshold
-  NoiseCurve schedule = NoiseCurve::kCosine;
-  bool noise_shows_special = false;  ///< noise is sampled from all tokens, special ones included
+  bool noise_shows_special = false;     ///< noise is sampled from all tokens, special ones included
   TokenSampling sampling;
-  UniformCacheKind cache = UniformCacheKind::kNone;
-  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block too (Sumi: everything);
-                        ///< 0: never
-  std::optional<BoundaryRefresh> boundary;  ///< kUniform
-  std::optional<DriftRefresh> drift;        ///< kUniform, instead of refresh
-  bool leaves_at_fixed_point = true;
-  bool whole_last_layer = false;
-  std::optional<SelfCorrection> self_correct;
 
   bool operator==(const UniformStrategy&) const = default;
 };
@@ -134,16 +116,7 @@ struct CanvasStrategy {
 };
 
 /// ReFusion: slots in any order, each written from left to right.
-struct SlotStrategy {
-  RefusionRules rules = RefusionRules::kLacuna;
-  int32_t block_length = 64;
-  int32_t slot_size = 8;
-  double slot_threshold = 0.9;
-  double token_threshold = 0.9;
-  bool verifies_fills = true;    ///< kLacuna: slots completed in parallel are computed once more in order
-  bool recomputes_kv = false;    ///< of slots completed in parallel
-  bool accepts_exactly = false;  ///< kLacuna: drafts that are the left-to-right model's own
-  double revoke = 0;             ///< kLacuna: mask a slot anew from its first token less likely; 0: never
+struct SlotStrategy : SlotPolicy {
   TokenSampling sampling;
   bool suppress_mask = false;  ///< kPaper, kReleased: never sample the mask token
 
@@ -162,6 +135,115 @@ struct CausalStrategy {
 
 using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, CanvasStrategy, SlotStrategy,
                               CausalStrategy>;
+
+/// The longest answer, and the largest number of steps or passes that a setting counts.
+inline constexpr int32_t kMaxGenLength = 1 << 20;
+
+/// S is Value or const Value.
+template <typename S, typename Value>
+concept FieldsOf = std::same_as<std::remove_const_t<S>, Value>;
+
+// visit_fields() calls visit(name, field) for every field of a strategy, in the order in which they are
+// printed, or visit(name, field, least, most) where numbers have a range that neither the model nor the
+// request narrows. A field that is called as a setting is, and has its type, takes what was given for that
+// setting.
+
+template <FieldsOf<TokenSampling> S, typename Visit>
+void visit_fields(S& sampling, Visit&& visit) {
+  visit("temperature", sampling.temperature, 0.0, 1e3);
+  visit("top_p", sampling.top_p, 1e-6, 1.0);
+  visit("top_k", sampling.top_k);
+}
+
+template <FieldsOf<MaskedStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  visit("block_length", strategy.block_length);
+  visit("steps", strategy.steps, 1, kMaxGenLength);
+  visit("commit", strategy.commit);
+  visit_fields(strategy.sampling, visit);
+  visit("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
+  visit("cache", strategy.cache);
+  visit("lock", strategy.lock);
+  visit("growth", strategy.growth);
+  visit("logits_eos_inf", strategy.logits_eos_inf);
+  visit("confidence_eos_eot_inf", strategy.confidence_eos_eot_inf);
+  visit("suppress_mask", strategy.suppress_mask);
+  visit("eos_exit", strategy.eos_exit);
+}
+
+template <FieldsOf<BlockStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  visit("block_length", strategy.block_length);
+  visit("sub_block_length", strategy.sub_block_length);
+  visit("steps", strategy.steps);
+  visit("unmask", strategy.unmask);
+  visit_fields(strategy.sampling, visit);
+  visit("ignore_eos", strategy.ignore_eos);
+  visit("caches_block", strategy.caches_block);
+  visit("commit", strategy.commit);
+  visit("edit", strategy.edit);
+  visit("sparse", strategy.sparse);
+  visit("commits_sparsely", strategy.commits_sparsely);
+  visit("sparse_after", strategy.sparse_after);
+  visit("accepts_exactly", strategy.accepts_exactly);
+  visit("lock", strategy.lock);
+}
+
+template <FieldsOf<UniformStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  visit("block_length", strategy.block_length, 1, kMaxGenLength);
+  visit("steps", strategy.steps, 1, kMaxGenLength);
+  visit("context", strategy.context);
+  visit("min_length", strategy.min_length);
+  visit("ignore_eos", strategy.ignore_eos);
+  visit("sampler", strategy.sampler);
+  visit("tokens_per_step", strategy.tokens_per_step, 1, kMaxGenLength);
+  visit("threshold", strategy.threshold);
+  visit("schedule", strategy.schedule);
+  visit("noise_shows_special", strategy.noise_shows_special);
+  visit_fields(strategy.sampling, visit);
+  visit("cache", strategy.cache);
+  visit("refresh", strategy.refresh, 0, kMaxGenLength);
+  visit("boundary", strategy.boundary);
+  visit("drift", strategy.drift);
+  visit("leaves_at_fixed_point", strategy.leaves_at_fixed_point);
+  visit("whole_last_layer", strategy.whole_last_layer);
+  visit("self_correct", strategy.self_correct);
+}
+
+template <FieldsOf<CanvasStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  constexpr int32_t kLongestCanvas = 1024;
+  visit("block_length", strategy.block_length, 1, kLongestCanvas);
+  visit("steps", strategy.steps, 1, kMaxGenLength);
+  visit("entropy_bound", strategy.entropy_bound);
+  visit("stop_entropy", strategy.stop_entropy, 0.0, 1e6);
+  visit("temperature", strategy.temperature);
+  visit("soft_embedding_slack", strategy.soft_embedding_slack, 0.0, 1.0);
+  visit("ignore_eos", strategy.ignore_eos);
+}
+
+template <FieldsOf<SlotStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  visit("rules", strategy.rules);
+  visit("block_length", strategy.block_length, 1, kMaxGenLength);
+  visit("slot_size", strategy.slot_size, 1, kMaxGenLength);
+  visit("slot_threshold", strategy.slot_threshold, 0.0, 1.0);
+  visit("token_threshold", strategy.token_threshold, 0.0, 1.0);
+  visit("verifies_fills", strategy.verifies_fills);
+  visit("recomputes_kv", strategy.recomputes_kv);
+  visit("accepts_exactly", strategy.accepts_exactly);
+  visit("revoke", strategy.revoke, 0.0, 1.0);
+  visit_fields(strategy.sampling, visit);
+  visit("suppress_mask", strategy.suppress_mask);
+}
+
+template <FieldsOf<CausalStrategy> S, typename Visit>
+void visit_fields(S& strategy, Visit&& visit) {
+  visit_fields(strategy.sampling, visit);
+  visit("ignore_eos", strategy.ignore_eos);
+  visit("block_length", strategy.block_length, 1, kMaxGenLength);
+}
 
 Paradigm paradigm_of(const Strategy& strategy);
 

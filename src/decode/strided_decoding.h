@@ -26,7 +26,7 @@ struct StridedDecoding {
   int32_t most_rows = 1024;  ///< most rows of the text in one pass, as Autoregressive::most_rows
 };
 
-class StridedDecoder final : public Decoder {
+class StridedDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// The prompt holds at least one token.
   StridedDecoder(StridedDecoding options, std::vector<TokenId> prompt);
@@ -46,6 +46,8 @@ class StridedDecoder final : public Decoder {
   std::vector<TokenId> judged_drafts() const override;
   bool accepts(const RowStatistics& judge, TokenId draft) const override { return judge.token == draft; }
   bool write_given(std::span<const Commit> tokens) override;
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override { return canvas_; }
   int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return length() - prompt_length_; }

@@ -30,7 +30,7 @@ std::vector<TokenId> fill_with_noise(const UniformDiffusion& options, std::vecto
     const auto& excluded = options.noise_excludes;
     if (std::find(excluded.begin(), excluded.end(), id) == excluded.end()) allowed.push_back(id);
   }
-  const NoiseLevel pure = NoiseSchedule(options.noise, options.curve, options.steps).level(options.steps);
+  const NoiseLevel pure = NoiseSchedule(options.noise, options.schedule, options.steps).level(options.steps);
   const auto prompt_length = static_cast<int32_t>(prompt.size());
   for (int32_t position = prompt_length; position < options.context; ++position) {
     const RngStream stream(options.seed, kPriorNoise, position);
@@ -47,7 +47,7 @@ std::vector<TokenId> fill_with_noise(const UniformDiffusion& options, std::vecto
 
 UniformDiffusionDecoder::UniformDiffusionDecoder(UniformDiffusion options, std::vector<TokenId> prompt)
     : options_(std::move(options)),
-      schedule_(options_.noise, options_.curve, options_.steps),
+      schedule_(options_.noise, options_.schedule, options_.steps),
       prompt_length_(static_cast<int32_t>(prompt.size())),
       length_(prompt_length_ + options_.gen_length),
       tokens_(fill_with_noise(options_, std::move(prompt))),
@@ -58,7 +58,7 @@ std::span<const TokenId> UniformDiffusionDecoder::canvas() const {
 }
 
 StopReason UniformDiffusionDecoder::stop_reason() const {
-  if (options_.ignore_end) return StopReason::kLength;
+  if (options_.ignore_eos) return StopReason::kLength;
   const std::span<const TokenId> answer = canvas().subspan(static_cast<size_t>(prompt_length_));
   const auto end =
       std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(), options_.end_ids.end());
@@ -67,7 +67,7 @@ StopReason UniformDiffusionDecoder::stop_reason() const {
 
 int32_t UniformDiffusionDecoder::num_final() const {
   if (done()) return length_ - prompt_length_;
-  return options_.correction ? 0 : std::min(block().begin, length_) - prompt_length_;
+  return options_.self_correct ? 0 : std::min(block().begin, length_) - prompt_length_;
 }
 
 int32_t UniformDiffusionDecoder::num_blocks() const {
@@ -151,7 +151,7 @@ std::vector<UniformDiffusionDecoder::Part> UniformDiffusionDecoder::parts(bool c
   const Part rest{{current.end, options_.context}};
   if (phase_ == Phase::kCorrect) {
     std::vector<Part> changed;
-    if (cached && iteration_ % options_.correction->full_every != 0) add_changed_blocks(changed);
+    if (cached && iteration_ % options_.self_correct->full_every != 0) add_changed_blocks(changed);
     return changed.empty() ? std::vector{clean, whole, rest} : changed;
   }
   const bool is_uniform = options_.cache == UniformCacheKind::kUniform;
@@ -194,7 +194,7 @@ void UniformDiffusionDecoder::add_rules(StepPlan& plan) const {
   SamplingRule measure = draw;
   if (phase_ == Phase::kCorrect) {
     measure = {};
-    measure.temperature = options_.correction->temperature;
+    measure.temperature = options_.self_correct->temperature;
     measure.source = ConfidenceSource::kSampled;
   } else if (options_.sampler != UniformSampler::kAncestral) {
     measure = {};  // scores know neither temperature nor filters
@@ -446,7 +446,7 @@ void UniformDiffusionDecoder::finish_block(StepReport& report) {
       static_cast<size_t>(prompt_length_), static_cast<size_t>(written - prompt_length_));
   const bool has_end = std::find_first_of(answer.begin(), answer.end(), options_.end_ids.begin(),
                                           options_.end_ids.end()) != answer.end();
-  const bool ends = has_end && !options_.ignore_end;
+  const bool ends = has_end && !options_.ignore_eos;
   if (!ends && block_ + 1 < num_blocks()) {
     ++block_;
     step_ = 1;
@@ -454,7 +454,7 @@ void UniformDiffusionDecoder::finish_block(StepReport& report) {
     return;
   }
   length_ = written;
-  phase_ = options_.correction ? Phase::kCorrect : Phase::kDone;
+  phase_ = options_.self_correct ? Phase::kCorrect : Phase::kDone;
   suggestions_.resize(static_cast<size_t>(length_ - prompt_length_));
 }
 
@@ -512,7 +512,7 @@ StepReport UniformDiffusionDecoder::correct(std::span<const RowStatistics> drawn
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Commit& a, const Commit& b) { return a.confidence > b.confidence; });
-  candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.correction->tokens)));
+  candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.self_correct->tokens)));
   std::sort(candidates.begin(), candidates.end(),
             [](const Commit& a, const Commit& b) { return a.position < b.position; });
 
@@ -536,14 +536,14 @@ StepReport UniformDiffusionDecoder::correct(std::span<const RowStatistics> drawn
     ++patience_used_;
   }
   ++iteration_;
-  const bool gives_up = patience_used_ > options_.correction->patience;
+  const bool gives_up = patience_used_ > options_.self_correct->patience;
   if (!gives_up) {
     tokens_ = std::move(corrected);
     report.committed = candidates;
     corrected_.clear();
     for (const Commit& commit : candidates) corrected_.push_back(commit.position);
   }
-  if (gives_up || candidates.empty() || iteration_ == options_.correction->most) phase_ = Phase::kDone;
+  if (gives_up || candidates.empty() || iteration_ == options_.self_correct->most) phase_ = Phase::kDone;
   return report;
 }
 

@@ -64,7 +64,27 @@ struct SelfCorrection {
   bool operator==(const SelfCorrection&) const = default;
 };
 
-struct UniformDiffusion {
+/// What a run may choose.
+struct UniformPolicy {
+  int32_t min_length = 0;   ///< positions of the answer that hold no end token
+  bool ignore_eos = false;  ///< continue after an end token
+  UniformSampler sampler = UniformSampler::kAdaptive;
+  int32_t tokens_per_step = 3;    ///< kAdaptive: at most this many tokens change
+  PreferenceThreshold threshold;  ///< kThreshold
+  NoiseCurve schedule = NoiseCurve::kCosine;
+  UniformCacheKind cache = UniformCacheKind::kNone;
+  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
+                        ///< everything) too; 0: never
+  std::optional<BoundaryRefresh> boundary;  ///< kUniform
+  std::optional<DriftRefresh> drift;        ///< kUniform, instead of `refresh`
+  bool leaves_at_fixed_point = true;        ///< exact but for kThreshold with kUniform
+  bool whole_last_layer = false;            ///< compute it for rows whose output nobody reads
+  std::optional<SelfCorrection> self_correct;
+
+  bool operator==(const UniformPolicy&) const = default;
+};
+
+struct UniformDiffusion : UniformPolicy {
   NoiseProcess noise;
   int64_t vocab_size = 0;
   TokenId mask_id = -1;  ///< -1: the model has none
@@ -76,27 +96,11 @@ struct UniformDiffusion {
   int32_t gen_length = 128;
   int32_t block_length = 32;  ///< gen_length where the whole canvas is denoised
   int32_t steps = 32;         ///< of each block
-  int32_t min_length = 0;     ///< positions of the answer that cannot hold an end token
-  bool ignore_end = false;
-
-  UniformSampler sampler = UniformSampler::kAdaptive;
-  int32_t tokens_per_step = 3;  ///< kAdaptive
-  PreferenceThreshold threshold;
-  NoiseCurve curve = NoiseCurve::kCosine;
-  SamplingRule sampling;  ///< temperature, top_p, top_k of the tokens that are sampled
-
-  UniformCacheKind cache = UniformCacheKind::kNone;
-  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
-                        ///< everything) too; 0: never
-  std::optional<BoundaryRefresh> boundary;
-  std::optional<DriftRefresh> drift;  ///< instead of `refresh`
-  bool leaves_at_fixed_point = true;  ///< exact but for kThreshold with kUniform
-  bool whole_last_layer = false;      ///< compute it for rows whose output nobody reads
-  std::optional<SelfCorrection> correction;
+  SamplingRule sampling;      ///< temperature, top_p, top_k of the tokens that are sampled
   uint64_t seed = 0;
 };
 
-class UniformDiffusionDecoder final : public Decoder {
+class UniformDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   UniformDiffusionDecoder(UniformDiffusion options, std::vector<TokenId> prompt);
@@ -114,6 +118,8 @@ class UniformDiffusionDecoder final : public Decoder {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::vector<int32_t> sampled_positions() const override;
   void finish_blocks_with(FinishBlock finish) override { finish_with_ = std::move(finish); }
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override;
   int32_t prompt_length() const override { return prompt_length_; }
   StopReason stop_reason() const override;

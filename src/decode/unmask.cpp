@@ -89,25 +89,24 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,
                            std::span<const RowStatistics> rows) {
-  if (const auto* custom = std::get_if<CustomRule>(&policy.count)) {
-    return choose_by(*custom->choose, candidates, progress, rows);
-  }
-  std::vector<Commit> chosen;
-  if (const auto* each = std::get_if<AncestralSampling>(&policy.count)) {
-    const float probability = unmask_probability(each->eps, progress.step, progress.num_steps);
-    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(chosen),
-                 [&](const Commit& candidate) {
-                   return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
-                 });
-    return chosen;
-  }
-
   std::vector<std::pair<double, Commit>> ranked;
   for (const Commit& candidate : candidates)
     ranked.emplace_back(rank_of(policy, candidate, noise), candidate);
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
 
+  const auto take_if = [&](auto&& accepted) {
+    std::vector<Commit> chosen;
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(chosen), accepted);
+    return chosen;
+  };
+  const auto take = [&](size_t count) {
+    std::vector<Commit> chosen;
+    for (size_t i = 0; i < count; ++i) chosen.push_back(ranked[i].second);
+    std::sort(chosen.begin(), chosen.end(),
+              [](const Commit& a, const Commit& b) { return a.position < b.position; });
+    return chosen;
+  };
   const auto prefix_while = [&](auto&& accepted) {
     size_t count = ranked.empty() ? 0 : 1;
     while (count < ranked.size() && accepted(count, ranked[count].second.confidence)) ++count;
@@ -116,34 +115,42 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
   const auto fixed = [&](const CountRule& rule) {
     return std::min(ranked.size(), static_cast<size_t>(fixed_count(rule, progress)));
   };
-  const size_t count = std::visit(
-      Overloaded{[&](const Threshold& rule) {
-                   return prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; });
+  // Every rule has a case: one that is missing does not compile.
+  return std::visit(
+      Overloaded{[&](const EvenSplit& rule) { return take(fixed(rule)); },
+                 [&](const TimeSchedule& rule) { return take(fixed(rule)); },
+                 [&](const LinearSchedule& rule) { return take(fixed(rule)); },
+                 [&](const Remasking& rule) { return take(fixed(rule)); },
+                 [&](const AncestralSampling& rule) {
+                   const float probability = unmask_probability(rule.eps, progress.step, progress.num_steps);
+                   return take_if([&](const Commit& candidate) {
+                     return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
+                   });
+                 },
+                 [&](const Threshold& rule) {
+                   return take(
+                       prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
                  },
                  [&](const Factor& rule) {
                    // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
-                   return prefix_while([&](size_t n, double confidence) {
+                   return take(prefix_while([&](size_t n, double confidence) {
                      return confidence >= 1 - rule.f / static_cast<double>(n + 2);
-                   });
+                   }));
                  },
                  [&](const Dynamic& rule) {
                    const size_t sure =
                        prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
-                   return std::max(sure, fixed(EvenSplit{}));
+                   return take(std::max(sure, fixed(EvenSplit{})));
                  },
                  [&](const EntropyBounded& rule) {
                    double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
-                   return prefix_while([&](size_t, double confidence) {
+                   return take(prefix_while([&](size_t, double confidence) {
                      sum -= confidence;
                      return sum < rule.bound;
-                   });
+                   }));
                  },
-                 [&](const auto& rule) { return fixed(rule); }},
+                 [&](const CustomRule& rule) { return choose_by(*rule.choose, candidates, progress, rows); }},
       policy.count);
-  for (size_t i = 0; i < count; ++i) chosen.push_back(ranked[i].second);
-  std::sort(chosen.begin(), chosen.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
-  return chosen;
 }
 
 }  // namespace lacuna

@@ -38,7 +38,7 @@ class DecisionListener final : public RequestListener {
   void finished(const Decoder& decoder, const RunStatistics& statistics) override {
     const std::lock_guard lock(call_->mutex);
     try {
-      call_->results[index_] = call_->prepared[index_]->result(decoder.readings(), statistics);
+      call_->results[index_] = call_->prepared[index_]->result(decoder.measurements().readings(), statistics);
       ++call_->num_done;
       if (call_->progress) call_->progress(call_->num_done);
     } catch (...) {

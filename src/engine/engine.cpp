@@ -106,7 +106,7 @@ void Engine::free_sequences(Request& request) {
 
 int64_t Engine::planned_rows(const Decoder& decoder) const {
   const int64_t cells = decoder.num_cells();
-  const std::optional<BaselineRequest> baseline = decoder.baseline_request();
+  const std::optional<BaselineRequest> baseline = decoder.measurements().baseline_request();
   if (!baseline) return cells;
   return std::max(cells, baseline_cost(models_[0]->config(), models_[0]->bytes_of_passes(), *baseline).rows);
 }
@@ -299,7 +299,7 @@ int64_t Engine::rows_of_turn(Request& request) const {
 }
 
 void Engine::update_baseline(Request& request) const {
-  std::optional<BaselineRequest> wanted = request.decoder->baseline_request();
+  std::optional<BaselineRequest> wanted = request.decoder->measurements().baseline_request();
   if (!wanted) {
     request.statistics.baseline = request.statistics.uncached;
   } else if (wanted != request.baseline_request) {

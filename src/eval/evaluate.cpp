@@ -238,16 +238,16 @@ Evaluation evaluate(const EvaluatedModel& model, const EvaluationSettings& setti
 
 nlohmann::ordered_json given_options(const GenerationOptions& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  visit_options(options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
+  visit_options(options, [&](const Setting& setting, const auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, bool>) {
-      if (field) json[std::string(name)] = true;
+      if (field) json[std::string(setting.name)] = true;
     } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
-      if (!field.empty()) json[std::string(name)] = field;
+      if (!field.empty()) json[std::string(setting.name)] = field;
     } else {
-      if (field) json[std::string(name)] = *field;
+      if (field) json[std::string(setting.name)] = *field;
       if constexpr (std::is_same_v<Field, AnswerLength>) {
-        if (field.is_auto) json[std::string(name)] = "auto";
+        if (field.is_auto) json[std::string(setting.name)] = "auto";
       }
     }
   });

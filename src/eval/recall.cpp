@@ -167,7 +167,8 @@ class RecallInstrument final : public Instrument {
   void begin(const Decoder& decoder) override {
     const ModelConfig& config = model_.config();
     pages_.emplace(KvShape{config.num_layers, config.num_kv_heads, config.head_dim}, settings_.page_size);
-    exact_steps_ = static_cast<int32_t>(std::floor(settings_.exact_share * decoder.planned_steps()));
+    exact_steps_ =
+        static_cast<int32_t>(std::floor(settings_.exact_share * decoder.measurements().planned_steps()));
     request_steps_ = 0;
     block_begin_ = -1;
     sparsed_among_.assign(settings_.budgets.size(), 0);

@@ -124,8 +124,8 @@ SettingError unknown_setting(std::string_view name) {
 
 void set_if_unset(GenerationOptions& options, std::string_view name, std::string_view value) {
   bool is_known = false;
-  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-    if (own != name) return;
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    if (setting.name != name) return;
     TextAssignment{name, value}.to(field);
     is_known = true;
   });
@@ -135,8 +135,8 @@ void set_if_unset(GenerationOptions& options, std::string_view name, std::string
 void assign_option(GenerationOptions& options, std::string_view name, const OptionValue& value) {
   const std::string_view wanted = setting_named(name);
   if (wanted.empty()) throw unknown_setting(name);
-  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-    if (own == wanted) Assignment{with_underscores(own), value}.to(field);
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    if (setting.name == wanted) Assignment{with_underscores(setting.name), value}.to(field);
   });
 }
 

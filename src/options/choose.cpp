@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "options/names.h"
@@ -27,110 +28,95 @@ void refuse(bool given, std::string_view field, std::string_view reason) {
   if (given) refuse_setting(field, "", "`{}` has no effect here: {}", field, reason);
 }
 
-bool is_given(bool flag) {
-  return flag;
-}
-
-template <typename T>
-bool is_given(const std::optional<T>& value) {
-  return value.has_value();
-}
-
-bool is_given(const AnswerLength& length) {
-  return length.has_value() || length.is_auto;
-}
-
-bool is_given(const std::vector<std::string>& values) {
-  return !values.empty();
-}
-
 /// Refuses the first of these settings that was given.
-void refuse_each(const GenerationOptions& options, std::initializer_list<std::string_view> settings,
+void refuse_each(const GenerationOptions& options, std::initializer_list<std::string_view> names,
                  std::string_view reason) {
-  for (const std::string_view setting : settings) {
-    bool is_known = false;
-    visit_options(options, [&](std::string_view name, const Aliases&, const auto& field, std::string_view) {
-      if (name != setting) return;
-      is_known = true;
-      refuse(is_given(field), with_underscores(setting), reason);
+  for (const std::string_view name : names) refuse(is_given(options, name), with_underscores(name), reason);
+}
+
+/// Why a model of a paradigm does not take a setting that belongs to others.
+std::string_view why_not(Paradigm paradigm, const Setting& setting) {
+  struct Reason {
+    Paradigm paradigm;
+    std::string_view setting, text;
+  };
+  constexpr Reason kReasons[] = {
+      {Paradigm::kMasked, "ignore-eos", "a diffusion model fills its whole canvas"},
+      {Paradigm::kSlots, "ignore-eos", "ReFusion was not trained on what follows an end token"},
+      {Paradigm::kBlocks, "suppress-mask", "block diffusion never draws the mask token"},
+      {Paradigm::kBlocks, "eos-exit", "block diffusion always stops where the answer ends"},
+      {Paradigm::kUniform, "logits-eos-inf", "`min_length` does this here"},
+      {Paradigm::kUniform, "suppress-mask", "uniform diffusion never draws the mask token"},
+      {Paradigm::kUniform, "eos-exit", "it always stops after the block that ends the answer"},
+      {Paradigm::kUniform, "lock", "no token of a block is final before the block is"},
+      {Paradigm::kCanvases, "cache", "K/V of what is written are exact and kept"},
+  };
+  for (const Reason& reason : kReasons) {
+    if (reason.paradigm == paradigm && reason.setting == setting.name) return reason.text;
+  }
+  if (setting.name == "grow") return "it changes the length of a canvas that is denoised as a whole";
+  if (setting.owners == only(Paradigm::kSlots)) return "the model is not a ReFusion model";
+  if (setting.owners == only(Paradigm::kUniform)) return "the model is not one of uniform diffusion";
+  if (setting.owners == only(Paradigm::kCanvases)) return "the model is not DiffusionGemma";
+  if (setting.owners == only(Paradigm::kBlocks)) return "the model is not one of block diffusion";
+  if (setting.name == "accept") return "the model is not one that judges its own drafts";
+  switch (paradigm) {
+    case Paradigm::kCausal:
+      return "an autoregressive model writes one token after the other";
+    case Paradigm::kSlots:
+      return "ReFusion plans slots and fills them";
+    case Paradigm::kMasked:
+      return "a masked diffusion model denoises its canvas";
+    case Paradigm::kBlocks:
+      return "block diffusion keeps exact K/V and draws from whole blocks";
+    case Paradigm::kUniform:
+      return "uniform diffusion has its own rules for what a step changes";
+    case Paradigm::kCanvases:
+      break;
+  }
+  return "a canvas has rules of its own for what a pass changes";
+}
+
+/// Refuses settings that belong to other paradigms.
+void refuse_others(Paradigm paradigm, const GenerationOptions& options) {
+  visit_options(options, [&](const Setting& setting, const auto& field) {
+    if ((setting.owners & only(paradigm)) != 0) return;
+    refuse(is_given(field), with_underscores(setting.name), why_not(paradigm, setting));
+  });
+}
+
+/// A strategy with what was given for the fields that are called as settings are.
+template <typename Chosen>
+Chosen with_settings(const GenerationOptions& options) {
+  Chosen strategy;
+  visit_fields(strategy, [&](std::string_view name, auto& field, const auto&...) {
+    visit_options(options, [&](const Setting& setting, const auto& given) {
+      if (with_underscores(setting.name) != name) return;
+      if constexpr (std::is_same_v<decltype(given), const bool&> && std::is_same_v<decltype(field), bool&>) {
+        field = given;
+      } else if constexpr (requires { std::is_same_v<decltype(*given), decltype(*given)>; }) {
+        if constexpr (std::is_assignable_v<decltype(field), decltype(*given)> &&
+                      std::is_arithmetic_v<std::remove_cvref_t<decltype(*given)>>) {
+          if (given) field = *given;
+        }
+      }
     });
-    expects(is_known, "refuse_each: visit_options() lists the setting");
-  }
-}
-
-/// Settings of one paradigm alone, where the model is of another.
-void refuse_other_paradigms(const ModelConfig& config, const GenerationOptions& options) {
-  const Paradigm paradigm = config.paradigm();
-  if (paradigm != Paradigm::kSlots) {
-    refuse_each(options,
-                {"refusion", "slot-size", "slot-threshold", "token-threshold", "fill", "kv", "revoke"},
-                "the model is not a ReFusion model");
-    if (!config.causal_context)
-      refuse_each(options, {"accept"}, "the model is not one that judges its own drafts");
-  }
-  if (paradigm != Paradigm::kUniform) {
-    refuse_each(options,
-                {"sampler", "tokens-per-step", "schedule", "min-length", "context", "noise", "boundary",
-                 "drift", "block-exit", "last-layer", "self-correct"},
-                "the model is not one of uniform diffusion");
-  }
-  if (paradigm != Paradigm::kCanvases) {
-    refuse_each(options, {"stop-entropy", "self-conditioning"}, "the model is not DiffusionGemma");
-  }
-  if (paradigm != Paradigm::kBlocks) {
-    refuse_each(options, {"sub-block-length", "commit", "edit", "sparse", "sparse-commit", "sparse-after"},
-                "the model is not one of block diffusion");
-  }
-  if (paradigm != Paradigm::kMasked) {
-    refuse_each(options, {"grow"}, "it changes the length of a canvas that is denoised as a whole");
-  }
-  if (paradigm == Paradigm::kUniform && options.gen_length.is_auto) {
-    refuse_setting("gen_length", "auto",
-                   "`gen_length` is auto; GIDD denoises a context of one length: expected a number");
-  }
-}
-
-/// Settings of masked diffusion, caches aside, that mean nothing where finished K/V are exact.
-void refuse_masked_diffusion(const GenerationOptions& options, std::string_view reason) {
-  refuse_each(options,
-              {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "eos-exit",
-               "refresh", "cache-block"},
-              reason);
-}
-
-/// Settings that mean nothing to a causal model, which denoises nothing step by step.
-void refuse_denoising(const GenerationOptions& options, std::string_view reason) {
-  refuse_each(options, {"steps", "unmask", "cache", "lock"}, reason);
-  refuse_masked_diffusion(options, reason);
-}
-
-TokenSampling choose_sampling(const GenerationOptions& options) {
-  return {options.temperature.value_or(0), options.top_p.value_or(1), options.top_k.value_or(0)};
+  });
+  return strategy;
 }
 
 CausalStrategy choose_causal(const ModelConfig& config, const GenerationOptions& options) {
-  constexpr std::string_view kReason = "an autoregressive model writes one token after the other";
-  refuse_denoising(options, kReason);
-  refuse_each(options, {"suppress-mask"}, kReason);
-  if (config.mask_drafts == 0) refuse_each(options, {"block-length"}, kReason);
-  return {choose_sampling(options), options.ignore_eos, options.block_length};
+  refuse(options.block_length && config.mask_drafts == 0, "block_length",
+         "an autoregressive model writes one token after the other");
+  return with_settings<CausalStrategy>(options);
 }
 
 SlotStrategy choose_slots(const GenerationOptions& options) {
-  refuse_denoising(options, "ReFusion plans slots and fills them");
-  refuse(options.ignore_eos, "ignore_eos", "ReFusion was not trained on what follows an end token");
-  SlotStrategy strategy;
+  auto strategy = with_settings<SlotStrategy>(options);
   strategy.rules = parse_refusion_rules(options.refusion.value_or("lacuna"));
-  strategy.block_length = options.block_length.value_or(strategy.block_length);
-  strategy.slot_size = options.slot_size.value_or(strategy.slot_size);
-  strategy.slot_threshold = options.slot_threshold.value_or(strategy.slot_threshold);
-  strategy.token_threshold = options.token_threshold.value_or(strategy.token_threshold);
   strategy.verifies_fills = !is_second("fill", options.fill, "verified", "side-by-side");
   strategy.recomputes_kv = is_second("kv", options.kv, "reuse", "recompute");
   strategy.accepts_exactly = is_second("accept", options.accept, "threshold", "exact");
-  strategy.revoke = options.revoke.value_or(0);
-  strategy.sampling = choose_sampling(options);
-  strategy.suppress_mask = options.suppress_mask;
   if (strategy.rules == RefusionRules::kLacuna) {
     refuse(strategy.accepts_exactly && options.token_threshold, "token_threshold",
            "`accept` exact compares tokens");
@@ -142,21 +128,12 @@ SlotStrategy choose_slots(const GenerationOptions& options) {
 }
 
 BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& options) {
-  constexpr std::string_view kReason = "block diffusion keeps exact K/V and draws from whole blocks";
-  refuse(options.suppress_mask, "suppress_mask", "block diffusion never draws the mask token");
-  refuse(options.eos_exit, "eos_exit", "block diffusion always stops where the answer ends");
-  refuse_masked_diffusion(options, kReason);
-  BlockStrategy strategy;
-  strategy.block_length = options.block_length;
-  strategy.sub_block_length = options.sub_block_length;
-  if (config.sub_block_length > 0) {
-    strategy.caches_block = is_second("cache", options.cache, "none", "block");
-  } else {
-    refuse(options.cache.has_value(), "cache", kReason);
-  }
-  strategy.steps = options.steps;
-  strategy.sampling = choose_sampling(options);
-  strategy.ignore_eos = options.ignore_eos;
+  if (!config.causal_context)
+    refuse_each(options, {"accept"}, "the model is not one that judges its own drafts");
+  if (config.sub_block_length <= 0)
+    refuse_each(options, {"cache"}, "block diffusion keeps exact K/V and draws from whole blocks");
+  auto strategy = with_settings<BlockStrategy>(options);
+  strategy.caches_block = is_second("cache", options.cache, "none", "block");
   const std::string& unmask = options.unmask.value();
   strategy.unmask = parse_unmask(unmask, EvenSplit{});
   const CountRule& count = strategy.unmask.policy.count;
@@ -185,7 +162,6 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
                    "`sparse_after` is {}; expected 1 to {}", *options.sparse_after,
                    options.block_length.value_or(static_cast<int32_t>(config.block_length)));
   }
-  strategy.sparse_after = options.sparse_after.value_or(0);
   strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
   if (options.lock) strategy.lock = parse_lock(*options.lock);
   if (options.commit) {
@@ -203,36 +179,21 @@ UniformCacheKind parse_uniform_cache(std::string_view text) {
                  text);
 }
 
-void refuse_masks_only(const GenerationOptions& options) {
-  constexpr std::string_view kReason = "uniform diffusion has its own rules for what a step changes";
-  refuse_each(options, {"unmask", "alg-temp", "eps", "cfg-scale"}, kReason);
-  refuse(options.logits_eos_inf, "logits_eos_inf", "`min_length` does this here");
-  refuse(options.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
-  refuse(options.suppress_mask, "suppress_mask", "uniform diffusion never draws the mask token");
-  refuse(options.eos_exit, "eos_exit", "it always stops after the block that ends the answer");
-  refuse(options.cache_block.has_value(), "cache_block", "it belongs to `cache` free");
-  refuse(options.lock.has_value(), "lock", "no token of a block is final before the block is");
-}
-
 UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOptions& options) {
-  refuse_masks_only(options);
+  if (options.gen_length.is_auto) {
+    refuse_setting("gen_length", "auto",
+                   "`gen_length` is auto; GIDD denoises a context of one length: expected a number");
+  }
   const bool is_whole = config.denoises_whole_canvas();
-  UniformStrategy strategy;
-  strategy.block_length = options.block_length;
-  strategy.steps = options.steps;
-  strategy.context = options.context;
-  strategy.min_length = options.min_length.value_or(0);
-  strategy.ignore_eos = options.ignore_eos;
+  auto strategy = with_settings<UniformStrategy>(options);
   parse_sampler(options.sampler.value(), strategy);
   const bool is_adaptive = strategy.sampler == UniformSampler::kAdaptive;
   refuse(!is_adaptive && options.tokens_per_step, "tokens_per_step", "it belongs to `sampler` adaptive");
-  strategy.tokens_per_step = options.tokens_per_step.value_or(strategy.tokens_per_step);
   const std::string schedule = options.schedule.value_or(is_whole ? "linear" : "cosine");
   strategy.schedule =
       is_second("schedule", schedule, "cosine", "linear") ? NoiseCurve::kLinear : NoiseCurve::kCosine;
   strategy.noise_shows_special =
       is_second("noise", options.noise.value_or(is_whole ? "hub" : "safe"), "safe", "hub");
-  strategy.sampling = choose_sampling(options);
   const bool draws = is_whole && strategy.sampler != UniformSampler::kGreedy;
   if (draws && !options.temperature) strategy.sampling.temperature = 1;
   strategy.cache = parse_uniform_cache(options.cache.value_or("none"));
@@ -240,7 +201,6 @@ UniformStrategy choose_uniform(const ModelConfig& config, const GenerationOption
     refuse_each(options, {"refresh", "boundary", "drift"}, "it belongs to `cache` uniform");
   }
   refuse(options.refresh && options.drift, "refresh", "`drift` decides what is computed again");
-  strategy.refresh = options.refresh.value_or(strategy.refresh);
   if (options.boundary) strategy.boundary = parse_boundary(*options.boundary);
   if (options.drift) strategy.drift = parse_drift(*options.drift);
   strategy.leaves_at_fixed_point = !is_second("block_exit", options.block_exit, "fixed-point", "steps");
@@ -261,18 +221,7 @@ double parse_self_conditioning(const std::string& text) {
 }
 
 CanvasStrategy choose_canvases(const GenerationOptions& options) {
-  constexpr std::string_view kReason = "a canvas has rules of its own for what a pass changes";
-  refuse_each(options,
-              {"alg-temp", "eps", "cfg-scale", "logits-eos-inf", "confidence-eos-eot-inf", "suppress-mask",
-               "eos-exit", "lock", "top-p", "top-k"},
-              kReason);
-  refuse_each(options, {"cache", "refresh", "cache-block"}, "K/V of what is written are exact and kept");
-  CanvasStrategy strategy;
-  strategy.block_length = options.block_length;
-  strategy.steps = options.steps;
-  strategy.stop_entropy = options.stop_entropy;
-  strategy.temperature = options.temperature.value_or(strategy.temperature);
-  strategy.ignore_eos = options.ignore_eos;
+  auto strategy = with_settings<CanvasStrategy>(options);
   if (options.self_conditioning)
     strategy.soft_embedding_slack = parse_self_conditioning(*options.self_conditioning);
   if (!options.unmask || *options.unmask == "entropy-bounded") return strategy;  // as published
@@ -330,16 +279,12 @@ GuideRule choose_guide(const GenerationOptions& options) {
 }
 
 MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions& options, bool has_guide) {
-  refuse(options.ignore_eos, "ignore_eos", "a diffusion model fills its whole canvas");
-  MaskedStrategy strategy;
-  strategy.block_length = options.block_length;
-  strategy.steps = options.steps;
+  auto strategy = with_settings<MaskedStrategy>(options);
   if (has_guide) {
     strategy.commit = choose_guide(options);
   } else {
     strategy.commit = choose_unmasking(config, options);
   }
-  strategy.sampling = choose_sampling(options);
   if (has_guide) {
     refuse(options.grow.has_value(), "grow", "a guide confirms drafts of a canvas that keeps its length");
     refuse(options.gen_length.is_auto, "gen_length",
@@ -347,7 +292,6 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   } else {
     strategy.growth = choose_growth(config, options);
   }
-  strategy.cfg_scale = options.cfg_scale.value_or(0);
   expect_count("refresh", options.refresh);
   expect_count("cache_block", options.cache_block);
   const std::string cache = options.cache.value_or("none");
@@ -357,10 +301,6 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
          "it belongs to `cache` free");
   if (options.lock) strategy.lock = parse_lock(*options.lock);
-  strategy.logits_eos_inf = options.logits_eos_inf;
-  strategy.confidence_eos_eot_inf = options.confidence_eos_eot_inf;
-  strategy.suppress_mask = options.suppress_mask;
-  strategy.eos_exit = options.eos_exit;
   return strategy;
 }
 
@@ -373,7 +313,7 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
   if (!has_guide || config.causal) {
     refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to `guide`");
   }
-  refuse_other_paradigms(config, options);
+  refuse_others(paradigm, options);
   refuse(
       has_guide && paradigm != Paradigm::kMasked, "guide",
       config.causal ? "a causal model judges its own drafts" : "it confirms the drafts of LLaDA and Dream");

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "options/options.h"
+#include "base/error.h"
 
 namespace lacuna {
 
@@ -22,11 +22,21 @@ std::string_view setting_named(std::string_view name) {
   const std::string wanted = with_dashes(name);
   GenerationOptions options;
   std::string_view found;
-  visit_options(options, [&](std::string_view own, const Aliases& aliases, auto&, std::string_view) {
-    const bool is_alias = std::find(aliases.begin(), aliases.end(), wanted) != aliases.end();
-    if (own == wanted || is_alias) found = own;
+  visit_options(options, [&](const Setting& setting, auto&) {
+    const bool is_alias =
+        std::find(setting.aliases.begin(), setting.aliases.end(), wanted) != setting.aliases.end();
+    if (setting.name == wanted || is_alias) found = setting.name;
   });
   return found;
+}
+
+bool is_given(const GenerationOptions& options, std::string_view name) {
+  std::optional<bool> given;
+  visit_options(options, [&](const Setting& setting, const auto& field) {
+    if (setting.name == name) given = is_given(field);
+  });
+  expects(given.has_value(), "is_given: visit_options() lists the setting");
+  return *given;
 }
 
 std::optional<std::string> flag_name(std::string_view field) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "decode/setting_error.h"
+#include "options/options.h"
 
 namespace lacuna {
 
@@ -21,6 +22,9 @@ std::string with_underscores(std::string_view name);
 /// Name in options.h of the setting with this name or alias, dashes and underscores alike; empty:
 /// there is none. "-n", a short flag, is an alias as it stands.
 std::string_view setting_named(std::string_view name);
+
+/// Whether the setting of this name in options.h was given. There has to be one.
+bool is_given(const GenerationOptions& options, std::string_view name);
 
 /// "--block-length" for "block_length"; nothing for what is not a setting and no flag.
 std::optional<std::string> flag_name(std::string_view field);

@@ -2,15 +2,24 @@
 // request files and --help all walk that list.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "model/config.h"
+
 namespace lacuna {
+
+/// A set of paradigms.
+using Paradigms = uint8_t;
+constexpr Paradigms only(Paradigm paradigm) {
+  return static_cast<Paradigms>(1U << static_cast<unsigned>(paradigm));
+}
 
 /// Positions of an answer, or the most that one of its own length may have.
 struct AnswerLength : std::optional<int32_t> {
@@ -94,150 +103,223 @@ struct GenerationOptions {
 };
 
 /// Other names under which people know a flag: llama.cpp's, the model cards', the published scripts'.
-using Aliases = std::initializer_list<std::string_view>;
+struct Aliases {
+  std::array<std::string_view, 5> names;
+  size_t count = 0;
 
-/// Calls visit(name, aliases, field, help) for each setting, in the order of --help.
+  constexpr const std::string_view* begin() const { return names.data(); }
+  constexpr const std::string_view* end() const { return names.data() + count; }
+};
+
+/// A setting as people meet it.
+struct Setting {
+  std::string_view name;  ///< of the flag; requests and Python have underscores instead of dashes
+  Paradigms owners = 0;   ///< the paradigms that take it; given to a model of another one, it is refused
+  std::string_view help;
+  Aliases aliases;
+};
+
+namespace settings {
+
+template <typename Field>
+struct Row {
+  Field GenerationOptions::*field;
+  Setting setting;
+};
+
+template <typename Field, typename... Names>
+constexpr Row<Field> setting(std::string_view name, Field GenerationOptions::*field, Paradigms owners,
+                             std::string_view help, Names... aliases) {
+  return {field, {name, owners, help, {{aliases...}, sizeof...(aliases)}}};
+}
+
+inline constexpr Paradigms kAll = 0xff;
+inline constexpr Paradigms kCausal = only(Paradigm::kCausal);
+inline constexpr Paradigms kMasked = only(Paradigm::kMasked);
+inline constexpr Paradigms kUniform = only(Paradigm::kUniform);
+inline constexpr Paradigms kCanvases = only(Paradigm::kCanvases);
+inline constexpr Paradigms kBlocks = only(Paradigm::kBlocks);
+inline constexpr Paradigms kSlots = only(Paradigm::kSlots);
+
+using O = GenerationOptions;
+
+/// Every setting, in the order of --help.
+inline constexpr std::tuple kRows{
+    setting(
+        "preset", &O::preset, kAll,
+        "exact, balanced, fast or one that tune saved: settings where no flag says otherwise (see inspect)"),
+    setting(
+        "gen-length", &O::gen_length, kAll,
+        "Positions to generate, or auto: as many as the answer needs (default: the model's files', else 128)",
+        "-n", "n-predict", "predict", "max-new-tokens", "max-tokens"),
+    setting("steps", &O::steps, kMasked | kBlocks | kUniform | kCanvases,
+            "Denoising steps of the run (default gen-length; RND1: 256), or of a block or canvas done alone",
+            "diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"),
+    setting("block-length", &O::block_length, kAll,
+            "Positions denoised together, left to right (default: gen-length, or as trained in blocks)",
+            "diffusion-block-length", "dllm-block-length"),
+    setting(
+        "unmask", &O::unmask, kMasked | kBlocks | kCanvases,
+        "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...",
+        "remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"),
+    setting("temperature", &O::temperature, kAll,
+            "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma, Sumi: 1)",
+            "temp"),
+    setting("top-p", &O::top_p, kAll & ~kCanvases,
+            "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)"),
+    setting("top-k", &O::top_k, kAll & ~kCanvases,
+            "Sample from this many of the most likely tokens (default 0: all)"),
+    setting("min-p", &O::min_p, kAll,
+            "Minimum probability of a sampled token, relative to the most likely token's, [0, 1] (default 0: "
+            "all)"),
+    setting("presence-penalty", &O::presence_penalty, kAll,
+            "Subtracted from the logits of tokens that the answer has, -100 to 100 (default 0)"),
+    setting("frequency-penalty", &O::frequency_penalty, kAll,
+            "Subtracted from a token's logit for each time that the answer has it, -100 to 100 (default 0)"),
+    setting("repeat-penalty", &O::repeat_penalty, kAll,
+            "Divides the logits of tokens that prompt or answer have, 0.01 to 100 (default 1: off)",
+            "repetition-penalty"),
+    setting("logit-bias", &O::logit_bias, kAll,
+            "TOKEN=BIAS: added to the logit of a token id, -10000 to 10000; repeatable"),
+    setting("seed", &O::seed, kAll, "Seed of all sampling: same seed, model and flags, same text (default 0)",
+            "-s"),
+    setting("alg-temp", &O::alg_temp, kMasked,
+            "Dream: randomness in which positions are committed (default 0: the most confident)",
+            "diffusion-alg-temp"),
+    setting("eps", &O::eps, kMasked, "Dream: time at which the schedule ends, (0, 1] (default 0.001)",
+            "diffusion-eps"),
+    setting("cfg-scale", &O::cfg_scale, kMasked,
+            "Classifier-free guidance strength; doubles the rows (default 0: off)", "cfg",
+            "diffusion-cfg-scale"),
+    setting("logits-eos-inf", &O::logits_eos_inf, kMasked, "LLaDA: never sample the end-of-text token"),
+    setting("confidence-eos-eot-inf", &O::confidence_eos_eot_inf, kMasked,
+            "LLaDA: commit end-of-text and end-of-turn tokens last"),
+    setting("suppress-mask", &O::suppress_mask, kMasked | kSlots,
+            "Never sample the mask token (always on for threshold and factor)"),
+    setting("eos-exit", &O::eos_exit, kMasked,
+            "Stop after the block, or guided draft, that ends the answer; the text is the same",
+            "early-exit"),
+    setting("ignore-eos", &O::ignore_eos, kCausal | kBlocks | kUniform | kCanvases,
+            "Continue after an end token (autoregressive models, GIDD, block diffusion)"),
+    setting("stop", &O::stop, kAll, "End the answer before this text; repeatable"),
+    setting("json-schema", &O::json_schema, kAll,
+            "The answer is JSON that is valid against this schema (docs/guide/structured_output.md)"),
+    setting("json-object", &O::json_object, kAll, "The answer is a JSON object"),
+    setting("regex", &O::regex, kAll, "The whole answer matches this regular expression"),
+    setting("choice", &O::choice, kAll, "The answer is this text, or another --choice; repeatable"),
+    setting(
+        "grammar", &O::grammar, kAll,
+        "The answer is a text of this grammar in llama.cpp's notation (docs/methods/structured_output.md)"),
+    setting("literals", &O::literals, kAll,
+            "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
+    setting("cache", &O::cache, kMasked | kBlocks | kUniform,
+            "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block "
+            "(Fast-dLLM)"),
+    setting("refresh", &O::refresh, kMasked | kUniform,
+            "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
+    setting("cache-block", &O::cache_block, kMasked,
+            "--cache free: positions that freeze together (default: block-length)"),
+    setting("lock", &O::lock, kMasked | kBlocks,
+            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/methods/surelock.md)"),
+    setting("grow", &O::grow, kMasked,
+            "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none"),
+    setting(
+        "guide-match", &O::guide_match, kMasked,
+        "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default relative=0.5)"),
+    setting(
+        "guide-fallback", &O::guide_fallback, kMasked,
+        "Where no draft is accepted, commit the first draft (dlm) or the guide's token (ar) (default dlm)"),
+    setting("guide-block", &O::guide_block, kMasked, "Drafts that one pass of the guide judges (default 32)"),
+    setting("refusion", &O::refusion, kSlots,
+            "ReFusion: whose rules to follow: lacuna, paper or released (default lacuna)"),
+    setting("slot-size", &O::slot_size, kSlots,
+            "ReFusion: positions of a slot, written left to right (default 8)"),
+    setting(
+        "slot-threshold", &O::slot_threshold, kSlots,
+        "ReFusion: slots whose first token is more probable than this are written together (default 0.9)"),
+    setting("token-threshold", &O::token_threshold, kSlots,
+            "ReFusion: a drafted token is accepted if it is more probable than this (default 0.9)"),
+    setting(
+        "fill", &O::fill, kSlots,
+        "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)"),
+    setting("kv", &O::kv, kSlots,
+            "ReFusion: K/V of slots completed in parallel: reuse or recompute (default reuse)"),
+    setting("accept", &O::accept, kSlots | kBlocks,
+            "Drafts that are accepted: ReFusion: threshold (default) or exact (left-to-right's own); "
+            "Nemotron: all (default) or exact"),
+    setting("revoke", &O::revoke, kSlots,
+            "ReFusion: mask a slot again from its first token less probable than this (default 0: never)"),
+    setting("sampler", &O::sampler, kUniform,
+            "GIDD, Sumi: adaptive (tokens that the model disagrees with most), threshold=0.9,least=1, "
+            "ancestral or greedy (default adaptive; Sumi: ancestral)"),
+    setting("tokens-per-step", &O::tokens_per_step, kUniform,
+            "GIDD, Sumi, adaptive: at most this many tokens change in a step (default 3; Sumi: 1)"),
+    setting("schedule", &O::schedule, kUniform,
+            "GIDD, Sumi: noise over the steps of a block: cosine or linear (default cosine; Sumi: linear)"),
+    setting("min-length", &O::min_length, kUniform,
+            "GIDD, Sumi: positions of the answer that hold no end token (default 0)"),
+    setting("context", &O::context, kUniform,
+            "GIDD, Sumi: positions of the context, noise after the answer included (default: the model's; "
+            "Sumi: 2048)"),
+    setting("noise", &O::noise, kUniform,
+            "GIDD, Sumi: tokens that noise is sampled from: safe (no special ones) or hub (all) (default "
+            "safe; Sumi: hub)"),
+    setting("boundary", &O::boundary, kUniform,
+            "--cache uniform: begin a block with a partial pass, as blocks=2,full-every=8 (default: full)"),
+    setting(
+        "drift", &O::drift, kUniform,
+        "--cache uniform: recompute pages whose K/V moved: tau=0.01,page=16,budget=64 (default: --refresh)"),
+    setting(
+        "block-exit", &O::block_exit, kUniform,
+        "GIDD, Sumi: leave a block at its fixed-point (same text) or after its steps (default fixed-point)"),
+    setting("last-layer", &O::last_layer, kUniform,
+            "GIDD, Sumi: rows that the last layer computes, needed or all; the text is the same (default "
+            "needed)"),
+    setting(
+        "self-correct", &O::self_correct, kUniform,
+        "GIDD, Sumi: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,..."),
+    setting("stop-entropy", &O::stop_entropy, kCanvases,
+            "DiffusionGemma: a stable canvas is done below this mean entropy in nats (default 0.005)",
+            "confidence-threshold"),
+    setting(
+        "self-conditioning", &O::self_conditioning, kCanvases,
+        "DiffusionGemma: exact, or the probability that may be left out of a mean embedding (default 1e-6)"),
+    setting("sub-block-length", &O::sub_block_length, kBlocks,
+            "Fast-dLLM v2: positions of a block denoised at a time (default: as trained)"),
+    setting("commit", &O::commit, kBlocks,
+            "Block diffusion: a finished block's K/V come fused with the next step or apart (default fused)"),
+    setting("edit", &O::edit, kBlocks,
+            "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, "
+            "always)"),
+    setting("sparse", &O::sparse, kBlocks,
+            "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K or sparsed=K; "
+            ",dense-layers=2"),
+    setting("sparse-commit", &O::sparse_commit, kBlocks,
+            "--sparse: K/V that are kept come from exact or sparse attention (default exact)"),
+    setting("sparse-after", &O::sparse_after, kBlocks,
+            "--sparse: attend to the whole prefix from this step of a block on (default: never)")};
+
+}  // namespace settings
+
+/// Calls visit(setting, field) for each setting, in the order of --help.
 template <typename Options, typename Visit>
 void visit_options(Options& options, Visit&& visit) {
-  visit("preset", Aliases{}, options.preset,
-        "exact, balanced, fast or one that tune saved: settings where no flag says otherwise (see inspect)");
-  visit(
-      "gen-length", Aliases{"-n", "n-predict", "predict", "max-new-tokens", "max-tokens"}, options.gen_length,
-      "Positions to generate, or auto: as many as the answer needs (default: the model's files', else 128)");
-  visit("steps", Aliases{"diffusion-steps", "denoising-steps", "max-denoising-steps", "dllm-denoising-steps"},
-        options.steps,
-        "Denoising steps of the run (default gen-length; RND1: 256), or of a block or canvas done alone");
-  visit("block-length", Aliases{"diffusion-block-length", "dllm-block-length"}, options.block_length,
-        "Positions denoised together, left to right (default: gen-length, or as trained in blocks)");
-  visit("unmask",
-        Aliases{"remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"},
-        options.unmask,
-        "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...");
-  visit("temperature", Aliases{"temp"}, options.temperature,
-        "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma, Sumi: 1)");
-  visit("top-p", Aliases{}, options.top_p,
-        "Sample from the most likely tokens up to this total probability, (0, 1] (default 1: all)");
-  visit("top-k", Aliases{}, options.top_k,
-        "Sample from this many of the most likely tokens (default 0: all)");
-  visit(
-      "min-p", Aliases{}, options.min_p,
-      "Minimum probability of a sampled token, relative to the most likely token's, [0, 1] (default 0: all)");
-  visit("presence-penalty", Aliases{}, options.presence_penalty,
-        "Subtracted from the logits of tokens that the answer has, -100 to 100 (default 0)");
-  visit("frequency-penalty", Aliases{}, options.frequency_penalty,
-        "Subtracted from a token's logit for each time that the answer has it, -100 to 100 (default 0)");
-  visit("repeat-penalty", Aliases{"repetition-penalty"}, options.repeat_penalty,
-        "Divides the logits of tokens that prompt or answer have, 0.01 to 100 (default 1: off)");
-  visit("logit-bias", Aliases{}, options.logit_bias,
-        "TOKEN=BIAS: added to the logit of a token id, -10000 to 10000; repeatable");
-  visit("seed", Aliases{"-s"}, options.seed,
-        "Seed of all sampling: same seed, model and flags, same text (default 0)");
-  visit("alg-temp", Aliases{"diffusion-alg-temp"}, options.alg_temp,
-        "Dream: randomness in which positions are committed (default 0: the most confident)");
-  visit("eps", Aliases{"diffusion-eps"}, options.eps,
-        "Dream: time at which the schedule ends, (0, 1] (default 0.001)");
-  visit("cfg-scale", Aliases{"cfg", "diffusion-cfg-scale"}, options.cfg_scale,
-        "Classifier-free guidance strength; doubles the rows (default 0: off)");
-  visit("logits-eos-inf", Aliases{}, options.logits_eos_inf, "LLaDA: never sample the end-of-text token");
-  visit("confidence-eos-eot-inf", Aliases{}, options.confidence_eos_eot_inf,
-        "LLaDA: commit end-of-text and end-of-turn tokens last");
-  visit("suppress-mask", Aliases{}, options.suppress_mask,
-        "Never sample the mask token (always on for threshold and factor)");
-  visit("eos-exit", Aliases{"early-exit"}, options.eos_exit,
-        "Stop after the block, or guided draft, that ends the answer; the text is the same");
-  visit("ignore-eos", Aliases{}, options.ignore_eos,
-        "Continue after an end token (autoregressive models, GIDD, block diffusion)");
-  visit("stop", Aliases{}, options.stop, "End the answer before this text; repeatable");
-  visit("json-schema", Aliases{}, options.json_schema,
-        "The answer is JSON that is valid against this schema (docs/guide/structured_output.md)");
-  visit("json-object", Aliases{}, options.json_object, "The answer is a JSON object");
-  visit("regex", Aliases{}, options.regex, "The whole answer matches this regular expression");
-  visit("choice", Aliases{}, options.choice, "The answer is this text, or another --choice; repeatable");
-  visit("grammar", Aliases{}, options.grammar,
-        "The answer is a text of this grammar in llama.cpp's notation (docs/methods/structured_output.md)");
-  visit("literals", Aliases{}, options.literals,
-        "Text that a constraint fully determines: decoded, or given without a pass (default decoded)");
-  visit(
-      "cache", Aliases{}, options.cache,
-      "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block (Fast-dLLM)");
-  visit("refresh", Aliases{}, options.refresh,
-        "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)");
-  visit("cache-block", Aliases{}, options.cache_block,
-        "--cache free: positions that freeze together (default: block-length)");
-  visit("lock", Aliases{}, options.lock,
-        "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/methods/surelock.md)");
-  visit("grow", Aliases{}, options.grow,
-        "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none");
-  visit("guide-match", Aliases{}, options.guide_match,
-        "Drafts that the guide accepts: exact, top-k=K, relative=R or tau-literal=T (default relative=0.5)");
-  visit("guide-fallback", Aliases{}, options.guide_fallback,
-        "Where no draft is accepted, commit the first draft (dlm) or the guide's token (ar) (default dlm)");
-  visit("guide-block", Aliases{}, options.guide_block,
-        "Drafts that one pass of the guide judges (default 32)");
-  visit("refusion", Aliases{}, options.refusion,
-        "ReFusion: whose rules to follow: lacuna, paper or released (default lacuna)");
-  visit("slot-size", Aliases{}, options.slot_size,
-        "ReFusion: positions of a slot, written left to right (default 8)");
-  visit("slot-threshold", Aliases{}, options.slot_threshold,
-        "ReFusion: slots whose first token is more probable than this are written together (default 0.9)");
-  visit("token-threshold", Aliases{}, options.token_threshold,
-        "ReFusion: a drafted token is accepted if it is more probable than this (default 0.9)");
-  visit("fill", Aliases{}, options.fill,
-        "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)");
-  visit("kv", Aliases{}, options.kv,
-        "ReFusion: K/V of slots completed in parallel: reuse or recompute (default reuse)");
-  visit(
-      "accept", Aliases{}, options.accept,
-      "Drafts that are accepted: ReFusion: threshold (default) or exact (left-to-right's own); Nemotron: all "
-      "(default) or exact");
-  visit("revoke", Aliases{}, options.revoke,
-        "ReFusion: mask a slot again from its first token less probable than this (default 0: never)");
-  visit(
-      "sampler", Aliases{}, options.sampler,
-      "GIDD, Sumi: adaptive (tokens that the model disagrees with most), threshold=0.9,least=1, ancestral or "
-      "greedy (default adaptive; Sumi: ancestral)");
-  visit("tokens-per-step", Aliases{}, options.tokens_per_step,
-        "GIDD, Sumi, adaptive: at most this many tokens change in a step (default 3; Sumi: 1)");
-  visit("schedule", Aliases{}, options.schedule,
-        "GIDD, Sumi: noise over the steps of a block: cosine or linear (default cosine; Sumi: linear)");
-  visit("min-length", Aliases{}, options.min_length,
-        "GIDD, Sumi: positions of the answer that hold no end token (default 0)");
-  visit("context", Aliases{}, options.context,
-        "GIDD, Sumi: positions of the context, noise after the answer included (default: the model's; Sumi: "
-        "2048)");
-  visit("noise", Aliases{}, options.noise,
-        "GIDD, Sumi: tokens that noise is sampled from: safe (no special ones) or hub (all) (default safe; "
-        "Sumi: "
-        "hub)");
-  visit("boundary", Aliases{}, options.boundary,
-        "--cache uniform: begin a block with a partial pass, as blocks=2,full-every=8 (default: full)");
-  visit("drift", Aliases{}, options.drift,
-        "--cache uniform: recompute pages whose K/V moved: tau=0.01,page=16,budget=64 (default: --refresh)");
-  visit("block-exit", Aliases{}, options.block_exit,
-        "GIDD, Sumi: leave a block at its fixed-point (same text) or after its steps (default fixed-point)");
-  visit(
-      "last-layer", Aliases{}, options.last_layer,
-      "GIDD, Sumi: rows that the last layer computes, needed or all; the text is the same (default needed)");
-  visit("self-correct", Aliases{}, options.self_correct,
-        "GIDD, Sumi: revise the finished answer: on, or most=128,temperature=0.1,patience=32,tokens=1,...");
-  visit("stop-entropy", Aliases{"confidence-threshold"}, options.stop_entropy,
-        "DiffusionGemma: a stable canvas is done below this mean entropy in nats (default 0.005)");
-  visit("self-conditioning", Aliases{}, options.self_conditioning,
-        "DiffusionGemma: exact, or the probability that may be left out of a mean embedding (default 1e-6)");
-  visit("sub-block-length", Aliases{}, options.sub_block_length,
-        "Fast-dLLM v2: positions of a block denoised at a time (default: as trained)");
-  visit("commit", Aliases{}, options.commit,
-        "Block diffusion: a finished block's K/V come fused with the next step or apart (default fused)");
-  visit(
-      "edit", Aliases{}, options.edit,
-      "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, always)");
-  visit("sparse", Aliases{}, options.sparse,
-        "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K or sparsed=K; "
-        ",dense-layers=2");
-  visit("sparse-commit", Aliases{}, options.sparse_commit,
-        "--sparse: K/V that are kept come from exact or sparse attention (default exact)");
-  visit("sparse-after", Aliases{}, options.sparse_after,
-        "--sparse: attend to the whole prefix from this step of a block on (default: never)");
+  std::apply([&](const auto&... row) { (visit(row.setting, options.*row.field), ...); }, settings::kRows);
+}
+
+/// Whether a field of GenerationOptions was given.
+inline bool is_given(bool flag) {
+  return flag;
+}
+inline bool is_given(const AnswerLength& length) {
+  return length.has_value() || length.is_auto;
+}
+inline bool is_given(const std::vector<std::string>& values) {
+  return !values.empty();
+}
+template <typename T>
+bool is_given(const std::optional<T>& value) {
+  return value.has_value();
 }
 
 }  // namespace lacuna

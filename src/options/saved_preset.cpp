@@ -283,9 +283,11 @@ std::filesystem::path save_preset(const SavedPreset& preset) {
 
 std::vector<TuningSetting> given_settings(const GenerationOptions& options) {
   std::vector<TuningSetting> settings;
-  visit_options(options, [&](std::string_view name, const Aliases&, const auto& field, std::string_view) {
+  visit_options(options, [&](const Setting& setting, const auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
-    const auto add = [&](std::string value) { settings.push_back({std::string(name), std::move(value)}); };
+    const auto add = [&](std::string value) {
+      settings.push_back({std::string(setting.name), std::move(value)});
+    };
     if constexpr (std::is_same_v<Field, bool>) {
       if (field) add("");
     } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {

@@ -186,23 +186,6 @@ std::vector<TuningPath> family_paths(const ModelConfig& config, const Generation
   return uniform_paths(config, asked);
 }
 
-bool is_given(const GenerationOptions& options, std::string_view name) {
-  bool given = false;
-  visit_options(options, [&](std::string_view own, const Aliases&, const auto& field, std::string_view) {
-    using Field = std::remove_cvref_t<decltype(field)>;
-    if (own != name) return;
-    if constexpr (std::is_same_v<Field, bool>) {
-      given = field;
-    } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
-      given = !field.empty();
-    } else {
-      given = field.has_value();
-      if constexpr (std::is_same_v<Field, AnswerLength>) given = given || field.is_auto;
-    }
-  });
-  return given;
-}
-
 template <typename Takes>
 std::vector<TuningSetting> collect_settings(std::span<const TuningPath> paths,
                                             std::span<const int32_t> levels, Takes&& takes) {
@@ -269,8 +252,8 @@ GenerationOptions without_accelerations(GenerationOptions options) {
   if (is_fast_rule) options.unmask.reset();
   if (options.sampler && options.sampler->starts_with("threshold")) options.sampler.reset();
   if (options.accept != "exact") options.accept.reset();
-  visit_options(options, [&](std::string_view name, const Aliases&, auto& field, std::string_view) {
-    const auto found = std::find(std::begin(kAccelerations), std::end(kAccelerations), name);
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    const auto found = std::find(std::begin(kAccelerations), std::end(kAccelerations), setting.name);
     if (found != std::end(kAccelerations)) field = {};
   });
   return options;

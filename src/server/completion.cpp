@@ -198,7 +198,7 @@ class Completion::Likelihood final : public Listener {
     std::vector<TokenRecord>& scores = choice().scores;
     scores.clear();
     for (const TokenId token : decoder.canvas()) {
-      const TokenScore& score = decoder.scores()[scores.size()];
+      const TokenScore& score = decoder.measurements().scores()[scores.size()];
       TokenRecord& record = scores.emplace_back();
       record.token = token;
       if (score.logprob && std::isfinite(*score.logprob)) record.logprob = score.logprob;

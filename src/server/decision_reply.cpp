@@ -40,7 +40,7 @@ bool DecisionReply::stepped(const StepEvent& event) {
 void DecisionReply::finished(const Decoder& decoder, const RunStatistics& statistics) {
   if (const std::optional<std::string> changed = find_changed_mapped_file())
     return failed(fmt::format("{} was changed while the server ran; restart the server", *changed));
-  const DecideResult result = prepared_->result(decoder.readings(), statistics);
+  const DecideResult result = prepared_->result(decoder.measurements().readings(), statistics);
   metrics_.count_baseline(statistics.baseline);
   metrics_.count_tokens(static_cast<int32_t>(result.prompt_tokens), statistics.shared_tokens,
                         static_cast<int32_t>(result.answers.size()));

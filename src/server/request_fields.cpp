@@ -153,18 +153,16 @@ int32_t limit_of(const FieldValue& field) {
 void take_setting(std::string_view setting, const std::string& place, const GenerationOptions& sent,
                   GenerationRequest& request) {
   const auto before = request.keys.find(with_underscores(setting));
-  visit_options(sent, [&](std::string_view name, const Aliases&, const auto& value, std::string_view) {
-    if (name != setting) return;
-    visit_options(
-        request.options, [&](std::string_view other, const Aliases&, auto& field, std::string_view) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(field)>>) {
-            if (other != setting) return;
-            if (before != request.keys.end() && !agree(field, value))
-              refuse_contradiction(before->second, place);
-            if (before == request.keys.end()) field = {};  // the server's default
-            assign(value, field);
-          }
-        });
+  visit_options(sent, [&](const Setting& own, const auto& value) {
+    if (own.name != setting) return;
+    visit_options(request.options, [&](const Setting& other, auto& field) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(field)>>) {
+        if (other.name != setting) return;
+        if (before != request.keys.end() && !agree(field, value)) refuse_contradiction(before->second, place);
+        if (before == request.keys.end()) field = {};  // the server's default
+        assign(value, field);
+      }
+    });
   });
   request.keys[with_underscores(setting)] = place;
 }

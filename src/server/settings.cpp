@@ -139,8 +139,8 @@ bool read_setting_as(std::string_view name, const json& value, std::string_view 
                      GenerationOptions& options) {
   const std::string_view wanted = setting_named(name);
   const json& known = in_our_words(wanted, value);
-  visit_options(options, [&](std::string_view own, const Aliases&, auto& field, std::string_view) {
-    if (own == wanted && !known.is_null()) Reader(known, place, key).read(field);
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    if (setting.name == wanted && !known.is_null()) Reader(known, place, key).read(field);
   });
   return !wanted.empty();
 }
@@ -168,14 +168,14 @@ std::optional<std::string> request_name(std::string_view field) {
 nlohmann::ordered_json describe_settings() {
   GenerationOptions options;
   nlohmann::ordered_json settings = nlohmann::ordered_json::array();
-  visit_options(
-      options, [&](std::string_view name, const Aliases& aliases, auto& field, std::string_view help) {
-        nlohmann::ordered_json others = nlohmann::ordered_json::array();
-        for (const std::string_view alias : aliases) {
-          if (alias.front() != '-') others.push_back(alias);
-        }
-        settings.push_back({{"name", name}, {"aliases", others}, {"type", type_of(field)}, {"help", help}});
-      });
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    nlohmann::ordered_json others = nlohmann::ordered_json::array();
+    for (const std::string_view alias : setting.aliases) {
+      if (alias.front() != '-') others.push_back(alias);
+    }
+    settings.push_back(
+        {{"name", setting.name}, {"aliases", others}, {"type", type_of(field)}, {"help", setting.help}});
+  });
   return settings;
 }
 

@@ -691,12 +691,12 @@ TEST(BlockDiffusion, SparseDWaitsForAPrefixBeyondTheBudget) {
 }
 
 TEST(BlockDiffusion, ASparseCommitAttendsToTheCellsOfItsBlockAndPrefillIsExact) {
-  const auto commits = [](const SparsePolicy& policy, bool sparsely, int32_t exact_after = 0) {
+  const auto commits = [](const SparsePolicy& policy, bool sparsely, int32_t sparse_after = 0) {
     BlockDiffusion options = settings(8, 4, 2);
     options.sparse = policy;
     options.commits_apart = true;
     options.commits_sparsely = sparsely;
-    options.exact_after = exact_after;
+    options.sparse_after = sparse_after;
     const std::vector<Pass> passes = run(options, prompt_of(8));
     EXPECT_THAT(kinds(passes), ElementsAre("prefill", "denoise", "denoise", "commit", "denoise", "denoise"));
     const std::vector<Attention> all = attention(passes);
@@ -716,7 +716,7 @@ TEST(BlockDiffusion, ASparseCommitAttendsToTheCellsOfItsBlockAndPrefillIsExact) 
 TEST(BlockDiffusion, StepsBehindSparseAfterAreExactAgain) {
   BlockDiffusion options = settings(8, 4, 4);
   options.sparse = Mage{4};
-  options.exact_after = 2;
+  options.sparse_after = 2;
   const std::vector<Attention> steps = attention(run(options, prompt_of(8)));
   EXPECT_THAT(steps,
               ElementsAre(Pair(Choice::kAllAndRemember, 8), Pair(Choice::kRemembered, 8),

@@ -286,7 +286,7 @@ TEST(MakeDecoder, TakesThePublishedSettingsOfACanvasWhereNothingElseIsSaid) {
   config.canvas->first_temperature = 1.5F;
   config.canvas->last_temperature = 0.5F;
   const auto decoder = make_decoder(config, CanvasStrategy(), {{1, 2}, 12});
-  EXPECT_EQ(decoder->planned_steps(), 2 * 6);
+  EXPECT_EQ(decoder->measurements().planned_steps(), 2 * 6);
   EXPECT_EQ(decoder->num_cells(), 2 + 16);
   EXPECT_EQ(decoder->plan().rules[0].temperature, 1.5F);
   EXPECT_TRUE(decoder->plan().rules[0].draws);
@@ -299,7 +299,7 @@ TEST(MakeDecoder, TakesThePublishedSettingsOfACanvasWhereNothingElseIsSaid) {
   strategy.temperature = 0;
   strategy.soft_embedding_slack = 0;
   const auto other = make_decoder(config, strategy, {{1, 2}, 12});
-  EXPECT_EQ(other->planned_steps(), 3 * 3);
+  EXPECT_EQ(other->measurements().planned_steps(), 3 * 3);
   EXPECT_EQ(other->num_cells(), 2 + 12);
   EXPECT_FALSE(other->plan().rules[0].draws);
   EXPECT_EQ(other->plan().rules[0].temperature, 1.5F);

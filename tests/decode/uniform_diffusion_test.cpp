@@ -250,7 +250,7 @@ TEST(UniformDiffusion, StopsAfterTheBlockInWhichTheAnswerHoldsAnEndToken) {
   EXPECT_THAT(answer(taken_back), SizeIs(12));
   EXPECT_EQ(taken_back.stop_reason(), StopReason::kLength);
 
-  options.ignore_end = true;
+  options.ignore_eos = true;
   UniformDiffusionDecoder ignores(options, prompt_of(3));
   run(ignores, ends_at(4));
   EXPECT_THAT(answer(ignores), SizeIs(12));
@@ -393,7 +393,7 @@ struct Level {
 
 Level level(const UniformDiffusion& options, int32_t j) {
   const double u = static_cast<double>(j) / options.steps;
-  const double f = options.curve == NoiseCurve::kLinear ? 1 - u : (1 + std::cos(std::numbers::pi * u)) / 2;
+  const double f = options.schedule == NoiseCurve::kLinear ? 1 - u : (1 + std::cos(std::numbers::pi * u)) / 2;
   const double least = sigmoid(options.noise.min_log_snr);
   const double alpha = least + (sigmoid(options.noise.max_log_snr) - least) * f;
   const double lambda = std::clamp(std::log(alpha / (1 - alpha)), double{options.noise.min_log_snr},
@@ -470,7 +470,7 @@ TEST(UniformDiffusion, AncestralMixesStayingThePredictionAndTheNoise) {
       UniformDiffusion options = settings(40, 30, 30, 6);
       options.noise = {0, -3, 3};
       options.sampler = UniformSampler::kAncestral;
-      options.curve = curve;
+      options.schedule = curve;
       options.sampling.temperature = temperature;
       const Script script = {[](int32_t position, size_t) { return prefers(9, 0.02 * position); }};
       for (const Pass& pass : run(options, 3, script)) {
@@ -801,8 +801,8 @@ TEST(UniformDiffusion, UncachedWorkIsThatOfAllPositions) {
 /// corrections.
 UniformDiffusion correcting(SelfCorrection correction, int32_t gen_length = 4) {
   UniformDiffusion options = settings(10, gen_length, 2, 1);
-  options.correction = correction;
-  options.ignore_end = true;
+  options.self_correct = correction;
+  options.ignore_eos = true;
   return options;
 }
 
@@ -961,7 +961,7 @@ TEST(UniformDiffusion, IterationsBetweenFullOnesComputeTheBlocksThatChanged) {
 TEST(UniformDiffusion, TheStopReasonIsThatOfTheCorrectedAnswer) {
   for (const TokenId token : {kEnd, TokenId{9}}) {
     UniformDiffusion options = correcting({.most = 1});
-    options.ignore_end = false;
+    options.ignore_eos = false;
     EXPECT_EQ(correct(options,
                       [&](int32_t, int32_t) {
                         return Suggestion{token, 0.9, token};
@@ -1015,7 +1015,7 @@ class Plainly {
       denoise(b, b + 1 == num_blocks);
       written = std::min(prompt_ + (b + 1) * o_.block_length, limit_);
       const auto end = std::find(x_.begin() + prompt_, x_.begin() + written, kEnd);
-      if (end != x_.begin() + written && !o_.ignore_end) break;
+      if (end != x_.begin() + written && !o_.ignore_eos) break;
     }
     outcome_.answer.assign(x_.begin() + prompt_, x_.begin() + written);
     return outcome_;
@@ -1230,12 +1230,12 @@ Request random_request(uint64_t seed) {
   options.noise = {shifts[static_cast<size_t>(below(5, 3))], -3, 3};
   options.seed = seed;
   options.min_length = below(6, 3);
-  options.ignore_end = below(7, 3) == 0;
+  options.ignore_eos = below(7, 3) == 0;
   options.sampler = std::vector{UniformSampler::kAncestral, UniformSampler::kAdaptive,
                                 UniformSampler::kThreshold}[static_cast<size_t>(below(8, 3))];
   options.threshold = {std::vector{0.02, 0.1, 0.3, 0.7}[static_cast<size_t>(below(21, 4))], below(22, 3)};
   options.tokens_per_step = 1 + below(9, 3);
-  options.curve = below(10, 2) == 0 ? NoiseCurve::kCosine : NoiseCurve::kLinear;
+  options.schedule = below(10, 2) == 0 ? NoiseCurve::kCosine : NoiseCurve::kLinear;
   options.sampling.temperature = below(11, 3) == 0 ? 0.8F : 0;
   options.cache = std::vector{UniformCacheKind::kNone, UniformCacheKind::kPrefix, UniformCacheKind::kUniform,
                               UniformCacheKind::kUniform}[static_cast<size_t>(below(12, 4))];

@@ -396,7 +396,7 @@ std::vector<TokenScore> score(const std::shared_ptr<const Model>& model, const s
   engine.run();
   const Decoder& decoder = engine.decoder(0);
   EXPECT_TRUE(decoder.done());
-  return {decoder.scores().begin(), decoder.scores().end()};
+  return {decoder.measurements().scores().begin(), decoder.measurements().scores().end()};
 }
 
 TEST(Likelihood, IsThatOfTheTokensThatTheModelWouldWrite) {

@@ -39,7 +39,8 @@ TEST_P(GoldenRuns, LogitsEqualTheReference) {
 
 GenerationOptions options_of(const nlohmann::json& flags) {
   GenerationOptions options;
-  visit_options(options, [&](const char* name, const Aliases&, auto& field, const char*) {
+  visit_options(options, [&](const Setting& setting, auto& field) {
+    const std::string name(setting.name);
     using Field = std::remove_reference_t<decltype(field)>;
     if (!flags.contains(name)) return;
     const nlohmann::json& value = flags.at(name);

@@ -478,11 +478,11 @@ TEST(VisitOptions, NamesEachSettingOnce) {
   GenerationOptions options;
   std::set<std::string> names;
   int visits = 0;
-  visit_options(options, [&](std::string_view name, const Aliases& aliases, auto&, std::string_view help) {
+  visit_options(options, [&](const Setting& setting, auto&) {
     ++visits;
-    EXPECT_TRUE(names.emplace(name).second) << name;
-    for (const std::string_view alias : aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
-    EXPECT_FALSE(help.empty());
+    EXPECT_TRUE(names.emplace(setting.name).second) << setting.name;
+    for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
+    EXPECT_FALSE(setting.help.empty());
   });
   EXPECT_EQ(visits, 64);
 }

@@ -30,8 +30,8 @@ TEST(Names, OfFlagsBelongToSettingsAlone) {
 
 TEST(Names, OfFlagsExistForEverySetting) {
   GenerationOptions options;
-  visit_options(options, [&](std::string_view name, const Aliases&, auto&, std::string_view) {
-    EXPECT_EQ(flag_name(with_underscores(name)), "--" + std::string(name));
+  visit_options(options, [&](const Setting& setting, auto&) {
+    EXPECT_EQ(flag_name(with_underscores(setting.name)), "--" + std::string(setting.name));
   });
 }
 

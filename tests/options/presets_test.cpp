@@ -65,14 +65,7 @@ TEST(Presets, SetWhatTheySay) {
       asked.preset = std::string(preset.name);
       const GenerationOptions found = with_preset(config, asked);
       size_t num_set = 0;
-      visit_options(found, [&](std::string_view, const Aliases&, const auto& field, std::string_view) {
-        using Field = std::remove_cvref_t<decltype(field)>;
-        if constexpr (std::is_same_v<Field, AnswerLength>) {
-          num_set += field.has_value() || field.is_auto ? 1 : 0;
-        } else if (field != Field()) {
-          ++num_set;
-        }
-      });
+      visit_options(found, [&](const Setting&, const auto& field) { num_set += is_given(field) ? 1 : 0; });
       EXPECT_EQ(num_set, preset.settings.size());
       EXPECT_EQ(describe(preset).starts_with("--"), !preset.settings.empty());
     }

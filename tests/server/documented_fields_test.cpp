@@ -117,14 +117,14 @@ std::vector<json> values() {
 /// All that a request says, as text.
 std::string described(const GenerationRequest& request) {
   std::string text;
-  visit_options(request.options, [&](std::string_view name, Aliases, const auto& field, std::string_view) {
+  visit_options(request.options, [&](const Setting& setting, const auto& field) {
     using Field = std::decay_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, bool>) {
-      text += fmt::format("{}={};", name, field);
+      text += fmt::format("{}={};", setting.name, field);
     } else if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
-      text += fmt::format("{}={};", name, fmt::join(field, ","));
+      text += fmt::format("{}={};", setting.name, fmt::join(field, ","));
     } else if (field) {
-      text += fmt::format("{}={};", name, *field);
+      text += fmt::format("{}={};", setting.name, *field);
     }
   });
   for (const std::string& each : request.stop) text += "stop " + each;

@@ -39,8 +39,8 @@ TEST(DescribeApi, HasEverySetting) {
   const json api = json::parse(describe_api(Endpoints::list(), "1.2"));
   const json& own = api["components"]["schemas"]["Lacuna"]["properties"];
   GenerationOptions options;
-  visit_options(options, [&](std::string_view name, const Aliases&, auto&, std::string_view) {
-    EXPECT_TRUE(own.contains(std::string(name))) << name;
+  visit_options(options, [&](const Setting& setting, auto&) {
+    EXPECT_TRUE(own.contains(std::string(setting.name))) << setting.name;
   });
   EXPECT_TRUE(own.contains("step_map"));
 }

@@ -534,9 +534,7 @@ struct WrongValue {
 TEST(Service, CallsEverySettingByTheKeyThatWasSent) {
   std::set<std::string> never_refused;
   GenerationOptions options;
-  visit_options(options, [&](std::string_view name, const Aliases&, auto&, std::string_view) {
-    never_refused.emplace(name);
-  });
+  visit_options(options, [&](const Setting& setting, auto&) { never_refused.emplace(setting.name); });
   for (const char* model : {"mini-llada", "mini-sdar", "mini-gidd"}) {
     RunningServer server(model);
     const auto expect_key = [&](std::string_view setting, const std::string& key, json body) {
@@ -552,14 +550,14 @@ TEST(Service, CallsEverySettingByTheKeyThatWasSent) {
       EXPECT_THAT(message, testing::Not(HasSubstr("--"))) << model;
       EXPECT_THAT(message, testing::Not(HasSubstr("`"))) << model;
     };
-    visit_options(options, [&](std::string_view name, const Aliases& aliases, auto& field, std::string_view) {
+    visit_options(options, [&](const Setting& setting, auto& field) {
       const json value = WrongValue::of(field);
-      const std::string key = with_underscores(name);
-      expect_key(name, "lacuna." + key, {{"lacuna", {{key, value}}}});
-      if (is_common_name(key)) expect_key(name, key, {{key, value}});
-      for (const std::string_view alias : aliases) {
+      const std::string key = with_underscores(setting.name);
+      expect_key(setting.name, "lacuna." + key, {{"lacuna", {{key, value}}}});
+      if (is_common_name(key)) expect_key(setting.name, key, {{key, value}});
+      for (const std::string_view alias : setting.aliases) {
         if (alias.front() == '-') continue;
-        expect_key(name, with_underscores(alias), {{with_underscores(alias), value}});
+        expect_key(setting.name, with_underscores(alias), {{with_underscores(alias), value}});
       }
     });
   }
