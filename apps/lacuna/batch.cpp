@@ -71,9 +71,8 @@ class Answerer {
 class LocalAnswerer final : public Answerer {
  public:
   LocalAnswerer(BatchFlags flags, const std::atomic<bool>& stop) : stop_(stop) {
-    use_preset_formats(flags, flags.generation);
     const std::shared_ptr<const OpenedModel> opened = open_model(flags, flags.prompt_template);
-    const GenerationOptions defaults = with_saved_preset(flags, *opened, flags.generation);
+    const GenerationOptions defaults = resolve_run(flags, *opened, flags.generation);
     const LoadedModel loaded = load_model(flags, opened->source());
     SchedulerLimits limits;
     limits.max_running = flags.concurrency;

@@ -99,7 +99,7 @@ class ChatSession {
         opened_(open_chat_model(flags)) {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; a chat needs one", flags_.model);
-    options_ = with_saved_preset(flags, *opened_, flags.generation);
+    options_ = resolve_run(flags_, *opened_, flags.generation);
     // Report errors in the flags before the weights are read.
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
     // One chat as long as the context; what is forgotten of another is only computed again.
@@ -397,7 +397,6 @@ std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags) {
 }
 
 void chat(ChatFlags flags) {
-  use_preset_formats(flags, flags.generation);
   ChatSession(flags).run();
 }
 

@@ -47,7 +47,6 @@ SideFlags parse_side(const std::string& name, const std::string& text, const Mod
     throw InputError("--{} \"{}\": {}", name, text, sentence_of(error, flags));
   }
   if (side.generation.seed) throw InputError("--{} \"{}\": the seed is given once, outside", name, text);
-  use_preset_formats(side, side.generation);
   return side;
 }
 
@@ -85,7 +84,7 @@ void print_report(const CompareFlags& flags, const nlohmann::ordered_json& json)
 
 void run_compare(const CompareFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);
-  const SideFlags sides[] = {parse_side("a", flags.a, flags), parse_side("b", flags.b, flags)};
+  SideFlags sides[] = {parse_side("a", flags.a, flags), parse_side("b", flags.b, flags)};
   const ModelSource source = find_model(flags);
   if (!has_tokenizer(source.folder)) {
     throw InputError("{} has no tokenizer; the tasks are texts", flags.model);
@@ -97,7 +96,7 @@ void run_compare(const CompareFlags& flags) {
 
   GenerationOptions options[2];
   for (int i = 0; i < 2; ++i)
-    options[i] = with_saved_preset(sides[i], source, guides[i].get(), sides[i].generation);
+    options[i] = resolve_run(sides[i], source, guides[i].get(), sides[i].generation);
   // One model for both sides, unless they name different formats or devices.
   std::vector<LoadedModel> loaded = {load_model(sides[0], source)};
   const bool is_same =

@@ -54,11 +54,10 @@ Tokenizer load_tokenizer(const std::string& model, const ModelSource& source) {
   return Tokenizer::load(source.folder);
 }
 
-/// Also sets the formats that a saved preset was tuned to.
+/// Also sets the formats of the flags.
 EvaluationSettings settings_of(EvalFlags& flags, const ModelSource& source, const GuideSource* guide) {
-  use_preset_formats(flags, flags.settings.generation);
   EvaluationSettings settings = flags.settings;
-  settings.generation = with_saved_preset(flags, source, guide, std::move(settings.generation));
+  settings.generation = resolve_run(flags, source, guide, settings.generation);
   return settings;
 }
 

@@ -76,10 +76,18 @@ void require_cpu(const ModelFlags& flags, std::string_view flag) {
                    flags.device);
 }
 
-WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
+namespace {
+
+FormatNames format_names(const ModelFlags& flags) {
   FormatNames names = flags;
   names.for_cpu = device_named(flags.device).kind == DeviceName::Kind::kCpu;
-  return in_flags([&] { return weight_formats(names, source); });
+  return names;
+}
+
+}  // namespace
+
+WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source) {
+  return in_flags([&] { return weight_formats(format_names(flags), source); });
 }
 
 void add_model_flag(CLI::App& command, std::string& model) {
@@ -386,28 +394,23 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
   return std::make_unique<InferenceSession>(std::move(opened), std::move(parts), limits);
 }
 
-void use_preset_formats(ModelFlags& flags, const GenerationOptions& options) {
-  static_cast<FormatNames&>(flags) = with_preset_formats(flags, options);
+GenerationOptions resolve_run(ModelFlags& flags, const ModelSource& source, const GuideSource* guide,
+                              const GenerationOptions& options) {
+  ResolvedRun run =
+      in_flags([&] { return resolve_run(source, flags.model, guide, format_names(flags), options); });
+  static_cast<FormatNames&>(flags) = std::move(run.formats);
+  for (const std::string& warning : run.warnings) print_message("lacuna: {}\n", warning);
+  return std::move(run.options);
 }
 
-GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
-                                    GenerationOptions options) {
-  return with_saved_preset(flags, opened.source(), opened.guide(), std::move(options));
-}
-
-GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& source,
-                                    const GuideSource* guide, GenerationOptions options) {
-  if (!options.preset || is_family_preset(*options.preset)) return options;
-  const WeightFormats formats = weight_formats(flags, source);
-  std::vector<std::string> warnings;
-  options = use_saved_preset(source, flags.model, guide, &formats, std::move(options), &warnings);
-  for (const std::string& warning : warnings) print_message("lacuna: {}\n", warning);
-  return options;
+GenerationOptions resolve_run(ModelFlags& flags, const OpenedModel& opened,
+                              const GenerationOptions& options) {
+  return resolve_run(flags, opened.source(), opened.guide(), options);
 }
 
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& given,
                                       Prompt prompt) {
-  const GenerationOptions options = use_saved_preset(opened, nullptr, given);
+  const GenerationOptions options = resolve_options(opened, nullptr, given);
   if (!options.stop.empty() && opened.tokenizer() == nullptr) {
     throw InputError("--stop: {} has no tokenizer", opened.name());
   }

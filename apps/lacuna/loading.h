@@ -137,16 +137,12 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,
                                                const SchedulerLimits& limits);
 
-/// Sets the formats that a saved preset was tuned to wherever a flag says "auto". Before anything that reads
-/// the flags' formats.
-void use_preset_formats(ModelFlags& flags, const GenerationOptions& options);
-
-/// The options with what a saved preset sets (engine/preset_use.h). Warnings go to standard error.
-///   flags  that load the model     guide  null: none
-GenerationOptions with_saved_preset(const ModelFlags& flags, const ModelSource& source,
-                                    const GuideSource* guide, GenerationOptions options);
-GenerationOptions with_saved_preset(const ModelFlags& flags, const OpenedModel& opened,
-                                    GenerationOptions options);
+/// The options with what a saved preset sets, whose formats the flags get (engine/preset_use.h). Warnings go
+/// to standard error. Before anything that reads the flags' formats.
+///   guide  null: none
+GenerationOptions resolve_run(ModelFlags& flags, const ModelSource& source, const GuideSource* guide,
+                              const GenerationOptions& options);
+GenerationOptions resolve_run(ModelFlags& flags, const OpenedModel& opened, const GenerationOptions& options);
 
 /// Request to a session, from the options of the flags.
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,

@@ -66,7 +66,7 @@ class ModelTools {
   explicit ModelTools(const McpFlags& flags)
       : flags_(flags),
         opened_(open_model(flags, flags.prompt_template)),
-        defaults_(with_saved_preset(flags, *opened_, flags.generation)) {
+        defaults_(resolve_run(flags_, *opened_, flags.generation)) {
     if (opened_->tokenizer() == nullptr)
       throw InputError("{} has no tokenizer; tools read and write text", flags.model);
     check_defaults();
@@ -286,7 +286,7 @@ class ModelTools {
     return {text, {{"text", text}, {"count", ids.size()}}};
   }
 
-  const McpFlags& flags_;
+  McpFlags flags_;
   std::shared_ptr<const OpenedModel> opened_;
   GenerationOptions defaults_;
   std::unique_ptr<InferenceSession> session_;

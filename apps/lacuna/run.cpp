@@ -219,9 +219,8 @@ void run(RunFlags flags) {
     return;
   }
   // Report errors in the flags before the weights are read.
-  use_preset_formats(flags, flags.generation);
   const std::shared_ptr<const OpenedModel> opened = open_chat_model(flags);
-  flags.generation = with_saved_preset(flags, *opened, flags.generation);
+  flags.generation = resolve_run(flags, *opened, flags.generation);
   std::vector<GenerateRequest> requests;
   for (RunPrompt& prompt : PromptReader(flags, *opened).read()) {
     requests.push_back(make_generate_request(*opened, prompt.options, std::move(prompt.prompt)));

@@ -144,7 +144,6 @@ NamedModel split_model_name(const std::string& given) {
 ServedModels open_served_models(const ServedModelFlags& given_flags) {
   ServedModelFlags flags = given_flags;
   const bool is_alone = flags.models.size() == 1;
-  if (is_alone) use_preset_formats(flags, flags.generation);
   if (!is_alone && !flags.guide.empty())
     throw InputError("--guide has no effect here: it requires a single --model");
   if (!is_alone && !flags.name.empty()) {
@@ -170,7 +169,9 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
     warn_without_template(*model.opened, flags.prompt_template);
     if (is_alone) {
       if (flags.generation.preset) served.preset = load_saved_preset(*flags.generation.preset);
-      served.defaults = with_saved_preset(flags_of(flags, named.model), *model.opened, flags.generation);
+      ModelFlags own = flags_of(flags, named.model);
+      served.defaults = resolve_run(own, *model.opened, flags.generation);
+      static_cast<FormatNames&>(flags) = own;
     }
     if (model.opened->guide() == nullptr) check_options(model.opened->config(), served.defaults);
     model.limits = flags.limits;

@@ -111,7 +111,7 @@ class Session::Impl {
   const OpenedModel& opened() const { return session_->opened(); }
 
   GenerateRequest engine_request(const Request& request, const std::shared_ptr<GuardedUnmask>& unmask) const {
-    GenerationOptions options = use_saved_preset(opened(), &formats_, generation_options(request.options));
+    GenerationOptions options = resolve_options(opened(), &formats_, generation_options(request.options));
     options.stop.insert(options.stop.end(), request.stop.begin(), request.stop.end());
     if (unmask && options.unmask)
       throw InputError("unmask is given as an option and as a function; expected one");

@@ -61,11 +61,14 @@ SessionOptions session_options(const OpenedModel& opened, const LoadOptions& opt
   return chosen;
 }
 
-LoadOptions with_preset_formats(LoadOptions options, const GenerationOptions& generation) {
-  const FormatNames names = with_preset_formats(format_names(options), generation);
-  options.weights = names.weights;
-  options.kv_cache = names.kv_cache;
-  return options;
+GenerationOptions resolve_run(const OpenedModel& opened, LoadOptions& options,
+                              const GenerationOptions& generation) {
+  const ResolvedRun run =
+      resolve_run(opened.source(), opened.name(), opened.guide(), format_names(options), generation);
+  options.weights = run.formats.weights;
+  options.kv_cache = run.formats.kv_cache;
+  const WeightFormats formats = session_options(opened, options).formats;
+  return resolve_options(opened, &formats, generation);
 }
 
 std::unique_ptr<InferenceSession> load_session(std::shared_ptr<const OpenedModel> opened,

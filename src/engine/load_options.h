@@ -15,8 +15,10 @@ std::shared_ptr<OpenedModel> open_model(const std::string& model, const LoadOpti
 /// The options of InferenceSession::load(). Throws SettingError if formats contradict each other.
 SessionOptions session_options(const OpenedModel& opened, const LoadOptions& options);
 
-/// The options with the formats that a saved preset was tuned to (engine/preset_use.h). Throws InputError.
-LoadOptions with_preset_formats(LoadOptions options, const GenerationOptions& generation);
+/// The settings with what a saved preset sets, whose formats `options` get (engine/preset_use.h). Throws
+/// SettingError, also where formats were given that the preset was not tuned with.
+GenerationOptions resolve_run(const OpenedModel& opened, LoadOptions& options,
+                              const GenerationOptions& generation);
 
 /// Loads what open_model() found. SettingError, of `ignore_memory`, where the memory does not suffice.
 std::unique_ptr<InferenceSession> load_session(std::shared_ptr<const OpenedModel> opened,

@@ -31,8 +31,9 @@ void check_guide(const GuideSource* guide, const SavedPreset& preset) {
                  guide->model, preset.name, preset.guide);
 }
 
-void add_warnings(const SavedPreset& preset, const WeightFormats* formats, const GenerationOptions& given,
-                  std::vector<std::string>& warnings) {
+std::vector<std::string> warnings_of(const SavedPreset& preset, const WeightFormats& formats,
+                                     const GenerationOptions& given) {
+  std::vector<std::string> warnings;
   const auto add = [&](const std::string& difference) {
     warnings.push_back(
         fmt::format("preset {}: {}; its promise was made without that", preset.name, difference));
@@ -40,7 +41,7 @@ void add_warnings(const SavedPreset& preset, const WeightFormats* formats, const
   if (preset.certificate.version != LACUNA_VERSION) {
     add(fmt::format("it was tuned with Lacuna {}, this is {}", preset.certificate.version, LACUNA_VERSION));
   }
-  if (formats != nullptr && preset_formats(*formats) != preset.formats) {
+  if (preset_formats(formats) != preset.formats) {
     const PresetFormats& tuned = preset.formats;
     add(fmt::format(
         "weights, K/V or activations have other formats than the tuned dtype {}, weights {}, head {}, "
@@ -50,6 +51,23 @@ void add_warnings(const SavedPreset& preset, const WeightFormats* formats, const
   for (const std::string& name : overridden_settings(preset, given)) {
     add(fmt::format("--{} is given", name));
   }
+  return warnings;
+}
+
+/// The saved preset that the options name, made for this model and guide; empty: they name none.
+std::optional<SavedPreset> preset_for(const ModelSource& source, const std::string& name,
+                                      const GuideSource* guide, const GenerationOptions& options) {
+  if (!options.preset) return {};
+  std::optional<SavedPreset> preset = load_saved_preset(*options.preset);
+  if (!preset) return {};
+  if (model_hash(source, name) != preset->model_hash) {
+    refuse_setting(
+        "preset", preset->name,
+        "`preset` {} was tuned for other files than those of {}; expected the model {} as it was then",
+        preset->name, name, preset->model);
+  }
+  check_guide(guide, *preset);
+  return preset;
 }
 
 void check_loading(const WeightFormats& formats, const SavedPreset& preset) {
@@ -83,37 +101,22 @@ PresetFormats preset_formats(const WeightFormats& formats) {
           formats.int8_activations ? "int8" : "auto"};
 }
 
-GenerationOptions use_saved_preset(const ModelSource& source, const std::string& name,
-                                   const GuideSource* guide, const WeightFormats* formats,
-                                   GenerationOptions options, std::vector<std::string>* warnings) {
-  if (!options.preset) return options;
-  const std::optional<SavedPreset> preset = load_saved_preset(*options.preset);
-  if (!preset) return options;
-  if (model_hash(source, name) != preset->model_hash) {
-    refuse_setting(
-        "preset", preset->name,
-        "`preset` {} was tuned for other files than those of {}; expected the model {} as it was then",
-        preset->name, name, preset->model);
-  }
-  check_guide(guide, *preset);
-  if (warnings != nullptr) {
-    add_warnings(*preset, formats, options, *warnings);
-  } else if (formats != nullptr) {
-    check_loading(*formats, *preset);
-  }
-  return with_saved_preset(*preset, std::move(options));
+ResolvedRun resolve_run(const ModelSource& source, const std::string& name, const GuideSource* guide,
+                        const FormatNames& formats, const GenerationOptions& options) {
+  const std::optional<SavedPreset> preset = preset_for(source, name, guide, options);
+  if (!preset) return {formats, options, {}};
+  FormatNames tuned = with_formats(formats, preset->loading);
+  const WeightFormats loaded = weight_formats(tuned, source);
+  return {std::move(tuned), with_saved_preset(*preset, options), warnings_of(*preset, loaded, options)};
 }
 
-GenerationOptions use_saved_preset(const OpenedModel& opened, const WeightFormats* formats,
-                                   GenerationOptions options) {
-  return use_saved_preset(opened.source(), opened.name(), opened.guide(), formats, std::move(options),
-                          nullptr);
-}
-
-FormatNames with_preset_formats(FormatNames names, const GenerationOptions& options) {
+GenerationOptions resolve_options(const OpenedModel& opened, const WeightFormats* formats,
+                                  const GenerationOptions& options) {
   const std::optional<SavedPreset> preset =
-      options.preset ? load_saved_preset(*options.preset) : std::optional<SavedPreset>();
-  return preset ? with_formats(std::move(names), preset->loading) : names;
+      preset_for(opened.source(), opened.name(), opened.guide(), options);
+  if (!preset) return options;
+  if (formats != nullptr) check_loading(*formats, *preset);
+  return with_saved_preset(*preset, options);
 }
 
 std::vector<SavedPreset> saved_presets_of(const ModelSource& source, const std::string& name) {

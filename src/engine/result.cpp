@@ -103,7 +103,8 @@ GenerationResult make_result(const Decoder& decoder, const RunStatistics& statis
   result.holes.assign(decoder.holes().begin(), decoder.holes().end());
   result.seed = seed;
   result.statistics = statistics;
-  if (const DriftEstimate* estimate = decoder.measurements().drift_estimate()) result.drift_estimate = *estimate;
+  if (const DriftEstimate* estimate = decoder.measurements().drift_estimate())
+    result.drift_estimate = *estimate;
   return result;
 }
 

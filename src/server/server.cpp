@@ -115,12 +115,8 @@ OpenedModels open_models(const ServerOptions& options) {
   }
   for (const ServedModel& each : options.models) {
     LoadOptions load = options.load;
-    if (is_alone) load = with_preset_formats(std::move(load), served.defaults);
     const std::shared_ptr<const OpenedModel> opened = open_model(each.model, load);
-    if (is_alone) {
-      const WeightFormats formats = session_options(*opened, load).formats;
-      served.defaults = use_saved_preset(*opened, &formats, served.defaults);
-    }
+    if (is_alone) served.defaults = resolve_run(*opened, load, served.defaults);
     if (opened->guide() == nullptr) check_options(opened->config(), served.defaults);
     PoolModel model{each.name.empty() ? each.model : each.name, opened};
     model.limits = scheduler_limits(options);

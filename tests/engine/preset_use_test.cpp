@@ -29,9 +29,13 @@ class PresetUse : public testing::Test {
   }
   ~PresetUse() override { unsetenv("XDG_CONFIG_HOME"); }
 
-  GenerationOptions use(const OpenedModel& opened, const WeightFormats& formats = DType::kBF16) {
-    warnings_.clear();
-    return use_saved_preset(opened.source(), opened.name(), opened.guide(), &formats, options_, &warnings_);
+  ResolvedRun resolve(const OpenedModel& opened, const FormatNames& formats = {.weights = "bf16"}) const {
+    return resolve_run(opened.source(), opened.name(), opened.guide(), formats, options_);
+  }
+  GenerationOptions use(const OpenedModel& opened, const FormatNames& formats = {.weights = "bf16"}) {
+    ResolvedRun run = resolve(opened, formats);
+    warnings_ = run.warnings;
+    return std::move(run.options);
   }
 
   TemporaryFolder folder_;
@@ -78,9 +82,7 @@ TEST_F(PresetUse, NeedsTheGuideThatItWasTunedWith) {
 }
 
 TEST_F(PresetUse, WarnsAboutFormatsFlagsAndVersions) {
-  WeightFormats formats = DType::kBF16;
-  formats.kv_in_codes = true;
-  use(opened_, formats);
+  use(opened_, {.weights = "bf16", .kv_cache = "int8"});
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("other formats")));
   options_.gen_length = 64;
   use(opened_);
@@ -93,26 +95,26 @@ TEST_F(PresetUse, WarnsAboutFormatsFlagsAndVersions) {
 }
 
 TEST_F(PresetUse, ChoosesTheFormatsThatWereTuned) {
-  EXPECT_EQ(with_preset_formats({}, options_).weights, "auto");
+  EXPECT_EQ(resolve(opened_, {}).formats.weights, "auto");
   preset_.loading = {{"weights", "int8"}, {"kv-cache", "int8"}};
   save_preset(preset_);
-  const FormatNames names = with_preset_formats({.weights = "int4"}, options_);
+  const FormatNames names = resolve(opened_, {.weights = "int4"}).formats;
   EXPECT_EQ(names.weights, "int4");  // a given format stays
   EXPECT_EQ(names.kv_cache, "int8");
   options_.preset.reset();
-  EXPECT_EQ(with_preset_formats({}, options_).kv_cache, "auto");
+  EXPECT_EQ(resolve(opened_, {}).formats.kv_cache, "auto");
 }
 
 TEST_F(PresetUse, NeedsTheFormatsThatWereTunedWhereNobodyIsWarned) {
   preset_.loading = {{"weights", "int8"}, {"kv-cache", "int8"}};
-  const WeightFormats tuned = weight_formats(with_preset_formats({}, options_), opened_.source());
+  const WeightFormats tuned = weight_formats(resolve(opened_, {}).formats, opened_.source());
   FormatNames names;
   names.weights = names.kv_cache = "int8";
   const WeightFormats loaded = weight_formats(names, opened_.source());
   preset_.formats = preset_formats(loaded);
   save_preset(preset_);
-  EXPECT_EQ(use_saved_preset(opened_, &loaded, options_).unmask, "threshold=0.9");
-  EXPECT_THAT([&] { use_saved_preset(opened_, &tuned, options_); },
+  EXPECT_EQ(resolve_options(opened_, &loaded, options_).unmask, "threshold=0.9");
+  EXPECT_THAT([&] { resolve_options(opened_, &tuned, options_); },
               ThrowsMessage<InputError>(HasSubstr("loaded with `weights` int8, `kv_cache` int8")));
 }
 
