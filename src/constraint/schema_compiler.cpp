@@ -136,12 +136,13 @@ void SchemaCompiler::add_unions(const SchemaReader& schema, Conjunction& all) {
   for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     for (const auto& [name, dependent] : schema.named_schemas(keyword)) {
       const std::string key(name);
-      const bool is_list = dependent.value().is_array();
+      const ordered_json& value = dependent.value();
+      const bool is_list = value.is_array();
       const auto without = schema.derived("without " + key, [&] {
         return ordered_json{{"properties", {{key, false}}}};
       });
       const auto with = schema.derived(fmt::format("{} {}", keyword, key), [&] {
-        ordered_json required = is_list ? dependent.value() : ordered_json::array();
+        ordered_json required = is_list ? value : ordered_json::array();
         required.push_back(key);
         return ordered_json{{"required", std::move(required)}};
       });

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "options/assign.h"
+#include "options/names.h"
 
 namespace lacuna {
 namespace {

@@ -29,10 +29,10 @@ class PresetUse : public testing::Test {
   }
   ~PresetUse() override { unsetenv("XDG_CONFIG_HOME"); }
 
-  ResolvedRun resolve(const OpenedModel& opened, const FormatNames& formats = {.weights = "bf16"}) const {
+  ResolvedRun resolve(const OpenedModel& opened, const FormatNames& formats = {.dtype = "bf16"}) const {
     return resolve_run(opened.source(), opened.name(), opened.guide(), formats, options_);
   }
-  GenerationOptions use(const OpenedModel& opened, const FormatNames& formats = {.weights = "bf16"}) {
+  GenerationOptions use(const OpenedModel& opened, const FormatNames& formats = {.dtype = "bf16"}) {
     ResolvedRun run = resolve(opened, formats);
     warnings_ = run.warnings;
     return std::move(run.options);
@@ -82,7 +82,7 @@ TEST_F(PresetUse, NeedsTheGuideThatItWasTunedWith) {
 }
 
 TEST_F(PresetUse, WarnsAboutFormatsFlagsAndVersions) {
-  use(opened_, {.weights = "bf16", .kv_cache = "int8"});
+  use(opened_, {.dtype = "bf16", .kv_cache = "int8"});
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("other formats")));
   options_.gen_length = 64;
   use(opened_);

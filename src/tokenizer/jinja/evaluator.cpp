@@ -219,10 +219,11 @@ Arguments Evaluator::arguments_of(const Expression& expression) {
     runtime_.step(rest.as_dict().items.size());
     for (const auto& [key, value] : rest.as_dict().items) {
       if (!key.is_text()) fail("a name behind '**' is of type {}; it must be a str", type_name(key));
+      const std::string& name = key.as_text().bytes;
       const bool is_given = std::any_of(expression.named.begin(), expression.named.end(),
-                                        [&](const auto& each) { return each.first == key.as_text().bytes; });
-      if (is_given) fail("the argument '{}' is given twice", key.as_text().bytes.substr(0, 100));
-      arguments.named.emplace_back(key.as_text().bytes, value);
+                                        [&](const auto& each) { return each.first == name; });
+      if (is_given) fail("the argument '{}' is given twice", name.substr(0, 100));
+      arguments.named.emplace_back(name, value);
     }
   }
   runtime_.line = expression.line;

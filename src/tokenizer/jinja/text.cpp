@@ -211,7 +211,7 @@ bool is_final_sigma(const Text& text, size_t begin, size_t position) {
 // Builds a text whose characters are mapped one by one; each keeps its mark.
 class Mapper {
  public:
-  Mapper(Runtime& runtime, const Text& text) : runtime_(runtime), text_(text), builder_(runtime) {
+  Mapper(Runtime& runtime, const Text& text) : text_(text), builder_(runtime) {
     runtime.touch(text.bytes.size() * 8);
   }
 
@@ -233,7 +233,6 @@ class Mapper {
   }
 
  private:
-  Runtime& runtime_;
   const Text& text_;
   TextBuilder builder_;
 };
