@@ -543,7 +543,8 @@ TEST(Config, ReadsLlamaAndWhatWasMadeFromIt) {
   const ModelConfig llama = read(config);
   EXPECT_EQ(llama.paradigm(), Paradigm::kCausal);
   EXPECT_FALSE(llama.qkv_bias || llama.attn_output_bias || llama.qk_norm_per_head);
-  expect_refused(config, "attention_bias", true, "expected false");
+  const ModelConfig biased = read(with(config, "attention_bias", true));
+  EXPECT_TRUE(biased.qkv_bias && biased.attn_output_bias);
   expect_refused(config, "mlp_bias", true, "expected false");
   expect_refused(config, "mask_token_id", 5, "null or no such key");
 
