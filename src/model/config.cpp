@@ -330,8 +330,12 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   }
   check_paradigm(json, config);
   const auto& ignored = choices.ignored_keys;
-  if (std::find(ignored.begin(), ignored.end(), "auto_map") == ignored.end())
-    check_own_code(json, family, config);
+  const auto is_ignored = [&](std::string_view key) {
+    return std::find(ignored.begin(), ignored.end(), key) != ignored.end();
+  };
+  if (!is_ignored("auto_map")) check_own_code(json, family, config);
+  // Files that say so and have a head of their own (model/unread_tensors.h).
+  if (is_ignored("tie_word_embeddings")) config.tied_embeddings = false;
   config.unknown_keys = check_unread_keys(json, config, family.harmless_keys, ignored);
   const TokenFiles files(texts, folder);
   set_token_ids({json, generation, files, family, json.has("lacuna"), choices.reads_other_texts, ignored},

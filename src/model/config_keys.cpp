@@ -262,7 +262,8 @@ bool is_same(const Json& value, const Json& computed) {
   if (computed.is_number() && computed.get<double>() == 0 && value == false) return true;
   if (!value.is_string() || !computed.is_string()) return value == computed;
   const auto text = value.get<std::string>();
-  if (computed == "silu") return text == "silu" || text == "swish";
+  // "swiglu" is a gated SiLU, as all that are computed are.
+  if (computed == "silu") return text == "silu" || text == "swish" || text == "swiglu";
   if (computed == "rms") return text == "rms" || text == "rmsnorm" || text == "rms_norm" || text == "RMSNorm";
   if (computed == "rope") return text == "rope" || text == "rotary";
   return value == computed;

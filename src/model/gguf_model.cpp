@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -31,10 +32,15 @@ void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) 
   const bool is_linear = is_old || keys.has("rope.scaling.factor");
   const std::string_view type = file.text(keys.key("rope.scaling.type"), is_linear ? "linear" : "none");
   if (type == "none") return;
-  Json scaling = {{"rope_type", type},
-                  {"factor", keys.number(is_old ? "rope.scale_linear" : "rope.scaling.factor")}};
-  if (keys.has("rope.scaling.attn_factor"))
-    scaling["attention_factor"] = keys.number("rope.scaling.attn_factor");
+  const double factor = keys.number(is_old ? "rope.scale_linear" : "rope.scaling.factor");
+  Json scaling = {{"rope_type", type}, {"factor", factor}};
+  // The factor of cos and sin: whole, as config.json had it, or on top of YaRN's own.
+  const double own = type == "yarn" && factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
+  if (keys.has("rope.scaling.yarn_attn_factor")) {
+    scaling["attention_factor"] = keys.number("rope.scaling.yarn_attn_factor");
+  } else if (keys.has("rope.scaling.attn_factor") && keys.number("rope.scaling.attn_factor") != 1) {
+    scaling["attention_factor"] = own * keys.number("rope.scaling.attn_factor");
+  }
   if (keys.has("rope.scaling.original_context_length")) {
     scaling["original_max_position_embeddings"] =
         keys.integer("rope.scaling.original_context_length", kPositionCount);

@@ -1,5 +1,5 @@
-// Llama's block without biases and without norms of q and k: Llama itself (LlamaForCausalLM), left to right,
-// and the two diffusion models made from it. Stable-DiffCoder (ByteDance-Seed/Stable-DiffCoder;
+// Llama's block without norms of q and k, mostly without biases: Llama itself (LlamaForCausalLM), left to
+// right, and the two diffusion models made from it. Stable-DiffCoder (ByteDance-Seed/Stable-DiffCoder;
 // StableDiffcoderForCausalLM) is block diffusion as SDAR is, in blocks of 4, on the weights of Seed-Coder.
 // Tiny-A2D's A2DLlamaLMHeadModel is in a2d.cpp.
 #include "model/family_parts.h"
@@ -46,10 +46,10 @@ constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder
 
 ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
   ModelConfig config = read_decoder_block(json);
-  json.expect("attention_bias", false);
+  const bool has_biases = json.flag("attention_bias", false);
   // Our own keys, for GGUF files, which say it by their tensors.
-  config.qkv_bias = json.flag("qkv_bias", false);
-  config.attn_output_bias = json.flag("o_bias", false);
+  config.qkv_bias = json.flag("qkv_bias", has_biases);
+  config.attn_output_bias = json.flag("o_bias", has_biases);
   json.expect("mlp_bias", false);
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);

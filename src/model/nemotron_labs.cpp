@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kUsualBlock = 32;
 
 ModelConfig read_nemotron_labs(const JsonObject& json) {
+  json.expect("attention_bias", false);
   ModelConfig config = read_llama_block(json, {.grows_queries = true});
   const std::string trained = json.text("dlm_paradigm", "bidirectional");
   if (trained != "bidirectional" && trained != "autoregressive")

@@ -11,6 +11,7 @@ namespace {
 
 MoeConfig read_qwen_experts(const JsonObject& json) {
   json.expect("decoder_sparse_step", 1);  // every layer has experts
+  json.expect("shared_expert_intermediate_size", 0);
   if (json.has("mlp_only_layers") && !json.integers("mlp_only_layers", {0, kLayerCount.last}).empty()) {
     json.refuse("mlp_only_layers", "an empty list: experts in every layer");
   }

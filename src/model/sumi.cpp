@@ -13,6 +13,7 @@ namespace {
 ModelConfig read_sumi(const JsonObject& json) {
   json.expect_absent("mask_token_id");
   if (!json.has("eos_token_id")) json.refuse("eos_token_id", "a token id: it follows the answer");
+  json.expect("attention_bias", false);
   ModelConfig config = read_llama_block(json, {});
   config.qkv_bias = json.flag("add_qkv_bias", false);
   config.causal = false;

@@ -1,6 +1,8 @@
 #include "model/unread_tensors.h"
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -51,6 +53,30 @@ class LayerCheck {
   std::string_view place_;
 };
 
+/// Throws InputError where embeddings are tied and the checkpoint has a head that is not their copy: programs
+/// that read such a checkpoint differ in which of the two they compute with.
+void expect_no_other_head(const ModelConfig& config, const WeightSource& weights, const TensorNames& names,
+                          std::string_view place) {
+  const std::string head = std::string(names.head) + ".weight";
+  if (!config.tied_embeddings || names.head.empty() || !weights.contains(head)) return;
+  const auto open = [&](std::string_view module) {
+    return weights.matrix(module, config.vocab_size, config.hidden_dim);
+  };
+  const std::unique_ptr<StoredMatrix> embedding = open(names.embedding), other = open(names.head);
+  std::vector<float> row(static_cast<size_t>(config.hidden_dim)), other_row(row.size());
+  for (int64_t n = 0; n < config.vocab_size; ++n) {
+    embedding->read(n, row.data());
+    other->read(n, other_row.data());
+    if (row == other_row) continue;
+    throw InputError(
+        "{}: holds tensor {}, which differs from {}, and its configuration says that they are one "
+        "(\"tie_word_embeddings\"); expected copies, or --ignore-config-keys tie_word_embeddings to compute "
+        "with the former",
+        place, in_quotes(head), in_quotes(std::string(names.embedding) + ".weight"));
+  }
+  weights.release_pages();
+}
+
 }  // namespace
 
 void expect_no_unread_tensors(const ModelConfig& config, const WeightSource& weights,
@@ -63,6 +89,7 @@ void expect_no_unread_tensors(const ModelConfig& config, const WeightSource& wei
         "{}: holds tensor {}, and its configuration describes a model of {} layers; expected both to agree",
         place, in_quotes(after), config.num_layers);
   }
+  expect_no_other_head(config, weights, names, place);
   const LayerCheck layers(config, weights, place);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) layers.check(names.layer(layer));
 }

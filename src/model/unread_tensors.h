@@ -11,7 +11,8 @@ namespace lacuna {
 
 /// Throws InputError, which names the tensor, where a checkpoint has a layer after the config's last one, or
 /// a part of a layer that the family can have and the config says is absent: biases, norms of q and k,
-/// learned keys and values, a bias of experts, a shared expert. Other tensors, such as those of an image
+/// learned keys and values, a bias of experts, a shared expert. Tied embeddings may have a head that is their
+/// copy, for which both are read. Other tensors, such as those of an image
 /// encoder, are not looked at.
 ///   place  the checkpoint, for the message
 void expect_no_unread_tensors(const ModelConfig& config, const WeightSource& weights, std::string_view place);

@@ -1,7 +1,9 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <array>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/gguf.h"
@@ -114,14 +116,23 @@ namespace {
 
 /// A folder without files that are read: says what the files that it has would have to become.
 [[noreturn]] void refuse_files(const std::filesystem::path& folder) {
-  constexpr std::array<std::string_view, 3> kOthers = {"tokenizer.model", "tokenizer.model.v3",
-                                                       "tekken.json"};
-  for (const std::string_view other : kOthers) {
-    if (!has_file(folder / other)) continue;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const bool is_tiktoken = name.ends_with(".tiktoken");
+    const bool is_model = name.ends_with(".model") || name.starts_with("tokenizer.model.");
+    const bool is_half = name == "vocab.json" || name == "merges.txt";
+    if (!is_tiktoken && !is_model && !is_half && name != "tekken.json" && name != "vocab.txt") continue;
     throw InputError(
-        "{}: has {}, which is not read, and no tokenizer.json; expected the latter, which "
-        "AutoTokenizer.from_pretrained(...).save_pretrained(...) of the Python library transformers writes",
-        folder.string(), other);
+        "{}: has {}, which is not read{}, and no tokenizer.json; expected the latter, which {} of the Python "
+        "library transformers writes",
+        folder.string(), in_quotes(name), is_half ? " by itself" : "",
+        is_tiktoken ? "convert_slow_tokenizer.TikTokenConverter"
+                    : "AutoTokenizer.from_pretrained(...).save_pretrained(...)");
   }
   throw InputError("{}: has neither tokenizer.json nor vocab.json with merges.txt", folder.string());
 }

@@ -60,6 +60,22 @@ void read_awq(const JsonObject& json, PublishedQuantization& read) {
   add_dense(json, "modules_to_not_convert", read);
 }
 
+/// AutoRound's own form: GPTQ's or AWQ's tensors.
+void read_auto_round(const JsonObject& json, PublishedQuantization& read) {
+  static constexpr std::string_view kFirstGptq = "auto_round:auto_gptq", kAwq = "auto_round:auto_awq";
+  constexpr std::string_view kKey = "packing_format";
+  const std::string packing = json.text(kKey);
+  if (packing != kFirstGptq && packing != kAwq && packing != "auto_round" &&
+      packing != "auto_round:gptqmodel")
+    json.refuse(kKey, fmt::format("auto_round, auto_round:gptqmodel, {} or {}", kFirstGptq, kAwq));
+  read.method = packing == kAwq ? QuantMethod::kAwq : QuantMethod::kGptq;
+  read.stores_zeros_less_one = packing == kFirstGptq;
+  // Modules whose sizes differ are found by patterns; their tensors say which.
+  if (!json.has("extra_config")) read.sizes = read_sizes(json);
+  json.has("bits");
+  json.has("group_size");
+}
+
 void read_fp8(const JsonObject& json, PublishedQuantization& read) {
   expect_one_of(json, "fmt", std::to_array<std::string_view>({"e4m3", "float8_e4m3fn"}));
   expect_one_of(json, "activation_scheme", std::to_array<std::string_view>({"dynamic", "static"}));
@@ -182,7 +198,35 @@ constexpr std::array kBitsAndBytesKeys = std::to_array<std::string_view>(
      "bnb_4bit_use_double_quant", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
      "llm_int8_threshold", "load_in_4bit", "load_in_8bit"});
 
+/// Keys of AutoRound, which writes the forms of other programs as well: how it found the codes. Those that
+/// begin with "act_" and "static_" are of activations and cells.
+constexpr std::array kAutoRoundKeys = std::to_array<std::string_view>({"amp",
+                                                                       "autoround_version",
+                                                                       "backend",
+                                                                       "batch_size",
+                                                                       "block_name_to_quantize",
+                                                                       "dataset",
+                                                                       "enable_minmax_tuning",
+                                                                       "enable_norm_bias_tuning",
+                                                                       "enable_quanted_input",
+                                                                       "extra_config",
+                                                                       "gradient_accumulate_steps",
+                                                                       "iters",
+                                                                       "low_gpu_mem_usage",
+                                                                       "lr",
+                                                                       "minmax_lr",
+                                                                       "model_free",
+                                                                       "nsamples",
+                                                                       "quant_block_list",
+                                                                       "scale_dtype",
+                                                                       "seqlen",
+                                                                       "supported_types",
+                                                                       "sym",
+                                                                       "to_quant_block_names",
+                                                                       "train_bs"});
+
 constexpr std::array kMethods = {
+    MethodReader{"auto-round", QuantMethod::kGptq, read_auto_round, {}},
     MethodReader{"awq", QuantMethod::kAwq, read_awq, kAwqKeys},
     MethodReader{"bitsandbytes", QuantMethod::kBitsAndBytes, read_bits_and_bytes, kBitsAndBytesKeys},
     MethodReader{"compressed-tensors", QuantMethod::kCompressedTensors, read_compressed_tensors,
@@ -190,6 +234,7 @@ constexpr std::array kMethods = {
     MethodReader{"fbgemm_fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
     MethodReader{"fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
     MethodReader{"gptq", QuantMethod::kGptq, read_gptq, kGptqKeys},
+    MethodReader{"intel/auto-round", QuantMethod::kGptq, read_auto_round, {}},
     MethodReader{"modelopt", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
     MethodReader{"modelopt_fp4", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
 };
@@ -214,10 +259,22 @@ PublishedQuantization read_mlx(const JsonObject& json) {
   return read;
 }
 
+void pass_over(const JsonObject& json, std::span<const std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (json.is_object(key)) {
+      json.object(key).read_all();
+    } else {
+      json.has(key);
+    }
+  }
+}
+
 PublishedQuantization read_method(const JsonObject& json) {
   // MLX's form has no method, and older versions of its tools write it under this key as well.
   if (!json.has("quant_method") && json.has("bits") && json.has("group_size")) return read_mlx(json);
-  const std::string name = json.text("quant_method");
+  // Early versions of ModelOpt name their algorithm alone.
+  const bool is_modelopt = !json.has("quant_method") && json.has("quant_algo");
+  const std::string name = is_modelopt ? "modelopt" : json.text("quant_method");
   const auto* const known = std::find_if(kMethods.begin(), kMethods.end(),
                                          [&](const MethodReader& method) { return method.name == name; });
   if (known == kMethods.end()) {
@@ -229,12 +286,14 @@ PublishedQuantization read_method(const JsonObject& json) {
   PublishedQuantization read;
   read.method = known->method;
   known->read(json, read);
-  for (const std::string_view key : known->harmless) {
-    if (json.is_object(key)) {
-      json.object(key).read_all();
-    } else {
-      json.has(key);
-    }
+  pass_over(json, known->harmless);
+  if (!json.has("autoround_version")) return read;
+  const bool has_integers = read.method == QuantMethod::kGptq || read.method == QuantMethod::kAwq;
+  if (has_integers) json.expect("data_type", std::string_view("int"));
+  json.has("data_type");
+  pass_over(json, kAutoRoundKeys);
+  for (const std::string& key : json.keys()) {
+    if (key.starts_with("act_") || key.starts_with("static_")) json.has(key);
   }
   return read;
 }

@@ -180,6 +180,7 @@ TEST(ConfigKeys, ThatRepeatWhatIsComputedPassWithoutAWord) {
       {"qwen2.5-0.5b", {"attention_bias", true}},
       {"qwen3-0.6b", {"use_qk_norm", true}},
       {"llada-8b", {"hidden_act", "silu"}},
+      {"qwen3-0.6b", {"activation", "swiglu"}},
       {"llada-8b", {"hidden_size", 4096}},
       {"llada-8b", {"num_hidden_layers", 32}},
       {"llada-8b", {"tie_word_embeddings", false}},

@@ -543,7 +543,8 @@ TEST(Config, ReadsLlamaAndWhatWasMadeFromIt) {
   const ModelConfig llama = read(config);
   EXPECT_EQ(llama.paradigm(), Paradigm::kCausal);
   EXPECT_FALSE(llama.qkv_bias || llama.attn_output_bias || llama.qk_norm_per_head);
-  expect_refused(config, "attention_bias", true, "expected false");
+  const ModelConfig biased = read(with(config, "attention_bias", true));
+  EXPECT_TRUE(biased.qkv_bias && biased.attn_output_bias);
   expect_refused(config, "mlp_bias", true, "expected false");
   expect_refused(config, "mask_token_id", 5, "null or no such key");
 
@@ -645,7 +646,7 @@ TEST(Config, RefusesExpertsThatItWouldComputeWrongly) {
     expect_refused(base, "decoder_sparse_step", 2, "is 2; expected 1");
     expect_refused(base, "mlp_only_layers", {1}, "experts in every layer");
     expect_refused(base, "num_experts_per_tok", 9, "from 1 to 8");
-    expect_refused(base, "shared_expert_intermediate_size", 64, "is not known");
+    expect_refused(base, "shared_expert_intermediate_size", 64, "is 64; expected 0");
     expect_refused(base, "hidden_act", "gelu", "\"silu\"");
     expect_refused(base, "use_sliding_window", true, "expected false");
   }

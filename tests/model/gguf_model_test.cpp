@@ -211,6 +211,24 @@ TEST_F(LlamaFile, ReadsScalingOfItsContext) {
                  "llama.attention.sliding_window");
 }
 
+TEST_F(LlamaFile, HasTheFactorOfItsAttentionOnTopOfYarns) {
+  const auto factor_with = [&](const char* type, const char* key, double value) {
+    write("llama", [&](GgufBytes& file) {
+      file.text("llama.rope.scaling.type", type);
+      file.real("llama.rope.scaling.factor", 4);
+      if (key != nullptr) file.real(key, static_cast<float>(value));
+    });
+    return read_config(path_).rope.attention_scaling;
+  };
+  const float own = factor_with("yarn", nullptr, 0);
+  EXPECT_NEAR(own, 0.1 * std::log(4.0) + 1, 1e-6);
+  EXPECT_NEAR(factor_with("yarn", "llama.rope.scaling.attn_factor", 1), own, 1e-6);
+  EXPECT_NEAR(factor_with("yarn", "llama.rope.scaling.attn_factor", 2), 2 * own, 1e-6);
+  EXPECT_NEAR(factor_with("yarn", "llama.rope.scaling.yarn_attn_factor", 1.5), 1.5, 1e-6);
+  EXPECT_EQ(factor_with("linear", "llama.rope.scaling.attn_factor", 1), 1);
+  EXPECT_THROW(factor_with("linear", "llama.rope.scaling.attn_factor", 2), InputError);
+}
+
 TEST_F(LlamaFile, OfGemma3HasWindowsAndNormsOfOutputs) {
   write("gemma3", [&](GgufBytes& file) {
     file.number("gemma3.attention.sliding_window", 512);

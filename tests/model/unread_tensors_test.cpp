@@ -6,12 +6,15 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "model/config.h"
 #include "model/parameters.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
+#include "weights/checkpoint.h"
+#include "weights/safetensors_writer.h"
 
 namespace lacuna::unread_tensors_test {
 namespace {
@@ -20,7 +23,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Opens the golden weights of a family with one key of their config.json changed.
-void open_with(const std::string& family, const std::string& key, const json& value) {
+void open_with(const std::string& family, const std::string& key, const json& value,
+               const ConfigChoices& choices = {}) {
   const TemporaryFolder folder;
   json config = read_golden_json(family, "config.json");
   config[key] = value;
@@ -29,12 +33,13 @@ void open_with(const std::string& family, const std::string& key, const json& va
     const fs::path name = entry.path().filename();
     if (name != "config.json") fs::copy(entry.path(), folder.path() / name);
   }
-  (void)open_weights(folder.path(), read_config(folder.path()));
+  (void)open_weights(folder.path(), read_config(folder.path(), choices));
 }
 
-std::string refusal(const std::string& family, const std::string& key, const json& value) {
+std::string refusal(const std::string& family, const std::string& key, const json& value,
+                    const ConfigChoices& choices = {}) {
   try {
-    open_with(family, key, value);
+    open_with(family, key, value, choices);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -64,6 +69,45 @@ TEST(UnreadTensors, OfPartsThatTheConfigLeavesOutAreRefused) {
   EXPECT_THAT(refusal("gidd", "mlp_bias", false), HasSubstr("without biases of feed-forward layers"));
   EXPECT_THAT(refusal("gidd", "attention_bias", false), HasSubstr("without learned keys and values"));
   EXPECT_THAT(refusal("sumi", "add_qkv_bias", false), HasSubstr("without biases of q, k and v"));
+}
+
+TEST(UnreadTensors, OfAHeadThatIsNoCopyOfTiedEmbeddingsAreRefused) {
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal("qwen3", "tie_word_embeddings", true),
+              HasSubstr("holds tensor \"lm_head.weight\", which differs from \"model.embed_tokens.weight\""));
+  EXPECT_THAT(refusal("llada", "weight_tying", true), HasSubstr("model.transformer.ff_out.weight"));
+  const ConfigChoices choices = {.ignored_keys = {"tie_word_embeddings"}};
+  EXPECT_EQ(refusal("qwen3", "tie_word_embeddings", true, choices), "accepted");
+  EXPECT_EQ(refusal("llada", "weight_tying", true, choices), "accepted");
+}
+
+/// Writes the golden weights of Qwen3 with tied embeddings, and a head whose last value is another by `step`.
+void write_with_copied_head(const fs::path& folder, uint8_t step) {
+  json config = read_golden_json("qwen3", "config.json");
+  config["tie_word_embeddings"] = true;
+  std::ofstream(folder / "config.json") << config.dump();
+  const Checkpoint golden = Checkpoint::open(golden_folder("qwen3"));
+  const RawTensor embedding = golden.raw("model.embed_tokens.weight");
+  std::vector<std::byte> head(embedding.bytes.begin(), embedding.bytes.end());
+  head.back() = static_cast<std::byte>(static_cast<uint8_t>(head.back()) ^ step);
+  std::vector<std::string> types;
+  std::vector<TensorToWrite> tensors;
+  types.reserve(golden.names().size());
+  for (const std::string_view name : golden.names()) {
+    const RawTensor tensor = golden.raw(name);
+    types.push_back(tensor.type);
+    tensors.push_back({std::string(name), DType::kF32, tensor.shape, tensor.bytes, types.back()});
+    if (name == "lm_head.weight") tensors.back().bytes = head;
+  }
+  write_safetensors(folder / "model.safetensors", tensors, {});
+}
+
+TEST(UnreadTensors, OfAHeadThatIsACopyAreIgnored) {
+  const TemporaryFolder folder;
+  write_with_copied_head(folder.path(), 0);
+  EXPECT_NO_THROW((void)open_weights(folder.path(), read_config(folder.path())));
+  write_with_copied_head(folder.path(), 0x80);  // its sign
+  EXPECT_THROW((void)open_weights(folder.path(), read_config(folder.path())), InputError);
 }
 
 }  // namespace

@@ -62,15 +62,15 @@ def is_cyrillic(character):
 
 
 def is_apart(text, error):
-    """Whether a text has an address of an object, or the evaluator refuses numbers that it does not have, or too much work."""
-    refusals = ("64 bits", "steps", "raised to a fraction")
+    """Whether a text has an address of an object, or the evaluator refuses what it does not have (numbers, ranges as keys) or too much."""
+    refusals = ("64 bits", "steps", "raised to a fraction", "a text has more than", "a range cannot be a key")
     return (text is not None and " at 0x" in text) or (error is not None and any(each in error for each in refusals))
 
 
 def difference(pieces, error, text, exception):
     """The first difference as a sentence, or None."""
     if (pieces is None) != (text is None):
-        return f"ours: {error or 'a text'}; jinja2: {exception!r}" + (f" {text!r}" if text is not None else "")
+        return f"ours: {error or 'a text'}; jinja2: {exception!r}" + (f" {text[:200]!r}" if text is not None else "")
     if pieces is None:
         return None
     ours = "".join(part for part, _ in pieces)

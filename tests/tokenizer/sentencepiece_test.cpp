@@ -150,12 +150,20 @@ TEST(LlamaTokenizer, PutsASpaceInFrontAsItsFileSays) {
       << "legacy: in front of every part, and twice";
 }
 
-TEST(LlamaTokenizer, IsRefusedAsTokenizerModelAlone) {
-  const TemporaryFolder folder;
-  folder.write("tokenizer.model", "x");
-  EXPECT_THAT(
-      [&] { Tokenizer::load(folder.path()); },
-      ThrowsMessage<InputError>(HasSubstr("has tokenizer.model, which is not read, and no tokenizer.json")));
+TEST(LlamaTokenizer, IsRefusedInFilesOfAnotherForm) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"tokenizer.model", "has \"tokenizer.model\", which is not read, and no tokenizer.json"},
+      {"tokenizer.model.v3", "AutoTokenizer"},
+      {"tekken.json", "has \"tekken.json\""},
+      {"qwen.tiktoken", "TikTokenConverter"},
+      {"merges.txt", "has \"merges.txt\", which is not read by itself"},
+      {"vocab.txt", "has \"vocab.txt\""}};
+  for (const auto& [name, text] : cases) {
+    const TemporaryFolder folder;
+    folder.write("config.json", "{}");
+    folder.write(name, "x");
+    EXPECT_THAT([&] { Tokenizer::load(folder.path()); }, ThrowsMessage<InputError>(HasSubstr(text))) << name;
+  }
 }
 
 struct GemmaDamage {

@@ -361,7 +361,7 @@ TEST_F(TokenizerTrio, RefusesDamageByTheNameOfItsFile) {
   folder_.write("tokenizer_config.json", R"({"tokenizer_class": "OtherTokenizer"})");
   EXPECT_THAT(refusal_while([&] { load(); }), HasSubstr("tokenizer_class 'OtherTokenizer'"));
   std::filesystem::remove(folder_.path() / "merges.txt");
-  EXPECT_THAT(refusal_while([&] { load(); }), HasSubstr("neither tokenizer.json nor vocab.json"));
+  EXPECT_THAT(refusal_while([&] { load(); }), HasSubstr("\"vocab.json\", which is not read by itself"));
 }
 
 // The published vocabulary, and text of several kinds.

@@ -93,11 +93,44 @@ TEST(PublishedQuantization, OfFp8HasBlocks) {
               ElementsAre(16, 8));
 }
 
+TEST(PublishedQuantization, OfAutoRoundIsGptqOrAwq) {
+  json form = {{"quant_method", "auto-round"},
+               {"packing_format", "auto_round:auto_gptq"},
+               {"bits", 4},
+               {"group_size", 128},
+               {"data_type", "int"},
+               {"autoround_version", "0.13.0"},
+               {"iters", 200},
+               {"act_bits", 16}};
+  EXPECT_EQ(read_method(form)->method, QuantMethod::kGptq);
+  EXPECT_EQ(read_method(form)->sizes, (CodeSizes{4, 128}));
+  EXPECT_TRUE(read_method(form)->stores_zeros_less_one);
+  form["extra_config"] = {{"lm_head", {{"bits", 16}}}};
+  EXPECT_EQ(read_method(form)->sizes, CodeSizes());
+  form["packing_format"] = "auto_round";
+  EXPECT_FALSE(read_method(form)->stores_zeros_less_one);
+  form["packing_format"] = "auto_round:auto_awq";
+  EXPECT_EQ(read_method(form)->method, QuantMethod::kAwq);
+  form["packing_format"] = "auto_round:llm_compressor";
+  expect_refused({{"quantization_config", form}}, "packing_format\" is \"auto_round:llm_compressor\"");
+
+  form["quant_method"] = "gptq";  // the same program, in another's form
+  form.erase("packing_format");
+  const json config = {{"quantization_config", form}};
+  JsonObject object(config, "config.json");
+  object.track_reads();
+  read_published_quantization(object);
+  EXPECT_THAT(object.unread(), IsEmpty());
+  form["data_type"] = "mx_fp";
+  expect_refused({{"quantization_config", form}}, "data_type\" is \"mx_fp\"; expected \"int\"");
+}
+
 TEST(PublishedQuantization, ThatIsNotSupportedIsRefusedByNameAndValue) {
   for (const char* const method : {"hqq", "quanto", "torchao", "exl2", "exl3", "aqlm", "eetq", "quark"}) {
-    expect_refused({{"quantization_config", {{"quant_method", method}}}},
-                   "\"quantization_config.quant_method\" is \"" + std::string(method) +
-                       "\"; expected awq, bitsandbytes, compressed-tensors, fbgemm_fp8, fp8, gptq, modelopt");
+    expect_refused(
+        {{"quantization_config", {{"quant_method", method}}}},
+        "\"quantization_config.quant_method\" is \"" + std::string(method) +
+            "\"; expected auto-round, awq, bitsandbytes, compressed-tensors, fbgemm_fp8, fp8, gptq,");
   }
   const auto refused = [](json form, const char* method, const std::string& text) {
     form["quant_method"] = method;
@@ -110,6 +143,15 @@ TEST(PublishedQuantization, ThatIsNotSupportedIsRefusedByNameAndValue) {
   refused({{"fmt", "e5m2fnuz"}}, "fp8", "\"e5m2fnuz\"; expected e4m3");
   refused({{"bits", 4}, {"group_size", 128}, {"is_marlin_format", true}}, "gptq", "is true; expected false");
   expect_refused({{"quantization_config", {{"bits", 4}}}}, "quant_method\" is missing");
+}
+
+TEST(PublishedQuantization, OfEarlyModelOptNamesItsAlgorithmAlone) {
+  const json form = {{"quant_algo", "FP8"},
+                     {"producer", {{"name", "modelopt"}, {"version", "0.31.0"}}},
+                     {"kv_cache_scheme", "FP8"},
+                     {"ignore", {"lm_head"}}};
+  EXPECT_EQ(read_method(form)->method, QuantMethod::kModelOpt);
+  EXPECT_THAT(read_method(form)->dense, ElementsAre("lm_head"));
 }
 
 TEST(PublishedQuantization, LeavesOnlyUnknownKeysUnread) {
