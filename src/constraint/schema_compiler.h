@@ -70,12 +70,12 @@ class SchemaCompiler {
     Expression expression;
     JsonTypes described = 0;
   };
-  /// What the keys that schemas do not name depend on.
+  /// Parts of objects that decide which keys free_key() gives.
   struct FreeKey {
     std::vector<std::string> patterns;
     unsigned matched;
     std::vector<const nlohmann::ordered_json*> names;  ///< schemas of "propertyNames"
-    std::vector<std::string> keys;                     ///< that are named
+    std::vector<std::string> keys;                     ///< named by schemas
     auto operator<=>(const FreeKey&) const = default;
   };
   /// A schema for what other schemas do not name: "additionalProperties", or "unevaluatedProperties".
