@@ -10,7 +10,7 @@ ALLOWED = {
     "apps/lacuna/rank_job.cpp": "/dev/null, between fork and exec",
 }
 WAYS = re.compile(
-    r"\b(?:std::)?(?:basic_)?[iow]?fstream\b|\b(?:i|o)fstream\b|\bfilebuf\b|\bf(?:re)?open(?:64)?\s*\(|\bcreat\s*\(|\bopenat2?\s*\("
+    r"\b(?:std::)?(?:basic_)?[iow]?fstream\b|\b(?:i|o)fstream\b|\bfilebuf\b|\b(?:f|fre|gz)open(?:64)?\s*\(|\bcreat\s*\(|\bopenat2?\s*\("
     r"|\bmkos?temps?\s*\(|\btmpfile\s*\(|(?<![\w.>:])(?:::)?open(?:64)?\s*\([^;]*\bO_[A-Z]+"
     r"|\bO_(?:RDONLY|WRONLY|RDWR|CREAT)\b")
 

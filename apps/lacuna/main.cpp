@@ -113,14 +113,15 @@ int main(int argc, char** argv) {
     lacuna::print_message("lacuna: {}\n", describe(error, program));
     return 2;
   } catch (const lacuna::InputError& error) {
-    lacuna::print_message("lacuna: {}\n",
-                          lacuna::with_nearest_value(lacuna::sentence_of(error, lacuna::flag_name)));
+    lacuna::print_message(
+        "lacuna: {}\n",
+        lacuna::cut_middle(lacuna::with_nearest_value(lacuna::sentence_of(error, lacuna::flag_name))));
     return 2;
   } catch (const std::bad_alloc&) {
     lacuna::write_to(stderr, "lacuna: there is not enough memory for what was asked\n");
     return 1;
   } catch (const std::exception& error) {
-    lacuna::print_message("lacuna: {}\n", error.what());
+    lacuna::print_message("lacuna: {}\n", lacuna::cut_middle(error.what()));
     return 1;
   }
 }

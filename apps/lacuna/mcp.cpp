@@ -42,7 +42,7 @@ constexpr std::string_view kVersions[] = {"2025-11-25", "2025-06-18", "2025-03-2
 
 class RpcError : public std::runtime_error {
  public:
-  RpcError(int code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  RpcError(int code, const std::string& sentence) : std::runtime_error(cut_middle(sentence)), code_(code) {}
   int code() const { return code_; }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/error.h"
 
@@ -12,8 +11,8 @@ namespace lacuna {
 /// A field of a request whose value cannot be used. The sentence names the field as the request does.
 class FieldError : public InputError {
  public:
-  FieldError(std::string field, const std::string& sentence)
-      : InputError(sentence), field_(std::move(field)) {}
+  FieldError(std::string_view field, const std::string& sentence)
+      : InputError(sentence), field_(cut_middle(field)) {}
 
   const std::string& field() const { return field_; }
 
@@ -30,7 +29,7 @@ auto in_field(std::string_view field, const Read& read) {
   } catch (const FieldError&) {
     throw;
   } catch (const InputError& error) {
-    throw FieldError(std::string(field), error.what());
+    throw FieldError(field, error.what());
   }
 }
 

@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 
@@ -36,9 +40,50 @@ int open_again(const fs::path& path, int flags, mode_t mode = 0) {
   throw InputError("{}: cannot be written: {}", path.string(), std::strerror(errno));
 }
 
-bool is_regular(const FileDescriptor& file) {
+mode_t kind_of(const FileDescriptor& file) {
   struct stat status = {};
-  return ::fstat(file.number(), &status) == 0 && S_ISREG(status.st_mode);
+  return ::fstat(file.number(), &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+
+bool is_regular(const FileDescriptor& file) {
+  return kind_of(file) == S_IFREG;
+}
+
+/// Time for somebody else to open the other end of a named pipe.
+class PipeWait {
+ public:
+  bool is_over() const { return std::chrono::steady_clock::now() - begin_ > std::chrono::seconds(2); }
+  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// Whether a pipe, opened without waiting, has or had a writer or holds bytes.
+bool has_writer(const FileDescriptor& pipe) {
+  pollfd ready = {pipe.number(), POLLIN, 0};
+  if (::poll(&ready, 1, 0) > 0) return true;  // bytes, or the end of those that somebody wrote
+  // A copy of its first byte: none where nobody can write one, "try again" where somebody may.
+  std::array<int, 2> copy = {-1, -1};
+  if (::pipe2(copy.data(), O_CLOEXEC) != 0) return true;
+  const FileDescriptor copy_read(copy[0]), copy_written(copy[1]);
+  return ::tee(pipe.number(), copy_written.number(), 1, SPLICE_F_NONBLOCK) != 0;
+}
+
+/// From now on reading and writing wait for the other end.
+void let_wait(const FileDescriptor& file) {
+  const int flags = ::fcntl(file.number(), F_GETFL);
+  if (flags >= 0) ::fcntl(file.number(), F_SETFL, flags & ~O_NONBLOCK);
+}
+
+/// Opens without waiting. A named pipe gets some time for its reader.
+int open_to_write_now(const fs::path& path, int flags, mode_t mode) {
+  for (const PipeWait wait;; PipeWait::pause()) {
+    const int number = open_again(path, flags | O_NONBLOCK, mode);
+    std::error_code error;
+    if (number >= 0 || errno != ENXIO || !fs::is_fifo(path, error)) return number;
+    if (wait.is_over()) throw InputError("{}: is a pipe that nobody reads", path.string());
+  }
 }
 
 /// Whether the system itself made the links to a file.
@@ -57,11 +102,17 @@ bool FileDescriptor::close() {
 
 FileDescriptor open_to_read(const fs::path& path, FileKind kind) {
   // Without O_NONBLOCK, opening a named pipe would wait for a writer.
-  FileDescriptor file(open_again(path, O_RDONLY | (kind == FileKind::kRegular ? O_NONBLOCK : 0)));
+  FileDescriptor file(open_again(path, O_RDONLY | O_NONBLOCK));
   const bool is_socket = file.number() < 0 && errno == ENXIO;  // which cannot be opened
   if (file.number() < 0 && !is_socket) fail_to_read(path);
   if (is_socket || (kind == FileKind::kRegular && !is_regular(file)))
     throw InputError("{}: is not a regular file", path.string());
+  if (kind == FileKind::kRegular) return file;
+  if (kind_of(file) == S_IFIFO) {
+    for (const PipeWait wait; !has_writer(file); PipeWait::pause())
+      if (wait.is_over()) throw InputError("{}: is a pipe that nobody writes to", path.string());
+  }
+  let_wait(file);
   return file;
 }
 
@@ -81,10 +132,12 @@ FileDescriptor open_to_write(const fs::path& path, WriteFrom from, bool is_priva
   const bool appends = from == WriteFrom::kEnd;
   const int links = is_of_system(path) ? 0 : O_NOFOLLOW;
   const int flags = links | O_CREAT | (appends ? O_RDWR | O_APPEND : O_WRONLY);
-  FileDescriptor file(open_again(path, flags, is_private ? kPrivateFile : kNewFile));
+  FileDescriptor file(open_to_write_now(path, flags, is_private ? kPrivateFile : kNewFile));
   if (file.number() < 0 && errno == ELOOP)
     throw InputError("{}: is a symbolic link; expected a file, or a name that is free", path.string());
   if (file.number() < 0) fail_to_write(path);
+  if (appends && !is_regular(file)) throw InputError("{}: is not a regular file", path.string());
+  let_wait(file);
   // Emptied after it is open: never a file that a link leads to.
   if (!appends && is_regular(file) && ::ftruncate(file.number(), 0) != 0) fail_to_write(path);
   return file;

@@ -32,11 +32,12 @@ class FileDescriptor {
 
 enum class FileKind {
   kRegular,   ///< files of a folder that others may have written
-  kAnything,  ///< what somebody named on the command line: a pipe is waited for and read to its end
+  kAnything,  ///< what somebody named on the command line: a pipe is read to its end
 };
 
-/// Opens a file to read it. Never waits for a regular file. Throws InputError naming `path`: the system's
-/// reason, or that the file is not a regular one.
+/// Opens a file to read it. Waits for no file, but up to two seconds for somebody who writes to a named pipe.
+/// Throws InputError naming `path`: the system's reason, that the file is not a regular one, or that nobody
+/// writes to the pipe.
 FileDescriptor open_to_read(const std::filesystem::path& path, FileKind kind = FileKind::kRegular);
 
 /// Makes a file NAME.RANDOM.partial next to `path`, which did not exist, and returns its name in `made`.
@@ -45,12 +46,12 @@ FileDescriptor open_partial(const std::filesystem::path& path, std::filesystem::
 
 enum class WriteFrom {
   kBeginning,  ///< a regular file is emptied
-  kEnd,        ///< whatever is written is appended; it can be read, too
+  kEnd,        ///< whatever is written is appended; a regular file, which can be read, too
 };
 
 /// Opens a file that grows under its own name, and makes it where it does not exist. Links are followed below
-/// /dev and /proc alone ("/dev/stdout"): elsewhere a link may be somebody else's. Throws InputError naming
-/// `path`.
+/// /dev and /proc alone ("/dev/stdout"): elsewhere a link may be somebody else's. A named pipe gets two seconds
+/// for its reader. Throws InputError naming `path`.
 ///   is_private  a file that is made can be read by its owner alone
 FileDescriptor open_to_write(const std::filesystem::path& path, WriteFrom from, bool is_private = false);
 

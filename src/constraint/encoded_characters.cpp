@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
+
 namespace lacuna {
 namespace {
 
@@ -67,6 +69,9 @@ class Encoder {
         suffixes[high].push_back({std::max(first, low) - low, std::min(last, low + mask) - low});
       }
     }
+    constexpr size_t kStepsPerSuffix = 20, kBytesPerSuffix = 64;
+    spend_steps(suffixes.size() * kStepsPerSuffix);
+    spend_bytes(suffixes.size() * kBytesPerSuffix);
     for (const auto& [high, within] : suffixes) {
       const int target = rest == 0 ? EncodedCharacters::kEnd : node_of(rest - 1, within);
       const auto byte = static_cast<uint8_t>(lead + high);

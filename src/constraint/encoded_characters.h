@@ -19,6 +19,7 @@ struct EncodedCharacters {
   std::vector<std::vector<Edge>> nodes;  ///< edges of each node, disjoint
 };
 
+/// Charges the thread's Budget.
 EncodedCharacters encode_characters(const CodePointSet& set, TextEncoding encoding);
 
 }  // namespace lacuna

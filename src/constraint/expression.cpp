@@ -91,8 +91,9 @@ Expression Expression::text(std::string_view bytes) {
 
 Expression Expression::code_points(const CodePointSet& set, TextEncoding encoding) {
   if (set.is_empty()) return nothing();
-  spend_node(set.intervals().size(), sizeof(CodePointSet::Interval));
-  return Expression(std::make_shared<const Node>(Node{CodePointsNode{set, encoding}}));
+  EncodedCharacters characters = encode_characters(set, encoding);
+  spend_node(characters.nodes.size(), sizeof(characters.nodes.front()));
+  return Expression(std::make_shared<const Node>(Node{CodePointsNode{std::move(characters)}}));
 }
 
 Expression Expression::special(int index) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "constraint/encoded_characters.h"
 #include "constraint/expression.h"
 
 namespace lacuna {
@@ -16,8 +17,7 @@ struct TextNode {
   std::string bytes;
 };
 struct CodePointsNode {
-  CodePointSet set;
-  TextEncoding encoding;
+  EncodedCharacters characters;
 };
 struct SpecialNode {
   int index;

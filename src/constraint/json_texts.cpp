@@ -165,7 +165,9 @@ std::string json_text(const ordered_json& value, JsonLayout layout) {
 }
 
 Expression json_character() {
-  return Expression::code_points(CodePointSet::all(), TextEncoding::kJsonString);
+  static const Expression kCharacter =
+      Expression::code_points(CodePointSet::all(), TextEncoding::kJsonString);
+  return kCharacter;
 }
 
 Expression json_string(const Expression& content) {

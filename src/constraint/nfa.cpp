@@ -1,7 +1,6 @@
 #include "constraint/nfa.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,11 +55,10 @@ class NfaBuilder {
 
   uint32_t add(const Expression& expression, uint32_t from) {
     count();
-    const Expression::Node* node = &expression.node();
     return std::visit(Overloaded{
                           [&](const NothingNode&) { return new_state(); },  // cannot be reached
                           [&](const TextNode& text) { return add_text(text.bytes, from); },
-                          [&](const CodePointsNode& set) { return add_characters(node, set, from); },
+                          [&](const CodePointsNode& set) { return add_characters(set.characters, from); },
                           [&](const SpecialNode& special) { return add_special(special.index, from); },
                           [&](const SequenceNode& sequence) { return add_sequence(sequence, from); },
                           [&](const ChoiceNode& choice) { return add_choice(choice, from); },
@@ -72,7 +70,7 @@ class NfaBuilder {
                           [&](const BeginNode&) { return add_assertion(Nfa::EdgeKind::kIfAtBegin, from); },
                           [&](const EndNode&) { return add_assertion(Nfa::EdgeKind::kIfAtEnd, from); },
                       },
-                      node->part);
+                      expression.node().part);
   }
 
   uint32_t add_text(std::string_view bytes, uint32_t from) {
@@ -99,10 +97,7 @@ class NfaBuilder {
     return to;
   }
 
-  uint32_t add_characters(const Expression::Node* node, const CodePointsNode& set, uint32_t from) {
-    const auto [known, is_new] = characters_.try_emplace(node);
-    if (is_new) known->second = encode_characters(set.set, set.encoding);
-    const EncodedCharacters& graph = known->second;
+  uint32_t add_characters(const EncodedCharacters& graph, uint32_t from) {
     const uint32_t first = num_states_;  // node i > 0 of the graph is state first + i - 1
     for (size_t i = 1; i < graph.nodes.size(); ++i) new_state();
     const uint32_t end = new_state();
@@ -259,7 +254,6 @@ class NfaBuilder {
   uint32_t num_states_ = 0;
   size_t num_parts_ = 0;
   std::vector<std::pair<uint32_t, Nfa::Edge>> edges_;  // with their sources
-  std::map<const Expression::Node*, EncodedCharacters> characters_;
 };
 
 }  // namespace

@@ -333,14 +333,29 @@ ByteAutomaton SchemaCompiler::compiled(const Expression& expression) {
 
 Expression SchemaCompiler::intersection(const Expression& a, const Expression& b) {
   if (a.is_nothing() || b.is_nothing()) return Expression::nothing();
-  return Expression::automaton(std::make_shared<const ByteAutomaton>(
-      ByteAutomaton::intersection(compiled(a), compiled(b), options_.name, limits_)));
+  return product(a, b, ByteAutomaton::intersection);
 }
 
 Expression SchemaCompiler::difference(const Expression& a, const Expression& b) {
   if (a.is_nothing() || b.is_nothing()) return a;
-  return Expression::automaton(std::make_shared<const ByteAutomaton>(
-      ByteAutomaton::difference(compiled(a), compiled(b), options_.name, limits_)));
+  return product(a, b, ByteAutomaton::difference);
+}
+
+/// The product of two expressions. Each is made once; parts that are used again are the same nodes.
+Expression SchemaCompiler::product(const Expression& a, const Expression& b, ProductOf make) {
+  const auto made = [&] {
+    return Product{a, b,
+                   Expression::automaton(std::make_shared<const ByteAutomaton>(
+                       make(compiled(a), compiled(b), options_.name, limits_)))};
+  };
+  return made_once(products_, std::tuple(&a.node(), &b.node(), make == &ByteAutomaton::difference), made)
+      .result;
+}
+
+/// Characters of a string, `least` to `most` of them.
+Expression SchemaCompiler::characters(int least, std::optional<int> most) {
+  return made_once(characters_, std::pair(least, most),
+                   [&] { return Expression::repeat(json_character(), least, most); });
 }
 
 /// Larger most counts than `limit` are narrowed to it.
@@ -381,8 +396,7 @@ Expression SchemaCompiler::string(const Schemas& schemas) {
     if (const auto text = schema.text("pattern"))
       narrow(pattern(*text, TextEncoding::kJsonString, schema, "pattern"));
     if (const auto text = schema.text(kNotPattern))
-      narrow(difference(Expression::repeat(json_character(), 0, {}),
-                        pattern(*text, TextEncoding::kJsonString, schema, "pattern")));
+      narrow(difference(characters(0, {}), pattern(*text, TextEncoding::kJsonString, schema, "pattern")));
     const std::string format = schema.text("format").value_or("");
     if (const auto form = format_pattern(format)) {
       narrow(made_once(formats_, format, [&] {
@@ -390,8 +404,7 @@ Expression SchemaCompiler::string(const Schemas& schemas) {
       }));
     }
   }
-  if (!content || length.least > 0 || length.most)
-    narrow(Expression::repeat(json_character(), length.least, length.most));
+  if (!content || length.least > 0 || length.most) narrow(characters(length.least, length.most));
   return json_string(*content);
 }
 

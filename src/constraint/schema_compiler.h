@@ -70,10 +70,25 @@ class SchemaCompiler {
     Expression expression;
     JsonTypes described = 0;
   };
+  /// Parts of objects that decide which keys free_key() gives.
+  struct FreeKey {
+    std::vector<std::string> patterns;
+    unsigned matched;
+    std::vector<const nlohmann::ordered_json*> names;  ///< schemas of "propertyNames"
+    std::vector<std::string> keys;                     ///< named by schemas
+    auto operator<=>(const FreeKey&) const = default;
+  };
   /// A schema for what other schemas do not name: "additionalProperties", or "unevaluatedProperties".
   struct FreeProperties {
     SchemaReader schema;
     Schemas namers;
+  };
+
+  using ProductOf = ByteAutomaton (*)(const ByteAutomaton&, const ByteAutomaton&, std::string_view,
+                                      AutomatonLimits&);
+  struct Product {
+    Expression a, b;  ///< kept, so that their nodes' addresses stay theirs
+    Expression result;
   };
 
   // schema_compiler.cpp
@@ -96,6 +111,8 @@ class SchemaCompiler {
   ByteAutomaton compiled(const Expression& expression);
   Expression intersection(const Expression& a, const Expression& b);
   Expression difference(const Expression& a, const Expression& b);
+  Expression product(const Expression& a, const Expression& b, ProductOf make);
+  Expression characters(int least, std::optional<int> most);
   static Counts counts(const Schemas& schemas, std::string_view least, std::string_view most, int limit);
   Expression pattern(const std::string& pattern, TextEncoding encoding, const SchemaReader& schema,
                      std::string_view keyword);
@@ -131,6 +148,8 @@ class SchemaCompiler {
                                unsigned matched);
   Expression free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
                       const std::vector<std::string>& patterns, unsigned matched);
+  Expression new_free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
+                          const std::vector<std::string>& patterns, unsigned matched);
   Expression distinct_members(const Schemas& schemas, const Counts& count);
 
   /// Returns what `make` makes for a key. Each is made once.
@@ -156,7 +175,11 @@ class SchemaCompiler {
   std::unordered_map<std::string, Expression> formats_, numbers_;  // numbers by their bounds
   std::map<std::tuple<const ListedValues*, JsonTypes, JsonTypes, bool>, ListedTexts> listed_;
   std::map<std::string, ByteAutomaton> key_patterns_;
-  std::map<const nlohmann::ordered_json*, ByteAutomaton> names_;  // of keys, by schema
+  std::map<FreeKey, Expression> free_keys_;
+  /// By the parts and whether it is a difference.
+  std::map<std::tuple<const Expression::Node*, const Expression::Node*, bool>, Product> products_;
+  std::map<std::pair<int, std::optional<int>>, Expression> characters_;  // by the counts
+  std::map<const nlohmann::ordered_json*, ByteAutomaton> names_;         // of keys, by schema
   std::string empty_at_;  // path of the first schema for which no text can be written
 };
 

@@ -177,7 +177,17 @@ Expression SchemaCompiler::free_members(const Schemas& schemas, const std::vecto
 /// Keys that the patterns of the bits `matched` match, and no others.
 Expression SchemaCompiler::free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
                                     const std::vector<std::string>& patterns, unsigned matched) {
-  Expression content = Expression::repeat(json_character(), 0, {});
+  FreeKey made_of{patterns, matched, {}, {keys.begin(), keys.end()}};
+  for (const SchemaReader& schema : schemas) {
+    if (const auto own = schema.schema("propertyNames")) made_of.names.push_back(&own->value());
+  }
+  spend_steps((keys.size() + schemas.size()) * kStepsPerPart);
+  return made_once(free_keys_, made_of, [&] { return new_free_key(schemas, keys, patterns, matched); });
+}
+
+Expression SchemaCompiler::new_free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
+                                        const std::vector<std::string>& patterns, unsigned matched) {
+  Expression content = characters(0, {});
   for (size_t i = 0; i < patterns.size(); ++i) {
     const Expression match =
         pattern(patterns[i], TextEncoding::kJsonString, schemas.front(), "patternProperties");
@@ -234,7 +244,7 @@ Expression SchemaCompiler::distinct_members(const Schemas& schemas, const Counts
     const Expression of_length = json_string(Expression::sequence(
         {Expression::repeat(byte, remainder, remainder),
          Expression::repeat(Expression::repeat(byte, count.least, count.least), 0, std::nullopt)}));
-    const Expression key = intersection(of_length, json_string(Expression::repeat(json_character(), 0, {})));
+    const Expression key = intersection(of_length, json_string(characters(0, {})));
     const Expression rest = Expression::repeat(byte, 0, std::nullopt);
     classes.push_back(intersection(member, Expression::sequence({key, end, rest})));
   }

@@ -210,6 +210,8 @@ TransitionTable merge_classes(const TransitionTable& table) {
 }  // namespace
 
 TransitionTable minimised(TransitionTable table) {
+  constexpr size_t kStepsPerTransition = 4;
+  spend_steps(table.next.size() * kStepsPerTransition);
   trim(table);
   return merge_classes(merge_states(table));
 }

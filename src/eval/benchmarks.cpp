@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/open_file.h"
 
 namespace lacuna {
 namespace {
@@ -35,9 +37,10 @@ bool may_be_in_number(char c) {
 
 std::string read_plain_or_gzip(const std::string& path) {
   const auto close = [](gzFile file) { gzclose(file); };
-  errno = 0;
-  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rb"), close);
-  if (!file) throw InputError("{}: cannot be opened", path);
+  FileDescriptor opened = open_to_read(path, FileKind::kAnything);
+  const std::unique_ptr<gzFile_s, decltype(close)> file(gzdopen(opened.number(), "rb"), close);
+  if (!file) throw std::bad_alloc();
+  opened.release();  // the stream closes it
   std::string text;
   std::vector<char> piece(1 << 16);
   for (;;) {

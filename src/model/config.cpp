@@ -365,9 +365,12 @@ std::string warning_of(const ModelConfig& config, const fs::path& folder) {
   std::vector<std::string> named;
   for (const std::string& key : config.unknown_keys) named.push_back(in_quotes(key));
   const bool is_one = named.size() == 1;
-  return fmt::format("{}: {} {} not known here; {} {} nothing on", (folder / "config.json").string(),
-                     fmt::join(named, ", "), is_one ? "is" : "are", is_one ? "its value" : "their values",
-                     is_one ? "switches" : "switch");
+  const std::string path = (folder / "config.json").string();
+  const std::string names = fmt::format("{}", fmt::join(named, ", "));
+  return format_error(
+      "{}: {} {} not known here; {} {} nothing on",
+      fmt::make_format_args(path, names, is_one ? "is" : "are", is_one ? "its value" : "their values",
+                            is_one ? "switches" : "switch"));
 }
 
 }  // namespace lacuna

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "base/budget.h"
 #include "base/rng.h"
 #include "model/adapters.h"
 #include "model/families.h"
@@ -230,7 +229,6 @@ class Builder {
 
   PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role role,
                       const std::optional<WeightFormat>& wanted) {
-    spend_steps(static_cast<size_t>(rows.count * inputs));  // loading may be cancelled between matrices
     PackedMatrix packed = source_.matrix(rows, inputs, role, wanted);
     report(rows.count * inputs);
     return packed;

@@ -24,10 +24,10 @@ std::string_view type_of(int status) {
 
 nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field) {
   return {{"error",
-           {{"message", replace_ill_formed(sentence)},
+           {{"message", replace_ill_formed(cut_middle(sentence))},
             {"type", type_of(status)},
-            {"param",
-             field.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(replace_ill_formed(field))},
+            {"param", field.empty() ? nlohmann::ordered_json()
+                                    : nlohmann::ordered_json(replace_ill_formed(cut_middle(field)))},
             {"code", status}}}};
 }
 

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "base/error.h"
 #include "base/field_error.h"
 
 namespace lacuna {
@@ -15,8 +15,8 @@ namespace lacuna {
 class ApiError : public std::runtime_error {
  public:
   ///   field  of the request that is at fault, as the request calls it; empty: none
-  ApiError(int status, const std::string& sentence, std::string field = {})
-      : std::runtime_error(sentence), status_(status), field_(std::move(field)) {}
+  ApiError(int status, const std::string& sentence, std::string_view field = {})
+      : std::runtime_error(cut_middle(sentence)), status_(status), field_(cut_middle(field)) {}
 
   int status() const { return status_; }
   const std::string& field() const { return field_; }
@@ -26,7 +26,8 @@ class ApiError : public std::runtime_error {
   std::string field_;
 };
 
-/// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}.
+/// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}. Its texts have at
+/// most kMaxErrorBytes each.
 ///   field  "param"; empty: null
 nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field = {});
 

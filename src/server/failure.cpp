@@ -27,9 +27,7 @@ int status_of(SchedulingError::Reason reason) {
   return 503;
 }
 
-}  // namespace
-
-Failure describe_failure(const std::exception_ptr& error) {
+Failure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const ApiError& api) {
@@ -46,10 +44,18 @@ Failure describe_failure(const std::exception_ptr& error) {
   } catch (const InputError& input) {
     return {400, sentence_of(input, request_name)};
   } catch (const std::bad_alloc& memory) {
-    return {503, text_of(memory)};
+    return {503, lacuna::text_of(memory)};
   } catch (const std::exception& other) {
     return {500, other.what()};
   }
+}
+
+}  // namespace
+
+Failure describe_failure(const std::exception_ptr& error) {
+  Failure failure = failure_of(error);
+  failure.sentence = cut_middle(failure.sentence);
+  return failure;
 }
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/buffer.h"
 #include "base/dtype.h"
 #include "base/threads.h"
@@ -77,12 +78,22 @@ class PackedMatrix {
  private:
   PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs);
 
+  /// Between slices of some milliseconds the thread's Budget may end the work (WorkCancelled).
   template <typename PackRow>
   void for_each_row(ThreadPool& threads, PackRow&& pack_row) const {
-    threads.parallel_for(num_panels(view_.outputs), [&](int64_t panel, int) {
-      const int64_t end = std::min(view_.outputs, (panel + 1) * kPanelWidth);
-      for (int64_t n = panel * kPanelWidth; n < end; ++n) pack_row(n);
-    });
+    constexpr int64_t kWeightsOfThread = 1 << 19;
+    const int64_t weights_of_panel = kPanelWidth * std::max<int64_t>(view_.inputs, 1);
+    const int64_t slice = threads.size() * std::max<int64_t>(1, kWeightsOfThread / weights_of_panel);
+    const int64_t panels = num_panels(view_.outputs);
+    for (int64_t first = 0; first < panels; first += slice) {
+      const int64_t count = std::min(slice, panels - first);
+      spend_steps(static_cast<size_t>(count * weights_of_panel));
+      threads.parallel_for(count, [&](int64_t i, int) {
+        const int64_t begin = (first + i) * kPanelWidth;
+        const int64_t end = std::min(view_.outputs, begin + kPanelWidth);
+        for (int64_t n = begin; n < end; ++n) pack_row(n);
+      });
+    }
   }
 
   void store_row(int64_t n, std::span<const float> row);

@@ -7,10 +7,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
+#include "base/read_file.h"
 #include "temporary_folder.h"
 
 namespace lacuna::open_file_test {
@@ -53,6 +56,34 @@ TEST(OpenToRead, GivesFilesThatNoChildInherits) {
   folder.write("a", "text");
   const FileDescriptor file = open_to_read(folder.path() / "a");
   EXPECT_EQ(::fcntl(file.number(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+TEST(OpenToRead, ReadsAPipeToItsEndAndWaitsForNoWriterThatDoesNotCome) {
+  const TemporaryFolder folder;
+  const std::string pipe = make_pipe(folder);
+  EXPECT_THAT([&] { open_to_read(pipe, FileKind::kAnything); },
+              ThrowsMessage<InputError>(HasSubstr("is a pipe that nobody writes to")));
+  for (const bool is_late : {false, true}) {
+    std::thread writer([&] {
+      if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const FileDescriptor file = open_to_write(pipe, WriteFrom::kBeginning);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // open and silent
+      EXPECT_EQ(::write(file.number(), "text", 4), 4);
+    });
+    EXPECT_EQ(read_whole_file(pipe, 10, FileKind::kAnything), "text");
+    writer.join();
+  }
+}
+
+TEST(OpenToWrite, WaitsForNoReaderThatDoesNotComeAndAppendsToRegularFilesAlone) {
+  const TemporaryFolder folder;
+  const std::string pipe = make_pipe(folder);
+  EXPECT_THAT([&] { open_to_write(pipe, WriteFrom::kBeginning); },
+              ThrowsMessage<InputError>(HasSubstr("is a pipe that nobody reads")));
+  EXPECT_THAT([&] { open_to_write(pipe, WriteFrom::kEnd); },
+              ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
+  EXPECT_THAT([&] { open_to_write("/dev/null", WriteFrom::kEnd); },
+              ThrowsMessage<InputError>(HasSubstr("is not a regular file")));
 }
 
 TEST(OpenPartial, MakesAnotherFileEachTime) {

@@ -115,6 +115,12 @@ std::vector<Attack> attacks() {
       {"a format at every visit", repeated({{"type", "string"}, {"format", "date-time"}}, 9000)},
       {"impossible branches next to many others",
        {{"allOf", {{{"anyOf", copies({{"minLength", 1}}, 10000)}}, {{"anyOf", copies(false, 9000)}}}}}},
+      {"patterns of properties at every visit",
+       repeated({{"type", "object"},
+                 {"patternProperties", {{"^a", {{"type", "null"}}}, {"^b", {{"type", "integer"}}}}}},
+                9000)},
+      {"a pattern within a length at every visit",
+       repeated({{"type", "string"}, {"pattern", "^[ab]+$"}, {"maxLength", 9}}, 9000)},
       {"types at every visit", repeated({{"type", copies("string", 12000)}}, 4000)},
   };
 }

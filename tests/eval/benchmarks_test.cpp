@@ -51,7 +51,7 @@ TEST_F(Files, MayBeCompressed) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
   EXPECT_THAT([&] { read_gsm8k(path); }, ThrowsMessage<InputError>(HasSubstr("data.jsonl.gz")));
   EXPECT_THAT([&] { read_gsm8k("/no/such"); },
-              ThrowsMessage<InputError>(HasSubstr("/no/such: cannot be opened")));
+              ThrowsMessage<InputError>(HasSubstr("/no/such: cannot be read: No such file")));
   EXPECT_THROW(read_gsm8k("/"), InputError);
 }
 

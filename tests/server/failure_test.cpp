@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <stdexcept>
+#include <string>
 
 #include "base/budget.h"
+#include "decode/setting_error.h"
 #include "engine/scheduler.h"
 #include "server/api_error.h"
 
@@ -33,6 +35,17 @@ TEST(DescribeFailure, GivesEachExceptionItsStatus) {
   EXPECT_EQ(describe(WorkCancelled(WorkCancelled::Reason::kTooLate)).status, 503);
   EXPECT_EQ(describe(std::logic_error("bug")).status, 500);
   EXPECT_EQ(describe(std::logic_error("bug")).sentence, "bug");
+}
+
+TEST(DescribeFailure, IsBoundedWhateverItQuotes) {
+  const std::string text(1'000'000, 'x');
+  for (const Failure& failure :
+       {describe(ApiError(404, text, text)), describe(FieldError(text, text)), describe(InputError(text)),
+        describe(SettingError({text, text, text, text})), describe(std::runtime_error(text))}) {
+    EXPECT_EQ(failure.sentence.size(), kMaxErrorBytes);
+    EXPECT_LE(failure.field.size(), kMaxErrorBytes);
+    EXPECT_LE(error_json(400, text, text).dump().size(), 2 * kMaxErrorBytes + 200);
+  }
 }
 
 }  // namespace

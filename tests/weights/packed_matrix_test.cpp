@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/rng.h"
 
 namespace lacuna::packed_matrix_test {
@@ -52,6 +54,22 @@ TEST(PackedMatrix, PlacesEachElementInItsPanelAndPadsWithZeros) {
       }
     }
   }
+}
+
+TEST(PackedMatrix, IsCancelledWithinALargeMatrix) {
+  ThreadPool threads(2);
+  constexpr int64_t kOutputs = 1 << 15, kInputs = 256;
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> rows = 0;
+  const Budget budget("loading", {.stop = &stop});
+  const auto pack = [&] {
+    const PackedMatrix matrix(threads, DType::kBF16, kOutputs, kInputs, [&](int64_t, float* row) {
+      std::fill_n(row, kInputs, 0.0F);
+      if (++rows == 10) stop = true;
+    });
+  };
+  EXPECT_THROW(pack(), WorkCancelled);
+  EXPECT_LE(rows, kOutputs / 4);
 }
 
 TEST(PackedMatrix, AsksForEachRowOnce) {
