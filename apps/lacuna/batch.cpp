@@ -14,6 +14,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -105,6 +106,7 @@ class LocalAnswerer final : public Answerer {
     for (;;) {
       const HttpReply::Output output = reply->take();
       answer.status = output.head.status;
+      answer.ignored = output.ignored;
       answer.body += output.data;
       if (output.has_head && output.has_ended) break;
       if (output.has_overflowed) throw std::runtime_error("there is not enough memory for an answer");
@@ -155,7 +157,8 @@ class RemoteAnswerer final : public Answerer {
       try {
         HttpClient::Reply reply = clients_[worker]->post(
             {endpoint + request.path, flags_.api_key, request.body, flags_.timeout}, kMaxReplyBytes);
-        answer = {static_cast<int>(reply.head.status), std::move(reply.body)};
+        answer = {static_cast<int>(reply.head.status), std::move(reply.body),
+                  reply.head.last("x-lacuna-ignored")};
         if (!is_busy(answer->status)) return *answer;
       } catch (const TransferStopped&) {
         throw BatchStopped();
@@ -266,6 +269,8 @@ class BatchRun {
       while (const std::optional<size_t> index = take_next()) {
         const BatchRequest request = input_.at(*index);
         const BatchAnswer answer = answerer_.answer(request, worker);
+        tell_ignored(request.custom_id, request.ignored);
+        tell_ignored(request.custom_id, answer.ignored);
         write(*index, answer.status, batch_answer_line(request, *index, answer));
       }
     } catch (const BatchStopped&) {
@@ -273,6 +278,19 @@ class BatchRun {
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
+    }
+  }
+
+  /// Tells what an answer does not heed, each list of names once.
+  void tell_ignored(const std::string& id, const std::string& names) {
+    constexpr size_t kMaxTold = 10;
+    const std::lock_guard lock(mutex_);
+    if (names.empty() || told_.size() > kMaxTold || !told_.insert(names).second) return;
+    report_.clear();
+    if (told_.size() > kMaxTold) {
+      print_message("lacuna: other requests have fields that are ignored, too\n");
+    } else {
+      print_message("lacuna: ignored in request {}: {}\n", in_quotes(id), names);
     }
   }
 
@@ -303,6 +321,7 @@ class BatchRun {
   std::condition_variable written_;
   size_t next_;
   std::map<size_t, std::string> waiting_;  // answers whose turn has not come
+  std::set<std::string> told_;             // names that were ignored
   size_t errors_ = 0;
   std::exception_ptr error_;
   BatchReport report_;

@@ -40,6 +40,16 @@ std::string shown(const ordered_json& value) {
   return value.dump();
 }
 
+/// Whether a value has a key at any depth.
+bool has_key(const ordered_json& value, std::string_view key) {
+  spend_steps(1 + value.size());
+  for (const auto& [name, member] : value.items()) {
+    if (value.is_object() && name == key) return true;
+    if (member.is_structured() && has_key(member, key)) return true;
+  }
+  return false;
+}
+
 /// A key as a part of a JSON pointer.
 std::string escaped(std::string_view key) {
   std::string part;
@@ -292,7 +302,8 @@ void SchemaReader::check() const {
     if (has(keyword)) refuse_unsupported(keyword);
   }
   // A base of its own changes what the references below it mean.
-  if (value_ != memory_->document && has("$id")) refuse_unsupported("$id", "only the root may have one");
+  if (value_ != memory_->document && has("$id") && has_key(*value_, "$ref"))
+    refuse_unsupported("$id", "only the root may have one above a $ref");
   memory_->checked.insert(value_);
 }
 

@@ -489,6 +489,13 @@ DecisionBody parse_decision_body(std::string_view text, std::string_view name, s
 
 std::vector<std::string> decision_warnings(const DecisionBody& body, const DecideResult& result) {
   std::vector<std::string> warnings;
+  constexpr size_t kMaxNamed = 16;
+  const size_t count = body.unknown.size();
+  if (count > 0)
+    warnings.push_back(
+        fmt::format("ignored, since the format has no such fields: {}{}",
+                    fmt::join(body.unknown.begin(), body.unknown.begin() + std::min(count, kMaxNamed), ", "),
+                    count > kMaxNamed ? fmt::format(", and {} more", count - kMaxNamed) : ""));
   for (size_t i = 0; i < result.answers.size(); ++i) {
     const double mass = result.answers[i].label_mass;
     if (mass >= kMinLabelMass) continue;

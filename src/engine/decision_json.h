@@ -43,7 +43,7 @@ DecisionBody parse_decision_body(std::string_view text, std::string_view name, s
 nlohmann::ordered_json decision_reply(const DecisionBody& body, const DecideResult& result,
                                       const std::string& model);
 
-/// Sentences about answers that may mislead.
+/// Sentences about answers that may mislead, and about fields that the format does not have.
 std::vector<std::string> decision_warnings(const DecisionBody& body, const DecideResult& result);
 
 }  // namespace lacuna

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -71,12 +72,15 @@ void ToolHistory::add_result(const std::string& id, std::string_view id_place, c
   message["name"] = name->second;
 }
 
-void ToolHistory::add_result(const std::string& content, Conversation& conversation) {
+void ToolHistory::add_result(const std::string& content, Conversation& conversation,
+                             std::string_view function) {
   if (open_.empty()) {
     conversation.add("tool", content);
-  } else {
-    add_result(std::string(open_.front()), "", content, conversation);
+    return;
   }
+  const auto named = std::find_if(open_.begin(), open_.end(),
+                                  [&](const std::string& id) { return names_.find(id)->second == function; });
+  add_result(std::string(named == open_.end() ? open_.front() : *named), "", content, conversation);
 }
 
 }  // namespace lacuna

@@ -41,8 +41,9 @@ class ToolHistory {
   /// Adds the result of the call of this id.
   void add_result(const std::string& id, std::string_view id_place, const std::string& content,
                   Conversation& conversation);
-  /// Adds the result of the first call that has none.
-  void add_result(const std::string& content, Conversation& conversation);
+  /// Adds the result of the first call that has none: of this function, if it has such a call.
+  void add_result(const std::string& content, Conversation& conversation, std::string_view function = {});
+  bool has_call(std::string_view id) const { return names_.find(id) != names_.end(); }
   /// Whether there are calls.
   bool has_calls() const { return !names_.empty(); }
 

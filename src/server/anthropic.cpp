@@ -24,20 +24,11 @@ FieldValue member(const FieldValue& block, std::string_view key) {
 /// Blocks that only the service which wrote them can use: thoughts, and calls of its own tools with what they
 /// gave.
 bool is_foreign(std::string_view type) {
-  constexpr std::array<std::string_view, 6> kForeign = {
-      "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload", "compaction"};
+  constexpr std::array<std::string_view, 7> kForeign = {
+      "thinking",         "redacted_thinking", "server_tool_use", "mcp_tool_use",
+      "container_upload", "compaction",        "fallback"};
   return std::find(kForeign.begin(), kForeign.end(), type) != kForeign.end() ||
          (type.ends_with("_tool_result") && type != "tool_result");
-}
-
-/// The text of a content, whose parts may carry marks for a cache.
-std::string text_of(const FieldValue& content, GenerationRequest& request) {
-  if (content.value.is_array()) {
-    for (const json& part : content.value) {
-      if (part.is_object()) leave_out_member({content.place, part}, "cache_control", request);
-    }
-  }
-  return text_of_content(content, kTextPart);
 }
 
 /// The text of a document that is one.
@@ -53,7 +44,7 @@ std::string text_of_document(const FieldValue& block) {
 std::string text_of_result(const FieldValue& block, GenerationRequest& request) {
   const json* content = find_value(block.value, "content");
   if (content == nullptr) return "";
-  if (!content->is_array()) return text_of(block.at("content"), request);
+  if (!content->is_array()) return text_of_content(block.at("content"), kTextPart);
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
     const FieldValue part{fmt::format("{}.content.{}", block.place, i), (*content)[i]};
@@ -63,9 +54,8 @@ std::string text_of_result(const FieldValue& block, GenerationRequest& request) 
     } else if (type != nullptr && *type == "document") {
       text += text_of_document(part);
     } else if (type != nullptr && *type == "search_result") {
-      text += text_of(member(part, "content"), request);
+      text += text_of_content(member(part, "content"), kTextPart);
     } else {
-      leave_out_member({part.place, part.object()}, "cache_control", request);
       if (type == nullptr || *type != "text") part.refuse(R"({"type": "text", "text": ...})");
       text += member(part, "text").text();
     }
@@ -81,11 +71,12 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
   for (size_t i = 0; i < content.value.size(); ++i) {
     const FieldValue block{fmt::format("{}.{}", content.place, i), content.value[i]};
     const std::string type = member({block.place, block.object()}, "type").text();
-    leave_out_member(block, "cache_control", request);
     if (is_foreign(type)) {
       leave_out(type, request);
     } else if (type == "document" && role == "user") {
       text += text_of_document(block);
+    } else if (type == "search_result" && role == "user") {
+      text += text_of_content(member(block, "content"), kTextPart);
     } else if (type == "tool_use" && role == "assistant") {
       if (calls.size() == kMaxCalls) block.refuse(fmt::format("at most {} calls", kMaxCalls));
       const FieldValue id = member(block, "id"), name = member(block, "name"), input = member(block, "input");
@@ -138,7 +129,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
 
 /// Comes before the messages, and is read after them.
 void read_system(const FieldValue& field, GenerationRequest& request) {
-  add_system(text_of(field, request), request);
+  add_system(text_of_content(field, kTextPart), request);
 }
 
 void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {
@@ -160,17 +151,17 @@ void read_thread(const FieldValue& field, GenerationRequest& request) {
   leave_out(field.place, request);
 }
 
-constexpr RequestField kOutput[] = {
-    {"format", "{}", "json_schema with a schema"},
-    {"effort", "{}", "left out", leave_out_field},
-};
-
-void read_output(const FieldValue& field, GenerationRequest& request) {
-  // Its format is read in the order of its keys (server/answer_format.h).
-  if (field.place == "output_format") return (void)field.object();
-  read_fields(field.object(), field.place + ".", kOutput, request);
-  note_unknown_fields(field.value, field.place + ".", kOutput, nullptr, request);
+/// Its format is read in the order of its keys (server/answer_format.h).
+void read_output(const FieldValue& field, GenerationRequest& /*request*/) {
+  (void)field.object();
 }
+
+constexpr HintNames kHints[] = {
+    {"fallbacks", "left out: no other model answers instead"},
+    {"context_management inference_geo speed compaction diagnostics fallback_credit_token billing_policy "
+     "user_profile_id workspace_id betas cache_control",
+     "left out"},
+};
 
 constexpr std::string_view kTexts =
     R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})";
@@ -191,18 +182,6 @@ constexpr RequestField kFields[] = {
     {"output_config", R"({"type": "object"})", "format: json_schema with a schema", read_output},
     {"output_format", R"({"type": "object"})", "type json_schema with a schema", read_output},
     {"thinking", R"({"type": "object"})", "left out unless its type is disabled", read_thinking},
-    {"context_management", R"({"type": "object"})", "left out", leave_out_field},
-    {"inference_geo", R"({"type": "string"})", "left out", leave_out_field},
-    {"speed", R"({"type": "string"})", "left out", leave_out_field},
-    {"compaction", R"({})", "left out", leave_out_field},
-    {"diagnostics", R"({})", "left out", leave_out_field},
-    {"fallbacks", R"({})", "left out: no other model answers instead", leave_out_field},
-    {"fallback_credit_token", R"({})", "left out", leave_out_field},
-    {"billing_policy", R"({})", "left out", leave_out_field},
-    {"user_profile_id", R"({})", "left out", leave_out_field},
-    {"workspace_id", R"({})", "left out", leave_out_field},
-    {"betas", R"({"type": "array"})", "left out", leave_out_field},
-    {"cache_control", R"({"type": "object"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
     {"thread", R"({"type": "object"})", "left out where its type is create; nothing is stored", read_thread},
@@ -211,7 +190,8 @@ constexpr RequestField kFields[] = {
 };
 
 RequestFields fields() {
-  static const std::vector<RequestField> all = join({kFields, hint_fields(), own_fields()});
+  static const std::vector<RequestField> all =
+      join({kFields, fields_of(kHints), hint_fields(), own_fields()});
   return all;
 }
 
@@ -390,7 +370,7 @@ nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, st
 }
 
 const Dialect kAnthropicMessages{
-    anthropic::fields,      false,           anthropic::kAnswerFormats, anthropic::parse,
+    anthropic::fields,      false,           anthropic::kAnswerFormats, kMessagesObjects, anthropic::parse,
     anthropic::make_format, anthropic_error, ToolFormat::kAnthropic};
 
 }  // namespace lacuna

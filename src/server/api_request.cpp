@@ -343,10 +343,12 @@ namespace {
 
 /// A content that is text, or a list of texts.
 nlohmann::ordered_json read_content(const FieldValue& content) {
-  std::string text = text_of_content(content, kTextPart);
+  constexpr std::array<std::string_view, 2> kTypes = {"text", "refusal"};
+  std::string text = text_of_content(content, kTypes);
   if (content.value.is_string()) return text;
   nlohmann::ordered_json parts = nlohmann::ordered_json::array();
-  for (const json& part : content.value) parts.push_back({{"type", "text"}, {"text", part["text"]}});
+  for (const json& part : content.value)
+    parts.push_back({{"type", "text"}, {"text", part[part["type"].get<std::string>()]}});
   return parts;
 }
 
@@ -453,7 +455,8 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
   for (size_t i = 0; i < content.value.size(); ++i) {
     const FieldValue part{fmt::format("{}.{}", content.place, i), content.value[i]};
     const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
-    const json* piece = part.value.is_object() ? find_value(part.value, "text") : nullptr;
+    const char* key = type != nullptr && *type == "refusal" ? "refusal" : "text";
+    const json* piece = part.value.is_object() ? find_value(part.value, key) : nullptr;
     const bool is_text = type != nullptr && type->is_string() && piece != nullptr && piece->is_string() &&
                          std::find(types.begin(), types.end(), type->get<std::string>()) != types.end();
     if (!is_text) part.refuse(fmt::format("{{\"type\": \"{}\", \"text\": ...}}", types.front()));
@@ -544,21 +547,20 @@ std::unique_ptr<ReplyFormat> make_openai_format(AnswerHead head) {
 
 }  // namespace
 
-const Dialect kOpenAiChat{chat_fields,
-                          true,
-                          kAnswerFormatKeys,
-                          parse_chat_request,
-                          make_openai_format<AnswerStyle::kChat>,
-                          openai_error,
-                          ToolFormat::kChat};
+const Dialect kOpenAiChat{chat_fields,        true,
+                          kAnswerFormatKeys,  kOpenAiObjects,
+                          parse_chat_request, make_openai_format<AnswerStyle::kChat>,
+                          openai_error,       ToolFormat::kChat};
 const Dialect kOpenAiCompletions{completion_fields,
                                  true,
                                  kAnswerFormatKeys,
+                                 kOpenAiObjects,
                                  parse_completion_request,
                                  make_openai_format<AnswerStyle::kText>,
                                  openai_error};
-const Dialect kLacunaInfill{
-    infill_fields, true, kAnswerFormatKeys, parse_infill_request, make_openai_format<AnswerStyle::kInfill>,
-    openai_error};
+const Dialect kLacunaInfill{infill_fields,        true,
+                            kAnswerFormatKeys,    kOpenAiObjects,
+                            parse_infill_request, make_openai_format<AnswerStyle::kInfill>,
+                            openai_error};
 
 }  // namespace lacuna

@@ -32,6 +32,7 @@ struct GenerationRequest {
   std::vector<std::string> stop;         ///< none empty
   std::optional<Constraint> constraint;  ///< of the answer's text
   std::optional<Tools> tools;            ///< tools that a chat's answer may call
+  std::optional<Tools> idle_tools;       ///< those of a request whose tool_choice is "none"
   int32_t num_choices = 1;               ///< for each prompt
   int32_t num_candidates = 1;            ///< for each choice, of which the most confident is taken (best_of)
   std::vector<TokenId> stop_tokens;      ///< besides the model's end tokens
@@ -56,6 +57,7 @@ struct GenerationRequest {
 
   /// Hints and elements that change no answer here, and fields that no API has: each once, printable ASCII.
   std::vector<std::string> left_out, unknown;
+  size_t num_unnamed = 0;  ///< names beyond kMaxIgnoredNames
 
   /// The keys by which settings were sent, by what strategies call the settings.
   std::map<std::string, std::string, std::less<>> keys;
@@ -76,6 +78,7 @@ inline constexpr int32_t kMaxAlternatives = 20;
 inline constexpr int64_t kMaxListedAlternatives = int64_t{1} << 18;
 inline constexpr int32_t kMaxLikelihoodDraws = 4096;
 inline constexpr size_t kMaxCanvasParts = 65536;
+inline constexpr size_t kMaxIgnoredNames = 256;            ///< of each list; further ones are counted
 inline constexpr size_t kMaxBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
 inline constexpr size_t kMaxParsedBytes = size_t{42}
                                           << 20;  ///< bytes of this many values (objects of one member)

@@ -51,7 +51,7 @@ BatchRequest parse_request(std::string_view line, const std::string& place) {
     return found->get<std::string>();
   };
   constexpr size_t kMaxPathBytes = 256;
-  BatchRequest request{text("custom_id", kMaxCustomIdBytes), text("url", kMaxPathBytes), ""};
+  BatchRequest request{text("custom_id", kMaxCustomIdBytes), text("url", kMaxPathBytes), "", ""};
   if (text("method", kMaxPathBytes) != "POST") {
     throw InputError("{}: \"method\" is {}; expected POST", place, in_quotes(parsed["method"].dump()));
   }
@@ -68,6 +68,10 @@ BatchRequest parse_request(std::string_view line, const std::string& place) {
     throw InputError("{}: \"body.stream\" is true; expected false, since a batch has whole answers", place);
   }
   request.body = body->dump();
+  for (const auto& [key, value] : parsed.items()) {
+    if (key == "custom_id" || key == "url" || key == "method" || key == "body") continue;
+    request.ignored += (request.ignored.empty() ? "" : ", ") + in_quotes(key);
+  }
   return request;
 }
 

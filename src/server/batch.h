@@ -23,14 +23,16 @@ inline constexpr size_t kMaxBatchLineBytes = size_t{4} << 20;
 inline constexpr size_t kMaxCustomIdBytes = 512;
 
 struct BatchRequest {
-  std::string custom_id;  ///< 1 to kMaxCustomIdBytes bytes, unique within the file
-  std::string path;       ///< of the endpoint: "/v1/chat/completions"
-  std::string body;       ///< JSON
+  std::string custom_id;     ///< 1 to kMaxCustomIdBytes bytes, unique within the file
+  std::string path;          ///< of the endpoint: "/v1/chat/completions"
+  std::string body;          ///< JSON
+  std::string ignored = {};  ///< names of members of the line that the format does not have, ", " between
 };
 
 struct BatchAnswer {
-  int status = 200;  ///< HTTP status
-  std::string body;  ///< JSON
+  int status = 200;          ///< HTTP status
+  std::string body;          ///< JSON
+  std::string ignored = {};  ///< X-Lacuna-Ignored; empty: nothing was
 };
 
 /// A file of requests, which is checked whole before the first of them runs. Empty lines are skipped.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "server/api_request.h"
+#include "server/object_fields.h"
 #include "server/reply_format.h"
 #include "server/request_fields.h"
 #include "server/tool_request.h"
@@ -27,6 +28,8 @@ struct Dialect {
   bool takes_common_settings = false;  ///< is_common_name() (server/settings.h)
   /// Names of fields that say what the answer has to be (server/answer_format.h).
   std::span<const std::string_view> answer_formats = {};
+  /// Members of the objects within the body.
+  const std::span<const ObjectFields>& objects;
   /// Throws InputError.
   GenerationRequest (*parse)(const nlohmann::json& body, const GenerationOptions& defaults);
   std::unique_ptr<ReplyFormat> (*make_format)(AnswerHead head);
@@ -94,8 +97,8 @@ void add_system(std::string_view text, GenerationRequest& request);
 /// Types of the parts of a message that are text, in APIs with one such type.
 inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};
 
-/// The text of a content: a string, or parts whose "type" is one of `types`. FieldError, which names a part
-/// of another type.
+/// The text of a content: a string, or parts whose "type" is one of `types`, with their "text" (of type
+/// refusal: "refusal"). FieldError, which names a part of another type.
 std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types);
 
 }  // namespace lacuna

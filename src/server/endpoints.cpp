@@ -24,6 +24,7 @@
 #include "server/api_error.h"
 #include "server/events.h"
 #include "server/settings.h"
+#include "server/template_use.h"
 #include "server/tool_request.h"
 #include "server/utc_time.h"
 #include "tokenizer/unicode.h"
@@ -96,6 +97,7 @@ void relax_tools(const ReplyModel& model, GenerationRequest& request) {
     const Budget budget("tools", {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
     for (std::string& place : relax_schemas(tools->functions, opened.tool_call_form()))
       leave_out(std::move(place), request);
+    in_field("tools", [&] { opened.automaton_of(*tools); });
   }
 }
 
@@ -283,22 +285,23 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
   auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   note_unknown_fields(body, "", dialect.fields(), dialect.takes_common_settings ? is_common_name : nullptr,
                       *wanted);
+  note_members(dialect, body, pool_.model(index).opened->chat_template(), *wanted);
   if (settings_.refuses_unknown_fields) refuse_unknown_fields(*wanted);
   read_form(dialect, body, text, *wanted);
-  // A field that the chat template reads was not left out.
-  const std::string_view program = pool_.model(index).opened->chat_template().program();
-  std::erase_if(wanted->left_out, [&](const std::string& name) {
-    return name == "reasoning_effort" && program.find(name) != program.npos;
-  });
   return wanted;
 }
 
 void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const ReplyTarget& reply_to,
-                            const std::vector<std::string>& unknown,
-                            std::vector<std::string> left_out) const {
-  if (!body.is_object()) return;
+                            const std::vector<std::string>& unknown) const {
   GenerationRequest named;
-  named.left_out = std::move(left_out);
+  const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
+  for (const std::string& place : unknown) note_unknown_field(place, fields, named);
+  name_fields(endpoint, body, reply_to, std::move(named));
+}
+
+void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const ReplyTarget& reply_to,
+                            GenerationRequest named) const {
+  if (!body.is_object()) return;
   const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
   for (const RequestField& field : fields) {
     const json* value = find_value(body, field.name);
@@ -306,7 +309,6 @@ void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const Re
       leave_out_field({std::string(field.name), *value}, named);
   }
   note_unknown_fields(body, "", fields, nullptr, named);
-  for (const std::string& place : unknown) note_unknown_field(place, fields, named);
   if (settings_.refuses_unknown_fields) refuse_unknown_fields(named);
   reply_to.reply->name_ignored(ignored_names(named));
 }
@@ -458,15 +460,17 @@ void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
 void Endpoints::apply_template(const Endpoint& endpoint, const HttpRequest& request,
                                const ReplyTarget& reply_to) {
   const json body = parse_body(request.body);
-  Conversation conversation = parse_conversation(body);
+  GenerationRequest named;
+  named.prompts.emplace_back(parse_conversation(body));
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
-  std::vector<std::string> left_out;
+  note_members(kOpenAiChat, body, model.opened->chat_template(), named);
+  auto& conversation = std::get<Conversation>(named.prompts.front());
   if (has_tools(body)) {
-    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat, &left_out);
+    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat, &named.left_out);
     if (tools) conversation.tools = definitions_of(*tools);
   }
-  name_fields(endpoint, body, reply_to, {}, std::move(left_out));
+  name_fields(endpoint, body, reply_to, named);
   const RenderedPrompt prompt = in_field(
       "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
   send_json(reply_to, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});

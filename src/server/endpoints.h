@@ -78,8 +78,10 @@ class Endpoints {
   ///   unknown   places of unknown fields that another reader has found, besides those that the endpoint
   ///   lacks left_out  what else is left out
   void name_fields(const Endpoint& endpoint, const nlohmann::json& body, const ReplyTarget& reply_to,
-                   const std::vector<std::string>& unknown = {},
-                   std::vector<std::string> left_out = {}) const;
+                   const std::vector<std::string>& unknown = {}) const;
+  /// The same with what is in `named` already.
+  void name_fields(const Endpoint& endpoint, const nlohmann::json& body, const ReplyTarget& reply_to,
+                   GenerationRequest named) const;
   static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
                         GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);

@@ -343,7 +343,10 @@ void RequestHandler::add_infills(GenerationRequest& request, Completion& complet
   GenerateRequest asked = generate_request(request, request.options, 0);
   const auto constraint = request.constraint ? opened().automaton_of(*request.constraint) : nullptr;
   const auto lay_out_canvas = [&] {
-    return infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(), constraint.get());
+    return in_field(request.prompt_field, [&] {
+      return infill_canvases(request.canvas, *asked.strategy, config(), opened().tokenizer(),
+                             constraint.get());
+    });
   };
   std::vector<InfillCanvas> all;
   try {

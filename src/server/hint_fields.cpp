@@ -4,113 +4,51 @@
 namespace lacuna {
 namespace {
 
-constexpr std::string_view kAnything = "{}";
-// Those of OpenAI's, Anthropic's and OpenRouter's services, vLLM, SGLang, llama.cpp, Ollama and LM Studio.
-constexpr RequestField kHintFields[] = {
-    {"user", kAnything, "left out", leave_out_field},
-    {"metadata", kAnything, "left out", leave_out_field},
-    {"store", kAnything, "left out: nothing is stored", leave_out_field},
-    {"service_tier", kAnything, "left out", leave_out_field},
-    {"safety_identifier", kAnything, "left out", leave_out_field},
-    {"prompt_cache_key", kAnything, "left out: prefixes are found by their tokens", leave_out_field},
-    {"prompt_cache_retention", kAnything, "left out", leave_out_field},
-    {"prediction", kAnything, "left out", leave_out_field},
-    {"verbosity", kAnything, "left out", leave_out_field},
-    {"modalities", kAnything, "left out: answers are text", leave_out_field},
-    {"web_search_options", kAnything, "left out: the server searches nothing", leave_out_field},
-    {"reasoning_effort", kAnything, "left out", leave_out_field},
-    {"reasoning", kAnything, "left out", leave_out_field},
-    {"reasoning_format", kAnything, "left out", leave_out_field},
-    {"include_reasoning", kAnything, "left out", leave_out_field},
-    {"thinking", kAnything, "left out", leave_out_field},
-    {"keep_alive", kAnything, "left out; --unload-after says it", leave_out_field},
-    {"cache_prompt", kAnything, "left out: prompts are always kept", leave_out_field},
-    {"id_slot", kAnything, "left out", leave_out_field},
-    {"samplers", kAnything, "left out", leave_out_field},
-    {"n_keep", kAnything, "left out", leave_out_field},
-    {"n_indent", kAnything, "left out", leave_out_field},
-    {"t_max_predict_ms", kAnything, "left out; --request-timeout says it", leave_out_field},
-    {"repeat_last_n", kAnything, "left out: repeat_penalty is of the whole text", leave_out_field},
-    {"min_keep", kAnything, "left out", leave_out_field},
-    {"return_progress", kAnything, "left out", leave_out_field},
-    {"timings_per_token", kAnything, "left out", leave_out_field},
-    {"post_sampling_probs", kAnything, "left out", leave_out_field},
-    {"response_fields", kAnything, "left out", leave_out_field},
-    {"priority", kAnything, "left out", leave_out_field},
-    {"skip_special_tokens", kAnything, "left out", leave_out_field},
-    {"spaces_between_special_tokens", kAnything, "left out", leave_out_field},
-    {"prompt_cache_options", kAnything, "left out", leave_out_field},
-    {"moderation", kAnything, "left out", leave_out_field},
-    {"request_id", kAnything, "left out", leave_out_field},
-    {"session_id", kAnything, "left out", leave_out_field},
-    {"session_params", kAnything, "left out", leave_out_field},
-    {"cache_salt", kAnything, "left out: prefixes are shared by all", leave_out_field},
-    {"kv_transfer_params", kAnything, "left out", leave_out_field},
-    {"ec_transfer_params", kAnything, "left out", leave_out_field},
-    {"vllm_xargs", kAnything, "left out", leave_out_field},
-    {"stream_interval", kAnything, "left out", leave_out_field},
-    {"repetition_detection", kAnything, "left out", leave_out_field},
-    {"watermarking", kAnything, "left out", leave_out_field},
-    {"return_token_ids", kAnything, "left out", leave_out_field},
-    {"return_tokens_as_token_ids", kAnything, "left out", leave_out_field},
-    {"return_prompt_text", kAnything, "left out", leave_out_field},
-    {"return_prompt_token_ids", kAnything, "left out", leave_out_field},
-    {"return_meta_info", kAnything, "left out", leave_out_field},
-    {"return_tokens", kAnything, "left out", leave_out_field},
-    {"return_cached_tokens_details", kAnything, "left out", leave_out_field},
-    {"rid", kAnything, "left out", leave_out_field},
-    {"extra_key", kAnything, "left out", leave_out_field},
-    {"custom_params", kAnything, "left out", leave_out_field},
-    {"custom_labels", kAnything, "left out", leave_out_field},
-    {"separate_reasoning", kAnything, "left out", leave_out_field},
-    {"stream_reasoning", kAnything, "left out", leave_out_field},
-    {"media_io_kwargs", kAnything, "left out", leave_out_field},
-    {"mm_processor_kwargs", kAnything, "left out", leave_out_field},
-    {"guided_decoding_backend", kAnything, "left out", leave_out_field},
-    {"guided_whitespace_pattern", kAnything, "left out", leave_out_field},
-    {"chat_template_content_format", kAnything, "left out", leave_out_field},
-    {"thinking_token_budget", kAnything, "left out", leave_out_field},
-    {"thinking_budget", kAnything, "left out", leave_out_field},
-    {"reasoning_budget", kAnything, "left out", leave_out_field},
-    {"reasoning_budget_tokens", kAnything, "left out", leave_out_field},
-    {"reasoning_in_content", kAnything, "left out", leave_out_field},
-    {"thinking_forced_open", kAnything, "left out", leave_out_field},
-    {"parse_tool_calls", kAnything, "left out", leave_out_field},
-    {"chat_format", kAnything, "left out", leave_out_field},
-    {"chat_parser", kAnything, "left out", leave_out_field},
-    {"preserved_tokens", kAnything, "left out", leave_out_field},
-    {"grammar_triggers", kAnything, "left out", leave_out_field},
-    {"grammar_lazy", kAnything, "left out", leave_out_field},
-    {"mirostat_tau", kAnything, "left out: there is no mirostat", leave_out_field},
-    {"mirostat_eta", kAnything, "left out: there is no mirostat", leave_out_field},
-    {"xtc_threshold", kAnything, "left out: without xtc_probability it says nothing", leave_out_field},
-    {"dry_base", kAnything, "left out", leave_out_field},
-    {"dry_allowed_length", kAnything, "left out", leave_out_field},
-    {"dry_penalty_last_n", kAnything, "left out", leave_out_field},
-    {"dry_sequence_breakers", kAnything, "left out", leave_out_field},
-    {"dynatemp_exponent", kAnything, "left out", leave_out_field},
-    {"adaptive_decay", kAnything, "left out", leave_out_field},
-    {"n_discard", kAnything, "left out", leave_out_field},
-    {"n_cache_reuse", kAnything, "left out", leave_out_field},
-    {"backend_sampling", kAnything, "left out", leave_out_field},
-    {"add_special_tokens", kAnything, "left out: prompts are read as they are", leave_out_field},
-    {"t_max_prompt_ms", kAnything, "left out; --request-timeout says it", leave_out_field},
-    {"ttl", kAnything, "left out; --unload-after says it", leave_out_field},
-    {"draft_model", kAnything, "left out", leave_out_field},
-    {"provider", kAnything, "left out", leave_out_field},
-    {"models", kAnything, "left out: no other model answers instead", leave_out_field},
-    {"route", kAnything, "left out", leave_out_field},
-    {"transforms", kAnything, "left out", leave_out_field},
-    {"plugins", kAnything, "left out", leave_out_field},
-    {"usage", kAnything, "left out", leave_out_field},
-    {"data_parallel_rank", kAnything, "left out", leave_out_field},
-    {"routed_dp_rank", kAnything, "left out", leave_out_field},
+// Names with spaces between, and what is said of them.
+constexpr HintNames kHints[] = {
+    // OpenAI's and Anthropic's services
+    {"user metadata service_tier safety_identifier prompt_cache_key prompt_cache_retention "
+     "prompt_cache_options prediction verbosity reasoning_effort reasoning thinking moderation",
+     "left out"},
+    {"store", "left out: nothing is stored"},
+    {"modalities", "left out: answers are text"},
+    {"web_search_options", "left out: the server searches nothing"},
+    // Ollama, LM Studio
+    {"keep_alive ttl", "left out; --unload-after says it"},
+    {"draft_model", "left out"},
+    // llama.cpp
+    {"cache_prompt", "left out: prompts are always kept"},
+    {"t_max_predict_ms t_max_prompt_ms", "left out; --request-timeout says it"},
+    {"repeat_last_n", "left out: repeat_penalty is of the whole text"},
+    {"mirostat_tau mirostat_eta", "left out: there is no mirostat"},
+    {"xtc_threshold", "left out: without xtc_probability it says nothing"},
+    {"add_special_tokens", "left out: prompts are read as they are"},
+    {"id_slot samplers n_keep n_indent min_keep return_progress timings_per_token post_sampling_probs "
+     "response_fields return_tokens reasoning_format reasoning_budget reasoning_budget_tokens "
+     "reasoning_in_content thinking_forced_open parse_tool_calls chat_format chat_parser preserved_tokens "
+     "grammar_triggers grammar_lazy dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers "
+     "dynatemp_exponent adaptive_decay n_discard n_cache_reuse backend_sampling",
+     "left out"},
+    // vLLM, SGLang
+    {"cache_salt", "left out: prefixes are shared by all"},
+    {"priority skip_special_tokens spaces_between_special_tokens request_id session_id session_params "
+     "kv_transfer_params ec_transfer_params vllm_xargs stream_interval repetition_detection watermarking "
+     "return_token_ids return_tokens_as_token_ids return_prompt_text return_prompt_token_ids "
+     "return_meta_info return_cached_tokens_details rid extra_key custom_params custom_labels "
+     "separate_reasoning stream_reasoning media_io_kwargs mm_processor_kwargs guided_decoding_backend "
+     "guided_whitespace_pattern chat_template_content_format thinking_token_budget thinking_budget "
+     "include_reasoning data_parallel_rank routed_dp_rank",
+     "left out"},
+    // OpenRouter
+    {"models", "left out: no other model answers instead"},
+    {"provider route transforms plugins usage", "left out"},
 };
 
 }  // namespace
 
 RequestFields hint_fields() {
-  return kHintFields;
+  static const std::vector<RequestField> all = fields_of(kHints);
+  return all;
 }
 
 }  // namespace lacuna

@@ -1,4 +1,5 @@
 // llama.cpp's POST /completion.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -11,11 +12,21 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+/// Text, token ids, {"prompt_string"} without other media, or a list of one of these.
 void read_prompt(const FieldValue& field, GenerationRequest& request) {
-  if (field.value.is_string()) {
+  const json& value = field.value;
+  if (value.is_string()) {
     request.prompts.emplace_back(field.text());
+  } else if (value.is_object() && find_value(value, "prompt_string") != nullptr) {
+    if (find_value(value, "multimodal_data") != nullptr) refuse_field(field.at("multimodal_data"), request);
+    request.prompts.emplace_back(field.at("prompt_string").text());
+  } else if (value.is_array() && value.size() == 1 && !value[0].is_number()) {
+    read_prompt({field.place + ".0", value[0]}, request);
+  } else if (value.is_array() &&
+             std::any_of(value.begin(), value.end(), [](const json& each) { return !each.is_number(); })) {
+    field.refuse("one text or one list of token ids; POST /v1/completions takes several");
   } else {
-    request.prompts.emplace_back(parse_tokens(field.value, field.place));
+    request.prompts.emplace_back(parse_tokens(value, field.place));
   }
 }
 
@@ -30,7 +41,7 @@ void read_one(const FieldValue& field, GenerationRequest& request) {
 }
 
 constexpr RequestField kFields[] = {
-    {"prompt", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]})",
+    {"prompt", R"({"anyOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}]})",
      "text or token ids", read_prompt, true},
     {"n_predict", R"({"type": "integer"})", "the most positions of the answer; -1: the default",
      read_open_limit},
@@ -135,8 +146,8 @@ constexpr std::array<std::string_view, 2> kAnswerFormats = {"json_schema", "gram
 }  // namespace
 }  // namespace llama_cpp
 
-const Dialect kLlamaCppCompletion{llama_cpp::fields,         false,
-                                  llama_cpp::kAnswerFormats, llama_cpp::parse,
-                                  llama_cpp::make_format,    openai_error};
+const Dialect kLlamaCppCompletion{
+    llama_cpp::fields,      false,       llama_cpp::kAnswerFormats, kOpenAiObjects, llama_cpp::parse,
+    llama_cpp::make_format, openai_error};
 
 }  // namespace lacuna

@@ -31,34 +31,27 @@ constexpr RequestField kOptions[] = {
 };
 
 // How Ollama runs a model, and settings of samplings that are refused.
-constexpr RequestField kRunOptions[] = {
-    {"num_ctx", "{}", "left out: the model's own", leave_out_field},
-    {"num_keep", "{}", "left out", leave_out_field},
-    {"num_batch", "{}", "left out", leave_out_field},
-    {"num_gpu", "{}", "left out", leave_out_field},
-    {"main_gpu", "{}", "left out", leave_out_field},
-    {"num_thread", "{}", "left out", leave_out_field},
-    {"low_vram", "{}", "left out", leave_out_field},
-    {"f16_kv", "{}", "left out", leave_out_field},
-    {"vocab_only", "{}", "left out", leave_out_field},
-    {"logits_all", "{}", "left out", leave_out_field},
-    {"embedding_only", "{}", "left out", leave_out_field},
-    {"use_mmap", "{}", "left out", leave_out_field},
-    {"use_mlock", "{}", "left out", leave_out_field},
-    {"numa", "{}", "left out", leave_out_field},
-    {"penalize_newline", "{}", "left out: repeat_penalty is of the whole text", leave_out_field},
-    {"repeat_last_n", "{}", "left out: repeat_penalty is of the whole text", leave_out_field},
-    {"mirostat_tau", "{}", "left out: there is no mirostat", leave_out_field},
-    {"mirostat_eta", "{}", "left out: there is no mirostat", leave_out_field},
+constexpr HintNames kRunOptions[] = {
+    {"num_ctx", "left out: the model's own"},
+    {"num_keep num_batch num_gpu main_gpu num_thread low_vram f16_kv vocab_only logits_all embedding_only "
+     "use_mmap use_mlock numa",
+     "left out"},
+    {"penalize_newline repeat_last_n", "left out: repeat_penalty is of the whole text"},
+    {"mirostat_tau mirostat_eta", "left out: there is no mirostat"},
 };
 
 void read_options(const FieldValue& field, GenerationRequest& request) {
-  static const std::vector<RequestField> all = join({kOptions, kRunOptions, sampling_fields()});
+  static const std::vector<RequestField> all = join({kOptions, fields_of(kRunOptions), sampling_fields()});
   read_fields(field.object(), field.place + ".", all, request);
   note_unknown_fields(field.value, field.place + ".", all, nullptr, request);
 }
 
-/// The calls of an assistant's message, whose arguments are objects and which have no ids.
+bool has_text(const FieldValue& item, std::string_view key) {
+  const json* value = find_value(item.value, key);
+  return value != nullptr && *value != "";
+}
+
+/// The calls of an assistant's message, whose arguments are objects and which may have no ids.
 void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& message) {
   const FieldValue list = item.at("tool_calls");
   if (list.list().size() > kMaxCalls) list.refuse(fmt::format("at most {} calls", kMaxCalls));
@@ -69,10 +62,13 @@ void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& mess
     const FieldValue function = call.at("function");
     if (find_value(function.object(), "name") == nullptr) function.refuse("\"name\" and \"arguments\"");
     const FieldValue name = function.at("name");
-    const bool is_empty = find_value(function.value, "arguments") == nullptr;
-    const std::string arguments = is_empty ? "" : function.at("arguments").object().dump();
-    calls.push_back(
-        history.call({}, call.place, name.text(), name.place, arguments, function.place + ".arguments"));
+    std::string arguments;  // an object, or its JSON text as OpenAI's clients have it
+    if (const json* sent = find_value(function.value, "arguments"))
+      arguments = sent->is_string() ? sent->get<std::string>() : function.at("arguments").object().dump();
+    std::optional<std::string> id;
+    if (has_text(call, "id")) id = call.at("id").text();
+    calls.push_back(history.call(id, call.place + ".id", name.text(), name.place, arguments,
+                                 function.place + ".arguments"));
   }
   if (!calls.empty()) add_calls(calls, message);
 }
@@ -89,7 +85,13 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     const json* part = find_value(item.value, "content");
     const std::string content = part == nullptr ? "" : text_of_content(item.at("content"), kTextPart);
     if (role == "tool") {
-      history.add_result(content, conversation);
+      const std::string id = has_text(item, "tool_call_id") ? item.at("tool_call_id").text() : "";
+      if (history.has_call(id)) {
+        history.add_result(id, "", content, conversation);
+      } else {
+        history.add_result(content, conversation,
+                           has_text(item, "tool_name") ? item.at("tool_name").text() : "");
+      }
       continue;
     }
     ordered_json& message = conversation.add(role, content);
@@ -341,10 +343,11 @@ nlohmann::ordered_json ollama_error(int /*status*/, std::string_view sentence, s
   return {{"error", replace_ill_formed(sentence)}};
 }
 
-const Dialect kOllamaChat{ollama::chat_fields, false,        ollama::kAnswerFormats, ollama::parse_chat,
-                          ollama::make_chat,   ollama_error, ToolFormat::kOllama};
-const Dialect kOllamaGenerate{ollama::generate_fields, false,
-                              ollama::kAnswerFormats,  ollama::parse_generate,
-                              ollama::make_generate,   ollama_error};
+const Dialect kOllamaChat{
+    ollama::chat_fields, false,        ollama::kAnswerFormats, kOllamaObjects, ollama::parse_chat,
+    ollama::make_chat,   ollama_error, ToolFormat::kOllama};
+const Dialect kOllamaGenerate{
+    ollama::generate_fields, false,       ollama::kAnswerFormats, kOllamaObjects, ollama::parse_generate,
+    ollama::make_generate,   ollama_error};
 
 }  // namespace lacuna

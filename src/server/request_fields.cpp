@@ -100,6 +100,18 @@ ordered_json schema_of_fields(RequestFields fields) {
   return schema;
 }
 
+std::vector<RequestField> fields_of(std::span<const HintNames> hints) {
+  std::vector<RequestField> fields;
+  for (HintNames each : hints) {
+    while (!each.names.empty()) {
+      const std::string_view name = each.names.substr(0, each.names.find(' '));
+      fields.push_back({name, "{}", each.help, leave_out_field});
+      each.names.remove_prefix(std::min(name.size() + 1, each.names.size()));
+    }
+  }
+  return fields;
+}
+
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists) {
   std::vector<RequestField> all;
   for (const RequestFields list : lists) {
@@ -207,14 +219,18 @@ void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest&
 std::string ignored_names(const GenerationRequest& request) {
   constexpr size_t kMaxBytes = 4'000;  // of a header that proxies let pass
   std::string names;
+  size_t num_unnamed = request.num_unnamed;
   for (const std::vector<std::string>* list : {&request.left_out, &request.unknown}) {
     for (const std::string& name : *list) {
-      if (names.size() + name.size() > kMaxBytes) return names + ", ...";
+      if (num_unnamed > request.num_unnamed || names.size() + name.size() > kMaxBytes) {
+        ++num_unnamed;
+        continue;
+      }
       names += (names.empty() ? "" : ", ") + name;
       if (list == &request.unknown) names += " (unknown)";
     }
   }
-  return names;
+  return num_unnamed == 0 ? names : fmt::format("{}, and {} more", names, num_unnamed);
 }
 
 void refuse_unknown_fields(const GenerationRequest& request) {
@@ -224,16 +240,16 @@ void refuse_unknown_fields(const GenerationRequest& request) {
                    fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
 }
 
-namespace {
-
 bool asks_for_nothing(const json& value) {
   return value == json(false) || value == json(0) || value == json("") ||
          (value.is_structured() && value.empty());
 }
 
+namespace {
+
 /// A name as a header can have it.
 std::string printable(std::string name) {
-  constexpr size_t kMaxBytes = 64;
+  constexpr size_t kMaxBytes = 128;
   name.resize(std::min(name.size(), kMaxBytes));
   for (char& c : name) {
     if (c <= ' ' || c > '~' || c == ',' || c == '"') c = '?';
@@ -241,11 +257,14 @@ std::string printable(std::string name) {
   return name;
 }
 
-void add_once(std::string name, std::vector<std::string>& names) {
-  constexpr size_t kMaxNames = 256;
+void add_once(std::string name, std::vector<std::string>& names, GenerationRequest& request) {
   name = printable(std::move(name));
-  if (names.size() < kMaxNames && std::find(names.begin(), names.end(), name) == names.end())
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (names.size() == kMaxIgnoredNames) {
+    ++request.num_unnamed;
+  } else {
     names.push_back(std::move(name));
+  }
 }
 
 }  // namespace
@@ -273,7 +292,11 @@ void refuse_sampling(const FieldValue& field, GenerationRequest& /*request*/) {
 }
 
 void leave_out(std::string name, GenerationRequest& request) {
-  add_once(std::move(name), request.left_out);
+  add_once(std::move(name), request.left_out, request);
+}
+
+void add_unknown(std::string name, GenerationRequest& request) {
+  add_once(std::move(name), request.unknown, request);
 }
 
 void lower_limit(int32_t most, GenerationRequest& request) {
@@ -287,14 +310,9 @@ void leave_out_field(const FieldValue& field, GenerationRequest& request) {
   if (!asks_for_nothing(field.value)) leave_out(field.place, request);
 }
 
-void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request) {
-  const json* value = find_value(element.object(), key);
-  if (value != nullptr && !asks_for_nothing(*value)) leave_out(std::string(key), request);
-}
-
 void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request) {
   const auto has_name = [&](const RequestField& field) { return field.name == place; };
-  if (std::none_of(fields.begin(), fields.end(), has_name)) add_once(place, request.unknown);
+  if (std::none_of(fields.begin(), fields.end(), has_name)) add_unknown(place, request);
 }
 
 void note_unknown_fields(const json& object, std::string_view place, RequestFields fields,
@@ -304,7 +322,7 @@ void note_unknown_fields(const json& object, std::string_view place, RequestFiel
         std::any_of(fields.begin(), fields.end(),
                     [&name = key](const RequestField& field) { return field.name == name; });
     if (!is_listed && (is_known == nullptr || !is_known(key)))
-      add_once(fmt::format("{}{}", place, key), request.unknown);
+      add_unknown(fmt::format("{}{}", place, key), request);
   }
 }
 

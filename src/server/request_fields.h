@@ -57,6 +57,13 @@ void read_fields(const nlohmann::json& object, std::string_view place, RequestFi
 /// {"type": "object", "properties": {...}, "required": [...]}.
 nlohmann::ordered_json schema_of_fields(RequestFields fields);
 
+/// Fields that are hints, which leave_out_field() reads. Names have spaces between.
+struct HintNames {
+  std::string_view names;
+  std::string_view help;
+};
+std::vector<RequestField> fields_of(std::span<const HintNames> hints);
+
 /// One list of several; of fields with the same name the first.
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
@@ -106,13 +113,15 @@ void refuse_sampling(const FieldValue& field, GenerationRequest& request);
 /// A hint, which no answer here depends on: named in GenerationRequest::left_out if it asks for something.
 void leave_out_field(const FieldValue& field, GenerationRequest& request);
 
-/// Names what is left out of a request; a name that is there already is not added again.
+/// Whether a value asks for nothing: false, 0, "", [] and {}.
+bool asks_for_nothing(const nlohmann::json& value);
+/// Names what is left out of a request, or is unknown; a name that is there already is not added again.
 void leave_out(std::string name, GenerationRequest& request);
-/// The same for a member of an element of a conversation, such as cache_control, if the element has it.
-void leave_out_member(const FieldValue& element, std::string_view key, GenerationRequest& request);
+void add_unknown(std::string name, GenerationRequest& request);
 /// Names the limit on the answer's tokens as left out, with what it became: "max_tokens (384 at most)".
 void lower_limit(int32_t most, GenerationRequest& request);
-/// Names for X-Lacuna-Ignored and the log: what is left out, and what is unknown.
+/// Names for X-Lacuna-Ignored and the log: what is left out, and what is unknown. At most 4,000 bytes, and
+/// then how many names are not there: "and 12 more".
 std::string ignored_names(const GenerationRequest& request);
 /// FieldError for a request with a field that no API has, where such fields are refused (--strict-fields).
 void refuse_unknown_fields(const GenerationRequest& request);

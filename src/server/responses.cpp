@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kContentTypes = {"input_text", "output_text", "text"};
+constexpr std::array<std::string_view, 4> kContentTypes = {"input_text", "output_text", "text", "refusal"};
 
 /// The items of an input as the messages of a conversation.
 class InputReader {
@@ -41,13 +41,14 @@ class InputReader {
  private:
   /// Thoughts, calls of tools that are not functions, and what these gave.
   static bool is_foreign(const json& type) {
-    constexpr std::array<std::string_view, 4> kForeign = {"reasoning", "compaction", "mcp_list_tools",
-                                                          "mcp_approval_response"};
+    constexpr std::array<std::string_view, 8> kForeign = {
+        "reasoning",          "compaction",         "mcp_list_tools", "mcp_approval_response",
+        "compaction_summary", "context_compaction", "ghost_snapshot", "additional_tools"};
     if (!type.is_string()) return false;
     const std::string_view name = type.get_ref<const std::string&>();
     return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end() ||
            (name != "function_call" && name.ends_with("_call")) ||
-           (name != "function_call_output" && name.ends_with("_call_output")) ||
+           (name != "function_call_output" && name.ends_with("_output")) ||
            name.ends_with("_approval_request");
   }
 
@@ -133,16 +134,15 @@ void read_truncation(const FieldValue& field, GenerationRequest& request) {
   if (field.text() != "disabled") leave_out(field.place, request);  // this server cuts no conversation
 }
 
-constexpr RequestField kText[] = {
-    {"format", "{}", "text, json_object or json_schema"},
-    {"verbosity", "{}", "left out", leave_out_field},
-};
-
-void read_text(const FieldValue& field, GenerationRequest& request) {
-  // Its format is read in the order of its keys (server/answer_format.h).
-  read_fields(field.object(), field.place + ".", kText, request);
-  note_unknown_fields(field.value, field.place + ".", kText, nullptr, request);
+/// Its format is read in the order of its keys (server/answer_format.h).
+void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
+  (void)field.object();
 }
+
+constexpr HintNames kHints[] = {
+    {"max_tool_calls", "left out: it counts calls of the service's tools"},
+    {"stream_options client_metadata personality context_management", "left out"},
+};
 
 constexpr RequestField kFields[] = {
     {"model", R"({"type": "string"})", "a model of this server"},
@@ -160,12 +160,6 @@ constexpr RequestField kFields[] = {
     {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position", read_top_logprobs},
     {"truncation", R"({"type": "string"})", "left out: no conversation is cut", read_truncation},
-    {"max_tool_calls", R"({"type": "integer"})", "left out: it counts calls of the service's tools",
-     leave_out_field},
-    {"stream_options", R"({"type": "object"})", "left out", leave_out_field},
-    {"client_metadata", R"({"type": "object"})", "left out", leave_out_field},
-    {"personality", R"({"type": "string"})", "left out", leave_out_field},
-    {"context_management", R"({"type": "array"})", "left out", leave_out_field},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},
     {"parallel_tool_calls", R"({"type": "boolean"})", "whether an answer may have several calls"},
@@ -176,7 +170,8 @@ constexpr RequestField kFields[] = {
 };
 
 RequestFields fields() {
-  static const std::vector<RequestField> all = join({kFields, hint_fields(), own_fields()});
+  static const std::vector<RequestField> all =
+      join({kFields, fields_of(kHints), hint_fields(), own_fields()});
   return all;
 }
 
@@ -384,17 +379,22 @@ class ResponsesFormat final : public ReplyFormat {
   }
 
   ordered_json tool_choice() const {
-    if (!request().tools) return "none";
-    const Tools& tools = *request().tools;
+    if (!sent_tools()) return "auto";
+    const Tools& tools = *sent_tools();
+    if (tools.choice == ToolChoice::kNone) return "none";
     if (tools.choice == ToolChoice::kNamed) return {{"type", "function"}, {"name", tools.chosen}};
     return tools.choice == ToolChoice::kAuto ? "auto" : "required";
   }
 
-  /// The functions that the answer may call, as a request has them.
+  const std::optional<Tools>& sent_tools() const {
+    return request().tools ? request().tools : request().idle_tools;
+  }
+
+  /// The request's functions, as it has them.
   ordered_json tools() const {
     ordered_json list = ordered_json::array();
-    if (!request().tools) return list;
-    for (const ToolFunction& each : request().tools->functions) {
+    if (!sent_tools()) return list;
+    for (const ToolFunction& each : sent_tools()->functions) {
       ordered_json tool{{"type", "function"}};
       tool.update(ordered_json::parse(each.definition)["function"]);
       if (!tool.contains("parameters")) tool["parameters"] = nullptr;
@@ -424,7 +424,7 @@ class ResponsesFormat final : public ReplyFormat {
                        {"metadata", ordered_json::object()},
                        {"model", model().name},
                        {"output", std::move(output)},
-                       {"parallel_tool_calls", request().tools && request().tools->is_parallel},
+                       {"parallel_tool_calls", !sent_tools() || sent_tools()->is_parallel},
                        {"previous_response_id", nullptr},
                        {"store", false},
                        {"temperature", options.temperature.value_or(0)},
@@ -469,7 +469,7 @@ std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
 }  // namespace responses
 
 const Dialect kOpenAiResponses{
-    responses::fields,      false,        responses::kAnswerFormats, responses::parse,
+    responses::fields,      false,        responses::kAnswerFormats, kResponsesObjects, responses::parse,
     responses::make_format, openai_error, ToolFormat::kResponses};
 
 }  // namespace lacuna

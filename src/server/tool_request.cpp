@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -115,6 +116,38 @@ void read_tool(const ordered_json& tool, const std::string& place, const ToolNam
   add_function(tools, std::move(callable), definition, inner);
 }
 
+std::string read_function_choice(const ordered_json& choice, const std::string& place, bool is_nested) {
+  expect_type(choice, place, "function");
+  const std::string inner = is_nested ? place + ".function" : place;
+  return required_string(is_nested ? required_member(choice, place, "function", "{\"name\": ...}") : choice,
+                         inner, "name");
+}
+
+/// {"mode": "auto" or "required", "tools": [...]}: the other functions are as if they were not there.
+void read_allowed_tools(const ordered_json& allowed, const std::string& place, bool is_nested, Tools& tools) {
+  const std::string mode = required_string(allowed, place, "mode");
+  if (mode != "auto" && mode != "required")
+    throw InputError("{}.mode is {}; expected \"auto\" or \"required\"", place, in_quotes(mode));
+  const ordered_json& list = required_member(allowed, place, "tools", "a list of functions");
+  if (!list.is_array()) throw InputError("{}.tools is {}; expected a list", place, as_quoted(list));
+  std::set<std::string> names;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string own = fmt::format("{}.tools.{}", place, i);
+    if (is_foreign(list[i], {})) continue;  // left out, as among the tools
+    const std::string name = read_function_choice(list[i], own, is_nested);
+    choose_function(name, own + (is_nested ? ".function.name" : ".name"), tools);  // there is one
+    names.insert(name);
+  }
+  tools.chosen.clear();
+  tools.choice = mode == "auto" ? ToolChoice::kAuto : ToolChoice::kRequired;
+  if (names.empty()) tools.choice = ToolChoice::kNone;
+  if (names.empty() && mode == "required")
+    throw InputError("{}.tools has no functions; expected one that may be called", place);
+  if (!names.empty())
+    std::erase_if(tools.functions,
+                  [&](const ToolFunction& each) { return !names.contains(each.function.name); });
+}
+
 void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
   if (choice == "none") {
     tools.choice = ToolChoice::kNone;
@@ -122,12 +155,15 @@ void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
     tools.choice = ToolChoice::kAuto;
   } else if (choice == "required") {
     tools.choice = ToolChoice::kRequired;
+  } else if (is_nested && choice.is_object() && member(choice, "allowed_tools") != nullptr) {
+    expect_type(choice, "tool_choice", "allowed_tools");
+    read_allowed_tools(choice["allowed_tools"], "tool_choice.allowed_tools", is_nested, tools);
+  } else if (!is_nested && choice.is_object() && member(choice, "mode") != nullptr) {
+    expect_type(choice, "tool_choice", "allowed_tools");
+    read_allowed_tools(choice, "tool_choice", is_nested, tools);
   } else if (choice.is_object()) {
-    expect_type(choice, "tool_choice", "function");
-    const std::string place = is_nested ? "tool_choice.function" : "tool_choice";
-    const ordered_json& function =
-        is_nested ? required_member(choice, "tool_choice", "function", "{\"name\": ...}") : choice;
-    choose_function(required_string(function, place, "name"), place + ".name", tools);
+    choose_function(read_function_choice(choice, "tool_choice", is_nested),
+                    is_nested ? "tool_choice.function.name" : "tool_choice.name", tools);
   } else {
     throw InputError("tool_choice is {}; expected \"none\", \"auto\", \"required\" or {}", as_quoted(choice),
                      is_nested ? R"({"type": "function", "function": {"name": ...}})"
@@ -208,7 +244,10 @@ std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
 }
 
 void use_tools(Tools tools, GenerationRequest& request) {
-  if (tools.choice == ToolChoice::kNone) return;
+  if (tools.choice == ToolChoice::kNone) {
+    request.idle_tools = std::move(tools);
+    return;
+  }
   request.constraint = tool_constraint(tools);
   for (Prompt& prompt : request.prompts) {
     if (auto* conversation = std::get_if<Conversation>(&prompt)) conversation->tools = definitions_of(tools);
@@ -235,6 +274,16 @@ void ChatHistory::add_calls_of(const json& message, std::string_view place, orde
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
+    const json* custom = (*list)[i].is_object() ? member((*list)[i], "custom") : nullptr;
+    if (custom != nullptr) {  // a call whose input is text, which the model reads as an argument
+      expect_type((*list)[i], own, "custom");
+      const std::string inner = own + ".custom";
+      const json arguments{{"input", required_string(*custom, inner, "input")}};
+      calls.push_back(call(optional_string((*list)[i], own, "id"), own + ".id",
+                           required_string(*custom, inner, "name"), inner + ".name", arguments.dump(),
+                           inner + ".input"));
+      continue;
+    }
     expect_type((*list)[i], own, "function");
     const std::string inner = own + ".function";
     const json& function =
@@ -255,7 +304,8 @@ void ChatHistory::add_message(const json& message, std::string_view place, const
   if (id) {
     add_result(*id, fmt::format("{}.tool_call_id", place), "", conversation);
   } else if (has_calls()) {
-    add_result("", conversation);
+    const std::string function = optional_string(message, place, "name").value_or("");
+    add_result("", conversation, function);
   } else {
     throw InputError("{}.tool_call_id is missing; expected the id of a call in an earlier message", place);
   }

@@ -58,6 +58,23 @@ TEST_F(BatchCommand, AnswersEachRequestAsTheServerDoes) {
   EXPECT_THAT(result.err, HasSubstr("3 answers in out.jsonl"));
 }
 
+TEST_F(BatchCommand, NamesWhatIsIgnoredOnce) {
+  std::string text;
+  for (const char* id : {"a", "b"}) {
+    const nlohmann::json body{{"prompt", "Mia"}, {"max_tokens", 1}, {"tempratur", 1}};
+    const nlohmann::json line{
+        {"custom_id", id}, {"method", "POST"}, {"url", "/v1/completions"}, {"body", body}, {"boyd", 1}};
+    text += line.dump() + "\n";
+  }
+  folder_.write("in.jsonl", text);
+  const ProgramResult result =
+      shell("lacuna batch -m mini-llada in.jsonl out.jsonl --threads 1 --concurrency 1");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("ignored in request \"a\": tempratur (unknown)\n"));
+  EXPECT_THAT(result.err, HasSubstr("ignored in request \"a\": \"boyd\"\n"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("request \"b\"")));
+}
+
 TEST_F(BatchCommand, GivesTheSameFileHoweverOftenItIsKilled) {
   write_requests(40, 24);
   const ProgramResult result = shell(kCount + R"sh(

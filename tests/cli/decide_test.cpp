@@ -51,6 +51,15 @@ TEST_F(Decide, ReadsQuestionsInBothFormats) {
   EXPECT_EQ(openai["answers"][0]["probability"], system_one["answers"]["happy"]["noul"]);
 }
 
+TEST_F(Decide, NamesFieldsThatTheFormatDoesNotHave) {
+  folder_.write("misspelt.json",
+                R"({"inptu": 1, "questions": [{"type": "predicate", "instructions": "?", "nmae": "q"}]})");
+  const ProgramResult result = decide("--state x --questions misspelt.json");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("ignored, since the format has no such fields: inptu, questions[0].nmae"));
+}
+
 TEST_F(Decide, SaysWhatIsWrong) {
   const auto expect_refused = [&](const std::string& arguments, const std::string& part) {
     const ProgramResult result = decide(arguments);

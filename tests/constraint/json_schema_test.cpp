@@ -380,6 +380,7 @@ TEST(JsonSchema, RefusesWhatNarrowsAndIsNotSupportedWithItsPath) {
   refusal(R"({"$ref": "#anchor"})", "expected a JSON pointer");
   refusal(R"({"properties": {"a": {"$id": "b", "$ref": "#/$defs/c"}}, "$defs": {"c": {}}})",
           "\"#/properties/a/$id\" is not supported");
+  EXPECT_TRUE(compiled(R"({"properties": {"a": {"$id": "b", "type": "integer"}}})").accepts(R"({"a": 1})"));
   refusal(R"({"$ref": "#/$defs/a/x", "$defs": {"a": {"$id": "b", "x": {}}}})", "\"$id\" of its own");
   refusal(R"x({"pattern": "(?i)a"})x", "schema: \"#/pattern\": the group or inline flag");
   refusal(R"({"const": 100000000000000000000})",

@@ -45,6 +45,17 @@ TEST(ToolHistory, NamesTheCallAndTheFunctionOfResults) {
   EXPECT_EQ(conversation.messages[2].dump(), R"({"role":"tool","content":"3"})") << "there is no such call";
 }
 
+TEST(ToolHistory, GivesResultsOfAFunctionToItsFirstOpenCall) {
+  ToolHistory history;
+  for (const char* name : {"find", "look", "look"}) history.call({}, "id", name, "name", "{}", "arguments");
+  Conversation conversation;
+  for (const char* name : {"look", "look", "other"}) history.add_result("1", conversation, name);
+  ASSERT_THAT(conversation.messages, SizeIs(3));
+  EXPECT_EQ(conversation.messages[0]["tool_call_id"], "call_1");
+  EXPECT_EQ(conversation.messages[1]["tool_call_id"], "call_2");
+  EXPECT_EQ(conversation.messages[2]["tool_call_id"], "call_0") << "the first of any function";
+}
+
 TEST(ToolHistory, GivesCallsWithoutIdsSuchOfTheirOwn) {
   ToolHistory history;
   const ToolCall first = history.call({}, "id", "find", "name", "{}", "arguments");

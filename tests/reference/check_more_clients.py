@@ -4,16 +4,22 @@
 
 litellm, LangChain, Pydantic AI, Instructor, LlamaIndex, ollama and anthropic, each where it is installed (requirements-more-clients.txt
 has all): README's question, its answer as a stream, an answer in a form, and a call of a tool. Then what a chat page in front of Ollama's
-API asks for (`chat_page` below), and the requests of coding agents (`fixtures/`), whose replies are judged in `turns.py`. The models that
+API asks for (`chat_page` below), the requests of coding agents (`fixtures/`), whose replies are judged in `turns.py`, and a turn of aider,
+where that program is on the PATH (it wants other versions, so an environment of its own has it). The models that
 ship were not taught to call tools, so calls are required where the API can say so, and their arguments are checked. --all: a library
-that is missing fails, too. Exit status 0 when nothing failed.
+that is missing fails, too. --only runs a part of it, and each part says when it begins. Exit status 0 when nothing failed.
 """
 import argparse
 import asyncio
 import importlib.util
 import json
 import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
 import traceback
 import typing
 import urllib.request
@@ -244,6 +250,20 @@ def chat_page(report, base):
     report.check("page: tags", reply["choices"][0]["message"]["content"] and reply["usage"]["total_tokens"] > 0, reply)
 
 
+def aider(report, base):
+    """One turn of the program about a file; its prompt may have more tokens than the small models have positions."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "calc.py"
+        file.write_text("def add(a, b):\n    return a - b\n")
+        run = subprocess.run(
+            ["aider", "--model", "openai/any", "--openai-api-base", f"{base}/v1", "--openai-api-key", "none", "--no-git", "--yes-always",
+             "--no-pretty", "--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--no-gitignore",
+             "--edit-format", "whole", "--map-tokens", "0", "--message", "Add the numbers.", file.name],
+            cwd=folder, env={**os.environ, "HOME": folder}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    is_told = re.search(r"Tokens: [\d.]+k? sent, \d+ received", run.stdout)
+    report.check("aider has an answer", run.returncode == 0 and is_told, run.stdout[-2000:] + run.stderr[-500:])
+
+
 #: The package that has to be installed, and what is asked through it.
 CLIENTS = {"litellm": litellm, "langchain_openai": langchain, "pydantic_ai": pydantic_ai, "instructor": instructor,
            "llama_index": llama_index, "ollama": ollama, "anthropic": anthropic}
@@ -254,38 +274,42 @@ ANSWERING, AGENTS = "mini-llada", ("mini-sdar", "mini-fast-dllm")
 
 def attempt(report, name, check, *arguments):
     """One library that raises does not keep the others from being asked."""
+    print(f"{name} ...", flush=True)
+    begin = time.monotonic()
     try:
         check(report, *arguments)
     except Exception:  # noqa: BLE001: whatever a library raises is the finding
         report.check(name, False, traceback.format_exc(limit=-3))
+    print(f"{name}: {time.monotonic() - begin:.0f} s, {report.passed} passed so far, {report.failed} failed", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--models", type=Path, default=Path(__file__).resolve().parents[2] / "models")
-    parser.add_argument("--only", nargs="+", choices=[*CLIENTS, "chat_page", "agents"])
+    parser.add_argument("--only", nargs="+", choices=[*CLIENTS, "chat_page", *AGENTS, "aider"])
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    chosen = arguments.only or [*CLIENTS, "chat_page", "agents"]
+    chosen = arguments.only or [*CLIENTS, "chat_page", *AGENTS, "aider"]
     report = Report()
-    with Server(arguments.binary, arguments.models / ANSWERING) as server:
-        base = f"http://127.0.0.1:{server.port}"
-        for name, check in CLIENTS.items():
-            if name not in chosen:
-                continue
-            if importlib.util.find_spec(name):
-                attempt(report, name, check, base)
-            elif arguments.all:
-                report.check(name, False, "is not installed")
-            else:
-                print(f"skipped: {name} is not installed")
-        if "chat_page" in chosen:
-            attempt(report, "chat page", chat_page, base)
-    if "agents" in chosen:
-        for name in AGENTS:
-            with Server(arguments.binary, arguments.models / name) as server:
-                attempt(report, f"{name} agents", turns.check_all, name, f"http://127.0.0.1:{server.port}")
+
+    def ask(model, name, check, *rest):
+        with Server(arguments.binary, arguments.models / model) as server:
+            attempt(report, name, check, *rest, f"http://127.0.0.1:{server.port}")
+
+    for name in chosen:
+        if name in CLIENTS and importlib.util.find_spec(name):
+            ask(ANSWERING, name, CLIENTS[name])
+        elif name in CLIENTS and arguments.all:
+            report.check(name, False, "is not installed")
+        elif name == "chat_page":
+            ask(ANSWERING, name, chat_page)
+        elif name in AGENTS:
+            ask(name, f"agents of {name}", turns.check_all, name)
+        elif name == "aider" and shutil.which(name):
+            ask(AGENTS[0], name, aider)
+        else:
+            print(f"skipped: {name} is not installed", flush=True)
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0
 

@@ -121,21 +121,26 @@ TEST(AnthropicMessages, LeaveOutWhatOnlyAnotherServiceCanUse) {
   const json answer = {{"type", "text"}, {"text", "Hello"}};
   const json note = {{"type", "document"},
                      {"source", {{"type", "text"}, {"media_type", "text/plain"}, {"data", "A note."}}}};
+  const json result = {{"type", "search_result"},
+                       {"source", "s"},
+                       {"title", "t"},
+                       {"content", {{{"type", "text"}, {"text", "Found."}}}}};
   body["messages"] = {{{"role", "user"}, {"content", {question}}},
                       {{"role", "assistant"}, {"content", {thought, hidden, search, found, answer}}},
                       {{"role", "system"}, {"content", "Be kind."}},
-                      {{"role", "user"}, {"content", {note, question}}}};
+                      {{"role", "user"}, {"content", {note, result, question}}}};
   for (const char* type : {"enabled", "adaptive"}) {
     body["thinking"] = {{"type", type}};
-    const GenerationRequest request = kAnthropicMessages.parse(parse_body(body.dump()), {});
+    GenerationRequest request = kAnthropicMessages.parse(parse_body(body.dump()), {});
+    note_object_fields(body, kMessagesObjects, kAnthropicMessages.fields(), {}, request);
     const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
     ASSERT_EQ(messages.size(), 4U);
     EXPECT_EQ(messages[1]["content"], "Hello");
     EXPECT_EQ(messages[2]["role"], "system");
-    EXPECT_EQ(messages[3]["content"], "A note.Hi");
-    EXPECT_THAT(request.left_out,
-                testing::UnorderedElementsAre("cache_control", "thinking", "redacted_thinking",
-                                              "server_tool_use", "web_search_tool_result"));
+    EXPECT_EQ(messages[3]["content"], "A note.Found.Hi");
+    EXPECT_THAT(request.left_out, testing::UnorderedElementsAre("cache_control", "source", "title",
+                                                                "thinking", "redacted_thinking",
+                                                                "server_tool_use", "web_search_tool_result"));
   }
   body["messages"][0]["content"][0] = {{"type", "image"}, {"source", json::object()}};
   try {

@@ -67,8 +67,20 @@ TEST(LlamaCpp, AnswersInTheFormOfAGrammar) {
   EXPECT_THAT(reply["content"].get<std::string>(), testing::AnyOf("yes", testing::StartsWith("no")));
 }
 
+TEST(LlamaCpp, TakesOnePromptInAllItsForms) {
+  const auto prompt = [](const char* text) {
+    return kLlamaCppCompletion.parse({{"prompt", json::parse(text)}}, {}).prompts.at(0);
+  };
+  for (const char* text : {R"("a")", R"(["a"])", R"({"prompt_string": "a"})",
+                           R"([{"prompt_string": "a", "multimodal_data": []}])"})
+    EXPECT_EQ(prompt(text), Prompt("a")) << text;
+  for (const char* text : {"[5, 6]", "[[5, 6]]"}) EXPECT_EQ(prompt(text), Prompt(std::vector<TokenId>{5, 6}));
+}
+
 TEST(LlamaCpp, RefusesAPromptThatIsNone) {
-  EXPECT_THROW((void)kLlamaCppCompletion.parse({{"prompt", 3}}, {}), InputError);
+  for (const char* text :
+       {"3", R"(["a", "b"])", R"([5, "a"])", "{}", R"({"prompt_string": "a", "multimodal_data": ["x"]})"})
+    EXPECT_THROW((void)kLlamaCppCompletion.parse({{"prompt", json::parse(text)}}, {}), InputError) << text;
 }
 
 }  // namespace

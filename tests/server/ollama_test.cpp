@@ -136,6 +136,24 @@ TEST(Ollama, HasErrorsOfItsOwnForm) {
   EXPECT_EQ(server.post("/api/show", json::object()).status(), 400);
 }
 
+TEST(Ollama, GivesResultsToTheCallsThatTheyName) {
+  const json call =
+      json::parse(R"({"role": "assistant", "tool_calls": [{"function": {"name": "add", "arguments": "{}"}},
+      {"id": "b", "function": {"name": "now", "arguments": {}}}, {"function": {"name": "add"}}]})");
+  const auto answered = [&](const json& result) {
+    json body = {{"messages", {call, result}}};
+    body["messages"][1]["role"] = "tool";
+    body["messages"][1]["content"] = "3";
+    const GenerationRequest request = kOllamaChat.parse(body, {});
+    return std::get<Conversation>(request.prompts.at(0)).messages[1]["tool_call_id"].get<std::string>();
+  };
+  EXPECT_EQ(answered({{"tool_call_id", "b"}}), "b");
+  EXPECT_EQ(answered({{"tool_name", "now"}}), "b");
+  EXPECT_EQ(answered({{"tool_name", "add"}}), "call_0");
+  EXPECT_EQ(answered({{"tool_call_id", "unknown"}}), "call_0");
+  EXPECT_EQ(answered(json::object()), "call_0");
+}
+
 TEST(Ollama, LeavesLengthAndSeedOpen) {
   const GenerationRequest request = kOllamaGenerate.parse(
       {{"prompt", "a"}, {"options", {{"num_predict", -2}, {"seed", -1}, {"stop", {"x"}}}}}, {});

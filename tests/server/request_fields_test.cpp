@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "server/api_request.h"
 
@@ -62,6 +64,32 @@ TEST(RequestFields, RefuseWhatAsksForSomething) {
   for (const char* something : {"true", "1", "\"a\"", "[1]", "{\"a\": 1}"}) {
     EXPECT_THROW(refuse_field({"tools", json::parse(something)}, request), FieldError) << something;
   }
+}
+
+TEST(RequestFields, OfHintsAreListsOfNames) {
+  constexpr HintNames kHints[] = {{"a bc", "left out"}, {"d", "left out: why"}};
+  const std::vector<RequestField> fields = fields_of(kHints);
+  ASSERT_EQ(fields.size(), 3U);
+  EXPECT_EQ(fields[1].name, "bc");
+  EXPECT_EQ(fields[2].help, "left out: why");
+  GenerationRequest request;
+  read_fields(json::parse(R"({"a": 0, "bc": 1, "d": "x"})"), "", fields, request);
+  EXPECT_THAT(request.left_out, testing::ElementsAre("bc", "d"));
+}
+
+TEST(RequestFields, ThatAreNotHeededAreNamedInABoundedLineWhichCountsTheRest) {
+  GenerationRequest request;
+  leave_out("user", request);
+  const auto named = [&](int count) {
+    for (int i = 0; i < count; ++i) add_unknown(std::string(80, 'x') + std::to_string(i), request);
+    return ignored_names(request);
+  };
+  EXPECT_THAT(named(2), testing::EndsWith("x1 (unknown)"));
+  const std::string names = named(1'000);
+  EXPECT_LT(names.size(), 4'200U);
+  const auto shown = std::count(names.begin(), names.end(), '(');
+  EXPECT_THAT(names, testing::AllOf(testing::StartsWith("user, xx"),
+                                    testing::EndsWith(", and " + std::to_string(1'000 - shown) + " more")));
 }
 
 TEST(RequestFields, AreDescribedByTheirList) {

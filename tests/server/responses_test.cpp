@@ -135,6 +135,22 @@ TEST(Responses, AnswerInAForm) {
   EXPECT_TRUE(json::parse(reply["output"][0]["content"][0]["text"].get<std::string>()).is_number_integer());
 }
 
+TEST(Responses, ShowToolsThatTheAnswerMayNotCall) {
+  RunningServer server("mini-llada");
+  const json tool = {{"type", "function"}, {"name", "add"}, {"parameters", nullptr}, {"strict", false}};
+  json body = {{"input", "a"}, {"max_output_tokens", 1}, {"tools", {tool}}, {"tool_choice", "none"}};
+  for (const bool is_parallel : {true, false}) {
+    body["parallel_tool_calls"] = is_parallel;
+    const json reply = server.post("/v1/responses", body).json();
+    EXPECT_EQ(reply["tools"], json::array({tool}));
+    EXPECT_EQ(reply["tool_choice"], "none");
+    EXPECT_EQ(reply["parallel_tool_calls"], is_parallel);
+  }
+  const json plain = server.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}}).json();
+  EXPECT_EQ(plain["tools"], json::array());
+  EXPECT_EQ(plain["tool_choice"], "auto");
+}
+
 TEST(Responses, RefuseWhatIsStoredByName) {
   for (const json& fields :
        {json{{"previous_response_id", "resp_1"}}, json{{"conversation", "c"}}, json{{"background", true}},
@@ -164,7 +180,8 @@ TEST(Responses, LeaveOutWhatOnlyAnotherServiceCanUse) {
                      {"reasoning", {{"effort", "low"}}},
                      {"text", {{"verbosity", "low"}}},
                      {"include", {"reasoning.encrypted_content"}}};
-  const GenerationRequest request = kOpenAiResponses.parse(body, {});
+  GenerationRequest request = kOpenAiResponses.parse(body, {});
+  note_object_fields(body, kResponsesObjects, kOpenAiResponses.fields(), {}, request);
   const auto& messages = std::get<Conversation>(request.prompts.at(0)).messages;
   ASSERT_EQ(messages.size(), 2U);
   EXPECT_EQ(messages[1]["content"], "b");

@@ -155,6 +155,16 @@ TEST(ToolRequest, HasEarlierCallsAndTheirResults) {
   EXPECT_EQ(messages[4].content, "<tool_response>\n4\n</tool_response>");
 }
 
+TEST(ToolRequest, ShowsCallsOfCustomToolsAsFunctionsOfAnInput) {
+  const Conversation conversation = parse_conversation(json::parse(
+      R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "custom",
+                       "custom": {"name": "patch", "input": "a \"b\""}}]},
+      {"role": "tool", "tool_call_id": "c", "content": "3"}]})"));
+  EXPECT_EQ(conversation.messages[0]["tool_calls"][0]["function"].dump(),
+            R"({"name":"patch","arguments":{"input":"a \"b\""}})");
+  EXPECT_EQ(conversation.messages[1]["name"], "patch");
+}
+
 TEST(ToolRequest, TakesCallsAsTemplatesHaveThem) {
   const Conversation conversation = parse_conversation(json::parse(
       R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
@@ -229,6 +239,32 @@ TEST(ToolRequest, LeavesOutToolsThatAreNoFunctions) {
   EXPECT_FALSE(parse_tools(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})",
                            ToolFormat::kAnthropic, &left_out));
   EXPECT_THAT(left_out, testing::ElementsAre("tools.bash_20250124"));
+}
+
+TEST(ToolRequest, HasTheFunctionsThatAChoiceAllows) {
+  const std::string tools = R"({"tools": [{"type": "function", "function": {"name": "a"}},
+      {"type": "function", "function": {"name": "b"}}], "tool_choice": {"type": "allowed_tools", "allowed_tools": )";
+  const auto chosen = [&](const std::string& allowed) {
+    return parse_tools(tools + allowed + "}}", ToolFormat::kChat).value();
+  };
+  const std::string only_b =
+      R"("tools": [{"type": "function", "function": {"name": "b"}}, {"type": "mcp"}]})";
+  ASSERT_EQ(chosen(R"({"mode": "auto", )" + only_b).functions.size(), 1U);
+  EXPECT_EQ(chosen(R"({"mode": "auto", )" + only_b).functions[0].function.name, "b");
+  EXPECT_EQ(chosen(R"({"mode": "auto", )" + only_b).choice, ToolChoice::kAuto);
+  EXPECT_EQ(chosen(R"({"mode": "required", )" + only_b).choice, ToolChoice::kRequired);
+  EXPECT_EQ(chosen(R"({"mode": "auto", "tools": []})").choice, ToolChoice::kNone);
+  for (const auto& [allowed, part] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"mode": "any", )" + only_b, "tool_choice.allowed_tools.mode is \"any\""},
+           {R"({"mode": "required", "tools": []})", "has no functions"},
+           {R"({"mode": "auto", "tools": [{"function": {"name": "c"}}]})",
+            "tool_choice.allowed_tools.tools.0.function.name is \"c\""}})
+    EXPECT_THAT(error_of([&] { chosen(allowed); }), HasSubstr(part));
+  EXPECT_EQ(parse_tools(R"({"tools": [{"type": "function", "name": "a"}, {"type": "function", "name": "b"}],
+      "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "a"}]}})",
+                        ToolFormat::kResponses)
+                ->functions.size(),
+            1U);
 }
 
 TEST(ToolRequest, RefusesWhatOtherApisDoNotMean) {

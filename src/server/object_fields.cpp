@@ -1,0 +1,186 @@
+#include "server/object_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "server/api_request.h"
+
+namespace lacuna {
+namespace {
+
+using nlohmann::json;
+
+// Chats, completions and infills. Messages are given to the chat template as they are.
+constexpr ObjectFields kOpenAi[] = {
+    {"stream_options", "", "include_usage", "include_obfuscation continuous_usage_stats"},
+    {"response_format", "text", "type"},
+    {"response_format", "json_object", "type schema"},
+    {"response_format", "json_schema", "type json_schema"},
+    {"response_format.json_schema", "", "name schema strict", "description"},
+    {"structured_outputs", "", "json regex choice grammar json_object structural_tag whitespace_pattern",
+     "disable_fallback disable_any_whitespace disable_additional_properties"},
+    {"tools.*", "function ?", "type function", "cache_control defer_loading"},
+    {"tools.*.function", "", "name description parameters strict", "cache_control"},
+    {"tool_choice", "allowed_tools", "type allowed_tools"},
+    {"tool_choice", "", "type function"},
+    {"tool_choice.function", "", "name"},
+    {"tool_choice.allowed_tools", "", "mode tools"},
+    {"tool_choice.allowed_tools.tools.*", "", "type function"},
+    {"tool_choice.allowed_tools.tools.*.function", "", "name"},
+    {"messages.*", "", "role content tool_call_id tool_calls function_call",
+     "name refusal audio annotations reasoning reasoning_content reasoning_details thinking thinking_blocks "
+     "parsed prefix weight cache_control provider_specific_fields"},
+    {"messages.*.content.*", "text", "type text", "cache_control annotations citations"},
+    {"messages.*.content.*", "refusal", "type refusal"},
+    {"messages.*.tool_calls.*", "custom", "id type custom", "index"},
+    {"messages.*.tool_calls.*", "", "id type function", "index extra_content cache_control"},
+    {"messages.*.tool_calls.*.custom", "", "name input"},
+    {"messages.*.tool_calls.*.function", "", "name arguments", "parsed_arguments"},
+    {"prompt", "", "prompt_string multimodal_data"},
+    {"input.*", "", "hole tokens"},
+    {"input.*.hole", "", "min max"},
+};
+
+constexpr std::string_view kTextTypes = "input_text output_text text";
+constexpr ObjectFields kResponses[] = {
+    {"text", "", "format", "verbosity"},
+    {"text.format", "text json_object", "type"},
+    {"text.format", "json_schema", "type name schema strict", "description"},
+    {"tools.*", "function ?", "type name description parameters strict",
+     "defer_loading allowed_callers output_schema cache_control"},
+    {"tool_choice", "allowed_tools", "type mode tools"},
+    {"tool_choice", "", "type name"},
+    {"tool_choice.tools.*", "", "type name"},
+    {"input.*", "message ?", "type role content id status", "phase name"},
+    {"input.*", "function_call", "type call_id name arguments id status",
+     "namespace caller created_by parsed_arguments"},
+    {"input.*", "function_call_output", "type call_id output id status", "name caller created_by"},
+    {"input.*.content.*", kTextTypes, "type text", "annotations logprobs cache_control"},
+    {"input.*.content.*", "refusal", "type refusal"},
+    {"input.*.output.*", kTextTypes, "type text", "annotations logprobs cache_control"},
+};
+
+constexpr ObjectFields kMessages[] = {
+    {"system.*", "", "type text", "cache_control citations"},
+    {"messages.*", "", "role content"},
+    {"messages.*.content.*", "text", "type text", "cache_control citations"},
+    {"messages.*.content.*", "document", "type source", "cache_control title context citations"},
+    {"messages.*.content.*", "search_result", "type content", "cache_control title source citations"},
+    {"messages.*.content.*", "tool_use", "type id name input", "cache_control caller"},
+    {"messages.*.content.*", "tool_result", "type tool_use_id content", "cache_control is_error"},
+    {"messages.*.content.*.source", "text", "type media_type data"},
+    {"messages.*.content.*.source", "content", "type content"},
+    {"messages.*.content.*.source.content.*", "text", "type text", "cache_control citations"},
+    {"messages.*.content.*.content.*", "text", "type text", "cache_control citations"},
+    {"messages.*.content.*.content.*", "document", "type source", "cache_control title context citations"},
+    {"messages.*.content.*.content.*", "search_result", "type content",
+     "cache_control title source citations"},
+    {"messages.*.content.*.content.*.source", "text", "type media_type data"},
+    {"messages.*.content.*.content.*.source", "content", "type content"},
+    {"messages.*.content.*.content.*.source.content.*", "text", "type text", "cache_control citations"},
+    {"messages.*.content.*.content.*.content.*", "text", "type text", "cache_control citations"},
+    {"tools.*", "custom ?", "type name description input_schema strict",
+     "cache_control defer_loading allowed_callers input_examples eager_input_streaming"},
+    {"tool_choice", "", "type name disable_parallel_tool_use"},
+    {"thinking", "", "type budget_tokens display"},
+    {"output_config", "", "format", "effort task_budget"},
+    {"output_config.format", "", "type schema strict", "name description"},
+    {"output_format", "", "type schema strict", "name description"},
+};
+
+// The members of "options" are read by a list of their own.
+constexpr ObjectFields kOllama[] = {
+    {"messages.*", "", "role content tool_calls tool_name tool_call_id images", "thinking name"},
+    {"messages.*.content.*", "", "type text"},
+    {"messages.*.tool_calls.*", "", "id type function", "index"},
+    {"messages.*.tool_calls.*.function", "", "name arguments", "index"},
+    {"tools.*", "function ?", "type function", "items"},
+    {"tools.*.function", "", "name description parameters strict"},
+};
+
+/// The objects of one path, and what their members are.
+class Walk {
+ public:
+  Walk(std::span<const ObjectFields> rows, const std::function<bool(std::string_view)>& is_shown,
+       GenerationRequest& request)
+      : rows_(rows), is_shown_(rows.front().path == "messages.*" ? &is_shown : nullptr), request_(request) {}
+
+  ///   rest  of the path: "*.function"
+  void at(const json& value, std::string_view rest, const std::string& place) {
+    if (rest.empty()) return name_members(value, place);
+    const std::string_view step = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(step.size() + 1, rest.size()));
+    if (step == "*") {
+      if (!value.is_array()) return;
+      for (size_t i = 0; i < value.size(); ++i) at(value[i], rest, fmt::format("{}.{}", place, i));
+    } else if (value.is_object()) {
+      const json* member = find_value(value, step);
+      if (member != nullptr)
+        at(*member, rest, place.empty() ? std::string(step) : fmt::format("{}.{}", place, step));
+    }
+  }
+
+ private:
+  void name_members(const json& object, const std::string& place) {
+    if (!object.is_object()) return;
+    const json* type = find_value(object, "type");
+    const std::string_view word =
+        type != nullptr && type->is_string() ? std::string_view(type->get_ref<const std::string&>()) : "?";
+    const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const ObjectFields& each) {
+      return each.types.empty() || has_name(each.types, word);
+    });
+    if (row == rows_.end()) return;
+    for (const auto& [key, value] : object.items()) {
+      if (value.is_null() || has_name(row->names, key)) continue;
+      const bool is_hint = has_name(row->hints, key);
+      if (is_hint && asks_for_nothing(value)) continue;
+      if (named_.contains(key)) continue;
+      if (is_shown_ != nullptr && *is_shown_ && (*is_shown_)(key)) continue;
+      if (named_.size() < kMaxNames) named_.insert(key);
+      const bool is_listed = row->path.find('*') != std::string_view::npos;
+      std::string name = is_hint && is_listed ? key : fmt::format("{}.{}", place, key);
+      is_hint ? leave_out(std::move(name), request_) : add_unknown(std::move(name), request_);
+    }
+  }
+
+  static constexpr size_t kMaxNames = 1'024;
+  std::span<const ObjectFields> rows_;
+  const std::function<bool(std::string_view)>* is_shown_;
+  GenerationRequest& request_;
+  std::set<std::string> named_;  // members that were named at another element
+};
+
+}  // namespace
+
+constinit const std::span<const ObjectFields> kOpenAiObjects = kOpenAi, kResponsesObjects = kResponses,
+                                              kMessagesObjects = kMessages, kOllamaObjects = kOllama;
+
+bool has_name(std::string_view names, std::string_view name) {
+  for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
+    const bool begins = at == 0 || names[at - 1] == ' ';
+    const size_t end = at + name.size();
+    if (begins && (end == names.size() || names[end] == ' ')) return !name.empty();
+  }
+  return false;
+}
+
+void note_object_fields(const json& body, std::span<const ObjectFields> objects, RequestFields fields,
+                        const std::function<bool(std::string_view)>& is_shown, GenerationRequest& request) {
+  while (!objects.empty()) {
+    const std::string_view path = objects.front().path;
+    const auto end = std::find_if(objects.begin(), objects.end(),
+                                  [&](const ObjectFields& row) { return row.path != path; });
+    const std::string_view first = path.substr(0, path.find('.'));
+    const bool is_field = std::any_of(fields.begin(), fields.end(),
+                                      [&](const RequestField& field) { return field.name == first; });
+    const auto rows = objects.first(static_cast<size_t>(end - objects.begin()));
+    if (is_field) Walk(rows, is_shown, request).at(body, path, "");
+    objects = objects.subspan(rows.size());
+  }
+}
+
+}  // namespace lacuna
