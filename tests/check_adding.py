@@ -17,7 +17,7 @@ MOST_FILES = {"adding_a_setting.md": 4, "adding_a_policy.md": 8}
 
 
 def apply(folder, path, place, text, code):
-    """What is wrong with a block, or None once its code is in the file."""
+    """Puts the code of a block into its file. Returns a sentence that says what is wrong, or None."""
     file = folder / path
     if not file.exists():
         return f"{path} does not exist"
@@ -46,7 +46,7 @@ def sources_with(folder, paths):
 
 
 def check_page(page, root, build, compiler):
-    """What is wrong with a page."""
+    """Sentences that say what is wrong with a page."""
     blocks = BLOCK.findall(page.read_text())
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)

@@ -50,8 +50,8 @@ enum class WriteFrom {
 };
 
 /// Opens a file that grows under its own name, and makes it where it does not exist. Links are followed below
-/// /dev and /proc alone ("/dev/stdout"): elsewhere a link may be somebody else's. A named pipe gets two seconds
-/// for its reader. Throws InputError naming `path`.
+/// /dev and /proc alone ("/dev/stdout"): elsewhere a link may be somebody else's. A named pipe gets two
+/// seconds for its reader. Throws InputError naming `path`.
 ///   is_private  a file that is made can be read by its owner alone
 FileDescriptor open_to_write(const std::filesystem::path& path, WriteFrom from, bool is_private = false);
 

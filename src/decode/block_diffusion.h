@@ -29,7 +29,7 @@ struct TokenEditing {
 /// LLaDA 2.2's, whose blocks are edited by insertions and deletions as well.
 inline constexpr TokenEditing kBlockEditing = {0, 16};
 
-/// What a run may choose, besides what a step commits.
+/// Choices of a run, besides its unmask rule.
 struct BlockPolicy {
   bool caches_block = false;  ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
   std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits

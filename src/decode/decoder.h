@@ -109,7 +109,7 @@ struct SlotReading {
   bool operator==(const SlotReading&) const = default;
 };
 
-/// What a constraint on the answer needs of a decoder (decode/constrained.h).
+/// The part of a decoder that a constraint on the answer works with (decode/constrained.h).
 class Constrainable {
  public:
   virtual ~Constrainable() = default;
@@ -148,7 +148,7 @@ class Constrainable {
   virtual bool write_given(std::span<const Commit> /*tokens*/) { return false; }
 };
 
-/// What instruments and results read of a decoder, besides its passes.
+/// The part of a decoder that instruments and results read, besides its passes.
 class Measurements {
  public:
   virtual ~Measurements() = default;
@@ -213,9 +213,9 @@ class Decoder {
   /// after every pass of the main model where remembers_outputs().
   virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
 
-  /// What a constraint on the answer needs; null: the decoder's answers cannot be constrained.
+  /// Null: the decoder's answers cannot be constrained.
   virtual Constrainable* constrainable() { return nullptr; }
-  /// What instruments read.
+  /// Empty values where the decoder measures nothing.
   virtual const Measurements& measurements() const;
 
   /// Prompt, then the positions to generate (for an autoregressive model: those generated so far).

@@ -20,7 +20,7 @@ namespace lacuna {
 /// what an end token does.
 enum class RefusionRules : uint8_t { kPaper, kReleased, kLacuna };
 
-/// What a run may choose.
+/// Choices of a run.
 struct SlotPolicy {
   RefusionRules rules = RefusionRules::kLacuna;
   int32_t block_length = 64;     ///< positions that are planned together; the last block may be shorter

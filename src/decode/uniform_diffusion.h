@@ -64,7 +64,7 @@ struct SelfCorrection {
   bool operator==(const SelfCorrection&) const = default;
 };
 
-/// What a run may choose.
+/// Choices of a run.
 struct UniformPolicy {
   int32_t min_length = 0;   ///< positions of the answer that hold no end token
   bool ignore_eos = false;  ///< continue after an end token

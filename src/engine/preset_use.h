@@ -25,10 +25,10 @@ struct ResolvedRun {
   std::vector<std::string> warnings;  ///< a sentence for all that a preset's promise was not made for
 };
 
-/// What was asked for, with what options.preset sets if it names a saved preset: its settings where none was
-/// given, and the formats that were tuned where they say "auto". Options without a preset, or with one of
-/// the family's, stay as they are. SettingError, of `preset` or `guide`, where the model or the guide has
-/// other files than those that were tuned; InputError where the preset's file is damaged.
+/// The options as they were given, with what options.preset sets if it names a saved preset: its settings
+/// where none was given, and the formats that were tuned where they say "auto". Options without a preset, or
+/// with one of the family's, stay as they are. SettingError, of `preset` or `guide`, where the model or the
+/// guide has other files than those that were tuned; InputError where the preset's file is damaged.
 ///   name   of the model
 ///   guide  null: none
 ResolvedRun resolve_run(const ModelSource& source, const std::string& name, const GuideSource* guide,

@@ -41,7 +41,7 @@ std::vector<Flag> text_flags() {
   return found;
 }
 
-/// What a command needs besides a flag before it reads the flag's file; by command, or command and flag.
+/// The arguments without which a command does not read a flag's file; by command, or command and flag.
 std::string other_arguments(const Flag& flag) {
   static const std::string kModel = "-m " LACUNA_SOURCE_DIR "/models/mini-llada ";
   static const std::string kShort = "--task arithmetic --samples 1 --gen-length 8 ";
