@@ -195,6 +195,24 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": "a", "suffix": "b", "gen_length": 5000})"), "gen_length is 5000");
 }
 
+TEST(ApiRequest, BoundsItsLists) {
+  const auto refuse = [](const char* key, const json& value, const std::string& message) {
+    EXPECT_REFUSED(complete(json{{"prompt", "a"}, {key, value}}.dump()), message);
+  };
+  refuse("stop", json(std::vector<std::string>(kMaxStops + 1, "a")),
+         "expected at most 16 texts of at most 512 bytes");
+  refuse("stop", std::string(kMaxStopBytes + 1, 'a'), "expected at most 16 texts of at most 512 bytes");
+  refuse("stop_token_ids", json(std::vector<int>(kMaxStopTokens + 1, 3)), "at most 64 token ids");
+  json biases;
+  for (size_t i = 0; i <= kMaxLogitBiases; ++i) biases[std::to_string(i)] = 1;
+  refuse("logit_bias", biases, "at most 1024 tokens");
+  refuse("n", kMaxRequestChoices + 1, "n is");
+  refuse("best_of", kMaxRequestChoices + 1, "best_of is");
+  refuse("logprobs", kMaxAlternatives + 1, "from 0 to 20");
+  const json parts(std::vector<json>(kMaxCanvasParts + 1, json("a")));
+  EXPECT_REFUSED(infill(json{{"input", parts}}.dump()), "expected at most 65536");
+}
+
 TEST(ApiRequest, RefusesTwoNamesOfOneSettingThatDiffer) {
   struct Case {
     std::string first, second, other;  // values that agree, and one that does not

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "engine/chat_prompt.h"
+#include "engine/tool_history.h"
 #include "server/api_request.h"
 
 namespace lacuna::tool_request_test {
@@ -116,6 +117,12 @@ TEST(ToolRequest, HasABoundedNumberOfFunctions) {
   for (size_t i = 0; i <= kMaxFunctions; ++i)
     list += (i > 0 ? "," : "") + std::string(R"({"function": {"name": "f)") + std::to_string(i) + "\"}}";
   EXPECT_THAT(tools_error("{\"tools\": [" + list + "]}"), HasSubstr("tools has more than 128 functions"));
+}
+
+TEST(ToolRequest, BoundsTheCallsOfAMessage) {
+  const json call = {{"id", "a"}, {"type", "function"}, {"function", {{"name", "now"}, {"arguments", "{}"}}}};
+  const json message = {{"role", "assistant"}, {"tool_calls", std::vector<json>(kMaxCalls + 1, call)}};
+  EXPECT_THAT(messages_error(json{message}.dump()), HasSubstr("expected a list of at most 128 calls"));
 }
 
 TEST(ToolRequest, RefusesWhatToolsReplaced) {
