@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each limit in docs/reference/limits.md names tests that reach it: finds lines without one, and names that no test has."""
+"""Each limit in docs/reference/limits.md, and each mitigation in SECURITY.md, names tests: finds those without one, and names that no
+test has."""
 import pathlib
 import re
 import sys
@@ -18,5 +19,11 @@ for line in (root / "docs/reference/limits.md").read_text().splitlines():
     problems += [f"no such test: {name}" for name in tests if name not in known]
     if not tests:
         problems.append(f"no test: {line}")
+mitigations = re.search(r"^### Mitigations$(.*?)^###", (root / "SECURITY.md").read_text(), re.MULTILINE | re.DOTALL).group(1)
+for mitigation in re.split(r"^- ", mitigations, flags=re.MULTILINE)[1:]:
+    tests = re.findall(r"`([A-Z]\w+\.[A-Z]\w+|check_\w+)`", mitigation)
+    problems += [f"no such test: {name}" for name in tests if name not in known]
+    if not re.search(r"Tests?[ :]|test: |tests: ", mitigation):
+        problems.append(f"no test: {mitigation.splitlines()[0]}")
 print("\n".join(problems))
 sys.exit(1 if problems else 0)

@@ -12,6 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 
 class Serve : public ProgramTest {
  protected:
@@ -170,6 +171,25 @@ TEST_F(Serve, NeedsAKeyToServeOtherMachines) {
   folder_.write("keys", "# none\n");
   expect_program_refuses(lacuna(serve + "--api-key-file keys"), "holds no key");
   EXPECT_EQ(shell("LACUNA_API_KEY= lacuna serve -m mini-llada --port 0").exit_code, 2);
+}
+
+TEST_F(Serve, LogsNeitherKeysNorTexts) {
+  folder_.write("keys", "hidden-key\n");
+  for (const char* format : {"text", "json"}) {
+    const ProgramResult result =
+        beside_server(std::string("-m mini-llada --api-key-file keys --log-format ") + format, R"(
+body='{"prompt":"hidden prompt","max_tokens":4,"stop":"hidden stop","unknown":"hidden value"}'
+for key in hidden-key hidden-guess; do
+  exec 3<>/dev/tcp/127.0.0.1/$port
+  printf 'POST /v1/completions?a=hidden HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' \
+    $key ${#body} "$body" >&3
+  head -n 1 <&3
+done
+kill -TERM $server; wait $server; cat log)");
+    EXPECT_THAT(result.out, AllOf(HasSubstr("200 OK"), HasSubstr("401 Unauthorized"),
+                                  HasSubstr("/v1/completions"), Not(HasSubstr("hidden"))))
+        << result.err;
+  }
 }
 
 TEST_F(Serve, LoadsTheModelsThatRequestsAskFor) {
