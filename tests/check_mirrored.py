@@ -52,10 +52,13 @@ ELSEWHERE = {
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
     "constraint/expression_node": "tests/constraint/byte_automaton_test.cpp",  # values
+    "constraint/automaton_limits": "tests/constraint/byte_automaton_test.cpp",
+    "constraint/subset_construction": "tests/constraint/byte_automaton_test.cpp",
     "constraint/nfa": "tests/constraint/byte_automaton_test.cpp",
     "constraint/transition_table": "tests/constraint/byte_automaton_test.cpp",
     "constraint/schema_forms": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_reader": "tests/constraint/json_schema_test.cpp",
+    "weights/tensor_files": "tests/weights/checkpoint_test.cpp",
     "kernels/cell_panels": "tests/kernels/attention_test.cpp",
     "kernels/isas*": "tests/kernels/dispatch_test.cpp",
     "kernels/panels": "tests/kernels/definitions.h",  # element by element

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "constraint/automaton_limits.h"
 #include "constraint/expression.h"
 #include "constraint/transition_table.h"
 
@@ -15,32 +15,13 @@ namespace lacuna {
 using StateId = uint16_t;
 inline constexpr StateId kNoState = 0xFFFF;  ///< where no accepted text continues
 
-/// Bounds of a compilation. Work is counted, not timed: whether a constraint is accepted does not depend on
-/// the machine.
-struct AutomatonLimits {
-  int states = 20'000;          ///< states of a deterministic automaton before minimization; below kNoState
-  int transitions = 2'000'000;  ///< (state, class of symbols) pairs that lead anywhere
-  int parts = 400'000;          ///< states and edges of the nondeterministic automaton
-  /// Visits of states and transitions that are left, about 250 ms. Compilations subtract theirs, so that
-  /// several can share it.
-  int64_t work = 60'000'000;
-
-  /// Throws AutomatonTooLarge if there is not so much left.
-  void spend(size_t visits, std::string_view what);
-};
-
-/// Thrown when an AutomatonLimits is exceeded; an InputError.
-class AutomatonTooLarge : public InputError {
- public:
-  using InputError::InputError;
-};
-
 /// A trimmed, minimal deterministic automaton: every state can be reached from the start, and from every
 /// state some text is accepted. The automaton of the empty language has one state, which does not accept.
 /// Immutable.
 class ByteAutomaton {
  public:
-  /// Throws AutomatonTooLarge: "the <what> is too large: it needs more than 20000 states".
+  /// Throws AutomatonTooLarge: "the <what> is too large: it needs more than 20000 states"
+  /// (subset_construction.cpp).
   static ByteAutomaton compile(const Expression& expression, std::string_view what, AutomatonLimits& limits);
   static ByteAutomaton compile(const Expression& expression, std::string_view what);
   /// The texts that both accept.

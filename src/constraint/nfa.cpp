@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/overloaded.h"
+#include "constraint/byte_automaton.h"
 #include "constraint/encoded_characters.h"
 #include "constraint/expression_node.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "constraint/byte_automaton.h"
+#include "constraint/automaton_limits.h"
 #include "constraint/expression.h"
 
 namespace lacuna {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "weights/checkpoint.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {

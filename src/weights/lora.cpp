@@ -75,7 +75,7 @@ std::string own_name(std::string name) {
 
 class Reader {
  public:
-  Reader(const Checkpoint& file, std::string place, const LoraConfig& config, float scale)
+  Reader(const TensorFiles& file, std::string place, const LoraConfig& config, float scale)
       : file_(file), place_(std::move(place)), config_(config), scale_(scale) {}
 
   void read(std::vector<LoraUpdate>& updates, std::vector<LoraReplacement>& replacements) {
@@ -167,7 +167,7 @@ class Reader {
     update.bias = *bias;
   }
 
-  const Checkpoint& file_;
+  const TensorFiles& file_;
   std::string place_;
   const LoraConfig& config_;
   float scale_;
@@ -204,7 +204,7 @@ LoraAdapter LoraAdapter::open(const fs::path& folder, float scale) {
                      folder.string());
   }
   const LoraConfig config = LoraConfig::read(folder / "adapter_config.json");
-  adapter.file_ = std::make_shared<const Checkpoint>(Checkpoint::open_file(weights));
+  adapter.file_ = std::make_shared<const TensorFiles>(TensorFiles::open_file(weights));
   adapter.keeps_tied_ = config.keeps_tied;
   Reader(*adapter.file_, weights.string(), config, scale).read(adapter.updates_, adapter.replacements_);
   return adapter;

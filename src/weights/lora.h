@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "weights/checkpoint.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 
@@ -54,7 +54,7 @@ class LoraAdapter {
 
   std::filesystem::path folder_;
   float scale_ = 1;
-  std::shared_ptr<const Checkpoint> file_;
+  std::shared_ptr<const TensorFiles> file_;
   std::vector<LoraUpdate> updates_;
   std::vector<LoraReplacement> replacements_;
   bool keeps_tied_ = false;

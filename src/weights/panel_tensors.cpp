@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "weights/checkpoint.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -50,9 +50,9 @@ struct StoredFormat {
   int64_t inputs = 0;
 };
 
-StoredFormat read_format(const Checkpoint& checkpoint, const std::string& module) {
+StoredFormat read_format(const TensorFiles& files, const std::string& module) {
   const std::string name = module + std::string(kFormatSuffix);
-  const RawTensor raw = checkpoint.raw(name);
+  const RawTensor raw = files.raw(name);
   FormatNumbers numbers{};
   if (raw.type != "I64" || raw.shape != std::vector<int64_t>{std::ssize(numbers)}) {
     throw InputError("{}: tensor {} is {} of shape {}; expected I64 of shape [{}]", raw.file, in_quotes(name),
@@ -125,12 +125,12 @@ HeldTensors panel_tensors(const std::string& module, PackedMatrix matrix) {
           memory};
 }
 
-std::unique_ptr<StoredMatrix> open_panels(const Checkpoint& checkpoint, std::string_view module,
-                                          int64_t outputs, int64_t inputs) {
+std::unique_ptr<StoredMatrix> open_panels(const TensorFiles& files, std::string_view module, int64_t outputs,
+                                          int64_t inputs) {
   const std::string path(module);
   const std::string name = path + std::string(kPanelsSuffix);
-  const RawTensor panels = checkpoint.raw(name);
-  const StoredFormat stored = read_format(checkpoint, path);
+  const RawTensor panels = files.raw(name);
+  const StoredFormat stored = read_format(files, path);
   if (stored.outputs != outputs || stored.inputs != inputs) {
     throw InputError("{}: tensor {} packs weights of shape [{}, {}]; expected [{}, {}]", panels.file,
                      in_quotes(name), stored.outputs, stored.inputs, outputs, inputs);
@@ -151,16 +151,16 @@ std::unique_ptr<StoredMatrix> open_panels(const Checkpoint& checkpoint, std::str
       panels.mapping, PackedMatrix(panels.mapping, stored.format, outputs, inputs, panels.bytes));
 }
 
-std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const Checkpoint& checkpoint) {
+std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const TensorFiles& files) {
   std::vector<std::pair<WeightFormat, int64_t>> formats;
-  for (const std::string_view name : checkpoint.names()) {
+  for (const std::string_view name : files.names()) {
     if (!name.ends_with(kPanelsSuffix)) continue;
     const std::string module(name.substr(0, name.size() - kPanelsSuffix.size()));
-    const WeightFormat format = read_format(checkpoint, module).format;
+    const WeightFormat format = read_format(files, module).format;
     auto found = std::find_if(formats.begin(), formats.end(),
                               [&](const auto& known) { return known.first == format; });
     if (found == formats.end()) found = formats.emplace(formats.end(), format, 0);
-    found->second += std::ssize(checkpoint.raw(name).bytes);
+    found->second += std::ssize(files.raw(name).bytes);
   }
   return formats;
 }

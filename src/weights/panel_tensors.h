@@ -20,7 +20,7 @@
 
 namespace lacuna {
 
-class Checkpoint;
+class TensorFiles;
 
 /// Version of the panel layout; others are refused.
 inline constexpr int kPanelVersion = 2;
@@ -32,11 +32,11 @@ inline constexpr std::string_view kFormatSuffix = ".weight_format";
 HeldTensors panel_tensors(const std::string& module, PackedMatrix matrix);
 
 /// Reads a matrix that is stored as panels. They stay mapped while a PackedMatrix views them, even after the
-/// checkpoint is gone. Throws InputError naming file, tensor, what was found and what was expected.
-std::unique_ptr<StoredMatrix> open_panels(const Checkpoint& checkpoint, std::string_view module,
-                                          int64_t outputs, int64_t inputs);
+/// files are closed. Throws InputError naming file, tensor, what was found and what was expected.
+std::unique_ptr<StoredMatrix> open_panels(const TensorFiles& files, std::string_view module, int64_t outputs,
+                                          int64_t inputs);
 
 /// Format of a packed checkpoint's matrices, and the bytes of their panels. Throws InputError.
-std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const Checkpoint& checkpoint);
+std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const TensorFiles& files);
 
 }  // namespace lacuna

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "weights/checkpoint.h"
 #include "weights/grouped_matrix.h"
 #include "weights/published_tensors.h"
 #include "weights/stored_floats.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -68,7 +68,7 @@ std::unique_ptr<StoredMatrix> open_float4(const PublishedModule& module, std::st
   const RawTensor codes = module.raw(suffix);
   if (module.columns_of(codes) * 2 != module.inputs || module.inputs % kNvFp4Group != 0)
     module.refuse(suffix, fmt::format("U8 of shape [{}, {}]", module.outputs, module.inputs / 2));
-  const StoredFloats scales(module.checkpoint, module.tensor(kScales));
+  const StoredFloats scales(module.files, module.tensor(kScales));
   std::vector<int64_t> expected = codes.shape;
   expected.back() = module.inputs / kNvFp4Group;
   scales.expect_shape({expected});
@@ -98,7 +98,7 @@ std::unique_ptr<StoredMatrix> open_float4(const PublishedModule& module, std::st
 }
 
 float one_value(const PublishedModule& module, std::string_view suffix) {
-  const StoredFloats values(module.checkpoint, module.tensor(suffix));
+  const StoredFloats values(module.files, module.tensor(suffix));
   values.expect_shape({{}, {1}});
   return values[0];
 }
@@ -136,7 +136,7 @@ class TableMatrix : public StoredMatrix {
         codes_(codes.data()),
         inputs_(module.inputs),
         state_(state) {
-    const StoredFloats table(module.checkpoint, module.tensor(".weight.quant_map"));
+    const StoredFloats table(module.files, module.tensor(".weight.quant_map"));
     table.expect_shape({{16}});
     for (size_t code = 0; code < table_.size(); ++code) table_[code] = table[static_cast<int64_t>(code)];
     read_scales(module);
@@ -157,7 +157,7 @@ class TableMatrix : public StoredMatrix {
     const int64_t blocks = divided_up(module.outputs * module.inputs, state_.block);
     constexpr std::string_view kScales = ".weight.absmax";
     if (state_.nested_block == 0) {
-      scales_.emplace(module.checkpoint, module.tensor(kScales));
+      scales_.emplace(module.files, module.tensor(kScales));
       scales_->expect_shape({{blocks}});
       return;
     }
@@ -165,9 +165,9 @@ class TableMatrix : public StoredMatrix {
     if (codes.type != "U8" || codes.shape != std::vector<int64_t>{blocks})
       module.refuse(kScales, fmt::format("U8 of shape [{}]", blocks));
     nested_codes_ = codes.bytes.data();
-    scales_.emplace(module.checkpoint, module.tensor(".weight.nested_absmax"));
+    scales_.emplace(module.files, module.tensor(".weight.nested_absmax"));
     scales_->expect_shape({{divided_up(blocks, state_.nested_block)}});
-    const StoredFloats table(module.checkpoint, module.tensor(".weight.nested_quant_map"));
+    const StoredFloats table(module.files, module.tensor(".weight.nested_quant_map"));
     table.expect_shape({{256}});
     for (int64_t code = 0; code < 256; ++code) nested_table_.push_back(table[code]);
   }
@@ -192,13 +192,13 @@ class TableMatrix : public StoredMatrix {
 
 std::unique_ptr<StoredMatrix> open_float8(const PublishedModule& module) {
   const std::string name = module.tensor(".weight");
-  const StoredFloats codes(module.checkpoint, name);
+  const StoredFloats codes(module.files, name);
   if (codes.shape() != std::vector<int64_t>{module.outputs, module.inputs})
     module.refuse(".weight", fmt::format("F8_E4M3 of shape [{}, {}]", module.outputs, module.inputs));
   const bool is_named_inverse =
       module.quantization.method == QuantMethod::kFp8 && !module.holds(".weight_scale");
   const std::string_view suffix = is_named_inverse ? ".weight_scale_inv" : ".weight_scale";
-  const StoredFloats scales(module.checkpoint, module.tensor(suffix));
+  const StoredFloats scales(module.files, module.tensor(suffix));
   const auto [rows, columns] = module.quantization.block;
   const std::vector<int64_t> blocks = {divided_up(module.outputs, rows), divided_up(module.inputs, columns)};
   std::array<int64_t, 2> block = module.quantization.block;

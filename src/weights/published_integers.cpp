@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "weights/checkpoint.h"
 #include "weights/grouped_matrix.h"
 #include "weights/published_tensors.h"
 #include "weights/stored_floats.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -128,7 +128,7 @@ int32_t bits_of(int64_t words, int64_t codes, std::initializer_list<int32_t> acc
 
 /// Scales [groups, outputs] and zero codes [groups, words] of GPTQ and AWQ.
 ScaleGrid transposed_scales(const PublishedModule& module) {
-  StoredFloats scales(module.checkpoint, module.tensor(".scales"));
+  StoredFloats scales(module.files, module.tensor(".scales"));
   const int64_t groups = scales.shape().size() == 2 ? scales.shape()[0] : 0;
   if (group_length(module.inputs, groups) == 0 || scales.shape()[1] != module.outputs)
     module.refuse(".scales", fmt::format("floats of shape [groups, {}]", module.outputs));
@@ -146,7 +146,7 @@ RawTensor zero_words(const PublishedModule& module, int64_t groups, int32_t bits
 /// Scales [outputs, groups] of compressed-tensors, [outputs] or one number for the matrix.
 ScaleGrid compressed_scales(const PublishedModule& module) {
   constexpr std::string_view kTensor = ".weight_scale";
-  StoredFloats scales(module.checkpoint, module.tensor(kTensor));
+  StoredFloats scales(module.files, module.tensor(kTensor));
   const std::vector<int64_t>& shape = scales.shape();
   const bool is_grid = (shape.size() == 2 || shape.size() == 3) &&
                        group_length(module.inputs, shape.back()) != 0 &&
@@ -197,7 +197,7 @@ std::unique_ptr<StoredMatrix> open_mlx(const PublishedModule& module) {
                                          module.outputs, module.inputs));
   }
   const auto grid_of = [&](std::string_view suffix, int64_t groups) {
-    StoredFloats values(module.checkpoint, module.tensor(suffix));
+    StoredFloats values(module.files, module.tensor(suffix));
     std::vector<int64_t> expected = words.shape;
     expected.back() = groups;
     values.expect_shape({expected});
@@ -370,7 +370,7 @@ std::unique_ptr<StoredMatrix> open_bnb_int8(const PublishedModule& module) {
   const RawTensor codes = module.raw(".weight");
   if (codes.shape != std::vector<int64_t>{module.outputs, module.inputs})
     module.refuse(".weight", fmt::format("I8 of shape [{}, {}]", module.outputs, module.inputs));
-  StoredFloats largest(module.checkpoint, module.tensor(".SCB"));
+  StoredFloats largest(module.files, module.tensor(".SCB"));
   largest.expect_shape({{module.outputs}});
   if (module.holds(".weight_format")) {
     const RawTensor format = module.raw(".weight_format");

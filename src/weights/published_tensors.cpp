@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "weights/checkpoint.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -70,13 +70,13 @@ constexpr std::array kPartners = std::to_array<std::string_view>({".biases",
                                                                   ".weight_zero_point"});
 
 /// Null if the module is not stored quantized.
-const Layout* layout_of(const Checkpoint& checkpoint, QuantMethod method, std::string_view module) {
+const Layout* layout_of(const TensorFiles& files, QuantMethod method, std::string_view module) {
   const std::string name(module);
   for (const Layout& layout : kLayouts) {
     const std::string codes = name + std::string(layout.codes);
-    if (layout.method != method || !checkpoint.holds(codes)) continue;
-    if (!layout.type.empty() && checkpoint.raw(codes).type != layout.type) continue;
-    if (!layout.tell.empty() && !checkpoint.holds(name + std::string(layout.tell))) continue;
+    if (layout.method != method || !files.holds(codes)) continue;
+    if (!layout.type.empty() && files.raw(codes).type != layout.type) continue;
+    if (!layout.tell.empty() && !files.holds(name + std::string(layout.tell))) continue;
     return &layout;
   }
   return nullptr;
@@ -84,46 +84,45 @@ const Layout* layout_of(const Checkpoint& checkpoint, QuantMethod method, std::s
 
 }  // namespace
 
-bool is_published_module(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+bool is_published_module(const TensorFiles& files, const PublishedQuantization& quantization,
                          std::string_view module) {
-  return layout_of(checkpoint, quantization.method, module) != nullptr;
+  return layout_of(files, quantization.method, module) != nullptr;
 }
 
-bool is_partner_tensor(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+bool is_partner_tensor(const TensorFiles& files, const PublishedQuantization& quantization,
                        std::string_view tensor) {
   return std::any_of(kPartners.begin(), kPartners.end(), [&](std::string_view suffix) {
     if (!tensor.ends_with(suffix)) return false;
-    return is_published_module(checkpoint, quantization, tensor.substr(0, tensor.size() - suffix.size()));
+    return is_published_module(files, quantization, tensor.substr(0, tensor.size() - suffix.size()));
   });
 }
 
-std::unique_ptr<StoredMatrix> open_published(const Checkpoint& checkpoint,
+std::unique_ptr<StoredMatrix> open_published(const TensorFiles& files,
                                              const PublishedQuantization& quantization,
                                              std::string_view module, int64_t outputs, int64_t inputs) {
-  const Layout* const layout = layout_of(checkpoint, quantization.method, module);
+  const Layout* const layout = layout_of(files, quantization.method, module);
   expects(layout != nullptr, "open_published: the module is stored quantized");
-  const PublishedModule opened{checkpoint, quantization, std::string(module), outputs, inputs};
+  const PublishedModule opened{files, quantization, std::string(module), outputs, inputs};
   const std::vector<std::string>& dense = quantization.dense;
   if (std::find(dense.begin(), dense.end(), opened.name) != dense.end()) {
     throw InputError("{}: config.json says that {} is not quantized; expected both to agree",
-                     checkpoint.raw(opened.tensor(layout->codes)).file, in_quotes(opened.name));
+                     files.raw(opened.tensor(layout->codes)).file, in_quotes(opened.name));
   }
   // Rows that an activation is multiplied with before the matrix are not computed.
   constexpr std::string_view kScaledInputs = ".pre_quant_scale";
   if (opened.holds(kScaledInputs)) {
     throw InputError("{}: tensor {} scales the inputs of a matrix; expected a format without it",
-                     checkpoint.raw(opened.tensor(kScaledInputs)).file,
-                     in_quotes(opened.tensor(kScaledInputs)));
+                     files.raw(opened.tensor(kScaledInputs)).file, in_quotes(opened.tensor(kScaledInputs)));
   }
   return layout->open(opened);
 }
 
 bool PublishedModule::holds(std::string_view suffix) const {
-  return checkpoint.holds(tensor(suffix));
+  return files.holds(tensor(suffix));
 }
 
 RawTensor PublishedModule::raw(std::string_view suffix) const {
-  return checkpoint.raw(tensor(suffix));
+  return files.raw(tensor(suffix));
 }
 
 int64_t PublishedModule::columns_of(const RawTensor& stored) const {

@@ -12,28 +12,28 @@
 
 namespace lacuna {
 
-class Checkpoint;
+class TensorFiles;
 struct RawTensor;
 
 /// Whether the weights of a module are stored quantized, as this quantization stores them.
-bool is_published_module(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+bool is_published_module(const TensorFiles& files, const PublishedQuantization& quantization,
                          std::string_view module);
 
 /// Whether a tensor belongs to a quantized matrix and is not its weights: scales, zero codes, and what
 /// belongs to activations.
-bool is_partner_tensor(const Checkpoint& checkpoint, const PublishedQuantization& quantization,
+bool is_partner_tensor(const TensorFiles& files, const PublishedQuantization& quantization,
                        std::string_view tensor);
 
 /// Opens the weights of a module for which is_published_module() holds. Throws InputError naming file,
 /// tensor, what was found and what was expected where a tensor is missing, has another shape or type, holds
 /// group numbers that are out of range, or contradicts config.json.
-std::unique_ptr<StoredMatrix> open_published(const Checkpoint& checkpoint,
+std::unique_ptr<StoredMatrix> open_published(const TensorFiles& files,
                                              const PublishedQuantization& quantization,
                                              std::string_view module, int64_t outputs, int64_t inputs);
 
 /// A module to open, for the functions below.
 struct PublishedModule {
-  const Checkpoint& checkpoint;
+  const TensorFiles& files;
   const PublishedQuantization& quantization;
   std::string name;
   int64_t outputs = 0;

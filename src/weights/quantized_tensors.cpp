@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "weights/checkpoint.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -89,10 +89,10 @@ class QuantizedSafetensors : public StoredMatrix {
 };
 
 /// Reads the integer scales of two levels from U8 tensors. Throws InputError if values are out of range.
-ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& module,
-                               const RawTensor& scales, int64_t outputs) {
+ScalesOfMatrix open_two_levels(const TensorFiles& files, const std::string& module, const RawTensor& scales,
+                               int64_t outputs) {
   const std::string name = module + std::string(kMinimumsSuffix);
-  const RawTensor minimums = checkpoint.raw(name);
+  const RawTensor minimums = files.raw(name);
   if (minimums.type != "U8" || minimums.shape != scales.shape) {
     throw InputError("{}: tensor {} is {} of shape {}; expected U8 of shape {}, as the scales", minimums.file,
                      in_quotes(name), minimums.type, shown(minimums.shape), shown(scales.shape));
@@ -106,7 +106,7 @@ ScalesOfMatrix open_two_levels(const Checkpoint& checkpoint, const std::string& 
         minimums.file, in_quotes(name), minimum, scale);
   }
   return {StoredScales(scales.bytes), StoredScales(minimums.bytes),
-          checkpoint.tensor(module + std::string(kOutputScalesSuffix), {outputs, 2})};
+          files.tensor(module + std::string(kOutputScalesSuffix), {outputs, 2})};
 }
 
 void write_codes(const Quantization& quantization, const QuantizedRow& row, std::byte* to) {
@@ -189,11 +189,11 @@ QuantizedTensors quantize_tensors(ThreadPool& threads, const Quantization& quant
   return result;
 }
 
-std::unique_ptr<StoredMatrix> open_quantized(const Checkpoint& checkpoint, std::string_view module,
+std::unique_ptr<StoredMatrix> open_quantized(const TensorFiles& files, std::string_view module,
                                              int64_t outputs, int64_t inputs) {
   const std::string name(module);
-  const RawTensor codes = checkpoint.raw(name + std::string(kCodesSuffix));
-  const RawTensor scales = checkpoint.raw(name + std::string(kScalesSuffix));
+  const RawTensor codes = files.raw(name + std::string(kCodesSuffix));
+  const RawTensor scales = files.raw(name + std::string(kScalesSuffix));
   const auto has_shape = [&](const RawTensor& tensor, int64_t columns) {
     return tensor.shape == std::vector<int64_t>{outputs, columns};
   };
@@ -208,13 +208,12 @@ std::unique_ptr<StoredMatrix> open_quantized(const Checkpoint& checkpoint, std::
       if (scales.type == "U8" && bits == 4 && group == 32) {
         quantization.has_minimum = quantization.two_levels = true;
         return std::make_unique<QuantizedSafetensors>(quantization, inputs, name, codes,
-                                                      open_two_levels(checkpoint, name, scales, outputs));
+                                                      open_two_levels(files, name, scales, outputs));
       }
       ScalesOfMatrix opened{
-          StoredScales(checkpoint.tensor(name + std::string(kScalesSuffix), {outputs, groups})), {}, {}};
+          StoredScales(files.tensor(name + std::string(kScalesSuffix), {outputs, groups})), {}, {}};
       const std::string minimums = name + std::string(kMinimumsSuffix);
-      if (checkpoint.contains(minimums))
-        opened.minimums = StoredScales(checkpoint.tensor(minimums, {outputs, groups}));
+      if (files.holds(minimums)) opened.minimums = StoredScales(files.tensor(minimums, {outputs, groups}));
       quantization.has_minimum = opened.minimums.has_value();
       quantization.wide_scales =
           !opened.of_groups.are_narrow() || (opened.minimums && !opened.minimums->are_narrow());

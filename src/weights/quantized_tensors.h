@@ -23,7 +23,7 @@
 
 namespace lacuna {
 
-class Checkpoint;
+class TensorFiles;
 
 inline constexpr std::string_view kCodesSuffix = ".weight_codes";
 inline constexpr std::string_view kScalesSuffix = ".weight_scales";
@@ -43,8 +43,8 @@ QuantizedTensors quantize_tensors(ThreadPool& threads, const Quantization& quant
                                   const std::string& module, const StoredMatrix& matrix, int64_t outputs,
                                   int64_t inputs);
 
-/// Reads a quantized matrix of a checkpoint. Throws InputError as Checkpoint::tensor() does.
-std::unique_ptr<StoredMatrix> open_quantized(const Checkpoint& checkpoint, std::string_view module,
+/// Reads a quantized matrix of a checkpoint. Throws InputError as TensorFiles::tensor() does.
+std::unique_ptr<StoredMatrix> open_quantized(const TensorFiles& files, std::string_view module,
                                              int64_t outputs, int64_t inputs);
 
 }  // namespace lacuna

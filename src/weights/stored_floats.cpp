@@ -12,8 +12,8 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "weights/checkpoint.h"
 #include "weights/quantize.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -75,8 +75,8 @@ const std::array<float, 256>& values_of(FloatType type) {
   }
 }
 
-StoredFloats::StoredFloats(const Checkpoint& checkpoint, const std::string& name) {
-  const RawTensor raw = checkpoint.raw(name);
+StoredFloats::StoredFloats(const TensorFiles& files, const std::string& name) {
+  const RawTensor raw = files.raw(name);
   place_ = fmt::format("{}: tensor {}", raw.file, in_quotes(name));
   const std::optional<FloatType> type = float_type(raw.type);
   if (!type) {

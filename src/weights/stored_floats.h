@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-class Checkpoint;
+class TensorFiles;
 struct RawTensor;
 
 /// Types of floats that checkpoints store, by their names in safetensors files.
@@ -29,7 +29,7 @@ const std::array<float, 256>& values_of(FloatType type);
 class StoredFloats {
  public:
   /// Opens a tensor of floats of any shape. Throws InputError if it is missing or has another type.
-  StoredFloats(const Checkpoint& checkpoint, const std::string& name);
+  StoredFloats(const TensorFiles& files, const std::string& name);
 
   FloatType type() const { return type_; }
   const std::vector<int64_t>& shape() const { return shape_; }
