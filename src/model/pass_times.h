@@ -1,6 +1,8 @@
 // Where the time of a pass goes.
 #pragma once
 
+#include <initializer_list>
+
 namespace lacuna {
 
 /// Where a pass spent its time, in seconds. Packing rows counts with the product that reads them, or, where

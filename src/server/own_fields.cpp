@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "options/names.h"
 #include "server/dialect.h"
 #include "server/settings.h"
 
 namespace lacuna {
+
+using nlohmann::json;
 
 void read_named_setting(std::string_view key, const json& value, std::string_view place,
                         GenerationRequest& request) {

@@ -13,6 +13,7 @@
 
 namespace lacuna {
 
+struct GenerationOptions;
 struct GenerationRequest;
 
 /// A value as a request has it.
