@@ -124,6 +124,13 @@ std::vector<Expression> free_values(JsonLayout layout) {
   return values;
 }
 
+/// Whether a float is an integer of 64 bits: 3.0, not 1e300.
+bool is_integer(const ordered_json& value) {
+  if (!value.is_number_float()) return false;
+  const auto number = value.get<double>();
+  return number == std::trunc(number) && std::abs(number) < 0x1p63;
+}
+
 void write(const ordered_json& value, const JsonPunctuation& marks, std::string& text) {
   auto separate = [&, is_first = true]() mutable {
     if (!std::exchange(is_first, false)) text += marks.item_separator;
@@ -144,7 +151,7 @@ void write(const ordered_json& value, const JsonPunctuation& marks, std::string&
       write(item, marks, text);
     }
     text += ']';
-  } else if (value.is_number_float() && value.get<double>() == std::trunc(value.get<double>())) {
+  } else if (is_integer(value)) {
     text += std::to_string(static_cast<int64_t>(value.get<double>()));
   } else {
     text += value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

@@ -31,6 +31,14 @@ TEST(JsonTexts, HaveOneFormInEachLayout) {
             "{\"b\":[1,2.5,3,0,true,null],\"a\":{\"x\\n\":\"\xC3\xA9\\u0001/\"},\"\":[]}");
 }
 
+TEST(JsonTexts, WriteFloatsThatAreIntegersWithoutAFractionWhereSixtyFourBitsHoldThem) {
+  const auto text = [](double value) { return json_text(ordered_json(value), JsonLayout::kCompact); };
+  EXPECT_EQ(text(3.0), "3");
+  EXPECT_EQ(text(-0x1p62), "-4611686018427387904");
+  EXPECT_EQ(text(0x1p63), "9.223372036854776e+18");
+  EXPECT_EQ(text(-1e300), "-1e+300");
+}
+
 TEST(JsonTexts, IntegersAreThoseOfTheRange) {
   std::mt19937 random(1);
   const auto any = [&](int limit) {
