@@ -62,7 +62,9 @@ Bpe::Bpe(BpeParts parts, std::vector<bool> special)
       ignore_merges_(parts.ignore_merges),
       whole_newline_runs_(parts.whole_newline_runs) {
   read_byte_ids(parts);
+  const bool has_best_path = parts.best_path;
   if (!parts.scores.empty()) prepare_scores(parts);
+  if (has_best_path) prepare_best_path();
   merges_.reserve(parts.merges.size());
   for (size_t rank = 0; rank < parts.merges.size(); ++rank) {
     const std::string& left = parts.merges[rank].first;
@@ -106,12 +108,17 @@ void Bpe::read_byte_ids(const BpeParts& parts) {
 }
 
 void Bpe::prepare_scores(BpeParts& parts) {
-  if (symbols_ != BpeSymbols::kCharacters || parts.scores.size() < special_.size()) {
+  const bool has_scores = parts.best_path || parts.scores.size() >= special_.size();
+  if (symbols_ != BpeSymbols::kCharacters || !has_scores) {
     throw InputError("{}: {} scores for {} tokens; expected one for each, of text in characters",
                      parts.vocab_name, parts.scores.size(), special_.size());
   }
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  // What SentencePiece takes off the lowest score for a character without an entry.
+  constexpr double kUnknownPenalty = 10;
+  unknown_score_ = *std::min_element(parts.scores.begin(), parts.scores.end()) - kUnknownPenalty;
   scores_ = std::move(parts.scores);
+  scores_.resize(std::max(scores_.size(), special_.size()), kNever);  // added tokens behind the vocabulary
   for (size_t id = 0; id < special_.size(); ++id) {
     if (special_[id]) scores_[id] = kNever;
   }
@@ -124,9 +131,22 @@ void Bpe::prepare_scores(BpeParts& parts) {
   for (const auto& [text, id] : vocab_) longest_entry_bytes_ = std::max(longest_entry_bytes_, text.size());
 }
 
+void Bpe::prepare_best_path() {
+  std::vector<BestPath::Entry> entries;
+  for (const auto& [text, id] : vocab_) {
+    const double score = scores_[static_cast<size_t>(id)];
+    if (std::isfinite(score) && !text.empty()) entries.push_back({text, id, score});
+  }
+  best_path_.emplace(std::move(entries), unknown_score_);
+}
+
 std::optional<TokenId> Bpe::id_of(std::string_view text) const {
   const auto entry = vocab_.find(std::string(text));
   return entry == vocab_.end() ? std::nullopt : std::optional(entry->second);
+}
+
+std::optional<TokenId> Bpe::unknown() const {
+  return unk_ == kNoToken ? std::nullopt : std::optional(unk_);
 }
 
 const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
@@ -188,7 +208,7 @@ struct ScoredSymbol {
 };
 
 struct ScoredCandidate {
-  float score;
+  double score;
   int32_t left;
   uint32_t bytes;  // of both together; another number means that one of them has changed
 
@@ -248,7 +268,18 @@ void Bpe::encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens)
   }
 }
 
+void Bpe::encode_by_best_path(std::string_view piece, std::vector<TokenId>& tokens) const {
+  for (const BestPath::Part& part : best_path_->cut(piece)) {
+    if (part.id != BestPath::kUnknown) {
+      tokens.push_back(part.id);
+    } else {
+      for (const TokenId symbol : symbols_of(part.range.of(piece))) tokens.push_back(symbol);
+    }
+  }
+}
+
 void Bpe::encode(std::string_view piece, std::vector<TokenId>& tokens) const {
+  if (best_path_) return encode_by_best_path(piece, tokens);
   if (!scores_.empty()) return encode_by_scores(piece, tokens);
   spend_steps(piece.size() * kStepsPerByte);
   if (append_whole_entry(piece, tokens)) return;

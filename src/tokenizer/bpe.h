@@ -1,5 +1,5 @@
 // Byte-pair encoding: a vocabulary, and the merges, or the scores, that build its entries from single bytes
-// or characters.
+// or characters; and SentencePiece's Unigram, whose scores choose among its entries.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "tokenizer/best_path.h"
 
 namespace lacuna {
 
@@ -32,7 +33,8 @@ struct BpeParts {
   bool whole_newline_runs = false;                          ///< the same for pre-tokens of newlines only
   /// By id, and in place of merges: two neighbours merge if their text is an entry, those with the largest
   /// score first (SentencePiece). Only with symbols that are characters.
-  std::vector<float> scores;
+  std::vector<double> scores;
+  bool best_path = false;                ///< the entries whose scores have the largest sum, instead (Unigram)
   std::optional<std::string> unk_token;  ///< stands for symbols without an entry
   bool fuse_unk = false;                 ///< one unk_token for several of them in a row
 };
@@ -49,6 +51,8 @@ class Bpe {
   void encode(std::string_view piece, std::vector<TokenId>& tokens) const;
 
   std::optional<TokenId> id_of(std::string_view text) const;
+  /// The token of symbols without an entry.
+  std::optional<TokenId> unknown() const;
 
  private:
   struct Merge {
@@ -63,6 +67,8 @@ class Bpe {
   bool append_whole_entry(std::string_view piece, std::vector<TokenId>& tokens) const;
   std::vector<TokenId> symbols_of(std::string_view piece) const;
   void prepare_scores(BpeParts& parts);
+  void prepare_best_path();
+  void encode_by_best_path(std::string_view piece, std::vector<TokenId>& tokens) const;
   void encode_by_scores(std::string_view piece, std::vector<TokenId>& tokens) const;
   const Merge* find_merge(TokenId left, TokenId right) const;
 
@@ -76,8 +82,10 @@ class Bpe {
   bool fuse_unk_;
   bool ignore_merges_;
   bool whole_newline_runs_;
-  std::vector<float> scores_;       // of each id; minus infinity for tokens that nothing merges into
+  std::vector<double> scores_;      // of each id; minus infinity for tokens that nothing merges into
   size_t longest_entry_bytes_ = 0;  // with scores
+  std::optional<BestPath> best_path_;
+  double unknown_score_ = 0;
 };
 
 }  // namespace lacuna

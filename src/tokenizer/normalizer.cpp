@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/unicode.h"
@@ -70,6 +71,40 @@ std::string to_normal_form(std::string_view text, int steps) {
   return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};
 }
 
+std::string without_marks(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for_each_character(text, [&](utf8proc_int32_t character) {
+    const utf8proc_category_t category = utf8proc_category(character);
+    const bool is_mark = category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+                         category == UTF8PROC_CATEGORY_ME;
+    if (!is_mark) append_utf8(static_cast<char32_t>(character), result);
+  });
+  return result;
+}
+
+bool is_between(utf8proc_int32_t character, utf8proc_int32_t first, utf8proc_int32_t last) {
+  return character >= first && character <= last;
+}
+
+std::string without_controls(std::string_view text) {
+  constexpr std::array<utf8proc_int32_t, 4> kRemoved = {0x0b, 0x7f, 0x8f, 0x9f};
+  constexpr std::array<utf8proc_int32_t, 10> kSpaces = {0x09,   0x0a,   0x0c,   0x0d,   0x1680,
+                                                        0x2028, 0x2029, 0x2581, 0xfeff, 0xfffd};
+  const auto has = [](const auto& list, utf8proc_int32_t character) {
+    return std::find(list.begin(), list.end(), character) != list.end();
+  };
+  std::string result;
+  result.reserve(text.size());
+  for_each_character(text, [&](utf8proc_int32_t character) {
+    if (is_between(character, 0x01, 0x08) || is_between(character, 0x0e, 0x1f) || has(kRemoved, character))
+      return;
+    const bool is_space = has(kSpaces, character) || is_between(character, 0x200b, 0x200f);
+    append_utf8(is_space ? U' ' : static_cast<char32_t>(character), result);
+  });
+  return result;
+}
+
 std::string to_lower_case(std::string_view text) {
   constexpr utf8proc_int32_t kCapitalIWithDot = 0x130;  // the one character whose lower case is two
   std::string lower;
@@ -84,34 +119,110 @@ std::string to_lower_case(std::string_view text) {
   return lower;
 }
 
+std::string apply_to(std::string_view text, Normalization step) {
+  switch (step) {
+    case Normalization::kNfc:
+      return to_normal_form(text, UTF8PROC_COMPOSE);
+    case Normalization::kNfd:
+      return to_normal_form(text, UTF8PROC_DECOMPOSE);
+    case Normalization::kNfkc:
+      return to_normal_form(text, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+    case Normalization::kNfkd:
+      return to_normal_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+    case Normalization::kLowercase:
+      return to_lower_case(text);
+    case Normalization::kStripAccents:
+      return without_marks(text);
+    case Normalization::kNmt:
+      return without_controls(text);
+  }
+  return std::string(text);
+}
+
+std::vector<TextRange> find_all(std::string_view text, std::string_view pattern) {
+  std::vector<TextRange> matches;
+  for (size_t at = text.find(pattern); at != std::string_view::npos;
+       at = text.find(pattern, matches.back().end))
+    matches.push_back({at, at + pattern.size()});
+  return matches;
+}
+
+std::string replace(std::string_view text, const std::vector<TextRange>& matches, std::string_view content) {
+  std::string result;
+  size_t end = 0;
+  for (const TextRange match : matches) {
+    result.append(text.substr(end, match.begin - end)).append(content);
+    end = match.end;
+  }
+  return result.append(text.substr(end));
+}
+
 }  // namespace
 
-std::string normalize(std::string_view text, std::span<const Normalization> steps) {
-  std::string result(text);
-  for (const Normalization step : steps) {
-    switch (step) {
-      case Normalization::kNfc:
-        result = to_normal_form(result, UTF8PROC_COMPOSE);
-        break;
-      case Normalization::kNfd:
-        result = to_normal_form(result, UTF8PROC_DECOMPOSE);
-        break;
-      case Normalization::kNfkc:
-        result = to_normal_form(result, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Normalization::kNfkd:
-        result = to_normal_form(result, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Normalization::kLowercase:
-        result = to_lower_case(result);
-        break;
-      case Normalization::kEscapeSpaces:
-        result = escape_spaces(result);
-        break;
-      case Normalization::kPrependSpace:
-        if (!result.empty()) result.insert(0, kEscapedSpace);
-        break;
+ReplaceRule escaped_spaces_rule() {
+  return {.pattern = " ", .content = std::string(kEscapedSpace)};
+}
+
+PrependRule escaped_space_before_rule() {
+  return {std::string(kEscapedSpace)};
+}
+
+Normalizer::Normalizer(const std::vector<NormalizerRule>& rules, const std::string& name) : name_(name) {
+  constexpr size_t kRulesMax = 64;
+  constexpr size_t kContentBytesMax = 1024;
+  if (rules.size() > kRulesMax)
+    throw InputError("{} has {} steps; expected at most {}", name, rules.size(), kRulesMax);
+  const auto check_content = [&](std::string_view content) {
+    if (content.size() > kContentBytesMax)
+      throw InputError("{} writes a text of {} bytes; expected at most {}", name, content.size(),
+                       kContentBytesMax);
+  };
+  for (const NormalizerRule& rule : rules) {
+    if (const auto* replaced = std::get_if<ReplaceRule>(&rule)) {
+      check_content(replaced->content);
+      if (replaced->pattern.empty()) throw InputError("{} replaces an empty text; expected some text", name);
+      Replace step{.pattern = replaced->pattern, .content = replaced->content};
+      if (replaced->syntax == Regex::Syntax::kExpression)
+        step.expression.emplace(replaced->pattern, replaced->syntax, name);
+      steps_.emplace_back(std::move(step));
+    } else if (const auto* prepended = std::get_if<PrependRule>(&rule)) {
+      check_content(prepended->text);
+      steps_.emplace_back(*prepended);
+    } else if (const auto* strip = std::get_if<StripRule>(&rule)) {
+      steps_.emplace_back(*strip);
+    } else {
+      steps_.emplace_back(std::get<Normalization>(rule));
     }
+  }
+}
+
+std::string Normalizer::apply(std::string_view text) const {
+  constexpr size_t kAnyBytes = 1 << 12;
+  constexpr size_t kGrowthMax = 64;  // times; a character may become eleven of the same size
+  constexpr size_t kBytesPerStep = 16;
+  const size_t bytes_max = kAnyBytes + kGrowthMax * text.size();
+  int64_t work_left = Regex::work_for(text);
+  std::string result(text);
+  for (const Step& step : steps_) {
+    spend_steps(1 + result.size() / kBytesPerStep);
+    if (const auto* form = std::get_if<Normalization>(&step)) {
+      result = apply_to(result, *form);
+    } else if (const auto* replaced = std::get_if<Replace>(&step)) {
+      const std::vector<TextRange> matches = replaced->expression
+                                                 ? replaced->expression->find_all(result, work_left)
+                                                 : find_all(result, replaced->pattern);
+      if (matches.size() * replaced->content.size() > bytes_max)
+        throw InputError("{} makes a text of more than {} bytes of one of {}", name_, bytes_max, text.size());
+      result = replace(result, matches, replaced->content);
+    } else if (const auto* prepended = std::get_if<PrependRule>(&step)) {
+      if (!result.empty()) result.insert(0, prepended->text);
+    } else {
+      const auto [left, right] = std::get<StripRule>(step);
+      if (left) result = std::string(trim_start(result));
+      if (right) result = std::string(trim_end(result));
+    }
+    if (result.size() > bytes_max)
+      throw InputError("{} makes a text of more than {} bytes of one of {}", name_, bytes_max, text.size());
   }
   return result;
 }

@@ -1,11 +1,15 @@
 // Normalization of text before it is split: Unicode's normal forms and lower case, through utf8proc, and
-// SentencePiece's spelling of spaces.
+// replacements, such as SentencePiece's spelling of spaces.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tokenizer/regex.h"
 
 namespace lacuna {
 
@@ -15,12 +19,53 @@ enum class Normalization : uint8_t {
   kNfkc,
   kNfkd,
   kLowercase,
-  kEscapeSpaces,
-  kPrependSpace,  ///< SentencePiece's space before a text that is not empty, in its spelling
+  kStripAccents,  ///< takes combining marks out; those of characters composed with them stay
+  kNmt            ///< SentencePiece's: control characters out, and other white space a space
 };
 
-/// Applies `steps` in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
-/// marks.
-std::string normalize(std::string_view text, std::span<const Normalization> steps);
+/// Puts `content`, as it is, in the place of each match.
+struct ReplaceRule {
+  std::string pattern;
+  Regex::Syntax syntax = Regex::Syntax::kLiteral;
+  std::string content;
+};
+
+/// Puts a text before one that is not empty.
+struct PrependRule {
+  std::string text;
+};
+
+/// Takes white space from the ends.
+struct StripRule {
+  bool left = true;
+  bool right = true;
+};
+
+using NormalizerRule = std::variant<Normalization, ReplaceRule, PrependRule, StripRule>;
+
+/// SentencePiece's spelling of spaces, and its space before a text.
+ReplaceRule escaped_spaces_rule();
+PrependRule escaped_space_before_rule();
+
+class Normalizer {
+ public:
+  /// `name` begins every error. Throws InputError for rules that cannot be followed.
+  Normalizer(const std::vector<NormalizerRule>& rules, const std::string& name);
+
+  /// Applies the rules in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
+  /// marks. Throws InputError for a text that grows many times over, and as Regex::find_all does.
+  std::string apply(std::string_view text) const;
+
+ private:
+  struct Replace {
+    std::optional<Regex> expression = {};
+    std::string pattern = {};  // where it is a text
+    std::string content = {};
+  };
+  using Step = std::variant<Normalization, Replace, PrependRule, StripRule>;
+
+  std::string name_;
+  std::vector<Step> steps_;
+};
 
 }  // namespace lacuna

@@ -86,8 +86,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
       continue;
     }
     if (const auto* spaces = std::get_if<MetaspaceRule>(&rule)) {
-      if (has_bytes)
-        throw InputError("{} has a Metaspace step; expected none without model.byte_fallback", name);
+      if (has_bytes) throw InputError("{} has a Metaspace step; expected none with ByteLevel", name);
       steps_.emplace_back(EscapedSpaces{spaces->prepend});
       if (spaces->splits)
         add_split({.pattern = std::string(kEscapedSpace),

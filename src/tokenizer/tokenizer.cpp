@@ -74,7 +74,7 @@ std::unordered_map<std::string, TokenId> added_ids(const TokenizerParts& parts) 
 
 enum class Search { kAsGiven, kAsNormalized, kInTemplates };
 
-AddedTokenFinder finder(const TokenizerParts& parts, Search search) {
+AddedTokenFinder finder(const TokenizerParts& parts, const Normalizer& normalizer, Search search) {
   constexpr size_t kAddedTokenBytesMax = 1024;
   const bool normalized = search == Search::kAsNormalized;
   size_t total = 0;
@@ -87,7 +87,7 @@ AddedTokenFinder finder(const TokenizerParts& parts, Search search) {
       throw InputError("{}: added token {} has {} bytes, more than the {} allowed", parts.name, token.id,
                        token.content.size(), kAddedTokenBytesMax);
     }
-    std::string text = normalized ? normalize(token.content, parts.normalization) : token.content;
+    std::string text = normalized ? normalizer.apply(token.content) : token.content;
     total += text.size();
     if (total > AddedTokenFinder::kTotalBytesMax) {
       throw InputError("{}: added tokens have more than the {} bytes allowed for all of them", parts.name,
@@ -98,10 +98,11 @@ AddedTokenFinder finder(const TokenizerParts& parts, Search search) {
   return AddedTokenFinder(std::move(patterns));
 }
 
-std::optional<AddedTokenFinder> finder_in_templates(const TokenizerParts& parts) {
+std::optional<AddedTokenFinder> finder_in_templates(const TokenizerParts& parts,
+                                                    const Normalizer& normalizer) {
   const bool differs = std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(),
                                    [](const AddedToken& token) { return token.special && token.normalized; });
-  return differs ? std::optional(finder(parts, Search::kInTemplates)) : std::nullopt;
+  return differs ? std::optional(finder(parts, normalizer, Search::kInTemplates)) : std::nullopt;
 }
 
 std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
@@ -169,10 +170,10 @@ Tokenizer::Tokenizer(TokenizerParts parts)
     : bytes_(bytes_by_id(parts)),
       special_(special_flags(parts, bytes_.size())),
       added_ids_(added_ids(parts)),
-      normalization_(parts.normalization),
-      added_as_given_(finder(parts, Search::kAsGiven)),
-      added_as_normalized_(finder(parts, Search::kAsNormalized)),
-      added_in_templates_(finder_in_templates(parts)),
+      normalizer_(parts.normalization, fmt::format("{}: normalizer", parts.name)),
+      added_as_given_(finder(parts, normalizer_, Search::kAsGiven)),
+      added_as_normalized_(finder(parts, normalizer_, Search::kAsNormalized)),
+      added_in_templates_(finder_in_templates(parts, normalizer_)),
       pre_tokenizer_(parts.pre_tokenizer, parts.bpe.symbols, fmt::format("{}: pre_tokenizer", parts.name)),
       bpe_(std::move(parts.bpe), special_) {}
 
@@ -223,7 +224,7 @@ void Tokenizer::encode_spans(std::string_view text, std::span<const AddedTokenSp
       tokens.push_back(given.token->id);
       continue;
     }
-    const std::string normalized = normalize(given.range.of(text), normalization_);
+    const std::string normalized = normalizer_.apply(given.range.of(text));
     for (const AddedTokenSpan& span : added_as_normalized_.split(normalized, special)) {
       if (span.token != nullptr) {
         tokens.push_back(span.token->id);

@@ -32,7 +32,7 @@ struct TokenizerParts {
   std::string name;  ///< name of the file, for error messages
   BpeParts bpe;
   std::vector<AddedToken> added_tokens;
-  std::vector<Normalization> normalization;
+  std::vector<NormalizerRule> normalization;
   std::vector<PreTokenizerRule> pre_tokenizer;
 };
 
@@ -64,8 +64,8 @@ class Tokenizer {
   explicit Tokenizer(TokenizerParts parts);
   static constexpr TokenId kTokenIdMax = (1 << 20) - 1;
 
-  /// With kAsText no special token is ever produced, whatever the text says. Throws InputError where the text
-  /// is beyond the limits of normalize() or Regex::find_all().
+  /// With kAsText no special token but unknown() is ever produced, whatever the text says. Throws InputError
+  /// where the text is beyond the limits of Normalizer::apply() or Regex::find_all().
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special = SpecialTokens::kAsText) const;
   /// The same for a text whose special tokens are atoms outside of some parts (AddedTokenFinder::split()).
   /// Those tokens are found as written, whether or not the others of the text are found normalized.
@@ -85,6 +85,9 @@ class Tokenizer {
 
   bool is_special(TokenId id) const;
 
+  /// The token of characters that the vocabulary lacks, and for which it has no bytes.
+  std::optional<TokenId> unknown() const { return bpe_.unknown(); }
+
   /// One more than the largest id. Some ids below may have no token.
   TokenId size() const { return static_cast<TokenId>(bytes_.size()); }
 
@@ -103,7 +106,7 @@ class Tokenizer {
   std::vector<std::string> bytes_;  // of each id
   std::vector<bool> special_;       // of each id
   std::unordered_map<std::string, TokenId> added_ids_;
-  std::vector<Normalization> normalization_;
+  Normalizer normalizer_;
   AddedTokenFinder added_as_given_;
   AddedTokenFinder added_as_normalized_;
   std::optional<AddedTokenFinder>

@@ -33,7 +33,7 @@ void split_as_gemma(const GgufFile& file, TokenizerParts& parts) {
   const std::string_view pre = file.text(kPre, "gemma4");
   if (pre != "gemma4" && pre != "default") file.refuse(kPre, "gemma4 or default with the model gemma4");
   if (file.flag(kSpacePrefix, false)) file.refuse(kSpacePrefix, "false with the model gemma4");
-  parts.normalization = {Normalization::kEscapeSpaces};
+  parts.normalization = {escaped_spaces_rule()};
   parts.pre_tokenizer = {SplitRule{.pattern = "\n+"}};
   parts.bpe.whole_newline_runs = true;
 }
@@ -61,10 +61,10 @@ void read_scores(const GgufFile& file, TokenizerParts& parts) {
   for (const double score : scores) {
     if (!std::isfinite(score))
       throw InputError("{}: {} holds {}; expected finite numbers", file.name(), in_quotes(kScores), score);
-    parts.bpe.scores.push_back(static_cast<float>(score));
+    parts.bpe.scores.push_back(score);
   }
-  if (file.flag(kSpacePrefix, true)) parts.normalization.push_back(Normalization::kPrependSpace);
-  parts.normalization.push_back(Normalization::kEscapeSpaces);
+  if (file.flag(kSpacePrefix, true)) parts.normalization.emplace_back(escaped_space_before_rule());
+  parts.normalization.emplace_back(escaped_spaces_rule());
 }
 
 std::vector<std::pair<std::string, std::string>> read_merges(const GgufFile& file) {

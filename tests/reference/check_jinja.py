@@ -62,8 +62,8 @@ def is_cyrillic(character):
 
 
 def is_apart(text, error):
-    """Whether a text has an address of an object, or the evaluator refuses what it does not have (numbers, ranges as keys) or too much."""
-    refusals = ("64 bits", "steps", "raised to a fraction", "a text has more than", "a range cannot be a key")
+    """Whether a text has an address of an object, or the evaluator refuses what it does not have (numbers) or too much."""
+    refusals = ("64 bits", "steps", "raised to a fraction", "a text has more than")
     return (text is not None and " at 0x" in text) or (error is not None and any(each in error for each in refusals))
 
 

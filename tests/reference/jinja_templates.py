@@ -407,6 +407,7 @@ class Generator:
             )
             + "}",
             lambda: f"dict(a={self.expression('any', depth)})",
+            lambda: f"{{range({self.leaf_int()}): 1, range(0, {self.leaf_int()}, 2): {self.expression('any', depth)}, (range(3),): 2}}",
             lambda: f"dict({self.expression('dict', depth)}, b=2)",
             lambda: f"messages[{self.leaf_int()}]",
             lambda: f"deep.{self.one('x', 'x.y', 'list[1]')}",

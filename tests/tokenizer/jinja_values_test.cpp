@@ -21,6 +21,9 @@ TEST(JinjaOperators, ComputeAsPython) {
   EXPECT_EQ(value_of("[1 in [1], 'b' in 'abc', 'x' in {'x': 1}, 1 not in (2, 3), '' in 'a']"),
             "[True, True, True, True, True]");
   EXPECT_EQ(value_of("{1: 'a', true: 'b', 1.0: 'c', '1': 'd'}"), "{1: 'c', '1': 'd'}");
+  EXPECT_EQ(value_of("{range(3): 1, range(0, 3, 1): 2, range(0): 3, range(5, 5): 4, (range(0, 5, 2),): 5}"),
+            "{range(0, 3): 2, range(0, 0): 4, (range(0, 5, 2),): 5}");
+  EXPECT_EQ(value_of("{(range(0, 5, 2),): 5}[(range(0, 6, 2),)] ~ ({'a': 1}.values() in {1: 2})"), "5False");
   EXPECT_THAT(refusal("{{ 1 / 0 }}"), HasSubstr("division by zero"));
   EXPECT_THAT(refusal("{{ 'a' < 1 }}"), HasSubstr("'<' does not take str and int"));
   EXPECT_THAT(refusal("{{ {[]: 1} }}"), HasSubstr("a list cannot be a key"));

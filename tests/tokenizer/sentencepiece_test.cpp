@@ -10,6 +10,7 @@
 #include "temporary_folder.h"
 #include "tokenizer/tiny_tokenizer.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace lacuna::sentencepiece_test {
 namespace {
@@ -53,6 +54,26 @@ TEST(GemmaTokenizer, NeedsNoSplitAtSpaces) {
   tiny["normalizer"] = {{"type", "Sequence"}, {"normalizers", {tiny["normalizer"]}}};
   EXPECT_EQ(parse(tiny).encode("a a a"), ids);
   EXPECT_THAT(ids, ElementsAre(258, 259));
+}
+
+// Files before byte tokens, and small models trained on characters.
+TEST(GemmaTokenizer, NeedsNoByteTokens) {
+  json tiny = {{"normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}},
+               {"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "▁"}, {"add_prefix_space", true}}},
+               {"decoder", {{"type", "Metaspace"}, {"replacement", "▁"}, {"add_prefix_space", true}}},
+               {"model",
+                {{"type", "BPE"},
+                 {"unk_token", "?"},
+                 {"vocab", {{"?", 0}, {"▁", 1}, {"a", 2}, {"b", 3}, {"▁a", 4}}},
+                 {"merges", json::array({json::array({"▁", "a"})})}}}};
+  EXPECT_THAT(parse(tiny).encode("ab xa"), ElementsAre(4, 3, 1, 0, 2));
+  EXPECT_EQ(parse(tiny).decode(std::vector<TokenId>{3, 4}), "b a");
+  EXPECT_EQ(parse(tokenizer_json(read_tokenizer_json(JsonValue(tiny, "tiny.json")))).encode("ab xa"),
+            parse(tiny).encode("ab xa"));
+  tiny["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}};
+  EXPECT_THAT(
+      [&] { parse(tiny); },
+      ThrowsMessage<InputError>(HasSubstr("decoder.type is 'WordPiece'; with no ByteLevel step, expected")));
 }
 
 TEST(GemmaTokenizer, GivesCharactersWithoutAnEntryAsBytes) {
@@ -189,9 +210,12 @@ json steps(const std::vector<const char*>& types) {
 INSTANTIATE_TEST_SUITE_P(
     All, GemmaTokenizerDamage,
     testing::Values(
-        GemmaDamage{"/normalizer/content", "_", "tiny.json: normalizer.content is '_'; expected '▁'"},
-        GemmaDamage{"/normalizer/pattern", {{"Regex", " "}}, "normalizer.pattern has no key 'String'"},
-        GemmaDamage{"/normalizer/pattern/String", "  ", "normalizer.pattern.String is '  '; expected ' '"},
+        GemmaDamage{"/normalizer/content", std::string(2000, '_'),
+                    "tiny.json: normalizer writes a text of 2000 bytes; expected at most 1024"},
+        GemmaDamage{"/normalizer/content", 1, "normalizer.content must be a string"},
+        GemmaDamage{"/normalizer/pattern", {{"Regex", "("}}, "normalizer is not a usable regular expression"},
+        GemmaDamage{"/normalizer/pattern", {{"Glob", " "}}, "normalizer.pattern has no key 'Regex'"},
+        GemmaDamage{"/normalizer/pattern/String", "", "normalizer replaces an empty text"},
         GemmaDamage{"/normalizer/type", "Prepend", "normalizer has no key 'prepend'"},
         GemmaDamage{"/normalizer/type", "BertNormalizer",
                     "normalizer.type is 'BertNormalizer'; supported are"},
@@ -208,19 +232,26 @@ INSTANTIATE_TEST_SUITE_P(
                      {"prepend_scheme", "first"},
                      {"add_prefix_space", false}},
                     "pre_tokenizer.prepend_scheme is 'first', and add_prefix_space is false"},
-        GemmaDamage{"/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type is 'Whitespace'; supported are"},
+        GemmaDamage{"/pre_tokenizer/type", "FixedLength",
+                    "pre_tokenizer.type is 'FixedLength'; supported are"},
         GemmaDamage{"/pre_tokenizer",
                     {{"type", "ByteLevel"}},
                     "pre_tokenizer has a ByteLevel step; expected none with model.byte_fallback"},
         GemmaDamage{"/decoder", nullptr, "tiny.json has no decoder; with model.byte_fallback, expected"},
         GemmaDamage{"/decoder/type", "ByteLevel", "decoder.type is 'ByteLevel'; with model.byte_fallback"},
         GemmaDamage{"/decoder/decoders", steps({"Replace", "ByteFallback", "Fuse", "Strip", "Strip"}),
-                    "decoder.decoders has 5 steps; with model.byte_fallback, expected"},
+                    "decoder.decoders[4].type is 'Strip'; with model.byte_fallback, expected"},
         GemmaDamage{"/decoder/decoders", steps({"Strip", "ByteFallback", "Fuse"}),
-                    "decoder.decoders[0].type is 'Strip'; with model.byte_fallback, expected"},
+                    "decoder.decoders[1].type is 'ByteFallback'; with model.byte_fallback, expected"},
         GemmaDamage{"/decoder/decoders/0/content", "_", "decoder.decoders[0].content is '_'; expected ' '"},
         GemmaDamage{"/decoder/decoders", 3, "decoder.decoders must be a list"},
-        GemmaDamage{"/model/byte_fallback", false, "decoder must be ByteLevel"},
+        GemmaDamage{"/decoder/decoders", steps({"Replace", "Fuse"}), "decoder has no ByteFallback; with"},
+        GemmaDamage{"/decoder/decoders", steps({"ByteFallback", "Fuse"}), "decoder has no Replace; with"},
+        GemmaDamage{"/decoder/decoders", steps({"Replace", "ByteFallback", "Strip"}),
+                    "decoder has Strip without Fuse; with"},
+        GemmaDamage{"/decoder/decoders", steps({"Replace", "ByteFallback", "CTC"}),
+                    "decoder.decoders[2].type is 'CTC'; with"},
+        GemmaDamage{"/model/byte_fallback", false, "model.vocab has \"<0x00>\", which stands for a byte"},
         GemmaDamage{"/model/byte_fallback", 1, "model.byte_fallback must be true or false"},
         GemmaDamage{"/model/lacuna", 1, "model.lacuna must be an object"},
         GemmaDamage{"/model/vocab", {{"a", 0}, {"<0x00>", 1}}, "model.vocab has 1 of the byte tokens"},

@@ -144,6 +144,36 @@ TEST(Tokenizer, NormalizesAsTheFileSays) {
   EXPECT_EQ(encode_with({{"type", "NFKD"}}), ids_of_bytes("e\u0301fi"));
   EXPECT_EQ(encode_with({{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}, {{"type", "NFD"}}}}}),
             ids_of_bytes("e\u0301fi"));
+  EXPECT_EQ(encode_with({{"type", "StripAccents"}}), ids_of_bytes("e\ufb01"));
+}
+
+TEST(Tokenizer, ReplacesAndStripsAsTheFileSays) {
+  json tiny = tiny_tokenizer();
+  const auto encode_with = [&](const json& normalizer) {
+    tiny["normalizer"] = normalizer;
+    return parse(tiny).encode(" a  bb\u00a0");
+  };
+  const json expression = {{"type", "Replace"}, {"pattern", {{"Regex", " +|b{2}"}}}, {"content", "$0"}};
+  EXPECT_EQ(encode_with(expression), ids_of_bytes("$0a$0$0\u00a0"));
+  EXPECT_EQ(encode_with({{"type", "Replace"}, {"pattern", {{"String", "b"}}}, {"content", ""}}),
+            ids_of_bytes(" a  \u00a0"));
+  EXPECT_EQ(encode_with({{"type", "Prepend"}, {"prepend", "xy"}}), ids_of_bytes("xy a  bb\u00a0"));
+  EXPECT_EQ(encode_with({{"type", "Strip"}, {"strip_left", true}, {"strip_right", false}}),
+            ids_of_bytes("a  bb\u00a0"));
+  EXPECT_EQ(encode_with({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}),
+            ids_of_bytes(" a  bb"));
+  tiny["normalizer"] = {{"type", "Nmt"}};
+  EXPECT_EQ(parse(tiny).encode("a\tb\x01\u200bc\v\u2581"), ids_of_bytes("a b c "));
+}
+
+// Each step makes a text 1024 times as long.
+TEST(Tokenizer, RefusesNormalizersThatMakeTextsTooLong) {
+  json tiny = tiny_tokenizer();
+  const json grow = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1024, 'a')}};
+  tiny["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array({grow, grow, grow, grow})}};
+  EXPECT_THAT(refusal_while([&] { parse(tiny).encode("aaaa"); }),
+              HasSubstr("tiny.json: normalizer makes a text of more than 4352 bytes of one of 4"));
 }
 
 TEST(Tokenizer, GivesBackAnyBytes) {
@@ -234,6 +264,34 @@ TEST(PreTokenizer, KnowsDigitsAndPunctuation) {
               ElementsAre("a", ",", "$", "b\u20ac"));
 }
 
+TEST(PreTokenizer, SplitsAtWhiteSpaceInEveryWay) {
+  const auto pieces = [](const json& rule) {
+    return pieces_of({{"type", "Sequence"}, {"pretokenizers", {rule, byte_level(false)}}}, "a_b, c\u3000-d");
+  };
+  EXPECT_THAT(pieces({{"type", "Whitespace"}}), ElementsAre("a_b", ",", "c", "-", "d"));
+  EXPECT_THAT(pieces({{"type", "WhitespaceSplit"}}), ElementsAre("a_b,", "c", "-d"));
+  EXPECT_THAT(pieces({{"type", "BertPreTokenizer"}}), ElementsAre("a", "_", "b", ",", "c", "-", "d"));
+  EXPECT_THAT(pieces({{"type", "CharDelimiterSplit"}, {"delimiter", "-"}}), ElementsAre("a_b, c\u3000", "d"));
+}
+
+// A Sequence may stand wherever a step may.
+TEST(TokenizerJson, ReadsSequencesWithinSequences) {
+  const auto nested = [](const char* list, const json& steps) {
+    const json inner = {{"type", "Sequence"}, {list, steps}};
+    return json{{"type", "Sequence"}, {list, json::array({inner})}};
+  };
+  const json flat = split(R"(\d)", "Isolated");
+  EXPECT_THAT(pieces_of(nested("pretokenizers", flat["pretokenizers"]), "a1b"), ElementsAre("a", "1", "b"));
+  json tiny = tiny_tokenizer();
+  tiny["normalizer"] = nested("normalizers", {{{"type", "NFKC"}}, {{"type", "Lowercase"}}});
+  tiny["decoder"] = nested("decoders", {{{"type", "ByteLevel"}}, {{"type", "Fuse"}}});
+  tiny["post_processor"] = nested("processors", json::array({{{"type", "ByteLevel"}}}));
+  EXPECT_EQ(parse(tiny).encode("\ufb01E"), ids_of_bytes("fie"));
+  for (int depth = 0; depth < 5; ++depth)
+    tiny["normalizer"] = nested("normalizers", json::array({tiny["normalizer"]}));
+  EXPECT_THAT(refusal_of(tiny), HasSubstr("is nested deeper than 8"));
+}
+
 TEST(PreTokenizer, ShowsByteCharactersToRulesBehindByteLevel) {
   json rules = split("Ġ", "Isolated");
   std::swap(rules["pretokenizers"][0], rules["pretokenizers"][1]);
@@ -305,10 +363,13 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"/model/continuing_subword_prefix", "##", "model.continuing_subword_prefix"},
         Damage{"/model/end_of_word_suffix", "</w>", "model.end_of_word_suffix"},
         Damage{"/normalizer",
-               {{"type", "StripAccents"}},
-               "normalizer.type is 'StripAccents'; supported are NFC"},
-        Damage{"/pre_tokenizer", nullptr, "pre_tokenizer has no ByteLevel"},
-        Damage{"/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type is 'Whitespace'"},
+               {{"type", "BertNormalizer"}},
+               "normalizer.type is 'BertNormalizer'; supported are NFC, NFD, NFKC, NFKD, Lowercase"},
+        Damage{"/pre_tokenizer", nullptr, "decoder.type is 'ByteLevel'; with no ByteLevel step, expected"},
+        Damage{"/pre_tokenizer/type", "UnicodeScripts", "pre_tokenizer.type is 'UnicodeScripts'"},
+        Damage{"/pre_tokenizer",
+               {{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}},
+               "pre_tokenizer.delimiter is \"ab\"; expected one character"},
         Damage{"/pre_tokenizer", split("(", "Isolated"), "not a usable regular expression"},
         Damage{"/pre_tokenizer", split("[a[b]]", "Isolated"), "nested character classes"},
         Damage{"/pre_tokenizer", split("a", "Eaten"), "pre_tokenizer.pretokenizers[0].behavior is 'Eaten'"},

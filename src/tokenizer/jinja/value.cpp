@@ -174,6 +174,17 @@ void append_key(Runtime& runtime, const Value& key, std::string& text) {
         text += ')';
         return;
       }
+      if (key.as_sequence().kind == Sequence::Kind::kRange) {  // equal to a range of the same numbers
+        const std::vector<Value>& items = key.as_sequence().items;
+        text += fmt::format("r{}", items.size());
+        if (!items.empty())
+          text += fmt::format(":{}:{}", items.front().as_integer(), items.back().as_integer());
+        return;
+      }
+      if (key.as_sequence().kind == Sequence::Kind::kValues) {  // equal to itself alone
+        text += fmt::format("p{}", static_cast<const void*>(key.object()));
+        return;
+      }
       break;
     case Value::Type::kNamespace:
     case Value::Type::kGenerator:
