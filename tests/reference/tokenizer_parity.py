@@ -224,7 +224,9 @@ def random_characters(rng, kind):
 def bytes_of(tokenizer, ids):
     """The bytes of tokens over characters, one after the other."""
     result = b""
-    for token in map(tokenizer.id_to_token, ids):
+    added = tokenizer.get_added_tokens_decoder()  # id_to_token() gives some that are found normalized a space in front
+    for id in ids:
+        token = added[id].content if id in added else tokenizer.id_to_token(id)
         if len(token) == 6 and token.startswith("<0x"):
             result += bytes([int(token[3:5], 16)])
         else:
@@ -239,8 +241,9 @@ def with_old_spaces(value):
     if not isinstance(value, dict):
         return value
     value = {key: with_old_spaces(each) for key, each in value.items()}
-    if value.get("type") == "Metaspace" and value.get("prepend_scheme") in ("always", "never"):
-        value["add_prefix_space"] = value.pop("prepend_scheme") == "always"
+    if value.get("type") == "Metaspace" and value.get("prepend_scheme") == "always":
+        del value["prepend_scheme"]
+        value["add_prefix_space"] = True
     return value
 
 
@@ -308,8 +311,8 @@ def compare(lacuna, seed, texts, chosen_kind=None):
             decoded = run([lacuna, "tokenize", "-m", name, "--decode"], json.dumps(ids).encode())
             decoded_text = decoded.decode(errors="replace").removesuffix("\n")
             expected_text = tokenizer.decode(ids, skip_special_tokens=False).removesuffix("\n")
-            if kind in made:  # Strip and Metaspace take the space of a text's beginning away; answers have none
-                decoded_text, expected_text = decoded_text.removeprefix(" "), expected_text.removeprefix(" ")
+            if kind in made and decoded_text.lstrip(" ") == expected_text.lstrip(" "):
+                continue  # Strip and Metaspace take spaces of a text's beginning away, which no answer begins with
             if decoded_text != expected_text:
                 print(f"seed {seed}: {ids}\n  expected {expected_text!r}\n  got      {decoded_text!r}")
                 return False
