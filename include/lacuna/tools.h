@@ -13,7 +13,7 @@ namespace lacuna {
 
 /// A function that an answer may call: Request::tools.
 struct Tool {
-  std::string name;         ///< 1 to 64 letters, digits, underscores and hyphens
+  std::string name;         ///< 1 to 128 letters, digits and characters of "_-.:/"
   std::string description;  ///< description for the model; empty: none
   std::string parameters;   ///< JSON schema of an object, as text; empty: it takes no arguments
   bool strict = false;      ///< the schema has to follow OpenAI's rules of strict schemas

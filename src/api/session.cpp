@@ -118,9 +118,10 @@ class Session::Impl {
     GenerateRequest made = request_of(opened(), options, opened().guide() != nullptr);
     made.prompt = prompt_of(request);
     if (const std::optional<Tools> tools = tools_of(request)) {
-      if (made.constraint)
-        throw InputError("tools and {} are both given; expected one of them", setting_of(*made.constraint));
-      made.constraint = tool_constraint(*tools);
+      if (made.constraint && requires_call(*tools))
+        throw InputError("{} has no effect here: the tool choice requires a call",
+                         setting_of(*made.constraint));
+      made.constraint = tool_constraint(*tools, made.constraint);
       if (auto* conversation = std::get_if<Conversation>(&made.prompt))
         conversation->tools = definitions_of(*tools);
     }

@@ -18,6 +18,7 @@ size_t text_bytes(const Constraint& constraint) {
   if (const auto* tools = std::get_if<ToolCallConstraint>(&constraint)) {
     for (const CallableFunction& each : tools->functions)
       bytes += each.name.size() + each.parameters.size() + each.place.size() + sizeof(CallableFunction);
+    if (tools->answer) bytes += text_bytes(as_constraint(*tools->answer));
   }
   return bytes;
 }

@@ -43,6 +43,16 @@ std::string_view name_of(const Constraint& constraint) {
 
 }  // namespace
 
+Constraint as_constraint(const AnswerForm& form) {
+  return std::visit([](const auto& each) { return Constraint(each); }, form);
+}
+
+std::optional<AnswerForm> answer_form_of(const Constraint& constraint) {
+  return std::visit(Overloaded{[](const ToolCallConstraint&) { return std::optional<AnswerForm>(); },
+                               [](const auto& form) { return std::optional<AnswerForm>(form); }},
+                    constraint);
+}
+
 Expression constraint_expression(const Constraint& constraint) {
   return std::visit(
       Overloaded{[](const JsonSchemaConstraint& schema) {
@@ -98,6 +108,7 @@ size_t hash_value(const Constraint& constraint) {
                           add(tools.form->begin);
                           add(tools.is_required);
                           add(tools.is_parallel);
+                          if (tools.answer) add(hash_value(as_constraint(*tools.answer)));
                         }},
              constraint);
   return hash;

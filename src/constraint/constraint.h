@@ -2,50 +2,21 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
+#include <optional>
 #include <variant>
-#include <vector>
 
+#include "constraint/answer_form.h"
 #include "constraint/byte_automaton.h"
-#include "constraint/json_schema.h"
 #include "constraint/tool_calls.h"
 
 namespace lacuna {
 
-/// A JSON value that is valid against a schema.
-struct JsonSchemaConstraint {
-  std::string schema;  ///< JSON text; the order of its keys matters
-  bool strict = false;
-  JsonLayout layout = JsonLayout::kSpaced;
-  bool operator==(const JsonSchemaConstraint&) const = default;
-};
-
-/// Any JSON object (any_json_object).
-struct JsonObjectConstraint {
-  JsonLayout layout = JsonLayout::kSpaced;
-  bool operator==(const JsonObjectConstraint&) const = default;
-};
-
-/// A text that the expression matches from its beginning to its end.
-struct RegexConstraint {
-  std::string pattern;
-  bool operator==(const RegexConstraint&) const = default;
-};
-
-/// One of these texts.
-struct ChoiceConstraint {
-  std::vector<std::string> choices;
-  bool operator==(const ChoiceConstraint&) const = default;
-};
-
-/// A text of a grammar in llama.cpp's notation (gbnf.h).
-struct GrammarConstraint {
-  std::string grammar;
-  bool operator==(const GrammarConstraint&) const = default;
-};
-
 using Constraint = std::variant<JsonSchemaConstraint, JsonObjectConstraint, RegexConstraint, ChoiceConstraint,
                                 ToolCallConstraint, GrammarConstraint>;
+
+/// An answer's form as a constraint, and back: none of tool calls.
+Constraint as_constraint(const AnswerForm& form);
+std::optional<AnswerForm> answer_form_of(const Constraint& constraint);
 
 inline constexpr size_t kMaxSchemaBytes = size_t{1} << 18;
 inline constexpr size_t kMaxSchemaValues = 50'000;

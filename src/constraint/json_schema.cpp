@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/budget.h"
 #include "base/error.h"
 #include "constraint/json_texts.h"
 #include "constraint/schema_compiler.h"
 #include "constraint/schema_forms.h"
+#include "constraint/schema_references.h"
 
 namespace lacuna {
 namespace {
@@ -42,7 +44,8 @@ struct WorkBudget {
 }  // namespace
 
 Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOptions& options) {
-  const SchemaReader root(schema, options.name);
+  const std::optional<ordered_json> plain = with_plain_references(schema);
+  const SchemaReader root(plain ? *plain : schema, options.name);
   check_forms(root);
   for (int depth = kRecursionDepth;; --depth) {
     WorkBudget budget(options);

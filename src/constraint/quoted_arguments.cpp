@@ -12,18 +12,12 @@
 #include "base/json.h"
 #include "constraint/json_texts.h"
 #include "constraint/tool_calls.h"
+#include "constraint/utf8_text.h"
 
 namespace lacuna {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string in_lower_case(std::string text) {
-  for (char& each : text) {
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  }
-  return text;
-}
 
 class QuotedArguments {
  public:
@@ -48,10 +42,10 @@ class QuotedArguments {
   }
 
  private:
-  static const ordered_json* member(const ordered_json& schema, const char* key) {
+  static const ordered_json* member(const ordered_json& schema, std::string_view key) {
     if (!schema.is_object()) return nullptr;
     const auto found = schema.find(key);
-    return found == schema.end() ? nullptr : &*found;
+    return found == schema.end() || (found->is_null() && key != "const") ? nullptr : &*found;
   }
 
   static bool requires_key(const ordered_json& schema, std::string_view key) {
@@ -133,12 +127,14 @@ class QuotedArguments {
     const ordered_json* const type = member(schema, "type");
     std::vector<Expression> kinds;
     if (type != nullptr && type->is_string())
-      kinds.push_back(of_type(schema, type->get<std::string>(), depth));
+      kinds.push_back(of_type(schema, in_lower_case(type->get<std::string>()), depth));
     if (type != nullptr && type->is_array()) {
       for (const ordered_json& each : *type) {
-        if (each.is_string()) kinds.push_back(of_type(schema, each.get<std::string>(), depth));
+        if (each.is_string()) kinds.push_back(of_type(schema, in_lower_case(each.get<std::string>()), depth));
       }
     }
+    const ordered_json* const nullable = member(schema, "nullable");
+    if (!kinds.empty() && nullable != nullptr && *nullable == true) kinds.push_back(scalar("null"));
     if (kinds.empty()) return free_value(std::min(depth - 1, kFreeValueDepth));
     return Expression::choice(std::move(kinds));
   }

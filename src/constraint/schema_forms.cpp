@@ -57,6 +57,7 @@ constexpr std::array kForms = std::to_array<KeywordForm>({
     {"pattern", Form::kText},
     {"format", Form::kText},
     {"uniqueItems", Form::kFlag},
+    {"nullable", Form::kFlag},
     {"enum", Form::kList},
     {"required", Form::kTexts},
     {"not", Form::kSchema},
@@ -144,8 +145,7 @@ class FormWalk {
         if (!value.is_array()) schema.refuse(name, "a list of values");
         return;
       case Form::kTexts:
-        if (!value.is_null() && !value.is_boolean() && !are_texts(value))
-          schema.refuse(name, "a list of texts");
+        if (!value.is_boolean() && !are_texts(value)) schema.refuse(name, "a list of texts");
         return;
       case Form::kSchemaOrSchemas:
         if (value.is_array()) return add_all(schema.schemas(name));

@@ -8,8 +8,8 @@ namespace lacuna {
 /// Throws InputError that names the path of the first keyword whose value has a form that no draft allows,
 /// whether or not the keyword can matter ({"type": "string", "minItems": -1}), or of a reference that leads
 /// nowhere. Looks at every schema that the root has or refers to, and at the forms of definitions that
-/// nothing refers to. A "required" that is null or a flag, as some generators write it, is let pass. Charges
-/// the thread's Budget.
+/// nothing refers to. A "required" that is a flag, as draft 3 has it, is let pass. Charges the thread's
+/// Budget.
 void check_forms(const SchemaReader& root);
 
 }  // namespace lacuna

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "constraint/json_texts.h"
 #include "constraint/schema_negation.h"
+#include "constraint/utf8_text.h"
 
 namespace lacuna {
 namespace {
@@ -38,16 +39,6 @@ std::string shown(const ordered_json& value) {
   if (value.is_array()) return fmt::format("a list of {}", value.size());
   if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   return value.dump();
-}
-
-/// Whether a value has a key at any depth.
-bool has_key(const ordered_json& value, std::string_view key) {
-  spend_steps(1 + value.size());
-  for (const auto& [name, member] : value.items()) {
-    if (value.is_object() && name == key) return true;
-    if (member.is_structured() && has_key(member, key)) return true;
-  }
-  return false;
 }
 
 /// A key as a part of a JSON pointer.
@@ -278,7 +269,8 @@ std::string SchemaReader::path_of(std::string_view keyword) const {
 }
 
 const ordered_json* SchemaReader::find(std::string_view keyword) const {
-  return value_->is_object() ? memory_->member(*value_, keyword) : nullptr;
+  const ordered_json* value = value_->is_object() ? memory_->member(*value_, keyword) : nullptr;
+  return value != nullptr && value->is_null() && keyword != "const" ? nullptr : value;
 }
 
 void SchemaReader::refuse(std::string_view keyword, std::string_view expected) const {
@@ -301,9 +293,6 @@ void SchemaReader::check() const {
   for (const std::string_view keyword : kUnsupported) {
     if (has(keyword)) refuse_unsupported(keyword);
   }
-  // A base of its own changes what the references below it mean.
-  if (value_ != memory_->document && has("$id") && has_key(*value_, "$ref"))
-    refuse_unsupported("$id", "only the root may have one above a $ref");
   memory_->checked.insert(value_);
 }
 
@@ -327,7 +316,7 @@ const TextList& SchemaReader::texts(std::string_view keyword) const {
   static const TextList kNone;
   const ordered_json* value = find(keyword);
   if (!value) return kNone;
-  if (value->is_null() && keyword == "required") return kNone;
+  if (value->is_boolean() && keyword == "required") return kNone;  // draft 3: of a property
   if (!value->is_array()) refuse(keyword, "a list of texts");
   if (const auto known = memory_->texts.find(value); known != memory_->texts.end()) return known->second;
   spend_steps(value->size() * kStepsPerText);
@@ -414,9 +403,9 @@ std::optional<JsonTypes> SchemaReader::types() const {
   if (const auto known = memory_->types.find(value); known != memory_->types.end()) return known->second;
   JsonTypes types = 0;
   const auto add = [&](const ordered_json& name) {
-    const auto* known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) {
-      return name.is_string() && entry.first == name.get_ref<const std::string&>();
-    });
+    const std::string text = name.is_string() ? in_lower_case(name.get_ref<const std::string&>()) : "";
+    const auto* known =
+        std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.first == text; });
     if (known == kNames.end())
       refuse("type", "null, boolean, integer, number, string, array, object, or a list of them");
     types |= known->second;
@@ -424,9 +413,11 @@ std::optional<JsonTypes> SchemaReader::types() const {
   if (value->is_array()) {
     spend_steps(value->size() * kStepsPerLookUp);
     for (const ordered_json& name : *value) add(name);
+    if (is_true("nullable")) types |= kTypeNull;
     memory_->types.emplace(value, types);
   } else {
     add(*value);
+    if (is_true("nullable")) types |= kTypeNull;
   }
   return types;
 }
@@ -549,8 +540,9 @@ bool SchemaReader::is_within(const SchemaReader& other) const {
 }
 
 const ordered_json* SchemaReader::resolve(std::string_view keyword, std::string_view target) const {
-  if (!target.starts_with("#") || (target.size() > 1 && target[1] != '/'))
-    refuse(keyword, "a JSON pointer into the same schema (\"#/$defs/...\")");
+  if (!target.starts_with("#")) refuse_unsupported(keyword, "only places in the same document are read");
+  if (target.size() > 1 && target[1] != '/')
+    refuse(keyword, "a JSON pointer, or an \"$anchor\" of the document");
   const ordered_json* value = memory_->document;
   std::string_view rest = target.substr(1);
   while (!rest.empty()) {
@@ -559,8 +551,6 @@ const ordered_json* SchemaReader::resolve(std::string_view keyword, std::string_
     value = memory_->child(*value, unescaped(rest.substr(0, end)));
     if (!value) refuse(keyword, "the place of a schema in the same document");
     rest.remove_prefix(end);
-    if (!rest.empty() && value->is_object() && memory_->member(*value, "$id"))
-      refuse(keyword, "a place that is not within a schema with an \"$id\" of its own");
   }
   return value;
 }

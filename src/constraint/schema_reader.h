@@ -63,7 +63,8 @@ class SchemaReader {
   /// A JSON pointer. Put together when it is asked for.
   std::string path() const;
 
-  /// The value of a keyword; null if it is absent.
+  /// The value of a keyword; null if it is absent, or null: generators write keywords that way that they do
+  /// not set. Null is a value of "const" alone.
   const nlohmann::ordered_json* find(std::string_view keyword) const;
   bool has(std::string_view keyword) const { return find(keyword) != nullptr; }
 
@@ -74,7 +75,7 @@ class SchemaReader {
   /// Readers of keywords; none if absent. They throw InputError where the value has another form.
   std::optional<int64_t> count(std::string_view keyword) const;  ///< at least 0; larger ones are 2^31
   std::optional<std::string> text(std::string_view keyword) const;
-  const TextList& texts(std::string_view keyword) const;  ///< empty if absent; "required" may be null
+  const TextList& texts(std::string_view keyword) const;  ///< empty if absent
   std::optional<SchemaReader> schema(std::string_view keyword) const;
   std::vector<SchemaReader> schemas(std::string_view keyword) const;  ///< of a list; empty if absent
   std::vector<std::pair<std::string_view, SchemaReader>> named_schemas(
@@ -84,7 +85,8 @@ class SchemaReader {
   bool is_true(std::string_view keyword) const;                          ///< false if absent
   const nlohmann::ordered_json* number(std::string_view keyword) const;  ///< null if absent
 
-  /// Types that "type" allows; none if it is absent.
+  /// Types that "type" allows, in any case ("OBJECT"), and null where OpenAPI's "nullable" is true; none if
+  /// it is absent.
   std::optional<JsonTypes> types() const;
   /// Types about which some keyword says something.
   JsonTypes described_types() const;

@@ -1,6 +1,7 @@
 #include "constraint/tool_calls.h"
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "constraint/constraint.h"
+#include "constraint/finite_language.h"
 #include "constraint/json_schema.h"
 #include "constraint/quoted_arguments.h"
 #include "constraint/schema_reader.h"
@@ -28,14 +30,11 @@ ordered_json object_schema(const CallableFunction& function) {
   if (!schema.is_object())
     throw InputError("{} is {}; expected the JSON schema of an object", function.place,
                      in_quotes(schema.dump()));
-  const auto type = schema.find("type");
-  const bool may_be_object =
-      type == schema.end() || *type == "object" ||
-      (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
-  if (!may_be_object)
+  if ((SchemaReader(schema, function.place).types().value_or(kTypeObject) & kTypeObject) == 0)
     throw InputError("{}.type is {}; expected \"object\": arguments are given by name", function.place,
-                     in_quotes(type->dump()));
+                     in_quotes(schema["type"].dump()));
   schema["type"] = "object";
+  schema.erase("nullable");
   return schema;
 }
 
@@ -75,7 +74,7 @@ void check_functions(const std::vector<CallableFunction>& functions) {
   std::set<std::string_view> names;
   for (const CallableFunction& function : functions) {
     if (!is_function_name(function.name))
-      throw InputError("tools: the name {} is not 1 to {} letters, digits, underscores and hyphens",
+      throw InputError("tools: the name {} is not 1 to {} letters, digits and characters of \"_-.:/\"",
                        in_quotes(function.name), kMaxFunctionName);
     if (!names.insert(function.name).second)
       throw InputError("tools: two functions are named {}; expected unique names", in_quotes(function.name));
@@ -94,7 +93,8 @@ CodePointSet all_but(std::initializer_list<char> characters) {
 }  // namespace
 
 bool is_function_name(std::string_view name) {
-  constexpr std::string_view kCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  constexpr std::string_view kCharacters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/";
   return !name.empty() && name.size() <= kMaxFunctionName &&
          name.find_first_not_of(kCharacters) == std::string_view::npos;
 }
@@ -164,9 +164,32 @@ const ToolCallForm& tool_call_form_of(std::string_view text, std::string_view na
 
 namespace {
 
+/// Texts that ToolCallReader (engine/tool_call_reader.h) may take for calls, and more.
+Expression like_calls(const ToolCallForm& form) {
+  const Expression any = Expression::repeat(any_byte(), 0, std::nullopt);
+  const Expression begin = Expression::text(form.begin);
+  if (!form.is_whole_answer) return Expression::sequence({any, begin, any});
+  return Expression::sequence(
+      {Expression::choice({begin, Expression::sequence({Expression::text(form.head), any,
+                                                        Expression::text(form.arguments_key)})}),
+       any});
+}
+
+/// Texts of the form that is given for answers without calls.
+Expression formed_answer(const ToolCallConstraint& constraint) {
+  const std::string name = "tools";
+  AutomatonLimits limits;
+  const ByteAutomaton answers =
+      ByteAutomaton::compile(constraint_expression(as_constraint(*constraint.answer)), name, limits);
+  const ByteAutomaton calls = ByteAutomaton::compile(like_calls(*constraint.form), name, limits);
+  return Expression::automaton(
+      std::make_shared<const ByteAutomaton>(ByteAutomaton::difference(answers, calls, name, limits)));
+}
+
 /// A call as a whole answer, or another text: one that does not begin as a call does.
 Expression whole_answer(const ToolCallConstraint& constraint, const Expression& call) {
   if (constraint.is_required) return call;
+  if (constraint.answer) return Expression::choice({formed_answer(constraint), call});
   const auto one_of = [](const CodePointSet& set) {
     return Expression::code_points(set, TextEncoding::kUtf8);
   };
@@ -191,7 +214,11 @@ Expression tool_call_expression(const ToolCallConstraint& constraint) {
   if (form.is_whole_answer) return whole_answer(constraint, call);
   const std::optional<int> most = constraint.is_parallel ? std::nullopt : std::optional(1);
   const Expression separator = Expression::text(form.separator);
-  if (constraint.is_required) return Expression::separated(call, separator, 1, most);
+  if (constraint.is_required || constraint.answer) {
+    const Expression calls_alone = Expression::separated(call, separator, 1, most);
+    return constraint.is_required ? calls_alone
+                                  : Expression::choice({formed_answer(constraint), calls_alone});
+  }
   return Expression::sequence({text_without(form.begin), Expression::separated(call, separator, 0, most)});
 }
 

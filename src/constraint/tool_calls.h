@@ -8,10 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "constraint/answer_form.h"
 #include "constraint/expression.h"
 
 namespace lacuna {
@@ -54,7 +56,7 @@ const ToolCallForm& tool_call_form_of(std::string_view text, std::string_view na
 
 /// A function that an answer may call.
 struct CallableFunction {
-  std::string name;        ///< [A-Za-z0-9_-], 1 to kMaxFunctionName
+  std::string name;        ///< is_function_name()
   std::string parameters;  ///< JSON text of the arguments' schema, an object's; empty: the arguments are {}
   bool strict = false;     ///< JsonSchemaOptions::strict
   std::string place = "parameters";  ///< begins messages about the schema
@@ -64,11 +66,12 @@ struct CallableFunction {
 /// Calls of these functions with arguments that are valid against their schemas; in kQuotedCalls what
 /// quoted_arguments.h says. Unless a call is required, the answer may also be any text without
 /// ToolCallForm::begin, alone or before the calls; where a call is a whole answer, any text that does not
-/// begin with a brace.
+/// begin with a brace. With `answer` that text has this form, has no call behind it and is none itself.
 struct ToolCallConstraint {
   std::vector<CallableFunction> functions;
   bool is_required = false;
-  bool is_parallel = true;  ///< any number of calls; false: at most one
+  bool is_parallel = true;                ///< any number of calls; false: at most one
+  std::optional<AnswerForm> answer = {};  ///< of a text in the place of calls; only where none is required
   const ToolCallForm* form = &kTaggedCalls;
   /// tag_texts() are the tokens TokenTable::specials in that order; false: they are written as text.
   bool has_tag_tokens = false;
@@ -79,14 +82,16 @@ struct ToolCallConstraint {
 std::vector<std::string_view> tag_texts(const ToolCallForm& form);
 
 inline constexpr size_t kMaxFunctions = 128;
-inline constexpr size_t kMaxFunctionName = 64;
+inline constexpr size_t kMaxFunctionName = 128;
 /// JsonSchemaOptions::shared_work of all functions' schemas together: about a second.
 inline constexpr int64_t kToolSchemaWork = 240'000'000;
 
+/// Whether a name has 1 to kMaxFunctionName letters, digits and characters of "_-.:/".
 bool is_function_name(std::string_view name);
 
 /// Throws InputError where the functions are none or too many, two share a name, a name has other
-/// characters, or a schema is not that of an object or not supported; AutomatonTooLarge.
+/// characters, or a schema is not that of an object or not supported, and as constraint_expression() does of
+/// ToolCallConstraint::answer; AutomatonTooLarge.
 Expression tool_call_expression(const ToolCallConstraint& constraint);
 
 /// Lets functions whose schemas are not supported, or too large, have any arguments, unless they are strict.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,5 +15,8 @@ inline constexpr uint32_t kEndOfCodePoints = 0xFFFFFFFF;
 /// The code points of `text` with their places in bytes, and kEndOfCodePoints last. Throws InputError that
 /// begins with `what` if the text is not UTF-8.
 std::vector<std::pair<uint32_t, size_t>> decode_utf8(std::string_view text, std::string_view what);
+
+/// ASCII letters in lower case; other bytes stay.
+std::string in_lower_case(std::string text);
 
 }  // namespace lacuna

@@ -110,6 +110,16 @@ std::vector<TokenId> OpenedModel::encode(std::string_view text) const {
 std::vector<TokenId> OpenedModel::tokens_of(const Prompt& prompt) const {
   if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return *tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) return encode(*text);
+  if (const auto* mixed = std::get_if<MixedPrompt>(&prompt)) {
+    std::vector<TokenId> all;
+    for (const auto& part : mixed->parts) {
+      const auto* token = std::get_if<TokenId>(&part);
+      const std::vector<TokenId> tokens =
+          token != nullptr ? std::vector{*token} : encode(std::get<std::string>(part));
+      all.insert(all.end(), tokens.begin(), tokens.end());
+    }
+    return all;
+  }
   if (!tokenizer_) throw InputError("{} has no tokenizer; expected token ids", name_);
   return chat_prompt(chat_template_, *tokenizer_, std::get<Conversation>(prompt)).tokens;
 }

@@ -63,8 +63,15 @@ struct GuideSource {
   GuideSource& operator=(const GuideSource&) = delete;
 };
 
-/// The input that an answer continues: a text as it is, token ids, or turns for the chat template to render.
-using Prompt = Variant<std::string, std::vector<TokenId>, Conversation>;
+/// Texts and tokens one after the other. Each text is encoded alone.
+struct MixedPrompt {
+  std::vector<Variant<std::string, TokenId>> parts;
+  bool operator==(const MixedPrompt&) const = default;
+};
+
+/// The input that an answer continues: a text as it is, token ids, both, or turns for the chat template to
+/// render.
+using Prompt = Variant<std::string, std::vector<TokenId>, MixedPrompt, Conversation>;
 
 /// One answer that is asked for.
 struct GenerateRequest {

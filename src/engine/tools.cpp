@@ -16,7 +16,7 @@ void add_function(Tools& tools, CallableFunction function, const nlohmann::order
   if (tools.functions.size() == kMaxFunctions)
     throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
   if (!is_function_name(function.name))
-    throw InputError("{}.name is {}; expected 1 to {} letters, digits, underscores and hyphens", place,
+    throw InputError("{}.name is {}; expected 1 to {} letters, digits and characters of \"_-.:/\"", place,
                      in_quotes(function.name), kMaxFunctionName);
   const bool is_known =
       std::any_of(tools.functions.begin(), tools.functions.end(),
@@ -37,9 +37,14 @@ void choose_function(std::string name, std::string_view place, Tools& tools) {
     throw InputError("{} is {}; expected the name of one of tools", place, in_quotes(tools.chosen));
 }
 
-ToolCallConstraint tool_constraint(const Tools& tools) {
+bool requires_call(const Tools& tools) {
+  return tools.choice == ToolChoice::kRequired || tools.choice == ToolChoice::kNamed;
+}
+
+ToolCallConstraint tool_constraint(const Tools& tools, const std::optional<Constraint>& answer) {
   ToolCallConstraint constraint;
-  constraint.is_required = tools.choice == ToolChoice::kRequired || tools.choice == ToolChoice::kNamed;
+  constraint.is_required = requires_call(tools);
+  if (answer && !constraint.is_required) constraint.answer = answer_form_of(*answer);
   constraint.is_parallel = tools.is_parallel && tools.choice != ToolChoice::kNamed;
   for (const ToolFunction& each : tools.functions) {
     if (tools.choice != ToolChoice::kNamed || each.function.name == tools.chosen)

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +51,11 @@ void choose_function(std::string name, std::string_view place, Tools& tools);
 
 /// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the
 /// chosen function exists.
-ToolCallConstraint tool_constraint(const Tools& tools);
+///   answer  constraint on answers without calls, where there may be some; none of tool calls
+ToolCallConstraint tool_constraint(const Tools& tools, const std::optional<Constraint>& answer = {});
+
+/// Whether an answer has to call a function.
+bool requires_call(const Tools& tools);
 
 /// The functions as Conversation::tools has them; null without functions or with kNone.
 nlohmann::ordered_json definitions_of(const Tools& tools);

@@ -33,6 +33,12 @@ std::string text_of(const ordered_json& value, std::string_view place) {
   return value.get<std::string>();
 }
 
+std::string text_member(const ordered_json& object, const char* key, std::string_view place) {
+  const ordered_json* value = find(object, key);
+  if (value == nullptr) throw InputError("{}.{} is missing; expected a string", place, key);
+  return text_of(*value, fmt::format("{}.{}", place, key));
+}
+
 /// A schema, or the text of one.
 JsonSchemaConstraint schema_of(const ordered_json& value, std::string_view place) {
   if (value.is_string()) return {value.get<std::string>()};
@@ -53,8 +59,12 @@ ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
                    place);
 }
 
+std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place);
+
 std::optional<Constraint> of_json_schema_format(const ordered_json& format) {
   const ordered_json* wrapper = find(format, "json_schema");
+  if (wrapper == nullptr && find(format, "schema") != nullptr)
+    return of_flat_format(format, "response_format");
   if (wrapper == nullptr || !wrapper->is_object())
     throw InputError("response_format.json_schema is missing; expected {{\"name\": ..., \"schema\": ...}}");
   const ordered_json* schema = find(*wrapper, "schema");
@@ -79,7 +89,9 @@ std::optional<Constraint> of_response_format(const ordered_json& format) {
     if (schema != nullptr) return schema_of(*schema, "response_format.schema");
     return JsonObjectConstraint{};
   }
-  throw InputError("response_format is {}; expected type text, json_object or json_schema",
+  if (name == "regex") return RegexConstraint{text_member(format, "pattern", "response_format")};
+  if (name == "grammar") return GrammarConstraint{text_member(format, "grammar", "response_format")};
+  throw InputError("response_format is {}; expected type text, json_object, json_schema, regex or grammar",
                    shown_form(format));
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "server/dialect.h"
+#include "server/message_parts.h"
+#include "server/prompts.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -51,6 +53,9 @@ std::string text_of_result(const FieldValue& block, GenerationRequest& request) 
     const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
     if (type != nullptr && *type == "tool_reference") {
       leave_out("tool_reference", request);
+    } else if (const std::string_view note = note_of_image(part.value); !note.empty()) {
+      text += note;
+      leave_out(kResultImage, request);
     } else if (type != nullptr && *type == "document") {
       text += text_of_document(part);
     } else if (type != nullptr && *type == "search_result") {
@@ -104,6 +109,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
   Conversation conversation;
   ToolHistory history;
   std::string last;
+  size_t num_before = 0;  // messages before the last one
   for (size_t i = 0; i < field.value.size(); ++i) {
     const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
     const json* role = find_value(item.object(), "role");
@@ -112,17 +118,16 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     if (*role != "user" && *role != "assistant" && *role != "system")
       item.at("role").refuse("\"user\", \"assistant\" or \"system\"");
     last = role->get<std::string>();
+    num_before = conversation.messages.size();
     if (content->is_array()) {
       read_blocks(last, item.at("content"), history, conversation, request);
     } else {
       conversation.add(last, text_of_content(item.at("content"), kTextPart));
     }
   }
-  if (last == "assistant") {
-    throw FieldError(field.place,
-                     "messages end with the assistant's; this server continues no message, "
-                     "expected the user's at the end");
-  }
+  // What the last message of the assistant says begins the answer; one of thoughts alone says nothing.
+  if (last == "assistant" && conversation.messages.size() > num_before)
+    continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);
   request.prompts.emplace_back(std::move(conversation));
   request.prompt_field = field.place;
 }
@@ -141,7 +146,8 @@ void read_thinking(const FieldValue& field, GenerationRequest& request) {
   const json* type = find_value(field.object(), "type");
   if (type == nullptr || (*type != "disabled" && *type != "enabled" && *type != "adaptive"))
     field.refuse("type disabled, enabled or adaptive");
-  if (*type != "disabled") leave_out(field.place, request);
+  if (*type != "disabled") return leave_out(field.place, request);
+  std::get<Conversation>(request.prompts.front()).keywords["enable_thinking"] = false;
 }
 
 /// A conversation that the service would keep. One that it has kept brings no messages of its own.
@@ -158,6 +164,7 @@ void read_output(const FieldValue& field, GenerationRequest& /*request*/) {
 
 constexpr HintNames kHints[] = {
     {"fallbacks", "left out: no other model answers instead"},
+    {"mcp_servers container", "left out, as are the tools in them: the server runs none"},
     {"context_management inference_geo speed compaction diagnostics fallback_credit_token billing_policy "
      "user_profile_id workspace_id betas cache_control",
      "left out"},
@@ -181,12 +188,11 @@ constexpr RequestField kFields[] = {
     {"stream", R"({"type": "boolean"})", "events in the place of one object", read_stream},
     {"output_config", R"({"type": "object"})", "format: json_schema with a schema", read_output},
     {"output_format", R"({"type": "object"})", "type json_schema with a schema", read_output},
-    {"thinking", R"({"type": "object"})", "left out unless its type is disabled", read_thinking},
+    {"thinking", R"({"type": "object"})", "disabled: the chat template's enable_thinking is false",
+     read_thinking},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
     {"thread", R"({"type": "object"})", "left out where its type is create; nothing is stored", read_thread},
-    {"mcp_servers", R"({"type": "array"})", "refused", refuse_field},
-    {"container", R"({})", "refused", refuse_field},
 };
 
 RequestFields fields() {
@@ -195,8 +201,22 @@ RequestFields fields() {
   return all;
 }
 
+/// A format is of a whole answer, which the last message would begin.
+void refuse_format_of_the_rest(const json& body, const GenerationRequest& request) {
+  if (std::get<Conversation>(request.prompts.front()).continuation.empty()) return;
+  const json* config = find_value(body, "output_config");
+  const bool is_within = config != nullptr && find_value(*config, "format") != nullptr;
+  if (!is_within && find_value(body, "output_format") == nullptr) return;
+  throw FieldError("messages",
+                   fmt::format("messages end with the assistant's, which the answer would continue, "
+                               "and {} is of a whole answer; expected one of them",
+                               is_within ? "output_config.format" : "output_format"));
+}
+
 GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
-  return read_request(body, defaults, fields());
+  GenerationRequest request = read_request(body, defaults, fields());
+  refuse_format_of_the_rest(body, request);
+  return request;
 }
 
 class MessagesFormat final : public ReplyFormat {

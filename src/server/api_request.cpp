@@ -14,7 +14,9 @@
 #include "server/api_error.h"
 #include "server/dialect.h"
 #include "server/infill_request.h"
+#include "server/message_parts.h"
 #include "server/openai_format.h"
+#include "server/prompts.h"
 #include "server/request_fields.h"
 #include "server/settings.h"
 #include "server/tool_request.h"
@@ -66,10 +68,6 @@ void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
 
 void read_stream_options(const FieldValue& field, GenerationRequest& request) {
   request.include_usage = read_flag(field.object(), "include_usage");
-}
-
-void read_num_choices(const FieldValue& field, GenerationRequest& request) {
-  request.num_choices = static_cast<int32_t>(field.integer(1, kMaxRequestChoices));
 }
 
 void read_echo(const FieldValue& field, GenerationRequest& request) {
@@ -180,21 +178,6 @@ void refuse_tools(const json& body) {
   }
 }
 
-Prompt read_prompt(const json& prompt) {
-  if (prompt.is_string()) return prompt.get<std::string>();
-  return parse_tokens(prompt, "prompt");
-}
-
-void read_prompts(const FieldValue& field, GenerationRequest& request) {
-  const json& prompt = field.value;
-  const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
-  if (!is_list) {
-    request.prompts.push_back(read_prompt(prompt));
-    return;
-  }
-  for (const json& each : prompt) request.prompts.push_back(read_prompt(each));
-}
-
 /// Editors send texts that end an answer by habit, and a hole ends where the text after it begins.
 void leave_out_stops(GenerationRequest& request) {
   if (!request.stop.empty()) leave_out(request.name_of("stop").value_or("stop"), request);
@@ -278,10 +261,12 @@ constexpr RequestField kChatFields[] = {
      "documents for templates that show some"},
     {"add_generation_prompt", R"({"type": "boolean"})",
      "whether the prompt ends with the beginning of an answer"},
+    {"continue_final_message", R"({"type": "boolean"})",
+     "whether the answer continues the last message, the assistant's"},
 };
 
 constexpr RequestField kPromptFields[] = {
-    {"prompt", R"({})", "text or token ids, or a list of prompts", read_prompts, true},
+    {"prompt", R"({})", "text, token ids or both, or a list of prompts", read_prompts, true},
     {"echo", R"({"type": "boolean"})", "the prompt before the answer", read_echo},
     {"suffix", R"({"type": "string"})", "text that follows what is filled in"},
 };
@@ -341,17 +326,6 @@ std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
 
 namespace {
 
-/// A content that is text, or a list of texts.
-nlohmann::ordered_json read_content(const FieldValue& content) {
-  constexpr std::array<std::string_view, 2> kTypes = {"text", "refusal"};
-  std::string text = text_of_content(content, kTypes);
-  if (content.value.is_string()) return text;
-  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
-  for (const json& part : content.value)
-    parts.push_back({{"type", "text"}, {"text", part[part["type"].get<std::string>()]}});
-  return parts;
-}
-
 Conversation read_messages(const json* list) {
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw InputError("messages is missing; expected a list of at least one message");
@@ -369,8 +343,9 @@ Conversation read_messages(const json* list) {
     if (message.size() > kMaxFields)
       throw InputError("{} has {} fields; expected at most {}", place, message.size(), kMaxFields);
     const json* part = find_value(message, "content");
-    const nlohmann::ordered_json content =
-        part == nullptr ? nlohmann::ordered_json("") : read_content({place + ".content", *part});
+    const nlohmann::ordered_json content = part == nullptr
+                                               ? nlohmann::ordered_json("")
+                                               : read_content({place + ".content", *part}, *role == "tool");
     if (*role == "tool") {
       history.add_message(message, place, content, conversation);
       continue;
@@ -394,20 +369,35 @@ void read_keywords(const json& body, Conversation& conversation) {
     const json* value = find_value(body, key);
     if (value == nullptr) continue;
     const FieldValue field{key, *value};
-    if (key == std::string_view("enable_thinking")) {
-      (void)field.flag();
-    } else {
-      (void)field.text();
-    }
+    const bool is_effort = key != std::string_view("enable_thinking");
+    is_effort ? (void)field.text() : (void)field.flag();
     const auto before = conversation.keywords.find(key);
     if (before != conversation.keywords.end() && !before->is_null() && json(*before) != *value)
       refuse_contradiction(fmt::format("{}.{}", kKeywords, key), key);
     conversation.keywords[key] = *value;
+    if (is_effort) set_effort(value->get<std::string>(), conversation);
   }
   if (const json* documents = find_value(body, "documents"))
     conversation.documents = FieldValue{"documents", *documents}.list();
   if (const json* flag = find_value(body, "add_generation_prompt"))
     conversation.add_generation_prompt = FieldValue{"add_generation_prompt", *flag}.flag();
+}
+
+/// Lets the answer continue the last message where the body, or the message itself, says so.
+void read_continuation(const json& body, Conversation& conversation) {
+  constexpr const char* kField = "continue_final_message";
+  std::string place;
+  if (const json* flag = find_value(body, kField); flag != nullptr && FieldValue{kField, *flag}.flag())
+    place = kField;
+  const json& messages = body["messages"];
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const json* prefix = find_value(messages[i], "prefix");
+    const std::string own = fmt::format("messages.{}.prefix", i);
+    if (prefix == nullptr || !FieldValue{own, *prefix}.flag()) continue;
+    if (i + 1 < messages.size()) FieldValue{own, *prefix}.refuse("true in the last message alone");
+    place = own;
+  }
+  if (!place.empty()) continue_last_message(place, conversation);
 }
 
 }  // namespace
@@ -416,7 +406,14 @@ Conversation parse_conversation(const json& body) {
   const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
   Conversation conversation = in_field("messages", [&] { return read_messages(list); });
   read_keywords(body, conversation);
+  read_continuation(body, conversation);
   return conversation;
+}
+
+void set_effort(const std::string& effort, Conversation& conversation) {
+  conversation.keywords["reasoning_effort"] = effort;
+  if (effort == "none" && !conversation.keywords.contains("enable_thinking"))
+    conversation.keywords["enable_thinking"] = false;
 }
 
 std::string role_of_turn(std::string role) {
@@ -448,27 +445,11 @@ void add_system(std::string_view text, GenerationRequest& request) {
   messages.insert(messages.begin(), nlohmann::ordered_json{{"role", "system"}, {"content", text}});
 }
 
-std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types) {
-  if (content.value.is_string()) return content.text();
-  if (!content.value.is_array()) content.refuse("text");
-  std::string text;
-  for (size_t i = 0; i < content.value.size(); ++i) {
-    const FieldValue part{fmt::format("{}.{}", content.place, i), content.value[i]};
-    const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
-    const char* key = type != nullptr && *type == "refusal" ? "refusal" : "text";
-    const json* piece = part.value.is_object() ? find_value(part.value, key) : nullptr;
-    const bool is_text = type != nullptr && type->is_string() && piece != nullptr && piece->is_string() &&
-                         std::find(types.begin(), types.end(), type->get<std::string>()) != types.end();
-    if (!is_text) part.refuse(fmt::format("{{\"type\": \"{}\", \"text\": ...}}", types.front()));
-    text += piece->get<std::string>();
-  }
-  return text;
-}
-
 GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
   GenerationRequest request = read_common(body, defaults, chat_fields());
   request.prompts.emplace_back(parse_conversation(body));
   request.prompt_field = "messages";
+  note_left_out_parts(body["messages"], request);
   return request;
 }
 
@@ -479,14 +460,7 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   GenerationRequest request =
       read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
   request.scores_only = scores_only;
-  if (request.prompts.size() * static_cast<size_t>(request.num_candidates) > size_t{kMaxRequestChoices})
-    throw FieldError("best_of",
-                     fmt::format("best_of is {} for {} prompts; expected at most {} answers in all",
-                                 request.num_candidates, request.prompts.size(), kMaxRequestChoices));
-  if (request.prompts.size() * static_cast<size_t>(request.num_choices) > size_t{kMaxRequestChoices}) {
-    throw FieldError("n", fmt::format("{} prompts with n = {} make more than {} choices",
-                                      request.prompts.size(), request.num_choices, kMaxRequestChoices));
-  }
+  check_num_answers(request);
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
     throw FieldError("max_tokens", "max_tokens is 0; expected at least 1, or echo with logprobs");
   }

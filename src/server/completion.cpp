@@ -300,17 +300,26 @@ void Completion::send(const std::string& text) {
   if (!text.empty()) reply_->write(text);
 }
 
+AnswerUsage Completion::usage_of(const Choice& choice) {
+  return {.prompt_tokens = choice.start.prompt_tokens,
+          .cached_tokens = choice.statistics.shared_tokens,
+          .answer_tokens = choice.answer_tokens,
+          .prompt_ms = 1e3 * choice.prefill_seconds,
+          .answer_ms = 1e3 * (choice.statistics.seconds - choice.prefill_seconds)};
+}
+
 AnswerUsage Completion::usage() const {
-  AnswerUsage usage;
+  AnswerUsage all;
   for (const auto& choice : choices_) {
-    usage.prompt_tokens += choice->start.prompt_tokens;
+    const AnswerUsage own = usage_of(*choice);
+    all.prompt_tokens += own.prompt_tokens;
     // A prompt counts once, with its first choice.
-    if (choice->start.prompt_tokens > 0) usage.cached_tokens += choice->statistics.shared_tokens;
-    usage.answer_tokens += choice->answer_tokens;
-    usage.prompt_ms += 1e3 * choice->prefill_seconds;
-    usage.answer_ms = std::max(usage.answer_ms, 1e3 * (choice->statistics.seconds - choice->prefill_seconds));
+    if (own.prompt_tokens > 0) all.cached_tokens += own.cached_tokens;
+    all.answer_tokens += own.answer_tokens;
+    all.prompt_ms += own.prompt_ms;
+    all.answer_ms = std::max(all.answer_ms, own.answer_ms);
   }
-  return usage;
+  return all;
 }
 
 void Completion::part_finished() {
@@ -330,7 +339,10 @@ void Completion::finish() {
   metrics_.count_request(choices_.front()->finish_reason);
   metrics_.observe_request(clock_.seconds());
   std::vector<const AnswerChoice*> choices;
-  for (const auto& choice : choices_) choices.push_back(choice.get());
+  for (const auto& choice : choices_) {
+    choice->usage = usage_of(*choice);
+    choices.push_back(choice.get());
+  }
   if (head_.request.stream) {
     send(format_->end_stream(choices, all));
     reply_->end();

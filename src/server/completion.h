@@ -60,6 +60,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   class Likelihood;
 
   Choice& new_choice(Start start);
+  static AnswerUsage usage_of(const Choice& choice);
   AnswerUsage usage() const;
   /// Sends what came to a choice, or keeps it for the reply.
   void add_piece(Choice& choice, const Piece& piece, nlohmann::ordered_json event, bool is_first = false);

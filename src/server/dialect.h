@@ -2,7 +2,6 @@
 // one GenerationRequest and from one answer.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -91,14 +90,11 @@ nlohmann::json without_zero_length(const nlohmann::json& body, GenerationRequest
 /// Takes answers_nothing from what without_zero_length() made. FieldError where another length was sent, too.
 void take_zero_length(const GenerationRequest& length, GenerationRequest& request);
 
+/// Gives the chat template the effort of thinking; "none" also sets enable_thinking to false, which more
+/// templates read, unless the request sets it.
+void set_effort(const std::string& effort, Conversation& conversation);
+
 /// Adds a system message before the request's conversation.
 void add_system(std::string_view text, GenerationRequest& request);
-
-/// Types of the parts of a message that are text, in APIs with one such type.
-inline constexpr std::array<std::string_view, 1> kTextPart = {"text"};
-
-/// The text of a content: a string, or parts whose "type" is one of `types`, with their "text" (of type
-/// refusal: "refusal"). FieldError, which names a part of another type.
-std::string text_of_content(const FieldValue& content, std::span<const std::string_view> types);
 
 }  // namespace lacuna

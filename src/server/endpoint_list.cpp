@@ -33,6 +33,8 @@ constexpr RequestField kTemplateFields[] = {
      "documents for templates that show some"},
     {"add_generation_prompt", R"({"type": "boolean"})",
      "whether the prompt ends with the beginning of an answer"},
+    {"continue_final_message", R"({"type": "boolean"})",
+     "whether the prompt ends with the last message, the assistant's"},
 };
 
 constexpr RequestField kDecisionFields[] = {

@@ -94,10 +94,13 @@ void relax_tools(const ReplyModel& model, GenerationRequest& request) {
   try {
     opened.automaton_of(*tools);  // kept for the answer
   } catch (const InputError&) {   // the answer says what is wrong, unless this finds what to leave out
+    if (tools->answer) opened.automaton_of(as_constraint(*tools->answer));  // names its own field
     const Budget budget("tools", {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
-    for (std::string& place : relax_schemas(tools->functions, opened.tool_call_form()))
-      leave_out(std::move(place), request);
-    in_field("tools", [&] { opened.automaton_of(*tools); });
+    in_field("tools", [&] {
+      for (std::string& place : relax_schemas(tools->functions, opened.tool_call_form()))
+        leave_out(std::move(place), request);
+      opened.automaton_of(*tools);
+    });
   }
 }
 
@@ -272,10 +275,11 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
   std::optional<Tools> tools = parse_tools(text, dialect.tools, &left_out);
   for (std::string& name : left_out) leave_out(std::move(name), request);
   if (!tools) return;
-  if (format && tools->choice != ToolChoice::kNone) {
-    throw FieldError("tools",
-                     fmt::format("tools and {} are both given; expected one of them, or tool_choice \"none\"",
-                                 format->key));
+  if (format && requires_call(*tools)) {
+    leave_out(format->key, request);  // nothing but calls is written
+  } else if (request.constraint && requires_call(*tools)) {
+    const std::string key = request.name_of(setting_of(*request.constraint)).value_or("lacuna");
+    throw FieldError(key, key + " has no effect here: tool_choice requires a call");
   }
   use_tools(std::move(*tools), request);
 }
@@ -352,8 +356,8 @@ void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& reques
 
 void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
                                   const ReplyTarget& /*reply_to*/) {
-  throw ApiError(400,
-                 "this server has no embeddings: its models write text; ask a server of an embedding model");
+  throw FieldError(
+      "model", "this server has no embeddings: its models write text; ask a server of an embedding model");
 }
 
 void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {

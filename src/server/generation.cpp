@@ -149,18 +149,28 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
 void RequestHandler::answer_nothing(const Dialect& dialect, const GenerationRequest& request,
                                     const ReplyTarget& reply_to) const {
   const std::unique_ptr<ReplyFormat> format = dialect.make_format({model_, request, std::time(nullptr)});
-  AnswerChoice nothing;
-  nothing.finish_reason = request.answers_nothing;
-  const AnswerChoice* const choices[] = {&nothing};
-  metrics_.count_request(nothing.finish_reason);
+  std::vector<AnswerChoice> nothing(std::max<size_t>(1, request.prompts.size()) *
+                                    static_cast<size_t>(request.num_choices));
+  std::vector<const AnswerChoice*> choices;
+  for (AnswerChoice& each : nothing) {
+    each.index = choices.size();
+    each.finish_reason = request.answers_nothing;
+    choices.push_back(&each);
+  }
+  metrics_.count_request(request.answers_nothing);
   if (!request.stream) {
     reply_to.reply->send({200, "application/json"}, dump_json(format->whole(choices, {})));
     return;
   }
   reply_to.reply->begin_stream(std::string(format->stream_type()));
   reply_to.reply->write(format->begin_stream({}));
-  reply_to.reply->write(
-      format->part({.choice = nothing, .piece = {}, .is_first = true, .usage = AnswerUsage()}));
+  for (const AnswerChoice* const each : choices) {
+    const bool is_last = each == choices.back();
+    reply_to.reply->write(format->part({.choice = *each,
+                                        .piece = {},
+                                        .is_first = true,
+                                        .usage = is_last ? std::optional(AnswerUsage()) : std::nullopt}));
+  }
   reply_to.reply->write(format->end_stream(choices, {}));
   reply_to.reply->end();
 }

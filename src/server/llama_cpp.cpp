@@ -1,9 +1,9 @@
 // llama.cpp's POST /completion.
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "server/dialect.h"
+#include "server/prompts.h"
 
 namespace lacuna {
 namespace llama_cpp {
@@ -12,37 +12,19 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Text, token ids, {"prompt_string"} without other media, or a list of one of these.
-void read_prompt(const FieldValue& field, GenerationRequest& request) {
-  const json& value = field.value;
-  if (value.is_string()) {
-    request.prompts.emplace_back(field.text());
-  } else if (value.is_object() && find_value(value, "prompt_string") != nullptr) {
-    if (find_value(value, "multimodal_data") != nullptr) refuse_field(field.at("multimodal_data"), request);
-    request.prompts.emplace_back(field.at("prompt_string").text());
-  } else if (value.is_array() && value.size() == 1 && !value[0].is_number()) {
-    read_prompt({field.place + ".0", value[0]}, request);
-  } else if (value.is_array() &&
-             std::any_of(value.begin(), value.end(), [](const json& each) { return !each.is_number(); })) {
-    field.refuse("one text or one list of token ids; POST /v1/completions takes several");
-  } else {
-    request.prompts.emplace_back(parse_tokens(value, field.place));
-  }
-}
-
 void read_num_probs(const FieldValue& field, GenerationRequest& request) {
   const int64_t count = field.integer(0, kMaxAlternatives);
   request.wants_logprobs = request.wants_logprobs || count > 0;
   set_alternatives(count, field, request);
 }
 
-void read_one(const FieldValue& field, GenerationRequest& request) {
-  if (field.value != 1) refuse_field(field, request);
+void read_count(const FieldValue& field, GenerationRequest& request) {
+  if (field.value != 0) read_num_choices(field, request);
 }
 
 constexpr RequestField kFields[] = {
     {"prompt", R"({"anyOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}]})",
-     "text or token ids", read_prompt, true},
+     "text, token ids or both, or a list of prompts", read_prompts, true},
     {"n_predict", R"({"type": "integer"})", "the most positions of the answer; -1: the default",
      read_open_limit},
     {"max_tokens", R"({"type": "integer"})", "the same", read_open_limit},
@@ -59,8 +41,8 @@ constexpr RequestField kFields[] = {
     {"json_schema", R"({})", "the answer is JSON that is valid against this schema"},
     {"grammar", R"({"type": "string"})", "the answer is a text of this grammar"},
     {"model", R"({"type": "string"})", "a model of this server"},
-    {"n", R"({"type": "integer"})", "0 or 1; POST /v1/completions gives several answers", read_one},
-    {"n_cmpl", R"({"type": "integer"})", "the same", read_one},
+    {"n", R"({"type": "integer"})", "answers to each prompt; 0: one", read_count},
+    {"n_cmpl", R"({"type": "integer"})", "the same", read_count},
 };
 
 RequestFields fields() {
@@ -73,6 +55,7 @@ GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
   GenerationRequest length;
   GenerationRequest request = read_request(without_zero_length(body, length), defaults, fields());
   take_zero_length(length, request);
+  check_num_answers(request);
   return request;
 }
 
@@ -80,14 +63,18 @@ class CompletionFormat final : public ReplyFormat {
  public:
   using ReplyFormat::ReplyFormat;
 
-  ordered_json whole(AnswerChoices choices, const AnswerUsage& usage) override {
-    const AnswerChoice& choice = *choices.front();
-    ordered_json reply = end(choice, usage);
-    reply["content"] = choice.answer.text;
-    reply["tokens"] = ids_of(choice.answer.tokens);
-    add_probabilities(reply, choice.answer);
-    reply["lacuna"] = own_part(choice, request());
-    return reply;
+  /// A list where there are several answers.
+  ordered_json whole(AnswerChoices choices, const AnswerUsage& /*usage*/) override {
+    ordered_json list = ordered_json::array();
+    for (const AnswerChoice* const choice : choices) {
+      ordered_json reply = end(*choice);
+      reply["content"] = choice->answer.text;
+      reply["tokens"] = ids_of(choice->answer.tokens);
+      add_probabilities(reply, choice->answer);
+      reply["lacuna"] = own_part(*choice, request());
+      list.push_back(std::move(reply));
+    }
+    return list.size() == 1 ? std::move(list.front()) : std::move(list);
   }
 
   std::string part(const AnswerPart& part) override {
@@ -100,8 +87,10 @@ class CompletionFormat final : public ReplyFormat {
     return sse(reply);
   }
 
-  std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) override {
-    return sse(end(*choices.front(), usage));
+  std::string end_stream(AnswerChoices choices, const AnswerUsage& /*usage*/) override {
+    std::string text;
+    for (const AnswerChoice* const choice : choices) text += sse(end(*choice));
+    return text;
   }
 
   std::string fail_stream(const std::string& sentence) override {
@@ -117,7 +106,11 @@ class CompletionFormat final : public ReplyFormat {
             {"model", model().name}};
   }
 
-  ordered_json end(const AnswerChoice& choice, const AnswerUsage& usage) const {
+  ordered_json end(const AnswerChoice& choice) {
+    AnswerUsage usage = choice.usage;
+    // The first choice of each prompt has its tokens.
+    if (choice.index % static_cast<size_t>(request().num_choices) == 0) prompt_tokens_ = usage.prompt_tokens;
+    usage.prompt_tokens = prompt_tokens_;
     ordered_json reply = begin(choice);
     const char* reason = !choice.stop_text.empty()        ? "word"
                          : choice.finish_reason == "stop" ? "eos"
@@ -135,6 +128,8 @@ class CompletionFormat final : public ReplyFormat {
   void add_probabilities(ordered_json& reply, const Piece& piece) const {
     if (request().wants_logprobs) reply["completion_probabilities"] = chat_logprobs(model(), piece.tokens);
   }
+
+  int32_t prompt_tokens_ = 0;  // of the prompt that was answered last
 };
 
 std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {

@@ -19,7 +19,9 @@ constexpr ObjectFields kOpenAi[] = {
     {"stream_options", "", "include_usage", "include_obfuscation continuous_usage_stats"},
     {"response_format", "text", "type"},
     {"response_format", "json_object", "type schema"},
-    {"response_format", "json_schema", "type json_schema"},
+    {"response_format", "json_schema", "type json_schema schema strict name", "description"},
+    {"response_format", "regex", "type pattern"},
+    {"response_format", "grammar", "type grammar"},
     {"response_format.json_schema", "", "name schema strict", "description"},
     {"structured_outputs", "", "json regex choice grammar json_object structural_tag whitespace_pattern",
      "disable_fallback disable_any_whitespace disable_additional_properties"},
@@ -31,9 +33,9 @@ constexpr ObjectFields kOpenAi[] = {
     {"tool_choice.allowed_tools", "", "mode tools"},
     {"tool_choice.allowed_tools.tools.*", "", "type function"},
     {"tool_choice.allowed_tools.tools.*.function", "", "name"},
-    {"messages.*", "", "role content tool_call_id tool_calls function_call",
+    {"messages.*", "", "role content tool_call_id tool_calls function_call prefix",
      "name refusal audio annotations reasoning reasoning_content reasoning_details thinking thinking_blocks "
-     "parsed prefix weight cache_control provider_specific_fields"},
+     "parsed weight cache_control provider_specific_fields"},
     {"messages.*.content.*", "text", "type text", "cache_control annotations citations"},
     {"messages.*.content.*", "refusal", "type refusal"},
     {"messages.*.tool_calls.*", "custom", "id type custom", "index"},
@@ -41,6 +43,7 @@ constexpr ObjectFields kOpenAi[] = {
     {"messages.*.tool_calls.*.custom", "", "name input"},
     {"messages.*.tool_calls.*.function", "", "name arguments", "parsed_arguments"},
     {"prompt", "", "prompt_string multimodal_data"},
+    {"prompt.*", "", "prompt_string multimodal_data"},
     {"input.*", "", "hole tokens"},
     {"input.*.hole", "", "min max"},
 };
@@ -48,6 +51,8 @@ constexpr ObjectFields kOpenAi[] = {
 constexpr std::string_view kTextTypes = "input_text output_text text";
 constexpr ObjectFields kResponses[] = {
     {"text", "", "format", "verbosity"},
+    {"reasoning", "", "effort", "summary generate_summary"},
+    {"stream_options", "", "include_obfuscation"},
     {"text.format", "text json_object", "type"},
     {"text.format", "json_schema", "type name schema strict", "description"},
     {"tools.*", "function ?", "type name description parameters strict",

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "server/dialect.h"
+#include "server/message_parts.h"
+#include "server/prompts.h"
 #include "server/utc_time.h"
 #include "tokenizer/unicode.h"
 
@@ -98,6 +100,10 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
       read_calls(item, history, message);
   }
+  // As most of Ollama's templates have it, an assistant's text at the end begins the answer.
+  const ordered_json& last = conversation.messages.back();
+  if (last["role"] == "assistant" && !last.contains("tool_calls") && conversation.messages.size() > 1)
+    continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);
   request.prompts.emplace_back(std::move(conversation));
   request.prompt_field = field.place;
 }

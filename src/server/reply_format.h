@@ -32,6 +32,15 @@ struct ReplyModel {
   std::string text_of(std::span<const TokenId> tokens) const;
 };
 
+/// Tokens and times of one choice, or of all of a request together.
+struct AnswerUsage {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  ///< prompt tokens whose K/V come from another request
+  int32_t answer_tokens = 0;
+  double prompt_ms = 0;
+  double answer_ms = 0;
+};
+
 /// One answer of a request.
 struct AnswerChoice {
   size_t index = 0;
@@ -43,17 +52,9 @@ struct AnswerChoice {
   std::string stop_text = {};           ///< the stop text that ended it; empty: none did
   std::string inserted = {};            ///< what stands at the cursor (GenerationRequest::fills_cursor)
   int32_t answer_tokens = 0;
+  AnswerUsage usage = {};  ///< once it is written
   RunStatistics statistics = {};
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
-};
-
-/// Usage of all choices of a request together.
-struct AnswerUsage {
-  int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;  ///< prompt tokens whose K/V come from another request
-  int32_t answer_tokens = 0;
-  double prompt_ms = 0;
-  double answer_ms = 0;
 };
 
 /// Newly final text of a choice, in a stream.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/dialect.h"
+#include "server/message_parts.h"
 
 namespace lacuna {
 namespace responses {
@@ -25,7 +26,10 @@ class InputReader {
     if (type != nullptr && *type == "function_call") return add_call(item);
     if (type != nullptr && is_foreign(*type)) return leave_out(type->get<std::string>(), request);
     flush_calls();
-    if (type != nullptr && *type == "function_call_output") return add_output(item);
+    if (type != nullptr && *type == "function_call_output") return add_output(item, request);
+    if (type != nullptr && *type == "item_reference")
+      item.at("type").refuse(
+          "the item itself: nothing is stored here (clients send it with \"store\": false)");
     if (type != nullptr && *type != "message") {
       item.at("type").refuse(
           R"("message", "function_call" or "function_call_output"; this endpoint takes no files or stored items)");
@@ -76,10 +80,17 @@ class InputReader {
         history_.call(id.text(), id.place, name.text(), name.place, arguments.text(), arguments.place));
   }
 
-  void add_output(const FieldValue& item) {
-    const FieldValue id = member(item, "call_id");
-    const std::string output = text_of_content(member(item, "output"), kContentTypes);
-    history_.add_result(id.text(), id.place, output, conversation_);
+  void add_output(const FieldValue& item, GenerationRequest& request) {
+    const FieldValue id = member(item, "call_id"), output = member(item, "output");
+    std::string text;
+    if (!output.value.is_array()) text = text_of_content(output, kContentTypes);
+    for (size_t i = 0; output.value.is_array() && i < output.value.size(); ++i) {
+      const FieldValue part{fmt::format("{}.{}", output.place, i), output.value[i]};
+      const std::string_view note = note_of_image(part.value);
+      if (!note.empty()) leave_out(kResultImage, request);
+      text += note.empty() ? text_of_part(part, kContentTypes) : std::string(note);
+    }
+    history_.add_result(id.text(), id.place, text, conversation_);
   }
 
   /// Calls that follow each other, and the text before them, are one turn.
@@ -139,6 +150,12 @@ void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
   (void)field.object();
 }
 
+/// Its effort is what chats send as reasoning_effort. Read after the input.
+void read_reasoning(const FieldValue& field, GenerationRequest& request) {
+  if (find_value(field.object(), "effort") != nullptr)
+    set_effort(field.at("effort").text(), std::get<Conversation>(request.prompts.front()));
+}
+
 constexpr HintNames kHints[] = {
     {"max_tool_calls", "left out: it counts calls of the service's tools"},
     {"stream_options client_metadata personality context_management", "left out"},
@@ -159,6 +176,7 @@ constexpr RequestField kFields[] = {
      "message.output_text.logprobs; others have no effect", read_include},
     {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
      "tokens that are listed for each position", read_top_logprobs},
+    {"reasoning", R"({"type": "object"})", "effort: the chat template's reasoning_effort", read_reasoning},
     {"truncation", R"({"type": "string"})", "left out: no conversation is cut", read_truncation},
     {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
     {"tool_choice", R"({"type": ["string", "object"]})", "none, auto, required or one function"},

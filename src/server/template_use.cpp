@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -79,9 +80,11 @@ bool TemplateUse::shows_member(std::string_view name) {
 void TemplateUse::note_variables(const nlohmann::json& body, GenerationRequest& request) const {
   if (conversation_ == nullptr) return;
   for (const auto& [key, value] : conversation_->keywords.items()) {
-    if (has_word(key) || value.is_null()) continue;
+    const bool asks_for_none = key == "reasoning_effort" && value == "none";  // and for enable_thinking false
+    if (has_word(key) || value.is_null() || asks_for_none) continue;
     const bool is_field = find_value(body, key) != nullptr;
-    std::string place = is_field ? key : "chat_template_kwargs." + key;
+    const bool is_effort = key == "reasoning_effort" && find_value(body, "chat_template_kwargs") == nullptr;
+    std::string place = is_field ? key : is_effort ? "reasoning.effort" : "chat_template_kwargs." + key;
     if (!is_field && !has_name(kVariables, key)) {
       add_unknown(std::move(place), request);
     } else if (!asks_for_nothing(nlohmann::json(value))) {
@@ -96,11 +99,12 @@ void TemplateUse::note_variables(const nlohmann::json& body, GenerationRequest& 
 
 void note_members(const Dialect& dialect, const nlohmann::json& body, const ChatTemplate& chat_template,
                   GenerationRequest& request) {
-  if (&dialect != &kOpenAiChat)
+  std::function<bool(std::string_view)> is_shown;
+  if (request.prompts.empty())
     return note_object_fields(body, dialect.objects, dialect.fields(), {}, request);
   TemplateUse use(chat_template, request.prompts.front());
   use.note_variables(body, request);
-  const auto is_shown = [&](std::string_view name) { return use.shows_member(name); };
+  if (&dialect == &kOpenAiChat) is_shown = [&](std::string_view name) { return use.shows_member(name); };
   note_object_fields(body, dialect.objects, dialect.fields(), is_shown, request);
 }
 

@@ -153,7 +153,7 @@ void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
     tools.choice = ToolChoice::kNone;
   } else if (choice == "auto") {
     tools.choice = ToolChoice::kAuto;
-  } else if (choice == "required") {
+  } else if (choice == "required" || choice == "any") {  // "any": Mistral's
     tools.choice = ToolChoice::kRequired;
   } else if (is_nested && choice.is_object() && member(choice, "allowed_tools") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
@@ -248,7 +248,7 @@ void use_tools(Tools tools, GenerationRequest& request) {
     request.idle_tools = std::move(tools);
     return;
   }
-  request.constraint = tool_constraint(tools);
+  request.constraint = tool_constraint(tools, request.constraint);
   for (Prompt& prompt : request.prompts) {
     if (auto* conversation = std::get_if<Conversation>(&prompt)) conversation->tools = definitions_of(tools);
   }

@@ -36,8 +36,8 @@ bool has_tools(const nlohmann::json& body);
 std::optional<Tools> parse_tools(std::string_view body, ToolFormat format,
                                  std::vector<std::string>* left_out = nullptr);
 
-/// Holds the answer of a chat to calls of its tools, and gives them to its prompt. With kNone nothing
-/// changes.
+/// Holds the answer of a chat to calls of its tools, or to the request's own constraint where none is
+/// required, and gives the tools to its prompt. With kNone nothing changes.
 void use_tools(Tools tools, GenerationRequest& request);
 
 /// Refuses `functions` and `function_call`, which tools replace.

@@ -259,7 +259,9 @@ std::vector<jinja::Piece> ChatTemplate::pieces(const Conversation& conversation)
   check_template_keywords(conversation.keywords);
   TemplateValues made = values_of(conversation, special_tokens_, keywords_);
   made.values["messages"] = arranged(program.traits, std::move(made.values["messages"]));
-  return program.parsed->render(made.values, made.trusted, std::time(nullptr));
+  std::vector<jinja::Piece> pieces = program.parsed->render(made.values, made.trusted, std::time(nullptr));
+  if (!conversation.continuation.empty()) pieces.push_back({conversation.continuation, true});
+  return pieces;
 }
 
 ChatTemplate load_chat_template(const std::filesystem::path& folder) {
@@ -271,7 +273,7 @@ namespace {
 RenderedPrompt without_template(const Tokenizer& tokenizer, const Conversation& conversation) {
   if (conversation.messages.size() != 1)
     throw InputError("without a chat template there is one message, not {}", conversation.messages.size());
-  std::string text = content_text(conversation.messages.front());
+  std::string text = content_text(conversation.messages.front()) + conversation.continuation;
   std::vector<TokenId> tokens = tokenizer.encode(text, SpecialTokens::kAsText);
   return {std::move(text), std::move(tokens)};
 }

@@ -29,6 +29,7 @@ struct Conversation {
   /// Further variables of the template, such as enable_thinking. They have precedence over its defaults.
   nlohmann::ordered_json keywords = nlohmann::ordered_json::object();
   bool add_generation_prompt = true;  ///< whether the prompt ends with the beginning of an answer
+  std::string continuation = {};      ///< text of the answer that is given, and ends the prompt
 
   bool operator==(const Conversation&) const = default;
 };

@@ -173,6 +173,18 @@ TEST(Session, WritesTheSameTextWhereNoFunctionMayBeCalled) {
   EXPECT_EQ(session.generate(request).tokens, answer.tokens);
 }
 
+TEST(Session, CallsAFunctionOrAnswersInTheFormThatIsGiven) {
+  const Session session = load("mini-llada");
+  Request request = request_with_tool();
+  request.tool_choice = "auto";
+  request.options.emplace("regex", "yes|no");
+  for (int64_t seed = 0; seed < 3; ++seed) {
+    request.options.insert_or_assign("seed", seed);
+    const ToolAnswer answer = read_tool_answer(session.generate(request));
+    EXPECT_TRUE(!answer.calls.empty() || answer.content == "yes" || answer.content == "no") << answer.content;
+  }
+}
+
 TEST(Session, RefusesToolsThatItCannotOffer) {
   const Session session = load("mini-llada");
   const auto refusal = [&](auto change) {
@@ -191,8 +203,11 @@ TEST(Session, RefusesToolsThatItCannotOffer) {
   EXPECT_THAT(refusal([](Request& request) { request.tools[0].parameters = R"({"not": {}})"; }),
               HasSubstr("tools.0.parameters: "));
   EXPECT_THAT(refusal([](Request& request) { request.tool_choice = "add"; }), HasSubstr("tool_choice is"));
-  EXPECT_THAT(refusal([](Request& request) { request.options.emplace("regex", "a"); }),
-              HasSubstr("tools and regex are both given"));
+  EXPECT_THAT(refusal([](Request& request) {
+                request.tool_choice = "required";
+                request.options.emplace("regex", "a");
+              }),
+              HasSubstr("regex has no effect here: the tool choice requires a call"));
   EXPECT_THAT(refusal([](Request& request) {
                 request.messages.clear();
                 request.tokens = {1, 2};

@@ -49,21 +49,23 @@ TEST(Constraint, SaysWhatIsWrong) {
 }
 
 TEST(Constraint, EqualOnesHashAlikeAndOthersDoNot) {
-  const std::vector<Constraint> constraints{JsonSchemaConstraint{"{}"},
-                                            JsonSchemaConstraint{"{}", true},
-                                            JsonSchemaConstraint{"{}", false, JsonLayout::kCompact},
-                                            JsonSchemaConstraint{"true"},
-                                            JsonObjectConstraint{},
-                                            JsonObjectConstraint{JsonLayout::kCompact},
-                                            RegexConstraint{"{}"},
-                                            RegexConstraint{"a"},
-                                            ChoiceConstraint{{"a"}},
-                                            ChoiceConstraint{{"a", "b"}},
-                                            ChoiceConstraint{{"b", "a"}},
-                                            ChoiceConstraint{{"ab"}},
-                                            ToolCallConstraint{{{.name = "f", .parameters = ""}}},
-                                            ToolCallConstraint{{{.name = "f", .parameters = "{}"}}},
-                                            ToolCallConstraint{{{.name = "f", .parameters = ""}}, true}};
+  const std::vector<Constraint> constraints{
+      JsonSchemaConstraint{"{}"},
+      JsonSchemaConstraint{"{}", true},
+      JsonSchemaConstraint{"{}", false, JsonLayout::kCompact},
+      JsonSchemaConstraint{"true"},
+      JsonObjectConstraint{},
+      JsonObjectConstraint{JsonLayout::kCompact},
+      RegexConstraint{"{}"},
+      RegexConstraint{"a"},
+      ChoiceConstraint{{"a"}},
+      ChoiceConstraint{{"a", "b"}},
+      ChoiceConstraint{{"b", "a"}},
+      ChoiceConstraint{{"ab"}},
+      ToolCallConstraint{{{.name = "f", .parameters = ""}}},
+      ToolCallConstraint{{{.name = "f", .parameters = "{}"}}},
+      ToolCallConstraint{{{.name = "f", .parameters = ""}}, true},
+      ToolCallConstraint{.functions = {{.name = "f", .parameters = ""}}, .answer = RegexConstraint{"a"}}};
   std::set<size_t> hashes;
   for (size_t i = 0; i < constraints.size(); ++i) {
     hashes.insert(hash_value(constraints[i]));
@@ -71,6 +73,15 @@ TEST(Constraint, EqualOnesHashAlikeAndOthersDoNot) {
     for (size_t k = 0; k < constraints.size(); ++k) EXPECT_EQ(constraints[i] == constraints[k], i == k);
   }
   EXPECT_EQ(hashes.size(), constraints.size());
+}
+
+TEST(Constraint, OfAnAnswersFormIsThatForm) {
+  for (const Constraint& constraint :
+       {Constraint(JsonSchemaConstraint{"{}", true}), Constraint(JsonObjectConstraint{}),
+        Constraint(RegexConstraint{"a"}), Constraint(ChoiceConstraint{{"a"}}),
+        Constraint(GrammarConstraint{"a"})})
+    EXPECT_EQ(as_constraint(answer_form_of(constraint).value()), constraint);
+  EXPECT_FALSE(answer_form_of(ToolCallConstraint{}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "constraint/json_schema.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -366,7 +367,7 @@ TEST(JsonSchema, RefusesWhatNarrowsAndIsNotSupportedWithItsPath) {
   };
   refusal(R"({"items": {"properties": {"a/b": {"$dynamicRef": "#a"}}}})",
           "schema: \"#/items/properties/a~1b/$dynamicRef\" is not supported");
-  refusal(R"({"not": {"items": {"$recursiveRef": "#"}}})", "$recursiveRef\" is not supported");
+  refusal(R"({"not": {"items": {"$recursiveRef": "#a"}}})", "$recursiveRef\" is not supported");
   refusal(R"({"$dynamicRef": "#a"})", "\"#/$dynamicRef\" is not supported");
   refusal(R"({"multipleOf": 1e-20})", "\"#/multipleOf\" is not supported; no multiple of it");
   refusal(R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true, "minItems": 9})",
@@ -375,18 +376,51 @@ TEST(JsonSchema, RefusesWhatNarrowsAndIsNotSupportedWithItsPath) {
   refusal(R"({"patternProperties": {"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}})",
           "\"#/patternProperties\" is not supported; at most 5");
   refusal(R"({"$ref": "http://example.org/schema"})",
-          "\"#/$ref\" is \"http://example.org/schema\"; expected a JSON pointer");
+          "\"#/$ref\" is not supported; only places in the same document are read");
   refusal(R"({"$ref": "#/$defs/none"})", "\"#/$ref\" is \"#/$defs/none\"; expected the place of a schema");
   refusal(R"({"$ref": "#anchor"})", "expected a JSON pointer");
   refusal(R"({"properties": {"a": {"$id": "b", "$ref": "#/$defs/c"}}, "$defs": {"c": {}}})",
-          "\"#/properties/a/$id\" is not supported");
-  EXPECT_TRUE(compiled(R"({"properties": {"a": {"$id": "b", "type": "integer"}}})").accepts(R"({"a": 1})"));
-  refusal(R"({"$ref": "#/$defs/a/x", "$defs": {"a": {"$id": "b", "x": {}}}})", "\"$id\" of its own");
+          "\"#/properties/a/$ref\" is \"#/properties/a/$defs/c\"; expected the place of a schema");
   refusal(R"x({"pattern": "(?i)a"})x", "schema: \"#/pattern\": the group or inline flag");
   refusal(R"({"const": 100000000000000000000})",
           "\"#/const\" is 1e+20; expected numbers that 64 bits hold exactly");
   refusal(R"({"minLength": 501})", "expected an integer from 0 to 500");
   refusal(R"({"minItems": 65})", "expected an integer from 0 to 64");
+}
+
+TEST(JsonSchema, TakesKeywordsThatAreNullAsAbsent) {
+  for (const char* keyword : {"minLength", "maximum", "enum", "pattern", "format", "items", "properties",
+                              "required", "anyOf", "$ref", "not", "additionalProperties", "uniqueItems",
+                              "description", "default", "type", "$defs", "nullable"}) {
+    const ByteAutomaton automaton = compiled(fmt::format(R"({{"{}": null, "maxItems": 0}})", keyword));
+    EXPECT_TRUE(automaton.accepts("[]")) << keyword;
+    EXPECT_FALSE(automaton.accepts("[1]")) << keyword;
+  }
+  EXPECT_TRUE(compiled(R"({"const": null})").accepts("null"));
+  EXPECT_FALSE(
+      compiled(R"({"not": {"enum": null, "type": "null"}, "type": ["null", "boolean"]})").accepts("null"));
+}
+
+TEST(JsonSchema, TakesTypesInUpperCaseAndNullWhereATypeIsNullable) {
+  const ByteAutomaton automaton = compiled(
+      R"({"type": "OBJECT", "properties": {"a": {"type": "INTEGER", "nullable": true, "minimum": 7, "maximum": 8}},
+          "required": ["a"]})");
+  EXPECT_TRUE(automaton.accepts(R"({"a": 7})"));
+  EXPECT_TRUE(automaton.accepts(R"({"a": null})"));
+  EXPECT_FALSE(automaton.accepts(R"({"a": "7"})"));
+  EXPECT_FALSE(compiled(R"({"nullable": true, "enum": [1]})").accepts("null"));
+  EXPECT_FALSE(compiled(R"({"type": "boolean", "nullable": false})").accepts("null"));
+  EXPECT_THROW(compiled(R"({"type": "boolean", "nullable": 1})"), InputError);
+}
+
+TEST(JsonSchema, FollowsReferencesByAnchorAndUri) {
+  const ByteAutomaton automaton = compiled(
+      R"({"$id": "http://a.org/root", "type": "object", "required": ["a", "b"],
+          "properties": {"a": {"$ref": "item"}, "b": {"not": {"$ref": "#one"}, "enum": [1, 2]}},
+          "$defs": {"x": {"$id": "item", "$ref": "#/$defs/two", "$defs": {"two": {"const": 2}}},
+                    "y": {"$anchor": "one", "const": 1}}})");
+  EXPECT_TRUE(automaton.accepts(R"({"a": 2, "b": 2})"));
+  EXPECT_FALSE(automaton.accepts(R"({"a": 2, "b": 1})"));
 }
 
 TEST(JsonSchema, RefusesWhatIsMalformed) {
@@ -508,7 +542,7 @@ TEST(JsonSchema, StrictSchemasAreThoseOfOpenAi) {
 }
 
 TEST(JsonSchema, NamesWhatHoldsIt) {
-  EXPECT_THAT([] { compiled(R"({"$dynamicRef": "#"})", {.name = "tools[0].function.parameters"}); },
+  EXPECT_THAT([] { compiled(R"({"$dynamicRef": "#a"})", {.name = "tools[0].function.parameters"}); },
               ThrowsMessage<InputError>("tools[0].function.parameters: \"#/$dynamicRef\" is not supported"));
 }
 

@@ -77,6 +77,39 @@ TEST(ToolCalls, AreThereWhereTheyAreRequiredAndOneWhereTheyAreNotParallel) {
   EXPECT_FALSE(accepts(constraint, "Hi\n" + kNow + "\n" + kNow));
 }
 
+TEST(ToolCalls, OrAnAnswerInAFormMayBeThereAndNothingElse) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.answer = JsonSchemaConstraint{R"({"type": "string"})"};
+  for (const std::string& text :
+       {kMove, kMove + "\n" + kNow, std::string(R"("Hi")"), std::string(R"("<tool")")})
+    EXPECT_TRUE(accepts(constraint, text)) << text;
+  for (const std::string& text :
+       {std::string(), std::string("Hi"), "\"Hi\"\n" + kNow, std::string(R"("<tool_call>")")})
+    EXPECT_FALSE(accepts(constraint, text)) << text;
+  constraint.is_required = true;
+  EXPECT_FALSE(accepts(constraint, R"("Hi")"));
+  EXPECT_TRUE(accepts(constraint, kNow));
+}
+
+TEST(ToolCalls, OrAnAnswerInAFormAreToldApartWhereACallIsAWholeAnswer) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.form = &kBareCalls;
+  constraint.answer = JsonObjectConstraint{};
+  EXPECT_TRUE(accepts(constraint, R"({"name": "now", "parameters": {}})"));
+  EXPECT_FALSE(accepts(constraint, R"({"name": "other", "parameters": {}})"));
+  EXPECT_TRUE(accepts(constraint, R"({"name": "other", "size": 5})"));
+  EXPECT_FALSE(accepts(constraint, "Hi"));
+}
+
+TEST(ToolCalls, NameAnAnswersFormThatIsWrong) {
+  ToolCallConstraint constraint = two_functions();
+  constraint.answer = RegexConstraint{"("};
+  EXPECT_THAT(error_of(constraint), testing::StartsWith("regex: "));
+  constraint.answer = JsonSchemaConstraint{"true"};
+  EXPECT_NE(hash_value(constraint), hash_value(two_functions()));
+  EXPECT_NE(Constraint(constraint), Constraint(two_functions()));
+}
+
 TEST(ToolCalls, TakeTheTagsAsTokensWhereTheVocabularyHasThem) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
@@ -129,9 +162,9 @@ TEST(ToolCalls, MayHaveAnyArgumentsWhereTheirSchemaIsNotSupported) {
   const std::string supported = R"({"properties": {"a": {"type": "integer"}}})";
   std::vector<CallableFunction> functions{
       {.name = "f", .parameters = supported, .place = "first"},
-      {.name = "g", .parameters = R"({"properties": {"a": {"$dynamicRef": "#"}}})", .place = "second"},
+      {.name = "g", .parameters = R"({"properties": {"a": {"$dynamicRef": "#a"}}})", .place = "second"},
       {.name = "h",
-       .parameters = R"({"properties": {"a": {"$dynamicRef": "#"}}})",
+       .parameters = R"({"properties": {"a": {"$dynamicRef": "#a"}}})",
        .strict = true,
        .place = "third"},
       {.name = "i", .parameters = "", .place = "fourth"}};
@@ -148,7 +181,7 @@ TEST(ToolCalls, AreRefusedByThePlaceOfTheirSchema) {
     return error_of(
         {.functions = {{.name = "f", .parameters = parameters, .strict = strict, .place = "here"}}});
   };
-  EXPECT_THAT(with(R"({"properties": {"a": {"$dynamicRef": "#"}}})"),
+  EXPECT_THAT(with(R"({"properties": {"a": {"$dynamicRef": "#a"}}})"),
               HasSubstr("here: \"#/properties/a/$dynamicRef\" is not"));
   EXPECT_THAT(with(R"({"type": "string"})"), HasSubstr("here.type is"));
   EXPECT_THAT(with("[1]"), HasSubstr("here is \"[1]\"; expected the JSON schema of an object"));

@@ -23,6 +23,11 @@ TEST(OpenedModel, ReadsTextsIdsAndTurns) {
   const std::vector<TokenId> ids = opened.encode("Mia has");
   EXPECT_EQ(opened.tokens_of(std::string("Mia has")), ids);
   EXPECT_EQ(opened.tokens_of(ids), ids);
+  const MixedPrompt mixed{{TokenId{7}, std::string("Mia has"), TokenId{9}}};
+  std::vector<TokenId> all{7};
+  all.insert(all.end(), ids.begin(), ids.end());
+  all.push_back(9);
+  EXPECT_EQ(opened.tokens_of(mixed), all);
   EXPECT_GT(opened.tokens_of(std::vector<Message>{{"user", "Mia has"}}).size(), ids.size());
   const OpenedModel silent("random", find_model("random:llada-8b,layers=1"));
   EXPECT_THAT([&] { silent.encode("Mia"); }, ThrowsMessage<InputError>(HasSubstr("has no tokenizer")));

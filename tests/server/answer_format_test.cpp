@@ -62,8 +62,8 @@ TEST(AnswerFormat, KnowsObjectsExpressionsAndChoices) {
                            R"({"structured_outputs": {"json_object": true, "regex": null}})"}) {
     EXPECT_EQ(constraint_of(body), Constraint(JsonObjectConstraint{})) << body;
   }
-  for (const char* body :
-       {R"({"regex": "a+"})", R"({"guided_regex": "a+"})", R"({"structured_outputs": {"regex": "a+"}})"}) {
+  for (const char* body : {R"({"regex": "a+"})", R"({"response_format": {"type": "regex", "pattern": "a+"}})",
+                           R"({"guided_regex": "a+"})", R"({"structured_outputs": {"regex": "a+"}})"}) {
     EXPECT_EQ(constraint_of(body), Constraint(RegexConstraint{"a+"})) << body;
   }
   for (const char* body :
@@ -74,7 +74,8 @@ TEST(AnswerFormat, KnowsObjectsExpressionsAndChoices) {
 
 TEST(AnswerFormat, KnowsGrammarsByAllTheirNames) {
   for (const char* body :
-       {R"({"ebnf": "root ::= a"})", R"({"guided_grammar": "root ::= a"})", R"({"grammar": "root ::= a"})",
+       {R"({"response_format": {"type": "grammar", "grammar": "root ::= a"}})", R"({"ebnf": "root ::= a"})",
+        R"({"guided_grammar": "root ::= a"})", R"({"grammar": "root ::= a"})",
         R"({"structured_outputs": {"grammar": "root ::= a"}})"}) {
     EXPECT_EQ(constraint_of(body), Constraint(GrammarConstraint{"root ::= a"})) << body;
   }
@@ -89,6 +90,8 @@ TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {
               HasSubstr("response_format.json_schema is missing"));
   EXPECT_THAT(error_of(R"({"response_format": {"type": "json_schema", "json_schema": {}}})"),
               HasSubstr("response_format.json_schema.schema is missing"));
+  EXPECT_THAT(error_of(R"({"response_format": {"type": "regex"}})"),
+              HasSubstr("response_format.pattern is missing"));
   EXPECT_THAT(error_of(R"({"guided_json": 3})"), HasSubstr("guided_json is \"3\"; expected a JSON schema"));
   EXPECT_THAT(error_of(R"({"regex": 3})"), HasSubstr("regex is \"3\"; expected a string"));
   EXPECT_THAT(error_of(R"({"guided_choice": "yes"})"), HasSubstr("expected a list of strings"));

@@ -176,7 +176,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 1.5})"), "whole number");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "max_tokens": 0})"), "max_tokens is 0");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "n": 129})"), "n is \"129\"");
-  EXPECT_REFUSED(complete(R"({"prompt": ["a", "b"], "n": 100})"), "more than 128 choices");
+  EXPECT_REFUSED(complete(R"({"prompt": ["a", "b"], "n": 100})"), "n is 100 for 2 prompts");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stream": "yes"})"), "stream is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": 3})"), "stop is");
   EXPECT_REFUSED(complete(R"({"prompt": "a", "stop": ")" + std::string(600, 'x') + "\"}"),

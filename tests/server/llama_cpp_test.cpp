@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <vector>
 
 #include "running_server.h"
 #include "server/dialect.h"
@@ -10,7 +11,6 @@ namespace lacuna::llama_cpp_test {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
 
 const std::string kStory =
     "Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?";
@@ -67,20 +67,51 @@ TEST(LlamaCpp, AnswersInTheFormOfAGrammar) {
   EXPECT_THAT(reply["content"].get<std::string>(), testing::AnyOf("yes", testing::StartsWith("no")));
 }
 
-TEST(LlamaCpp, TakesOnePromptInAllItsForms) {
-  const auto prompt = [](const char* text) {
-    return kLlamaCppCompletion.parse({{"prompt", json::parse(text)}}, {}).prompts.at(0);
+TEST(LlamaCpp, AnswersSeveralPromptsWithAListInTheirOrder) {
+  RunningServer server("mini-llada");
+  const json tokens = server.post("/tokenize", {{"content", kStory}}).json()["tokens"];
+  json mixed =
+      json::array({tokens[0], server.post("/detokenize", {{"tokens", {tokens[1]}}}).json()["content"]});
+  mixed.insert(mixed.end(), tokens.begin() + 2, tokens.end());
+  const auto ask = [&](const json& prompt) {
+    return server.post("/completion", {{"prompt", prompt}, {"n_predict", 8}}).json();
   };
-  for (const char* text : {R"("a")", R"(["a"])", R"({"prompt_string": "a"})",
-                           R"([{"prompt_string": "a", "multimodal_data": []}])"})
-    EXPECT_EQ(prompt(text), Prompt("a")) << text;
-  for (const char* text : {"[5, 6]", "[[5, 6]]"}) EXPECT_EQ(prompt(text), Prompt(std::vector<TokenId>{5, 6}));
+  const json alone = ask(kStory), other = ask("Hi");
+  EXPECT_EQ(ask(mixed)["content"], alone["content"]);
+  EXPECT_EQ(ask({kStory})["content"], alone["content"]);
+  const json all = ask({kStory, "Hi", tokens, mixed, {{"prompt_string", "Hi"}}});
+  ASSERT_EQ(all.size(), 5U);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const json& expected = i == 1 || i == 4 ? other : alone;
+    EXPECT_EQ(all[i]["index"], i);
+    for (const char* key : {"content", "tokens", "tokens_predicted", "tokens_evaluated", "stop_type"})
+      EXPECT_EQ(all[i][key], expected[key]) << i << key;
+  }
+  EXPECT_EQ(server.post("/completion", {{"prompt", {"a", "b"}}, {"n_predict", 0}}).json().size(), 2U);
 }
 
-TEST(LlamaCpp, RefusesAPromptThatIsNone) {
-  for (const char* text :
-       {"3", R"(["a", "b"])", R"([5, "a"])", "{}", R"({"prompt_string": "a", "multimodal_data": ["x"]})"})
-    EXPECT_THROW((void)kLlamaCppCompletion.parse({{"prompt", json::parse(text)}}, {}), InputError) << text;
+TEST(LlamaCpp, AnswersAPromptSeveralTimes) {
+  RunningServer server("mini-llada");
+  json body = {{"prompt", {kStory, "Hi"}}, {"n_predict", 8}, {"temperature", 1}, {"n", 2}};
+  const json whole = server.post("/completion", body).json();
+  ASSERT_EQ(whole.size(), 4U);
+  EXPECT_EQ(whole[1]["tokens_evaluated"], whole[0]["tokens_evaluated"]);
+  EXPECT_NE(whole[2]["tokens_evaluated"], whole[0]["tokens_evaluated"]);
+  body["seed"] = 1;
+  body["n"] = 0;
+  EXPECT_EQ(server.post("/completion", body).json()[0]["content"], whole[1]["content"]);
+  body["seed"] = 0;
+  body["n_cmpl"] = 2;
+  body["stream"] = true;
+  std::vector<std::string> texts(4);
+  std::vector<size_t> ended;
+  for (const json& chunk : server.post("/completion", body).chunks()) {
+    texts.at(chunk["index"].get<size_t>()) += chunk["content"].get<std::string>();
+    if (chunk["stop"] == true) ended.push_back(chunk["index"].get<size_t>());
+  }
+  EXPECT_THAT(ended, testing::ElementsAre(0, 1, 2, 3));
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], whole[i]["content"]);
+  EXPECT_EQ(server.post("/completion", {{"prompt", {"a", "b"}}, {"n", 65}}).status(), 400);
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ std::vector<Sample> samples() {
        &kOpenAiResponses,
        {{"input", items},
         {"text", {{"verbosity", "low"}}},
+        {"reasoning", {{"effort", "none"}}},
+        {"stream_options", {{"include_obfuscation", false}}},
         {"tools", {flat}},
         {"tool_choice", {{"type", "function"}, {"name", "add"}}},
         {"max_output_tokens", 64}}},
@@ -142,6 +144,7 @@ std::vector<Sample> samples() {
         {"options", {{"num_predict", 64}}},
         {"stream", false}}},
       {"/completion", &kLlamaCppCompletion, {{"prompt", {{"prompt_string", "a"}}}, {"n_predict", 1}}},
+      {"/completion", &kLlamaCppCompletion, {{"prompt", {{{"prompt_string", "a"}}}}, {"n_predict", 1}}},
   };
 }
 

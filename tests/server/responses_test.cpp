@@ -191,6 +191,32 @@ TEST(Responses, LeaveOutWhatOnlyAnotherServiceCanUse) {
                                             "text.verbosity", "include"));
 }
 
+TEST(Responses, GiveTheTemplateTheEffortOfThinking) {
+  const auto keywords = [](const json& reasoning) {
+    const json body = {{"input", "a"}, {"reasoning", reasoning}};
+    return std::get<Conversation>(kOpenAiResponses.parse(body, {}).prompts.at(0)).keywords;
+  };
+  EXPECT_EQ(keywords({{"effort", "low"}}).dump(), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(keywords({{"effort", "none"}}).dump(), R"({"reasoning_effort":"none","enable_thinking":false})");
+  EXPECT_TRUE(keywords({{"summary", "auto"}}).empty());
+  EXPECT_THROW(keywords({{"effort", 3}}), FieldError);
+  RunningServer server("mini-llada");
+  Call call =
+      server.post("/v1/responses", {{"input", "Hi"},
+                                    {"max_output_tokens", 4},
+                                    {"reasoning", {{"effort", "low"}, {"summary", "auto"}, {"efort", 1}}},
+                                    {"stream_options", {{"include_usage", true}}}});
+  EXPECT_EQ(call.ignored(),
+            "stream_options, reasoning.effort, reasoning.summary, reasoning.efort (unknown), "
+            "stream_options.include_usage (unknown)");
+}
+
+TEST(Responses, SayHowToSendItemsThatAreReferredTo) {
+  const json body = {{"input", {{{"type", "item_reference"}, {"id", "msg_1"}}}}};
+  EXPECT_THAT([&] { (void)kOpenAiResponses.parse(body, {}); },
+              testing::ThrowsMessage<FieldError>(testing::HasSubstr("expected the item itself")));
+}
+
 TEST(Responses, PutInstructionsFirst) {
   const GenerationRequest request = kOpenAiResponses.parse(
       {{"input", {{{"role", "developer"}, {"content", "b"}}, {{"role", "user"}, {"content", "c"}}}},

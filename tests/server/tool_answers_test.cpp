@@ -187,11 +187,13 @@ TEST(ToolAnswers, AreRefusedByTheFieldThatIsWrong) {
   };
   EXPECT_THAT(refusal({{"max_tokens", 5}, {"tool_choice", "required"}}),
               HasSubstr("max_tokens 5 is too short"));
-  EXPECT_THAT(refusal({{"response_format", {{"type", "json_object"}}}}),
-              HasSubstr("tools and response_format are both given"));
+  EXPECT_THAT(refusal({{"response_format", {{"type", "json_schema"}, {"schema", {{"extends", true}}}}}}),
+              HasSubstr("response_format: schema: \"#/extends\" is not supported"));
+  EXPECT_THAT(refusal({{"tool_choice", "required"}, {"lacuna", {{"regex", "a"}}}}),
+              HasSubstr("lacuna.regex has no effect here: tool_choice requires a call"));
   EXPECT_THAT(refusal({{"functions", kTools}}), HasSubstr("functions is not supported; use tools"));
   json schema = kTools;
-  schema[1]["function"]["parameters"] = {{"properties", {{"x", {{"$dynamicRef", "#"}}}}}};
+  schema[1]["function"]["parameters"] = {{"properties", {{"x", {{"$dynamicRef", "#a"}}}}}};
   Call relaxed = server.post("/v1/chat/completions", request({{"tools", schema}}));
   EXPECT_EQ(relaxed.status(), 200);
   EXPECT_EQ(relaxed.ignored(), "tools.1.function.parameters");
@@ -204,6 +206,47 @@ TEST(ToolAnswers, AreRefusedByTheFieldThatIsWrong) {
                   .json()["error"]["message"]
                   .get<std::string>(),
               HasSubstr("tools: the answer cannot be constrained: only lacuna.refusion"));
+}
+
+/// Whether a reply of chats calls a function, or answers as the schema says.
+void expect_call_or_count(const json& choice) {
+  const json& message = choice["message"];
+  if (message.contains("tool_calls")) {
+    EXPECT_EQ(choice["finish_reason"], "tool_calls");
+    for (const json& call : message["tool_calls"]) expect_conforming(call);
+    EXPECT_TRUE(message["content"].is_null()) << message;
+  } else {
+    const json answer = json::parse(message["content"].get<std::string>());
+    EXPECT_EQ(answer.size(), 1U) << answer;
+    EXPECT_TRUE(answer["count"].is_number_integer()) << answer;
+  }
+}
+
+TEST(ToolAnswers, AreCallsOrInTheFormThatTheAnswerHas) {
+  const json schema = {{"type", "object"},
+                       {"properties", {{"count", {{"type", "integer"}, {"maximum", 99}}}}},
+                       {"required", {"count"}},
+                       {"additionalProperties", false}};
+  const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema}}}};
+  for (const char* model : {"mini-llada", "mini-qwen"}) {
+    RunningServer server(model);
+    size_t num_calls = 0;
+    for (int seed = 0; seed < 6; ++seed) {
+      const json body =
+          request({{"response_format", format}, {"seed", seed}, {"temperature", 1}, {"lacuna", nullptr}});
+      Call call = server.post("/v1/chat/completions", body);
+      ASSERT_EQ(call.status(), 200) << call.body();
+      EXPECT_EQ(call.ignored(), "");
+      const json choice = call.json()["choices"][0];
+      expect_call_or_count(choice);
+      num_calls += choice["message"].contains("tool_calls");
+    }
+    RecordProperty(std::string("calls_") + model, std::to_string(num_calls));
+    const json required = request({{"response_format", format}, {"tool_choice", "any"}, {"lacuna", nullptr}});
+    Call call = server.post("/v1/chat/completions", required);
+    EXPECT_EQ(call.ignored(), "response_format");
+    EXPECT_TRUE(call.json()["choices"][0]["message"].contains("tool_calls"));
+  }
 }
 
 // The same tools in other APIs.

@@ -94,8 +94,10 @@ TEST(ToolRequest, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(with(R"({"function": {}})"), HasSubstr("tools.0.function.name is missing"));
   EXPECT_THAT(with(R"({"function": {"name": 3}})"), HasSubstr("tools.0.function.name is \"3\""));
   EXPECT_THAT(with(R"({"function": {"name": "a b"}})"), HasSubstr("tools.0.function.name is \"a b\""));
-  EXPECT_THAT(with(R"({"function": {"name": ")" + std::string(65, 'a') + "\"}}"),
-              HasSubstr("1 to 64 letters"));
+  EXPECT_THAT(with(R"({"function": {"name": ")" + std::string(129, 'a') + "\"}}"),
+              HasSubstr("1 to 128 letters"));
+  EXPECT_EQ(with(R"({"function": {"name": "mcp.server:get/item-1_)" + std::string(64, 'a') + "\"}}"),
+            "no error");
   EXPECT_THAT(with(kNow + "," + kNow), HasSubstr("tools.1.function.name is \"now\", the name of an earlier"));
   EXPECT_THAT(with(R"({"function": {"name": "a", "parameters": []}})"),
               HasSubstr("tools.0.function.parameters is \"[]\""));
@@ -103,7 +105,7 @@ TEST(ToolRequest, NamesTheFieldThatIsWrong) {
               HasSubstr("tools.0.function.strict is \"1\""));
   EXPECT_THAT(with(R"({"function": {"name": "a", "description": 1}})"),
               HasSubstr("tools.0.function.description"));
-  EXPECT_THAT(choose("\"any\""), HasSubstr("tool_choice is \"any\""));
+  EXPECT_THAT(choose("\"all\""), HasSubstr("tool_choice is \"all\""));
   EXPECT_THAT(choose("{}"), HasSubstr("tool_choice.function is missing"));
   EXPECT_THAT(choose(R"({"type": "allowed_tools"})"), HasSubstr("tool_choice.type is \"allowed_tools\""));
   EXPECT_THAT(choose(R"({"function": {"name": "sub"}})"), HasSubstr("tool_choice.function.name is \"sub\""));

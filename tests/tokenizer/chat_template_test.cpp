@@ -164,6 +164,20 @@ TEST(ChatTemplate, GivesTheTextAloneWhereThereIsNone) {
   EXPECT_THROW(render({}, tokenizer, Turns{{"user", "a"}, {"user", "b"}}), InputError);
 }
 
+TEST(ChatTemplate, EndsThePromptWithTheTextThatIsGivenOfTheAnswer) {
+  const Tokenizer tokenizer = chat_tokenizer();
+  Conversation conversation(Turns{{"user", "Hi"}});
+  const RenderedPrompt plain =
+      render_prompt(ChatTemplate::of_program("<{{ messages[0].content }}>"), tokenizer, conversation);
+  conversation.continuation = "It<|eot_id|>";
+  EXPECT_EQ(render_prompt({}, tokenizer, conversation).text, "HiIt<|eot_id|>");
+  const RenderedPrompt begun =
+      render_prompt(ChatTemplate::of_program("<{{ messages[0].content }}>"), tokenizer, conversation);
+  EXPECT_EQ(begun.text, plain.text + "It<|eot_id|>");
+  EXPECT_EQ(begun.tokens.size(), plain.tokens.size() + conversation.continuation.size())
+      << "no special token";
+}
+
 TEST(ChatTemplate, GivesListsOfTextsToProgramsThatReadThem) {
   Conversation list(Turns{{"user", ""}});
   list.messages[0]["content"] = {{{"type", "text"}, {"text", " a "}}, {{"type", "text"}, {"text", "b"}}};
