@@ -156,6 +156,8 @@ ELSEWHERE = {
     "eval/follow": "tests/eval/instruments_test.cpp",
     "eval/instruments_json": "tests/eval/instruments_test.cpp",
     "eval/lock_json": "tests/eval/lock_test.cpp",
+    "eval/question_*": "tests/eval/questions_test.cpp",
+    "eval/talk": "tests/eval/word_problems_test.cpp",  # the chats
     "eval/recall_json": "tests/eval/recall_test.cpp",
     "eval/vocabulary": "tests/eval/word_problems_test.cpp",
 }

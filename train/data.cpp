@@ -16,6 +16,7 @@
 #include "engine/decision_canvas.h"
 #include "eval/decisions.h"
 #include "eval/evaluate.h"
+#include "eval/questions.h"
 #include "eval/word_problems.h"
 #include "train/chat_form.h"
 
@@ -44,6 +45,7 @@ constexpr uint64_t kSeparate = uint64_t{1} << 40;  // of the attempts for one ro
 
 constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
 
+constexpr std::string_view kQuestionsTask = "questions";
 constexpr std::array<std::string_view, 3> kVocabularyTasks = {"arithmetic", "stories", "chat"};
 
 struct Equation {
@@ -59,6 +61,21 @@ Equation sample_equation(const RngStream& stream, uint64_t number) {
     const bool adds = stream.below(index + 2, 2) == 0;
     const int result = adds ? left + right : left - right;
     if (result < 0 || result > kMaxNumber) continue;
+    return {fmt::format("{}{}{}=", left, adds ? '+' : '-', right), fmt::format("{}", result)};
+  }
+}
+
+/// As sample_equation(), evenly from the sums of `questions`: two numbers of at most kMaxAsked in half of
+/// them, a result of up to kMaxAnswer that goes on in the others.
+Equation sample_wide_equation(const RngStream& stream, uint64_t number) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    const uint64_t index = 4 * (1000 * number + attempt);
+    const int largest = stream.below(index, 2) == 0 ? kMaxAsked : kMaxAnswer;
+    const int left = static_cast<int>(stream.below(index + 1, static_cast<uint32_t>(largest) + 1));
+    const int right = static_cast<int>(stream.below(index + 2, kMaxAsked + 1));
+    const bool adds = stream.below(index + 3, 2) == 0;
+    const int result = adds ? left + right : left - right;
+    if (result < 0 || result > kMaxAnswer) continue;
     return {fmt::format("{}{}{}=", left, adds ? '+' : '-', right), fmt::format("{}", result)};
   }
 }
@@ -314,6 +331,7 @@ BatchSource::Row BatchSource::sample_row(uint64_t index) const {
   row.prompt = chat ? chat_prompt(sample, *tokenizer_) : tokenizer_->encode(sample.prompt);
   row.room = drill && options_.drill_canvas > 0 ? options_.drill_canvas : sample_room(index);
   row.drill = drill;
+  row.wide_numbers = task.name == kQuestionsTask;
   row.spread = spread;
   const std::string answer = chat ? sample.answer : task.continuation(sample);
   if (!drill) {
@@ -487,7 +505,8 @@ void BatchSource::write_drill(const Row& row, uint64_t index, int64_t* tokens, b
     return;
   }
   for (uint64_t number = 0; at < length; ++number) {
-    const Equation equation = sample_equation(stream, number);
+    const Equation equation =
+        row.wide_numbers ? sample_wide_equation(stream, number) : sample_equation(stream, number);
     ask({(number == 0 ? "" : " ") + equation.question, equation.result});
   }
 }
@@ -521,7 +540,7 @@ void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* posit
   }
 }
 
-std::vector<std::string> vocabulary_corpus() {
+std::vector<std::string> vocabulary_corpus(VocabularyKind kind) {
   constexpr uint64_t kSeed = 1;
   constexpr uint64_t kSamplesPerTask = 20000;
   std::vector<std::string> texts;
@@ -538,6 +557,9 @@ std::vector<std::string> vocabulary_corpus() {
   }
   for (const std::string_view role : {"system", "user", "assistant"}) texts.emplace_back(role);
   for (std::string& words : word_problem_words()) texts.push_back(std::move(words));
+  if (kind == VocabularyKind::kWide) {
+    for (std::string& words : question_words()) texts.push_back(std::move(words));
+  }
   return texts;
 }
 

@@ -12,6 +12,7 @@
 #include "eval/decisions.h"
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
+#include "train/bpe.h"
 #include "train/objective.h"
 
 namespace lacuna::train {
@@ -68,10 +69,11 @@ struct DataOptions {
 
 /// Samples of the tasks' train split, and drills. A drill is a prompt with bare equations in the answer's
 /// place, "12+7=19. 14-9=5. ...", in which only the results belong to the response: it teaches as many sums
-/// as fit instead of the two of a story. Its equations are sampled evenly from all that a story can contain.
-/// A drill of retrieval continues with more questions about its list, "fox lantern Mia. Ben drum Ada. ...",
-/// no fact a second time before all were asked, in which only the values belong to the response. End tokens
-/// that fill a row weigh little, except the first ones: they are easy and many.
+/// as fit instead of the two of a story. Its equations are sampled evenly from all that a story can contain;
+/// behind a prompt of `questions` they have numbers up to 198. A drill of retrieval continues with more
+/// questions about its list, "fox lantern Mia. Ben drum Ada. ...", no fact a second time before all were
+/// asked, in which only the values belong to the response. End tokens that fill a row weigh little, except
+/// the first ones: they are easy and many.
 class BatchSource {
  public:
   /// Number of batches that are sampled together and sorted by length; more would save little.
@@ -105,6 +107,7 @@ class BatchSource {
     std::vector<TokenId> answer;
     int64_t room = 0;  // canvas
     bool drill = false;
+    bool wide_numbers = false;  // its equations are those of `questions`
     std::vector<AuxiliaryTarget> auxiliary;
     std::vector<bool> blanks;     // of infilling, whose text is the prompt: the tokens to restore
     std::vector<Question> facts;  // of a drill of retrieval
@@ -150,8 +153,8 @@ class BatchSource {
 std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer);
 
 /// Prompts and answers of the train split of arithmetic and stories, enough for every word and number to
-/// occur. The same texts whatever tasks and seed a run has: all models share one vocabulary, so that one can
-/// start, guide or judge another.
-std::vector<std::string> vocabulary_corpus();
+/// occur; of the wide vocabulary the words of `questions` as well. The same texts whatever tasks and seed a
+/// run has: all models of one kind share one vocabulary, so that one can start, guide or judge another.
+std::vector<std::string> vocabulary_corpus(VocabularyKind kind = VocabularyKind::kShared);
 
 }  // namespace lacuna::train

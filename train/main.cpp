@@ -36,7 +36,8 @@ struct Arguments {
   std::string device = "cpu";
   bool resume = false;
   bool starting_heads = false;
-  size_t max_vocabulary = 2048;
+  std::optional<size_t> max_vocabulary;
+  bool wide_vocabulary = false;
   int64_t final_samples = 200;
   std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
   std::optional<double> drill_share;
@@ -118,9 +119,12 @@ void add_model_options(CLI::App& app, Arguments& a) {
                  "Positions that a row of diffusion-gemma's sliding layers sees, its own included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--max-vocabulary", a.max_vocabulary, "Tokens to learn at most, without special tokens")
-      ->check(CLI::Range(256, 1 << 20))
-      ->capture_default_str();
+  app.add_option(
+         "--max-vocabulary", a.max_vocabulary,
+         "Tokens to learn at most, without special tokens (default 2048; 8192 with --wide-vocabulary)")
+      ->check(CLI::Range(256, 1 << 20));
+  app.add_flag("--wide-vocabulary", a.wide_vocabulary,
+               "Learn the words of the task questions as well, and spell numbers as digits");
 }
 
 void add_data_options(CLI::App& app, Arguments& a) {
@@ -395,6 +399,12 @@ void report(const Arguments& arguments, const Progress& progress, Transformer& t
   }
 }
 
+Bpe learn_vocabulary(const Arguments& arguments) {
+  const VocabularyKind kind = arguments.wide_vocabulary ? VocabularyKind::kWide : VocabularyKind::kShared;
+  const size_t most = arguments.max_vocabulary.value_or(arguments.wide_vocabulary ? 8192 : 2048);
+  return learn_bpe(vocabulary_corpus(kind), most, piece_expression(kind));
+}
+
 int run(Arguments arguments) {
   complete(arguments);
   const std::filesystem::path folder = arguments.folder;
@@ -402,7 +412,7 @@ int run(Arguments arguments) {
   torch::set_num_threads(arguments.train.threads);  // for evaluation; training distributes rows itself
   torch::manual_seed(arguments.train.seed);
 
-  Bpe bpe = learn_bpe(vocabulary_corpus(), arguments.max_vocabulary);
+  Bpe bpe = learn_vocabulary(arguments);
   if (arguments.shape.traits().role_tags) bpe.form = &role_tag_form();
   arguments.shape.vocabulary = bpe.total_size();
   export_texts(folder, arguments.shape, bpe);

@@ -31,9 +31,10 @@ std::string text_of(const Sample& sample) {
   return text + sample.prompt;
 }
 
-/// Small talk and requests for stories are the same in both splits of `chat`.
+/// Small talk and requests for stories are the same in both splits of `chat` and `questions`.
 bool is_shared(const Task& task, const Sample& sample) {
-  return task.name == "chat" && sample.answer.find_first_of("0123456789") == std::string::npos;
+  return (task.name == "chat" || task.name == "questions") &&
+         sample.answer.find_first_of("0123456789") == std::string::npos;
 }
 
 /// All tasks but `outside`, whose samples are not generated.
@@ -79,7 +80,8 @@ TEST_P(EveryTask, NeverSharesAPromptBetweenTrainAndTest) {
   }
 }
 
-// In a conversation the first user turn decides; in a text with a hole, the whole text.
+// In a conversation of `chat` the first user turn decides, in one of `questions` every question; in a text
+// with a hole, the whole text.
 TEST_P(EveryTask, GivesEachPromptItsSplit) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     for (uint64_t index = 0; index < kSamples; ++index) {
@@ -90,8 +92,10 @@ TEST_P(EveryTask, GivesEachPromptItsSplit) {
           ASSERT_EQ(split_of(sample.prompt + sample.answer), split);
           continue;
         }
-        const auto first = std::find_if(sample.history.begin(), sample.history.end(),
-                                        [](const Turn& turn) { return turn.role == "user"; });
+        const bool last_decides = GetParam().name == "questions";
+        const auto first = std::find_if(sample.history.begin(), sample.history.end(), [&](const Turn& turn) {
+          return !last_decides && turn.role == "user";
+        });
         ASSERT_EQ(split_of(first == sample.history.end() ? sample.prompt : first->content), split);
       }
     }
@@ -146,9 +150,11 @@ TEST_P(EveryTask, RefusesNothingAndTextAfterTheAnswer) {
 // The accuracies of every model that was ever measured are those of these samples.
 TEST_P(EveryTask, KeepsItsSamplesForever) {
   const std::map<std::string_view, uint64_t> hashes = {
-      {"arithmetic", 0xfe3532c140462fc0}, {"stories", 0x5f316f80f47aa270},  {"records", 0xfa6a0481ae2df3aa},
-      {"retrieval", 0x138af06381ae892e},  {"programs", 0x59b6559a2d055ae1}, {"phrasings", 0xc204a5a05a78b935},
-      {"chat", 0x6ef332754d62c277},       {"infill", 0x34278abc7452c084}};
+      {"arithmetic", 0xfe3532c140462fc0}, {"stories", 0x5f316f80f47aa270},
+      {"records", 0xfa6a0481ae2df3aa},    {"retrieval", 0x138af06381ae892e},
+      {"programs", 0x59b6559a2d055ae1},   {"phrasings", 0xc204a5a05a78b935},
+      {"chat", 0x6ef332754d62c277},       {"infill", 0x34278abc7452c084},
+      {"questions", 0x8a66cded3c9ea3a1}};
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
   for (uint64_t index = 0; index < 100; ++index) {
     for (const Split split : {Split::kTrain, Split::kTest}) {

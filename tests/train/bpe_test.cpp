@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tokenizer/tokenizer.h"
 #include "train/data.h"
@@ -56,6 +59,24 @@ TEST(TokenizerJson, MakesOneTokenOfEachWordAndNumberOfTheTasks) {
   EXPECT_THAT(pieces("Mia has 12 shells."), ElementsAre("Mia", " has", " ", "12", " shells", "."));
   for (int number = 0; number <= kMaxNumber; ++number)
     EXPECT_EQ(tokenizer.encode(std::to_string(number)).size(), 1U);
+}
+
+TEST(TokenizerJson, SpellsNumbersAsDigitsWithTheWideVocabulary) {
+  const std::vector<std::string> corpus = {"Mia has 12 shells, 12 of them red."};
+  const Bpe bpe = learn_bpe(corpus, 1000, piece_expression(VocabularyKind::kWide));
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  for (const std::string text : {"7", "12", "198"}) EXPECT_EQ(tokenizer.encode(text).size(), text.size());
+  EXPECT_EQ(tokenizer.encode(" shells").size(), 1U);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("198+12=210.")), "198+12=210.");
+}
+
+TEST(VocabularyCorpus, HasTheWordsOfQuestionsInTheWideVocabularyAlone) {
+  const auto has = [](const std::vector<std::string>& texts, std::string_view word) {
+    return std::any_of(texts.begin(), texts.end(),
+                       [&](const std::string& text) { return text.find(word) != std::string::npos; });
+  };
+  EXPECT_FALSE(has(vocabulary_corpus(), "thermometer"));
+  EXPECT_TRUE(has(vocabulary_corpus(VocabularyKind::kWide), "thermometer"));
 }
 
 TEST(TokenizerJson, GivesAnyBytesBack) {
