@@ -19,7 +19,7 @@ namespace lacuna::train {
 /// it is.
 inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+|\s+)";
 
-/// As kPieceExpression, but each digit is a piece: numbers that training never had are spelled like all
+/// kPieceExpression, but each digit is a piece: numbers that training never had are spelled like all
 /// others.
 inline constexpr std::string_view kDigitPieceExpression = R"( ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+)";
 

@@ -65,8 +65,8 @@ Equation sample_equation(const RngStream& stream, uint64_t number) {
   }
 }
 
-/// As sample_equation(), evenly from the sums of `questions`: two numbers of at most kMaxAsked in half of
-/// them, a result of up to kMaxAnswer that goes on in the others.
+/// sample_equation(), but evenly from the sums of `questions`: two numbers of at most kMaxAsked in half of
+/// them, a result of up to kMaxAnswer that continues in the others.
 Equation sample_wide_equation(const RngStream& stream, uint64_t number) {
   for (uint64_t attempt = 0;; ++attempt) {
     const uint64_t index = 4 * (1000 * number + attempt);

@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// What people have or do with things: as "she" does it, and in the past; as the plural's, "have".
+/// Verbs of people who have or change things: as "she" does it, and in the past; as the plural's, "have".
 struct Doing {
   std::string_view present, past;
 };

@@ -136,7 +136,7 @@ class StoryWriter {
     style_ = draw_number_style(draws);
   }
 
-  /// The story goes on from another text.
+  /// The story continues another text.
   StoryWriter(Draws& draws, const StoryState& state)
       : picker_(draws), theme_(*state.theme), filling_(state.filling), known_(true) {
     picker_.add(static_cast<uint64_t>(&theme_ - kThemes.data()));
@@ -469,7 +469,7 @@ NumberQuestion draw_story_question(Draws& draws, StoryState* state) {
 }
 
 NumberQuestion draw_next_change(Draws& draws, StoryState& state) {
-  expects(state.goes_on(), "a story that goes on");
+  expects(state.can_continue(), "a story that continues");
   StoryWriter writer(draws, state);
   const Step step = draw_step(draws, *state.theme, state.number);
   NumberQuestion question = writer.write_next(step);

@@ -32,18 +32,19 @@ Actor draw_named_actor(Draws& draws);
 /// Another participant, not the actor.
 std::string draw_participant(Draws& draws, const Actor& actor, bool has_relatives);
 
-/// Where a conversation may go on.
+/// Where a conversation may continue.
 struct StoryState {
-  const Theme* theme = nullptr;  ///< none: nothing to go on with
+  const Theme* theme = nullptr;  ///< none: nothing to continue
   Filling filling;
   int number = 0;
-  bool goes_on() const { return theme != nullptr && theme->max_changes > 2; }
+  bool can_continue() const { return theme != nullptr && theme->max_changes > 2; }
 };
 
 /// A story and its question; `state`, where given, is how it ends.
 NumberQuestion draw_story_question(Draws& draws, StoryState* state);
 
-/// Another change of the same things: "And if she loses 4 more?". Changes `state`. Precondition: goes_on().
+/// Another change of the same things: "And if she loses 4 more?". Changes `state`. Precondition:
+/// can_continue().
 NumberQuestion draw_next_change(Draws& draws, StoryState& state);
 
 /// The words of all stories, with a space in front and, as at the start of a sentence, without.

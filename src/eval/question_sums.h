@@ -8,7 +8,7 @@ namespace lacuna {
 /// "What is 12 plus 7?", "Take 9 from 40.", "12+7-5=".
 NumberQuestion draw_sum_question(Draws& draws);
 
-/// A sum that goes on from a result: "And minus 3?".
+/// A sum that continues from a result: "And minus 3?".
 NumberQuestion draw_next_sum(Draws& draws, int number);
 
 /// The words of its wordings.

@@ -25,17 +25,17 @@ struct Actor {
   std::string possessive;  ///< "her"
   bool plural = false;     ///< its verbs have the plural's form, as those of "I" and "you" do
 
-  /// As mentioned again: "the farmer".
+  /// The words that mention it again: "the farmer".
   Actor known() const;
 };
 
 struct Noun {
   std::string one, many;
-  /// Of "shell" or, with an irregular plural, "leaf|leaves".
+  /// Parsed from "shell" or, with an irregular plural, "leaf|leaves".
   static Noun of(std::string_view text);
 };
 
-/// What fills a wording.
+/// Values that fill a wording.
 struct Filling {
   Actor actor = {};
   Noun noun = {};

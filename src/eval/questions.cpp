@@ -182,7 +182,7 @@ std::optional<Sample> TurnWriter::follow_up() {
   if (is_sum_ && number_) {
     return answered(draw_until_of_split(split_, [&] { return draw_next_sum(draws_, *number_); }));
   }
-  if (!story_.goes_on()) return std::nullopt;
+  if (!story_.can_continue()) return std::nullopt;
   StoryState next = story_;
   NumberQuestion question = draw_until_of_split(split_, [&] {
     next = story_;

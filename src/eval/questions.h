@@ -20,7 +20,7 @@
 namespace lacuna {
 
 /// The numbers of `questions`: those of the text lie in [0, kMaxAsked], but for the results that a
-/// conversation goes on with; all results in [0, kMaxAnswer].
+/// conversation continues with; all results in [0, kMaxAnswer].
 inline constexpr int kMaxAsked = 99;
 inline constexpr int kMaxAnswer = 198;
 

@@ -125,7 +125,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
       conversation.add(last, text_of_content(item.at("content"), kTextPart));
     }
   }
-  // What the last message of the assistant says begins the answer; one of thoughts alone says nothing.
+  // The last message of the assistant begins the answer; one of thoughts alone says nothing.
   if (last == "assistant" && conversation.messages.size() > num_before)
     continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);
   request.prompts.emplace_back(std::move(conversation));

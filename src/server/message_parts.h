@@ -20,8 +20,8 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
 /// The same of one part.
 std::string text_of_part(const FieldValue& part, std::span<const std::string_view> types);
 
-/// What the model reads in the place of a part of a tool's result that is an image; empty for other parts.
-/// Agents send a result again with every turn, so that an error would end the conversation.
+/// The text that the model reads in the place of a part of a tool's result that is an image; empty for other
+/// parts. Agents send a result again with every turn, so that an error would end the conversation.
 std::string_view note_of_image(const nlohmann::json& part);
 inline constexpr const char* kResultImage = "tool_result.image";  ///< the name of what is left out
 

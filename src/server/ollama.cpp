@@ -100,7 +100,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
       read_calls(item, history, message);
   }
-  // As most of Ollama's templates have it, an assistant's text at the end begins the answer.
+  // An assistant's text at the end begins the answer, as in most of Ollama's templates.
   const ordered_json& last = conversation.messages.back();
   if (last["role"] == "assistant" && !last.contains("tool_calls") && conversation.messages.size() > 1)
     continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);

@@ -14,7 +14,7 @@ constexpr size_t kStepsPerLookup = 16;
 /// The best way to cut the text up to a place.
 struct Place {
   double score = 0;
-  int64_t begin = -1;  // of its last part; -1: no part ends here
+  int64_t begin = -1;  // where its last part begins; -1: no part ends here
   TokenId id = BestPath::kUnknown;
 
   void offer(double offered, size_t from, TokenId part) {

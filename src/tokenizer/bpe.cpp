@@ -114,7 +114,7 @@ void Bpe::prepare_scores(BpeParts& parts) {
                      parts.vocab_name, parts.scores.size(), special_.size());
   }
   constexpr double kNever = -std::numeric_limits<double>::infinity();
-  // What SentencePiece takes off the lowest score for a character without an entry.
+  // The amount that SentencePiece takes off the lowest score for a character without an entry.
   constexpr double kUnknownPenalty = 10;
   unknown_score_ = *std::min_element(parts.scores.begin(), parts.scores.end()) - kUnknownPenalty;
   scores_ = std::move(parts.scores);

@@ -218,7 +218,7 @@ BpeSymbols symbols_of(const JsonValue& model, const std::vector<PreTokenizerRule
 /// SentencePiece's Unigram: "vocab" is a list of [text, score], whose places are the ids.
 BpeParts read_unigram(const JsonValue& model) {
   constexpr size_t kEntryBytesMax =
-      1024;  // as many steps a byte of text; published ones have at most 64 characters
+      1024;  // steps for each byte of text; published ones have at most 64 characters
   BpeParts parts;
   parts.symbols = BpeSymbols::kCharacters;
   parts.best_path = true;

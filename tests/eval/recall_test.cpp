@@ -93,8 +93,8 @@ class Tape final : public Instrument {
     for (RowGroup& group : pass.plan.groups) group.only_kv = false;
     const int32_t first_row = pass.plan.groups.back().rows.begin;
     const IndexRange block = pass.window.block;
-    const bool goes_on = !passes_.empty() && passes_.back().block == block;
-    const int32_t step = goes_on ? passes_.back().step + 1 : 1;
+    const bool can_continue = !passes_.empty() && passes_.back().block == block;
+    const int32_t step = can_continue ? passes_.back().step + 1 : 1;
     passes_.emplace_back().block = block;
     passes_.back().step = step;
     pass.options.observe_attention = [this, first_row, block](const ObservedAttention& row) {
