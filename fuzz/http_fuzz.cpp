@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +53,10 @@ class Connection {
   /// Appends what comes to `heard`. False: nothing came for so long.
   bool hear(std::string& heard, bool& has_closed, std::chrono::milliseconds patience) {
     pollfd wait{socket_, POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
+    int ready = -1;
+    while ((ready = poll(&wait, 1, static_cast<int>(patience.count()))) < 0 && errno == EINTR) {
+    }  // libFuzzer's own timer interrupts it
+    if (ready <= 0) return false;
     char buffer[16384];
     const ssize_t size = recv(socket_, buffer, sizeof buffer, 0);
     has_closed = size <= 0;
