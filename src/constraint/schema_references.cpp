@@ -114,8 +114,7 @@ class References {
 
   void write() {
     // A changed object moves its members: those come first.
-    for (auto each = references_.rbegin(); each != references_.rend(); ++each)
-      write(*each->schema, each->base);
+    for (auto each = references_.rbegin(); each != references_.rend(); ++each) write(*each);
   }
 
  private:
@@ -142,6 +141,7 @@ class References {
   struct Reference {
     ordered_json* schema;
     std::string_view base;
+    std::string_view outer;  ///< the base where an "$id" next to "$ref" has no effect: before draft 2019-09
   };
 
   void walk(ordered_json& value, Scope scope, const Place* place) {
@@ -154,11 +154,12 @@ class References {
       }
     }
     if (!value.is_object()) return;
+    const std::string_view outer = scope.base;
     if (scope.is_schema) name(value, place, scope);
     for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
       if (text_of(value, keyword).empty()) continue;
       spend_bytes(sizeof(Reference));
-      references_.push_back({&value, scope.base});
+      references_.push_back({&value, scope.base, place == nullptr ? scope.base : outer});
       break;
     }
     for (auto each = value.begin(); each != value.end(); ++each) {
@@ -247,12 +248,14 @@ class References {
     return known != dynamic_anchors_.end() && known->second > 1;
   }
 
-  void write(ordered_json& schema, std::string_view base) const {
+  void write(const Reference& found) const {
+    ordered_json& schema = *found.schema;
     for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
       const std::string_view target = text_of(schema, keyword);
       if (target.empty() || is_dynamic(keyword, target)) continue;
-      std::optional<std::string> pointer = find(base, target);
-      if (!pointer) continue;
+      std::optional<std::string> pointer = find(found.base, target);
+      // What the drafts disagree about stays as it is, and is refused.
+      if (!pointer || pointer != find(found.outer, target)) continue;
       spend_steps(kStepsPerValue + pointer->size());
       spend_bytes(pointer->size());
       ordered_json reference("#" + *pointer);

@@ -76,6 +76,15 @@ TEST(SchemaReferences, ThatDependOnTheWayOrLeadOutOfTheDocumentStay) {
     EXPECT_EQ(plain(("{\"$ref\": \"" + std::string(target) + "\"}").c_str())["$ref"], target);
 }
 
+TEST(SchemaReferences, StayWhereDraftsDisagreeAboutTheirBase) {
+  const ordered_json found =
+      plain(R"({"$id": "http://a.org/base/", "allOf": [{"$id": "http://a.org/", "$ref": "foo.json"},
+    {"$id": "http://a.org/base/same.json", "$ref": "foo.json"}],
+    "$defs": {"one": {"$id": "http://a.org/foo.json"}, "two": {"$id": "foo.json"}}})");
+  EXPECT_EQ(found["allOf"][0]["$ref"], "foo.json");
+  EXPECT_EQ(found["allOf"][1]["$ref"], "#/$defs/two");
+}
+
 TEST(SchemaReferences, AreNotSoughtInValuesAndNamesOfProperties) {
   const ordered_json found = plain(R"({
     "properties": {"$ref": {"type": "string"}, "enum": {"$ref": "#a"}}, "const": {"$ref": "#a"},
