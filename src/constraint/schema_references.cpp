@@ -254,7 +254,7 @@ class References {
       const std::string_view target = text_of(schema, keyword);
       if (target.empty() || is_dynamic(keyword, target)) continue;
       std::optional<std::string> pointer = find(found.base, target);
-      // What the drafts disagree about stays as it is, and is refused.
+      // A reference that the drafts disagree about stays as it is, and is refused.
       if (!pointer || pointer != find(found.outer, target)) continue;
       spend_steps(kStepsPerValue + pointer->size());
       spend_bytes(pointer->size());
