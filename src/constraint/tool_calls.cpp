@@ -74,8 +74,7 @@ void check_functions(const std::vector<CallableFunction>& functions) {
   std::set<std::string_view> names;
   for (const CallableFunction& function : functions) {
     if (!is_function_name(function.name))
-      throw InputError("tools: the name {} is not 1 to {} letters, digits and characters of \"_-.:/\"",
-                       in_quotes(function.name), kMaxFunctionName);
+      throw InputError("tools: the name {} is not {}", in_quotes(function.name), kFunctionNameForm);
     if (!names.insert(function.name).second)
       throw InputError("tools: two functions are named {}; expected unique names", in_quotes(function.name));
   }

@@ -32,8 +32,7 @@ void expect_call_id(const std::string& id, std::string_view place) {
 ToolCall checked_call(const std::string& name, std::string_view name_place, const std::string& arguments,
                       std::string_view arguments_place) {
   if (!is_function_name(name))
-    throw InputError("{} is {}; expected 1 to {} letters, digits and characters of \"_-.:/\"", name_place,
-                     in_quotes(name), kMaxFunctionName);
+    throw InputError("{} is {}; expected {}", name_place, in_quotes(name), kFunctionNameForm);
   return {name, arguments_text(arguments, std::string(arguments_place))};
 }
 

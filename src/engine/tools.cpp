@@ -16,8 +16,7 @@ void add_function(Tools& tools, CallableFunction function, const nlohmann::order
   if (tools.functions.size() == kMaxFunctions)
     throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
   if (!is_function_name(function.name))
-    throw InputError("{}.name is {}; expected 1 to {} letters, digits and characters of \"_-.:/\"", place,
-                     in_quotes(function.name), kMaxFunctionName);
+    throw InputError("{}.name is {}; expected {}", place, in_quotes(function.name), kFunctionNameForm);
   const bool is_known =
       std::any_of(tools.functions.begin(), tools.functions.end(),
                   [&](const ToolFunction& each) { return each.function.name == function.name; });

@@ -177,16 +177,18 @@ std::string chain(WordingPicker& picker, NumberStyle style, const std::vector<St
   return text;
 }
 
+/// A number more or less, with a result in [0, kMaxAnswer].
+Step draw_next_step(Draws& draws, int number) {
+  const bool adds = number == 0 || (number < kMaxAnswer && draws.below(2) == 0);
+  return {number, adds, draw_further_number(draws, adds ? kMaxAnswer - number : number)};
+}
+
 std::vector<Step> draw_sum_steps(Draws& draws) {
   const bool adds = draws.below(2) == 0;
   NumberPair pair = draw_number_pair(draws, !adds);
   if (draws.below(60) == 0) pair.second = 0;
   std::vector<Step> steps = {{pair.first, adds, pair.second}};
-  if (draws.below(6) == 0) {
-    const int number = steps[0].result();
-    const bool more = number == 0 || (number < kMaxAnswer && draws.below(2) == 0);
-    steps.push_back({number, more, draw_further_number(draws, more ? kMaxAnswer - number : number)});
-  }
+  if (draws.below(6) == 0) steps.push_back(draw_next_step(draws, steps[0].result()));
   return steps;
 }
 
@@ -245,11 +247,10 @@ NumberQuestion draw_sum_question(Draws& draws) {
 NumberQuestion draw_next_sum(Draws& draws, int number) {
   WordingPicker picker(draws);
   picker.add(3000);
-  const bool adds = number == 0 || (number < kMaxAnswer && draws.below(2) == 0);
-  const Step step{number, adds, draw_further_number(draws, adds ? kMaxAnswer - number : number)};
-  picker.add(adds ? 1 : 0);
+  const Step step = draw_next_step(draws, number);
+  picker.add(step.adds ? 1 : 0);
   const std::string amount = number_text(draw_number_style(draws), step.right);
-  const std::string_view wording = adds ? picker.pick(kPlusNext) : picker.pick(kMinusNext);
+  const std::string_view wording = step.adds ? picker.pick(kPlusNext) : picker.pick(kMinusNext);
   return {QuestionForm::kSum,
           finished(draws, fmt::format(fmt::runtime(wording), amount)),
           {step},

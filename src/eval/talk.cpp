@@ -84,7 +84,7 @@ bool has_words(std::string_view text, std::string_view words) {
   return false;
 }
 
-/// The first element whose words the text has; empty if there is none.
+/// The first element whose words occur in the text; a default-constructed one if none does.
 template <typename List, typename WordsOf>
 auto find_words(std::string_view text, const List& list, const WordsOf& words_of) {
   const auto found = std::find_if(list.begin(), list.end(),

@@ -370,7 +370,11 @@ void read_keywords(const json& body, Conversation& conversation) {
     if (value == nullptr) continue;
     const FieldValue field{key, *value};
     const bool is_effort = key != std::string_view("enable_thinking");
-    is_effort ? (void)field.text() : (void)field.flag();
+    if (is_effort) {
+      (void)field.text();
+    } else {
+      (void)field.flag();
+    }
     const auto before = conversation.keywords.find(key);
     if (before != conversation.keywords.end() && !before->is_null() && json(*before) != *value)
       refuse_contradiction(fmt::format("{}.{}", kKeywords, key), key);
