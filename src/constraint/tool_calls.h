@@ -86,7 +86,7 @@ inline constexpr size_t kMaxFunctionName = 128;
 /// JsonSchemaOptions::shared_work of all functions' schemas together: about a second.
 inline constexpr int64_t kToolSchemaWork = 240'000'000;
 
-/// What is_function_name() accepts, for errors.
+/// The names that is_function_name() accepts, for errors.
 inline constexpr std::string_view kFunctionNameForm = "1 to 128 letters, digits and characters of \"_-.:/\"";
 /// Whether a name has 1 to kMaxFunctionName letters, digits and characters of "_-.:/".
 bool is_function_name(std::string_view name);
