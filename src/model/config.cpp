@@ -57,6 +57,32 @@ std::string_view why_unsupported(std::string_view architecture) {
   return {};
 }
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// The family of a "model_type", for files without "architectures": the transformers library writes such
+/// where a model was made from a config or a GGUF file. Of several families it is the one whose class is the
+/// library's. Null: there is none, or several are left.
+const FamilyEntry* family_of_type(const JsonObject& json) {
+  const std::string type = lower_case(json.text("model_type", ""));
+  const auto only = [&](bool of_library) -> const FamilyEntry* {
+    const FamilyEntry* found = nullptr;
+    for (const FamilyEntry& entry : families()) {
+      const auto& types = entry.model_types;
+      if ((of_library && !entry.is_library_class) ||
+          std::find(types.begin(), types.end(), type) == types.end())
+        continue;
+      if (found != nullptr) return nullptr;
+      found = &entry;
+    }
+    return found;
+  };
+  const FamilyEntry* const found = only(/*of_library=*/false);
+  return found != nullptr ? found : only(/*of_library=*/true);
+}
+
 const FamilyEntry& find_family(const JsonObject& json) {
   const bool is_given = json.has("architectures");
   const std::vector<std::string> names = is_given ? json.texts("architectures") : std::vector<std::string>();
@@ -64,6 +90,9 @@ const FamilyEntry& find_family(const JsonObject& json) {
     for (const FamilyEntry& entry : families()) {
       if (entry.architecture == names.front()) return entry;
     }
+  }
+  if (names.empty()) {
+    if (const FamilyEntry* const family = family_of_type(json)) return *family;
   }
   const std::string_view reason = names.empty() ? "" : why_unsupported(names.front());
   throw InputError("{}: \"architectures\" is [{}]{}{}; expected one of {}", json.file(),
@@ -73,8 +102,7 @@ const FamilyEntry& find_family(const JsonObject& json) {
 
 /// "model_type" is not needed, and may not contradict the architecture.
 void check_model_type(const JsonObject& json, const FamilyEntry& family) {
-  std::string type = json.text("model_type", "");
-  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string type = lower_case(json.text("model_type", ""));
   const auto& known = family.model_types;
   if (type.empty() || std::find(known.begin(), known.end(), type) != known.end()) return;
   json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));

@@ -81,7 +81,7 @@ constexpr std::array kHarmlessEnds = std::to_array<std::string_view>(
     {"_dropout", "_pdrop", "_loss_coef", "_loss_coefficient", "_loss_weight", "_checkpointing",
      "_checkpointing_kwargs", "_implementation", "_implementation_autoset", "_implementation_internal",
      "attention_backend", "attn_backend", "moe_backend", "_parallel_size", "_learning_rate", "_batch_size",
-     "_init_std"});
+     "_init_std", "name_or_path"});
 
 constexpr std::array kFlashPrefixes =
     std::to_array<std::string_view>({"flash_attn", "_flash_attn", "deepep_", "gradient_checkpointing"});

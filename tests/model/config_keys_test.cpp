@@ -208,6 +208,12 @@ TEST(ConfigKeys, PassWhereAUserVouchesForThem) {
                                    {.ignored_keys = {"logit_scale"}}));
 }
 
+TEST(ConfigKeys, SayWhereAFileCameFrom) {
+  // transformers 5 writes the first one for a model that was read from a GGUF file.
+  for (const char* const key : {"_model_name_or_path", "teacher_model_name_or_path", "draft_name_or_path"})
+    EXPECT_TRUE(is_bookkeeping_key(key)) << key;
+}
+
 TEST(ConfigKeys, AreNoScaleForTheWordAlone) {
   EXPECT_TRUE(switches_nothing_on("embedding_multiplier", 1.0));
   EXPECT_FALSE(switches_nothing_on("embedding_multiplier", 0.0));

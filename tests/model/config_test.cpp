@@ -881,6 +881,17 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);
 }
 
+TEST(Config, WithoutArchitecturesIsOfTheFamilyThatItsTypeNames) {
+  json config = dense("LlamaForCausalLM");
+  config["model_type"] = "llama";
+  for (const json& none : {json(nullptr), json::array()})
+    EXPECT_EQ(read(with(config, "architectures", none)).architecture, "LlamaForCausalLM");
+  config["model_type"] = "gpt2";
+  expect_refused(config, "architectures", nullptr, "is []; expected one of ");
+  // LLaDA and LLaDA-MoE have one type, and neither is a class of the library.
+  expect_refused(with(llada(), "model_type", "llada"), "architectures", nullptr, "is []; expected one of ");
+}
+
 TEST(Config, OfThePublishedDiffusionGemmaHasItsNumbers) {
   const ModelConfig config = parse_random_spec("random:diffusion-gemma");
   // Published with one number a layer for both what is read and what is denoised; files hold it twice.
