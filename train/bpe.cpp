@@ -78,6 +78,11 @@ Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary, std
   return bpe;
 }
 
+Vocabulary vocabulary_of(const Bpe& bpe) {
+  return {Tokenizer::from_json(tokenizer_json(bpe).dump(), "the learned vocabulary"),
+          ChatTemplate::of_program(std::string(bpe.form->program)), bpe.ids()};
+}
+
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe) {
   using Json = nlohmann::ordered_json;
   Json vocabulary = Json::object();

@@ -43,6 +43,7 @@ struct Bpe {
   int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
   int32_t end_id() const { return start_id() + 1; }
   int32_t mask_id() const { return total_size() - 1; }
+  SpecialIds ids() const { return {end_id(), mask_id(), start_id()}; }
   /// Vocabulary and special tokens.
   int32_t total_size() const { return start_id() + static_cast<int32_t>(form->special_tokens.size()); }
 };
@@ -52,6 +53,9 @@ struct Bpe {
 /// 256. `pieces` is a constant that outlives the result.
 Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary,
               std::string_view pieces = kPieceExpression);
+
+/// The tokenizer, template and ids that the files below state.
+Vocabulary vocabulary_of(const Bpe& bpe);
 
 /// Contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe);

@@ -5,7 +5,7 @@
 
 namespace lacuna::train {
 
-nlohmann::ordered_json canvas_config(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json canvas_config(const ModelShape& shape, const SpecialIds& ids) {
   constexpr const char *kSliding = "sliding_attention", *kFull = "full_attention";
   nlohmann::ordered_json kinds = nlohmann::ordered_json::array();
   CanvasLayer sliding = canvas_layer(shape, 0), full = sliding;
@@ -18,9 +18,9 @@ nlohmann::ordered_json canvas_config(const ModelShape& shape, const Bpe& bpe) {
       {"attention_bias", false},
       {"attention_dropout", 0.0},
       {"attention_k_eq_v", true},
-      {"bos_token_id", bpe.start_id()},
+      {"bos_token_id", ids.start},
       {"dtype", "bfloat16"},
-      {"eos_token_id", bpe.end_id()},
+      {"eos_token_id", ids.end},
       {"final_logit_softcapping", shape.traits().logit_soft_cap},
       {"global_head_dim", full.head_width},
       {"head_dim", sliding.head_width},
@@ -37,7 +37,7 @@ nlohmann::ordered_json canvas_config(const ModelShape& shape, const Bpe& bpe) {
       {"num_global_key_value_heads", full.kv_heads},
       {"num_hidden_layers", shape.layers},
       {"num_key_value_heads", sliding.kv_heads},
-      {"pad_token_id", bpe.end_id()},
+      {"pad_token_id", ids.end},
       {"rms_norm_eps", shape.traits().norm_epsilon},
       {"rope_parameters",
        {{kFull,
@@ -54,7 +54,7 @@ nlohmann::ordered_json canvas_config(const ModelShape& shape, const Bpe& bpe) {
   return {{"architectures", {"DiffusionGemmaForBlockDiffusion"}},
           {"canvas_length", shape.canvas.length},
           {"dtype", "bfloat16"},
-          {"eos_token_id", {bpe.end_id()}},
+          {"eos_token_id", {ids.end}},
           {"model_type", "diffusion_gemma"},
           {"self_conditioning_size", shape.ffn_width},
           {"text_config", text},
@@ -62,14 +62,14 @@ nlohmann::ordered_json canvas_config(const ModelShape& shape, const Bpe& bpe) {
           {"transformers_version", "5.3.0"}};
 }
 
-nlohmann::ordered_json canvas_generation_config(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json canvas_generation_config(const ModelShape& shape, const SpecialIds& ids) {
   constexpr int64_t kSteps = 24, kCanvases = 2;
-  return {{"bos_token_id", bpe.start_id()},
+  return {{"bos_token_id", ids.start},
           {"confidence_threshold", 0.005},
-          {"eos_token_id", {bpe.end_id()}},
+          {"eos_token_id", {ids.end}},
           {"max_denoising_steps", kSteps},
           {"max_new_tokens", kCanvases * shape.canvas.length},
-          {"pad_token_id", bpe.end_id()},
+          {"pad_token_id", ids.end},
           {"sampler_config", {{"_cls_name", "EntropyBoundSamplerConfig"}, {"entropy_bound", 0.1}}},
           {"stability_threshold", 1},
           {"t_max", kFirstTemperature},

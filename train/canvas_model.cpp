@@ -80,15 +80,15 @@ CanvasBlockImpl::CanvasBlockImpl(const ModelShape& shape, int64_t layer)
       heads_(shape.heads),
       per_token_(shape.experts.per_token),
       epsilon_(shape.traits().norm_epsilon),
-      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape.traits()))),
-      post_attn_norm_(register_module("post_attn_norm", RmsNorm(shape.width, shape.traits()))),
-      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, shape.traits()))),
-      post_dense_norm_(register_module("post_dense_norm", RmsNorm(shape.width, shape.traits()))),
-      expert_norm_(register_module("expert_norm", RmsNorm(shape.width, shape.traits()))),
-      post_expert_norm_(register_module("post_expert_norm", RmsNorm(shape.width, shape.traits()))),
-      post_ffn_norm_(register_module("post_ffn_norm", RmsNorm(shape.width, shape.traits()))),
-      q_norm_(register_module("q_norm", RmsNorm(layer_.head_width, shape.traits()))),
-      k_norm_(register_module("k_norm", RmsNorm(layer_.head_width, shape.traits()))),
+      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape))),
+      post_attn_norm_(register_module("post_attn_norm", RmsNorm(shape.width, shape))),
+      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, shape))),
+      post_dense_norm_(register_module("post_dense_norm", RmsNorm(shape.width, shape))),
+      expert_norm_(register_module("expert_norm", RmsNorm(shape.width, shape))),
+      post_expert_norm_(register_module("post_expert_norm", RmsNorm(shape.width, shape))),
+      post_ffn_norm_(register_module("post_ffn_norm", RmsNorm(shape.width, shape))),
+      q_norm_(register_module("q_norm", RmsNorm(layer_.head_width, shape))),
+      k_norm_(register_module("k_norm", RmsNorm(layer_.head_width, shape))),
       q_(register_module("q", linear(shape.width, heads_ * layer_.head_width))),
       k_(register_module("k", linear(shape.width, layer_.kv_heads * layer_.head_width))),
       o_(register_module("o", linear(heads_ * layer_.head_width, shape.width))),
@@ -161,7 +161,7 @@ torch::Tensor CanvasBlockImpl::forward(const torch::Tensor& x, const Sequence& s
 }
 
 SelfConditioningImpl::SelfConditioningImpl(const ModelShape& shape)
-    : norm_(register_module("norm", RmsNorm(shape.width, shape.traits()))),
+    : norm_(register_module("norm", RmsNorm(shape.width, shape))),
       gate_(register_module("gate", linear(shape.width, shape.ffn_width))),
       up_(register_module("up", linear(shape.width, shape.ffn_width))),
       down_(register_module("down", linear(shape.ffn_width, shape.width))) {}

@@ -70,10 +70,4 @@ const ChatForm& role_tag_form() {
   return kForm;
 }
 
-const ChatTemplate& training_template(const Tokenizer& tokenizer) {
-  static const ChatTemplate chatml = ChatTemplate::of_program(std::string(kChatMlProgram));
-  static const ChatTemplate role_tags = ChatTemplate::of_program(std::string(kRoleTagProgram));
-  return tokenizer.id_of(kRoleToken) ? role_tags : chatml;
-}
-
 }  // namespace lacuna::train

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/token.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -11,6 +12,13 @@ namespace lacuna::train {
 
 inline constexpr std::string_view kStartToken = "<|startoftext|>";
 inline constexpr std::string_view kEndToken = "<|endoftext|>";  // also pads
+
+/// Ids of a checkpoint's special tokens.
+struct SpecialIds {
+  TokenId end = -1;  ///< ends and fills answers
+  TokenId mask = -1;
+  TokenId start = -1;  ///< begins texts, if a template says so
+};
 
 struct ChatForm {
   /// Their ids follow the vocabulary in this order: kStartToken, kEndToken, those of turns, the mask.
@@ -25,7 +33,11 @@ const ChatForm& chatml_form();
 /// "detailed thinking off".
 const ChatForm& role_tag_form();
 
-/// The template of the form whose special tokens `tokenizer` has.
-const ChatTemplate& training_template(const Tokenizer& tokenizer);
+/// What texts become before a model reads them.
+struct Vocabulary {
+  Tokenizer tokenizer;
+  ChatTemplate chat;
+  SpecialIds ids;
+};
 
 }  // namespace lacuna::train

@@ -7,21 +7,40 @@
 namespace lacuna::train {
 namespace {
 
-std::string average_key(size_t index) {
-  return "average." + std::to_string(index);
+std::string key_of(const char* list, size_t index) {
+  return std::string(list) + "." + std::to_string(index);
+}
+
+constexpr const char* kLearned = "learned";
+constexpr const char* kAverage = "average";
+
+void write(torch::serialize::OutputArchive& archive, const char* list,
+           const std::vector<torch::Tensor>& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) archive.write(key_of(list, i), tensors[i].detach());
+}
+
+/// LibTorch would accept any shapes in the file.
+void read(torch::serialize::InputArchive& archive, const char* list, std::vector<torch::Tensor>& tensors,
+          const std::filesystem::path& path) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    torch::Tensor stored;
+    archive.read(key_of(list, i), stored);
+    if (stored.sizes() != tensors[i].sizes())
+      throw InputError("the checkpoint {} holds a model of other sizes; give the same ones", path.string());
+    tensors[i].copy_(stored);
+  }
 }
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, Transformer model,
+void save_checkpoint(const std::filesystem::path& path, const std::vector<torch::Tensor>& learned,
                      const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
                      const Progress& progress) {
-  torch::serialize::OutputArchive archive, weights, moments;
-  model->save(weights);
+  torch::serialize::OutputArchive archive, moments;
   optimizer.save(moments);
-  archive.write("model", weights);
   archive.write("optimizer", moments);
-  for (size_t i = 0; i < average.size(); ++i) archive.write(average_key(i), average[i]);
+  write(archive, kLearned, learned);
+  write(archive, kAverage, average);
   archive.write("step", torch::tensor(progress.step));
   archive.write("tokens", torch::tensor(progress.tokens));
   archive.write("seconds", torch::tensor(progress.seconds, torch::kFloat64));
@@ -31,23 +50,16 @@ void save_checkpoint(const std::filesystem::path& path, Transformer model,
   std::filesystem::rename(partial, path);
 }
 
-Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
+Progress load_checkpoint(const std::filesystem::path& path, std::vector<torch::Tensor>& learned,
                          std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer) {
-  // LibTorch would accept any shapes in the file.
-  std::vector<std::vector<int64_t>> shapes;
-  for (const torch::Tensor& parameter : model->parameters()) shapes.push_back(parameter.sizes().vec());
+  const torch::NoGradGuard no_grad;
   try {
-    torch::serialize::InputArchive archive, weights, moments;
+    torch::serialize::InputArchive archive, moments;
     archive.load_from(path.string());
-    archive.read("model", weights);
     archive.read("optimizer", moments);
-    model->load(weights);
+    read(archive, kLearned, learned, path);
+    read(archive, kAverage, average, path);
     optimizer.load(moments);
-    for (size_t i = 0; i < average.size(); ++i) archive.read(average_key(i), average[i]);
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      if (model->parameters()[i].sizes().vec() == shapes[i]) continue;
-      throw InputError("the checkpoint {} holds a model of other sizes; give the same ones", path.string());
-    }
     torch::Tensor step, tokens, seconds;
     archive.read("step", step);
     archive.read("tokens", tokens);

@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "train/model.h"
-
 namespace lacuna::train {
 
 struct Progress {
@@ -18,13 +16,15 @@ struct Progress {
 };
 
 /// Writes to a temporary file next to `path` and renames it, so that an interruption leaves the old
-/// checkpoint.
-void save_checkpoint(const std::filesystem::path& path, Transformer model,
+/// checkpoint. Of a model with low-rank updates these alone are in it.
+///   learned  parameters of the model
+///   average  of these
+void save_checkpoint(const std::filesystem::path& path, const std::vector<torch::Tensor>& learned,
                      const std::vector<torch::Tensor>& average, const torch::optim::AdamW& optimizer,
                      const Progress& progress);
 
-/// Reads into a model and an optimiser of the same shapes. Throws InputError if the file does not match.
-Progress load_checkpoint(const std::filesystem::path& path, Transformer model,
+/// Reads into parameters and an optimiser of the same shapes. Throws InputError if the file does not match.
+Progress load_checkpoint(const std::filesystem::path& path, std::vector<torch::Tensor>& learned,
                          std::vector<torch::Tensor>& average, torch::optim::AdamW& optimizer);
 
 }  // namespace lacuna::train

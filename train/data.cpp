@@ -35,7 +35,8 @@ enum Purpose : uint8_t {
   kForm,
   kInfill,
   kTail,
-  kDecision
+  kDecision,
+  kRecord
 };  // apart from those of the objective
 
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
@@ -88,22 +89,41 @@ std::vector<size_t> shuffled(size_t count, const RngStream& stream) {
   return order;
 }
 
+/// Maps 0 .. count-1 to themselves in an order that the stream decides: a Feistel network over the next power
+/// of four, walked until it ends within the count.
+uint64_t permuted(uint64_t index, uint64_t count, const RngStream& stream) {
+  constexpr uint64_t kRounds = 4;
+  int half = 1;
+  while (half < 31 && uint64_t{1} << (2 * half) < count) ++half;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  do {
+    uint64_t left = index >> half, right = index & mask;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      const uint64_t mixed = left ^ (stream.bits(round << 32 | right) & mask);
+      left = right;
+      right = mixed;
+    }
+    index = left << half | right;
+  } while (index >= count);
+  return index;
+}
+
 }  // namespace
 
-BatchSource::BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id)
+BatchSource::BatchSource(DataOptions options, const Vocabulary& vocabulary)
     : options_(std::move(options)),
-      tokenizer_(&tokenizer),
-      end_id_(end_id),
-      period_(tokenizer.encode(".").front()) {
+      vocabulary_(&vocabulary),
+      tokenizer_(&vocabulary.tokenizer),
+      period_(tokenizer_->encode(".").front()) {
   if (options_.one_end_token && options_.drill_share > 0) {
     throw InputError("--drill-share {}: this family learns slots of whole answers; it has no drills",
                      options_.drill_share);
   }
   if (options_.decision_share == 0) return;
-  labels_ = find_answer_labels(tokenizer);
+  labels_ = find_answer_labels(*tokenizer_);
   const std::vector<DecisionQuestion> question = {make_predicate("")};
   const ModelConfig config;
-  yes_no_ = decision_lines({config, tokenizer, training_template(tokenizer), labels_}, {question}, 0, 1)
+  yes_no_ = decision_lines({config, *tokenizer_, vocabulary_->chat, labels_}, {question}, 0, 1)
                 .slots.front()
                 .labels;
 }
@@ -113,8 +133,8 @@ Batch BatchSource::batch(uint64_t step) {
   return pool_[step % kPoolBatches];
 }
 
-std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer) {
-  return render(training_template(tokenizer), tokenizer, messages_of(sample));
+std::vector<TokenId> chat_prompt(const Sample& sample, const Vocabulary& vocabulary) {
+  return render(vocabulary.chat, vocabulary.tokenizer, messages_of(sample));
 }
 
 /// Marks `range` of `text`, and leaves the marks ascending and apart from each other.
@@ -237,7 +257,7 @@ BatchSource::Row BatchSource::sample_decision_drill(uint64_t index) const {
   const DecisionSample sample = draw_questions(index, options_.decision_drill_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
-  const DecisionModel model{config, *tokenizer_, training_template(*tokenizer_), labels_};
+  const DecisionModel model{config, *tokenizer_, vocabulary_->chat, labels_};
   Row row;
   row.prompt = decision_prompt(model, "", sample.story, {});
   row.blanks.resize(row.prompt.size());
@@ -267,7 +287,7 @@ BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   const DecisionSample sample = draw_questions(index, options_.decision_questions);
   const DecisionSheet sheet{sample.questions};
   const ModelConfig config;  // nothing of it shows in a prompt
-  const DecisionModel model{config, *tokenizer_, training_template(*tokenizer_), labels_};
+  const DecisionModel model{config, *tokenizer_, vocabulary_->chat, labels_};
   size_t first = 0, count = sample.questions.size();
   if (choices.uniform(0) < options_.single_line_share) {
     first = choices.below(1, static_cast<uint32_t>(count));
@@ -293,7 +313,7 @@ BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   row.prompt.insert(row.prompt.end(), lines.tokens.begin(), lines.tokens.end());
   row.blanks.insert(row.blanks.end(), is_label.begin(), is_label.end());
   // An end token behind the last label, at least.
-  row.prompt.push_back(end_id_);
+  row.prompt.push_back(vocabulary_->ids.end);
   row.blanks.push_back(false);
   return row;
 }
@@ -305,14 +325,58 @@ int64_t BatchSource::sample_room(uint64_t index) const {
   return std::llround(static_cast<double>(options_.canvas) * std::pow(ratio, u * u));
 }
 
+BatchSource::Row BatchSource::record_row(const Records& records, uint64_t record, uint64_t index) const {
+  const Records::Row tokens = records.row(record);
+  Row row;
+  row.prompt.assign(tokens.prompt.begin(), tokens.prompt.end());
+  row.answer.assign(tokens.answer.begin(), tokens.answer.end());
+  row.room = sample_room(index);
+  return row;
+}
+
+BatchSource::Row BatchSource::sample_record_row(uint64_t index, double kind) const {
+  auto file = options_.files.begin();
+  for (; file + 1 != options_.files.end() && kind >= file->share; ++file) kind -= file->share;
+  const uint64_t rows = file->records->size();
+  const uint64_t learned = rows - rows / kHeldOutEvery;
+  const RngStream order(options_.seed, kRecord, index / learned);
+  const uint64_t number = permuted(index % learned, learned, order);
+  return record_row(*file->records, number + number / (kHeldOutEvery - 1), index);
+}
+
+std::vector<Batch> BatchSource::held_out() const {
+  const auto rows_per_batch = static_cast<uint64_t>(options_.batch_rows);
+  std::vector<std::pair<uint64_t, Row>> rows;
+  for (const RecordsShare& file : options_.files) {
+    const uint64_t count = file.records->size() / kHeldOutEvery;
+    const uint64_t wanted = std::min(count, kMaxHeldOutBatches * rows_per_batch / options_.files.size());
+    for (uint64_t i = 0; i < wanted; ++i) {
+      const uint64_t record = (i * count / wanted + 1) * kHeldOutEvery - 1;
+      rows.emplace_back(rows.size(), record_row(*file.records, record, rows.size()));
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [this](const auto& a, const auto& b) { return length(a.second) < length(b.second); });
+  std::vector<Batch> batches;
+  for (uint64_t first = 0; first + rows_per_batch <= rows.size(); first += rows_per_batch) {
+    std::vector<const std::pair<uint64_t, Row>*> members;
+    for (uint64_t i = first; i < first + rows_per_batch; ++i) members.push_back(&rows[i]);
+    batches.push_back(make_batch(members));
+  }
+  return batches;
+}
+
 BatchSource::Row BatchSource::sample_row(uint64_t index) const {
   if (RngStream(options_.seed, kInfill).uniform(index) < options_.infill_share)
     return sample_infill_row(index);
   double stories = 0;
   for (const TaskShare& share : options_.tasks) stories += share.share;
-  const double all = stories + options_.decision_share + options_.drill_share;
+  const double generated = stories + options_.decision_share + options_.drill_share;
+  double all = generated;
+  for (const RecordsShare& file : options_.files) all += file.share;
   double kind = all * RngStream(options_.seed, kRowKind).uniform(index);
-  // Above the others, so that the rows of a run without decisions stay as they are.
+  // Above the others, so that the rows of a run without files or decisions stay as they are.
+  if (kind >= generated) return sample_record_row(index, kind - generated);
   if (kind >= stories + options_.drill_share) return sample_decision_row(index);
   const bool drill = kind >= stories;
   if (drill) kind = (kind - stories) / options_.drill_share * stories;  // even again: chooses its prompt
@@ -328,7 +392,7 @@ BatchSource::Row BatchSource::sample_row(uint64_t index) const {
       !sample.history.empty() ||
       (!task.has_lengths && RngStream(options_.seed, kForm).uniform(index) < options_.chat_share);
   Row row;
-  row.prompt = chat ? chat_prompt(sample, *tokenizer_) : tokenizer_->encode(sample.prompt);
+  row.prompt = chat ? chat_prompt(sample, *vocabulary_) : tokenizer_->encode(sample.prompt);
   row.room = drill && options_.drill_canvas > 0 ? options_.drill_canvas : sample_room(index);
   row.drill = drill;
   row.wide_numbers = task.name == kQuestionsTask;
@@ -405,40 +469,43 @@ void BatchSource::fill(uint64_t pool_number) {
 
   pool_.assign(kPoolBatches, {});
   for (size_t b = 0; b < kPoolBatches; ++b) {
-    const std::span members = std::span(rows).subspan(b * rows_per_batch, rows_per_batch);
-    int64_t length = 0;
-    for (const auto& [index, row] : members) length = std::max(length, this->length(row));
-    if (options_.context > 0) {
-      if (length > options_.context) {
-        throw InputError("--context {}: a prompt and its canvas need {} positions", options_.context, length);
-      }
-      length = options_.context;
-    }
     const std::vector<size_t> order =
         shuffled(rows_per_batch, RngStream(options_.seed, kRowOrder, pool_number, b));
-    Batch batch{torch::empty({options_.batch_rows, length}, torch::kInt64),
-                torch::empty({options_.batch_rows, length}, torch::kBool),
-                {},
-                torch::ones({options_.batch_rows, length})};
-    if (options_.spread > 0) batch.positions = torch::empty_like(batch.tokens);
-    if (options_.decision_auxiliary > 0) {
-      batch.auxiliary = torch::full_like(batch.tokens, -1);
-      batch.auxiliary_weights = torch::zeros_like(batch.weights);
-      batch.blocks_left = torch::zeros_like(batch.tokens);
-    }
-    for (size_t r = 0; r < rows_per_batch; ++r) {
-      const auto& [index, row] = members[order[r]];
-      const auto offset = static_cast<int64_t>(r) * length;
-      write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset,
-                batch.response.data_ptr<bool>() + offset, batch.weights.data_ptr<float>() + offset, length);
-      if (options_.spread > 0) {
-        write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
-      }
-      if (options_.decision_auxiliary > 0) write_auxiliary(row, static_cast<int64_t>(r), batch);
-    }
-    pool_[batch_order[b]] = batch;
+    std::vector<const std::pair<uint64_t, Row>*> members;
+    for (const size_t i : order) members.push_back(&rows[b * rows_per_batch + i]);
+    pool_[batch_order[b]] = make_batch(members);
   }
   pool_number_ = pool_number;
+}
+
+Batch BatchSource::make_batch(const std::vector<const std::pair<uint64_t, Row>*>& rows) const {
+  int64_t length = 0;
+  for (const auto* const row : rows) length = std::max(length, this->length(row->second));
+  if (options_.context > 0) {
+    if (length > options_.context)
+      throw InputError("--context {}: a prompt and its canvas need {} positions", options_.context, length);
+    length = options_.context;
+  }
+  Batch batch{torch::empty({std::ssize(rows), length}, torch::kInt64),
+              torch::empty({std::ssize(rows), length}, torch::kBool),
+              {},
+              torch::ones({std::ssize(rows), length})};
+  if (options_.spread > 0) batch.positions = torch::empty_like(batch.tokens);
+  if (options_.decision_auxiliary > 0) {
+    batch.auxiliary = torch::full_like(batch.tokens, -1);
+    batch.auxiliary_weights = torch::zeros_like(batch.weights);
+    batch.blocks_left = torch::zeros_like(batch.tokens);
+  }
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto& [index, row] = *rows[r];
+    const auto offset = static_cast<int64_t>(r) * length;
+    write_row(row, index, batch.tokens.data_ptr<int64_t>() + offset, batch.response.data_ptr<bool>() + offset,
+              batch.weights.data_ptr<float>() + offset, length);
+    if (options_.spread > 0)
+      write_positions(row, index, batch.positions.data_ptr<int64_t>() + offset, length);
+    if (options_.decision_auxiliary > 0) write_auxiliary(row, static_cast<int64_t>(r), batch);
+  }
+  return batch;
 }
 
 void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, bool* response, float* weights,
@@ -448,7 +515,7 @@ void BatchSource::write_row(const Row& row, uint64_t index, int64_t* tokens, boo
   std::fill(response, response + length, false);
   if (row.drill) return write_drill(row, index, tokens, response, length);
   end = std::copy(row.answer.begin(), row.answer.end(), end);
-  std::fill(end, tokens + length, static_cast<int64_t>(end_id_));
+  std::fill(end, tokens + length, static_cast<int64_t>(vocabulary_->ids.end));
   if (!row.blanks.empty()) {
     std::copy(row.blanks.begin(), row.blanks.end(), response);
     return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/token.h"
@@ -13,7 +14,9 @@
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
 #include "train/bpe.h"
+#include "train/chat_form.h"
 #include "train/objective.h"
+#include "train/records.h"
 
 namespace lacuna::train {
 
@@ -22,8 +25,16 @@ struct TaskShare {
   double share;
 };
 
+struct RecordsShare {
+  const Records* records;  ///< outlive the source
+  double share;
+};
+
 struct DataOptions {
   std::vector<TaskShare> tasks;  ///< shares of the rows; with that of the drills, they need not sum to 1
+  /// Files and their shares of the rows, as those of the tasks. Every kHeldOutEvery-th row of a file is held
+  /// out; the others come in an order that the seed decides, each once before any comes again.
+  std::vector<RecordsShare> files = {};
   /// Share of the rows, as those of the tasks, that hold a story, questions about it and the labels of their
   /// answers, as `lacuna decide` lays them out; the labels alone are learned. With one end token the whole
   /// answer is.
@@ -78,15 +89,20 @@ class BatchSource {
  public:
   /// Number of batches that are sampled together and sorted by length; more would save little.
   static constexpr uint64_t kPoolBatches = 16;
+  static constexpr uint64_t kHeldOutEvery = 50, kMaxHeldOutBatches = 8;
 
-  /// `tokenizer` outlives the source; `end_id` fills the rows. Throws InputError for drills with one end
-  /// token.
-  BatchSource(DataOptions options, const Tokenizer& tokenizer, TokenId end_id);
+  /// `vocabulary`, whose end token fills the rows, outlives the source. Throws InputError for drills with one
+  /// end token, and for rows of decisions where no tokens label answers.
+  BatchSource(DataOptions options, const Vocabulary& vocabulary);
 
   /// The batch of a step (0-based). Rows of similar length share a batch; shorter ones get more end tokens,
   /// so no position is padding that the model must not see. (With one end token the others are padding, but
   /// behind all that a causal model is asked.) Throws InputError for a sample that the context cannot hold.
   Batch batch(uint64_t step);
+
+  /// The held-out rows of the files, kMaxHeldOutBatches batches of them at most; none without files, or where
+  /// they have fewer rows than a batch together.
+  std::vector<Batch> held_out() const;
 
   const DataOptions& options() const { return options_; }
 
@@ -116,6 +132,11 @@ class BatchSource {
   };
 
   void fill(uint64_t pool_number);
+  /// Rows of a batch, each with its number, in the order given; as long as the longest.
+  Batch make_batch(const std::vector<const std::pair<uint64_t, Row>*>& rows) const;
+  Row record_row(const Records& records, uint64_t record, uint64_t index) const;
+  /// `kind`: a number in [0, sum of the files' shares).
+  Row sample_record_row(uint64_t index, double kind) const;
   Row sample_row(uint64_t index) const;
   /// The first of several attempts at a row that fits the context.
   Row sample_fitting_row(uint64_t index) const;
@@ -140,8 +161,8 @@ class BatchSource {
   static std::vector<Question> facts_of(const Sample& sample);
 
   DataOptions options_;
-  const Tokenizer* tokenizer_;
-  TokenId end_id_;
+  const Vocabulary* vocabulary_;
+  const Tokenizer* tokenizer_;  // of the vocabulary
   TokenId period_;
   AnswerLabels labels_;          // of decisions
   std::vector<TokenId> yes_no_;  // tokens of the first two of them
@@ -150,7 +171,7 @@ class BatchSource {
 };
 
 /// The sample's conversation in the chat template.
-std::vector<TokenId> chat_prompt(const Sample& sample, const Tokenizer& tokenizer);
+std::vector<TokenId> chat_prompt(const Sample& sample, const Vocabulary& vocabulary);
 
 /// Prompts and answers of the train split of arithmetic and stories, enough for every word and number to
 /// occur; of the wide vocabulary the words of `questions` as well. The same texts whatever tasks and seed a

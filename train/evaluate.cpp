@@ -183,8 +183,10 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
 }
 
 std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
-                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids,
+                                   int64_t canvas, const Vocabulary& vocabulary,
                                    const TaskOptions& task_options) {
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
+  const SpecialIds ids = vocabulary.ids;
   struct Group {
     std::vector<Sample> samples;
     std::vector<std::vector<TokenId>> prompts;
@@ -194,7 +196,7 @@ std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_
   for (int64_t index = 0; index < count; ++index) {
     Sample sample = task.generate(Split::kTest, seed, static_cast<uint64_t>(index), task_options);
     std::vector<TokenId> prompt =
-        task.has_lengths ? tokenizer.encode(sample.prompt) : chat_prompt(sample, tokenizer);
+        task.has_lengths ? tokenizer.encode(sample.prompt) : chat_prompt(sample, vocabulary);
     const bool fits = static_cast<int64_t>(prompt.size()) + canvas <= model->shape().context;
     if (model->shape().traits().interpolates() && !fits) {
       mistakes.push_back({std::move(sample), "(the context cannot hold the prompt)"});

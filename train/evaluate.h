@@ -15,6 +15,7 @@
 #include "base/token.h"
 #include "eval/tasks.h"
 #include "tokenizer/tokenizer.h"
+#include "train/chat_form.h"
 #include "train/model.h"
 
 namespace lacuna::train {
@@ -24,12 +25,6 @@ namespace lacuna::train {
 std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
                                          int64_t canvas, TokenId mask_id);
 
-/// Two special tokens that training itself needs to know.
-struct SpecialIds {
-  TokenId end;
-  TokenId mask;
-};
-
 struct Mistake {
   Sample sample;
   std::string text;
@@ -38,7 +33,7 @@ struct Mistake {
 /// Answers samples 0 .. count-1 of the task's test split under `seed`, each text cut at its first end token.
 /// Returns the answers that the task's checker rejected.
 std::vector<Mistake> find_mistakes(Transformer& model, const Task& task, uint64_t seed, int64_t count,
-                                   int64_t canvas, const Tokenizer& tokenizer, SpecialIds ids,
+                                   int64_t canvas, const Vocabulary& vocabulary,
                                    const TaskOptions& task_options = {});
 
 }  // namespace lacuna::train

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
-#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -145,6 +145,8 @@ std::string published_name(Family family, std::string_view parameter) {
   return fmt::format("{}.{}{}{}", layers, layer, published, kind);
 }
 
+constexpr std::string_view kUpdate = ".lora_";
+
 /// Neighbouring parameters of the model that are one published tensor, one behind the other.
 struct PublishedTensor {
   std::string name;
@@ -161,6 +163,7 @@ struct PublishedTensor {
 std::vector<PublishedTensor> published_tensors(const Transformer& model, Family family) {
   std::vector<PublishedTensor> tensors;
   for (const auto& item : model->named_parameters()) {
+    if (item.key().find(kUpdate) != std::string::npos) continue;
     std::string name = published_name(family, item.key());
     if (tensors.empty() || tensors.back().name != name) tensors.push_back({std::move(name), {}});
     tensors.back().parts.push_back(item.value());
@@ -174,7 +177,7 @@ std::vector<PublishedTensor> published_tensors(const Transformer& model, Family 
   return tensors;
 }
 
-nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json llada_config(const ModelShape& shape, const SpecialIds& ids) {
   return {{"activation_type", "silu"},
           {"alibi", false},
           {"alibi_bias_max", 8.0},
@@ -192,7 +195,7 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"d_model", shape.width},
           {"embedding_dropout", 0.0},
           {"embedding_size", shape.vocabulary},
-          {"eos_token_id", bpe.end_id()},
+          {"eos_token_id", ids.end},
           {"flash_attention", false},
           {"include_bias", false},
           {"include_qkv_bias", false},
@@ -203,19 +206,19 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"input_emb_norm", false},
           {"layer_norm_type", "rms"},
           {"layer_norm_with_affine", true},
-          {"mask_token_id", bpe.mask_id()},
+          {"mask_token_id", ids.mask},
           {"max_sequence_length", shape.context},
           {"mlp_hidden_size", shape.ffn_width},
           {"mlp_ratio", 4},
           {"model_type", "llada"},
           {"multi_query_attention", nullptr},
           {"n_heads", shape.heads},
-          {"n_kv_heads", shape.heads},
+          {"n_kv_heads", shape.num_kv_heads()},
           {"n_layers", shape.layers},
-          {"pad_token_id", bpe.end_id()},
+          {"pad_token_id", ids.end},
           {"precision", "amp_bf16"},
           {"residual_dropout", 0.0},
-          {"rms_norm_eps", shape.traits().norm_epsilon},
+          {"rms_norm_eps", shape.epsilon()},
           {"rope", true},
           {"rope_full_precision", true},
           {"rope_theta", shape.rope_theta},
@@ -223,11 +226,11 @@ nlohmann::ordered_json llada_config(const ModelShape& shape, const Bpe& bpe) {
           {"transformers_version", "4.46.3"},
           {"use_cache", false},
           {"vocab_size", shape.vocabulary},
-          {"weight_tying", false}};
+          {"weight_tying", shape.tied_head}};
 }
 
 /// The keys of LLaDA2 beyond those of transformers_config().
-nlohmann::ordered_json llada2_keys(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json llada2_keys(const ModelShape& shape, const SpecialIds& ids) {
   return {{"architectures", {"LLaDA2MoeModelLM"}},
           {"auto_map",
            {{"AutoConfig", "configuration_llada2_moe.LLaDA2MoeConfig"},
@@ -237,7 +240,7 @@ nlohmann::ordered_json llada2_keys(const ModelShape& shape, const Bpe& bpe) {
           {"embedding_dropout", 0.0},
           {"first_k_dense_replace", 1},
           {"head_dim", shape.head_width()},
-          {"mask_token_id", bpe.mask_id()},
+          {"mask_token_id", ids.mask},
           {"model_type", "llada2_moe"},
           {"moe_intermediate_size", shape.experts.ffn_width},
           {"moe_router_enable_expert_bias", true},
@@ -250,7 +253,7 @@ nlohmann::ordered_json llada2_keys(const ModelShape& shape, const Bpe& bpe) {
           {"num_shared_experts", 1},
           {"output_dropout", 0.0},
           {"output_router_logits", false},
-          {"pad_token_id", bpe.end_id()},
+          {"pad_token_id", ids.end},
           {"partial_rotary_factor", shape.traits().rotary_share},
           {"rotary_dim", shape.rotary_width()},
           {"routed_scaling_factor", kRoutedScale},
@@ -264,10 +267,10 @@ nlohmann::ordered_json llada2_keys(const ModelShape& shape, const Bpe& bpe) {
 }
 
 /// Keys of Qwen2.5, Qwen3, ReFusion and Dream: the common ones, then those of each.
-nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json transformers_config(const ModelShape& shape, const SpecialIds& ids) {
   nlohmann::ordered_json config = {{"attention_dropout", 0.0},
-                                   {"bos_token_id", bpe.start_id()},
-                                   {"eos_token_id", bpe.end_id()},
+                                   {"bos_token_id", ids.start},
+                                   {"eos_token_id", ids.end},
                                    {"hidden_act", "silu"},
                                    {"hidden_size", shape.width},
                                    {"initializer_range", 0.02},
@@ -276,12 +279,12 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                                    {"max_window_layers", shape.layers},
                                    {"num_attention_heads", shape.heads},
                                    {"num_hidden_layers", shape.layers},
-                                   {"num_key_value_heads", shape.heads},
-                                   {"rms_norm_eps", shape.traits().norm_epsilon},
+                                   {"num_key_value_heads", shape.num_kv_heads()},
+                                   {"rms_norm_eps", shape.epsilon()},
                                    {"rope_scaling", nullptr},
                                    {"rope_theta", shape.rope_theta},
                                    {"sliding_window", nullptr},
-                                   {"tie_word_embeddings", false},
+                                   {"tie_word_embeddings", shape.tied_head},
                                    {"torch_dtype", "bfloat16"},
                                    {"use_cache", true},
                                    {"use_sliding_window", false},
@@ -292,9 +295,9 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
           {{"architectures", {"DreamModel"}},
            {"auto_map",
             {{"AutoConfig", "configuration_dream.DreamConfig"}, {"AutoModel", "modeling_dream.DreamModel"}}},
-           {"mask_token_id", bpe.mask_id()},
+           {"mask_token_id", ids.mask},
            {"model_type", "Dream"},
-           {"pad_token_id", bpe.end_id()},
+           {"pad_token_id", ids.end},
            {"transformers_version", "4.46.2"},
            {"use_mrope", false}});
       break;
@@ -305,7 +308,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"use_mrope", false}});
       break;
     case Family::kRefusion:  // a Qwen3 model that knows a mask token
-      config["mask_token_id"] = bpe.mask_id();
+      config["mask_token_id"] = ids.mask;
       config["lacuna"] = {{"paradigm", "slots"}};
       [[fallthrough]];
     case Family::kQwen3:
@@ -320,7 +323,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
                      {"attention_bias", false},
                      {"block_size", shape.block_length},
                      {"head_dim", shape.head_width()},
-                     {"mask_token_id", bpe.mask_id()},
+                     {"mask_token_id", ids.mask},
                      {"model_type", "sdar"},
                      {"transformers_version", "4.52.4"}});
       break;
@@ -328,12 +331,12 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
       config.update({{"architectures", {"Fast_dLLM_QwenForCausalLM"}},
                      {"bd_size", shape.block_length},
                      {"conplemenrary_mask", true},  // spelt so in the published file
-                     {"mask_token_id", bpe.mask_id()},
+                     {"mask_token_id", ids.mask},
                      {"model_type", "Fast_dLLM_Qwen"},
                      {"transformers_version", "4.53.1"}});
       break;
     case Family::kLlada2:
-      config.update(llada2_keys(shape, bpe));
+      config.update(llada2_keys(shape, ids));
       break;
     case Family::kLlada:
     case Family::kGidd:
@@ -346,7 +349,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Bpe& b
 
 /// The published configs leave mask and padding to the arguments of their generate(), as the tokenizer's ids
 /// 3 and 2. Here they are other ids, so the config has to name them.
-nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
+nlohmann::ordered_json gidd_config(const ModelShape& shape, const SpecialIds& ids) {
   const FamilyTraits& traits = shape.traits();
   constexpr double kPureNoise = 1000;  // a shift that leaves no other kind of noise at any level
   return {
@@ -360,7 +363,7 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
         {"AutoModelForCausalLM", "modeling_gidd.GiddForDiffusionLM"}}},
       {"bos_token_id", -1},  // prompts begin with their first word here; the published ones with this token
       {"emb_init_scale", kGiddEmbeddings},
-      {"eos_token_id", bpe.end_id()},
+      {"eos_token_id", ids.end},
       {"head_dim", shape.head_width()},
       {"head_init_scale", 0.0},
       {"head_scaling", traits.head_scale_width / static_cast<double>(shape.width)},
@@ -368,7 +371,7 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
       {"init_scale", kGiddMatrices / std::sqrt(static_cast<double>(shape.width))},
       {"intermediate_size", shape.ffn_width},
       {"is_causal", shape.causal()},
-      {"mask_token_id", bpe.mask_id()},
+      {"mask_token_id", ids.mask},
       {"max_log_snr", kMaxLogSnr},
       {"max_position_embeddings", shape.context},
       {"min_log_snr", -kMaxLogSnr},
@@ -377,7 +380,7 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const Bpe& bpe) {
       {"noise_type", traits.uniform_noise ? kPureNoise : -kPureNoise},
       {"num_attention_heads", shape.heads},
       {"num_hidden_layers", shape.layers},
-      {"pad_token_id", bpe.end_id()},
+      {"pad_token_id", ids.end},
       {"resid_scale", traits.residual_scale},
       {"rms_norm_eps", traits.norm_epsilon},
       {"rope_scaling", nullptr},
@@ -401,7 +404,7 @@ void fold_head_norms(const Checkpoint& checkpoint, Transformer& model) {
       const std::string name = published_name(Family::kQwen3, fmt::format("{}{}_norm.weight", block, part));
       widen(checkpoint.tensor(name, {shape.head_width()}), 0, norm);
       const torch::Tensor heads =
-          parameters[block + part + ".weight"].view({shape.heads, shape.head_width(), shape.width});
+          parameters[block + part + ".weight"].view({-1, shape.head_width(), shape.width});
       const torch::Tensor mean_square =
           (heads * parameters[block + "attn_norm.weight"]).square().sum(-1).mean(1).view({-1, 1, 1});
       heads.mul_(torch::tensor(norm).view({1, -1, 1}) * torch::rsqrt(mean_square));
@@ -424,20 +427,6 @@ torch::Tensor kept_rotations(const ModelShape& shape) {
   return torch::tensor(order);
 }
 
-/// For each token of a vocabulary, the tokens of another that spell it.
-struct WordRows {
-  int64_t vocabulary = 0;  ///< of the other
-  std::vector<std::vector<TokenId>> spelled;
-};
-
-WordRows match_words(const Tokenizer& from, const Tokenizer& to) {
-  WordRows rows{from.size(), {}};
-  for (TokenId id = 0; id < to.size(); ++id)
-    rows.spelled.push_back(
-        from.encode(to.decode(std::array{id}, /*skip_special=*/false), SpecialTokens::kAsAtoms));
-  return rows;
-}
-
 /// Rows of an embedding or a head: each is the mean of the rows that spell its token.
 void import_rows(const Checkpoint& checkpoint, const std::string& name, const WordRows& words,
                  torch::Tensor out) {
@@ -453,8 +442,7 @@ void import_rows(const Checkpoint& checkpoint, const std::string& name, const Wo
 }
 
 /// See import_weights().
-void import_dense_weights(const std::filesystem::path& folder, Transformer& model,
-                          const Tokenizer* tokenizer) {
+void import_dense_weights(const std::filesystem::path& folder, Transformer& model, const WordRows* words) {
   const ModelShape& shape = model->shape();
   const int64_t expert_width = shape.experts.ffn_width;
   const int64_t slices = shape.ffn_width / expert_width;
@@ -466,7 +454,7 @@ void import_dense_weights(const std::filesystem::path& folder, Transformer& mode
   dense_shape.family = Family::kQwen3;
   dense_shape.left_to_right = false;
   Transformer dense_model(dense_shape);
-  import_weights(folder, dense_model, tokenizer);
+  import_weights(folder, dense_model, words);
   const auto dense = dense_model->named_parameters();
   const torch::Tensor rotations = kept_rotations(shape);
   constexpr std::string_view kExperts = "moe.", kExpert = "moe.experts.", kShared = "moe.shared.";
@@ -500,28 +488,38 @@ void import_dense_weights(const std::filesystem::path& folder, Transformer& mode
 
 }  // namespace
 
-nlohmann::ordered_json config_json(const ModelShape& shape, const Bpe& bpe) {
-  if (shape.family == Family::kLlada) return llada_config(shape, bpe);
-  if (shape.traits().has_canvases()) return canvas_config(shape, bpe);
-  return shape.traits().interpolates() ? gidd_config(shape, bpe) : transformers_config(shape, bpe);
+nlohmann::ordered_json config_json(const ModelShape& shape, const SpecialIds& ids) {
+  if (shape.family == Family::kLlada) return llada_config(shape, ids);
+  if (shape.traits().has_canvases()) return canvas_config(shape, ids);
+  return shape.traits().interpolates() ? gidd_config(shape, ids) : transformers_config(shape, ids);
+}
+
+WordRows match_words(const Tokenizer& from, const Tokenizer& to) {
+  WordRows rows{from.size(), {}};
+  for (TokenId id = 0; id < to.size(); ++id)
+    rows.spelled.push_back(
+        from.encode(to.decode(std::array{id}, /*skip_special=*/false), SpecialTokens::kAsAtoms));
+  return rows;
 }
 
 void export_texts(const std::filesystem::path& folder, const ModelShape& shape, const Bpe& bpe) {
-  write_json(folder / "config.json", config_json(shape, bpe));
+  const SpecialIds ids = bpe.ids();
+  write_json(folder / "config.json", config_json(shape, ids));
   write_json(folder / "tokenizer.json", tokenizer_json(bpe));
   write_json(folder / "tokenizer_config.json", tokenizer_config_json(bpe));
   write_json(folder / "special_tokens_map.json", special_tokens_map_json(bpe));
   if (shape.traits().has_canvases()) {
-    write_json(folder / "generation_config.json", canvas_generation_config(shape, bpe));
+    write_json(folder / "generation_config.json", canvas_generation_config(shape, ids));
     return;
   }
   write_json(folder / "generation_config.json", {{"_from_model_config", true},
-                                                 {"bos_token_id", bpe.start_id()},
-                                                 {"eos_token_id", bpe.end_id()},
+                                                 {"bos_token_id", ids.start},
+                                                 {"eos_token_id", ids.end},
                                                  {"transformers_version", "4.46.3"}});
 }
 
-void export_weights(const std::filesystem::path& folder, const Transformer& model) {
+void export_weights(const std::filesystem::path& folder, const Transformer& updated) {
+  const Transformer model = merged_model(updated);
   std::vector<std::vector<bf16>> storage;
   std::vector<TensorToWrite> tensors;
   for (const PublishedTensor& tensor : published_tensors(model, model->shape().family)) {
@@ -533,23 +531,60 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
-void import_weights(const std::filesystem::path& folder, Transformer& model, const Tokenizer* tokenizer) {
+void export_adapter(const std::filesystem::path& folder, const Transformer& model, const std::string& base) {
+  constexpr std::string_view kWeight = ".weight";
+  std::vector<torch::Tensor> storage;
+  std::vector<TensorToWrite> tensors;
+  std::set<std::string> modules;
+  for (const auto& item : model->named_parameters()) {
+    const size_t update = item.key().find(kUpdate);
+    if (update == std::string::npos) continue;
+    std::string module =
+        published_name(model->shape().family, item.key().substr(0, update) + std::string(kWeight));
+    module.resize(module.size() - kWeight.size());
+    modules.insert(module.substr(module.rfind('.') + 1));
+    const bool is_a = item.key().ends_with("_a");
+    storage.push_back(item.value().detach().cpu().contiguous());
+    const torch::Tensor& values = storage.back();
+    const std::span<const float> floats(values.data_ptr<float>(), static_cast<size_t>(values.numel()));
+    tensors.push_back({fmt::format("base_model.model.{}.lora_{}.weight", module, is_a ? "A" : "B"),
+                       DType::kF32, values.sizes().vec(), std::as_bytes(floats)});
+  }
+  write_safetensors(folder / "adapter_model.safetensors", tensors, {{"format", "pt"}});
+  write_json(folder / "adapter_config.json", {{"base_model_name_or_path", base},
+                                              {"bias", "none"},
+                                              {"fan_in_fan_out", false},
+                                              {"inference_mode", true},
+                                              {"lora_alpha", model->lora().alpha},
+                                              {"lora_dropout", 0.0},
+                                              {"modules_to_save", nullptr},
+                                              {"peft_type", "LORA"},
+                                              {"r", model->lora().rank},
+                                              {"target_modules", modules},
+                                              {"task_type", "CAUSAL_LM"},
+                                              {"use_dora", false},
+                                              {"use_rslora", false}});
+}
+
+void import_weights(const std::filesystem::path& folder, Transformer& model, const WordRows* words) {
   const torch::NoGradGuard no_grad;
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  std::optional<WordRows> words;
-  if (tokenizer != nullptr) words = match_words(Tokenizer::load(folder), *tokenizer);
   const ModelShape& shape = model->shape();
   const bool is_dense = checkpoint.contains(published_name(Family::kQwen3, "embedding.weight"));
-  if (shape.family == Family::kLlada2 && is_dense) return import_dense_weights(folder, model, tokenizer);
+  if (shape.family == Family::kLlada2 && is_dense) return import_dense_weights(folder, model, words);
   const bool has_more_norms = shape.traits().qk_norm == QkNorm::kNone &&
                               checkpoint.contains(published_name(Family::kQwen3, "blocks.0.q_norm.weight"));
-  const Family names = has_more_norms ? Family::kQwen3 : shape.family;
+  if (!shape.traits().qkv_bias && checkpoint.contains(published_name(Family::kQwen2, "blocks.0.q.bias")))
+    throw InputError("{}: its q, k and v have biases, which {} has not", folder.string(),
+                     shape.traits().name);
+  const bool has_own_names = checkpoint.contains(published_name(shape.family, "embedding.weight"));
+  const Family names = has_own_names ? shape.family : Family::kQwen3;
   for (const PublishedTensor& tensor : published_tensors(model, names)) {
-    if (has_more_norms && tensor.name.ends_with("_proj.bias")) {
+    if (tensor.name.ends_with("_proj.bias") && !checkpoint.contains(tensor.name)) {
       for (torch::Tensor part : tensor.parts) part.zero_();
       continue;
     }
-    if (words && tensor.sizes().front() == shape.vocabulary) {
+    if (words != nullptr && tensor.sizes().front() == shape.vocabulary) {
       import_rows(checkpoint, tensor.name, *words, tensor.parts.front());
       continue;
     }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -22,6 +23,8 @@
 #include "train/bpe.h"
 #include "train/export.h"
 #include "train/memory.h"
+#include "train/records.h"
+#include "train/start.h"
 #include "train/starting_heads.h"
 #include "train/trainer.h"
 
@@ -34,12 +37,16 @@ struct Arguments {
   std::string start;
   std::string matmul = "auto";
   std::string device = "cpu";
+  std::vector<std::string> data_files;
+  int64_t row_length = 512;
+  std::string lora;
+  LoraShape lora_shape;
   bool resume = false;
   bool starting_heads = false;
   std::optional<size_t> max_vocabulary;
   bool wide_vocabulary = false;
   int64_t final_samples = 200;
-  std::vector<std::string> tasks = {"arithmetic=0.7", "stories=0.1"};
+  std::vector<std::string> tasks;
   std::optional<double> drill_share;
   std::vector<std::string> decision_kinds;
   std::optional<int64_t> ffn_width;
@@ -64,7 +71,8 @@ void add_run_options(CLI::App& app, Arguments& a) {
       "--left-to-right", a.shape.left_to_right,
       "A first phase of gidd, gidd-mask, llada2-moe or diffusion-gemma: causal attention and the next token, "
       "for --init to continue from");
-  app.add_flag("--resume", a.resume, "Continue from the checkpoint in the folder")->excludes("--init");
+  app.add_flag("--resume", a.resume,
+               "Continue from the checkpoint in the folder; --init is given again with --data or --lora");
   app.add_flag("--starting-heads", a.starting_heads,
                "Begin with heads that look at neighbours and at equal tokens, for tasks that compare words")
       ->excludes("--init");
@@ -127,6 +135,27 @@ void add_model_options(CLI::App& app, Arguments& a) {
                "Learn the words of the task questions as well, and spell numbers as digits");
 }
 
+void add_file_options(CLI::App& app, Arguments& a) {
+  app.add_option(
+         "--data", a.data_files,
+         "FILE.jsonl or FILE.jsonl=SHARE, several: a line is {\"messages\": [...]}, {\"prompt\", "
+         "\"response\"}, {\"query\", \"response\"} or {\"text\"}. The checkpoint of --init keeps its sizes, "
+         "tokenizer and chat template")
+      ->type_name("FILE[=SHARE]");
+  app.add_option("--row-length", a.row_length,
+                 "Most tokens of a row of --data, prompt and answer; longer ones are left out, texts are cut")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  app.add_option(
+         "--lora", a.lora,
+         "r=RANK[,alpha=ALPHA]: learn low-rank updates of the matrices of all layers and nothing else "
+         "(alpha: 2 RANK where not given); the adapter is written to OUT/adapter as PEFT has it")
+      ->type_name("r=RANK,alpha=ALPHA");
+  app.add_option("--accumulate", a.train.accumulate, "Batches of a step, whose gradients are averaged")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+}
+
 void add_data_options(CLI::App& app, Arguments& a) {
   app.add_option("--batch-rows", a.data.batch_rows, "Rows per step")
       ->check(CLI::PositiveNumber)
@@ -173,9 +202,10 @@ void add_data_options(CLI::App& app, Arguments& a) {
          "Length of all rows of gidd and gidd-mask, filled with end tokens, 128 where not given; of the "
          "others the positions that the config promises, 1024 where not given")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--tasks", a.tasks, "Tasks and their shares of the rows: decisions, " + task_names())
-      ->delimiter(',')
-      ->capture_default_str();
+  app.add_option("--tasks", a.tasks,
+                 "Tasks and their shares of the rows: decisions, " + task_names() +
+                     " (without --data: arithmetic=0.7,stories=0.1)")
+      ->delimiter(',');
   app.add_option("--decision-questions", a.data.decision_questions, "Most questions of a row of decisions")
       ->check(CLI::Range(1, 12))
       ->capture_default_str();
@@ -246,32 +276,74 @@ void add_objective_options(CLI::App& app, Arguments& a) {
 void add_options(CLI::App& app, Arguments& a) {
   add_run_options(app, a);
   add_model_options(app, a);
+  add_file_options(app, a);
   add_data_options(app, a);
   add_objective_options(app, a);
 }
 
+/// A positive number; empty for another text.
+std::optional<double> parse_positive(std::string_view text) {
+  double number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || rest != text.data() + text.size() || !(number > 0) || number > 1e9) return {};
+  return number;
+}
+
+struct NamedShare {
+  std::string name;
+  double share;
+};
+
+/// "NAME" or "NAME=SHARE".
+NamedShare parse_share(std::string_view flag, const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos) return {text, 1};
+  const std::optional<double> share = parse_positive(std::string_view(text).substr(equals + 1));
+  if (!share || equals == 0)
+    throw InputError("{}: '{}' is not NAME or NAME=SHARE with a share above 0", flag, text);
+  return {text.substr(0, equals), *share};
+}
+
 /// Sets the shares of tasks and of decisions.
-void parse_tasks(const std::vector<std::string>& texts, DataOptions& data) {
-  data.tasks.clear();
+void parse_tasks(const Arguments& arguments, DataOptions& data) {
+  std::vector<std::string> texts = arguments.tasks;
+  if (texts.empty() && arguments.data_files.empty()) texts = {"arithmetic=0.7", "stories=0.1"};
   for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    double share = 1;
-    if (equals != std::string::npos) {
-      const char* end = text.data() + text.size();
-      const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, share);
-      if (error != std::errc() || rest != end || !(share > 0)) {
-        throw InputError("--tasks: '{}' is not TASK or TASK=SHARE", text);
-      }
-    }
-    if (text.substr(0, equals) == kDecisionsTask) {
+    const auto [name, share] = parse_share("--tasks", text);
+    if (name == kDecisionsTask) {
       data.decision_share = share;
       continue;
     }
-    const Task& task = find_task(text.substr(0, equals));
+    const Task& task = find_task(name);
     if (task.name == "infill") throw InputError("--tasks infill: holes are learned with --infill-share");
     data.tasks.push_back({&task, share});
   }
-  if (data.tasks.empty()) throw InputError("--tasks decisions: expected another task with it");
+  if (data.tasks.empty() && arguments.data_files.empty())
+    throw InputError("--tasks decisions: expected another task with it");
+}
+
+/// Of "r=16,alpha=32".
+LoraShape parse_lora(const std::string& text) {
+  constexpr double kMaxRank = 1024;
+  LoraShape lora;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = std::string_view(text).substr(begin, end - begin);
+    const std::optional<double> number =
+        parse_positive(part.substr(std::min(part.find('=') + 1, part.size())));
+    if (part.starts_with("r=") && number && *number <= kMaxRank && std::floor(*number) == *number) {
+      lora.rank = static_cast<int64_t>(*number);
+    } else if (part.starts_with("alpha=") && number) {
+      lora.alpha = *number;
+    } else {
+      throw InputError("--lora {}: expected r=RANK or r=RANK,alpha=ALPHA, with a rank of 1 to {}", text,
+                       kMaxRank);
+    }
+    begin = end + 1;
+  }
+  if (lora.rank == 0) throw InputError("--lora {}: expected r=RANK", text);
+  if (lora.alpha == 0) lora.alpha = 2 * static_cast<double>(lora.rank);
+  return lora;
 }
 
 bool bf16_products(const std::string& matmul) {
@@ -356,7 +428,13 @@ void complete(Arguments& arguments) {
   const int64_t ffn_width =
       arguments.shape.traits().interpolates() ? 4 * arguments.shape.width : arguments.shape.ffn_width;
   arguments.shape.ffn_width = arguments.ffn_width.value_or(ffn_width);
-  parse_tasks(arguments.tasks, arguments.data);
+  parse_tasks(arguments, arguments.data);
+  if (!arguments.lora.empty()) arguments.lora_shape = parse_lora(arguments.lora);
+  if (!arguments.data_files.empty() && arguments.start.empty())
+    throw InputError("--data: expected --init as well, the checkpoint whose tokenizer reads the texts");
+  if (!arguments.data_files.empty() && (arguments.wide_vocabulary || arguments.max_vocabulary))
+    throw InputError(
+        "--data: the tokenizer of --init is kept; expected no --wide-vocabulary or --max-vocabulary");
   for (const QuestionKind kind : {QuestionKind::kPredicate, QuestionKind::kChoice, QuestionKind::kScore}) {
     const std::vector<std::string>& names = arguments.decision_kinds;
     if (std::find(names.begin(), names.end(), name_of(kind)) != names.end())
@@ -380,7 +458,7 @@ void complete(Arguments& arguments) {
   }
   arguments.data.seed = arguments.train.seed;
   arguments.data.one_end_token = arguments.shape.traits().objective == Objective::kSlots;
-  if (arguments.data.one_end_token) arguments.data.drill_share = 0;
+  if (arguments.data.one_end_token || arguments.data.tasks.empty()) arguments.data.drill_share = 0;
   if (arguments.drill_share) arguments.data.drill_share = *arguments.drill_share;
   complete_interpolation(arguments);
   complete_lengths(arguments);
@@ -389,11 +467,11 @@ void complete(Arguments& arguments) {
 
 /// Prints what the run took, and the accuracy of the trained model on each task's test split.
 void report(const Arguments& arguments, const Progress& progress, Transformer& trained,
-            const Tokenizer& tokenizer, const SpecialIds& ids) {
+            const Vocabulary& vocabulary) {
   fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
   for (const TaskShare& share : arguments.data.tasks) {
     const double accuracy =
-        measure_accuracy(trained, *share.task, arguments.final_samples, arguments.data.canvas, tokenizer, ids,
+        measure_accuracy(trained, *share.task, arguments.final_samples, arguments.data.canvas, vocabulary,
                          evaluation_options(*share.task, arguments.data));
     fmt::print("{}: {:.1f}% of {} test samples\n", share.task->name, 100 * accuracy, arguments.final_samples);
   }
@@ -405,6 +483,41 @@ Bpe learn_vocabulary(const Arguments& arguments) {
   return learn_bpe(vocabulary_corpus(kind), most, piece_expression(kind));
 }
 
+/// Writes the texts of the new checkpoint, with a vocabulary that is learned.
+Vocabulary make_vocabulary(Arguments& arguments) {
+  Bpe bpe = learn_vocabulary(arguments);
+  if (arguments.shape.traits().role_tags) bpe.form = &role_tag_form();
+  arguments.shape.vocabulary = bpe.total_size();
+  export_texts(arguments.folder, arguments.shape, bpe);
+  return vocabulary_of(bpe);
+}
+
+/// The same, with the sizes and the vocabulary of a published checkpoint.
+Vocabulary keep_vocabulary(Arguments& arguments, Start& start) {
+  start.set_sizes(arguments.shape);
+  start.export_texts(arguments.folder, arguments.shape);
+  if (!start.mask_note().empty()) fmt::print(stderr, "{}\n", start.mask_note());
+  return {Tokenizer::load(arguments.folder), load_chat_template(arguments.folder), start.ids()};
+}
+
+/// The rows of --data, encoded.
+std::vector<Records> read_data(Arguments& arguments, const Vocabulary& vocabulary) {
+  std::vector<Records> records;
+  std::vector<double> shares;
+  for (const std::string& text : arguments.data_files) {
+    // A file may have '=' in its name.
+    const bool is_file = std::filesystem::exists(text);
+    const auto [file, share] = is_file ? NamedShare{text, 1} : parse_share("--data", text);
+    const std::string cache = fmt::format("data-{}.rows", records.size());
+    records.push_back(Records::open(file, vocabulary, arguments.row_length,
+                                    std::filesystem::path(arguments.folder) / cache));
+    fmt::print(stderr, "{}\n", records.back().summary());
+    shares.push_back(share);
+  }
+  for (size_t i = 0; i < records.size(); ++i) arguments.data.files.push_back({&records[i], shares[i]});
+  return records;
+}
+
 int run(Arguments arguments) {
   complete(arguments);
   const std::filesystem::path folder = arguments.folder;
@@ -412,24 +525,28 @@ int run(Arguments arguments) {
   torch::set_num_threads(arguments.train.threads);  // for evaluation; training distributes rows itself
   torch::manual_seed(arguments.train.seed);
 
-  Bpe bpe = learn_vocabulary(arguments);
-  if (arguments.shape.traits().role_tags) bpe.form = &role_tag_form();
-  arguments.shape.vocabulary = bpe.total_size();
-  export_texts(folder, arguments.shape, bpe);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
-  const SpecialIds ids{bpe.end_id(), bpe.mask_id()};
+  std::optional<Start> start;
+  if (!arguments.data_files.empty()) start = Start::open(arguments.start);
+  const Vocabulary vocabulary = start ? keep_vocabulary(arguments, *start) : make_vocabulary(arguments);
+  const std::vector<Records> records = read_data(arguments, vocabulary);
 
   Transformer model(arguments.shape);
-  model->to(find_device(arguments.device));
   if (arguments.starting_heads) add_starting_heads(model);
-  if (!arguments.start.empty()) import_weights(arguments.start, model, &tokenizer);
-  int64_t parameters = 0;
+  if (!arguments.start.empty()) {
+    const WordRows words = start ? start->words(arguments.shape)
+                                 : match_words(Tokenizer::load(arguments.start), vocabulary.tokenizer);
+    import_weights(arguments.start, model, &words);
+  }
+  if (arguments.lora_shape.rank > 0) model->add_lora(arguments.lora_shape);
+  model->to(find_device(arguments.device));
+  int64_t parameters = 0, learned = 0;
   for (const torch::Tensor& parameter : model->parameters()) parameters += parameter.numel();
-  fmt::print(stderr, "{} parameters, {} tokens in the vocabulary, {} matmuls\n", parameters,
+  for (const auto& item : model->learned()) learned += item.value().numel();
+  fmt::print(stderr, "{} parameters{}, {} tokens in the vocabulary, {} matmuls\n", parameters,
+             learned < parameters ? fmt::format(", {} of them learned", learned) : "",
              arguments.shape.vocabulary, arguments.train.bf16_products ? "bf16" : "f32");
 
-  Trainer trainer(model, BatchSource(arguments.data, tokenizer, ids.end), tokenizer, ids, arguments.train,
-                  folder);
+  Trainer trainer(model, BatchSource(arguments.data, vocabulary), vocabulary, arguments.train, folder);
   if (arguments.resume) trainer.resume();
   if (arguments.device == "cpu") expect_to_fit(trainer.needed_bytes(), available_bytes());
   running = &trainer;
@@ -441,13 +558,18 @@ int run(Arguments arguments) {
 
   Transformer trained = trainer.averaged_model();
   export_weights(folder, trained);
+  if (trained->lora().rank > 0) {
+    std::filesystem::create_directories(folder / "adapter");
+    export_adapter(folder / "adapter", trained, std::filesystem::path(arguments.start).filename().string());
+  }
   if (trainer.stopped()) {
     fmt::print(stderr, "stopped after step {}: the model is in {}, and --resume continues from there\n",
                trainer.progress().step, folder.string());
     return kStopped;
   }
+  trained = merged_model(trained);
   round_weights(trained);
-  report(arguments, trainer.progress(), trained, tokenizer, ids);
+  report(arguments, trainer.progress(), trained, vocabulary);
   return 0;
 }
 

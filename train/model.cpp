@@ -4,13 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "train/canvas_model.h"
 
 namespace lacuna::train {
 namespace {
 
-torch::nn::Linear linear(int64_t inputs, int64_t outputs, bool bias = false) {
-  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
+torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
+  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
 }
 
 /// Rotates the halves of what positions turn of each head against each other: x [B, H, T, D], cos and sin as
@@ -104,10 +105,12 @@ torch::Tensor unseen_by_family(const ModelShape& shape, int64_t length) {
 /// `positions` [T], or [B, T] where each row has its own.
 Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, const torch::Tensor& unseen) {
   const int64_t half = shape.rotary_width() / 2;
-  const torch::Tensor exponents =
-      torch::arange(half, positions.options().dtype(torch::kFloat64)) / static_cast<double>(half);
-  torch::Tensor angles =
-      positions.to(torch::kFloat64).unsqueeze(-1) * torch::pow(shape.rope_theta, -exponents);
+  const auto doubles = positions.options().dtype(torch::kFloat64);
+  const torch::Tensor frequencies =
+      shape.rotations.empty()
+          ? torch::pow(shape.rope_theta, -torch::arange(half, doubles) / static_cast<double>(half))
+          : torch::tensor(shape.rotations, doubles);
+  torch::Tensor angles = positions.to(torch::kFloat64).unsqueeze(-1) * frequencies;
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
   Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), unseen};
   if (!unseen.defined()) sequence.unseen = unseen_by_family(shape, positions.size(-1));
@@ -126,11 +129,11 @@ torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length) {
   return block.unsqueeze(1) < block.unsqueeze(0);
 }
 
-RmsNormImpl::RmsNormImpl(int64_t width, const FamilyTraits& traits)
-    : weight_(
-          register_parameter("weight", traits.norm_offset ? torch::zeros({width}) : torch::ones({width}))),
-      epsilon_(traits.norm_epsilon),
-      offset_(traits.norm_offset) {}
+RmsNormImpl::RmsNormImpl(int64_t width, const ModelShape& shape)
+    : weight_(register_parameter("weight",
+                                 shape.traits().norm_offset ? torch::zeros({width}) : torch::ones({width}))),
+      epsilon_(shape.epsilon()),
+      offset_(shape.traits().norm_offset) {}
 
 torch::Tensor RmsNormImpl::forward(const torch::Tensor& x) {
   return rms_norm(x, offset_ ? 1 + weight_ : weight_, epsilon_);
@@ -141,6 +144,26 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
   if (x.device().is_cpu() && weight.scalar_type() == torch::kFloat32)
     return FusedRmsNorm::apply(wide, weight, epsilon);
   return wide * torch::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + epsilon) * weight;
+}
+
+ProjectionImpl::ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias)
+    : LinearImpl(torch::nn::LinearOptions(inputs, outputs).bias(has_bias)) {}
+
+torch::Tensor ProjectionImpl::forward(const torch::Tensor& x) {
+  const torch::Tensor y = LinearImpl::forward(x);
+  return has_update() ? y + scale_ * torch::linear(torch::linear(x, lora_a), lora_b) : y;
+}
+
+void ProjectionImpl::add_update(int64_t rank, double scale) {
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.size(1)));
+  scale_ = scale;
+  lora_a = register_parameter("lora_a",
+                              torch::empty({rank, weight.size(1)}, weight.options()).uniform_(-bound, bound));
+  lora_b = register_parameter("lora_b", torch::zeros({weight.size(0), rank}, weight.options()));
+}
+
+torch::Tensor ProjectionImpl::merged() const {
+  return has_update() ? weight + scale_ * torch::matmul(lora_b, lora_a) : weight;
 }
 
 GatedImpl::GatedImpl(int64_t width, int64_t ffn_width)
@@ -201,37 +224,39 @@ torch::Tensor ExpertsImpl::forward(const torch::Tensor& x) {
 BlockImpl::BlockImpl(const ModelShape& shape, int64_t layer)
     : traits_(&shape.traits()),
       heads_(shape.heads),
+      kv_heads_(shape.num_kv_heads()),
       branch_scale_(traits_->residual_scale > 0 ? traits_->residual_scale / static_cast<double>(shape.layers)
                                                 : 1),
-      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, *traits_))),
-      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, *traits_))),
-      q_(register_module("q", linear(shape.width, shape.width, traits_->qkv_bias))),
-      k_(register_module("k", linear(shape.width, shape.width, traits_->qkv_bias))),
-      v_(register_module("v", linear(shape.width, shape.width, traits_->qkv_bias))),
-      o_(register_module("o", linear(shape.width, shape.width))) {
+      attn_norm_(register_module("attn_norm", RmsNorm(shape.width, shape))),
+      ffn_norm_(register_module("ffn_norm", RmsNorm(shape.width, shape))),
+      q_(register_module("q", Projection(shape.width, heads_ * shape.head_width(), traits_->qkv_bias))),
+      k_(register_module("k", Projection(shape.width, kv_heads_ * shape.head_width(), traits_->qkv_bias))),
+      v_(register_module("v", Projection(shape.width, kv_heads_ * shape.head_width(), traits_->qkv_bias))),
+      o_(register_module("o", Projection(heads_ * shape.head_width(), shape.width))) {
   const bool has_experts = traits_->experts && layer > 0;
   if (has_experts) {
     experts_ = register_module("moe", Experts(shape));
   } else {
     const bool is_gated = !traits_->squared_relu;
-    if (is_gated) gate_ = register_module("gate", linear(shape.width, shape.ffn_width));
-    up_ = register_module("up", linear(shape.width, shape.ffn_width, /*bias=*/!is_gated));
-    down_ = register_module("down", linear(shape.ffn_width, shape.width, /*bias=*/!is_gated));
+    if (is_gated) gate_ = register_module("gate", Projection(shape.width, shape.ffn_width));
+    up_ = register_module("up", Projection(shape.width, shape.ffn_width, /*bias=*/!is_gated));
+    down_ = register_module("down", Projection(shape.ffn_width, shape.width, /*bias=*/!is_gated));
   }
   if (traits_->qk_norm != QkNorm::kNone) {
     const int64_t width = traits_->qk_norm == QkNorm::kHeads ? shape.head_width() : shape.width;
-    q_norm_ = register_module("q_norm", RmsNorm(width, *traits_));
-    k_norm_ = register_module("k_norm", RmsNorm(width, *traits_));
+    q_norm_ = register_module("q_norm", RmsNorm(width, shape));
+    k_norm_ = register_module("k_norm", RmsNorm(width, shape));
   }
   if (traits_->kv_sink) {
     k_sink_ = register_parameter("k_sink", torch::zeros({shape.heads, shape.head_width()}));
     v_sink_ = register_parameter("v_sink", torch::zeros({shape.heads, shape.head_width()}));
   }
   const torch::NoGradGuard no_grad;
-  std::vector<torch::nn::Linear> to_residual = {o_};
-  if (!has_experts) to_residual.push_back(down_);
+  std::vector<torch::Tensor> to_residual = {o_->weight};
+  if (!has_experts) to_residual.push_back(down_->weight);
   for (const auto& module : modules(/*include_self=*/false)) {
-    if (const auto gated = std::dynamic_pointer_cast<GatedImpl>(module)) to_residual.push_back(gated->down);
+    if (const auto gated = std::dynamic_pointer_cast<GatedImpl>(module))
+      to_residual.push_back(gated->down->weight);
     const auto projection = std::dynamic_pointer_cast<torch::nn::LinearImpl>(module);
     if (!projection) continue;
     const auto inputs = static_cast<double>(projection->weight.size(1));
@@ -241,22 +266,25 @@ BlockImpl::BlockImpl(const ModelShape& shape, int64_t layer)
     if (projection->bias.defined()) projection->bias.zero_();
   }
   if (traits_->residual_scale > 0) return;
-  for (const auto& projection : to_residual) {
-    projection->weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
-  }
+  for (const torch::Tensor& weight : to_residual)
+    weight.div_(std::sqrt(2.0 * static_cast<double>(shape.layers)));
 }
 
 torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence) {
-  const auto split_heads = [this](const torch::Tensor& y) {  // [B, T, width] -> [B, H, T, D]
-    return y.view({y.size(0), y.size(1), heads_, -1}).transpose(1, 2);
+  const auto split_heads = [](const torch::Tensor& y, int64_t heads) {  // [B, T, H * D] -> [B, H, T, D]
+    return y.view({y.size(0), y.size(1), heads, -1}).transpose(1, 2);
   };
-  const auto normed_heads = [&](const torch::Tensor& y, RmsNorm& norm) {
-    if (!norm) return split_heads(y);
-    return traits_->qk_norm == QkNorm::kHeads ? norm(split_heads(y)) : split_heads(norm(y));
+  const auto normed_heads = [&](const torch::Tensor& y, int64_t heads, RmsNorm& norm) {
+    if (!norm) return split_heads(y, heads);
+    return traits_->qk_norm == QkNorm::kHeads ? norm(split_heads(y, heads)) : split_heads(norm(y), heads);
   };
-  const torch::Tensor q = rotate(normed_heads(q_(h), q_norm_), sequence);
-  torch::Tensor k = rotate(normed_heads(k_(h), k_norm_), sequence);
-  torch::Tensor v = split_heads(v_(h));
+  const torch::Tensor q = rotate(normed_heads(q_(h), heads_, q_norm_), sequence);
+  torch::Tensor k = rotate(normed_heads(k_(h), kv_heads_, k_norm_), sequence);
+  torch::Tensor v = split_heads(v_(h), kv_heads_);
+  if (kv_heads_ < heads_) {  // neighbouring query heads share a key and a value
+    k = k.repeat_interleave(heads_ / kv_heads_, 1);
+    v = v.repeat_interleave(heads_ / kv_heads_, 1);
+  }
   if (traits_->kv_sink) {
     const auto with_sink = [](const torch::Tensor& sink, const torch::Tensor& y) {
       return torch::cat({sink.unsqueeze(0).unsqueeze(2).expand({y.size(0), -1, -1, -1}), y}, 2);
@@ -271,7 +299,7 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
   if (sequence.unseen.defined()) {
     scores = scores.masked_fill(sequence.unseen, -std::numeric_limits<double>::infinity());
   }
-  return o_(torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).reshape(h.sizes()));
+  return o_(torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).flatten(2));
 }
 
 torch::Tensor BlockImpl::feed_forward(const torch::Tensor& h) {
@@ -290,11 +318,11 @@ TransformerImpl::TransformerImpl(const ModelShape& shape)
     : shape_(shape),
       embedding_(register_module("embedding", torch::nn::Embedding(shape.vocabulary, shape.width))),
       blocks_(register_module("blocks", torch::nn::ModuleList())),
-      final_norm_(register_module("final_norm", RmsNorm(shape.width, shape.traits()))) {
+      final_norm_(register_module("final_norm", RmsNorm(shape.width, shape))) {
   const bool has_canvases = shape.traits().has_canvases();
   if (has_canvases) {
     conditioning_ = register_module("conditioning", std::make_shared<SelfConditioningImpl>(shape));
-  } else {
+  } else if (!shape.tied_head) {
     head_ = register_module("head", linear(shape.width, shape.vocabulary));
   }
   for (int64_t i = 0; i < shape.layers; ++i) {
@@ -356,6 +384,45 @@ std::vector<torch::Tensor> TransformerImpl::canvas_residuals(const torch::Tensor
   return after;
 }
 
+void TransformerImpl::add_lora(const LoraShape& lora) {
+  const FamilyTraits& traits = shape_.traits();
+  if (traits.experts || traits.interpolates())
+    throw InputError(
+        "--lora: {} learns all of its weights; expected a family without experts and noise levels",
+        traits.name);
+  for (const torch::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(module))
+      projection->add_update(lora.rank, lora.alpha / static_cast<double>(lora.rank));
+  }
+  lora_ = lora;
+}
+
+Transformer merged_model(const Transformer& model) {
+  const torch::NoGradGuard no_grad;
+  Transformer merged(model->shape());
+  merged->to(model->parameters().front().device());
+  const auto modules = model->named_modules();
+  const auto parameters = model->named_parameters();
+  for (const auto& item : merged->named_parameters()) {
+    const std::string& name = item.key();
+    const size_t dot = name.rfind('.');
+    const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(modules[name.substr(0, dot)]);
+    const bool has_update = projection && projection->has_update() && name.substr(dot) == ".weight";
+    torch::Tensor values = item.value();
+    values.copy_(has_update ? projection->merged() : parameters[name]);
+  }
+  return merged;
+}
+
+torch::OrderedDict<std::string, torch::Tensor> TransformerImpl::learned() const {
+  torch::OrderedDict<std::string, torch::Tensor> learned;
+  for (const auto& item : named_parameters()) {
+    if (item.value().requires_grad()) learned.insert(item.key(), item.value());
+  }
+  return learned;
+}
+
 torch::Tensor TransformerImpl::soft_embedding(const torch::Tensor& probabilities) {
   return torch::matmul(probabilities.to(embedding_->weight.scalar_type()), embedding_->weight) *
          std::sqrt(static_cast<double>(shape_.width));
@@ -363,8 +430,9 @@ torch::Tensor TransformerImpl::soft_embedding(const torch::Tensor& probabilities
 
 torch::Tensor TransformerImpl::logits(const torch::Tensor& hidden) {
   if (!head_) {
+    const torch::Tensor logits = torch::linear(hidden, embedding_->weight);
     const double cap = shape_.traits().logit_soft_cap;
-    return cap * torch::tanh(torch::linear(hidden, embedding_->weight).to(torch::kFloat32) / cap);
+    return cap > 0 ? cap * torch::tanh(logits.to(torch::kFloat32) / cap) : logits;
   }
   const double scaled_width = shape_.traits().head_scale_width;
   const torch::Tensor logits = head_(hidden);

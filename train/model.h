@@ -35,10 +35,17 @@ struct ModelShape {
   Family family = Family::kLlada;
   int64_t layers = 4;
   int64_t width = 128;  ///< of the residual stream
-  int64_t heads = 4;    ///< width / heads is even
+  int64_t heads = 4;
+  int64_t kv_heads =
+      0;  ///< divides heads; as many query heads share each key and value; 0: every head has one
+  int64_t head_size = 0;  ///< width of a head, even; 0: width / heads
   int64_t ffn_width = 384;
   int64_t vocabulary = 0;  ///< rows of the embedding, special tokens included
+  bool tied_head = false;  ///< the head is the embedding
   double rope_theta = 10000;
+  /// [rotary_width / 2] radians per position of each pair that rotates; empty: those of rope_theta.
+  std::vector<float> rotations = {};
+  double norm_epsilon = 0;   ///< 0: that of the family
   int64_t block_length = 8;  ///< of the objective kBlocks
   int64_t context = 1024;    ///< positions; with the objective kInterpolation every row fills them
   /// First phase of families that have one: the model is causal and learns the next token.
@@ -46,7 +53,9 @@ struct ModelShape {
   ExpertShape experts = {};
   CanvasShape canvas = {};
 
-  int64_t head_width() const { return width / heads; }
+  int64_t head_width() const { return head_size > 0 ? head_size : width / heads; }
+  int64_t num_kv_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  double epsilon() const { return norm_epsilon > 0 ? norm_epsilon : traits().norm_epsilon; }
   /// Width of each head, even.
   int64_t rotary_width() const {
     return static_cast<int64_t>(traits().rotary_share * static_cast<double>(head_width()));
@@ -63,7 +72,7 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
 /// f32 whatever the type of x.
 class RmsNormImpl : public torch::nn::Module {
  public:
-  RmsNormImpl(int64_t width, const FamilyTraits& traits);
+  RmsNormImpl(int64_t width, const ModelShape& shape);
   torch::Tensor forward(const torch::Tensor& x);
 
  private:
@@ -72,6 +81,27 @@ class RmsNormImpl : public torch::nn::Module {
   bool offset_;
 };
 TORCH_MODULE(RmsNorm);
+
+/// y = W x + b; with a low-rank update (LoRA: Hu et al. 2021, arXiv 2106.09685) W x + b + s B (A x), where W
+/// and b stay as they are and A and B are learned.
+class ProjectionImpl : public torch::nn::LinearImpl {
+ public:
+  ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias = false);
+  torch::Tensor forward(const torch::Tensor& x);
+
+  /// Adds the parameters lora_a [rank, inputs], sampled evenly from +-1 / sqrt(inputs), and lora_b [outputs,
+  /// rank], zeros: the update begins as nothing.
+  void add_update(int64_t rank, double scale);
+  bool has_update() const { return lora_a.defined(); }
+  /// W + s B A; W without an update.
+  torch::Tensor merged() const;
+
+  torch::Tensor lora_a, lora_b;
+
+ private:
+  double scale_ = 0;
+};
+TORCH_MODULE(Projection);
 
 /// down(silu(gate(x)) * up(x)).
 class GatedImpl : public torch::nn::Module {
@@ -131,12 +161,12 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor feed_forward(const torch::Tensor& h);
 
   const FamilyTraits* traits_;
-  int64_t heads_;
+  int64_t heads_, kv_heads_;
   double branch_scale_;  // of what attention and the feed-forward part add
   RmsNorm attn_norm_, ffn_norm_;
-  torch::nn::Linear q_, k_, v_, o_;
-  torch::nn::Linear gate_ = nullptr, up_ = nullptr, down_ = nullptr;  // no gate_ where the family has none
-  Experts experts_ = nullptr;                                         // in the place of these three
+  Projection q_, k_, v_, o_;
+  Projection gate_ = nullptr, up_ = nullptr, down_ = nullptr;  // no gate_ where the family has none
+  Experts experts_ = nullptr;                                  // in the place of these three
   RmsNorm q_norm_ = nullptr, k_norm_ = nullptr;
   torch::Tensor k_sink_, v_sink_;  // [H, D]
 };
@@ -150,6 +180,12 @@ struct CanvasRows {
   /// [B, T - begin, width]: mean embeddings under the distributions of an earlier pass, 0 for rows without;
   /// undefined: no row has one.
   torch::Tensor soft = {};
+};
+
+/// Low-rank updates of the matrices of blocks.
+struct LoraShape {
+  int64_t rank = 0;  ///< 0: none, and all weights are learned
+  double alpha = 0;  ///< the update's factor s is alpha / rank
 };
 
 /// Its parameters are embedding, blocks.N.{attn_norm, q, k, v, q_norm, k_norm, o, ffn_norm, gate, up, down},
@@ -184,6 +220,13 @@ class TransformerImpl : public torch::nn::Module {
 
   const ModelShape& shape() const { return shape_; }
 
+  /// Adds an update to every matrix of every block; all other weights are no longer learned. Families with
+  /// blocks of their own, gidd's, llada2-moe's experts and diffusion-gemma's, have none: throws InputError.
+  void add_lora(const LoraShape& lora);
+  const LoraShape& lora() const { return lora_; }
+  /// The parameters that are learned, with their names.
+  torch::OrderedDict<std::string, torch::Tensor> learned() const;
+
  private:
   std::vector<torch::Tensor> canvas_residuals(const torch::Tensor& tokens, const torch::Tensor& positions,
                                               const torch::Tensor& unseen, const CanvasRows& canvas);
@@ -193,8 +236,12 @@ class TransformerImpl : public torch::nn::Module {
   torch::nn::ModuleList blocks_;
   RmsNorm final_norm_;
   torch::nn::Linear head_ = nullptr;  // none where it is the embedding
+  LoraShape lora_;
   std::shared_ptr<SelfConditioningImpl> conditioning_;
 };
 TORCH_MODULE(Transformer);
+
+/// A copy of a model, whose matrices have its low-rank updates added: all of its weights are learned.
+Transformer merged_model(const Transformer& model);
 
 }  // namespace lacuna::train

@@ -33,7 +33,7 @@ constexpr int64_t kLogSteps = 50;    // between lines of the log
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transformer& model,
                                                                 const TrainOptions& options) {
   std::vector<torch::Tensor> decayed, free;
-  for (const auto& item : model->named_parameters()) {
+  for (const auto& item : model->learned()) {
     const bool matrix = item.value().dim() >= 2 && item.key().find("embedding") == std::string::npos &&
                         !item.key().ends_with("_sink");
     (matrix ? decayed : free).push_back(item.value());
@@ -72,11 +72,11 @@ double schedule(int64_t step, int64_t warmup_steps, double done) {
 }
 
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
-                        const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options) {
+                        const Vocabulary& vocabulary, const TaskOptions& task_options) {
   constexpr uint64_t kSeed = 0;  // the same stories for every run
   constexpr size_t kShown = 2;
   const int64_t room = std::max<int64_t>(canvas, task.room(task_options));
-  const auto mistakes = find_mistakes(model, task, kSeed, samples, room, tokenizer, ids, task_options);
+  const auto mistakes = find_mistakes(model, task, kSeed, samples, room, vocabulary, task_options);
   for (size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
     fmt::print(stderr, "  {}\n  wanted: {}\n  got:    {}\n", mistakes[i].sample.prompt,
                mistakes[i].sample.answer, mistakes[i].text);
@@ -89,25 +89,27 @@ TaskOptions evaluation_options(const Task& task, const DataOptions& data) {
   return {.length = data.max_length, .depth = {}};
 }
 
-Trainer::Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
-                 TrainOptions options, std::filesystem::path folder)
+Trainer::Trainer(Transformer model, BatchSource source, const Vocabulary& vocabulary, TrainOptions options,
+                 std::filesystem::path folder)
     : model_(std::move(model)),
       source_(std::move(source)),
-      tokenizer_(&tokenizer),
-      ids_(ids),
+      vocabulary_(&vocabulary),
       options_(options),
       folder_(std::move(folder)),
       device_(model_->parameters().front().device()),
       optimizer_(parameter_groups(model_, options_), torch::optim::AdamWOptions(options_.peak_rate)) {
-  for (const torch::Tensor& parameter : model_->parameters()) average_.push_back(parameter.detach().clone());
+  for (const auto& item : model_->learned()) {
+    learned_.push_back(item.value());
+    average_.push_back(item.value().detach().clone());
+  }
 }
 
 void Trainer::resume() {
-  progress_ = load_checkpoint(folder_ / "checkpoint.pt", model_, average_, optimizer_);
+  progress_ = load_checkpoint(folder_ / "checkpoint.pt", learned_, average_, optimizer_);
 }
 
 void Trainer::save() const {
-  save_checkpoint(folder_ / "checkpoint.pt", model_, average_, optimizer_, progress_);
+  save_checkpoint(folder_ / "checkpoint.pt", learned_, average_, optimizer_, progress_);
 }
 
 double Trainer::done() const {
@@ -123,12 +125,11 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
     const Bf16Products products(options_.bf16_products);
     loss = weighted_loss(predict(model_, examples, soft_embeddings(model_, examples)), examples);
   }
-  const std::vector<torch::Tensor> parameters = model_->parameters();
   // Self-conditioning has no part in the loss of rows without it.
-  auto values = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
+  auto values = torch::autograd::grad({loss}, learned_, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
                                       /*create_graph=*/false, /*allow_unused=*/true);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].defined()) values[i] = torch::zeros_like(parameters[i]);
+    if (!values[i].defined()) values[i] = torch::zeros_like(learned_[i]);
   }
   return {loss.item<double>(), std::move(values)};
 }
@@ -136,7 +137,7 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
 Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
   const ModelShape& shape = model_->shape();
   return make_examples(shape.traits(), batch,
-                       {.mask_id = ids_.mask,
+                       {.mask_id = vocabulary_->ids.mask,
                         .slot_sizes = options_.slot_sizes,
                         .half_written_share = options_.half_written_share,
                         .copies_share = options_.copies_share,
@@ -146,7 +147,7 @@ Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
                         .vocabulary = shape.vocabulary,
                         .left_to_right = shape.left_to_right,
                         .canvas_length = shape.canvas.length,
-                        .end_id = ids_.end},
+                        .end_id = vocabulary_->ids.end},
                        number);
 }
 
@@ -162,14 +163,9 @@ double Trainer::needed_bytes() {
   return largest;
 }
 
-double Trainer::step() {
-  const auto start = Clock::now();
-  const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
-  for (auto& group : optimizer_.param_groups())
-    static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
-
-  const Batch batch = source_.batch(static_cast<uint64_t>(progress_.step));
-  const Examples examples = make_step(batch, static_cast<uint64_t>(progress_.step));
+double Trainer::add_gradients(uint64_t number, bool is_first) {
+  const Batch batch = source_.batch(number);
+  const Examples examples = make_step(batch, number);
 
   // Threads synchronize once per step, not once per operation: the matrices are too small to be worth
   // splitting.
@@ -179,44 +175,78 @@ double Trainer::step() {
   for (int64_t shard = 0; shard < shards; ++shard) {
     const int64_t first = shard * rows / shards;
     const int64_t last = (shard + 1) * rows / shards;
-    parts.push_back(std::async(std::launch::async, [=, this] {
+    parts.push_back(std::async(std::launch::async, [=, this, &examples] {
       torch::set_num_threads(1);  // holds for the calling thread
       return differentiate(moved(part_of(examples, first, last), device_));
     }));
   }
-  const std::vector<torch::Tensor> parameters = model_->parameters();
   double loss = 0;
   for (size_t shard = 0; shard < parts.size(); ++shard) {
     const Gradients gradients = parts[shard].get();
     loss += gradients.loss;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (shard == 0) {
-        parameters[i].mutable_grad() = gradients.values[i];
+    for (size_t i = 0; i < learned_.size(); ++i) {
+      if (shard == 0 && is_first) {
+        learned_[i].mutable_grad() = gradients.values[i];
       } else {
-        parameters[i].mutable_grad().add_(gradients.values[i]);
+        learned_[i].mutable_grad().add_(gradients.values[i]);
       }
     }
   }
-  torch::nn::utils::clip_grad_norm_(parameters, options_.clip_norm);
+  progress_.tokens += batch.tokens.numel();
+  return loss;
+}
+
+double Trainer::held_out_loss(Transformer& averaged) {
+  constexpr uint64_t kHeldOutSteps = uint64_t{1} << 40;  // whose masks no step of the training has
+  const torch::NoGradGuard no_grad;
+  const std::vector<Batch> batches = source_.held_out();
+  double loss = 0;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Examples examples = moved(make_step(batches[i], kHeldOutSteps + i), device_);
+    loss += weighted_loss(predict(averaged, examples, soft_embeddings(averaged, examples)), examples)
+                .item<double>();
+  }
+  return loss / static_cast<double>(batches.size());
+}
+
+double Trainer::step() {
+  const auto start = Clock::now();
+  const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
+  for (auto& group : optimizer_.param_groups())
+    static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
+
+  double loss = 0;
+  const auto batches = static_cast<uint64_t>(options_.accumulate);
+  for (uint64_t i = 0; i < batches; ++i) {
+    loss += add_gradients(static_cast<uint64_t>(progress_.step) * batches + i, /*is_first=*/i == 0) /
+            static_cast<double>(batches);
+  }
+  if (batches > 1) {
+    for (const torch::Tensor& parameter : learned_) parameter.grad().div_(static_cast<double>(batches));
+  }
+  torch::nn::utils::clip_grad_norm_(learned_, options_.clip_norm);
   optimizer_.step();
 
   // Early on the average follows the weights more closely, or it would remember the random start.
   const auto count = static_cast<double>(progress_.step);
   const double decay = std::min(options_.average_decay, (1 + count) / (10 + count));
   const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < average_.size(); ++i) average_[i].lerp_(parameters[i], 1 - decay);
+  for (size_t i = 0; i < average_.size(); ++i) average_[i].lerp_(learned_[i], 1 - decay);
 
   ++progress_.step;
-  progress_.tokens += batch.tokens.numel();
   progress_.seconds += seconds_since(start);
   return loss;
 }
 
 Transformer Trainer::averaged_model() const {
   Transformer copy(model_->shape());
+  copy->to(device_);
+  if (model_->lora().rank > 0) copy->add_lora(model_->lora());
   const torch::NoGradGuard no_grad;
-  const auto parameters = copy->parameters();
-  for (size_t i = 0; i < average_.size(); ++i) parameters[i].copy_(average_[i]);
+  const auto copies = copy->parameters(), originals = model_->parameters();
+  for (size_t i = 0; i < copies.size(); ++i) copies[i].copy_(originals[i]);
+  size_t next = 0;
+  for (const auto& item : copy->learned()) item.value().copy_(average_[next++]);
   return copy;
 }
 
@@ -227,6 +257,7 @@ void Trainer::run() {
   std::ofstream log(log_path, fresh ? std::ios::trunc : std::ios::app);
   if (fresh) {
     log << "step,tokens,seconds,loss,learning_rate,tokens_per_second";
+    if (!source_.options().files.empty()) log << ",held_out_loss";
     for (const TaskShare& share : source_.options().tasks) log << ",accuracy_" << share.task->name;
     log << '\n';
   }
@@ -254,12 +285,20 @@ void Trainer::run() {
                        progress_.seconds, loss, rate, speed);
     Transformer averaged = evaluates ? averaged_model() : nullptr;
     if (evaluates) save();
+    if (!source_.options().files.empty()) {
+      log << ',';
+      const double held_out = evaluates ? held_out_loss(averaged) : NAN;
+      if (!std::isnan(held_out)) {
+        fmt::print(stderr, "held out: loss {:.4f}\n", held_out);
+        log << fmt::format("{:.5f}", held_out);
+      }
+    }
     for (const TaskShare& share : source_.options().tasks) {
       log << ',';
       if (!evaluates) continue;
       const double accuracy =
           measure_accuracy(averaged, *share.task, options_.evaluate_samples, source_.options().canvas,
-                           *tokenizer_, ids_, evaluation_options(*share.task, source_.options()));
+                           *vocabulary_, evaluation_options(*share.task, source_.options()));
       fmt::print(stderr, "{}: accuracy {:.3f}\n", share.task->name, accuracy);
       log << fmt::format("{:.3f}", accuracy);
     }

@@ -23,6 +23,7 @@ struct TrainOptions {
   double weight_decay = 0.01;  ///< of matrices; embeddings and norms have none
   double clip_norm = 1.0;
   double average_decay = 0.998;  ///< of the moving average, per step
+  int accumulate = 1;            ///< batches of one step: their gradients are averaged
   int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
   bool bf16_products = false;                ///< matmuls in bf16, the rest and the weights in f32
   double evaluate_minutes = 4;               ///< between evaluations and checkpoints
@@ -39,7 +40,7 @@ double schedule(int64_t step, int64_t warmup_steps, double done);
 /// Accuracy on the first `samples` of the task's test split; prints some mistakes on standard error. The
 /// canvas has at least the task's room.
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
-                        const Tokenizer& tokenizer, SpecialIds ids, const TaskOptions& task_options = {});
+                        const Vocabulary& vocabulary, const TaskOptions& task_options = {});
 
 /// With the longest prompts of the training, for a task that has lengths.
 TaskOptions evaluation_options(const Task& task, const DataOptions& data);
@@ -47,9 +48,9 @@ TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 class Trainer {
  public:
   /// Trains `model` in place, starting from its weights; `folder` gets checkpoint.pt, log.csv, loss.svg and
-  /// accuracy.svg. `tokenizer` must outlive the trainer.
-  Trainer(Transformer model, BatchSource source, const Tokenizer& tokenizer, SpecialIds ids,
-          TrainOptions options, std::filesystem::path folder);
+  /// accuracy.svg. `vocabulary` must outlive the trainer.
+  Trainer(Transformer model, BatchSource source, const Vocabulary& vocabulary, TrainOptions options,
+          std::filesystem::path folder);
 
   /// Continues from checkpoint.pt of the folder. Throws InputError if it is missing or does not match.
   void resume();
@@ -59,6 +60,10 @@ class Trainer {
 
   /// One optimiser step; returns the loss.
   double step();
+
+  /// The loss of the held-out rows, whose masks are the same whenever it is asked: of the averaged weights,
+  /// in f32. NaN without such rows.
+  double held_out_loss(Transformer& averaged);
 
   /// Trains until the limit; logs, evaluates, saves and plots. Ends with a checkpoint.
   void run();
@@ -74,24 +79,29 @@ class Trainer {
   /// A copy of the model with the averaged weights.
   Transformer averaged_model() const;
 
+  /// The model in training.
+  const Transformer& model() const { return model_; }
+
  private:
   /// Loss and gradients of a part of a step.
   struct Gradients {
     double loss = 0;
-    std::vector<torch::Tensor> values;  // one per parameter
+    std::vector<torch::Tensor> values;  // one per parameter that is learned
   };
   Examples make_step(const Batch& batch, uint64_t number) const;
   Gradients differentiate(const Examples& examples);
+  /// Adds the gradients of a batch to those of the learned parameters, or sets them; returns the loss.
+  double add_gradients(uint64_t number, bool is_first);
   double done() const;
 
   Transformer model_;
   BatchSource source_;
-  const Tokenizer* tokenizer_;
-  SpecialIds ids_;
+  const Vocabulary* vocabulary_;
   TrainOptions options_;
   std::filesystem::path folder_;
-  std::vector<torch::Tensor> average_;
-  torch::Device device_;  // of the model
+  std::vector<torch::Tensor> learned_;  // parameters of the model
+  std::vector<torch::Tensor> average_;  // of these
+  torch::Device device_;                // of the model
   torch::optim::AdamW optimizer_;
   Progress progress_;
   std::atomic<bool> stopped_ = false;

@@ -359,7 +359,7 @@ class ConfigTest : public CheckpointFolder {};
 TEST_F(ConfigTest, OfAGiddModelHasThePublishedScalesAndNamesItsMask) {
   ModelShape shape = this->shape(Family::kGidd);
   shape.context = 64;
-  const nlohmann::ordered_json config = config_json(shape, bpe_);
+  const nlohmann::ordered_json config = config_json(shape, bpe_.ids());
   EXPECT_EQ(config["architectures"], nlohmann::json({"GiddForDiffusionLM"}));
   EXPECT_EQ(config["noise_type"], 1000.0);
   EXPECT_EQ(config["head_scaling"], 512.0 / 48);
@@ -370,17 +370,17 @@ TEST_F(ConfigTest, OfAGiddModelHasThePublishedScalesAndNamesItsMask) {
   EXPECT_EQ(config["mask_token_id"], bpe_.mask_id());
   shape.family = Family::kGiddMask;
   shape.left_to_right = true;
-  EXPECT_EQ(config_json(shape, bpe_)["noise_type"], -1000.0);
-  EXPECT_EQ(config_json(shape, bpe_)["is_causal"], true);
+  EXPECT_EQ(config_json(shape, bpe_.ids())["noise_type"], -1000.0);
+  EXPECT_EQ(config_json(shape, bpe_.ids())["is_causal"], true);
 }
 
 TEST_F(ConfigTest, OfARefusionModelIsThatOfAQwen3ModelWithAMaskToken) {
-  nlohmann::ordered_json config = config_json(shape(Family::kRefusion), bpe_);
+  nlohmann::ordered_json config = config_json(shape(Family::kRefusion), bpe_.ids());
   EXPECT_EQ(config["mask_token_id"], bpe_.mask_id());
   EXPECT_EQ(config["lacuna"]["paradigm"], "slots");
   config.erase("mask_token_id");
   config.erase("lacuna");
-  EXPECT_EQ(nlohmann::json(config), nlohmann::json(config_json(shape(Family::kQwen3), bpe_)));
+  EXPECT_EQ(nlohmann::json(config), nlohmann::json(config_json(shape(Family::kQwen3), bpe_.ids())));
   EXPECT_EQ(config["architectures"], nlohmann::json({"Qwen3ForCausalLM"}));
 }
 

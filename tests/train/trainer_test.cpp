@@ -22,8 +22,7 @@ namespace {
 
 class TrainerTest : public ::testing::Test {
  protected:
-  TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(), 1024)) {
-    tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::from_json(tokenizer_json(bpe_).dump(), "learned"));
+  TrainerTest() : bpe_(learn_bpe(vocabulary_corpus(), 1024)), vocabulary_(vocabulary_of(bpe_)) {
     // Tests may run in parallel.
     const char* const name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("lacuna_trainer_test_{}", name);
@@ -59,13 +58,12 @@ class TrainerTest : public ::testing::Test {
     options.warmup_steps = 5;
     options.threads = threads;
     options.bf16_products = bf16_products;
-    const SpecialIds ids{bpe_.end_id(), bpe_.mask_id()};
-    return Trainer(model ? model : Transformer(shape), BatchSource(data, *tokenizer_, ids.end), *tokenizer_,
-                   ids, options, folder_);
+    return Trainer(model ? model : Transformer(shape), BatchSource(data, vocabulary_), vocabulary_, options,
+                   folder_);
   }
 
   Bpe bpe_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  Vocabulary vocabulary_;
   std::filesystem::path folder_;
 };
 
@@ -238,14 +236,14 @@ TEST(Decode, ReplacesNoiseBlockByBlock) {
 
 TEST(BatchSource, FillsTheContextAndRefusesSamplesThatDoNotFit) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.context = 150;
-  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  const Batch batch = BatchSource(data, vocabulary).batch(0);
   EXPECT_EQ(batch.tokens.size(1), 150);
   data.context = 40;
-  EXPECT_THROW(BatchSource(data, tokenizer, bpe.end_id()).batch(0), InputError);
+  EXPECT_THROW(BatchSource(data, vocabulary).batch(0), InputError);
 }
 
 TEST(Schedule, RisesThenFallsToAHundredth) {
@@ -257,12 +255,12 @@ TEST(Schedule, RisesThenFallsToAHundredth) {
 
 TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.batch_rows = 16;
-  BatchSource forward(data, tokenizer, bpe.end_id());
-  BatchSource backward(data, tokenizer, bpe.end_id());
+  BatchSource forward(data, vocabulary);
+  BatchSource backward(data, vocabulary);
   const Batch early = forward.batch(3);
   const Batch late = forward.batch(40);
   EXPECT_TRUE(backward.batch(40).tokens.equal(late.tokens));
@@ -272,7 +270,8 @@ TEST(BatchSource, GivesEachStepTheSameBatchInAnyOrder) {
 
 TEST(BatchSource, AsksDecisionsOfTheKindsThatAreAskedForAlone) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
   const AnswerLabels labels = find_answer_labels(tokenizer);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1e-9}};
@@ -282,7 +281,7 @@ TEST(BatchSource, AsksDecisionsOfTheKindsThatAreAskedForAlone) {
   data.decision_kinds = {QuestionKind::kPredicate};
   for (const double drill_share : {0.0, 1.0}) {
     data.decision_drill_share = drill_share;
-    const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+    const Batch batch = BatchSource(data, vocabulary).batch(0);
     std::set<std::string> learned;
     for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
       for (int64_t at = 0; at < batch.tokens.size(1); ++at) {
@@ -297,7 +296,8 @@ TEST(BatchSource, AsksDecisionsOfTheKindsThatAreAskedForAlone) {
 
 TEST(BatchSource, AsksQuestionsOfDecisionsForTheirWordsAndOptions) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
   const AnswerLabels labels = find_answer_labels(tokenizer);
   const TokenId yes = tokenizer.encode("1" + labels.separator + labels.yes_no[0]).back();
   const TokenId no = tokenizer.encode("1" + labels.separator + labels.yes_no[1]).back();
@@ -309,7 +309,7 @@ TEST(BatchSource, AsksQuestionsOfDecisionsForTheirWordsAndOptions) {
   data.decision_auxiliary = 3;
   for (const double drill_share : {0.0, 1.0}) {
     data.decision_drill_share = drill_share;
-    const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+    const Batch batch = BatchSource(data, vocabulary).batch(0);
     for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
       const torch::Tensor asked = batch.auxiliary[row].ge(0);
       EXPECT_FALSE(asked.logical_and(batch.response[row]).any().item<bool>());
@@ -342,13 +342,13 @@ TEST(BatchSource, AsksQuestionsOfDecisionsForTheirWordsAndOptions) {
 
 TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.one_end_token = true;
-  EXPECT_THROW(BatchSource(data, tokenizer, bpe.end_id()), InputError);  // drills
+  EXPECT_THROW(BatchSource(data, vocabulary), InputError);  // drills
   data.drill_share = 0;
-  BatchSource source(data, tokenizer, bpe.end_id());
+  BatchSource source(data, vocabulary);
   const Batch batch = source.batch(0);
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
     const torch::Tensor response = batch.response[row];
@@ -363,11 +363,12 @@ TEST(BatchSource, EndsTheResponseAfterOneEndTokenWhereItIsAskedTo) {
 
 TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.drill_share = 1;
-  BatchSource source(data, tokenizer, bpe.end_id());
+  BatchSource source(data, vocabulary);
   const Batch batch = source.batch(0);
   int64_t drills = 0;
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
@@ -394,12 +395,12 @@ TEST(BatchSource, GivesEachRowItsCanvasAndADrillItsResults) {
 
 TEST(BatchSource, WeighsEndTokensThatOnlyFillTheRowLess) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.drill_share = 0;
   data.canvas = 64;
-  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  const Batch batch = BatchSource(data, vocabulary).batch(0);
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
     const torch::Tensor ends = batch.tokens[row].eq(bpe.end_id());
     const int64_t first_end = ends.to(torch::kInt64).argmax().item<int64_t>();
@@ -411,13 +412,13 @@ TEST(BatchSource, WeighsEndTokensThatOnlyFillTheRowLess) {
 
 TEST(BatchSource, DrawsCanvasesOfManyLengthsAndGivesSomeTails) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.drill_share = 0;
   data.longest_canvas = 200;
   data.given_tail_share = 0.5;
-  BatchSource source(data, tokenizer, bpe.end_id());
+  BatchSource source(data, vocabulary);
   std::set<int64_t> lengths;
   int64_t given = 0;
   for (uint64_t step = 0; step < BatchSource::kPoolBatches; ++step) {
@@ -433,11 +434,11 @@ TEST(BatchSource, DrawsCanvasesOfManyLengthsAndGivesSomeTails) {
 
 TEST(BatchSource, AsksForSpansOfToldStoriesAndNeverForTheFirstToken) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
   DataOptions data;
   data.tasks = {{&find_task("arithmetic"), 1}};
   data.infill_share = 1;
-  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  const Batch batch = BatchSource(data, vocabulary).batch(0);
   EXPECT_FALSE(batch.response.select(1, 0).any().item<bool>());
   const torch::Tensor asked = batch.response.sum(1);
   EXPECT_TRUE(asked.gt(0).all().item<bool>());
@@ -460,10 +461,11 @@ DataOptions retrieval_data(double drill_share) {
 
 TEST(BatchSource, AsksManyQuestionsAboutOneListOfFacts) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
   const int64_t period = tokenizer.encode(".").front();
   const DataOptions data = retrieval_data(1e9);  // no other rows
-  const Batch batch = BatchSource(data, tokenizer, bpe.end_id()).batch(0);
+  const Batch batch = BatchSource(data, vocabulary).batch(0);
   EXPECT_EQ(batch.tokens.size(1) % data.block_length, 0);
   EXPECT_FALSE(batch.positions.defined());
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
@@ -493,11 +495,12 @@ TEST(BatchSource, AsksManyQuestionsAboutOneListOfFacts) {
 
 TEST(BatchSource, SpreadsRowsWithGapsOfWholeBlocksBetweenFacts) {
   const Bpe bpe = learn_bpe(vocabulary_corpus(), 1024);
-  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(bpe).dump(), "learned");
+  const Vocabulary vocabulary = vocabulary_of(bpe);
+  const Tokenizer& tokenizer = vocabulary.tokenizer;
   const int64_t period = tokenizer.encode(".").front();
   DataOptions data = retrieval_data(0.5);
   data.spread = 4096;
-  BatchSource source(data, tokenizer, bpe.end_id());
+  BatchSource source(data, vocabulary);
   int64_t gaps = 0, farthest = 0;
   for (uint64_t step = 0; step < 16; ++step) {
     const Batch batch = source.batch(step);
