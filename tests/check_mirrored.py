@@ -43,6 +43,7 @@ ELSEWHERE = {
     "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
+    "server/generation_request": "tests/server/api_request_test.cpp",
     "server/sampling_fields": "tests/server/api_request_test.cpp",
     "engine/answer_limit": "tests/server/answer_limit_test.cpp",
     "server/own_fields": "tests/server/api_request_test.cpp",

@@ -4,7 +4,6 @@
 // Unknown fields are named, and otherwise ignored; unknown types are refused. Nothing is shortened.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,19 +22,19 @@ enum class DecisionFormat : uint8_t { kOpenAi, kSystemOne };
 struct DecisionBody {
   DecisionFormat format = DecisionFormat::kOpenAi;
   DecideRequest request;
-  bool has_text = false;              ///< `input` or `state` was given
-  std::vector<nlohmann::json> names;  ///< [questions] text, or null
+  bool has_text = false;                      ///< `input` or `state` was given
+  std::vector<nlohmann::ordered_json> names;  ///< [questions] text, or null
   /// [questions, options] of a choice: its values, texts or flags; of a score: its labels or levels.
-  std::vector<std::vector<nlohmann::json>> options;
+  std::vector<std::vector<nlohmann::ordered_json>> options;
   std::vector<std::string>
       unknown;  ///< places of fields that the format does not have: "questions[0].cirteria"
 };
 
 /// Reads a body. Throws InputError, which names the field, its value and what is accepted; `name` stands for
-/// the whole text.
+/// the whole body. Questions and options are asked in the order of its keys.
 ///   format  none: as `state` or `input` say, and without both as a list or an object of questions
-DecisionBody parse_decision_body(std::string_view text, std::string_view name, size_t max_values,
-                                 std::optional<DecisionFormat> format = {});
+DecisionBody read_decision_body(const nlohmann::ordered_json& body, std::string_view name,
+                                std::optional<DecisionFormat> format = {});
 
 /// The reply, in the body's format. Besides the format's own fields, each answer has "label_mass", and
 /// "standard_error" where there was noise; the object "lacuna" says what the run cost, and warns.

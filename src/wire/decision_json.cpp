@@ -1,4 +1,4 @@
-#include "engine/decision_json.h"
+#include "wire/decision_json.h"
 
 #include <fmt/format.h>
 
@@ -17,75 +17,80 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-std::string as_text(const json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, json::error_handler_t::replace);
+/// A value as prompts and replies show it: whatever the order in which its keys came.
+json sorted(const ordered_json& value) {
+  return value;
 }
 
-std::string quoted(const json& value) {
-  return in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace));
+std::string as_text(const ordered_json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : sorted(value).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string quoted(const ordered_json& value) {
+  return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 /// The value of a key that was given, and not as null.
-const json* member(const json& object, std::string_view key) {
+const ordered_json* member(const ordered_json& object, std::string_view key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-const json& required(const json& object, std::string_view key, const std::string& place,
-                     std::string_view expected) {
-  const json* value = member(object, key);
+const ordered_json& required(const ordered_json& object, std::string_view key, const std::string& place,
+                             std::string_view expected) {
+  const ordered_json* value = member(object, key);
   if (value == nullptr) throw InputError("{}{} is missing; expected {}", place, key, expected);
   return *value;
 }
 
-std::string required_text(const json& object, std::string_view key, const std::string& place) {
-  const json& value = required(object, key, place, "text");
+std::string required_text(const ordered_json& object, std::string_view key, const std::string& place) {
+  const ordered_json& value = required(object, key, place, "text");
   if (!value.is_string()) throw InputError("{}{} is {}; expected text", place, key, quoted(value));
   return value.get<std::string>();
 }
 
 /// Adds the places of keys that a format does not have.
-void note_unknown(const json& object, const std::string& place, std::initializer_list<std::string_view> known,
-                  std::vector<std::string>& unknown) {
+void note_unknown(const ordered_json& object, const std::string& place,
+                  std::initializer_list<std::string_view> known, std::vector<std::string>& unknown) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) unknown.push_back(place + key);
   }
 }
 
 /// Text, or JSON to be shown as text; empty where the key is missing.
-std::string content_text(const json& object, std::string_view key, const std::string& place) {
-  const json* value = member(object, key);
+std::string content_text(const ordered_json& object, std::string_view key, const std::string& place) {
+  const ordered_json* value = member(object, key);
   if (value == nullptr) return {};
   if (!value->is_string() && !value->is_structured())
     throw InputError("{}{} is {}; expected text, an object or a list", place, key, quoted(*value));
   return as_text(*value);
 }
 
-const json& required_list(const json& object, std::string_view key, const std::string& place, size_t least,
-                          size_t most) {
-  const json& list = required(object, key, place, "a list");
+const ordered_json& required_list(const ordered_json& object, std::string_view key, const std::string& place,
+                                  size_t least, size_t most) {
+  const ordered_json& list = required(object, key, place, "a list");
   if (!list.is_array()) throw InputError("{}{} is {}; expected a list", place, key, quoted(list));
   if (list.size() < least || list.size() > most)
     throw InputError("{}{} has {} elements; expected {} to {}", place, key, list.size(), least, most);
   return list;
 }
 
-void expect_object(const json& value, const std::string& place) {
+void expect_object(const ordered_json& value, const std::string& place) {
   if (!value.is_object()) throw InputError("{} is {}; expected an object", place, quoted(value));
 }
 
 // OpenAI's format.
 
 /// The text of a message's or an instruction's content: a string, or parts of these types.
-std::string parts_text(const json& content, const std::string& place) {
+std::string parts_text(const ordered_json& content, const std::string& place) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     throw InputError("{} is {}; expected text or a list of parts", place, quoted(content));
   std::vector<std::string> texts;
   for (size_t i = 0; i < content.size(); ++i) {
     const std::string part_place = fmt::format("{}[{}]", place, i);
-    const json& part = content[i];
+    const ordered_json& part = content[i];
     expect_object(part, part_place);
     const std::string type = required_text(part, "type", part_place + ".");
     if (type == "input_text" || type == "output_text") {
@@ -107,7 +112,7 @@ std::string parts_text(const json& content, const std::string& place) {
 /// A conversation as a text to be decided about, and what its system turns say.
 class InputReader {
  public:
-  void read(const json& input, DecideRequest& request) {
+  void read(const ordered_json& input, DecideRequest& request) {
     if (input.is_string()) {
       request.state = input.get<std::string>();
       return;
@@ -130,8 +135,8 @@ class InputReader {
   }
 
  private:
-  void read_item(const json& item, const std::string& place) {
-    const json* type = member(item, "type");
+  void read_item(const ordered_json& item, const std::string& place) {
+    const ordered_json* type = member(item, "type");
     const std::string kind = type == nullptr ? "message" : as_text(*type);
     if (kind == "message") {
       read_message(item, place);
@@ -155,7 +160,7 @@ class InputReader {
     }
   }
 
-  void read_message(const json& item, const std::string& place) {
+  void read_message(const ordered_json& item, const std::string& place) {
     const std::string role = required_text(item, "role", place);
     std::string text = parts_text(required(item, "content", place, "text"), place + "content");
     if (role == "developer" || role == "system") {
@@ -174,14 +179,14 @@ class InputReader {
   std::map<std::string, std::string> calls_;  // names by id
 };
 
-void read_choices(const json& question, const std::string& place, DecisionQuestion& result,
-                  std::vector<json>& options) {
-  const json& choices = required_list(question, "choices", place, 2, kMaxOptions);
-  std::set<json> seen;
+void read_choices(const ordered_json& question, const std::string& place, DecisionQuestion& result,
+                  std::vector<ordered_json>& options) {
+  const ordered_json& choices = required_list(question, "choices", place, 2, kMaxOptions);
+  std::set<ordered_json> seen;
   for (size_t i = 0; i < choices.size(); ++i) {
     const std::string own = fmt::format("{}choices[{}]", place, i);
     expect_object(choices[i], own);
-    const json& value = required(choices[i], "value", own + ".", "text, true or false");
+    const ordered_json& value = required(choices[i], "value", own + ".", "text, true or false");
     if (!value.is_string() && !value.is_boolean())
       throw InputError("{}.value is {}; expected text, true or false", own, quoted(value));
     if (!seen.insert(value).second)
@@ -191,9 +196,9 @@ void read_choices(const json& question, const std::string& place, DecisionQuesti
   }
 }
 
-void read_levels(const json& question, const std::string& place, DecisionQuestion& result,
-                 std::vector<json>& options) {
-  const json& levels = required_list(question, "levels", place, 2, kMaxLevels);
+void read_levels(const ordered_json& question, const std::string& place, DecisionQuestion& result,
+                 std::vector<ordered_json>& options) {
+  const ordered_json& levels = required_list(question, "levels", place, 2, kMaxLevels);
   for (size_t i = 0; i < levels.size(); ++i) {
     const std::string own = fmt::format("{}levels[{}]", place, i);
     expect_object(levels[i], own);
@@ -203,11 +208,11 @@ void read_levels(const json& question, const std::string& place, DecisionQuestio
   }
 }
 
-void read_openai_question(const json& question, const std::string& place, DecisionBody& body) {
+void read_openai_question(const ordered_json& question, const std::string& place, DecisionBody& body) {
   expect_object(question, place.substr(0, place.size() - 1));
   const std::string type = required_text(question, "type", place);
   DecisionQuestion result;
-  std::vector<json> options;
+  std::vector<ordered_json> options;
   const std::string instructions =
       parts_text(required(question, "instructions", place, "text"), place + "instructions");
   if (type == "predicate") {
@@ -219,93 +224,72 @@ void read_openai_question(const json& question, const std::string& place, Decisi
   } else {
     throw InputError("{}type is {}; expected predicate, choice or score", place, in_quotes(type));
   }
-  const json* name = member(question, "name");
+  const ordered_json* name = member(question, "name");
   if (name != nullptr && !name->is_string())
     throw InputError("{}name is {}; expected text", place, quoted(*name));
   note_unknown(question, place, {"type", "name", "instructions", "choices", "levels"}, body.unknown);
   for (const char* key : {"choices", "levels"}) {
-    const json* list = member(question, key);
+    const ordered_json* list = member(question, key);
     for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
       if (list->is_array() && (*list)[i].is_object())
         note_unknown((*list)[i], fmt::format("{}{}[{}].", place, key, i), {"value", "label", "description"},
                      body.unknown);
     }
   }
-  body.names.push_back(name == nullptr ? json() : *name);
+  body.names.push_back(name == nullptr ? ordered_json() : *name);
   body.options.push_back(std::move(options));
   body.request.questions.push_back(std::move(result));
 }
 
-void read_openai(const json& object, DecisionBody& body) {
-  const json& questions = in_field(
-      "questions", [&]() -> const json& { return required_list(object, "questions", "", 1, kMaxQuestions); });
+void read_openai(const ordered_json& object, DecisionBody& body) {
+  const ordered_json& questions = in_field("questions", [&]() -> const ordered_json& {
+    return required_list(object, "questions", "", 1, kMaxQuestions);
+  });
   for (size_t i = 0; i < questions.size(); ++i) {
     const std::string place = fmt::format("questions[{}]", i);
     in_field(place, [&] { read_openai_question(questions[i], place + ".", body); });
   }
-  const json* input = member(object, "input");
+  const ordered_json* input = member(object, "input");
   body.has_text = input != nullptr;
   if (input != nullptr) in_field("input", [&] { InputReader().read(*input, body.request); });
 }
 
 // System One's format.
 
-/// Keys in the order of the text, which parsed objects do not keep: of "questions", and of the "criteria" of
-/// each. For text that parse_json() has taken.
-struct KeyOrder {
-  std::vector<std::string> questions;
-  std::map<std::string, std::vector<std::string>> criteria;  // by question
-
-  explicit KeyOrder(std::string_view text) {
-    std::vector<std::string> path;
-    const json ignored = json::parse(text, [&](int depth, json::parse_event_t event, json& parsed) {
-      if (event != json::parse_event_t::key || depth > 4) return true;
-      path.resize(static_cast<size_t>(depth));
-      path.back() = parsed.get<std::string>();
-      if (path.front() != "questions") return true;
-      if (depth == 2) questions.push_back(path.back());
-      if (depth == 4 && path[2] == "criteria") criteria[path[1]].push_back(path.back());
-      return true;
-    });
-  }
-};
-
-void read_system_one_criteria(const json& question, const std::string& place,
-                              const std::vector<std::string>& order, DecisionQuestion& result,
-                              std::vector<json>& options) {
+void read_system_one_criteria(const ordered_json& question, const std::string& place,
+                              DecisionQuestion& result, std::vector<ordered_json>& options) {
   if (result.kind == QuestionKind::kScore) {
-    const json& levels = required_list(question, "criteria", place, 1, kMaxLevels);
+    const ordered_json& levels = required_list(question, "criteria", place, 1, kMaxLevels);
     for (size_t i = 0; i < levels.size(); ++i) {
       if (!levels[i].is_string() && !levels[i].is_structured())
         throw InputError("{}criteria[{}] is {}; expected text, an object or a list", place, i,
                          quoted(levels[i]));
       result.options.push_back({as_text(levels[i]), {}});
-      options.push_back(levels[i]);
+      options.emplace_back(sorted(levels[i]));
     }
     return;
   }
-  const json& criteria = required(question, "criteria", place, "an object of options");
+  const ordered_json& criteria = required(question, "criteria", place, "an object of options");
   expect_object(criteria, place + "criteria");
   if (criteria.empty() || criteria.size() > kMaxOptions)
     throw InputError("{}criteria has {} options; expected 1 to {}", place, criteria.size(), kMaxOptions);
-  for (const std::string& key : order) {
+  for (const auto& [key, value] : criteria.items()) {
     result.options.push_back({key, content_text(criteria, key, place + "criteria.")});
     options.emplace_back(key);
   }
 }
 
-void read_system_one_question(const std::string& name, const json& question,
-                              const std::vector<std::string>& order, DecisionBody& body) {
+void read_system_one_question(const std::string& name, const ordered_json& question, DecisionBody& body) {
   const std::string place = fmt::format("questions[{}].", in_quotes(name));
   expect_object(question, place.substr(0, place.size() - 1));
   const std::string type = required_text(question, "type", place);
   std::string instructions = content_text(question, "instructions", place);
   if (instructions.empty()) instructions = name;
   DecisionQuestion result;
-  std::vector<json> options;
+  std::vector<ordered_json> options;
   if (type == "noul") {
-    static const json kNone = json::object();
-    const json* criteria = member(question, "criteria");
+    static const ordered_json kNone = ordered_json::object();
+    const ordered_json* criteria = member(question, "criteria");
     if (criteria == nullptr) criteria = &kNone;
     expect_object(*criteria, place + "criteria");
     result = make_predicate(std::move(instructions), content_text(*criteria, "true", place + "criteria."),
@@ -313,7 +297,7 @@ void read_system_one_question(const std::string& name, const json& question,
   } else if (type == "choice" || type == "score") {
     result.kind = type == "choice" ? QuestionKind::kChoice : QuestionKind::kScore;
     result.instructions = std::move(instructions);
-    read_system_one_criteria(question, place, order, result, options);
+    read_system_one_criteria(question, place, result, options);
   } else if (type == "box") {
     throw InputError("{}type is \"box\", which is about images; this server reads texts alone", place);
   } else {
@@ -325,27 +309,23 @@ void read_system_one_question(const std::string& name, const json& question,
   body.request.questions.push_back(std::move(result));
 }
 
-const json& system_one_questions(const json& object) {
-  const json& questions = required(object, "questions", "", "an object of questions by name");
+const ordered_json& system_one_questions(const ordered_json& object) {
+  const ordered_json& questions = required(object, "questions", "", "an object of questions by name");
   expect_object(questions, "questions");
   if (questions.empty() || questions.size() > kMaxQuestions)
     throw InputError("questions has {} members; expected 1 to {}", questions.size(), kMaxQuestions);
   return questions;
 }
 
-void read_system_one(const json& object, const KeyOrder& order, DecisionBody& body) {
-  const json& questions =
-      in_field("questions", [&]() -> const json& { return system_one_questions(object); });
-  const json* assets = member(object, "assets");
+void read_system_one(const ordered_json& object, DecisionBody& body) {
+  const ordered_json& questions =
+      in_field("questions", [&]() -> const ordered_json& { return system_one_questions(object); });
+  const ordered_json* assets = member(object, "assets");
   if (assets != nullptr && !assets->empty())
     throw FieldError("assets", fmt::format("assets is {}; this server reads texts alone", quoted(*assets)));
-  static const std::vector<std::string> kNoKeys;
-  for (const std::string& name : order.questions) {
-    const auto criteria = order.criteria.find(name);
-    in_field(fmt::format("questions[{}]", in_quotes(name)), [&] {
-      read_system_one_question(name, questions.at(name),
-                               criteria == order.criteria.end() ? kNoKeys : criteria->second, body);
-    });
+  for (const auto& [name, question] : questions.items()) {
+    in_field(fmt::format("questions[{}]", in_quotes(name)),
+             [&, &name = name, &question = question] { read_system_one_question(name, question, body); });
   }
   body.has_text = member(object, "state") != nullptr;
   body.request.state = in_field("state", [&] { return content_text(object, "state", ""); });
@@ -353,8 +333,8 @@ void read_system_one(const json& object, const KeyOrder& order, DecisionBody& bo
 
 // Both.
 
-int64_t integer_of(const json& object, const char* key, Range<int64_t> range, int64_t usual) {
-  const json* value = member(object, key);
+int64_t integer_of(const ordered_json& object, const char* key, Range<int64_t> range, int64_t usual) {
+  const ordered_json* value = member(object, key);
   if (value == nullptr) return usual;
   const bool is_whole = value->is_number_integer() &&
                         (!value->is_number_unsigned() || value->get<uint64_t>() <= uint64_t{1} << 62);
@@ -366,8 +346,8 @@ int64_t integer_of(const json& object, const char* key, Range<int64_t> range, in
   return value->get<int64_t>();
 }
 
-void expect_known(const json& own) {
-  if (const json* steps = member(own, "steps"); steps != nullptr && *steps != 1) {
+void expect_known(const ordered_json& own) {
+  if (const ordered_json* steps = member(own, "steps"); steps != nullptr && *steps != 1) {
     throw FieldError(
         "lacuna.steps",
         fmt::format("lacuna.steps is {}; expected 1: every label is read in the same pass, given "
@@ -384,15 +364,15 @@ void expect_known(const json& own) {
   }
 }
 
-void read_own_settings(const json& object, DecideRequest& request) {
-  const json* own = member(object, "lacuna");
+void read_own_settings(const ordered_json& object, DecideRequest& request) {
+  const ordered_json* own = member(object, "lacuna");
   if (own == nullptr) return;
   in_field("lacuna", [&] { expect_object(*own, "lacuna"); });
   expect_known(*own);
   request.both_orders = integer_of(*own, "orders", {1, 2}, 1) == 2;
   request.draws = static_cast<int32_t>(integer_of(*own, "draws", {1, kMaxDraws}, request.draws));
   request.seed = static_cast<uint64_t>(integer_of(*own, "seed", {0, int64_t{1} << 62}, 0));
-  const json* independent = member(*own, "independent");
+  const ordered_json* independent = member(*own, "independent");
   if (independent == nullptr) return;
   if (!independent->is_boolean())
     throw FieldError("lacuna.independent",
@@ -400,13 +380,13 @@ void read_own_settings(const json& object, DecideRequest& request) {
   request.independent = independent->get<bool>();
 }
 
-DecisionFormat format_of(const json& object, std::string_view name) {
+DecisionFormat format_of(const ordered_json& object, std::string_view name) {
   const bool has_state = member(object, "state") != nullptr;
   const bool has_input = member(object, "input") != nullptr;
   if (has_state && has_input) throw InputError("{} has both input and state; expected one of them", name);
   if (has_state) return DecisionFormat::kSystemOne;
   if (has_input) return DecisionFormat::kOpenAi;
-  const json* questions = member(object, "questions");
+  const ordered_json* questions = member(object, "questions");
   return questions != nullptr && questions->is_object() ? DecisionFormat::kSystemOne
                                                         : DecisionFormat::kOpenAi;
 }
@@ -434,7 +414,7 @@ ordered_json openai_answer(const DecisionBody& body, size_t i, const DecisionAns
   for (size_t option = 0; option < answer.probabilities.size(); ++option) {
     ordered_json entry = ordered_json::object();
     if (kind == QuestionKind::kScore) entry["label"] = body.options[i][option];
-    entry["value"] = kind == QuestionKind::kScore ? nlohmann::json(option) : body.options[i][option];
+    entry["value"] = kind == QuestionKind::kScore ? ordered_json(option) : body.options[i][option];
     entry["probability"] = answer.probabilities[option];
     probabilities.push_back(std::move(entry));
   }
@@ -467,9 +447,8 @@ ordered_json system_one_answer(const DecisionBody& body, size_t i, const Decisio
 
 }  // namespace
 
-DecisionBody parse_decision_body(std::string_view text, std::string_view name, size_t max_values,
-                                 std::optional<DecisionFormat> format) {
-  const json object = parse_json(text, name, max_values);
+DecisionBody read_decision_body(const ordered_json& object, std::string_view name,
+                                std::optional<DecisionFormat> format) {
   if (!object.is_object()) throw InputError("{} is not a JSON object", name);
   DecisionBody body;
   body.format = format ? *format : format_of(object, name);
@@ -479,11 +458,7 @@ DecisionBody parse_decision_body(std::string_view text, std::string_view name, s
       object, "",
       {"model", "questions", "lacuna", is_openai ? "input" : "state", is_openai ? "input" : "assets"},
       body.unknown);
-  if (body.format == DecisionFormat::kSystemOne) {
-    read_system_one(object, KeyOrder(text), body);
-  } else {
-    read_openai(object, body);
-  }
+  (is_openai ? read_openai : read_system_one)(object, body);
   return body;
 }
 

@@ -1,4 +1,4 @@
-#include "engine/decision_json.h"
+#include "wire/decision_json.h"
 
 #include <gmock/gmock.h>
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace lacuna::decision_json_test {
 namespace {
@@ -22,7 +23,7 @@ using testing::ThrowsMessage;
 constexpr size_t kMaxValues = 10'000;
 
 DecisionBody parse(const std::string& text) {
-  return parse_decision_body(text, "the body", kMaxValues);
+  return read_decision_body(parse_ordered_json(text, "the body", kMaxValues), "the body");
 }
 
 void expect_refused(const std::string& text, const std::string& part) {
