@@ -69,6 +69,7 @@ ELSEWHERE = {
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
     "weights/published_floats": "tests/weights/published_tensors_test.cpp",
     "weights/published_integers": "tests/weights/published_tensors_test.cpp",
+    "model/rank_exchange": "tests/backend/shard/sharded_model_test.cpp",
     "model/tensor_places": "tests/model/adapters_test.cpp",
     "tokenizer/builtin_templates": "tests/tokenizer/chat_template_test.cpp",
     "tokenizer/conversation": "tests/tokenizer/chat_template_test.cpp",
