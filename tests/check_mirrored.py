@@ -106,6 +106,7 @@ ELSEWHERE = {
     "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",
+    "tasks/sample": "tests/tasks/tasks_test.cpp",
     "model/ranks": "tests/backend/shard/sharded_model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
     "model/head": "tests/model/model_test.cpp",
@@ -156,13 +157,13 @@ ELSEWHERE = {
     "server/settings": "tests/server/api_request_test.cpp",
     "server/page/*": "tests/server/page_test.cpp",
     "eval/evaluate": "tests/cli/cli_test.cpp",
-    "eval/follow": "tests/eval/instruments_test.cpp",
-    "eval/instruments_json": "tests/eval/instruments_test.cpp",
-    "eval/lock_json": "tests/eval/lock_test.cpp",
-    "eval/question_*": "tests/eval/questions_test.cpp",
-    "eval/talk": "tests/eval/word_problems_test.cpp",  # the chats
-    "eval/recall_json": "tests/eval/recall_test.cpp",
-    "eval/vocabulary": "tests/eval/word_problems_test.cpp",
+    "instruments/follow": "tests/instruments/instruments_test.cpp",
+    "instruments/instruments_json": "tests/instruments/instruments_test.cpp",
+    "instruments/lock_json": "tests/instruments/lock_test.cpp",
+    "tasks/question_*": "tests/tasks/questions_test.cpp",
+    "tasks/talk": "tests/tasks/word_problems_test.cpp",  # the chats
+    "instruments/recall_json": "tests/instruments/recall_test.cpp",
+    "tasks/vocabulary": "tests/tasks/word_problems_test.cpp",
 }
 
 
