@@ -2,12 +2,14 @@
 // the engine relies on.
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
-#include "engine/decision_json.h"
+#include "base/json.h"
 #include "fuzz.h"
 #include "mutators.h"
+#include "wire/decision_json.h"
 
 using fuzz::check;
 
@@ -16,7 +18,8 @@ LACUNA_FUZZ_MUTATOR(fuzz::mutate_json)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   try {
-    const lacuna::DecisionBody body = lacuna::parse_decision_body(text, "the body", size_t{1} << 12);
+    const lacuna::DecisionBody body =
+        lacuna::read_decision_body(lacuna::parse_ordered_json(text, "the body", size_t{1} << 12), "the body");
     const size_t count = body.request.questions.size();
     check(count >= 1 && count <= lacuna::kMaxQuestions);
     check(body.names.size() == count && body.options.size() == count);

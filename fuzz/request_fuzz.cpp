@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    const nlohmann::json json = lacuna::parse_body(body);
+    const nlohmann::ordered_json json = lacuna::parse_body(body);
     constexpr std::array<const lacuna::Dialect*, 8> kDialects = {
         &lacuna::kOpenAiChat,      &lacuna::kOpenAiCompletions, &lacuna::kLacunaInfill,
         &lacuna::kOpenAiResponses, &lacuna::kAnthropicMessages, &lacuna::kOllamaChat,
@@ -56,11 +56,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const lacuna::Dialect& dialect = *kDialects[data[0] % kDialects.size()];
     check(dialect.parse(json, {}));
     if (dialect.tools != lacuna::ToolFormat::kNone) {
-      if (const auto tools = lacuna::parse_tools(body, dialect.tools)) check(*tools);
+      if (const auto tools = lacuna::parse_tools(json, dialect.tools)) check(*tools);
     }
-    if (lacuna::has_answer_format(json, dialect.answer_formats)) {
-      (void)lacuna::parse_answer_format(body, dialect.answer_formats);
-    }
+    (void)lacuna::parse_answer_format(json, dialect.answer_formats);
   } catch (const lacuna::InputError&) {  // the one way to refuse
   }
   return 0;

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
+    "server/generation_request": "tests/server/api_request_test.cpp",
     "server/sampling_fields": "tests/server/api_request_test.cpp",
     "engine/answer_limit": "tests/server/answer_limit_test.cpp",
     "server/own_fields": "tests/server/api_request_test.cpp",
@@ -52,6 +53,7 @@ ELSEWHERE = {
     "base/communicator": "tests/backend/shard/shared_memory_test.cpp",
     "base/overloaded": "",  # wraps std::visit
     "base/token": "",  # one alias
+    "constraint/symbol": "tests/constraint/byte_automaton_test.cpp",  # values
     "constraint/expression_node": "tests/constraint/byte_automaton_test.cpp",  # values
     "constraint/automaton_limits": "tests/constraint/byte_automaton_test.cpp",
     "constraint/subset_construction": "tests/constraint/byte_automaton_test.cpp",
@@ -67,6 +69,7 @@ ELSEWHERE = {
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
     "weights/published_floats": "tests/weights/published_tensors_test.cpp",
     "weights/published_integers": "tests/weights/published_tensors_test.cpp",
+    "model/rank_exchange": "tests/backend/shard/sharded_model_test.cpp",
     "model/tensor_places": "tests/model/adapters_test.cpp",
     "tokenizer/builtin_templates": "tests/tokenizer/chat_template_test.cpp",
     "tokenizer/conversation": "tests/tokenizer/chat_template_test.cpp",
@@ -103,6 +106,7 @@ ELSEWHERE = {
     "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",
+    "tasks/sample": "tests/tasks/tasks_test.cpp",
     "model/ranks": "tests/backend/shard/sharded_model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
     "model/head": "tests/model/model_test.cpp",
@@ -124,7 +128,7 @@ ELSEWHERE = {
     "engine/logits": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
     "engine/weight_options": "tests/cli/cli_test.cpp",
     "options/assign": "tests/api/session_test.cpp",
-    "decode/baseline": "tests/engine/baseline_test.cpp",
+    "decode/baseline*": "tests/engine/baseline_test.cpp",
     "decode/alternatives": "tests/engine/alternatives_test.cpp",
     "decode/constrained": "tests/engine/constrained_test.cpp",
     "decode/decoder_wrapper": "tests/engine/constrained_test.cpp",
@@ -153,13 +157,13 @@ ELSEWHERE = {
     "server/settings": "tests/server/api_request_test.cpp",
     "server/page/*": "tests/server/page_test.cpp",
     "eval/evaluate": "tests/cli/cli_test.cpp",
-    "eval/follow": "tests/eval/instruments_test.cpp",
-    "eval/instruments_json": "tests/eval/instruments_test.cpp",
-    "eval/lock_json": "tests/eval/lock_test.cpp",
-    "eval/question_*": "tests/eval/questions_test.cpp",
-    "eval/talk": "tests/eval/word_problems_test.cpp",  # the chats
-    "eval/recall_json": "tests/eval/recall_test.cpp",
-    "eval/vocabulary": "tests/eval/word_problems_test.cpp",
+    "instruments/follow": "tests/instruments/instruments_test.cpp",
+    "instruments/instruments_json": "tests/instruments/instruments_test.cpp",
+    "instruments/lock_json": "tests/instruments/lock_test.cpp",
+    "tasks/question_*": "tests/tasks/questions_test.cpp",
+    "tasks/talk": "tests/tasks/word_problems_test.cpp",  # the chats
+    "instruments/recall_json": "tests/instruments/recall_test.cpp",
+    "tasks/vocabulary": "tests/tasks/word_problems_test.cpp",
 }
 
 

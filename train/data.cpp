@@ -16,8 +16,8 @@
 #include "engine/decision_canvas.h"
 #include "eval/decisions.h"
 #include "eval/evaluate.h"
-#include "eval/questions.h"
-#include "eval/word_problems.h"
+#include "tasks/questions.h"
+#include "tasks/word_problems.h"
 #include "train/chat_form.h"
 
 namespace lacuna::train {

@@ -11,7 +11,7 @@
 #include "base/token.h"
 #include "engine/answer_labels.h"
 #include "eval/decisions.h"
-#include "eval/tasks.h"
+#include "tasks/tasks.h"
 #include "tokenizer/tokenizer.h"
 #include "train/bpe.h"
 #include "train/chat_form.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/token.h"
-#include "eval/tasks.h"
+#include "tasks/tasks.h"
 #include "tokenizer/tokenizer.h"
 #include "train/chat_form.h"
 #include "train/model.h"

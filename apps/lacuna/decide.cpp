@@ -16,12 +16,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "commands.h"
-#include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "input.h"
 #include "loading.h"
 #include "numbers.h"
 #include "terminal.h"
+#include "wire/decision_json.h"
 #include "words.h"
 
 namespace lacuna {
@@ -98,7 +98,9 @@ DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
     throw InputError("expected --question or --questions; found {}",
                      body.request.questions.empty() ? "neither" : "both");
   if (!flags.questions_file.empty())
-    body = parse_decision_body(read_file(flags.questions_file), flags.questions_file, kMaxFileValues);
+    body = read_decision_body(
+        parse_ordered_json(read_file(flags.questions_file), flags.questions_file, kMaxFileValues),
+        flags.questions_file);
   if (flags.state && flags.file) throw InputError("expected --state or --file; found both");
   if (body.has_text && (flags.state || flags.file))
     throw InputError("{} has a text of its own; expected it without --state and --file",

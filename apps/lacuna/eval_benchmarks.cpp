@@ -13,6 +13,7 @@
 #include "eval/program_runner.h"
 #include "eval_command.h"
 #include "progress_bar.h"
+#include "tasks/written_numbers.h"
 #include "terminal.h"
 
 namespace lacuna {

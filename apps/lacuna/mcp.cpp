@@ -22,7 +22,6 @@
 #include "decode/make_decoder.h"
 #include "engine/answer_limit.h"
 #include "engine/decide.h"
-#include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "engine/result.h"
 #include "generation_flags.h"
@@ -33,6 +32,7 @@
 #include "server/settings.h"
 #include "terminal.h"
 #include "tokenizer/unicode.h"
+#include "wire/decision_json.h"
 
 namespace lacuna {
 namespace {
@@ -250,7 +250,7 @@ class ModelTools {
   }
 
   ToolResult decide(const nlohmann::json& arguments, const std::stop_token& stop) {
-    const DecisionBody body = parse_decision_body(arguments.dump(), "arguments", kMaxMessageValues);
+    const DecisionBody body = read_decision_body(arguments, "arguments");
     if (!body.unknown.empty())
       throw InputError("{} is no argument of decide; expected state, questions and lacuna",
                        in_quotes(body.unknown.front()));

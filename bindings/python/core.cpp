@@ -28,9 +28,9 @@
 #include "eval/bound.h"
 #include "eval/evaluate.h"
 #include "eval/interval.h"
-#include "eval/tasks.h"
 #include "lacuna/lacuna.hpp"
 #include "options/names.h"
+#include "tasks/tasks.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

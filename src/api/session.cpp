@@ -13,7 +13,6 @@
 #include "api/tools.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "engine/load_options.h"
 #include "engine/logits.h"
@@ -21,6 +20,7 @@
 #include "options/assign.h"
 #include "options/choose.h"
 #include "options/names.h"
+#include "wire/decision_json.h"
 
 namespace lacuna {
 namespace {
@@ -261,7 +261,7 @@ Answer Session::infill(std::string_view text, const Options& options, const Pass
 
 std::string Session::decide(std::string_view request) const {
   return translated([&] {
-    const DecisionBody body = parse_decision_body(request, "the request", kMaxJsonValues);
+    const DecisionBody body = read_decision_body(parse_ordered_json(request, "the request"), "the request");
     if (!body.has_text) throw InputError("the request has no text; expected input or state");
     const DecideResult result = lacuna::decide(impl_->engine(), body.request);
     return decision_reply(body, result, impl_->opened().name())

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "constraint/json_schema.h"
+#include "constraint/json_texts.h"
 
 namespace lacuna {
 

@@ -12,6 +12,7 @@
 #include "base/overloaded.h"
 #include "base/rng.h"
 #include "constraint/gbnf.h"
+#include "constraint/json_schema.h"
 #include "constraint/regex.h"
 
 namespace lacuna {

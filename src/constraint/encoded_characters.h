@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "constraint/expression.h"
+#include "constraint/code_points.h"
 
 namespace lacuna {
 

@@ -15,20 +15,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint32_t kLastCodePoint = 0x10FFFF;
-constexpr CodePointSet::Interval kSurrogates{0xD800, 0xDFFF};
-
-std::vector<CodePointSet::Interval> without_surrogates(const std::vector<CodePointSet::Interval>& intervals) {
-  std::vector<CodePointSet::Interval> kept;
-  for (const auto& [first, last] : intervals) {
-    const uint32_t end = std::min(last, kLastCodePoint);
-    if (first > end) continue;
-    if (first < kSurrogates.first) kept.push_back({first, std::min(end, kSurrogates.first - 1)});
-    if (end > kSurrogates.last) kept.push_back({std::max(first, kSurrogates.last + 1), end});
-  }
-  return kept;
-}
-
 /// Charges a Budget for a node, before it is made.
 ///   parts  expressions, texts or intervals in it, of `size` bytes each
 void spend_node(size_t parts, size_t size) {
@@ -38,46 +24,6 @@ void spend_node(size_t parts, size_t size) {
 }
 
 }  // namespace
-
-CodePointSet::CodePointSet(std::vector<Interval> intervals) {
-  intervals = without_surrogates(intervals);
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.first < b.first; });
-  for (const Interval& interval : intervals) {
-    if (!intervals_.empty() && interval.first <= intervals_.back().last + 1) {
-      intervals_.back().last = std::max(intervals_.back().last, interval.last);
-    } else {
-      intervals_.push_back(interval);
-    }
-  }
-}
-
-CodePointSet CodePointSet::all() {
-  return CodePointSet({{0, kLastCodePoint}});
-}
-
-CodePointSet CodePointSet::complement() const {
-  std::vector<Interval> gaps;
-  uint32_t next = 0;
-  for (const auto& [first, last] : intervals_) {
-    if (first > next) gaps.push_back({next, first - 1});
-    next = last + 1;
-  }
-  if (next <= kLastCodePoint) gaps.push_back({next, kLastCodePoint});
-  return CodePointSet(std::move(gaps));
-}
-
-CodePointSet CodePointSet::united(const CodePointSet& other) const {
-  std::vector<Interval> both = intervals_;
-  both.insert(both.end(), other.intervals_.begin(), other.intervals_.end());
-  return CodePointSet(std::move(both));
-}
-
-bool CodePointSet::contains(uint32_t code_point) const {
-  return std::any_of(intervals_.begin(), intervals_.end(), [&](const Interval& interval) {
-    return interval.first <= code_point && code_point <= interval.last;
-  });
-}
 
 Expression Expression::nothing() {
   static const auto node = std::make_shared<const Node>();

@@ -2,58 +2,18 @@
 // before they become an automaton.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "constraint/code_points.h"
+#include "constraint/symbol.h"
+
 namespace lacuna {
 
 class ByteAutomaton;
-
-/// A letter of the alphabet: 0 to 255 is a byte of UTF-8, kFirstSpecial + k stands for the special token
-/// number k of a TokenTable, which is written as a whole (<tool_call>).
-using Symbol = uint16_t;
-inline constexpr Symbol kFirstSpecial = 256;
-inline constexpr int kMaxSpecials = 16;
-inline constexpr int kNumSymbols = kFirstSpecial + kMaxSpecials;
-
-/// Unicode scalar values as ranges; surrogates are never in a set.
-class CodePointSet {
- public:
-  struct Interval {
-    uint32_t first, last;  ///< both inclusive
-    bool operator==(const Interval&) const = default;
-  };
-
-  CodePointSet() = default;
-  /// Ranges in any order; they may overlap. Values above 0x10FFFF and surrogates are left out.
-  explicit CodePointSet(std::vector<Interval> intervals);
-
-  static CodePointSet all();
-  CodePointSet complement() const;
-  CodePointSet united(const CodePointSet& other) const;
-
-  bool is_empty() const { return intervals_.empty(); }
-  bool contains(uint32_t code_point) const;
-  const std::vector<Interval>& intervals() const {
-    return intervals_;
-  }  ///< ascending, disjoint, not adjacent
-  bool operator==(const CodePointSet&) const = default;
-
- private:
-  std::vector<Interval> intervals_;
-};
-
-/// How a code point becomes bytes.
-enum class TextEncoding {
-  kUtf8,
-  /// Within a JSON string: \" \\ \b \t \n \f \r, everything else as it is. Other control characters (below
-  /// U+0020) cannot be written.
-  kJsonString,
-};
 
 /// A regular language. Immutable; copies share their parts, and so does an expression that contains another
 /// twice. Making one charges the thread's Budget.

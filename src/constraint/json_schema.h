@@ -6,14 +6,9 @@
 
 #include "constraint/byte_automaton.h"
 #include "constraint/expression.h"
+#include "constraint/json_texts.h"
 
 namespace lacuna {
-
-/// Where a JSON text has spaces. There is one text for every value and order of keys.
-enum class JsonLayout {
-  kSpaced,   ///< {"a": 1, "b": [2, 3]}
-  kCompact,  ///< {"a":1,"b":[2,3]}
-};
 
 inline constexpr int kMaxSchemaNesting = 64;     ///< depth of schemas within schemas, following $ref
 inline constexpr int kMaxSchemaVisits = 20'000;  ///< schemas visited, $ref followed
@@ -22,10 +17,7 @@ inline constexpr int kRecursionDepth =
 inline constexpr int kMaxItems = 64;  ///< larger maxItems are taken as this
 inline constexpr int kMaxTupleItems = 1'000;  ///< schemas of single items (prefixItems)
 inline constexpr int kMaxStringLength = 500;  ///< code points; larger maxLength are taken as this
-inline constexpr int kJsonObjectDepth = 5;    ///< nesting in any_json_object, including the outermost
 inline constexpr int kFreeValueDepth = 2;     ///< nesting of a value that a schema does not constrain
-inline constexpr int kMaxIntegerDigits = 15;  ///< digits of an integer, or before a decimal point
-inline constexpr int kMaxFractionDigits = 15;
 
 struct JsonSchemaOptions {
   JsonLayout layout = JsonLayout::kSpaced;

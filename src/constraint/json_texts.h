@@ -8,9 +8,18 @@
 #include <string_view>
 
 #include "constraint/expression.h"
-#include "constraint/json_schema.h"
 
 namespace lacuna {
+
+/// Where a JSON text has spaces. There is one text for every value and order of keys.
+enum class JsonLayout {
+  kSpaced,   ///< {"a": 1, "b": [2, 3]}
+  kCompact,  ///< {"a":1,"b":[2,3]}
+};
+
+inline constexpr int kJsonObjectDepth = 5;    ///< nesting in any_json_object, including the outermost
+inline constexpr int kMaxIntegerDigits = 15;  ///< digits of an integer, or before a decimal point
+inline constexpr int kMaxFractionDigits = 15;
 
 /// Separators between the items of lists and objects, and after a key.
 struct JsonPunctuation {

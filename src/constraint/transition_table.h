@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "constraint/expression.h"
+#include "constraint/symbol.h"
 
 namespace lacuna {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "decode/baseline.h"
+#include "decode/baseline_request.h"
 #include "kernels/attention.h"
 #include "lacuna/types.h"
 #include "model/cost.h"

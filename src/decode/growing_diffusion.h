@@ -114,7 +114,6 @@ class GrowingDiffusionDecoder final : public Decoder, public Constrainable, publ
   int32_t room_in(const GrowingHole& hole) const { return hole.most - hole.positions.size(); }
   int32_t answer_length() const { return canvas_.length() - canvas_.prompt_length(); }
 
-  void add_sampling_rules();
   /// Index of the rule by which the position is sampled.
   int32_t rule_at(int32_t position);
   void draw(int32_t position, int32_t rule);

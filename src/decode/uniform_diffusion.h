@@ -129,8 +129,6 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   int32_t num_final() const override;
   /// The whole answer while it is corrected.
   IndexRange block() const override;
-  /// Positions below this one are clean.
-  int32_t clean_length() const { return block().begin; }
   /// 1-based step within the block.
   int32_t step() const { return step_; }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "decode/baseline.h"
 
 namespace lacuna {
 

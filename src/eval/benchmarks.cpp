@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/open_file.h"
+#include "tasks/written_numbers.h"
 
 namespace lacuna {
 namespace {
@@ -23,14 +24,6 @@ std::vector<Item> read_items(const std::string& path, Read&& read) {
   std::vector<Item> items;
   read_json_lines(path, [&](const nlohmann::json&, const JsonObject& json) { items.push_back(read(json)); });
   return items;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-bool may_be_in_number(char c) {
-  return is_digit(c) || c == '.' || c == ',';
 }
 
 }  // namespace
@@ -99,37 +92,6 @@ std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_vie
 const std::vector<std::string>& gsm8k_stops() {
   static const std::vector<std::string> stops = {"Question:", "</s>", "<|im_end|>"};
   return stops;
-}
-
-std::string normalized_number(std::string_view text) {
-  std::string number;
-  for (const char c : text) {
-    if (c != ',' && c != '$') number += c;
-  }
-  if (number.ends_with('.')) number.pop_back();
-  return number;
-}
-
-std::optional<std::string> strict_number(std::string_view answer) {
-  constexpr std::string_view kSign = "#### ";
-  for (size_t at = answer.find(kSign); at != std::string_view::npos; at = answer.find(kSign, at + 1)) {
-    const size_t begin = at + kSign.size();
-    size_t end = begin < answer.size() && answer[begin] == '-' ? begin + 1 : begin;
-    while (end < answer.size() && may_be_in_number(answer[end])) ++end;
-    const std::string_view number = answer.substr(begin, end - begin);
-    if (std::any_of(number.begin(), number.end(), is_digit)) return normalized_number(number);
-  }
-  return {};
-}
-
-std::optional<std::string> last_number(std::string_view answer) {
-  size_t end = answer.size();
-  while (end > 0 && !is_digit(answer[end - 1])) --end;
-  if (end == 0) return {};
-  size_t begin = end;
-  while (begin > 0 && (may_be_in_number(answer[begin - 1]) || answer[begin - 1] == '$')) --begin;
-  if (begin > 0 && answer[begin - 1] == '-') --begin;
-  return normalized_number(answer.substr(begin, end - begin));
 }
 
 std::vector<CodeProblem> read_humaneval(const std::string& path) {

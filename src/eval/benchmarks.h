@@ -42,16 +42,6 @@ std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_vie
 /// Strings at which the harness cuts an answer.
 const std::vector<std::string>& gsm8k_stops();
 
-/// Removes "$", "," and a period at the end.
-std::string normalized_number(std::string_view text);
-
-/// Strict: the number after the first "#### ", normalized; empty without one.
-std::optional<std::string> strict_number(std::string_view answer);
-
-/// Flexible: the last number anywhere, normalized. As in the harness, except that text without a digit is no
-/// number.
-std::optional<std::string> last_number(std::string_view answer);
-
 /// HumanEval (Chen et al. 2021, arXiv 2107.03374): Python functions to be completed.
 struct CodeProblem {
   std::string task_id;

@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "engine/decide.h"
-#include "eval/vocabulary.h"
+#include "tasks/vocabulary.h"
+#include "tasks/word_problems.h"
 
 namespace lacuna {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/decision.h"
-#include "eval/tasks.h"
+#include "tasks/tasks.h"
 
 namespace lacuna {
 

@@ -16,8 +16,8 @@
 #include "engine/result.h"
 #include "eval/interval.h"
 #include "eval/perplexity.h"
-#include "eval/tasks.h"
 #include "options/options.h"
+#include "tasks/tasks.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 

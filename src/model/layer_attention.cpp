@@ -118,11 +118,9 @@ void Model::Pass::store_kv(const LayerParameters& layer) {
   const Matrix<float> v = sized(ws_.v, written.size(), kv_dim);
   const int64_t first = rows_.begin - written.begin;
   if (num_rows_ > 0) compute_kv(layer, k.rows_from(first, num_rows_), v.rows_from(first, num_rows_));
-  if (part_.cuts(ShardBy::kRows)) {
-    // Codes are made of f32, everything else is rounded to the dtype as it is written.
-    const bool is_coded = !caches_.empty() && caches_.front()->shape().in_codes;
-    gather_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
-  }
+  // Codes are made of f32, everything else is rounded to the dtype as it is written.
+  const bool is_coded = !caches_.empty() && caches_.front()->shape().in_codes;
+  exchange_.share_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
   for_each_row(written.size(),
                [&](int64_t i) { write_kv(ws_.layer, written.begin + i, k.row(i), v.row(i)); });
 }
@@ -171,15 +169,21 @@ void Model::Pass::attend_rows(const LayerParameters& layer) {
   remember_heaviest();
   ws_.times.selection += watch_.restart();
 
-  if (!part_.cuts(ShardBy::kOutputs)) {
-    pack(attended, ws_.times.output);
-  } else {
-    const Matrix<float> all = sized(ws_.gathered, num_rows_, config_.q_dim_of(layer_index));
-    gather_columns(sent_columns(all.cols), attended, all, dtype_);
-    pack(all, ws_.times.output);
-  }
+  pack(exchange_.all_heads(attended, config_.q_dim_of(layer_index), config_.num_kv_heads_of(layer_index),
+                           dtype_),
+       ws_.times.output);
   whole_product(layer.o, projected_, ws_.times.output);
   add_projected(layer.post_attn_norm);
+}
+
+void Model::Pass::norm_full_rows(const std::vector<float>& weight, int64_t dim, Matrix<float> heads) {
+  const int64_t kv_heads = config_.num_kv_heads_of(ws_.layer);
+  const Matrix<float> all = exchange_.all_heads(heads, dim, kv_heads, DType::kF32);
+  const int64_t begin = part_.kv_heads(kv_heads).begin * (dim / kv_heads);
+  for_each_row([&](int64_t row) {
+    kernels_.rms_norm(all.row(row), weight.data(), dim, config_.norm_eps, all.row(row));
+    if (all.data != heads.data) std::copy_n(all.row(row) + begin, heads.cols, heads.row(row));
+  });
 }
 
 bool Model::Pass::attention_changes_at(int64_t layer) const {
@@ -271,12 +275,7 @@ Matrix<CosineSums> Model::Pass::own_kv_sums(int64_t layer) {
 
 void Model::Pass::measure_kv_drift(int64_t layer) {
   const int64_t kv_heads = config_.num_kv_heads_of(layer);
-  Matrix<CosineSums> all = own_kv_sums(layer);
-  if (part_.cuts(ShardBy::kOutputs)) {
-    ws_.kv_sums.reserve(plan_.num_rows() * 2 * kv_heads);
-    all = {ws_.kv_sums.data(), plan_.num_rows(), 2 * kv_heads};
-    gather_elements<CosineSums, CosineSums>(sent_columns(all.cols), own_kv_sums(layer), all);
-  }
+  const Matrix<CosineSums> all = exchange_.all_heads(own_kv_sums(layer), 2 * kv_heads, kv_heads);
   const IndexRange written = written_rows();
   for_each_row(written.size(), [&](int64_t i) {
     const int64_t row = written.begin + i;

@@ -7,17 +7,10 @@
 
 namespace lacuna {
 
-Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols) {
-  const int64_t stride = output_stride(cols);
-  buffer.reserve(rows * stride);
-  return {buffer.data(), rows, cols, stride};
-}
-
 Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPlan& plan,
                   std::span<KvCache* const> caches, Workspace& workspace)
     : config_(model.config_),
       part_(model.part_),
-      ranks_(model.ranks_.get()),
       parameters_(model.parameters_),
       frequencies_(model.rope_frequencies_),
       sliding_frequencies_(model.sliding_frequencies_),
@@ -29,6 +22,8 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
       plan_(plan),
       caches_(caches),
       ws_(workspace),
+      exchange_(part_, model.ranks_.get(), context.threads,
+                {ws_.gathered, ws_.kv_sums, ws_.sent, ws_.received}),
       residual_(sized(ws_.residual, plan.num_rows(), config_.hidden_dim)),
       row_sequence_(plan.tokens.size()),
       row_canvas_(config_.layer_scalars ? plan.tokens.size() : 0) {
@@ -210,10 +205,8 @@ void Model::Pass::activated_product(const FeedForward& ffn, int64_t rows, int64_
     activate_whole(ffn, rows, dim);
   } else {
     const Matrix<float> own = sized(ws_.own_outputs, rows, part_.outputs(dim).size());
-    const Matrix<float> all = sized(ws_.gathered, rows, dim);
     activate_own(ffn, own);
-    gather_outputs(own, all, dtype_);
-    ws_.packed.pack(context_, all, {}, dtype_);
+    ws_.packed.pack(context_, exchange_.all_outputs(own, dim, dtype_), {}, dtype_);
   }
   ws_.times.other += watch_.restart();
   whole_product(ffn.down, projected_.first_rows(rows), ws_.times.ffn);
@@ -340,7 +333,6 @@ void Model::Pass::run_experts_in_parts(const LayerParameters& layer, Matrix<floa
   for (const std::vector<int32_t>& rows : ws_.expert_rows) total += std::ssize(rows);
   const int64_t dim = config_.moe.expert_ffn_dim;
   const Matrix<float> own = sized(ws_.expert_activations, total, part_.outputs(dim).size());
-  const Matrix<float> all = sized(ws_.gathered, total, dim);
   const auto for_each_expert = [&](auto&& compute) {
     int64_t first = 0;
     for (size_t e = 0; e < layer.experts.size(); ++e) {
@@ -353,7 +345,7 @@ void Model::Pass::run_experts_in_parts(const LayerParameters& layer, Matrix<floa
     ws_.packed.pack(context_, normed_, ws_.expert_rows[e], dtype_);
     activate_own(layer.experts[e], {own.row(first), count, own.cols, own.stride});
   });
-  gather_outputs(own, all, dtype_);
+  const Matrix<float> all = exchange_.all_outputs(own, dim, dtype_);
 
   const ModelPart::Range columns = part_.outputs(config_.hidden_dim);
   const Matrix<float> own_sum = sum.columns(columns.begin, columns.size());
@@ -367,7 +359,7 @@ void Model::Pass::run_experts_in_parts(const LayerParameters& layer, Matrix<floa
                    out.cols);
     });
   });
-  gather_outputs(own_sum, sum.first_rows(num_rows_), DType::kF32);
+  exchange_.gather_outputs(own_sum, sum.first_rows(num_rows_), DType::kF32);
   ws_.times.other += watch_.restart();
 }
 

@@ -1,6 +1,6 @@
 // One forward pass in flight. Its parts are in layers.cpp (embedding, norms, feed-forward),
-// layer_attention.cpp (K/V and attention), head.cpp (logits and what is made of them) and ranks.cpp (what
-// ranks that compute a model together exchange).
+// layer_attention.cpp (K/V and attention), head.cpp (logits and what is made of them) and ranks.cpp (where
+// ranks that compute a model together wait for each other). What ranks exchange, exchange_ carries.
 //
 // Some rows of the plan go through some layers: all rows through all layers, but where ranks divide either.
 // The residual stream has a place for every row of the plan; while rows are computed, x_ views theirs.
@@ -14,12 +14,10 @@
 #include "base/clock.h"
 #include "cache/sparse_cells.h"
 #include "model/model.h"
+#include "model/rank_exchange.h"
 #include "model/sampling.h"
 
 namespace lacuna {
-
-/// A matrix of this size in a buffer, which grows where it has to.
-Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols);
 
 /// The plan, the memory and the clock that the parts of a pass share.
 class Model::Pass {
@@ -249,28 +247,6 @@ class Model::Pass {
   /// All outputs: those of the other ranks are gathered.
   void whole_product(const Linear& linear, Matrix<float> out, double& seconds);
 
-  /// Puts the columns that the ranks have computed next to each other.
-  ///   sent      columns of `all` that each rank sends, ascending from rank to rank
-  ///   own       [rows, *] begins with the columns that this rank sends; may be a part of `all`
-  ///   rounding  what is sent is rounded to; kBF16 where that is what becomes of it next
-  void gather_columns(std::span<const ModelPart::Range> sent, ConstMatrix<float> own, Matrix<float> all,
-                      DType rounding);
-  template <typename Element, typename Value>
-  void gather_elements(std::span<const ModelPart::Range> sent, ConstMatrix<Value> own, Matrix<Value> all);
-  /// The same, for the outputs of one matrix.
-  void gather_outputs(ConstMatrix<float> own, Matrix<float> all, DType rounding);
-  /// Puts the rows that the ranks have computed below each other, of several matrices at once.
-  ///   sent  rows that each rank sends, ascending from rank to rank; this rank's are there
-  ///   all   with as many rows
-  void gather_rows(std::span<const IndexRange> sent, std::span<const Matrix<float>> all, DType rounding);
-  template <typename Element>
-  void gather_row_elements(std::span<const IndexRange> sent, std::span<const Matrix<float>> all);
-  /// Sends what fill(Element*) writes; returns what all ranks have sent.
-  ///   counts  elements of each rank
-  template <typename Element, typename Fill>
-  const Element* exchange(std::span<const int64_t> counts, Fill&& fill);
-  /// The columns of `all` that each rank sends where they belong to this layer's K/V heads.
-  std::vector<ModelPart::Range> sent_columns(int64_t cols) const;
   int64_t own_kv_heads(int64_t layer) const { return part_.kv_heads(config_.num_kv_heads_of(layer)).size(); }
   int64_t own_query_heads(int64_t layer) const {
     return own_kv_heads(layer) * (config_.num_heads / config_.num_kv_heads_of(layer));
@@ -294,7 +270,6 @@ class Model::Pass {
 
   const ModelConfig& config_;
   const ModelPart part_;
-  Communicator* const ranks_;
   const Parameters& parameters_;
   const std::vector<float>& frequencies_;
   const std::vector<float>& sliding_frequencies_;
@@ -306,6 +281,7 @@ class Model::Pass {
   const StepPlan& plan_;
   std::span<KvCache* const> caches_;
   Workspace& ws_;
+  RankExchange exchange_;
   const Matrix<float> residual_;       // [rows of the plan, hidden]
   std::vector<IndexRange> rank_rows_;  // rows that each rank computes, if they divide the rows
   IndexRange rows_;                    // rows of the plan that are computed

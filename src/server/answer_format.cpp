@@ -2,39 +2,26 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "server/api_error.h"
-#include "server/api_request.h"
+#include "server/request_fields.h"
 
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
-std::string shown_form(const ordered_json& value) {
-  return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-}
-
-/// The value of a key that was given, and not as null.
-const ordered_json* find(const ordered_json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 std::string text_of(const ordered_json& value, std::string_view place) {
-  if (!value.is_string()) throw InputError("{} is {}; expected a string", place, shown_form(value));
+  if (!value.is_string()) throw InputError("{} is {}; expected a string", place, shown(value));
   return value.get<std::string>();
 }
 
 std::string text_member(const ordered_json& object, const char* key, std::string_view place) {
-  const ordered_json* value = find(object, key);
+  const ordered_json* value = find_value(object, key);
   if (value == nullptr) throw InputError("{}.{} is missing; expected a string", place, key);
   return text_of(*value, fmt::format("{}.{}", place, key));
 }
@@ -43,12 +30,12 @@ std::string text_member(const ordered_json& object, const char* key, std::string
 JsonSchemaConstraint schema_of(const ordered_json& value, std::string_view place) {
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_object() && !value.is_boolean())
-    throw InputError("{} is {}; expected a JSON schema", place, shown_form(value));
+    throw InputError("{} is {}; expected a JSON schema", place, shown(value));
   return {value.dump()};
 }
 
 ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
-  if (!value.is_array()) throw InputError("{} is {}; expected a list of strings", place, shown_form(value));
+  if (!value.is_array()) throw InputError("{} is {}; expected a list of strings", place, shown(value));
   ChoiceConstraint choices;
   for (const ordered_json& choice : value) choices.choices.push_back(text_of(choice, place));
   return choices;
@@ -62,42 +49,40 @@ ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
 std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place);
 
 std::optional<Constraint> of_json_schema_format(const ordered_json& format) {
-  const ordered_json* wrapper = find(format, "json_schema");
-  if (wrapper == nullptr && find(format, "schema") != nullptr)
+  const ordered_json* wrapper = find_value(format, "json_schema");
+  if (wrapper == nullptr && find_value(format, "schema") != nullptr)
     return of_flat_format(format, "response_format");
   if (wrapper == nullptr || !wrapper->is_object())
     throw InputError("response_format.json_schema is missing; expected {{\"name\": ..., \"schema\": ...}}");
-  const ordered_json* schema = find(*wrapper, "schema");
+  const ordered_json* schema = find_value(*wrapper, "schema");
   if (schema == nullptr) throw InputError("response_format.json_schema.schema is missing");
   JsonSchemaConstraint constraint = schema_of(*schema, "response_format.json_schema.schema");
-  if (const ordered_json* strict = find(*wrapper, "strict")) {
+  if (const ordered_json* strict = find_value(*wrapper, "strict")) {
     if (!strict->is_boolean())
-      throw InputError("response_format.json_schema.strict is {}; expected true or false",
-                       shown_form(*strict));
+      throw InputError("response_format.json_schema.strict is {}; expected true or false", shown(*strict));
     constraint.strict = strict->get<bool>();
   }
   return constraint;
 }
 
 std::optional<Constraint> of_response_format(const ordered_json& format) {
-  const ordered_json* type = format.is_object() ? find(format, "type") : nullptr;
+  const ordered_json* type = format.is_object() ? find_value(format, "type") : nullptr;
   const std::string name = type != nullptr && type->is_string() ? type->get<std::string>() : "";
   if (name == "text") return {};
   if (name == "json_schema") return of_json_schema_format(format);
   if (name == "json_object") {
-    const ordered_json* schema = find(format, "schema");  // llama.cpp
+    const ordered_json* schema = find_value(format, "schema");  // llama.cpp
     if (schema != nullptr) return schema_of(*schema, "response_format.schema");
     return JsonObjectConstraint{};
   }
   if (name == "regex") return RegexConstraint{text_member(format, "pattern", "response_format")};
   if (name == "grammar") return GrammarConstraint{text_member(format, "grammar", "response_format")};
   throw InputError("response_format is {}; expected type text, json_object, json_schema, regex or grammar",
-                   shown_form(format));
+                   shown(format));
 }
 
 std::optional<Constraint> of_structured_outputs(const ordered_json& outputs) {
-  if (!outputs.is_object())
-    throw InputError("structured_outputs is {}; expected an object", shown_form(outputs));
+  if (!outputs.is_object()) throw InputError("structured_outputs is {}; expected an object", shown(outputs));
   std::vector<Constraint> found;
   for (const auto& [key, value] : outputs.items()) {
     const std::string place = "structured_outputs." + key;
@@ -109,7 +94,7 @@ std::optional<Constraint> of_structured_outputs(const ordered_json& outputs) {
     } else if (key == "choice") {
       found.emplace_back(choices_of(value, place));
     } else if (key == "json_object") {
-      if (!value.is_boolean()) throw InputError("{} is {}; expected true or false", place, shown_form(value));
+      if (!value.is_boolean()) throw InputError("{} is {}; expected true or false", place, shown(value));
       found.emplace_back(JsonObjectConstraint{});
     } else if (key == "grammar") {
       found.emplace_back(GrammarConstraint{text_of(value, place)});
@@ -129,25 +114,25 @@ std::optional<Constraint> of_format(const ordered_json& format) {
   if (format == ordered_json("")) return {};
   if (format == ordered_json("json")) return JsonObjectConstraint{};
   if (!format.is_object())
-    throw InputError("format is {}; expected \"json\" or a JSON schema", shown_form(format));
+    throw InputError("format is {}; expected \"json\" or a JSON schema", shown(format));
   return schema_of(format, "format");
 }
 
 /// {"type": "json_schema", "schema": ...} as one object, as OpenAI's Responses
 /// ("text.format") and Anthropic ("output_format") have it.
 std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place) {
-  const ordered_json* type = format.is_object() ? find(format, "type") : nullptr;
+  const ordered_json* type = format.is_object() ? find_value(format, "type") : nullptr;
   if (type != nullptr && *type == "text") return {};
   if (type != nullptr && *type == "json_object") return JsonObjectConstraint{};
   if (type == nullptr || *type != "json_schema") {
-    throw InputError("{} is {}; expected type text, json_object or json_schema", place, shown_form(format));
+    throw InputError("{} is {}; expected type text, json_object or json_schema", place, shown(format));
   }
-  const ordered_json* schema = find(format, "schema");
+  const ordered_json* schema = find_value(format, "schema");
   if (schema == nullptr) throw InputError("{}.schema is missing", place);
   JsonSchemaConstraint constraint = schema_of(*schema, place + ".schema");
-  if (const ordered_json* strict = find(format, "strict")) {
+  if (const ordered_json* strict = find_value(format, "strict")) {
     if (!strict->is_boolean())
-      throw InputError("{}.strict is {}; expected true or false", place, shown_form(*strict));
+      throw InputError("{}.strict is {}; expected true or false", place, shown(*strict));
     constraint.strict = strict->get<bool>();
   }
   return constraint;
@@ -155,8 +140,8 @@ std::optional<Constraint> of_flat_format(const ordered_json& format, const std::
 
 /// The same as the member "format" of an object.
 std::optional<Constraint> of_format_within(const ordered_json& object, std::string_view place) {
-  if (!object.is_object()) throw InputError("{} is {}; expected an object", place, shown_form(object));
-  const ordered_json* format = find(object, "format");
+  if (!object.is_object()) throw InputError("{} is {}; expected an object", place, shown(object));
+  const ordered_json* format = find_value(object, "format");
   return format == nullptr ? std::nullopt : of_flat_format(*format, std::string(place) + ".format");
 }
 
@@ -175,19 +160,11 @@ std::optional<Constraint> of_key(std::string_view key, const ordered_json& value
 
 }  // namespace
 
-bool has_answer_format(const json& body, std::span<const std::string_view> keys) {
-  return body.is_object() && std::any_of(keys.begin(), keys.end(), [&](std::string_view key) {
-           const auto found = body.find(key);
-           return found != body.end() && !found->is_null();
-         });
-}
-
-std::optional<AnswerFormat> parse_answer_format(std::string_view text,
+std::optional<AnswerFormat> parse_answer_format(const ordered_json& body,
                                                 std::span<const std::string_view> keys) {
-  const ordered_json body = parse_ordered_json(text, "the body", kMaxBodyValues);
   std::optional<AnswerFormat> format;
   for (const std::string_view key : keys) {
-    const ordered_json* value = find(body, key);
+    const ordered_json* value = find_value(body, key);
     if (value == nullptr) continue;
     std::optional<Constraint> found = in_field(key, [&] { return of_key(key, *value); });
     if (!found) continue;

@@ -20,9 +20,6 @@ inline constexpr std::array<std::string_view, 11> kAnswerFormatKeys = {
     "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format",
     "grammar"};
 
-/// Whether a body has one of the keys.
-bool has_answer_format(const nlohmann::json& body, std::span<const std::string_view> keys);
-
 struct AnswerFormat {
   Constraint constraint;
   std::string key;  ///< of the request, such as "guided_json" or "text.format"
@@ -31,9 +28,9 @@ struct AnswerFormat {
 /// Parses the keys kAnswerFormatKeys, or text (OpenAI's Responses), output_config or output_format
 /// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, or a
 /// second constraint.
-///   body  the request's JSON text; object properties are written in the order of this text
+///   body  an object; properties of an answer are written in the order that its schema has here
 ///   keys  that the API has
-std::optional<AnswerFormat> parse_answer_format(std::string_view body,
+std::optional<AnswerFormat> parse_answer_format(const nlohmann::ordered_json& body,
                                                 std::span<const std::string_view> keys);
 
 }  // namespace lacuna

@@ -14,14 +14,7 @@ namespace lacuna {
 namespace anthropic {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
-
-FieldValue member(const FieldValue& block, std::string_view key) {
-  if (find_value(block.value, key) == nullptr)
-    throw FieldError(block.place, fmt::format("{}.{} is missing", block.place, key));
-  return block.at(key);
-}
 
 /// Blocks that only the service which wrote them can use: thoughts, and calls of its own tools with what they
 /// gave.
@@ -35,34 +28,30 @@ bool is_foreign(std::string_view type) {
 
 /// The text of a document that is one.
 std::string text_of_document(const FieldValue& block) {
-  const FieldValue source = member(block, "source");
-  const std::string type = member({source.place, source.object()}, "type").text();
-  if (type == "text") return member(source, "data").text();
-  if (type == "content") return text_of_content(member(source, "content"), kTextPart);
-  member(source, "type").refuse(R"("text" or "content"; this server reads texts alone)");
+  const FieldValue source = block.required("source");
+  const std::string type = FieldValue{source.place, source.object()}.required("type").text();
+  if (type == "text") return source.required("data").text();
+  if (type == "content") return text_of_content(source.required("content"), kTextPart);
+  source.required("type").refuse(R"("text" or "content"; this server reads texts alone)");
 }
 
 /// The text of a tool's result: a string, or texts among which parts that the service made are left out.
 std::string text_of_result(const FieldValue& block, GenerationRequest& request) {
-  const json* content = find_value(block.value, "content");
+  const ordered_json* content = find_value(block.value, "content");
   if (content == nullptr) return "";
   if (!content->is_array()) return text_of_content(block.at("content"), kTextPart);
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
     const FieldValue part{fmt::format("{}.content.{}", block.place, i), (*content)[i]};
-    const json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+    const ordered_json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
     if (type != nullptr && *type == "tool_reference") {
       leave_out("tool_reference", request);
-    } else if (const std::string_view note = note_of_image(part.value); !note.empty()) {
-      text += note;
-      leave_out(kResultImage, request);
     } else if (type != nullptr && *type == "document") {
       text += text_of_document(part);
     } else if (type != nullptr && *type == "search_result") {
-      text += text_of_content(member(part, "content"), kTextPart);
+      text += text_of_content(part.required("content"), kTextPart);
     } else {
-      if (type == nullptr || *type != "text") part.refuse(R"({"type": "text", "text": ...})");
-      text += member(part, "text").text();
+      text += text_of_result_part(part, kTextPart, request);
     }
   }
   return text;
@@ -75,20 +64,21 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < content.value.size(); ++i) {
     const FieldValue block{fmt::format("{}.{}", content.place, i), content.value[i]};
-    const std::string type = member({block.place, block.object()}, "type").text();
+    const std::string type = FieldValue{block.place, block.object()}.required("type").text();
     if (is_foreign(type)) {
       leave_out(type, request);
     } else if (type == "document" && role == "user") {
       text += text_of_document(block);
     } else if (type == "search_result" && role == "user") {
-      text += text_of_content(member(block, "content"), kTextPart);
+      text += text_of_content(block.required("content"), kTextPart);
     } else if (type == "tool_use" && role == "assistant") {
       if (calls.size() == kMaxCalls) block.refuse(fmt::format("at most {} calls", kMaxCalls));
-      const FieldValue id = member(block, "id"), name = member(block, "name"), input = member(block, "input");
+      const FieldValue id = block.required("id"), name = block.required("name"),
+                       input = block.required("input");
       calls.push_back(
           history.call(id.text(), id.place, name.text(), name.place, input.object().dump(), input.place));
     } else if (type == "tool_result" && role == "user") {
-      const FieldValue id = member(block, "tool_use_id");
+      const FieldValue id = block.required("tool_use_id");
       const std::string result = text_of_result(block, request);
       history.add_result(id.text(), id.place, result, conversation);
     } else {
@@ -96,7 +86,7 @@ void read_blocks(const std::string& role, const FieldValue& content, ToolHistory
         block.at("type").refuse(role == "assistant"
                                     ? R"("text" or "tool_use"; this server reads texts alone)"
                                     : R"("text" or "tool_result"; this server reads texts alone)");
-      text += member(block, "text").text();
+      text += block.required("text").text();
     }
   }
   if (text.empty() && calls.empty() && !content.value.empty()) return;
@@ -112,8 +102,8 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
   size_t num_before = 0;  // messages before the last one
   for (size_t i = 0; i < field.value.size(); ++i) {
     const FieldValue item{fmt::format("{}.{}", field.place, i), field.value[i]};
-    const json* role = find_value(item.object(), "role");
-    const json* content = find_value(item.object(), "content");
+    const ordered_json* role = find_value(item.object(), "role");
+    const ordered_json* content = find_value(item.object(), "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
     if (*role != "user" && *role != "assistant" && *role != "system")
       item.at("role").refuse("\"user\", \"assistant\" or \"system\"");
@@ -143,7 +133,7 @@ void read_stop_sequences(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_thinking(const FieldValue& field, GenerationRequest& request) {
-  const json* type = find_value(field.object(), "type");
+  const ordered_json* type = find_value(field.object(), "type");
   if (type == nullptr || (*type != "disabled" && *type != "enabled" && *type != "adaptive"))
     field.refuse("type disabled, enabled or adaptive");
   if (*type != "disabled") return leave_out(field.place, request);
@@ -152,7 +142,7 @@ void read_thinking(const FieldValue& field, GenerationRequest& request) {
 
 /// A conversation that the service would keep. One that it has kept brings no messages of its own.
 void read_thread(const FieldValue& field, GenerationRequest& request) {
-  const json* type = find_value(field.object(), "type");
+  const ordered_json* type = find_value(field.object(), "type");
   if (type == nullptr || *type != "create") field.refuse("type create: this server keeps no conversations");
   leave_out(field.place, request);
 }
@@ -202,9 +192,9 @@ RequestFields fields() {
 }
 
 /// A format is of a whole answer, which the last message would begin.
-void refuse_format_of_the_rest(const json& body, const GenerationRequest& request) {
+void refuse_format_of_the_rest(const ordered_json& body, const GenerationRequest& request) {
   if (std::get<Conversation>(request.prompts.front()).continuation.empty()) return;
-  const json* config = find_value(body, "output_config");
+  const ordered_json* config = find_value(body, "output_config");
   const bool is_within = config != nullptr && find_value(*config, "format") != nullptr;
   if (!is_within && find_value(body, "output_format") == nullptr) return;
   throw FieldError("messages",
@@ -213,7 +203,7 @@ void refuse_format_of_the_rest(const json& body, const GenerationRequest& reques
                                is_within ? "output_config.format" : "output_format"));
 }
 
-GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse(const ordered_json& body, const GenerationOptions& defaults) {
   GenerationRequest request = read_request(body, defaults, fields());
   refuse_format_of_the_rest(body, request);
   return request;

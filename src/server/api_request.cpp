@@ -24,15 +24,11 @@
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
-bool read_flag(const json& object, std::string_view key) {
-  const json* value = find_value(object, key);
+bool read_flag(const ordered_json& object, std::string_view key) {
+  const ordered_json* value = find_value(object, key);
   return value != nullptr && FieldValue{std::string(key), *value}.flag();
-}
-
-int64_t integer_in(const json& value, std::string_view place, int64_t least, int64_t most) {
-  return FieldValue{std::string(place), value}.integer(least, most);
 }
 
 /// Whether a setting was sent at the top level, not in the request's own object.
@@ -43,7 +39,7 @@ bool is_sent_outside(const GenerationRequest& request, std::string_view setting)
 
 /// `threshold` as lmdeploy, SGLang and mlx-vlm take it: every position that is surer is written.
 void read_threshold(const FieldValue& field, GenerationRequest& request) {
-  const json& value = field.value;
+  const ordered_json& value = field.value;
   if (!value.is_number() || value <= 0 || value > 1) field.refuse("a number in (0, 1]");
   GenerationOptions sent;
   sent.unmask = "threshold=" + value.dump();
@@ -152,26 +148,28 @@ bool has_reader(RequestFields fields, std::string_view key) {
   });
 }
 
-///   skipped  a key that the caller has read
-GenerationRequest read_common(const json& body, const GenerationOptions& defaults, RequestFields fields,
-                              std::string_view skipped = "") {
+GenerationRequest read_common(const ordered_json& body, const GenerationOptions& defaults,
+                              RequestFields fields) {
   if (!body.is_object()) throw InputError("the body is not a JSON object");
   GenerationRequest request;
   request.options = defaults;
   for (const auto& [key, value] : body.items()) {
     if (is_common_name(key) && !has_reader(fields, key)) read_named_setting(key, value, "", request);
   }
-  json rest = body;
-  if (!skipped.empty()) rest.erase(std::string(skipped));
-  read_fields(skipped.empty() ? body : rest, "", fields, request);
+  read_fields(body, "", fields, request);
   complete_request(request);
   refuse_legacy_functions(body);
   return request;
 }
 
+ordered_json without(ordered_json body, const char* key) {
+  body.erase(key);
+  return body;
+}
+
 /// Where there is no conversation to describe them in.
-void refuse_tools(const json& body) {
-  const json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
+void refuse_tools(const ordered_json& body) {
+  const ordered_json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
   if (tools != nullptr && !tools->empty()) {
     throw FieldError("tools",
                      "tools has no effect here; chats take tools, such as POST /v1/chat/completions");
@@ -208,9 +206,9 @@ int32_t hole_tokens(GenerationRequest& request, int32_t usual) {
   return size;
 }
 
-void read_suffix(const json& body, GenerationRequest& request) {
-  const json* suffix = find_value(body, "suffix");
-  if (suffix == nullptr || *suffix == json("")) return;
+void read_suffix(const ordered_json& body, GenerationRequest& request) {
+  const ordered_json* suffix = find_value(body, "suffix");
+  if (suffix == nullptr || *suffix == ordered_json("")) return;
   std::string after = FieldValue{"suffix", *suffix}.text();
   const auto* prompt =
       request.prompts.size() == 1 ? std::get_if<std::string>(&request.prompts.front()) : nullptr;
@@ -229,13 +227,11 @@ void read_suffix(const json& body, GenerationRequest& request) {
   request.inserts = true;
 }
 
-json without_zero_length(const json& body, GenerationRequest& request) {
-  const json* length = body.is_object() ? find_value(body, "n_predict") : nullptr;
+ordered_json without_zero_length(const ordered_json& body, GenerationRequest& request) {
+  const ordered_json* length = body.is_object() ? find_value(body, "n_predict") : nullptr;
   if (length == nullptr || (*length != 0 && *length != -2)) return body;
   if (*length == 0) request.answers_nothing = "length";
-  json rest = body;
-  rest.erase("n_predict");
-  return rest;
+  return without(body, "n_predict");
 }
 
 void take_zero_length(const GenerationRequest& length, GenerationRequest& request) {
@@ -304,37 +300,22 @@ RequestFields infill_fields() {
 
 }  // namespace
 
-std::optional<std::string> GenerationRequest::name_of(std::string_view field) const {
-  if (field == "prompt" || field == "answer") return prompt_field;
-  const auto sent = keys.find(field);
-  return sent != keys.end() ? sent->second : request_name(field);
-}
-
-json parse_body(std::string_view body) {
+ordered_json parse_body(std::string_view body) {
   // Bounds nesting and the number of values, and refuses a key that comes twice.
-  return parse_json(body, "the body", kMaxBodyValues);
-}
-
-std::vector<TokenId> parse_tokens(const json& list, std::string_view place) {
-  if (!list.is_array()) FieldValue{std::string(place), list}.refuse("text or a list of token ids");
-  std::vector<TokenId> tokens;
-  for (const json& token : list) {
-    tokens.push_back(static_cast<TokenId>(integer_in(token, place, 0, std::numeric_limits<TokenId>::max())));
-  }
-  return tokens;
+  return parse_ordered_json(body, "the body", kMaxBodyValues);
 }
 
 namespace {
 
-Conversation read_messages(const json* list) {
+Conversation read_messages(const ordered_json* list, GenerationRequest& request) {
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw InputError("messages is missing; expected a list of at least one message");
   }
   Conversation conversation;
   ChatHistory history;
   for (size_t i = 0; i < list->size(); ++i) {
-    const json& message = (*list)[i];
-    const json* role = message.is_object() ? find_value(message, "role") : nullptr;
+    const ordered_json& message = (*list)[i];
+    const ordered_json* role = message.is_object() ? find_value(message, "role") : nullptr;
     if (role == nullptr || !role->is_string()) {
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
@@ -342,15 +323,15 @@ Conversation read_messages(const json* list) {
     constexpr size_t kMaxFields = 256;  // each is looked up in a list of all
     if (message.size() > kMaxFields)
       throw InputError("{} has {} fields; expected at most {}", place, message.size(), kMaxFields);
-    const json* part = find_value(message, "content");
-    const nlohmann::ordered_json content = part == nullptr
-                                               ? nlohmann::ordered_json("")
-                                               : read_content({place + ".content", *part}, *role == "tool");
+    const ordered_json* part = find_value(message, "content");
+    const ordered_json content = part == nullptr
+                                     ? ordered_json("")
+                                     : read_content({place + ".content", *part}, *role == "tool", request);
     if (*role == "tool") {
       history.add_message(message, place, content, conversation);
       continue;
     }
-    nlohmann::ordered_json& added = conversation.add(role_of_turn(role->get<std::string>()), "");
+    ordered_json& added = conversation.add(role_of_turn(role->get<std::string>()), "");
     added["content"] = content;
     if (*role == "assistant") history.add_calls_of(message, place, added);
     for (const auto& [key, value] : message.items()) {  // what a template may read, such as reasoning_content
@@ -360,13 +341,13 @@ Conversation read_messages(const json* list) {
   return conversation;
 }
 
-void read_keywords(const json& body, Conversation& conversation) {
+void read_keywords(const ordered_json& body, Conversation& conversation) {
   constexpr const char* kKeywords = "chat_template_kwargs";
-  if (const json* value = find_value(body, kKeywords))
+  if (const ordered_json* value = find_value(body, kKeywords))
     conversation.keywords = FieldValue{kKeywords, *value}.object();
   in_field(kKeywords, [&] { check_template_keywords(conversation.keywords); });
   for (const char* key : {"enable_thinking", "reasoning_effort"}) {
-    const json* value = find_value(body, key);
+    const ordered_json* value = find_value(body, key);
     if (value == nullptr) continue;
     const FieldValue field{key, *value};
     const bool is_effort = key != std::string_view("enable_thinking");
@@ -376,26 +357,27 @@ void read_keywords(const json& body, Conversation& conversation) {
       (void)field.flag();
     }
     const auto before = conversation.keywords.find(key);
-    if (before != conversation.keywords.end() && !before->is_null() && json(*before) != *value)
+    if (before != conversation.keywords.end() && !before->is_null() && *before != *value)
       refuse_contradiction(fmt::format("{}.{}", kKeywords, key), key);
     conversation.keywords[key] = *value;
     if (is_effort) set_effort(value->get<std::string>(), conversation);
   }
-  if (const json* documents = find_value(body, "documents"))
+  if (const ordered_json* documents = find_value(body, "documents"))
     conversation.documents = FieldValue{"documents", *documents}.list();
-  if (const json* flag = find_value(body, "add_generation_prompt"))
+  if (const ordered_json* flag = find_value(body, "add_generation_prompt"))
     conversation.add_generation_prompt = FieldValue{"add_generation_prompt", *flag}.flag();
 }
 
 /// Lets the answer continue the last message where the body, or the message itself, says so.
-void read_continuation(const json& body, Conversation& conversation) {
+void read_continuation(const ordered_json& body, Conversation& conversation) {
   constexpr const char* kField = "continue_final_message";
   std::string place;
-  if (const json* flag = find_value(body, kField); flag != nullptr && FieldValue{kField, *flag}.flag())
+  if (const ordered_json* flag = find_value(body, kField);
+      flag != nullptr && FieldValue{kField, *flag}.flag())
     place = kField;
-  const json& messages = body["messages"];
+  const ordered_json& messages = body["messages"];
   for (size_t i = 0; i < messages.size(); ++i) {
-    const json* prefix = find_value(messages[i], "prefix");
+    const ordered_json* prefix = find_value(messages[i], "prefix");
     const std::string own = fmt::format("messages.{}.prefix", i);
     if (prefix == nullptr || !FieldValue{own, *prefix}.flag()) continue;
     if (i + 1 < messages.size()) FieldValue{own, *prefix}.refuse("true in the last message alone");
@@ -406,9 +388,9 @@ void read_continuation(const json& body, Conversation& conversation) {
 
 }  // namespace
 
-Conversation parse_conversation(const json& body) {
-  const json* list = body.is_object() ? find_value(body, "messages") : nullptr;
-  Conversation conversation = in_field("messages", [&] { return read_messages(list); });
+Conversation parse_conversation(const ordered_json& body, GenerationRequest& request) {
+  const ordered_json* list = body.is_object() ? find_value(body, "messages") : nullptr;
+  Conversation conversation = in_field("messages", [&] { return read_messages(list, request); });
   read_keywords(body, conversation);
   read_continuation(body, conversation);
   return conversation;
@@ -424,7 +406,8 @@ std::string role_of_turn(std::string role) {
   return role == "developer" ? "system" : role;
 }
 
-GenerationRequest read_request(const json& body, const GenerationOptions& defaults, RequestFields fields) {
+GenerationRequest read_request(const ordered_json& body, const GenerationOptions& defaults,
+                               RequestFields fields) {
   GenerationRequest request;
   request.options = defaults;
   read_fields(body, "", fields, request);
@@ -446,23 +429,23 @@ void read_stop_texts(const FieldValue& field, GenerationRequest& request) {
 
 void add_system(std::string_view text, GenerationRequest& request) {
   auto& messages = std::get<Conversation>(request.prompts.front()).messages;
-  messages.insert(messages.begin(), nlohmann::ordered_json{{"role", "system"}, {"content", text}});
+  messages.insert(messages.begin(), ordered_json{{"role", "system"}, {"content", text}});
 }
 
-GenerationRequest parse_chat_request(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse_chat_request(const ordered_json& body, const GenerationOptions& defaults) {
   GenerationRequest request = read_common(body, defaults, chat_fields());
-  request.prompts.emplace_back(parse_conversation(body));
+  request.prompts.emplace_back(parse_conversation(body, request));
   request.prompt_field = "messages";
-  note_left_out_parts(body["messages"], request);
   return request;
 }
 
-GenerationRequest parse_completion_request(const json& body, const GenerationOptions& defaults) {
-  const json* most = body.is_object() ? find_value(body, "max_tokens") : nullptr;
+GenerationRequest parse_completion_request(const ordered_json& body, const GenerationOptions& defaults) {
+  const ordered_json* most = body.is_object() ? find_value(body, "max_tokens") : nullptr;
   const bool scores_only = most != nullptr && *most == 0;
   refuse_tools(body);
-  GenerationRequest request =
-      read_common(body, defaults, completion_fields(), scores_only ? "max_tokens" : "");
+  GenerationRequest request = scores_only
+                                  ? read_common(without(body, "max_tokens"), defaults, completion_fields())
+                                  : read_common(body, defaults, completion_fields());
   request.scores_only = scores_only;
   check_num_answers(request);
   if (scores_only && !(request.echoes && request.wants_logprobs)) {
@@ -474,17 +457,17 @@ GenerationRequest parse_completion_request(const json& body, const GenerationOpt
   return request;
 }
 
-GenerationRequest parse_infill_request(const json& all, const GenerationOptions& defaults) {
+GenerationRequest parse_infill_request(const ordered_json& all, const GenerationOptions& defaults) {
   refuse_tools(all);
   GenerationRequest length;
-  const json body = without_zero_length(all, length);
+  const ordered_json body = without_zero_length(all, length);
   GenerationRequest request = read_common(body, defaults, infill_fields());
   take_zero_length(length, request);
   request.canvas = parse_canvas(body);
   request.fills_cursor = has_cursor(body);
   for (const char* key : {"input_suffix", "input_prefix", "diffusion_seed_canvas", "tokens", "input"})
     if (find_value(body, key) != nullptr) request.prompt_field = key;
-  if (const json* steps = find_value(body, "diffusion_max_steps")) {
+  if (const ordered_json* steps = find_value(body, "diffusion_max_steps")) {
     read_setting_as("steps", *steps, "", "diffusion_max_steps", request.options);
     request.keys["steps"] = "diffusion_max_steps";
   }
@@ -511,8 +494,8 @@ GenerationRequest parse_infill_request(const json& all, const GenerationOptions&
   return request;
 }
 
-nlohmann::ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
-                                    std::string_view /*request_id*/) {
+ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
+                          std::string_view /*request_id*/) {
   return error_json(status, sentence, field);
 }
 

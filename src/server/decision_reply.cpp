@@ -10,14 +10,6 @@
 #include "server/api_error.h"
 
 namespace lacuna {
-namespace {
-
-std::string reply_text(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-}  // namespace
-
 DecisionReply::DecisionReply(ReplyModel model, DecisionBody body,
                              std::shared_ptr<const PreparedDecision> prepared,
                              std::shared_ptr<HttpReply> reply, Metrics& metrics)
@@ -48,12 +40,12 @@ void DecisionReply::finished(const Decoder& decoder, const RunStatistics& statis
   reply_->record(
       {model_.name, static_cast<int32_t>(result.prompt_tokens), static_cast<int32_t>(result.answers.size())});
   metrics_.observe_request(clock_.seconds());
-  reply_->send({200, "application/json"}, reply_text(decision_reply(body_, result, model_.name)));
+  reply_->send({200, "application/json"}, dump_json(decision_reply(body_, result, model_.name)));
 }
 
 void DecisionReply::failed(const std::string& sentence) {
   metrics_.count_request("failed");
-  reply_->send({500, "application/json"}, reply_text(error_json(500, sentence)));
+  reply_->send({500, "application/json"}, dump_json(error_json(500, sentence)));
 }
 
 }  // namespace lacuna

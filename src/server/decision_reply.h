@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "engine/decide.h"
-#include "engine/decision_json.h"
 #include "engine/scheduler.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/reply_format.h"
+#include "wire/decision_json.h"
 
 namespace lacuna {
 

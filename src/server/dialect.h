@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/api_request.h"
+#include "server/generation_request.h"
 #include "server/object_fields.h"
 #include "server/reply_format.h"
 #include "server/request_fields.h"
@@ -30,7 +30,7 @@ struct Dialect {
   /// Members of the objects within the body.
   const std::span<const ObjectFields>& objects;
   /// Throws InputError.
-  GenerationRequest (*parse)(const nlohmann::json& body, const GenerationOptions& defaults);
+  GenerationRequest (*parse)(const nlohmann::ordered_json& body, const GenerationOptions& defaults);
   std::unique_ptr<ReplyFormat> (*make_format)(AnswerHead head);
   ErrorFormat error;
   ToolFormat tools = ToolFormat::kNone;
@@ -54,7 +54,7 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 
 /// Reads a setting by any of its names, as what stands at the top level of a body or in "lacuna".
 ///   place  before the name in errors: "" or "lacuna."
-void read_named_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
+void read_named_setting(std::string_view key, const nlohmann::ordered_json& value, std::string_view place,
                         GenerationRequest& request);
 
 /// "lacuna": settings by the names of the command line, and the members that are not settings.
@@ -76,16 +76,16 @@ void read_stream(const FieldValue& field, GenerationRequest& request);
 void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 
 /// Reads a body by a list: defaults first, then its fields, then what completes every request.
-GenerationRequest read_request(const nlohmann::json& body, const GenerationOptions& defaults,
+GenerationRequest read_request(const nlohmann::ordered_json& body, const GenerationOptions& defaults,
                                RequestFields fields);
 
 /// Makes an infill of a prompt that is one text and the body's "suffix", if it has one: the hole between them
 /// has as many tokens as the answer may have.
-void read_suffix(const nlohmann::json& body, GenerationRequest& request);
+void read_suffix(const nlohmann::ordered_json& body, GenerationRequest& request);
 
 /// The body without an n_predict of 0, with which llama.cpp's clients have a prompt read and nothing written
 /// (answers_nothing), or of -2, the whole context.
-nlohmann::json without_zero_length(const nlohmann::json& body, GenerationRequest& request);
+nlohmann::ordered_json without_zero_length(const nlohmann::ordered_json& body, GenerationRequest& request);
 
 /// Takes answers_nothing from what without_zero_length() made. FieldError where another length was sent, too.
 void take_zero_length(const GenerationRequest& length, GenerationRequest& request);

@@ -32,7 +32,6 @@
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
@@ -80,8 +79,8 @@ std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& 
   std::string list = "[";
   for (const TokenId token : tokens) {
     const std::string piece = replace_ill_formed(tokenizer.decode(std::span(&token, 1), false));
-    list +=
-        fmt::format("{}{{\"id\":{},\"piece\":{}}}", list.size() > 1 ? "," : "", token, json(piece).dump());
+    list += fmt::format("{}{{\"id\":{},\"piece\":{}}}", list.size() > 1 ? "," : "", token,
+                        ordered_json(piece).dump());
   }
   return list + "]";
 }
@@ -104,14 +103,14 @@ void relax_tools(const ReplyModel& model, GenerationRequest& request) {
   }
 }
 
-bool is_true(const json& body, const char* key) {
-  const json* value = find_value(body, key);
+bool is_true(const ordered_json& body, const char* key) {
+  const ordered_json* value = find_value(body, key);
   return value != nullptr && FieldValue{key, *value}.flag();
 }
 
 /// The value of a field that a body has to have.
-const json& required_field(const json& body, const char* key, std::string_view expected) {
-  const json* value = body.is_object() ? find_value(body, key) : nullptr;
+const ordered_json& required_field(const ordered_json& body, const char* key, std::string_view expected) {
+  const ordered_json* value = body.is_object() ? find_value(body, key) : nullptr;
   if (value == nullptr) throw FieldError(key, fmt::format("{} is missing; expected {}", key, expected));
   return *value;
 }
@@ -198,8 +197,8 @@ size_t Endpoints::model_named(const std::string& name) const {
       404, fmt::format("there is no model {}; this server has {}", in_quotes(name), known_models()), "model");
 }
 
-size_t Endpoints::model_of(const json& body) const {
-  const json* name = body.is_object() ? find_value(body, "model") : nullptr;
+size_t Endpoints::model_of(const ordered_json& body) const {
+  const ordered_json* name = body.is_object() ? find_value(body, "model") : nullptr;
   const std::string text = name == nullptr ? "" : FieldValue{"model", *name}.text();
   if (pool_.size() == 1) return 0;  // whatever it is called
   if (name == nullptr) {
@@ -259,20 +258,16 @@ std::string Endpoints::version_of(size_t index) const {
 // Answers.
 
 /// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
-void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_view text,
-                          GenerationRequest& request) {
+void Endpoints::read_form(const Dialect& dialect, const ordered_json& body, GenerationRequest& request) {
   request.constraint = choose_constraint(request.options);
-  std::optional<AnswerFormat> format;
-  if (has_answer_format(body, dialect.answer_formats)) {
-    format = parse_answer_format(text, dialect.answer_formats);
-  }
+  const std::optional<AnswerFormat> format = parse_answer_format(body, dialect.answer_formats);
   if (format) {
     request.constraint = format->constraint;
     request.keys[std::string(setting_of(format->constraint))] = format->key;
   }
-  if (dialect.tools == ToolFormat::kNone || !has_tools(body)) return;
+  if (dialect.tools == ToolFormat::kNone) return;
   std::vector<std::string> left_out;
-  std::optional<Tools> tools = parse_tools(text, dialect.tools, &left_out);
+  std::optional<Tools> tools = parse_tools(body, dialect.tools, &left_out);
   for (std::string& name : left_out) leave_out(std::move(name), request);
   if (!tools) return;
   if (format && requires_call(*tools)) {
@@ -284,18 +279,18 @@ void Endpoints::read_form(const Dialect& dialect, const json& body, std::string_
   use_tools(std::move(*tools), request);
 }
 
-std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, const json& body,
-                                                    std::string_view text, size_t index) const {
+std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, const ordered_json& body,
+                                                    size_t index) const {
   auto wanted = std::make_shared<GenerationRequest>(dialect.parse(body, settings_.defaults));
   note_unknown_fields(body, "", dialect.fields(), dialect.takes_common_settings ? is_common_name : nullptr,
                       *wanted);
   note_members(dialect, body, pool_.model(index).opened->chat_template(), *wanted);
   if (settings_.refuses_unknown_fields) refuse_unknown_fields(*wanted);
-  read_form(dialect, body, text, *wanted);
+  read_form(dialect, body, *wanted);
   return wanted;
 }
 
-void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const ReplyTarget& reply_to,
+void Endpoints::name_fields(const Endpoint& endpoint, const ordered_json& body, const ReplyTarget& reply_to,
                             const std::vector<std::string>& unknown) const {
   GenerationRequest named;
   const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
@@ -303,12 +298,12 @@ void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const Re
   name_fields(endpoint, body, reply_to, std::move(named));
 }
 
-void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const ReplyTarget& reply_to,
+void Endpoints::name_fields(const Endpoint& endpoint, const ordered_json& body, const ReplyTarget& reply_to,
                             GenerationRequest named) const {
   if (!body.is_object()) return;
   const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
   for (const RequestField& field : fields) {
-    const json* value = find_value(body, field.name);
+    const ordered_json* value = find_value(body, field.name);
     if (value != nullptr && field.read == leave_out_field)
       leave_out_field({std::string(field.name), *value}, named);
   }
@@ -319,9 +314,9 @@ void Endpoints::name_fields(const Endpoint& endpoint, const json& body, const Re
 
 void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
   const Dialect& dialect = *endpoint.dialect;
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   const size_t index = model_of(body);
-  const std::shared_ptr<GenerationRequest> wanted = parse(dialect, body, request.body, index);
+  const std::shared_ptr<GenerationRequest> wanted = parse(dialect, body, index);
   reply_to.reply->name_ignored(ignored_names(*wanted));
   with_model(index, endpoint.error, reply_to, [this, &dialect, wanted, reply_to](const ReplyModel& model) {
     try {
@@ -339,11 +334,11 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
 
 void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& request,
                              const ReplyTarget& reply_to) {
-  json body = parse_body(request.body);
+  ordered_json body = parse_body(request.body);
   const size_t index = model_of(body);
   const bool is_anthropic = endpoint.dialect == &kAnthropicMessages;
   if (is_anthropic && body.is_object() && !body.contains("max_tokens")) body["max_tokens"] = 1U;
-  const std::shared_ptr<GenerationRequest> wanted = parse(*endpoint.dialect, body, request.body, index);
+  const std::shared_ptr<GenerationRequest> wanted = parse(*endpoint.dialect, body, index);
   reply_to.reply->name_ignored(ignored_names(*wanted));
   const PoolModel& model = pool_.model(index);
   tokenizer_for_texts(*model.opened, model.name);  // throws if the model has none
@@ -361,25 +356,24 @@ void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpReques
 }
 
 void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  answer_decision(endpoint, request, parse_decision_body(request.body, "the body", kMaxBodyValues), reply_to);
+  answer_decision(endpoint, request, {}, reply_to);
 }
 
 void Endpoints::decide_system_one(const Endpoint& endpoint, const HttpRequest& request,
                                   const ReplyTarget& reply_to) {
-  answer_decision(endpoint, request,
-                  parse_decision_body(request.body, "the body", kMaxBodyValues, DecisionFormat::kSystemOne),
-                  reply_to);
+  answer_decision(endpoint, request, DecisionFormat::kSystemOne, reply_to);
 }
 
-void Endpoints::answer_decision(const Endpoint& endpoint, const HttpRequest& request, DecisionBody body,
-                                const ReplyTarget& reply_to) {
+void Endpoints::answer_decision(const Endpoint& endpoint, const HttpRequest& request,
+                                std::optional<DecisionFormat> format, const ReplyTarget& reply_to) {
+  const ordered_json fields = parse_body(request.body);
+  DecisionBody body = read_decision_body(fields, "the body", format);
   if (!body.has_text) {
     const bool is_openai = body.format == DecisionFormat::kOpenAi;
     throw FieldError(is_openai ? "input" : "state",
                      is_openai ? "input is missing; expected text or a list of messages"
                                : "state is missing; expected text, an object or a list");
   }
-  const json fields = parse_body(request.body);
   name_fields(endpoint, fields, reply_to, body.unknown);
   const size_t index = model_of(fields);
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
@@ -431,7 +425,7 @@ void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
 }
 
 void Endpoints::tokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   name_fields(endpoint, body, reply_to);
   const std::string content =
       FieldValue{"content", required_field(body, "content", "the text to tokenize")}.text();
@@ -440,13 +434,13 @@ void Endpoints::tokenize(const Endpoint& endpoint, const HttpRequest& request, c
   const std::vector<TokenId> tokens = tokenizer.encode(
       content, is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
   const std::string list =
-      is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : json(tokens).dump();
+      is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : ordered_json(tokens).dump();
   reply_to.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
 }
 
 void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
                            const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   name_fields(endpoint, body, reply_to);
   const std::vector<TokenId> tokens =
       parse_tokens(required_field(body, "tokens", "a list of token ids"), "tokens");
@@ -456,24 +450,23 @@ void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
     throw FieldError("tokens",
                      fmt::format("tokens are {} bytes of text; expected at most {}", bytes, kMaxTextBytes));
   }
-  std::string answer = "{\"content\":" + json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
+  std::string answer =
+      "{\"content\":" + ordered_json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
   if (is_true(body, "with_pieces")) answer += ",\"tokens\":" + list_pieces(tokenizer, tokens);
   reply_to.reply->send({200, "application/json"}, answer + "}");
 }
 
 void Endpoints::apply_template(const Endpoint& endpoint, const HttpRequest& request,
                                const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   GenerationRequest named;
-  named.prompts.emplace_back(parse_conversation(body));
+  named.prompts.emplace_back(parse_conversation(body, named));
   const PoolModel& model = pool_.model(model_of(body));
   const Tokenizer& tokenizer = tokenizer_for_texts(*model.opened, model.name);
   note_members(kOpenAiChat, body, model.opened->chat_template(), named);
   auto& conversation = std::get<Conversation>(named.prompts.front());
-  if (has_tools(body)) {
-    const std::optional<Tools> tools = parse_tools(request.body, ToolFormat::kChat, &named.left_out);
-    if (tools) conversation.tools = definitions_of(*tools);
-  }
+  const std::optional<Tools> tools = parse_tools(body, ToolFormat::kChat, &named.left_out);
+  if (tools) conversation.tools = definitions_of(*tools);
   name_fields(endpoint, body, reply_to, named);
   const RenderedPrompt prompt = in_field(
       "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
@@ -525,7 +518,7 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
 }
 
 void Endpoints::reload(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   name_fields(endpoint, body, reply_to);
   const std::string name =
       FieldValue{"folder", required_field(body, "folder", "a folder below the one of --reload-from")}.text();

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/decision_json.h"
 #include "server/audit.h"
 #include "server/dialect.h"
 #include "server/failure.h"
@@ -18,6 +17,7 @@
 #include "server/metrics.h"
 #include "server/model_pool.h"
 #include "server/service_settings.h"
+#include "wire/decision_json.h"
 
 namespace lacuna {
 
@@ -63,7 +63,7 @@ class Endpoints {
   /// The model that a body, or a query, names. ApiError 404 for an unknown one; where there is one model
   /// alone, it answers to any name.
   size_t model_named(const std::string& name) const;
-  size_t model_of(const nlohmann::json& body) const;
+  size_t model_of(const nlohmann::ordered_json& body) const;
   size_t model_of(const HttpRequest& request) const;
   std::string known_models() const;
   /// Calls `action` when the model is loaded, and sends what it throws.
@@ -71,26 +71,27 @@ class Endpoints {
 
   /// A body as a request for a model, with the names of what is left out. FieldError for a field that no API
   /// has, with --strict-fields.
-  std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::json& body,
-                                           std::string_view text, size_t index) const;
+  std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::ordered_json& body,
+                                           size_t index) const;
   /// Names what is left out of a body of an endpoint that does not generate, and its unknown fields.
   /// FieldError for these with --strict-fields.
   ///   unknown   places of unknown fields that another reader has found, besides those that the endpoint
   ///   lacks left_out  what else is left out
-  void name_fields(const Endpoint& endpoint, const nlohmann::json& body, const ReplyTarget& reply_to,
+  void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
                    const std::vector<std::string>& unknown = {}) const;
   /// The same with what is in `named` already.
-  void name_fields(const Endpoint& endpoint, const nlohmann::json& body, const ReplyTarget& reply_to,
+  void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
                    GenerationRequest named) const;
-  static void read_form(const Dialect& dialect, const nlohmann::json& body, std::string_view text,
+  static void read_form(const Dialect& dialect, const nlohmann::ordered_json& body,
                         GenerationRequest& request);
   void generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void answer_decision(const Endpoint& endpoint, const HttpRequest& request, DecisionBody body,
-                       const ReplyTarget& reply_to);
+  ///   format  none: as the body says
+  void answer_decision(const Endpoint& endpoint, const HttpRequest& request,
+                       std::optional<DecisionFormat> format, const ReplyTarget& reply_to);
   void models(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void one_model(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void version(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "decode/likelihood.h"
-#include "engine/decision_json.h"
 #include "engine/scheduler.h"
-#include "server/api_request.h"
 #include "server/audit.h"
 #include "server/completion.h"
 #include "server/dialect.h"
+#include "server/generation_request.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/reply_format.h"
+#include "wire/decision_json.h"
 
 namespace lacuna {
 

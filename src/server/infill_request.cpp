@@ -7,22 +7,22 @@
 #include <string>
 
 #include "server/api_error.h"
-#include "server/api_request.h"
+#include "server/generation_request.h"
 #include "server/request_fields.h"
 
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
-int64_t whole_number(const json& value, std::string_view place, int64_t least, int64_t most) {
+int64_t whole_number(const ordered_json& value, std::string_view place, int64_t least, int64_t most) {
   return FieldValue{std::string(place), value}.integer(least, most);
 }
 
-Hole read_hole(const json& hole) {
+Hole read_hole(const ordered_json& hole) {
   if (hole.is_object()) {
     Hole result;
-    const json* most = find_value(hole, "max");
+    const ordered_json* most = find_value(hole, "max");
     if (most == nullptr) {
       if (hole.empty()) return {.most = kOpenHoleMost, .is_open = true};
       throw FieldError("hole",
@@ -30,7 +30,7 @@ Hole read_hole(const json& hole) {
                                    shown(hole)));
     }
     result.most = static_cast<int32_t>(whole_number(*most, "hole.max", 1, kMaxHoleTokens));
-    const json* least = find_value(hole, "min");
+    const ordered_json* least = find_value(hole, "min");
     if (least != nullptr) {
       result.least = static_cast<int32_t>(whole_number(*least, "hole.min", 1, result.most));
     }
@@ -41,10 +41,10 @@ Hole read_hole(const json& hole) {
 }
 
 /// Ids, with null where one is to be filled in.
-void add_tokens(const json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
+void add_tokens(const ordered_json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
   const FieldValue field{std::string(place), list};
   if (!list.is_array()) field.refuse("a list of token ids");
-  for (const json& token : list) {
+  for (const ordered_json& token : list) {
     if (token.is_null()) {
       canvas.emplace_back(Hole{});
     } else {
@@ -54,13 +54,13 @@ void add_tokens(const json& list, std::string_view place, std::vector<CanvasPart
   }
 }
 
-void add_part(const json& part, std::vector<CanvasPart>& canvas) {
+void add_part(const ordered_json& part, std::vector<CanvasPart>& canvas) {
   if (part.is_string()) {
     canvas.emplace_back(part.get<std::string>());
     return;
   }
-  const json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
-  const json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
+  const ordered_json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
+  const ordered_json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
   if (hole != nullptr) {
     canvas.emplace_back(read_hole(*hole));
   } else if (tokens != nullptr) {
@@ -73,16 +73,16 @@ void add_part(const json& part, std::vector<CanvasPart>& canvas) {
 }
 
 /// Makes holes of the places that are named, or of all but those that are pinned.
-void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
-  const json* mask = find_value(body, "mask");
-  const json* pinned = find_value(body, "diffusion_pinned");
+void apply_mask(const ordered_json& body, std::vector<CanvasPart>& canvas) {
+  const ordered_json* mask = find_value(body, "mask");
+  const ordered_json* pinned = find_value(body, "diffusion_pinned");
   if (mask == nullptr && pinned == nullptr) return;
   if (mask != nullptr && pinned != nullptr)
     throw FieldError("mask", "mask and diffusion_pinned exclude each other");
   const std::string place = mask != nullptr ? "mask" : "diffusion_pinned";
-  const json& list = FieldValue{place, mask != nullptr ? *mask : *pinned}.list();
+  const ordered_json& list = FieldValue{place, mask != nullptr ? *mask : *pinned}.list();
   std::vector<bool> named(canvas.size(), false);
-  const auto is_flag = [](const json& value) { return value.is_boolean(); };
+  const auto is_flag = [](const ordered_json& value) { return value.is_boolean(); };
   if (list.size() == canvas.size() && std::all_of(list.begin(), list.end(), is_flag)) {
     for (size_t i = 0; i < canvas.size(); ++i) named[i] = list[i].get<bool>();
   } else {
@@ -91,7 +91,7 @@ void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
           place,
           fmt::format("{} names positions of an empty list of tokens; expected at least one token", place));
     }
-    for (const json& index : list) {
+    for (const ordered_json& index : list) {
       named.at(static_cast<size_t>(whole_number(index, place, 0, static_cast<int64_t>(canvas.size()) - 1))) =
           true;
     }
@@ -103,19 +103,19 @@ void apply_mask(const json& body, std::vector<CanvasPart>& canvas) {
 
 }  // namespace
 
-bool has_cursor(const json& body) {
+bool has_cursor(const ordered_json& body) {
   const auto is_given = [&](const char* key) { return find_value(body, key) != nullptr; };
   return is_given("input_prefix") || is_given("input_suffix") || is_given("prompt");
 }
 
-std::vector<CanvasPart> parse_canvas(const json& body) {
+std::vector<CanvasPart> parse_canvas(const ordered_json& body) {
   std::vector<CanvasPart> canvas;
-  const json* tokens = find_value(body, "tokens");
-  const json* seeds = find_value(body, "diffusion_seed_canvas");
+  const ordered_json* tokens = find_value(body, "tokens");
+  const ordered_json* seeds = find_value(body, "diffusion_seed_canvas");
   if (tokens != nullptr && seeds != nullptr && *tokens != *seeds)
     refuse_contradiction("tokens", "diffusion_seed_canvas");
   if (tokens == nullptr) tokens = seeds;
-  const json* input = find_value(body, "input");
+  const ordered_json* input = find_value(body, "input");
   const int sources = (tokens != nullptr) + (input != nullptr) + has_cursor(body);
   if (sources != 1) {
     throw FieldError(
@@ -128,10 +128,10 @@ std::vector<CanvasPart> parse_canvas(const json& body) {
   } else if (input != nullptr) {
     const FieldValue field{"input", *input};
     if (!input->is_array()) field.refuse("a list of parts");
-    for (const json& part : *input) add_part(part, canvas);
+    for (const ordered_json& part : *input) add_part(part, canvas);
   } else {
     const auto text = [&](const char* key) {
-      const json* value = find_value(body, key);
+      const ordered_json* value = find_value(body, key);
       return value == nullptr ? std::string() : FieldValue{key, *value}.text();
     };
     // Editors send the lines before the cursor's as the prefix, and the cursor's up to it as the prompt.

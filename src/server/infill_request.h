@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "server/api_request.h"
+#include "server/generation_request.h"
 
 namespace lacuna {
 
@@ -13,10 +13,10 @@ namespace lacuna {
 inline constexpr int32_t kCursorTokens = 16;
 
 /// Whether a body has a text before the hole and one after it, as editors send them.
-bool has_cursor(const nlohmann::json& body);
+bool has_cursor(const nlohmann::ordered_json& body);
 
 /// The parts of the canvas, as the body orders them. FieldError names `input`, `tokens`, `mask`, ... or the
 /// member of a part whose value cannot be used.
-std::vector<CanvasPart> parse_canvas(const nlohmann::json& body);
+std::vector<CanvasPart> parse_canvas(const nlohmann::ordered_json& body);
 
 }  // namespace lacuna

@@ -9,7 +9,6 @@ namespace lacuna {
 namespace llama_cpp {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 void read_num_probs(const FieldValue& field, GenerationRequest& request) {
@@ -51,7 +50,7 @@ RequestFields fields() {
   return all;
 }
 
-GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse(const ordered_json& body, const GenerationOptions& defaults) {
   GenerationRequest length;
   GenerationRequest request = read_request(without_zero_length(body, length), defaults, fields());
   take_zero_length(length, request);

@@ -20,15 +20,13 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
 /// The same of one part.
 std::string text_of_part(const FieldValue& part, std::span<const std::string_view> types);
 
-/// The text that the model reads in the place of a part of a tool's result that is an image; empty for other
-/// parts. Agents send a result again with every turn, so that an error would end the conversation.
-std::string_view note_of_image(const nlohmann::json& part);
-inline constexpr const char* kResultImage = "tool_result.image";  ///< the name of what is left out
+/// The same of a part of a tool's result, where an image is left out and has a note in its place: agents send
+/// a result again with every turn, so that an error would end the conversation.
+std::string text_of_result_part(const FieldValue& part, std::span<const std::string_view> types,
+                                GenerationRequest& request);
 
-/// The content of a chat's message: text, or a list of texts, in which thoughts are left out.
-///   is_result  of a tool, in which images have a note in their place
-nlohmann::ordered_json read_content(const FieldValue& content, bool is_result);
-/// Names what read_content() leaves out of the messages of a chat.
-void note_left_out_parts(const nlohmann::json& messages, GenerationRequest& request);
+/// The content of a chat's message: text, or a list of texts. Thoughts are left out.
+///   is_result  of a tool
+nlohmann::ordered_json read_content(const FieldValue& content, bool is_result, GenerationRequest& request);
 
 }  // namespace lacuna

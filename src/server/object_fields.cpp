@@ -7,12 +7,12 @@
 #include <set>
 #include <string>
 
-#include "server/api_request.h"
+#include "server/generation_request.h"
 
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 // Chats, completions and infills. Messages are given to the chat template as they are.
 constexpr ObjectFields kOpenAi[] = {
@@ -115,7 +115,7 @@ class Walk {
       : rows_(rows), is_shown_(rows.front().path == "messages.*" ? &is_shown : nullptr), request_(request) {}
 
   ///   rest  of the path: "*.function"
-  void at(const json& value, std::string_view rest, const std::string& place) {
+  void at(const ordered_json& value, std::string_view rest, const std::string& place) {
     if (rest.empty()) return name_members(value, place);
     const std::string_view step = rest.substr(0, rest.find('.'));
     rest.remove_prefix(std::min(step.size() + 1, rest.size()));
@@ -123,16 +123,16 @@ class Walk {
       if (!value.is_array()) return;
       for (size_t i = 0; i < value.size(); ++i) at(value[i], rest, fmt::format("{}.{}", place, i));
     } else if (value.is_object()) {
-      const json* member = find_value(value, step);
+      const ordered_json* member = find_value(value, step);
       if (member != nullptr)
         at(*member, rest, place.empty() ? std::string(step) : fmt::format("{}.{}", place, step));
     }
   }
 
  private:
-  void name_members(const json& object, const std::string& place) {
+  void name_members(const ordered_json& object, const std::string& place) {
     if (!object.is_object()) return;
-    const json* type = find_value(object, "type");
+    const ordered_json* type = find_value(object, "type");
     const std::string_view word =
         type != nullptr && type->is_string() ? std::string_view(type->get_ref<const std::string&>()) : "?";
     const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const ObjectFields& each) {
@@ -173,7 +173,7 @@ bool has_name(std::string_view names, std::string_view name) {
   return false;
 }
 
-void note_object_fields(const json& body, std::span<const ObjectFields> objects, RequestFields fields,
+void note_object_fields(const ordered_json& body, std::span<const ObjectFields> objects, RequestFields fields,
                         const std::function<bool(std::string_view)>& is_shown, GenerationRequest& request) {
   while (!objects.empty()) {
     const std::string_view path = objects.front().path;

@@ -31,7 +31,7 @@ bool has_name(std::string_view names, std::string_view name);
 /// it. Objects of types that no row has are skipped.
 ///   fields    of the body: rows of other fields are skipped
 ///   is_shown  whether the chat template shows a member of a message, which then is not named; may be empty
-void note_object_fields(const nlohmann::json& body, std::span<const ObjectFields> objects,
+void note_object_fields(const nlohmann::ordered_json& body, std::span<const ObjectFields> objects,
                         RequestFields fields, const std::function<bool(std::string_view)>& is_shown,
                         GenerationRequest& request);
 

@@ -15,7 +15,6 @@ namespace lacuna {
 namespace ollama {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 // The members of "options".
@@ -49,7 +48,7 @@ void read_options(const FieldValue& field, GenerationRequest& request) {
 }
 
 bool has_text(const FieldValue& item, std::string_view key) {
-  const json* value = find_value(item.value, key);
+  const ordered_json* value = find_value(item.value, key);
   return value != nullptr && *value != "";
 }
 
@@ -65,7 +64,7 @@ void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& mess
     if (find_value(function.object(), "name") == nullptr) function.refuse("\"name\" and \"arguments\"");
     const FieldValue name = function.at("name");
     std::string arguments;  // an object, or its JSON text as OpenAI's clients have it
-    if (const json* sent = find_value(function.value, "arguments"))
+    if (const ordered_json* sent = find_value(function.value, "arguments"))
       arguments = sent->is_string() ? sent->get<std::string>() : function.at("arguments").object().dump();
     std::optional<std::string> id;
     if (has_text(call, "id")) id = call.at("id").text();
@@ -84,7 +83,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     if (find_value(item.object(), "images") != nullptr) refuse_field(item.at("images"), request);
     if (find_value(item.value, "role") == nullptr) item.refuse("\"role\" and \"content\"");
     const std::string role = role_of_turn(item.at("role").text());
-    const json* part = find_value(item.value, "content");
+    const ordered_json* part = find_value(item.value, "content");
     const std::string content = part == nullptr ? "" : text_of_content(item.at("content"), kTextPart);
     if (role == "tool") {
       const std::string id = has_text(item, "tool_call_id") ? item.at("tool_call_id").text() : "";
@@ -136,7 +135,7 @@ void read_raw(const FieldValue& field, GenerationRequest& request) {
 /// Read after the messages or the prompt.
 void read_think(const FieldValue& field, GenerationRequest& request) {
   leave_out_field(field, request);
-  if (field.value != json(false) || request.prompts.empty()) return;
+  if (field.value != ordered_json(false) || request.prompts.empty()) return;
   auto* conversation = std::get_if<Conversation>(&request.prompts.front());
   if (conversation != nullptr) conversation->keywords["enable_thinking"] = false;
 }
@@ -182,21 +181,21 @@ RequestFields generate_fields() {
   return all;
 }
 
-GenerationRequest parse(const json& body, const GenerationOptions& defaults, RequestFields fields) {
+GenerationRequest parse(const ordered_json& body, const GenerationOptions& defaults, RequestFields fields) {
   GenerationRequest request = read_request(body, defaults, fields);
   if (find_value(body, "stream") == nullptr) request.stream = true;
   return request;
 }
 
 /// Without a prompt a client asks for the model to be loaded, or with a keep_alive of 0 to be unloaded.
-bool asks_to_load(const json& body, const char* prompt) {
-  const json* value = body.is_object() ? find_value(body, prompt) : nullptr;
+bool asks_to_load(const ordered_json& body, const char* prompt) {
+  const ordered_json* value = body.is_object() ? find_value(body, prompt) : nullptr;
   return body.is_object() && (value == nullptr || (value->empty() || *value == ""));
 }
 
-GenerationRequest load_request(json body, const char* prompt, const GenerationOptions& defaults,
+GenerationRequest load_request(ordered_json body, const char* prompt, const GenerationOptions& defaults,
                                RequestFields fields) {
-  const json* keep = find_value(body, "keep_alive");
+  const ordered_json* keep = find_value(body, "keep_alive");
   const bool unloads = keep != nullptr && (*keep == 0 || *keep == "0" || *keep == "0s");
   for (const char* key : {prompt, "system", "raw", "tools"}) body.erase(key);
   GenerationRequest request = read_request(body, defaults, fields);
@@ -206,15 +205,15 @@ GenerationRequest load_request(json body, const char* prompt, const GenerationOp
   return request;
 }
 
-GenerationRequest parse_chat(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse_chat(const ordered_json& body, const GenerationOptions& defaults) {
   if (asks_to_load(body, "messages")) return load_request(body, "messages", defaults, chat_fields());
   return parse(body, defaults, chat_fields());
 }
 
-GenerationRequest parse_generate(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse_generate(const ordered_json& body, const GenerationOptions& defaults) {
   if (asks_to_load(body, "prompt")) return load_request(body, "prompt", defaults, generate_fields());
   GenerationRequest request = parse(body, defaults, generate_fields());
-  const json* suffix = find_value(body, "suffix");
+  const ordered_json* suffix = find_value(body, "suffix");
   if (suffix == nullptr || *suffix == "") return request;
   if (const auto* conversation = std::get_if<Conversation>(&request.prompts.front())) {
     if (conversation->messages.size() > 1)

@@ -15,7 +15,6 @@
 
 namespace lacuna {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 std::string Endpoints::ollama_digest(size_t index) const {
@@ -74,10 +73,10 @@ void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*req
 
 void Endpoints::ollama_show(const Endpoint& endpoint, const HttpRequest& request,
                             const ReplyTarget& reply_to) {
-  const json body = parse_body(request.body);
+  const ordered_json body = parse_body(request.body);
   name_fields(endpoint, body, reply_to);
-  const json* name = body.is_object() ? find_value(body, "model") : nullptr;
-  const json* other = body.is_object() ? find_value(body, "name") : nullptr;
+  const ordered_json* name = body.is_object() ? find_value(body, "model") : nullptr;
+  const ordered_json* other = body.is_object() ? find_value(body, "name") : nullptr;
   if (name != nullptr && other != nullptr && *name != *other) refuse_contradiction("model", "name");
   if (name == nullptr) name = other;
   if (name == nullptr) throw FieldError("model", "model is missing; expected a model of this server");

@@ -12,9 +12,9 @@
 
 namespace lacuna {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
-void read_named_setting(std::string_view key, const json& value, std::string_view place,
+void read_named_setting(std::string_view key, const ordered_json& value, std::string_view place,
                         GenerationRequest& request) {
   GenerationOptions sent;
   expect_setting(key, value, place, sent);

@@ -10,28 +10,28 @@
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
-bool has_any(const json& list, bool (json::*is_kind)() const noexcept) {
-  return std::any_of(list.begin(), list.end(), [&](const json& each) { return (each.*is_kind)(); });
+bool has_any(const ordered_json& list, bool (ordered_json::*is_kind)() const noexcept) {
+  return std::any_of(list.begin(), list.end(), [&](const ordered_json& each) { return (each.*is_kind)(); });
 }
 
 Prompt read_prompt(const FieldValue& field) {
-  const json& value = field.value;
+  const ordered_json& value = field.value;
   if (value.is_string()) return field.text();
   if (value.is_object() && find_value(value, "prompt_string") != nullptr) {
     GenerationRequest unused;
     if (find_value(value, "multimodal_data") != nullptr) refuse_field(field.at("multimodal_data"), unused);
     return read_prompt(field.at("prompt_string"));
   }
-  if (!value.is_array() || !has_any(value, &json::is_string)) return parse_tokens(value, field.place);
+  if (!value.is_array() || !has_any(value, &ordered_json::is_string)) return parse_tokens(value, field.place);
   MixedPrompt mixed;
   for (size_t i = 0; i < value.size(); ++i) {
     if (value[i].is_string()) {
       mixed.parts.emplace_back(value[i].get<std::string>());
     } else {
       const std::string place = fmt::format("{}.{}", field.place, i);
-      mixed.parts.emplace_back(parse_tokens(json::array({value[i]}), place).front());
+      mixed.parts.emplace_back(parse_tokens(ordered_json::array({value[i]}), place).front());
     }
   }
   return mixed;
@@ -40,8 +40,8 @@ Prompt read_prompt(const FieldValue& field) {
 }  // namespace
 
 void read_prompts(const FieldValue& field, GenerationRequest& request) {
-  const json& value = field.value;
-  const bool is_list = value.is_array() && !value.empty() && !has_any(value, &json::is_number);
+  const ordered_json& value = field.value;
+  const bool is_list = value.is_array() && !value.empty() && !has_any(value, &ordered_json::is_number);
   if (!is_list) {
     request.prompts.push_back(read_prompt(field));
     return;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/api_request.h"
+#include "server/generation_request.h"
 #include "server/request_fields.h"
 
 namespace lacuna {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/inference_session.h"
-#include "server/api_request.h"
+#include "server/generation_request.h"
 #include "server/http.h"
 #include "server/tool_reply.h"
 #include "server/transcript.h"

@@ -12,19 +12,18 @@
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"
-#include "server/api_request.h"
+#include "server/generation_request.h"
 #include "server/settings.h"
 
 namespace lacuna {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
-std::string shown(const json& value) {
-  return in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace));
+std::string shown(const ordered_json& value) {
+  return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-const json* find_value(const json& object, std::string_view key) {
+const ordered_json* find_value(const ordered_json& object, std::string_view key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
@@ -58,12 +57,12 @@ std::string FieldValue::text() const {
   return value.get<std::string>();
 }
 
-const json& FieldValue::object() const {
+const ordered_json& FieldValue::object() const {
   if (!value.is_object()) refuse("an object");
   return value;
 }
 
-const json& FieldValue::list() const {
+const ordered_json& FieldValue::list() const {
   if (!value.is_array()) refuse("a list");
   return value;
 }
@@ -72,12 +71,17 @@ FieldValue FieldValue::at(std::string_view key) const {
   return {fmt::format("{}.{}", place, key), value.at(std::string(key))};
 }
 
-void read_fields(const json& object, std::string_view place, RequestFields fields,
+FieldValue FieldValue::required(std::string_view key) const {
+  if (find_value(value, key) == nullptr) throw FieldError(place, fmt::format("{}.{} is missing", place, key));
+  return at(key);
+}
+
+void read_fields(const ordered_json& object, std::string_view place, RequestFields fields,
                  GenerationRequest& request) {
   if (!object.is_object()) throw InputError("the body is not a JSON object");
   for (const RequestField& field : fields) {
     const std::string name = fmt::format("{}{}", place, field.name);
-    const json* value = find_value(object, field.name);
+    const ordered_json* value = find_value(object, field.name);
     if (value != nullptr && field.read != nullptr)
       in_field(name, [&] { field.read({name, *value}, request); });
     if (value == nullptr && field.is_required) {
@@ -240,8 +244,18 @@ void refuse_unknown_fields(const GenerationRequest& request) {
                    fmt::format("{} is not a field of this endpoint (--strict-fields); leave it out", name));
 }
 
-bool asks_for_nothing(const json& value) {
-  return value == json(false) || value == json(0) || value == json("") ||
+std::vector<TokenId> parse_tokens(const ordered_json& list, std::string_view place) {
+  if (!list.is_array()) FieldValue{std::string(place), list}.refuse("text or a list of token ids");
+  std::vector<TokenId> tokens;
+  for (const ordered_json& token : list) {
+    const int64_t id = FieldValue{std::string(place), token}.integer(0, std::numeric_limits<TokenId>::max());
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+bool asks_for_nothing(const ordered_json& value) {
+  return value == ordered_json(false) || value == ordered_json(0) || value == ordered_json("") ||
          (value.is_structured() && value.empty());
 }
 
@@ -286,7 +300,7 @@ void refuse_sampling(const FieldValue& field, GenerationRequest& /*request*/) {
   for (const Neutral& each : kNeutral) {
     if (each.name == name) neutral = each.value;
   }
-  if (field.value == 0 || field.value == json(false) || field.value == neutral) return;
+  if (field.value == 0 || field.value == ordered_json(false) || field.value == neutral) return;
   if (neutral < 0 && field.value.is_number() && field.value < 0) return;
   field.refuse(fmt::format("{}; this server draws by temperature, top_p, top_k and min_p alone", neutral));
 }
@@ -315,7 +329,7 @@ void note_unknown_field(const std::string& place, RequestFields fields, Generati
   if (std::none_of(fields.begin(), fields.end(), has_name)) add_unknown(place, request);
 }
 
-void note_unknown_fields(const json& object, std::string_view place, RequestFields fields,
+void note_unknown_fields(const ordered_json& object, std::string_view place, RequestFields fields,
                          bool (*is_known)(std::string_view name), GenerationRequest& request) {
   for (const auto& [key, value] : object.items()) {
     const bool is_listed =

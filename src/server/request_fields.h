@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/token.h"
 #include "server/api_error.h"
 
 namespace lacuna {
@@ -19,7 +20,7 @@ struct GenerationRequest;
 /// A value as a request has it.
 struct FieldValue {
   std::string place;  ///< its name, for errors: "stop", "options.stop"
-  const nlohmann::json& value;
+  const nlohmann::ordered_json& value;
 
   /// FieldError: "stop is 3; expected a string".
   [[noreturn]] void refuse(std::string_view expected) const;
@@ -28,9 +29,10 @@ struct FieldValue {
   int64_t integer(int64_t least, int64_t most) const;
   double number(double least, double most) const;
   std::string text() const;
-  const nlohmann::json& object() const;
-  const nlohmann::json& list() const;
-  FieldValue at(std::string_view key) const;  ///< member of an object; the object has it
+  const nlohmann::ordered_json& object() const;
+  const nlohmann::ordered_json& list() const;
+  FieldValue at(std::string_view key) const;        ///< member of an object; the object has it
+  FieldValue required(std::string_view key) const;  ///< the same; FieldError where the object has none
 };
 
 struct RequestField {
@@ -44,15 +46,15 @@ struct RequestField {
 using RequestFields = std::span<const RequestField>;
 
 /// The value of a key that was given, and not as null; null: it was not.
-const nlohmann::json* find_value(const nlohmann::json& object, std::string_view key);
+const nlohmann::ordered_json* find_value(const nlohmann::ordered_json& object, std::string_view key);
 
 /// A value for an error.
-std::string shown(const nlohmann::json& value);
+std::string shown(const nlohmann::ordered_json& value);
 
 /// Reads the fields that an object has, in the order of the list; keys that are not listed are ignored.
 /// FieldError, also if a required field is missing or `object` is not a JSON object.
 ///   place  before the names in errors: "" or "options."
-void read_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
+void read_fields(const nlohmann::ordered_json& object, std::string_view place, RequestFields fields,
                  GenerationRequest& request);
 
 /// {"type": "object", "properties": {...}, "required": [...]}.
@@ -114,8 +116,11 @@ void refuse_sampling(const FieldValue& field, GenerationRequest& request);
 /// A hint, which no answer here depends on: named in GenerationRequest::left_out if it asks for something.
 void leave_out_field(const FieldValue& field, GenerationRequest& request);
 
+/// Token ids from a JSON list. InputErrors begin with `place`.
+std::vector<TokenId> parse_tokens(const nlohmann::ordered_json& list, std::string_view place);
+
 /// Whether a value asks for nothing: false, 0, "", [] and {}.
-bool asks_for_nothing(const nlohmann::json& value);
+bool asks_for_nothing(const nlohmann::ordered_json& value);
 /// Names what is left out of a request, or is unknown; a name that is there already is not added again.
 void leave_out(std::string name, GenerationRequest& request);
 void add_unknown(std::string name, GenerationRequest& request);
@@ -130,7 +135,7 @@ void refuse_unknown_fields(const GenerationRequest& request);
 void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request);
 /// Adds to GenerationRequest::unknown the keys of an object that no list has.
 ///   place  before the names: "" or "options."     is_known  names that are read otherwise; may be null
-void note_unknown_fields(const nlohmann::json& object, std::string_view place, RequestFields fields,
+void note_unknown_fields(const nlohmann::ordered_json& object, std::string_view place, RequestFields fields,
                          bool (*is_known)(std::string_view name), GenerationRequest& request);
 
 }  // namespace lacuna

@@ -12,7 +12,6 @@ namespace lacuna {
 namespace responses {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 4> kContentTypes = {"input_text", "output_text", "text", "refusal"};
@@ -22,7 +21,7 @@ class InputReader {
  public:
   /// Items that only the service which wrote them can use are left out.
   void add(const FieldValue& item, GenerationRequest& request) {
-    const json* type = find_value(item.object(), "type");
+    const ordered_json* type = find_value(item.object(), "type");
     if (type != nullptr && *type == "function_call") return add_call(item);
     if (type != nullptr && is_foreign(*type)) return leave_out(type->get<std::string>(), request);
     flush_calls();
@@ -44,7 +43,7 @@ class InputReader {
 
  private:
   /// Thoughts, calls of tools that are not functions, and what these gave.
-  static bool is_foreign(const json& type) {
+  static bool is_foreign(const ordered_json& type) {
     constexpr std::array<std::string_view, 8> kForeign = {
         "reasoning",          "compaction",         "mcp_list_tools", "mcp_approval_response",
         "compaction_summary", "context_compaction", "ghost_snapshot", "additional_tools"};
@@ -56,15 +55,9 @@ class InputReader {
            name.ends_with("_approval_request");
   }
 
-  static FieldValue member(const FieldValue& item, std::string_view key) {
-    if (find_value(item.value, key) == nullptr)
-      throw FieldError(item.place, fmt::format("{}.{} is missing", item.place, key));
-    return item.at(key);
-  }
-
   void add_message(const FieldValue& item) {
-    const json* role = find_value(item.value, "role");
-    const json* content = find_value(item.value, "content");
+    const ordered_json* role = find_value(item.value, "role");
+    const ordered_json* content = find_value(item.value, "content");
     if (role == nullptr || content == nullptr) item.refuse("\"role\" and \"content\"");
     conversation_.add(role_of_turn(item.at("role").text()),
                       text_of_content(item.at("content"), kContentTypes));
@@ -74,21 +67,19 @@ class InputReader {
     if (calls_.size() == kMaxCalls)
       throw FieldError(item.place, fmt::format("{} is call {} in a row; expected at most {}", item.place,
                                                kMaxCalls + 1, kMaxCalls));
-    const FieldValue id = member(item, "call_id"), name = member(item, "name"),
-                     arguments = member(item, "arguments");
+    const FieldValue id = item.required("call_id"), name = item.required("name"),
+                     arguments = item.required("arguments");
     calls_.push_back(
         history_.call(id.text(), id.place, name.text(), name.place, arguments.text(), arguments.place));
   }
 
   void add_output(const FieldValue& item, GenerationRequest& request) {
-    const FieldValue id = member(item, "call_id"), output = member(item, "output");
+    const FieldValue id = item.required("call_id"), output = item.required("output");
     std::string text;
     if (!output.value.is_array()) text = text_of_content(output, kContentTypes);
     for (size_t i = 0; output.value.is_array() && i < output.value.size(); ++i) {
       const FieldValue part{fmt::format("{}.{}", output.place, i), output.value[i]};
-      const std::string_view note = note_of_image(part.value);
-      if (!note.empty()) leave_out(kResultImage, request);
-      text += note.empty() ? text_of_part(part, kContentTypes) : std::string(note);
+      text += text_of_result_part(part, kContentTypes, request);
     }
     history_.add_result(id.text(), id.place, text, conversation_);
   }
@@ -126,7 +117,7 @@ void read_instructions(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_include(const FieldValue& field, GenerationRequest& request) {
-  for (const json& each : field.list()) {
+  for (const ordered_json& each : field.list()) {
     if (each == "message.output_text.logprobs") {
       request.wants_logprobs = true;
     } else {
@@ -193,7 +184,7 @@ RequestFields fields() {
   return all;
 }
 
-GenerationRequest parse(const json& body, const GenerationOptions& defaults) {
+GenerationRequest parse(const ordered_json& body, const GenerationOptions& defaults) {
   return read_request(body, defaults, fields());
 }
 

@@ -8,24 +8,24 @@
 #include <string_view>
 
 #include "decode/adjusted.h"
-#include "server/api_request.h"
 #include "server/dialect.h"
+#include "server/generation_request.h"
 
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 /// {"13": -5} as OpenAI has it, or [[13, -5], [14, false]] as llama.cpp has it: false is as little as may be.
 void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
   constexpr std::string_view kExpected = "token ids with numbers: {\"13\": -5} or [[13, -5]]";
   GenerationOptions sent;
   std::map<TokenId, double> by_token;
-  const auto add = [&](std::string_view text, const json& bias) {
+  const auto add = [&](std::string_view text, const ordered_json& bias) {
     TokenId token = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), token);
     const bool is_token = error == std::errc() && end == text.data() + text.size() && token >= 0;
-    if (!is_token || (!bias.is_number() && bias != json(false))) field.refuse(kExpected);
+    if (!is_token || (!bias.is_number() && bias != ordered_json(false))) field.refuse(kExpected);
     const double value = bias.is_number() ? bias.get<double>() : -kMaxBias;
     const auto [known, is_new] = by_token.emplace(token, value);
     if (!is_new && known->second != value)
@@ -37,7 +37,7 @@ void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
   if (field.value.is_object()) {
     for (const auto& [token, bias] : field.value.items()) add(token, bias);
   } else if (field.value.is_array()) {
-    for (const json& pair : field.value) {
+    for (const ordered_json& pair : field.value) {
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned()) field.refuse(kExpected);
       add(pair[0].dump(), pair[1]);
     }
@@ -48,7 +48,7 @@ void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_stop_tokens(const FieldValue& field, GenerationRequest& request) {
-  for (const json& token : field.list()) {
+  for (const ordered_json& token : field.list()) {
     if (!token.is_number_unsigned() || token > std::numeric_limits<TokenId>::max())
       field.refuse("a list of token ids");
     request.stop_tokens.push_back(token.get<TokenId>());

@@ -21,7 +21,7 @@
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr double kMinTopP = 1e-6;  // the least that strategies take
 
@@ -31,7 +31,7 @@ constexpr std::string_view kShared[] = {"steps", "gen-length", "block-length", "
 
 class Reader {
  public:
-  Reader(const json& value, std::string_view place, std::string_view name)
+  Reader(const ordered_json& value, std::string_view place, std::string_view name)
       : value_(value), place_(place), name_(name) {}
 
   void read(bool& field) const {
@@ -49,7 +49,7 @@ class Reader {
       field = {value_.get<std::string>()};
       return;
     }
-    const auto is_text = [](const json& text) { return text.is_string(); };
+    const auto is_text = [](const ordered_json& text) { return text.is_string(); };
     if (!value_.is_array() || !std::all_of(value_.begin(), value_.end(), is_text)) {
       refuse("a string or a list of strings");
     }
@@ -95,18 +95,19 @@ class Reader {
     const std::string field = fmt::format("{}{}", place_, name_);
     throw FieldError(
         field, fmt::format("{} is {}; expected {}", field,
-                           in_quotes(value_.dump(-1, ' ', false, json::error_handler_t::replace)), expected));
+                           in_quotes(value_.dump(-1, ' ', false, ordered_json::error_handler_t::replace)),
+                           expected));
   }
 
-  const json& value_;
+  const ordered_json& value_;
   std::string_view place_;
   std::string_view name_;
 };
 
 /// The value of a setting, or ours for one by which other servers say that a filter is off (top_k -1,
 /// repeat_penalty 0) or that the likeliest token is taken (top_p 0).
-const json& in_our_words(std::string_view setting, const json& value) {
-  static const json kNoTopK = 0U, kNoPenalty = 1U, kMinTopPValue = kMinTopP;
+const ordered_json& in_our_words(std::string_view setting, const ordered_json& value) {
+  static const ordered_json kNoTopK = 0U, kNoPenalty = 1U, kMinTopPValue = kMinTopP;
   if (!value.is_number()) return value;
   if (setting == "top-k" && value == -1) return kNoTopK;
   if (setting == "repeat-penalty" && value == 0) return kNoPenalty;
@@ -130,22 +131,22 @@ std::string_view type_of(const Field&) {
 
 }  // namespace
 
-bool read_setting(std::string_view name, const json& value, std::string_view place,
+bool read_setting(std::string_view name, const ordered_json& value, std::string_view place,
                   GenerationOptions& options) {
   return read_setting_as(name, value, place, name, options);
 }
 
-bool read_setting_as(std::string_view name, const json& value, std::string_view place, std::string_view key,
-                     GenerationOptions& options) {
+bool read_setting_as(std::string_view name, const ordered_json& value, std::string_view place,
+                     std::string_view key, GenerationOptions& options) {
   const std::string_view wanted = setting_named(name);
-  const json& known = in_our_words(wanted, value);
+  const ordered_json& known = in_our_words(wanted, value);
   visit_options(options, [&](const Setting& setting, auto& field) {
     if (setting.name == wanted && !known.is_null()) Reader(known, place, key).read(field);
   });
   return !wanted.empty();
 }
 
-void expect_setting(std::string_view key, const json& value, std::string_view place,
+void expect_setting(std::string_view key, const ordered_json& value, std::string_view place,
                     GenerationOptions& options) {
   if (read_setting(key, value, place, options)) return;
   throw FieldError(fmt::format("{}{}", place, key),

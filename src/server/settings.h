@@ -13,15 +13,15 @@ namespace lacuna {
 /// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
 /// "block_length", 8. null leaves a setting as it is. Throws InputError, which names `place`, the key, its
 /// value and what was expected, also for a key that is not a setting.
-void expect_setting(std::string_view key, const nlohmann::json& value, std::string_view place,
+void expect_setting(std::string_view key, const nlohmann::ordered_json& value, std::string_view place,
                     GenerationOptions& options);
 
 /// Reads one setting; false if there is none of that name.
-bool read_setting(std::string_view name, const nlohmann::json& value, std::string_view place,
+bool read_setting(std::string_view name, const nlohmann::ordered_json& value, std::string_view place,
                   GenerationOptions& options);
 
 /// The same of a setting that the request has under another key, which errors name.
-bool read_setting_as(std::string_view name, const nlohmann::json& value, std::string_view place,
+bool read_setting_as(std::string_view name, const nlohmann::ordered_json& value, std::string_view place,
                      std::string_view key, GenerationOptions& options);
 
 /// Whether other programs know this setting under this very name (n_predict, diffusion_steps, remasking,

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "server/api_error.h"
-#include "server/api_request.h"
+#include "server/generation_request.h"
 
 namespace lacuna {
 namespace {
@@ -31,7 +31,7 @@ class TemplateUse {
       : template_(chat_template), conversation_(std::get_if<Conversation>(&prompt)) {}
 
   bool shows_member(std::string_view name);
-  void note_variables(const nlohmann::json& body, GenerationRequest& request) const;
+  void note_variables(const nlohmann::ordered_json& body, GenerationRequest& request) const;
 
  private:
   bool has_word(std::string_view name) const;
@@ -77,7 +77,7 @@ bool TemplateUse::shows_member(std::string_view name) {
   return is_shown;
 }
 
-void TemplateUse::note_variables(const nlohmann::json& body, GenerationRequest& request) const {
+void TemplateUse::note_variables(const nlohmann::ordered_json& body, GenerationRequest& request) const {
   if (conversation_ == nullptr) return;
   for (const auto& [key, value] : conversation_->keywords.items()) {
     const bool asks_for_none = key == "reasoning_effort" && value == "none";  // and for enable_thinking false
@@ -87,7 +87,7 @@ void TemplateUse::note_variables(const nlohmann::json& body, GenerationRequest& 
     std::string place = is_field ? key : is_effort ? "reasoning.effort" : "chat_template_kwargs." + key;
     if (!is_field && !has_name(kVariables, key)) {
       add_unknown(std::move(place), request);
-    } else if (!asks_for_nothing(nlohmann::json(value))) {
+    } else if (!asks_for_nothing(value)) {
       leave_out(std::move(place), request);
     }
   }
@@ -97,8 +97,8 @@ void TemplateUse::note_variables(const nlohmann::json& body, GenerationRequest& 
 
 }  // namespace
 
-void note_members(const Dialect& dialect, const nlohmann::json& body, const ChatTemplate& chat_template,
-                  GenerationRequest& request) {
+void note_members(const Dialect& dialect, const nlohmann::ordered_json& body,
+                  const ChatTemplate& chat_template, GenerationRequest& request) {
   std::function<bool(std::string_view)> is_shown;
   if (request.prompts.empty())
     return note_object_fields(body, dialect.objects, dialect.fields(), {}, request);

@@ -12,7 +12,7 @@ namespace lacuna {
 /// without them (a few are tried, of others it is assumed). Also names variables that the template does not
 /// read: enable_thinking, reasoning_effort, members of chat_template_kwargs. FieldError for documents that it
 /// does not show.
-void note_members(const Dialect& dialect, const nlohmann::json& body, const ChatTemplate& chat_template,
-                  GenerationRequest& request);
+void note_members(const Dialect& dialect, const nlohmann::ordered_json& body,
+                  const ChatTemplate& chat_template, GenerationRequest& request);
 
 }  // namespace lacuna

@@ -10,59 +10,48 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "server/api_error.h"
-#include "server/api_request.h"
+#include "server/generation_request.h"
+#include "server/request_fields.h"
 
 namespace lacuna {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
-template <typename Json>
-std::string as_quoted(const Json& value) {
-  if (value.is_string()) return in_quotes(value.template get_ref<const std::string&>());
-  return in_quotes(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+std::string as_quoted(const ordered_json& value) {
+  return value.is_string() ? in_quotes(value.get_ref<const std::string&>()) : shown(value);
 }
 
-/// A member that was given, and not as null.
-template <typename Json>
-const Json* member(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-template <typename Json>
-const Json& required_member(const Json& object, std::string_view place, std::string_view key,
-                            std::string_view expected) {
+const ordered_json& required_member(const ordered_json& object, std::string_view place, std::string_view key,
+                                    std::string_view expected) {
   if (!object.is_object()) throw InputError("{} is {}; expected an object", place, as_quoted(object));
-  const Json* value = member(object, key);
+  const ordered_json* value = find_value(object, key);
   if (value == nullptr) throw InputError("{}.{} is missing; expected {}", place, key, expected);
   return *value;
 }
 
-template <typename Json>
-std::string required_string(const Json& object, std::string_view place, std::string_view key) {
-  const Json& value = required_member(object, place, key, "a string");
+std::string required_string(const ordered_json& object, std::string_view place, std::string_view key) {
+  const ordered_json& value = required_member(object, place, key, "a string");
   if (!value.is_string()) throw InputError("{}.{} is {}; expected a string", place, key, as_quoted(value));
-  return value.template get<std::string>();
+  return value.get<std::string>();
 }
 
-std::optional<std::string> optional_string(const json& object, std::string_view place, std::string_view key) {
-  if (!object.is_object() || member(object, key) == nullptr) return {};
+std::optional<std::string> optional_string(const ordered_json& object, std::string_view place,
+                                           std::string_view key) {
+  if (!object.is_object() || find_value(object, key) == nullptr) return {};
   return required_string(object, place, key);
 }
 
 bool flag_of(const ordered_json& object, std::string_view place, std::string_view key, bool fallback) {
-  const ordered_json* value = member(object, key);
+  const ordered_json* value = find_value(object, key);
   if (value == nullptr) return fallback;
   if (!value->is_boolean())
     throw InputError("{}{} is {}; expected true or false", place, key, as_quoted(*value));
   return value->get<bool>();
 }
 
-template <typename Json>
-void expect_type(const Json& object, std::string_view place, std::string_view expected) {
-  const Json* type = object.is_object() ? member(object, "type") : nullptr;
+void expect_type(const ordered_json& object, std::string_view place, std::string_view expected) {
+  const ordered_json* type = object.is_object() ? find_value(object, "type") : nullptr;
   if (type != nullptr && *type != expected)
     throw InputError("{}.type is {}; expected \"{}\"", place, as_quoted(*type), expected);
 }
@@ -82,15 +71,16 @@ ToolNames names_of(ToolFormat format) {
 
 /// Whether a tool is not a function: one that a service runs, or that a client knows how to call by its type.
 bool is_foreign(const ordered_json& tool, const ToolNames& names) {
-  const ordered_json* type = tool.is_object() ? member(tool, "type") : nullptr;
+  const ordered_json* type = tool.is_object() ? find_value(tool, "type") : nullptr;
   return type != nullptr && type->is_string() && *type != names.type;
 }
 
 /// A function as chat templates show it.
 ordered_json definition_of(const ordered_json& function, const ToolNames& names) {
   ordered_json shown{{"name", function["name"]}};
-  if (const ordered_json* description = member(function, "description")) shown["description"] = *description;
-  if (const ordered_json* schema = member(function, names.schema)) shown["parameters"] = *schema;
+  if (const ordered_json* description = find_value(function, "description"))
+    shown["description"] = *description;
+  if (const ordered_json* schema = find_value(function, names.schema)) shown["parameters"] = *schema;
   return {{"type", "function"}, {"function", std::move(shown)}};
 }
 
@@ -104,10 +94,10 @@ void read_tool(const ordered_json& tool, const std::string& place, const ToolNam
                             .parameters = "",
                             .strict = flag_of(function, inner + ".", "strict", false),
                             .place = fmt::format("{}.{}", inner, names.schema)};
-  const ordered_json* description = member(function, "description");
+  const ordered_json* description = find_value(function, "description");
   if (description != nullptr && !description->is_string())
     throw InputError("{}.description is {}; expected a string", inner, as_quoted(*description));
-  if (const ordered_json* parameters = member(function, names.schema)) {
+  if (const ordered_json* parameters = find_value(function, names.schema)) {
     if (!parameters->is_object())
       throw InputError("{} is {}; expected a JSON schema", callable.place, as_quoted(*parameters));
     callable.parameters = parameters->dump();
@@ -155,10 +145,10 @@ void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
     tools.choice = ToolChoice::kAuto;
   } else if (choice == "required" || choice == "any") {  // "any": Mistral's
     tools.choice = ToolChoice::kRequired;
-  } else if (is_nested && choice.is_object() && member(choice, "allowed_tools") != nullptr) {
+  } else if (is_nested && choice.is_object() && find_value(choice, "allowed_tools") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
     read_allowed_tools(choice["allowed_tools"], "tool_choice.allowed_tools", is_nested, tools);
-  } else if (!is_nested && choice.is_object() && member(choice, "mode") != nullptr) {
+  } else if (!is_nested && choice.is_object() && find_value(choice, "mode") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
     read_allowed_tools(choice, "tool_choice", is_nested, tools);
   } else if (choice.is_object()) {
@@ -189,9 +179,9 @@ void read_anthropic_choice(const ordered_json& choice, Tools& tools) {
 }
 
 void expect_no_choice(const ordered_json& body) {
-  const ordered_json* choice = member(body, "tool_choice");
+  const ordered_json* choice = find_value(body, "tool_choice");
   if (choice == nullptr) return;
-  const ordered_json* type = choice->is_object() ? member(*choice, "type") : choice;  // Anthropic's type
+  const ordered_json* type = choice->is_object() ? find_value(*choice, "type") : choice;  // Anthropic's type
   const bool asks_for_calls = type == nullptr || (*type != "none" && *type != "auto");
   if (asks_for_calls)
     throw InputError("tool_choice is {} and there are no tools; expected \"none\", \"auto\", or tools",
@@ -200,14 +190,9 @@ void expect_no_choice(const ordered_json& body) {
 
 }  // namespace
 
-bool has_tools(const json& body) {
-  return body.is_object() && (member(body, "tools") != nullptr || member(body, "tool_choice") != nullptr);
-}
-
-std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
+std::optional<Tools> parse_tools(const ordered_json& body, ToolFormat format,
                                  std::vector<std::string>* left_out) {
-  const ordered_json body = parse_ordered_json(text, "the body", kMaxBodyValues);
-  const ordered_json* list = member(body, "tools");
+  const ordered_json* list = find_value(body, "tools");
   if (list != nullptr && !list->is_array())
     throw FieldError("tools", fmt::format("tools is {}; expected a list of functions", as_quoted(*list)));
   if (list == nullptr || list->empty()) {
@@ -228,7 +213,7 @@ std::optional<Tools> parse_tools(std::string_view text, ToolFormat format,
     return {};
   }
   if (format == ToolFormat::kOllama) return tools;
-  const ordered_json* choice = member(body, "tool_choice");
+  const ordered_json* choice = find_value(body, "tool_choice");
   if (choice != nullptr) {
     in_field("tool_choice", [&] {
       if (format == ToolFormat::kAnthropic) {
@@ -255,18 +240,18 @@ void use_tools(Tools tools, GenerationRequest& request) {
   request.tools = std::move(tools);
 }
 
-void refuse_legacy_functions(const json& body) {
+void refuse_legacy_functions(const ordered_json& body) {
   for (const char* key : {"functions", "function_call"}) {
-    const json* value = member(body, key);
+    const ordered_json* value = find_value(body, key);
     if (value != nullptr && !value->empty() && *value != "none")
       throw FieldError(key, fmt::format("{} is not supported; use tools and tool_choice", key));
   }
 }
 
-void ChatHistory::add_calls_of(const json& message, std::string_view place, ordered_json& added) {
-  if (member(message, "function_call") != nullptr)
+void ChatHistory::add_calls_of(const ordered_json& message, std::string_view place, ordered_json& added) {
+  if (find_value(message, "function_call") != nullptr)
     throw InputError("{}.function_call is not supported; use tool_calls", place);
-  const json* list = member(message, "tool_calls");
+  const ordered_json* list = find_value(message, "tool_calls");
   if (list == nullptr) return;
   if (!list->is_array() || list->size() > kMaxCalls)
     throw InputError("{}.tool_calls is {}; expected a list of at most {} calls", place, as_quoted(*list),
@@ -274,11 +259,11 @@ void ChatHistory::add_calls_of(const json& message, std::string_view place, orde
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
-    const json* custom = (*list)[i].is_object() ? member((*list)[i], "custom") : nullptr;
+    const ordered_json* custom = (*list)[i].is_object() ? find_value((*list)[i], "custom") : nullptr;
     if (custom != nullptr) {  // a call whose input is text, which the model reads as an argument
       expect_type((*list)[i], own, "custom");
       const std::string inner = own + ".custom";
-      const json arguments{{"input", required_string(*custom, inner, "input")}};
+      const ordered_json arguments{{"input", required_string(*custom, inner, "input")}};
       calls.push_back(call(optional_string((*list)[i], own, "id"), own + ".id",
                            required_string(*custom, inner, "name"), inner + ".name", arguments.dump(),
                            inner + ".input"));
@@ -286,10 +271,11 @@ void ChatHistory::add_calls_of(const json& message, std::string_view place, orde
     }
     expect_type((*list)[i], own, "function");
     const std::string inner = own + ".function";
-    const json& function =
+    const ordered_json& function =
         required_member((*list)[i], own, "function", "an object with \"name\" and \"arguments\"");
     const std::string name = required_string(function, inner, "name");
-    const json& arguments = required_member(function, inner, "arguments", "the JSON text of an object");
+    const ordered_json& arguments =
+        required_member(function, inner, "arguments", "the JSON text of an object");
     const bool is_object = arguments.is_object();  // as templates have them
     const std::string text = is_object ? arguments.dump() : required_string(function, inner, "arguments");
     calls.push_back(call(optional_string((*list)[i], own, "id"), own + ".id", name, inner + ".name", text,
@@ -298,8 +284,8 @@ void ChatHistory::add_calls_of(const json& message, std::string_view place, orde
   if (!calls.empty()) add_calls(calls, added);
 }
 
-void ChatHistory::add_message(const json& message, std::string_view place, const ordered_json& content,
-                              Conversation& conversation) {
+void ChatHistory::add_message(const ordered_json& message, std::string_view place,
+                              const ordered_json& content, Conversation& conversation) {
   const std::optional<std::string> id = optional_string(message, place, "tool_call_id");
   if (id) {
     add_result(*id, fmt::format("{}.tool_call_id", place), "", conversation);

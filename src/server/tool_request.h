@@ -25,15 +25,12 @@ enum class ToolFormat : uint8_t {
   kOllama,     ///< as kChat, without a tool choice
 };
 
-/// Whether a body has a key that parse_tools() reads.
-bool has_tools(const nlohmann::json& body);
-
-/// tools, tool_choice and parallel_tool_calls of a body's JSON text, whose order of keys matters. None
-/// without tools. Throws InputError, which names the field: "tools.0.function.name is ...".
+/// tools, tool_choice and parallel_tool_calls of a body. None without tools. Throws InputError, which names
+/// the field: "tools.0.function.name is ...".
 ///   format    not kNone
 ///   left_out  gets "tools.TYPE" of tools that are no functions, such as a service's own searches; may be
 ///   null
-std::optional<Tools> parse_tools(std::string_view body, ToolFormat format,
+std::optional<Tools> parse_tools(const nlohmann::ordered_json& body, ToolFormat format,
                                  std::vector<std::string>* left_out = nullptr);
 
 /// Holds the answer of a chat to calls of its tools, or to the request's own constraint where none is
@@ -41,17 +38,18 @@ std::optional<Tools> parse_tools(std::string_view body, ToolFormat format,
 void use_tools(Tools tools, GenerationRequest& request);
 
 /// Refuses `functions` and `function_call`, which tools replace.
-void refuse_legacy_functions(const nlohmann::json& body);
+void refuse_legacy_functions(const nlohmann::ordered_json& body);
 
 /// Calls and results in the messages of OpenAI's chats. InputErrors begin with `place`, the message's:
 /// "messages.2".
 class ChatHistory : private ToolHistory {
  public:
   /// Adds an assistant's tool_calls. Calls may lack ids, and have arguments as an object.
-  void add_calls_of(const nlohmann::json& message, std::string_view place, nlohmann::ordered_json& added);
+  void add_calls_of(const nlohmann::ordered_json& message, std::string_view place,
+                    nlohmann::ordered_json& added);
   /// Adds a message of the role "tool". Without tool_call_id it is the result of the first call that has
   /// none.
-  void add_message(const nlohmann::json& message, std::string_view place,
+  void add_message(const nlohmann::ordered_json& message, std::string_view place,
                    const nlohmann::ordered_json& content, Conversation& conversation);
 };
 

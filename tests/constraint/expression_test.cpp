@@ -14,16 +14,6 @@ bool accepts(const Expression& expression, const std::string& text) {
   return ByteAutomaton::compile(expression, "expression").accepts(text);
 }
 
-TEST(CodePointSet, MergesRangesAndLeavesOutSurrogates) {
-  const CodePointSet set({{0x61, 0x62}, {0x63, 0x70}, {0x60, 0x61}, {0xD700, 0xE000}, {0x110000, 0x200000}});
-  EXPECT_EQ(set.intervals(),
-            (std::vector<CodePointSet::Interval>{{0x60, 0x70}, {0xD700, 0xD7FF}, {0xE000, 0xE000}}));
-  EXPECT_EQ(set.complement().complement(), set);
-  EXPECT_TRUE(CodePointSet::all().complement().is_empty());
-  EXPECT_EQ(set.united(set.complement()), CodePointSet::all());
-  EXPECT_FALSE(CodePointSet::all().contains(0xDABC));
-}
-
 TEST(Expression, PropagatesTheEmptyLanguage) {
   const Expression nothing = Expression::nothing(), a = Expression::text("a");
   EXPECT_TRUE(Expression::sequence({a, nothing}).is_nothing());

@@ -13,11 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "engine/decision_json.h"
 #include "engine/inference_session.h"
 #include "fault/faulty_calls.h"
+#include "server/api_request.h"
 #include "server/dialect.h"
 #include "server/reply_format.h"
+#include "wire/decision_json.h"
 
 namespace lacuna::reply_faults_test {
 namespace {
@@ -156,7 +157,7 @@ TEST(ReplyFaults, DecisionsBearAFailedAllocation) {
           return result;
         },
         [&](DecideResult& result) {
-          const DecisionBody body = parse_decision_body(text, "the body", kMaxBodyValues);
+          const DecisionBody body = read_decision_body(parse_body(text), "the body");
           decision_reply(body, result, "mini-decide");
         });
     EXPECT_GT(allocations, 10) << text;

@@ -4,22 +4,29 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "base/error.h"
+#include "server/api_request.h"
 
 namespace lacuna::answer_format_test {
 namespace {
 
 using testing::HasSubstr;
 
+std::optional<AnswerFormat> format_of(const std::string& body,
+                                      std::span<const std::string_view> keys = kAnswerFormatKeys) {
+  return parse_answer_format(parse_body(body), keys);
+}
+
 Constraint constraint_of(const std::string& body) {
-  return parse_answer_format(body, kAnswerFormatKeys).value().constraint;
+  return format_of(body).value().constraint;
 }
 
 std::string error_of(const std::string& body) {
   try {
-    parse_answer_format(body, kAnswerFormatKeys);
+    format_of(body);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -27,12 +34,8 @@ std::string error_of(const std::string& body) {
 }
 
 TEST(AnswerFormat, IsFreeWhereNothingIsAsked) {
-  EXPECT_FALSE(parse_answer_format("{}", kAnswerFormatKeys));
-  EXPECT_FALSE(parse_answer_format(R"({"response_format": {"type": "text"}, "format": "", "regex": null})",
-                                   kAnswerFormatKeys));
-  EXPECT_FALSE(
-      has_answer_format(nlohmann::json::parse(R"({"prompt": "a", "regex": null})"), kAnswerFormatKeys));
-  EXPECT_TRUE(has_answer_format(nlohmann::json::parse(R"({"guided_json": {}})"), kAnswerFormatKeys));
+  EXPECT_FALSE(format_of("{}"));
+  EXPECT_FALSE(format_of(R"({"response_format": {"type": "text"}, "format": "", "regex": null})"));
 }
 
 TEST(AnswerFormat, KnowsASchemaByTheNamesOfEveryServerAndKeepsTheOrderOfItsKeys) {
@@ -79,7 +82,7 @@ TEST(AnswerFormat, KnowsGrammarsByAllTheirNames) {
         R"({"structured_outputs": {"grammar": "root ::= a"}})"}) {
     EXPECT_EQ(constraint_of(body), Constraint(GrammarConstraint{"root ::= a"})) << body;
   }
-  EXPECT_FALSE(parse_answer_format(R"({"grammar": ""})", kAnswerFormatKeys));
+  EXPECT_FALSE(format_of(R"({"grammar": ""})"));
   EXPECT_THAT(error_of(R"({"structured_outputs": {"structural_tag": "x"}})"),
               HasSubstr("structured_outputs.structural_tag is not supported"));
 }
@@ -104,7 +107,7 @@ TEST(AnswerFormat, RefusesWhatIsNoneAndMoreThanOne) {
 
 TEST(AnswerFormat, KnowsTheFormsOfResponsesAndMessages) {
   constexpr std::array<std::string_view, 3> kKeys = {"text", "output_config", "output_format"};
-  const auto format = [&](const std::string& body) { return parse_answer_format(body, kKeys); };
+  const auto format = [&](const std::string& body) { return format_of(body, kKeys); };
   const auto responses = format(
       R"({"text": {"format": {"type": "json_schema", "name": "a", "strict": true, "schema": {"type": "null"}}}})");
   ASSERT_TRUE(responses);

@@ -16,7 +16,7 @@
 namespace lacuna::api_request_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -119,28 +119,43 @@ std::string field_at_fault(const std::function<void()>& parse) {
   return "";
 }
 
+Conversation conversation_of(const json& body) {
+  GenerationRequest request;
+  return parse_conversation(body, request);
+}
+
+TEST(ParseConversation, KeepsTheOrderOfKeysInWhatATemplateShows) {
+  const Conversation conversation = conversation_of(parse_body(
+      R"({"messages": [{"role": "user", "content": "a", "z": {"b": 1, "a": 2}}], "documents": [{"title": "t", "body": "b"}],
+          "chat_template_kwargs": {"z": 1, "a": 2}})"));
+  EXPECT_EQ(conversation.messages.dump(), R"([{"role":"user","content":"a","z":{"b":1,"a":2}}])");
+  EXPECT_EQ(conversation.documents.dump(), R"([{"title":"t","body":"b"}])");
+  EXPECT_EQ(conversation.keywords.dump(), R"({"z":1,"a":2})");
+}
+
 TEST(ParseConversation, BoundsNamesThatAreLookedUpAmongAllOthers) {
   json many = json::object();
   for (int i = 0; i < 256; ++i) many["k" + std::to_string(i)] = i;
   json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"chat_template_kwargs", many}};
-  EXPECT_EQ(parse_conversation(body).keywords.size(), 256U);
+  EXPECT_EQ(conversation_of(body).keywords.size(), 256U);
   many["more"] = 1;
   body["chat_template_kwargs"] = many;
-  EXPECT_EQ(field_at_fault([&] { parse_conversation(body); }), "chat_template_kwargs");
+  EXPECT_EQ(field_at_fault([&] { conversation_of(body); }), "chat_template_kwargs");
   body.erase("chat_template_kwargs");
   body["messages"][0].update(many);
-  EXPECT_EQ(field_at_fault([&] { parse_conversation(body); }), "messages");
+  EXPECT_EQ(field_at_fault([&] { conversation_of(body); }), "messages");
 }
 
 TEST(ApiRequest, NamesTheFieldAtFault) {
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": 5})"); }), "prompt");
   EXPECT_EQ(field_at_fault([] { complete(R"({"prompt": "a", "lacuna": {"stepz": 5}})"); }), "lacuna.stepz");
-  EXPECT_EQ(field_at_fault([] { parse_conversation(json::parse(R"({"messages": [5]})")); }), "messages");
+  EXPECT_EQ(field_at_fault([] { conversation_of(json::parse(R"({"messages": [5]})")); }), "messages");
   constexpr std::string_view kKeys[] = {"response_format", "regex"};
-  EXPECT_EQ(field_at_fault([&] { parse_answer_format(R"({"response_format": {"type": "x"}})", kKeys); }),
+  EXPECT_EQ(field_at_fault(
+                [&] { parse_answer_format(parse_body(R"({"response_format": {"type": "x"}})"), kKeys); }),
             "response_format");
   const auto tools = [](const char* body) {
-    return field_at_fault([body] { parse_tools(body, ToolFormat::kChat); });
+    return field_at_fault([body] { parse_tools(parse_body(body), ToolFormat::kChat); });
   };
   EXPECT_EQ(tools(R"({"tools": 5})"), "tools");
   EXPECT_EQ(tools(R"({"tools": [{"type": "function"}]})"), "tools.0");

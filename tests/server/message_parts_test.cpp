@@ -10,7 +10,7 @@
 namespace lacuna::message_parts_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 TEST(MessageParts, OfResultsThatAreImagesHaveANoteInTheirPlace) {
   const json call = {{"id", "c"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{}"}}}};

@@ -18,7 +18,7 @@
 namespace lacuna::object_fields_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 

@@ -12,7 +12,7 @@
 namespace lacuna::prompts_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 std::vector<Prompt> prompts_of(const char* text) {

@@ -11,7 +11,7 @@
 namespace lacuna::request_fields_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 

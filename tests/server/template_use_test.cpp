@@ -10,7 +10,7 @@
 namespace lacuna::template_use_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::ElementsAre;
 
 constexpr const char* kProgram =

@@ -14,7 +14,7 @@
 namespace lacuna::tool_request_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 const std::string kAdd =
@@ -32,17 +32,26 @@ std::string error_of(const Call& call) {
   return "no error";
 }
 
+std::optional<Tools> tools_of(const std::string& body, ToolFormat format,
+                              std::vector<std::string>* left_out = nullptr) {
+  return parse_tools(parse_body(body), format, left_out);
+}
+
+Conversation conversation_of(const std::string& body) {
+  GenerationRequest request;
+  return parse_conversation(parse_body(body), request);
+}
+
 std::string tools_error(const std::string& body) {
-  return error_of([&] { parse_tools(body, ToolFormat::kChat); });
+  return error_of([&] { tools_of(body, ToolFormat::kChat); });
 }
 
 std::string messages_error(const std::string& messages) {
-  return error_of([&] { parse_conversation(json::parse("{\"messages\": " + messages + "}")); });
+  return error_of([&] { conversation_of("{\"messages\": " + messages + "}"); });
 }
 
 TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
-  const std::optional<Tools> tools =
-      parse_tools("{\"tools\": [" + kAdd + ", " + kNow + "]}", ToolFormat::kChat);
+  const std::optional<Tools> tools = tools_of("{\"tools\": [" + kAdd + ", " + kNow + "]}", ToolFormat::kChat);
   ASSERT_TRUE(tools);
   EXPECT_EQ(tools->choice, ToolChoice::kAuto);
   EXPECT_TRUE(tools->is_parallel);
@@ -60,7 +69,7 @@ TEST(ToolRequest, HasFunctionsInTheOrderOfTheirKeys) {
 
 TEST(ToolRequest, HasEveryChoice) {
   const auto tools = [](const std::string& choice) {
-    return parse_tools("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}", ToolFormat::kChat)
+    return tools_of("{\"tools\": [" + kAdd + "], \"tool_choice\": " + choice + "}", ToolFormat::kChat)
         .value();
   };
   EXPECT_EQ(tools("\"none\"").choice, ToolChoice::kNone);
@@ -70,17 +79,15 @@ TEST(ToolRequest, HasEveryChoice) {
   const Tools named = tools(R"({"type": "function", "function": {"name": "add"}})");
   EXPECT_EQ(named.choice, ToolChoice::kNamed);
   EXPECT_EQ(named.chosen, "add");
-  EXPECT_FALSE(parse_tools("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": false}", ToolFormat::kChat)
+  EXPECT_FALSE(tools_of("{\"tools\": [" + kAdd + "], \"parallel_tool_calls\": false}", ToolFormat::kChat)
                    ->is_parallel);
 }
 
 TEST(ToolRequest, MayBeWithoutTools) {
   for (const char* body : {"{}", R"({"tools": null})", R"({"tools": []})", R"({"tool_choice": "auto"})",
                            R"({"tools": [], "tool_choice": "none"})"}) {
-    EXPECT_FALSE(parse_tools(body, ToolFormat::kChat)) << body;
+    EXPECT_FALSE(tools_of(body, ToolFormat::kChat)) << body;
   }
-  EXPECT_FALSE(has_tools(json::parse(R"({"tools": null, "messages": []})")));
-  EXPECT_TRUE(has_tools(json::parse(R"({"tool_choice": "required"})")));
 }
 
 TEST(ToolRequest, NamesTheFieldThatIsWrong) {
@@ -139,14 +146,14 @@ const std::string kCall =
     R"({"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"b\":1,\"a\":[2]}"}})";
 
 TEST(ToolRequest, HasEarlierCallsAndTheirResults) {
-  const Conversation conversation = parse_conversation(json::parse(
-      R"({"messages": [{"role": "user", "content": "Hi"},
+  const Conversation conversation =
+      conversation_of(R"({"messages": [{"role": "user", "content": "Hi"},
       {"role": "assistant", "content": null, "tool_calls": [)" +
-      kCall + R"(, {"id": "c2", "function": {"name": "now", "arguments": ""}}]},
+                      kCall + R"(, {"id": "c2", "function": {"name": "now", "arguments": ""}}]},
       {"role": "tool", "tool_call_id": "c1", "content": "3"},
       {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "noon"}]},
       {"role": "assistant", "content": "Three.", "tool_calls": []},
-      {"role": "tool", "tool_call_id": "c1", "content": "4"}]})"));
+      {"role": "tool", "tool_call_id": "c1", "content": "4"}]})");
   ASSERT_EQ(conversation.messages.size(), 6U);
   EXPECT_EQ(conversation.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"b":1,"a":[2]})");
   EXPECT_EQ(conversation.messages[2].dump(),
@@ -165,20 +172,21 @@ TEST(ToolRequest, HasEarlierCallsAndTheirResults) {
 }
 
 TEST(ToolRequest, ShowsCallsOfCustomToolsAsFunctionsOfAnInput) {
-  const Conversation conversation = parse_conversation(json::parse(
-      R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "custom",
+  const Conversation conversation =
+      conversation_of(R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "custom",
                        "custom": {"name": "patch", "input": "a \"b\""}}]},
-      {"role": "tool", "tool_call_id": "c", "content": "3"}]})"));
+      {"role": "tool", "tool_call_id": "c", "content": "3"}]})");
   EXPECT_EQ(conversation.messages[0]["tool_calls"][0]["function"].dump(),
             R"({"name":"patch","arguments":{"input":"a \"b\""}})");
   EXPECT_EQ(conversation.messages[1]["name"], "patch");
 }
 
 TEST(ToolRequest, TakesCallsAsTemplatesHaveThem) {
-  const Conversation conversation = parse_conversation(json::parse(
-      R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
-      {"role": "tool", "content": "3"}]})"));
-  EXPECT_EQ(conversation.messages[0]["tool_calls"][0]["function"]["arguments"].dump(), R"({"x":1})");
+  const Conversation conversation = conversation_of(
+      R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": {"z": 1, "x": {"b": 2, "a": 3}}}}]},
+      {"role": "tool", "content": "3"}]})");
+  EXPECT_EQ(conversation.messages[0]["tool_calls"][0]["function"]["arguments"].dump(),
+            R"({"z":1,"x":{"b":2,"a":3}})");
   EXPECT_EQ(conversation.messages[1]["name"], "a");
 }
 
@@ -209,7 +217,7 @@ TEST(ToolRequest, NamesTheMessageThatIsWrong) {
 }
 
 TEST(ToolRequest, ReadsTheFormsOfOtherApis) {
-  const std::optional<Tools> flat = parse_tools(
+  const std::optional<Tools> flat = tools_of(
       R"({"tools": [{"type": "function", "name": "add", "description": "Adds.", "parameters": {"type": "object"}}],
           "tool_choice": {"type": "function", "name": "add"}, "parallel_tool_calls": false})",
       ToolFormat::kResponses);
@@ -221,9 +229,9 @@ TEST(ToolRequest, ReadsTheFormsOfOtherApis) {
             R"({"type": "function", "function": {"name": "add", "description": "Adds.", )"
             R"("parameters": {"type": "object"}}})");
   const auto anthropic = [](const std::string& choice) {
-    return parse_tools(R"({"tools": [{"name": "add", "input_schema": {"type": "object"}}], "tool_choice": )" +
-                           choice + "}",
-                       ToolFormat::kAnthropic)
+    return tools_of(R"({"tools": [{"name": "add", "input_schema": {"type": "object"}}], "tool_choice": )" +
+                        choice + "}",
+                    ToolFormat::kAnthropic)
         .value();
   };
   EXPECT_EQ(anthropic("null").choice, ToolChoice::kAuto);
@@ -240,13 +248,13 @@ TEST(ToolRequest, LeavesOutToolsThatAreNoFunctions) {
   std::vector<std::string> left_out;
   const char* const body = R"({"tools": [{"type": "web_search"}, {"type": "function", "name": "add"},
                                          {"type": "custom", "name": "patch"}]})";
-  const std::optional<Tools> tools = parse_tools(body, ToolFormat::kResponses, &left_out);
+  const std::optional<Tools> tools = tools_of(body, ToolFormat::kResponses, &left_out);
   ASSERT_TRUE(tools);
   EXPECT_EQ(tools->functions.size(), 1U);
   EXPECT_THAT(left_out, testing::ElementsAre("tools.web_search", "tools.custom"));
   left_out.clear();
-  EXPECT_FALSE(parse_tools(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})",
-                           ToolFormat::kAnthropic, &left_out));
+  EXPECT_FALSE(tools_of(R"({"tools": [{"type": "bash_20250124", "name": "bash"}]})", ToolFormat::kAnthropic,
+                        &left_out));
   EXPECT_THAT(left_out, testing::ElementsAre("tools.bash_20250124"));
 }
 
@@ -254,7 +262,7 @@ TEST(ToolRequest, HasTheFunctionsThatAChoiceAllows) {
   const std::string tools = R"({"tools": [{"type": "function", "function": {"name": "a"}},
       {"type": "function", "function": {"name": "b"}}], "tool_choice": {"type": "allowed_tools", "allowed_tools": )";
   const auto chosen = [&](const std::string& allowed) {
-    return parse_tools(tools + allowed + "}}", ToolFormat::kChat).value();
+    return tools_of(tools + allowed + "}}", ToolFormat::kChat).value();
   };
   const std::string only_b =
       R"("tools": [{"type": "function", "function": {"name": "b"}}, {"type": "mcp"}]})";
@@ -269,16 +277,16 @@ TEST(ToolRequest, HasTheFunctionsThatAChoiceAllows) {
            {R"({"mode": "auto", "tools": [{"function": {"name": "c"}}]})",
             "tool_choice.allowed_tools.tools.0.function.name is \"c\""}})
     EXPECT_THAT(error_of([&] { chosen(allowed); }), HasSubstr(part));
-  EXPECT_EQ(parse_tools(R"({"tools": [{"type": "function", "name": "a"}, {"type": "function", "name": "b"}],
+  EXPECT_EQ(tools_of(R"({"tools": [{"type": "function", "name": "a"}, {"type": "function", "name": "b"}],
       "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "a"}]}})",
-                        ToolFormat::kResponses)
+                     ToolFormat::kResponses)
                 ->functions.size(),
             1U);
 }
 
 TEST(ToolRequest, RefusesWhatOtherApisDoNotMean) {
   const auto error = [](const char* body, ToolFormat format) {
-    return error_of([&] { parse_tools(body, format); });
+    return error_of([&] { tools_of(body, format); });
   };
   EXPECT_THAT(
       error(R"({"tools": [{"type": "web_search"}], "tool_choice": "required"})", ToolFormat::kResponses),

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tasks/word_problems.h"
 #include "tokenizer/tokenizer.h"
 #include "train/data.h"
 
