@@ -6,28 +6,32 @@ from papers.table import MODELS
 
 # Flags whose numbers are divided, and the least that they may become.
 LENGTHS = {"--gen-length": 8, "--steps": 4, "--block-length": 4, "--cache-block": 4, "--guide-block": 4, "--slot-size": 4,
-           "--length": 8}
+           "--length": 8, "--prompt-length": 8}
 CONTEXT = 128  # --context: more than any answer here
 LONGEST = 64
 BUDGET = 32  # budgets of sparse attention are divided by this
 SAMPLES = 2
 MODEL = re.compile(r"(-m|--guide|--judge) (\S+)")
+KNOWN = MODELS | {f"random:{model.shape},layers=8": model for model in MODELS.values()}
 STORY = "Mia has 12 shells. She finds 7 more. She gives 5 to Sam."
 
 
 def small(command):
     """The command on small models."""
     models = [name for _, name in MODEL.findall(command)]
-    shrink = MODELS[models[0]].shrink
+    shrink = KNOWN[models[0]].shrink
 
     def divided(found):
         return f"{found[1]} {min(LONGEST, max(LENGTHS[found[1]], int(found[2]) // shrink))}"
 
-    words = MODEL.sub(lambda found: f"{found[1]} {MODELS[found[2]].mini}", command)
+    words = MODEL.sub(lambda found: f"{found[1]} {KNOWN[found[2]].mini}", command)
     words = re.sub(rf"({'|'.join(LENGTHS)}) (\d+)", divided, words)
     words = re.sub(r"(mage|quest|sparsed)=(\d+)", lambda found: f"{found[1]}={max(1, int(found[2]) // BUDGET)}", words)
     words = re.sub(r"--context \d+", f"--context {CONTEXT}", words)
     words = re.sub(r",page=\d+", ",page=2", words)
+    if " bench decode " in words:
+        # Whatever the processor has, and no more than two passes.
+        return re.sub(r"^LACUNA_ISA=\S+ ", "", words) + " --timed-passes 2 --repeat 1 --threads 1"
     words = re.sub(r" --samples \d+", "", words)
     words = re.sub(r"--shots \d+", f"--shots {SAMPLES}", words)
     if "--gen-length" not in words:

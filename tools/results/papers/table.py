@@ -90,7 +90,7 @@ FIGURES = {
     "rows ratio": lambda result: _turn(result)["row_ratio"],
     "accuracy %": lambda result: 100 * result["accuracy"],
     "score": lambda result: 100 * result["score"],
-    "tokens/s": lambda result: result["tokens_per_second"],
+    "tokens/s": lambda result: result.get("setting", result)["tokens_per_second"],  # eval, or bench decode
     "seconds": lambda result: result["seconds"],
     "seconds each": lambda result: result["seconds"] / result["samples"],
     "perplexity": lambda result: result["judge"]["perplexity"],
