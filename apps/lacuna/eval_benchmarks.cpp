@@ -131,7 +131,7 @@ void eval_math(const EvalCommandFlags& flags, const CLI::App& command) {
 struct CodeBenchmark {
   std::vector<CodeProblem> (*read)(const std::string& path);
   std::string (*request)(const CodeProblem& problem);  ///< to a chat model
-  std::string (*prompt)(const CodeProblem& problem);   ///< that a base model continues
+  std::string (*prompt)(const CodeProblem& problem);   ///< text for a base model to continue
   std::string (*completion)(const CodeProblem& problem, std::string_view text, bool is_chat);
   std::string (*program)(const CodeProblem& problem, std::string_view completion);
 };

@@ -89,7 +89,7 @@ void brace_arguments(std::string& text, std::string_view name, int count) {
   }
 }
 
-/// a/b of two whole numbers, and nothing else, as \frac{a}{b}.
+/// a/b of two integers, and nothing else, as \frac{a}{b}.
 void turn_ratio(std::string& text) {
   const size_t bar = text.find('/');
   if (bar == kNoPlace || bar == 0 || bar + 1 == text.size()) return;

@@ -18,7 +18,7 @@ struct MathProblem {
 /// InputError.
 std::vector<MathProblem> read_math(const std::string& path);
 
-/// What a chat model is asked, and what a base model continues.
+/// The request to a chat model, and the text for a base model to continue.
 std::string math_request(const MathProblem& problem);
 std::string math_prompt(const MathProblem& problem);
 

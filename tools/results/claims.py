@@ -514,6 +514,7 @@ def judge(run):
         *refusion_speed(asked, run.grid.has_trained),
         *uniform_cache(asked, run.grid.has_shapes),
         *mage_accuracy(asked),
+        *headlines.judged(asked),
     ]
     if run.grid.has_shapes:
         found += mage_speed(asked)

@@ -86,8 +86,8 @@ def table_11():
         guided(LLADA, "7B", "relative=0.5", 79.68, 4.50, 12.67),
     )
     return Table("flashdlm", "11", "the configuration of all runs, on GSM8K", rows, FILES,
-                 (*NOTES, "K = 2 and τ = 0.5 together are `relative=0.5`: a draft that has more than half of the guide's "
-                  "highest probability is one of its two best tokens (docs/methods/guided.md)"),
+                 (*NOTES, "K = 2 and τ = 0.5 together are `relative=0.5`: a draft has to be one of the guide's two best tokens "
+                  "and to have at least half of the highest probability (docs/methods/guided_diffusion.md)"),
                  ("accuracy %", "seconds each"))
 
 

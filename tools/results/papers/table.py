@@ -1,4 +1,4 @@
-"""What a paper's table is made of: rows with a command, the paper's figures, and the work of the run."""
+"""Tables of papers: rows with a command, the paper's figures, and the work of the run."""
 from dataclasses import dataclass, field
 
 DATA, OUT = "DATA", "OUT"  # in commands: the folders of --data and --out
@@ -38,7 +38,7 @@ MODELS = {model.name: model for model in (
 
 @dataclass(frozen=True)
 class Work:
-    """What a run computes, before any of the rows is measured. Rows and passes are of one sample."""
+    """The work of a run, before any of the rows is measured. Rows and passes are of one sample."""
     model: str
     samples: int
     rows: float
