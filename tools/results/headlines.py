@@ -3,11 +3,13 @@
 import mage
 import uniform
 from claim import (
-    MAGE, MASKED, NO, OPEN, REFUSION, UNIFORM, YES, Claim, above, all_of, as_fast, decided, kept, points, speed,
+    MAGE, MASKED, NO, OPEN, REFUSION, SHAPES, UNIFORM, YES, Claim, above, all_of, as_fast, decided, kept, points, speed,
 )
 from errors import BookError
 from text import percent, times
 
+FIGURE_3A = ("lacuna bench decode -m random:llada-8b,layers=2 --prompt-length 143 --gen-length {} --lock eps=5e-3,gate=20 "
+             "--timed-passes 4 --threads 2")
 CANVAS = 1333 + 256  # FlashDLM's prompt with eight worked examples, and its answer
 # model: (guide, the paper's total and the model's own, GB of Tables 9 and 10)
 GUIDES = {"llada-8b": (20.7, {"qwen2.5-0.5b": 22.6, "qwen2.5-1.5b": 24.8, "qwen2.5-7b": 38.0}),
@@ -60,6 +62,21 @@ def surelock(asked):
         kept(literal, plain),
         "a model on which the K/V of a mask are near those of the token that replaces it",
         MASKED,
+    )
+
+
+def figure_3a(asked):
+    """Time that locks save by the length of the answer."""
+    short, long = (asked.result(FIGURE_3A.format(length)) for length in (64, 1024))
+    yield Claim(
+        "SureLock: longer answers gain more time (Figure 3a)",
+        'a figure without numbers: greater gains for N ≥ 256 and B > 1, and "no runtime gain" at N = 64, B = 1 (Experiment 4)',
+        "two layers of LLaDA-8B's shape with random weights, a prompt of 143 tokens, batch 1; simulated locks, of the prompt's "
+        "rows as well, which are most of the short canvas",
+        f"{shown_speedup(long)} at 1,024 tokens against {shown_speedup(short)} at 64",
+        faster(long, short),
+        "a machine on which a pass takes the same time whatever its rows, as a GPU does with few of them",
+        SHAPES,
     )
 
 
@@ -249,6 +266,8 @@ def quest(asked):
 def judged(asked):
     """All of them."""
     yield from surelock(asked)
+    if asked.grid.has_shapes:
+        yield from figure_3a(asked)
     yield from autoregressive(asked)
     yield from memory(asked)
     if asked.grid.has_trained:
