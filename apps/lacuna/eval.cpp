@@ -34,8 +34,11 @@ void check_benchmark_flags(const EvalCommandFlags& flags, const CLI::App& comman
   if (task != kLongBenchTask) refuse_flags(command, task, {"--length", "--templates"});
   if (!is_choice) refuse_flags(command, task, {"--scoring", "--draws"});
   if (task != "gsm8k" && !is_choice) refuse_flags(command, task, {"--shots", "--shots-data"});
-  if (task != "humaneval") refuse_flags(command, task, {"--run-tests"});
-  if (task == "mt-bench" || task == "humaneval") refuse_flags(command, task, {"--show"});
+  if (task != "gsm8k") refuse_flags(command, task, {"--prompts"});
+  const bool is_code = task == "humaneval" || task == "mbpp";
+  if (!is_code) refuse_flags(command, task, {"--run-tests"});
+  if (task != "mt-bench") refuse_flags(command, task, {"--turns"});
+  if (task == "mt-bench" || is_code) refuse_flags(command, task, {"--show"});
   if (flags.data.empty()) throw InputError("--task {}: expected --data with its file", task);
   if (flags.shots > 0 && flags.shots_data.empty()) {
     throw InputError("--shots {}: expected --shots-data with the file that they come from", flags.shots);
@@ -48,14 +51,16 @@ void check_benchmark_flags(const EvalCommandFlags& flags, const CLI::App& comman
 void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
   const std::string& task = flags.settings.task;
   if (task == kDecisionsTask) {
-    return refuse_flags(
-        command, task,
-        {"--guide", "--judge", "--show", "--out", "--length", "--depth", "--difficulty", "--shots",
-         "--shots-data", "--run-tests", "--data", "--text-task", "--draws", "--scoring", "--templates"});
+    return refuse_flags(command, task,
+                        {"--guide", "--judge", "--show", "--out", "--length", "--depth", "--difficulty",
+                         "--shots", "--shots-data", "--prompts", "--turns", "--run-tests", "--data",
+                         "--text-task", "--draws", "--scoring", "--templates"});
   }
   refuse_flags(command, task, {"--fit"});
   if (is_benchmark(task)) return check_benchmark_flags(flags, command);
-  refuse_flags(command, task, {"--shots", "--shots-data", "--run-tests", "--scoring", "--templates"});
+  refuse_flags(
+      command, task,
+      {"--shots", "--shots-data", "--prompts", "--turns", "--run-tests", "--scoring", "--templates"});
   if (task == kContinuationsTask) {
     refuse_flags(command, task, {"--depth", "--difficulty", "--text-task", "--draws", "--show", "--raw"});
     if (flags.data.empty()) throw InputError("--task {}: expected --data with the prompts", task);
@@ -72,8 +77,8 @@ void check_flags(const EvalCommandFlags& flags, const CLI::App& command) {
 }  // namespace
 
 bool is_benchmark(std::string_view task) {
-  return task == "gsm8k" || task == "humaneval" || task == "mt-bench" || task == kLongBenchTask ||
-         find_choice_benchmark(task) != nullptr;
+  return task == "gsm8k" || task == "humaneval" || task == "math" || task == "mbpp" || task == "mt-bench" ||
+         task == kLongBenchTask || find_choice_benchmark(task) != nullptr;
 }
 
 std::string as_line(const nlohmann::ordered_json& json) {
@@ -156,7 +161,7 @@ void eval(const EvalCommandFlags& flags, const CLI::App& command) {
 }
 
 std::string benchmark_names() {
-  std::string names = "gsm8k, humaneval, mt-bench, longbench";
+  std::string names = "gsm8k, humaneval, math, mbpp, mt-bench, longbench";
   for (const ChoiceBenchmark& benchmark : choice_benchmarks()) names += fmt::format(", {}", benchmark.name);
   return names;
 }
@@ -188,8 +193,17 @@ void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
                   "longbench: its dataset2prompt.json (default: the context, then the input)")
       ->group("Task");
   command
-      .add_option("--run-tests", flags.run_tests,
-                  "humaneval: run the tests with this Python interpreter, with limits but without a sandbox")
+      .add_option("--prompts", flags.prompts,
+                  "gsm8k: whose prompts, harness (lm-evaluation-harness) or flashdlm (default harness)")
+      ->check(CLI::IsMember({"harness", "flashdlm"}))
+      ->group("Task");
+  command.add_option("--turns", flags.turns, "mt-bench: ask this many turns of each question (default: all)")
+      ->check(CLI::Range(1, 100))
+      ->group("Task");
+  command
+      .add_option(
+          "--run-tests", flags.run_tests,
+          "humaneval, mbpp: run the tests with this Python interpreter, with limits but without a sandbox")
       ->group("Task");
   command
       .add_flag("--fit", flags.fits,

@@ -1,4 +1,4 @@
-// lacuna eval --task gsm8k, humaneval and mt-bench.
+// lacuna eval --task gsm8k, humaneval, math, mbpp and mt-bench.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "base/written_file.h"
 #include "engine/stop.h"
 #include "eval/benchmarks.h"
+#include "eval/math_answers.h"
 #include "eval/program_runner.h"
 #include "eval_command.h"
 #include "progress_bar.h"
@@ -21,12 +22,28 @@ namespace {
 
 // Where --gen-length is not given.
 constexpr int32_t kProblemLength = 256;  // LLaDA's and Fast-dLLM's GSM8K
-constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval
+constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval, ReFusion's MBPP
+constexpr int32_t kMathLength = 512;     // ReFusion's MATH
 constexpr int32_t kChatLength = 1024;    // FastChat's limit for MT-bench
 
 void print_answers(const char* what, size_t count, const Evaluation& evaluation) {
   print_text("{} answers to {}\nrows       {}\nseconds    {:.2f}\n", count, what,
              evaluation.total_cost().rows, evaluation.seconds);
+}
+
+/// The question of a GSM8K problem in the chosen form.
+Question gsm8k_question(const std::vector<WordProblem>& solved, const WordProblem& problem,
+                        bool is_flashdlm) {
+  if (!is_flashdlm) {
+    const std::string prompt = gsm8k_prompt(solved, problem.question);
+    return {{prompt, problem.number}, {{"user", prompt}}};
+  }
+  Question question{{"", problem.number}, {}};
+  for (const std::string& turn : gsm8k_flashdlm_turns(solved, problem.question)) {
+    question.sample.prompt += turn + "\n\n";  // the same for a model without turns
+    question.messages.push_back({question.messages.size() % 2 == 0 ? "user" : "assistant", turn});
+  }
+  return question;
 }
 
 void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
@@ -43,15 +60,16 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
   std::optional<WrittenFile> out;
   if (!flags.out.empty()) out.emplace(flags.out);
   std::vector<Question> questions;
-  for (const WordProblem& problem : problems) {
-    const std::string prompt = gsm8k_prompt(solved, problem.question);
-    questions.push_back({{prompt, problem.number}, {{"user", prompt}}});
-  }
+  const bool is_flashdlm = flags.prompts == "flashdlm";
+  for (const WordProblem& problem : problems)
+    questions.push_back(gsm8k_question(solved, problem, is_flashdlm));
   const EvaluationModels models(flags);
   const auto answer = [](std::string_view text) { return before_stop(text, gsm8k_stops()); };
   const Evaluation evaluation = ask(
       models, std::move(questions),
-      [&](const Sample& sample, std::string_view text) { return last_number(answer(text)) == sample.answer; },
+      [&](const Sample& sample, std::string_view text) {
+        return (is_flashdlm ? flashdlm_number(text) : last_number(answer(text))) == sample.answer;
+      },
       kProblemLength);
   const auto is_strict = [&](const SampleRecord& record) {
     return strict_number(answer(record.result.text)) == record.sample.answer;
@@ -75,14 +93,66 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
   nlohmann::ordered_json json = to_json(evaluation);
   json["strict"] = accuracy_json(strict, count);
   json["settings"]["shots"] = flags.shots;
+  json["settings"]["prompts"] = flags.prompts;
   print_data("{}", as_line(json));
 }
 
-void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
-  std::vector<CodeProblem> problems = read_humaneval(flags.data);
+void eval_math(const EvalCommandFlags& flags, const CLI::App& command) {
+  std::vector<MathProblem> problems = read_math(flags.data);
+  keep_first(problems, flags, command);
+  std::optional<WrittenFile> out;
+  if (!flags.out.empty()) out.emplace(flags.out);
+  const EvaluationModels models(flags);
+  std::vector<Question> questions;
+  const bool is_chat = !models.evaluated().chat_template.is_none();
+  for (const MathProblem& problem : problems) {
+    const std::string prompt = is_chat ? math_request(problem) : math_prompt(problem);
+    questions.push_back({{prompt, problem.answer}, {{"user", prompt}}});
+  }
+  const Evaluation evaluation = ask(
+      models, std::move(questions),
+      [](const Sample& sample, std::string_view text) {
+        const std::optional<std::string> found = final_math_answer(text);
+        return found && normalized_math(*found) == normalized_math(sample.answer);
+      },
+      kMathLength);
+  if (out) {
+    for (const SampleRecord& record : evaluation.records) out->write(as_line(to_json(record)));
+    out->commit();
+  }
+  show_failures(evaluation, flags.show);
+  if (flags.json) {
+    print_data("{}", as_line(to_json(evaluation)));
+  } else {
+    print_report(evaluation);
+  }
+}
+
+/// A benchmark whose answers are programs.
+struct CodeBenchmark {
+  std::vector<CodeProblem> (*read)(const std::string& path);
+  std::string (*request)(const CodeProblem& problem);  ///< to a chat model
+  std::string (*prompt)(const CodeProblem& problem);   ///< text for a base model to continue
+  std::string (*completion)(const CodeProblem& problem, std::string_view text, bool is_chat);
+  std::string (*program)(const CodeProblem& problem, std::string_view completion);
+};
+
+std::string own_prompt(const CodeProblem& problem) {
+  return problem.prompt;
+}
+
+constexpr CodeBenchmark kHumanEval{read_humaneval, humaneval_request, own_prompt, humaneval_completion,
+                                   humaneval_program};
+constexpr CodeBenchmark kMbpp{
+    read_mbpp, own_prompt, mbpp_prompt,
+    [](const CodeProblem&, std::string_view text, bool is_chat) { return mbpp_completion(text, is_chat); },
+    mbpp_program};
+
+void eval_code(const EvalCommandFlags& flags, const CodeBenchmark& benchmark, const CLI::App& command) {
+  std::vector<CodeProblem> problems = benchmark.read(flags.data);
   keep_first(problems, flags, command);
   if (flags.out.empty() && flags.run_tests.empty()) {
-    throw InputError("--task humaneval: expected --out for the completions, or --run-tests");
+    throw InputError("--task {}: expected --out for the completions, or --run-tests", flags.settings.task);
   }
   if (!flags.run_tests.empty()) check_python(flags.run_tests);
   std::optional<WrittenFile> out;
@@ -91,7 +161,7 @@ void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
   const bool is_chat = !models.evaluated().chat_template.is_none();
   std::vector<Question> questions;
   for (const CodeProblem& problem : problems) {
-    const std::string prompt = is_chat ? humaneval_request(problem) : problem.prompt;
+    const std::string prompt = is_chat ? benchmark.request(problem) : benchmark.prompt(problem);
     questions.push_back({{prompt, ""}, {{"user", prompt}}});
   }
   Evaluation evaluation = ask(
@@ -99,9 +169,9 @@ void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
   ProgressBar bar("Testing");
   for (size_t i = 0; i < problems.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
-    const std::string completion = humaneval_completion(problems[i], record.result.text, is_chat);
+    const std::string completion = benchmark.completion(problems[i], record.result.text, is_chat);
     if (!flags.run_tests.empty()) {
-      record.correct = passes(flags.run_tests, humaneval_program(problems[i], completion));
+      record.correct = passes(flags.run_tests, benchmark.program(problems[i], completion));
       bar.update(static_cast<int32_t>(i) + 1, static_cast<int32_t>(problems.size()));
     }
     if (out) out->write(as_line({{"task_id", problems[i].task_id}, {"completion", completion}}));
@@ -113,7 +183,7 @@ void eval_humaneval(const EvalCommandFlags& flags, const CLI::App& command) {
     if (flags.run_tests.empty()) remove_accuracy(json);
     print_data("{}", as_line(json));
   } else if (flags.run_tests.empty()) {
-    print_answers("humaneval", problems.size(), evaluation);
+    print_answers(flags.settings.task.c_str(), problems.size(), evaluation);
   } else {
     print_report(evaluation);
   }
@@ -155,7 +225,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   for (size_t turn = 0;; ++turn) {
     std::vector<size_t> who;
     std::vector<Question> questions = next_turn(asked, answers, turn, is_chat, who);
-    if (questions.empty()) break;
+    if (questions.empty() || (flags.turns > 0 && turn == static_cast<size_t>(flags.turns))) break;
     last = ask(
         models, std::move(questions), [](const auto&, auto) { return false; }, kChatLength);
     for (size_t i = 0; i < who.size(); ++i) answers[who[i]].push_back(last.records[i].result.text);
@@ -206,7 +276,9 @@ nlohmann::ordered_json accuracy_json(int64_t correct, int64_t count) {
 
 void eval_benchmark(const EvalCommandFlags& flags, const CLI::App& command) {
   if (flags.settings.task == "gsm8k") return eval_gsm8k(flags, command);
-  if (flags.settings.task == "humaneval") return eval_humaneval(flags, command);
+  if (flags.settings.task == "math") return eval_math(flags, command);
+  if (flags.settings.task == "humaneval") return eval_code(flags, kHumanEval, command);
+  if (flags.settings.task == "mbpp") return eval_code(flags, kMbpp, command);
   eval_mt_bench(flags, command);
 }
 

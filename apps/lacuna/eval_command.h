@@ -21,7 +21,9 @@ struct EvalCommandFlags : EvalFlags {
   std::string data;
   int32_t shots = 0;
   std::string shots_data;
-  std::string run_tests;  ///< a Python interpreter; empty: tests do not run
+  int32_t turns = 0;                ///< mt-bench: turns that are asked; 0: all
+  std::string prompts = "harness";  ///< gsm8k: harness or flashdlm
+  std::string run_tests;            ///< a Python interpreter; empty: tests do not run
   std::string text_task = "stories";
   int32_t draws = 32;
   std::string scoring;    ///< multiple choice: likelihood or generation; empty: as the model suggests
@@ -72,7 +74,7 @@ void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command);
 void eval_continuations(EvalCommandFlags flags, const CLI::App& command);
 /// --task decisions.
 void eval_decisions(const EvalCommandFlags& flags);
-/// --task gsm8k, humaneval and mt-bench.
+/// --task gsm8k, humaneval, math, mbpp and mt-bench.
 void eval_benchmark(const EvalCommandFlags& flags, const CLI::App& command);
 /// --task of a benchmark of multiple choice.
 void eval_choices(const EvalCommandFlags& flags, const ChoiceBenchmark& benchmark, const CLI::App& command);

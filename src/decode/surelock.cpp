@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kMinEps = 1e-8;
 constexpr double kMaxEps = 5e-2;
-constexpr double kMinDrift = 1e-6;  // below, logits in f32 measure their own rounding
 
 /// The k-th smallest value with k = max(1, ceil(percent / 100 * count)).
 double nearest_rank(std::vector<double>& values, double percent) {
@@ -114,7 +113,7 @@ void LockTable::add_samples(std::span<const RowDrift> drifts, int32_t pass) {
   for (const RowDrift& drift : drifts) {
     RowState& state = this->state(drift.row);
     const bool is_finite = std::isfinite(state.kl) && std::isfinite(drift.kl);
-    if (state.measured_pass == pass - 1 && state.kl >= kMinDrift && is_finite) {
+    if (state.measured_pass == pass - 1 && state.kl >= kMinDivergence && is_finite) {
       contractions_.push_back(drift.kl / state.kl);
       gains_.push_back(drift.max_log_change / std::sqrt(state.kl));
     }

@@ -36,6 +36,10 @@ struct SureLock {
   bool operator==(const SureLock&) const = default;
 };
 
+/// Divergences below this, in nats, measure the rounding of f32 logits: log-probabilities that are off by
+/// 1e-6 diverge by about half its square. No ratio divides by less.
+inline constexpr double kMinDivergence = 1e-12;
+
 /// Estimates of fewer samples, and of divergences that contract less, give no threshold.
 inline constexpr int64_t kMinDriftSamples = 64;
 inline constexpr double kMaxContraction = 0.99;

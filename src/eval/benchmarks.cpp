@@ -1,6 +1,7 @@
 #include "eval/benchmarks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -24,6 +25,18 @@ std::vector<Item> read_items(const std::string& path, Read&& read) {
   std::vector<Item> items;
   read_json_lines(path, [&](const nlohmann::json&, const JsonObject& json) { items.push_back(read(json)); });
   return items;
+}
+
+constexpr std::string_view kFinalAnswer = "final answer is";
+
+/// The content of the first fenced block; the whole text without one.
+std::string_view first_fenced_block(std::string_view text) {
+  constexpr std::string_view kFence = "```";
+  const size_t fence = text.find(kFence);
+  if (fence == std::string_view::npos) return text;
+  const size_t line_end = text.find('\n', fence);
+  text = line_end == std::string_view::npos ? std::string_view() : text.substr(line_end + 1);
+  return text.substr(0, text.find(kFence));
 }
 
 }  // namespace
@@ -89,6 +102,37 @@ std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_vie
   return prompt + fmt::format("Question: {}\nAnswer:", question);
 }
 
+std::vector<std::string> gsm8k_flashdlm_turns(const std::vector<WordProblem>& solved,
+                                              std::string_view question) {
+  const auto request = [](std::string_view problem) {
+    return fmt::format(
+        "Given the following problem, reason and give a final answer to the problem.\n\nProblem: {}\n\nYour "
+        "response should end with \"The final answer is [answer]\" where [answer] is just the final number "
+        "to the "
+        "problem.",
+        problem);
+  };
+  std::vector<std::string> turns;
+  for (const WordProblem& problem : solved) {
+    turns.push_back(request(problem.question));
+    const std::string_view worked =
+        std::string_view(problem.solution).substr(0, problem.solution.find("#### "));
+    turns.push_back(fmt::format("{}The {} {}", worked, kFinalAnswer, problem.number));
+  }
+  turns.push_back(request(question));
+  return turns;
+}
+
+std::optional<std::string> flashdlm_number(std::string_view answer) {
+  const size_t at = answer.rfind(kFinalAnswer);
+  if (at == std::string_view::npos) return last_number(answer);
+  const std::string_view rest = answer.substr(at + kFinalAnswer.size());
+  const size_t begin = rest.find_first_of("0123456789");
+  if (begin == std::string_view::npos) return last_number(answer);
+  const size_t end = rest.find_first_not_of("0123456789.,", begin);
+  return last_number(rest.substr(0, end));
+}
+
 const std::vector<std::string>& gsm8k_stops() {
   static const std::vector<std::string> stops = {"Question:", "</s>", "<|im_end|>"};
   return stops;
@@ -114,19 +158,43 @@ std::string humaneval_completion(const CodeProblem& problem, std::string_view te
     for (const std::string_view stop : kStops) end = std::min(end, text.find(stop));
     return std::string(text.substr(0, end));
   }
-  constexpr std::string_view kFence = "```";
-  const size_t fence = text.find(kFence);
-  if (fence != std::string_view::npos) {
-    const size_t line_end = text.find('\n', fence);
-    text = line_end == std::string_view::npos ? std::string_view() : text.substr(line_end + 1);
-    text = text.substr(0, text.find(kFence));
-  }
+  text = first_fenced_block(text);
   const bool defines = text.find(fmt::format("def {}(", problem.entry_point)) != std::string_view::npos;
   return (defines ? "\n" : "") + std::string(text);
 }
 
 std::string humaneval_program(const CodeProblem& problem, std::string_view completion) {
   return fmt::format("{}{}\n{}\ncheck({})\n", problem.prompt, completion, problem.test, problem.entry_point);
+}
+
+std::vector<CodeProblem> read_mbpp(const std::string& path) {
+  return read_items<CodeProblem>(path, [](const JsonObject& json) {
+    const bool is_sanitized = json.has("prompt");
+    const std::vector<std::string> tests = json.texts("test_list");
+    if (tests.empty()) json.refuse("test_list", "a list of one or more statements");
+    std::string setup = json.text("test_setup_code", "");
+    if (json.has("test_imports")) setup += fmt::format("{}\n", fmt::join(json.texts("test_imports"), "\n"));
+    return CodeProblem{
+        fmt::format("{}", json.integer("task_id", {0, int64_t{1} << 53})),
+        fmt::format(
+            "You are an expert Python programmer, and here is your task: {} Your code should pass these "
+            "tests:\n\n{}\n",
+            json.text(is_sanitized ? "prompt" : "text"), fmt::join(tests, "\n")),
+        {},
+        fmt::format("{}\n{}\n", setup, fmt::join(tests, "\n"))};
+  });
+}
+
+std::string mbpp_prompt(const CodeProblem& problem) {
+  return problem.prompt + "[BEGIN]\n";
+}
+
+std::string mbpp_completion(std::string_view text, bool is_chat) {
+  return std::string(is_chat ? first_fenced_block(text) : text.substr(0, text.find("[DONE]")));
+}
+
+std::string mbpp_program(const CodeProblem& problem, std::string_view completion) {
+  return fmt::format("{}\n{}", completion, problem.test);
 }
 
 std::vector<ChatQuestion> read_mt_bench(const std::string& path) {

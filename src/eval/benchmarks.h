@@ -39,6 +39,14 @@ std::vector<WordProblem> read_gsm8k(const std::string& path);
 /// and the one to solve, as "Question: ...\nAnswer:".
 std::string gsm8k_prompt(const std::vector<WordProblem>& solved, std::string_view question);
 
+/// The prompt of FlashDLM (Hu et al. 2025, appendix C.5), as turns: each solved problem is a user turn and
+/// the assistant's answer, whose "#### 18" is "The final answer is 18" here; the last turn asks.
+std::vector<std::string> gsm8k_flashdlm_turns(const std::vector<WordProblem>& solved,
+                                              std::string_view question);
+
+/// The number of an answer to that prompt: the first after the last "final answer is", else last_number().
+std::optional<std::string> flashdlm_number(std::string_view answer);
+
 /// Strings at which the harness cuts an answer.
 const std::vector<std::string>& gsm8k_stops();
 
@@ -61,6 +69,20 @@ std::string humaneval_completion(const CodeProblem& problem, std::string_view te
 
 /// Prompt, completion and test, and a call of the test.
 std::string humaneval_program(const CodeProblem& problem, std::string_view completion);
+
+/// MBPP (Austin et al. 2021, arXiv 2108.07732), whole or sanitized: `prompt` is the request with its tests,
+/// as the paper words it, and `test` the statements that the solution has to pass. No entry point.
+std::vector<CodeProblem> read_mbpp(const std::string& path);
+
+/// A base model's prompt: the request, and the mark after which the paper's models write.
+std::string mbpp_prompt(const CodeProblem& problem);
+
+/// A base model's text up to "[DONE]", or a chat model's first fenced block or, without one, the whole
+/// answer.
+std::string mbpp_completion(std::string_view text, bool is_chat);
+
+/// Completion and tests.
+std::string mbpp_program(const CodeProblem& problem, std::string_view completion);
 
 /// MT-bench (Zheng et al. 2023, arXiv 2306.05685): open questions in two turns.
 struct ChatQuestion {

@@ -18,8 +18,6 @@
 
 namespace lacuna {
 
-/// Divergences below this measure the rounding of f32 logits; ratios divide by no less.
-inline constexpr double kMinDivergence = 1e-12;
 /// Steps that a windowed contraction spans.
 inline constexpr int32_t kContractionWindow = 8;
 /// Memory that a program may spend on logits, in bytes.

@@ -220,7 +220,8 @@ inline constexpr std::tuple kRows{
     setting("cache-block", &O::cache_block, kMasked,
             "--cache free: positions that freeze together (default: block-length)"),
     setting("lock", &O::lock, kMasked | kBlocks,
-            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (docs/methods/surelock.md)"),
+            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (min-age=0, as in the paper's "
+            "Algorithm 1, may keep a mask's K/V; docs/methods/surelock.md)"),
     setting("grow", &O::grow, kMasked,
             "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none"),
     setting(
@@ -231,7 +232,8 @@ inline constexpr std::tuple kRows{
         "Where no draft is accepted, commit the first draft (dlm) or the guide's token (ar) (default dlm)"),
     setting("guide-block", &O::guide_block, kMasked, "Drafts that one pass of the guide judges (default 32)"),
     setting("refusion", &O::refusion, kSlots,
-            "ReFusion: whose rules to follow: lacuna, paper or released (default lacuna)"),
+            "ReFusion: whose rules to follow: lacuna, paper or released (default lacuna: more accurate on "
+            "all models measured, docs/methods/refusion.md)"),
     setting("slot-size", &O::slot_size, kSlots,
             "ReFusion: positions of a slot, written left to right (default 8)"),
     setting(
@@ -292,8 +294,8 @@ inline constexpr std::tuple kRows{
             "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, "
             "always)"),
     setting("sparse", &O::sparse, kBlocks,
-            "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K or sparsed=K; "
-            ",dense-layers=2"),
+            "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score the "
+            "mean of Quest's scores over a block's queries) or sparsed=K; ,dense-layers=2"),
     setting("sparse-commit", &O::sparse_commit, kBlocks,
             "--sparse: K/V that are kept come from exact or sparse attention (default exact)"),
     setting("sparse-after", &O::sparse_after, kBlocks,

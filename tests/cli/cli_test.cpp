@@ -838,6 +838,19 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   EXPECT_EQ(records[1]["expected"], "5");
   EXPECT_THAT(records[1]["prompt"].get<std::string>(), StartsWith("Question: Mia has 12 eggs."));
 
+  const Outcome turns = lacuna(
+      eval +
+      "gsm8k --data gsm8k.jsonl --prompts flashdlm --shots 1 --shots-data gsm8k.jsonl --json --out r.jsonl");
+  EXPECT_EQ(json::parse(turns.out)["settings"]["prompts"], "flashdlm") << turns.err;
+  EXPECT_THAT(parse_lines(slurp(folder_ / "r.jsonl"))[1]["prompt"].get<std::string>(),
+              StartsWith("Given the following problem"));
+
+  write("math.jsonl", R"({"problem": "Mia has 12 eggs. How many?", "solution": "\\boxed{12}"})");
+  EXPECT_EQ(json::parse(lacuna(eval + "math --data math.jsonl --json").out)["samples"], 1);
+  write("mbpp.jsonl", R"({"task_id": 11, "text": "Nothing.", "test_list": ["pass"]})");
+  EXPECT_EQ(lacuna(eval + "mbpp --data mbpp.jsonl --out m.jsonl").exit_code, 0);
+  EXPECT_EQ(parse_lines(slurp(folder_ / "m.jsonl"))[0]["task_id"], "11");
+
   write(
       "code.jsonl",
       R"json({"task_id": "T/0", "prompt": "def f():\n    ", "entry_point": "f", "test": "def check(f): f()"})json"
@@ -855,6 +868,8 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0]["question_id"], 81);
   EXPECT_EQ(answers[0]["choices"][0]["turns"].size(), 2u);
+  EXPECT_EQ(lacuna(eval + "mt-bench --turns 1 --data chat.jsonl --out a.jsonl").exit_code, 0);
+  EXPECT_EQ(parse_lines(slurp(folder_ / "a.jsonl"))[0]["choices"][0]["turns"].size(), 1u);
 
   expect_refused(lacuna(eval + "gsm8k"), "--task gsm8k: expected --data");
   expect_refused(lacuna(eval + "gsm8k --data chat.jsonl"), "chat.jsonl line 1");
@@ -862,6 +877,9 @@ TEST_F(Cli, AnswersPublishedBenchmarks) {
   expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --shots 1"), "--shots 1: expected --shots-data");
   expect_refused(lacuna(eval + "gsm8k --data gsm8k.jsonl --difficulty 2"), "--difficulty: has no effect");
   expect_refused(lacuna(eval + "humaneval --data code.jsonl"), "expected --out");
+  expect_refused(lacuna(eval + "mbpp --data mbpp.jsonl"), "--task mbpp: expected --out");
+  expect_refused(lacuna(eval + "math --data math.jsonl --turns 1"), "--turns: has no effect");
+  expect_refused(lacuna(eval + "math --data math.jsonl --prompts flashdlm"), "--prompts: has no effect");
   expect_refused(lacuna(eval + "humaneval --data code.jsonl --run-tests /bin/false"),
                  "--run-tests /bin/false");
   expect_refused(lacuna(eval + "mt-bench --data chat.jsonl"), "expected --out");

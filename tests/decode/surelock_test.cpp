@@ -542,8 +542,8 @@ TEST(SureLock, OnlyRowsMeasuredInTwoPassesInARowGiveSamples) {
 TEST(SureLock, ADriftOfLessThanRoundingGivesNoSampleToDivideBy) {
   LockingRun run(bounded(0.1), {7, 8, 9}, 0);
   run.pass();
-  run.pass({.kl = listed({0, 0.99e-6, 1e-6})});
-  run.pass({.kl = always(0.5e-6)});
+  run.pass({.kl = listed({0, 0.99e-12, 1e-12})});
+  run.pass({.kl = always(0.5e-12)});
   EXPECT_EQ(run.table().estimate().samples, 1);
   EXPECT_THAT(run.table().estimate().contraction, DoubleNear(0.5, 1e-12));
 }

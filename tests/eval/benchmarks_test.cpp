@@ -106,6 +106,53 @@ TEST(HumanevalProgram, EndsWithItsTest) {
             "def check(candidate):\n    assert candidate(1, 2) == 3\n\ncheck(add)\n");
 }
 
+TEST(FlashdlmTurns, AreRequestsAndAnswersThatEndWithTheNumber) {
+  const std::vector<std::string> turns =
+      gsm8k_flashdlm_turns({{"Mia has 3 eggs. How many?", "There are 3.\n#### 3", "3"}}, "And 4?");
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_THAT(turns[0], HasSubstr("Problem: Mia has 3 eggs. How many?\n\nYour response"));
+  EXPECT_EQ(turns[1], "There are 3.\nThe final answer is 3");
+  EXPECT_THAT(turns[2], HasSubstr("Problem: And 4?\n"));
+}
+
+TEST(FlashdlmNumber, FollowsTheLastNamedAnswer) {
+  EXPECT_EQ(flashdlm_number("The final answer is 5, and 6 are left. 7"), "5");
+  EXPECT_EQ(flashdlm_number("The final answer is $1,203.00. So"), "1203.00");
+  EXPECT_EQ(flashdlm_number("The final answer is -4"), "-4");
+  EXPECT_EQ(flashdlm_number("The final answer is none of 3.\nThe final answer is x"), "3");
+  EXPECT_EQ(flashdlm_number("It is 12"), "12");
+  EXPECT_EQ(flashdlm_number("none"), std::nullopt);
+}
+
+constexpr const char* kMbppLine =
+    R"({"task_id": 11, "text": "Add two numbers.", "code": "", "test_list": ["assert add(1, 2) == 3", "assert add(0, 0) == 0"], "test_setup_code": "import math"})";
+
+TEST_F(Files, OfMbppHaveTheirTestsInTheRequest) {
+  const std::vector<CodeProblem> whole = read_mbpp(write(kMbppLine));
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].task_id, "11");
+  EXPECT_EQ(whole[0].prompt,
+            "You are an expert Python programmer, and here is your task: Add two numbers. Your code should "
+            "pass these "
+            "tests:\n\nassert add(1, 2) == 3\nassert add(0, 0) == 0\n");
+  EXPECT_EQ(mbpp_program(whole[0], "def add(a, b): return a + b"),
+            "def add(a, b): return a + b\nimport math\nassert add(1, 2) == 3\nassert add(0, 0) == 0\n");
+  EXPECT_TRUE(mbpp_prompt(whole[0]).ends_with("\n[BEGIN]\n"));
+  const std::vector<CodeProblem> sanitized = read_mbpp(write(
+      R"json({"task_id": 2, "prompt": "Add.", "test_imports": ["import re"], "test_list": ["assert f()"]})json"));
+  EXPECT_THAT(sanitized[0].prompt, HasSubstr("task: Add. Your"));
+  EXPECT_THAT(sanitized[0].test, HasSubstr("import re"));
+  expect_refused(read_mbpp, R"({"task_id": 2, "text": "Add.", "test_list": []})", "test_list");
+  expect_refused(read_mbpp, R"({"task_id": "2", "text": "Add.", "test_list": ["a"]})", "task_id");
+  expect_refused(read_mbpp, R"({"task_id": 2, "test_list": ["a"]})", "text");
+}
+
+TEST(MbppCompletion, EndsAtItsMarkOrIsTheFirstBlock) {
+  EXPECT_EQ(mbpp_completion("def f(): pass\n[DONE]\nmore", false), "def f(): pass\n");
+  EXPECT_EQ(mbpp_completion("Here:\n```python\ndef f(): pass\n```\nmore", true), "def f(): pass\n");
+  EXPECT_EQ(mbpp_completion("def f(): pass", true), "def f(): pass");
+}
+
 TEST(PublishedFiles, CanBeRead) {
   const std::string folder = LACUNA_SHARED_DIR "/data";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";

@@ -3,20 +3,20 @@ import argparse
 import sys
 from pathlib import Path
 
-try:
-    from book import PAGES, make_page
-    from errors import BookError
-    from figures import to_svg
-    from measure import ROOT, Measurer
-    from repeat import Choice, repeat
-except ModuleNotFoundError as error:
-    sys.exit(f"results: {error}; numpy and matplotlib are needed (tools/results/README.md)")
+import reproduce
+from book import PAGES, make_page
+from errors import BookError
+from figures import to_svg
+from measure import ROOT, Measurer
+from repeat import Choice, repeat
 
 DESCRIPTION = """\
 Writes the pages under docs/results: runs the commands that a page needs and whose rows are not known yet, keeps their
 rows in NAME.jsonl, and renders NAME.md with its figures. A run may be interrupted: known rows are not measured again.
 `check` renders every page from the known rows and says which differ from the committed ones. `repeat NAME` runs the
-commands of a page's rows again and compares all figures but timings with the recorded ones; it records nothing."""
+commands of a page's rows again and compares all figures but timings with the recorded ones; it records nothing.
+`reproduce PAPER TABLE` shows, tries or runs the commands of a paper's table on released checkpoints; it has flags of
+its own: `reproduce --help`."""
 
 
 def parse_arguments(arguments):
@@ -24,7 +24,7 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="python3 tools/results", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*PAGES, "check", "repeat"], metavar="NAME",
-                        help=f"page to write: {', '.join(PAGES)}; or check, or repeat")
+                        help=f"page to write: {', '.join(PAGES)}; or check, repeat or reproduce")
     parser.add_argument("page", choices=list(PAGES), metavar="PAGE", nargs="?", help="page that `repeat` compares")
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--only-known", action="store_true", help="render the page from known rows; measure nothing")
@@ -104,13 +104,18 @@ def repeat_page(page, options):
 
 def main(arguments):
     """Returns the exit code."""
-    options = parse_arguments(arguments)
     try:
+        if arguments[:1] == ["reproduce"]:
+            return reproduce.main(arguments[1:])
+        options = parse_arguments(arguments)
         if options.name == "check":
             return check(options)
         if options.name == "repeat":
             return repeat_page(PAGES[options.page], options)
         write_page(PAGES[options.name], options)
+    except ModuleNotFoundError as error:
+        print(f"results: {error}; numpy and matplotlib are needed (tools/results/README.md)", file=sys.stderr)
+        return 1
     except (BookError, OSError) as error:
         print(f"results: {error}", file=sys.stderr)
         return 1

@@ -100,7 +100,7 @@ PAGES = {page.name: page for page in (
     Page("uniform"),
     Page("zoo"),
     Page("tune"),
-    Page("claims", borrows=("masked", "lock", "weak_guide", "refusion", "uniform", "mage", "frontier")),
+    Page("claims", borrows=("masked", "lock", "weak_guide", "refusion", "uniform", "mage", "frontier", "shapes")),
 )}
 
 

@@ -40,6 +40,7 @@ class Evaluation:
         self.row_ratio_by_step = row["row_ratio_by_step"]
         self.texts = found.get("texts", "")  # fingerprint of all answers
         self.sparse_rows = found.get("sparse_rows")  # of all samples; None in older rows
+        self._run_seconds = row.get("runs") or [found["processor_seconds"]]  # of all samples, for each run
         self._command = row.get("command", "")
 
     @property
@@ -54,3 +55,8 @@ class Evaluation:
     def rate(self):
         """Tokens of answers per second of processor time."""
         return self.answer_tokens / self.processor_seconds
+
+    @property
+    def rates(self):
+        """The rate of each run of the command."""
+        return [self.answer_tokens * self.samples / seconds for seconds in self._run_seconds]

@@ -1,12 +1,22 @@
 """Figures in one style, made with matplotlib: the same SVG text for the same values, readable in light and dark."""
 import io
 
-from cycler import cycler
-from matplotlib import rcParams
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
-from matplotlib.transforms import Bbox
+try:
+    from cycler import cycler
+    from matplotlib import rcParams
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.transforms import Bbox
+    MISSING = None
+except ModuleNotFoundError as error:  # pages and tables without figures need none of it
+    MISSING = error
+    rcParams, cycler = {}, dict
+
+    def Figure(*_):  # pylint: disable=invalid-name  # every figure begins with one
+        """Says what is missing, where a figure is to be drawn."""
+        raise MISSING
 
 # Mid-lightness: a contrast of about 4 with white and with black.
 COLOURS = ["#2f7fd6", "#d9711a", "#249a5a", "#c04aa0", "#8a67d8", "#a68a00", "#c23b46", "#2a9d9d"]

@@ -116,7 +116,8 @@ class Measurer:
             return {"result": {"figure": figure.read_text(encoding="utf-8")}}
         if command.startswith("lacuna analyze "):
             return {"result": {"tables": cells_by_head(lines)}}
-        result = json.loads(lines[-1])
+        # `lacuna inspect` prints one object on many lines, the others print it on the last one.
+        result = json.loads(lines[-1] if lines[-1].startswith("{") else "\n".join(lines))
         if not command.startswith("lacuna eval "):
             return {"result": result}
         if answers.exists():

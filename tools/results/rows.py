@@ -39,7 +39,7 @@ class Rows:
     """The rows of a page by command.
 
     A command that was run several times has the row of its first run, with the times of the fastest one: other
-    programs only ever slow a run down. `measure(command)` returns the row of a missing run; without it, a missing
+    programs only ever slow a run down; "runs" of the row are the processor times of all of them. `measure(command)` returns the row of a missing run; without it, a missing
     row is an error.
     """
 
@@ -72,9 +72,11 @@ class Rows:
             raise BookError(f"{path}: a row has no key {error}") from error
         self._runs[command] = self.runs(command) + 1
         if command not in self._rows:
-            self._rows[command] = copy.deepcopy(row)
-            return
-        fastest = self._rows[command]["result"]
+            self._rows[command] = copy.deepcopy(row) | {"runs": []}
+        known = self._rows[command]
+        if isinstance(result, dict) and "processor_seconds" in result:
+            known["runs"].append(result["processor_seconds"])
+        fastest = known["result"]
         for key in FASTEST:
             if key in fastest:
                 fastest[key] = min(fastest[key], result[key])

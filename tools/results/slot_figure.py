@@ -2,8 +2,6 @@
 from dataclasses import dataclass
 
 import figures
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 LEGEND = ("Filled: committed, one colour per plan; pale in later passes. Coloured text: accepted. Grey: drafted. "
           "Struck out: rejected;\nbold: the token in its place. Dashed: selected by the plan.")
@@ -65,7 +63,7 @@ def draw_cell(axes, x, y, cell, colour):
     """Draws a cell."""
     pale = cell.is_committed and not cell.text
     face = {"facecolor": colour, "alpha": 0.3 if pale else 1} if cell.is_committed else {"facecolor": "none"}
-    axes.add_patch(Rectangle((x + 0.03, y + 0.06), 0.94, 0.88, edgecolor="none", **face))
+    axes.add_patch(figures.Rectangle((x + 0.03, y + 0.06), 0.94, 0.88, edgecolor="none", **face))
     if not cell.text:
         return
     ink = "white" if cell.is_committed else colour if cell.is_accepted else figures.GREY
@@ -82,7 +80,7 @@ def outline_selected(axes, y, line, following, prompt, colour):
             later = [each["tokens"] for each in following["slots"] if each["position"] == slot["position"]] \
                 if following else []
             width = max(map(len, [slot["tokens"], *later]))
-            axes.add_patch(Rectangle((slot["position"] - prompt + 0.03, y + 0.06), width - 0.06, 0.88,
+            axes.add_patch(figures.Rectangle((slot["position"] - prompt + 0.03, y + 0.06), width - 0.06, 0.88,
                                      facecolor="none", edgecolor=colour, linestyle="--"))
 
 
@@ -90,7 +88,7 @@ def draw(row, title):
     """A matplotlib figure of the row of `lacuna run --trace`."""
     passes, prompt = row["result"]["trace"], row["prompt_length"]
     columns = 1 + max(slot["position"] + len(slot["tokens"]) - 1 - prompt for line in passes for slot in line["slots"])
-    drawn = Figure((0.9 + 0.42 * columns, 1 + 0.24 * len(passes)))
+    drawn = figures.Figure((0.9 + 0.42 * columns, 1 + 0.24 * len(passes)))
     axes = drawn.subplots()
     axes.set(xlim=(0, columns), ylim=(len(passes), 0), xticks=[x + 0.5 for x in range(0, columns, 8)],
              xticklabels=range(0, columns, 8), yticks=[y + 0.5 for y in range(len(passes))],
