@@ -33,7 +33,7 @@ const ChatForm& chatml_form();
 /// "detailed thinking off".
 const ChatForm& role_tag_form();
 
-/// What texts become before a model reads them.
+/// Tokens, chat template and special tokens of a checkpoint.
 struct Vocabulary {
   Tokenizer tokenizer;
   ChatTemplate chat;

@@ -322,7 +322,7 @@ void parse_tasks(const Arguments& arguments, DataOptions& data) {
     throw InputError("--tasks decisions: expected another task with it");
 }
 
-/// Of "r=16,alpha=32".
+/// Reads "r=16,alpha=32".
 LoraShape parse_lora(const std::string& text) {
   constexpr double kMaxRank = 1024;
   LoraShape lora;

@@ -46,7 +46,7 @@ uint64_t mixed(uint64_t key, std::string_view bytes) {
   return mix_bits(key ^ bytes.size());
 }
 
-/// What the ids in a cache depend on.
+/// A number that changes with everything that the ids in a cache depend on.
 uint64_t cache_key(const std::filesystem::path& file, const Vocabulary& vocabulary, int64_t row_length) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
@@ -185,7 +185,7 @@ class Encoder {
       return;
     }
     whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
-    // What templates write behind the end of a turn belongs to the next one.
+    // Text that templates write behind the end of a turn belongs to the next one.
     const auto end = std::find_first_of(whole.begin(), whole.end(), ends_.begin(), ends_.end());
     if (end == whole.end()) {
       whole.push_back(vocabulary_.ids.end);

@@ -18,7 +18,7 @@ namespace lacuna::train {
 ///       whose prompt is the conversation before it (LLaDA: Nie et al. 2025, section 2.3)
 ///   {"prompt", "response"} or {"query", "response"}            two turns; without a chat template, two texts
 ///   {"text"}                                                   texts follow each other with an end token in
-///       between, cut into rows of the greatest length, of which the first token is given
+///       between, cut into rows of the largest length, of which the first token is given
 /// Turns are in the chat template. An answer ends with the token that ends a turn there, or an end token.
 class Records {
  public:

@@ -29,7 +29,7 @@ class Start {
   void export_texts(const std::filesystem::path& folder, const ModelShape& shape) const;
 
   const SpecialIds& ids() const { return ids_; }
-  /// Of each row of the embedding, the rows of the checkpoint whose mean it begins as. After set_sizes().
+  /// For each row of the embedding, the rows of the checkpoint whose mean it begins as. After set_sizes().
   WordRows words(const ModelShape& shape) const;
   /// "<|mask|> is token 49152, a new row" or where it was found; empty for families without a mask.
   const std::string& mask_note() const { return mask_note_; }

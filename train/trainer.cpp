@@ -197,7 +197,7 @@ double Trainer::add_gradients(uint64_t number, bool is_first) {
 }
 
 double Trainer::held_out_loss(Transformer& averaged) {
-  constexpr uint64_t kHeldOutSteps = uint64_t{1} << 40;  // whose masks no step of the training has
+  constexpr uint64_t kHeldOutSteps = uint64_t{1} << 40;  // no step of the training has these masks
   const torch::NoGradGuard no_grad;
   const std::vector<Batch> batches = source_.held_out();
   double loss = 0;

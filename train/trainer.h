@@ -100,7 +100,7 @@ class Trainer {
   TrainOptions options_;
   std::filesystem::path folder_;
   std::vector<torch::Tensor> learned_;  // parameters of the model
-  std::vector<torch::Tensor> average_;  // of these
+  std::vector<torch::Tensor> average_;  // moving average of the learned parameters
   torch::Device device_;                // of the model
   torch::optim::AdamW optimizer_;
   Progress progress_;
