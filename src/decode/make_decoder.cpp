@@ -312,6 +312,9 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
   if (const auto* custom = std::get_if<CustomRule>(&count)) {
     problems.expect(custom->choose != nullptr && *custom->choose, "unmask", "empty", "a function");
   }
+  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
+    problems.within_part("unmask", part, value, least, most);
+  };
   const auto is_share = [](double value) { return value > 0 && value <= 1; };
   const auto is_bound = [](double value) { return value > 0 && value <= 1e6; };
   if (const auto* threshold = std::get_if<Threshold>(&count)) {
@@ -322,6 +325,19 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
     expect(is_bound(factor->f), factor->f, "a factor in (0, 1e6]");
   } else if (const auto* bounded = std::get_if<EntropyBounded>(&count)) {
     expect(is_bound(bounded->bound), bounded->bound, "a bound in (0, 1e6]");
+  } else if (const auto* leap = std::get_if<LocalLeap>(&count)) {
+    within("local-leap", leap->tau, kMinRuleNumber, 1.0);
+    within("relaxed", leap->relaxed, kMinRuleNumber, 1.0);
+    within("radius", leap->radius, 0, kMaxGenLength);
+  } else if (const auto* klass = std::get_if<Klass>(&count)) {
+    within("klass", klass->tau, kMinRuleNumber, 1.0);
+    within("kl", klass->kl, kMinRuleNumber, kMaxRuleNumber);
+    within("history", klass->history, 1, kMaxGenLength);
+  } else if (const auto* wino = std::get_if<Wino>(&count)) {
+    within("wino", wino->tau, kMinRuleNumber, 1.0);
+    within("back", wino->back, kMinRuleNumber, 1.0);
+  } else if (const auto* saber = std::get_if<Saber>(&count)) {
+    within("saber", saber->least, 1, kMaxGenLength);
   } else if (const auto* schedule = std::get_if<TimeSchedule>(&count)) {
     problems.within("eps", double{schedule->eps}, double{1e-9F}, 1.0);
   } else if (const auto* each = std::get_if<AncestralSampling>(&count)) {
