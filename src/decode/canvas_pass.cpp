@@ -1,6 +1,7 @@
 #include "decode/canvas_pass.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -17,7 +18,10 @@ CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, i
 void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                          const std::function<RngStream(int32_t position)>& noise,
                          const PassQuestions& questions) {
-  CachedPass pass = choose_rows(options_.cache, canvas, block, drawn_positions);
+  std::vector<int32_t> wanted;
+  std::set_union(drawn_positions.begin(), drawn_positions.end(), questions.compared.begin(),
+                 questions.compared.end(), std::back_inserter(wanted));
+  CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
   const bool may_lock = lock_ && pass.nothing_is_stale;
   if (lock_) lock_->remove_locked(rows_);
@@ -34,12 +38,23 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
     LogitRow logit = logit_row(plan_row(canvas.predictor(position)));
     logit.rule = questions.rules.empty() ? 0 : questions.rules[i];
     logit.noise = noise(position);
+    if (!questions.listed.empty() && !questions.listed[i].empty()) {
+      SamplingRule rule = plan_.rules[static_cast<size_t>(logit.rule)];
+      rule.listed = questions.listed[i];
+      logit.rule = static_cast<int32_t>(plan_.rules.size());
+      plan_.rules.push_back(std::move(rule));
+    }
     plan_.logits.push_back(logit);
   }
   const auto first_mask = static_cast<int32_t>(rows_.size());  // of the masks that verify
   for (const int32_t position : questions.verified) {
     LogitRow logit = logit_row(first_mask + position - block.begin);
     logit.scored = canvas[position];
+    plan_.logits.push_back(logit);
+  }
+  for (const int32_t position : questions.compared) {
+    LogitRow logit = logit_row(plan_row(canvas.predictor(position)));
+    logit.num_likeliest = 2;
     plan_.logits.push_back(logit);
   }
   if (!lock_) return;

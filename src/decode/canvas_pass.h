@@ -29,14 +29,18 @@ struct CanvasPassOptions {
   int32_t verified_block = 0;  ///< positions of a block whose tokens a pass may verify, without a lock; or 0
 };
 
-/// What a pass is asked besides the samples of its masks.
+/// Questions to a pass, other than for the samples of its masks.
 struct PassQuestions {
   std::span<const int32_t> rules =
       {};  ///< by which each position is sampled: 0 is CanvasPassOptions::sampling,
            ///< i > 0 other_sampling[i - 1]; empty: 0
-  /// Positions of the block with a token, ascending, of which a mask beside it says how likely it is. Such a
+  /// Positions of the block with a token, ascending, of which a mask next to it says how likely it is. Such a
   /// mask stands at each position of the block and sees the canvas but for its position, and the other masks.
   std::span<const int32_t> verified = {};
+  /// Tokens whose probability at each drawn position is wanted (RowStatistics::listed_logprobs); empty: none.
+  std::span<const std::vector<TokenId>> listed = {};
+  /// Positions, ascending, of which the two likeliest tokens are wanted.
+  std::span<const int32_t> compared = {};
 };
 
 class CanvasPass {
@@ -52,7 +56,7 @@ class CanvasPass {
 
   /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending; without a lock,
   /// a position may come twice), in their order; then come the verified positions, whose
-  /// RowStatistics::scored_probability is that of their token.
+  /// RowStatistics::scored_probability is that of their token, and then those that are compared.
   ///   noise  what the sample at a position takes its random numbers from
   void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                const std::function<RngStream(int32_t position)>& noise, const PassQuestions& questions = {});

@@ -71,6 +71,10 @@ std::string_view why_no_constraint(const Strategy& strategy) {
                ? ""
                : "only `refusion` lacuna checks every token against those that were written before it";
   }
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  const auto* rule = masked != nullptr ? std::get_if<UnmaskRule>(&masked->commit) : nullptr;
+  if (rule != nullptr && rule->policy.gives_credit())
+    return "`unmask` credit writes tokens that earlier passes have sampled";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
@@ -338,6 +342,17 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
     within("back", wino->back, kMinRuleNumber, 1.0);
   } else if (const auto* saber = std::get_if<Saber>(&count)) {
     within("saber", saber->least, 1, kMaxGenLength);
+  } else if (const auto* credit = std::get_if<TraceCredit>(&count)) {
+    within("credit", credit->tau, kMinRuleNumber, 1.0);
+    within("alpha", credit->alpha, kMinRuleNumber, kMaxRuleNumber);
+    within("gamma", credit->gamma, kMinRuleNumber, kMaxRuleNumber);
+    within("beta", credit->beta, kMinRuleNumber, 1.0);
+  } else if (const auto* prophet = std::get_if<Prophet>(&count)) {
+    within("prophet", prophet->early, kMinRuleNumber, kMaxRuleNumber);
+    within("mid", prophet->mid, kMinRuleNumber, kMaxRuleNumber);
+    within("late", prophet->late, kMinRuleNumber, kMaxRuleNumber);
+    within("answer", prophet->answer, -1, kMaxGenLength);
+    within("length", prophet->length, 1, kMaxGenLength);
   } else if (const auto* schedule = std::get_if<TimeSchedule>(&count)) {
     problems.within("eps", double{schedule->eps}, double{1e-9F}, 1.0);
   } else if (const auto* each = std::get_if<AncestralSampling>(&count)) {

@@ -146,6 +146,10 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   problems.refuse(unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.runs_until_done()),
                   "alg_temp", "this `unmask` rule does not draw the order of positions");
   if (unmask.remasks()) check_remasking(strategy, unmask, problems);
+  problems.refuse(unmask.gives_credit() && strategy.sampling.temperature > 0, "temperature",
+                  "`unmask` credit writes the likeliest tokens");
+  problems.refuse(unmask.exits_early() && strategy.lock.has_value(), "lock",
+                  "`unmask` prophet measures rows that would be locked");
   problems.refuse(
       unmask.verifies() && config.shifted_logits, "unmask",
       "wino verifies a token by a mask at its position, and this model's rows predict the next one");

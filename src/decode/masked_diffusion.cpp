@@ -16,6 +16,14 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
   if (const auto* klass = std::get_if<Klass>(&count)) calm_.emplace(*klass, canvas_.length());
   if (const auto* wino = std::get_if<Wino>(&count)) verdicts_.emplace(*wino);
   if (const auto* saber = std::get_if<Saber>(&count)) trace_.emplace(*saber, canvas_.length());
+  if (const auto* credit = std::get_if<TraceCredit>(&count)) credits_.emplace(*credit, canvas_.length());
+  if (const auto* prophet = std::get_if<Prophet>(&count)) {
+    const bool is_whole = prophet->answer < 0;
+    const int32_t begin = canvas_.prompt_length() + (is_whole ? 0 : prophet->answer);
+    const int32_t length = is_whole ? options_.gen_length : prophet->length;
+    for (int32_t position = begin; position < std::min(begin + length, canvas_.length()); ++position)
+      compared_.push_back(position);
+  }
   start_block(0);
   find_next_step();
 }
@@ -58,6 +66,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   }
   if (calm_) calm_->start_block();
   if (verdicts_) verdicts_->start_block();
+  if (credits_) credits_->start_block();
   written_masks_.clear();
   // The schedule counts the masks of the prompt, too, which its steps may write.
   if (options_.unmask.writes_masks()) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
@@ -109,6 +118,7 @@ void MaskedDiffusionDecoder::find_next_step() {
       } else if (!options_.unmask.runs_until_done() && fixed_count(options_.unmask.count, progress_) == 0) {
         continue;
       }
+      if (options_.unmask.exits_early()) drawn_positions_ = canvas_.masked_positions(0, canvas_.length());
       if (!drawn_positions_.empty()) return;
     }
   }
@@ -130,7 +140,12 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
     const auto noise = [&](int32_t position) {
       return RngStream(options_.seed, kTokenNoise, block_.index, progress_.step, position);
     };
-    pass_.prepare(canvas_, block_, drawn_positions_, noise, {.verified = verified_});
+    std::vector<std::vector<TokenId>> listed;
+    if (credits_) {
+      for (const int32_t position : drawn_positions_) listed.push_back(credits_->credited(position));
+    }
+    pass_.prepare(canvas_, block_, drawn_positions_, noise,
+                  {.verified = verified_, .listed = listed, .compared = compared_});
     is_planned_ = true;
   }
   return pass_.plan();
@@ -182,13 +197,21 @@ std::vector<Commit> MaskedDiffusionDecoder::choose_commits(std::span<const Commi
                                                            std::span<const Drift> drifts) {
   StepHistory history;
   std::vector<Commit> masked(candidates.begin(), candidates.end());
+  if (credits_) masked = credits_->with_credit(candidates, drawn.first(candidates.size()));
+  if (const auto* prophet = std::get_if<Prophet>(&options_.unmask.count)) {
+    const double step = finished_steps_ + progress_.step + 1;
+    const auto leads = drawn.subspan(candidates.size(), compared_.size());
+    if (mean_lead(leads) >= lead_to_exit(*prophet, step / options_.steps)) return masked;
+    std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
+  }
   if (calm_) history.is_stable = calm_->count(candidates, drifts);
   if (trace_) {
     trace_->see(candidates);
     history.written_confidence = trace_->mean_written();
     std::erase_if(masked, [&](const Commit& each) { return !canvas_.is_masked(each.position); });
   }
-  return choose(options_.unmask, masked, progress_, step_noise(kOrderNoise), drawn, history);
+  return choose(options_.unmask, masked, progress_, step_noise(kOrderNoise), drawn.first(candidates.size()),
+                history);
 }
 
 std::vector<int32_t> MaskedDiffusionDecoder::revoked_positions(size_t num_committed,
@@ -209,9 +232,8 @@ void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, s
     candidates.push_back({drawn_positions_[i], drawn[i].token, drawn[i].confidence});
   }
   const size_t num_drawn = candidates.size();
-  std::vector<Commit> chosen = options_.unmask.ignores_logits()
-                                   ? candidates
-                                   : choose_commits(candidates, drawn.first(num_drawn), drifts);
+  std::vector<Commit> chosen =
+      options_.unmask.ignores_logits() ? candidates : choose_commits(candidates, drawn, drifts);
   pass_.count_rows(canvas_);
   const bool masks_the_rest = std::holds_alternative<Remasking>(options_.unmask.count);
   report.committed = masks_the_rest ? remask(candidates, chosen) : std::move(chosen);

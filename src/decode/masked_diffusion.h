@@ -96,7 +96,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   ///   drawn   one sample for each of the pass's logits
   ///   drifts  of the candidates' posteriors, where the rule measures them
   void finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts, StepReport& report);
-  /// Of the candidates, those that this step writes.
+  /// The candidates that this step writes.
   std::vector<Commit> choose_commits(std::span<const Commit> candidates, std::span<const RowStatistics> drawn,
                                      std::span<const Drift> drifts);
   /// The written positions that the step masks again, after its commits.
@@ -112,14 +112,16 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   Block block_;
   int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
-  std::vector<int32_t> open_positions_;   // that rules which remask may write: masked when the block began,
-                                          // for Saber also those of the blocks before
+  std::vector<int32_t> open_positions_;  // positions that rules which remask may write: masked when the block
+                                         // began, for Saber also those of the blocks before
   std::vector<int32_t> written_masks_;    // ascending; whose token is the mask itself (writes_masks)
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   std::vector<int32_t> verified_;         // positions that the next pass verifies, ascending
   std::optional<CalmPasses> calm_;
   std::optional<Verdicts> verdicts_;
   std::optional<ConfidenceTrace> trace_;
+  std::optional<CreditLedger> credits_;
+  std::vector<int32_t> compared_;     // positions by whose leads Prophet decides, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
   std::vector<RowStatistics> drawn_;  // by the pass, meanwhile
   bool is_planned_ = false;

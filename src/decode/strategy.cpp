@@ -35,6 +35,13 @@ Json json_of(const CountRule& rule) {
       return {{"count", "klass"}, {"tau", r.tau}, {"kl", r.kl}, {"history", r.history}};
     }
     Json operator()(const Wino& r) const { return {{"count", "wino"}, {"tau", r.tau}, {"back", r.back}}; }
+    Json operator()(const TraceCredit& r) const {
+      return {{"count", "credit"}, {"tau", r.tau}, {"alpha", r.alpha}, {"gamma", r.gamma}, {"beta", r.beta}};
+    }
+    Json operator()(const Prophet& r) const {
+      return {{"count", "prophet"}, {"early", r.early},   {"mid", r.mid},
+              {"late", r.late},     {"answer", r.answer}, {"length", r.length}};
+    }
     Json operator()(const Saber& r) const { return {{"count", "saber"}, {"least", r.least}}; }
     Json operator()(const CustomRule&) const { return {{"count", "custom"}}; }
     Json operator()(const Dynamic& r) const { return {{"count", "dynamic"}, {"tau", r.tau}}; }

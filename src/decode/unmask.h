@@ -129,14 +129,39 @@ struct Saber {
   bool operator==(const Saber&) const = default;
 };
 
+/// CreditDecoding (Wang et al. 2025, arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder):
+/// in every pass of a block each masked position gives its best token a credit of p^gamma; older credits are
+/// multiplied by beta. Committed is by Threshold, from the distribution whose logits have alpha ln(1 +
+/// credit) added. The best token of that distribution is written.
+struct TraceCredit {
+  double tau = 0.9;    ///< probability
+  double alpha = 0.7;  ///< up to kMaxRuleNumber
+  double gamma = 0.2;  ///< up to kMaxRuleNumber
+  double beta = 0.8;   ///< up to 1
+  bool operator==(const TraceCredit&) const = default;
+};
+
+/// Prophet (Li et al. 2025, arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py): EvenSplit, until the
+/// mean lead of the best logit over the second, over `length` positions of the answer from `answer` on,
+/// reaches `early` in the first 33% of the steps, `mid` up to 67%, then `late`: that step writes every mask.
+struct Prophet {
+  double early = 7.5;   ///< up to kMaxRuleNumber
+  double mid = 5;       ///< up to kMaxRuleNumber
+  double late = 2.5;    ///< up to kMaxRuleNumber
+  int32_t answer = -1;  ///< 0-based position of the answer; -1: the lead is that of the whole answer
+  int32_t length = 5;   ///< positions
+  bool operator==(const Prophet&) const = default;
+};
+
 /// A function of the caller's. It must not throw, and chooses candidates, at least one.
 struct CustomRule {
   std::shared_ptr<const UnmaskFunction> choose;
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
-                               Dynamic, EntropyBounded, Remasking, LocalLeap, Klass, Wino, Saber, CustomRule>;
+using CountRule =
+    std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
+                 EntropyBounded, Remasking, LocalLeap, Klass, Wino, Saber, TraceCredit, Prophet, CustomRule>;
 
 /// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
@@ -175,16 +200,20 @@ struct UnmaskPolicy {
   /// Whether what a step does depends on earlier steps (UnmaskMemory).
   bool remembers() const {
     return std::holds_alternative<Klass>(count) || std::holds_alternative<Wino>(count) ||
-           std::holds_alternative<Saber>(count);
+           std::holds_alternative<Saber>(count) || gives_credit();
   }
+  /// Whether the tokens that are written may be those of earlier passes.
+  bool gives_credit() const { return std::holds_alternative<TraceCredit>(count); }
+  /// Whether a step may write all that is masked.
+  bool exits_early() const { return std::holds_alternative<Prophet>(count); }
   /// Whether the choice needs the drift of the candidates' posteriors.
   bool measures_drift() const { return std::holds_alternative<Klass>(count); }
-  /// Whether written tokens are verified by masks beside them.
+  /// Whether written tokens are verified by masks next to them.
   bool verifies() const { return std::holds_alternative<Wino>(count); }
   /// Whether the rule is one for a whole canvas, which a block of block diffusion is not.
   bool is_of_canvases() const {
     return std::holds_alternative<AncestralSampling>(count) || std::holds_alternative<LocalLeap>(count) ||
-           remasks() || remembers();
+           remasks() || remembers() || exits_early();
   }
   /// Whether choose() needs the rows' statistics, all of them measured.
   bool is_custom() const { return std::holds_alternative<CustomRule>(count); }
@@ -192,7 +221,7 @@ struct UnmaskPolicy {
   bool operator==(const UnmaskPolicy&) const = default;
 };
 
-/// What a choice takes from earlier steps.
+/// Facts that a choice takes from earlier steps.
 struct StepHistory {
   /// Klass: [candidates] whether the posterior has been stable for long enough; empty: none is.
   std::vector<bool> is_stable = {};

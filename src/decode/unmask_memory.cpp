@@ -93,4 +93,61 @@ std::vector<int32_t> ConfidenceTrace::revoked(const Canvas& canvas, size_t num_c
   return lowest(std::move(growth), count);
 }
 
+CreditLedger::CreditLedger(const TraceCredit& rule, int32_t num_positions)
+    : rule_(rule), credits_(static_cast<size_t>(num_positions)) {}
+
+void CreditLedger::start_block() {
+  for (auto& credits : credits_) credits.clear();
+}
+
+std::vector<TokenId> CreditLedger::credited(int32_t position) const {
+  std::vector<TokenId> tokens;
+  for (const auto& [token, credit] : credits_[static_cast<size_t>(position)]) tokens.push_back(token);
+  return tokens;
+}
+
+std::vector<Commit> CreditLedger::with_credit(std::span<const Commit> candidates,
+                                              std::span<const RowStatistics> rows) {
+  expects(rows.size() == candidates.size(), "with_credit: one row for each candidate");
+  std::vector<Commit> result;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Commit& candidate = candidates[i];
+    auto& credits = credits_[static_cast<size_t>(candidate.position)];
+    expects(rows[i].listed_logprobs.size() == credits.size(), "with_credit: a logprob for each token");
+    std::map<TokenId, double> probabilities;
+    size_t next = 0;
+    for (auto& [token, credit] : credits) {
+      credit *= rule_.beta;
+      probabilities[token] = std::exp(rows[i].listed_logprobs[next++]);
+    }
+    probabilities[candidate.token] = candidate.confidence;
+    credits[candidate.token] += std::pow(candidate.confidence, rule_.gamma);
+    // Tokens without credit keep their weight, so that all weights add up to 1 plus what credit has added.
+    double total = 1;
+    Commit best{candidate.position, candidate.token, -1};
+    for (const auto& [token, probability] : probabilities) {
+      const double weight = probability * std::pow(1 + credits[token], rule_.alpha);
+      total += weight - probability;
+      if (weight > best.confidence) best = {candidate.position, token, weight};
+    }
+    best.confidence = std::min(best.confidence / total, 1.0);
+    result.push_back(best);
+  }
+  return result;
+}
+
+double mean_lead(std::span<const RowStatistics> rows) {
+  double sum = 0;
+  for (const RowStatistics& row : rows) {
+    if (row.likeliest.size() < 2) return std::numeric_limits<double>::infinity();
+    sum += row.likeliest[0].second - row.likeliest[1].second;
+  }
+  return sum / static_cast<double>(rows.size());
+}
+
+double lead_to_exit(const Prophet& rule, double progress) {
+  if (progress < 0.33) return rule.early;
+  return progress < 0.67 ? rule.mid : rule.late;
+}
+
 }  // namespace lacuna

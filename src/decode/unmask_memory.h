@@ -1,10 +1,12 @@
-// What an unmask rule remembers of the steps of one request, and which tokens it masks again: KLASS, WINO and
-// Saber (unmask.h). Positions are those of the canvas.
+// The memory of an unmask rule for the steps of one request, and which tokens it masks again: KLASS, WINO,
+// Saber and CreditDecoding (unmask.h). Positions are those of the canvas.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/canvas.h"
@@ -34,7 +36,7 @@ class Verdicts {
   void start_block() { last_accepted_ = kFirstAccepted; }
   /// The positions to mask again after a step.
   ///   verified  written before the pass
-  ///   probabilities  of their tokens, by the masks beside them
+  ///   probabilities  of their tokens, by the masks next to them
   std::vector<int32_t> revoked(std::span<const int32_t> verified, std::span<const double> probabilities,
                                size_t num_committed);
 
@@ -67,5 +69,27 @@ class ConfidenceTrace {
   std::vector<double> written_;                     // by position; kNone: never written
   std::vector<std::pair<double, int32_t>> growth_;  // of the pass, with their positions
 };
+
+/// Credits of tokens at positions, for CreditDecoding.
+class CreditLedger {
+ public:
+  CreditLedger(const TraceCredit& rule, int32_t num_positions);
+  void start_block();
+  /// Tokens that have credit at the position, ascending.
+  std::vector<TokenId> credited(int32_t position) const;
+  /// Counts the predictions of a pass, and returns them with credit: the best tokens, and their
+  /// probabilities.
+  ///   rows  of the candidates; listed_logprobs of the credited tokens, in their order
+  std::vector<Commit> with_credit(std::span<const Commit> candidates, std::span<const RowStatistics> rows);
+
+ private:
+  TraceCredit rule_;
+  std::vector<std::map<TokenId, double>> credits_;  // by position
+};
+
+/// Mean lead of the best token over the second, in logits; rows have RowStatistics::likeliest.
+double mean_lead(std::span<const RowStatistics> rows);
+/// The lead at which Prophet writes everything, at this share of its steps.
+double lead_to_exit(const Prophet& rule, double progress);
 
 }  // namespace lacuna

@@ -138,8 +138,9 @@ void parse_numbers(std::string_view text, std::initializer_list<RuleNumber> numb
     if (auto* const* real = std::get_if<double*>(&found->value)) {
       **real = number("unmask", name, value, kMinRuleNumber, found->most);
     } else {
-      *std::get<int32_t*>(found->value) = number<int32_t>(
-          "unmask", name, value, found->name == "radius" ? 0 : 1, static_cast<int32_t>(found->most));
+      *std::get<int32_t*>(found->value) =
+          number<int32_t>("unmask", name, value, found->name == "radius" || found->name == "answer" ? 0 : 1,
+                          static_cast<int32_t>(found->most));
     }
   });
 }
@@ -165,6 +166,23 @@ std::optional<CountRule> numbered_rule(std::string_view name, std::string_view t
   if (name == "wino") {
     Wino rule;
     parse_numbers(text, {{name, kShare, &rule.tau}, {"back", kShare, &rule.back}});
+    return rule;
+  }
+  if (name == "credit") {
+    TraceCredit rule;
+    parse_numbers(text, {{name, kShare, &rule.tau},
+                         {"alpha", kMaxRuleNumber, &rule.alpha},
+                         {"gamma", kMaxRuleNumber, &rule.gamma},
+                         {"beta", kShare, &rule.beta}});
+    return rule;
+  }
+  if (name == "prophet") {
+    Prophet rule;
+    parse_numbers(text, {{name, kMaxRuleNumber, &rule.early},
+                         {"mid", kMaxRuleNumber, &rule.mid},
+                         {"late", kMaxRuleNumber, &rule.late},
+                         {"answer", kCount, &rule.answer},
+                         {"length", kCount, &rule.length}});
     return rule;
   }
   if (name == "saber") {

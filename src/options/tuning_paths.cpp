@@ -87,6 +87,10 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
                             {"klass=0.9,kl=0.001", "klass", "klass=0.6,kl=0.015"}));
   if (!config.shifted_logits)
     paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino=0.9", "wino=0.8", "wino"}));
+  paths.push_back(path_over("unmask credit", "unmask", {}, "unmask",
+                            {"credit=0.95,alpha=0.3", "credit=0.95", "credit", "credit=0.8"}));
+  paths.push_back(path_over("unmask prophet", "unmask", {}, "unmask",
+                            {"prophet=15,mid=10,late=5", "prophet", "prophet=5,mid=3,late=2"}));
   paths.push_back(path_over("unmask saber", "unmask", {}, "unmask", {"saber", "saber=4"}));
   if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
   paths.push_back(refresh_path("prefix", {"4", "8", "16"}, ""));
@@ -254,8 +258,8 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",   "stop-entropy",
       "sparse",         "sparse-commit",   "sparse-after"};
   // Other rules choose one token at a time: they are samplers.
-  constexpr std::string_view kFastRules[] = {"threshold", "factor",     "dynamic", "entropy-bounded",
-                                             "klass",     "local-leap", "wino",    "saber"};
+  constexpr std::string_view kFastRules[] = {"threshold",  "factor", "dynamic", "entropy-bounded", "klass",
+                                             "local-leap", "wino",   "saber",   "credit",          "prophet"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

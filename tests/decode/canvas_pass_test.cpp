@@ -431,7 +431,7 @@ TEST(CanvasPass, VerifiesTokensByMasksThatDoNotSeeThem) {
           for (int32_t cell = part.begin; cell < part.end; ++cell) unseen.push_back(cell);
         }
         std::sort(unseen.begin(), unseen.end());
-        EXPECT_EQ(unseen, range(0, 10)) << "all but its own position, and the masks beside it";
+        EXPECT_EQ(unseen, range(0, 10)) << "all but its own position, and the masks next to it";
       }
       EXPECT_THAT(plan.groups[static_cast<size_t>(4 * sequence)].visible, ElementsAre(IndexRange{0, 7}));
     }
@@ -439,6 +439,45 @@ TEST(CanvasPass, VerifiesTokensByMasksThatDoNotSeeThem) {
     EXPECT_EQ(plan.logits[2].row, 7);
     EXPECT_EQ(plan.logits[2].scored, 8);
     EXPECT_EQ(plan.logits[2].unconditional_row, cfg_scale > 0 ? 17 : -1);
+  }
+}
+
+TEST(CanvasPass, ListsTokensOfAPositionByARuleOfItsOwn) {
+  CanvasPassOptions options;
+  options.sampling = suppressing(kMask);
+  Canvas canvas({5}, 3, kMask, false);
+  CanvasPass pass(options, canvas);
+  const std::vector<std::vector<TokenId>> listed = {{7, 9}, {}, {4}};
+  pass.prepare(canvas, {0, 1, 4, 0}, std::vector<int32_t>{1, 2, 3}, noise_at, {.listed = listed});
+  const StepPlan& plan = pass.plan();
+  ASSERT_EQ(plan.rules.size(), 3U);
+  EXPECT_EQ(plan.logits[0].rule, 1);
+  EXPECT_EQ(plan.logits[1].rule, 0);
+  EXPECT_EQ(plan.logits[2].rule, 2);
+  EXPECT_THAT(plan.rules[0].listed, IsEmpty());
+  EXPECT_THAT(plan.rules[1].listed, ElementsAre(7, 9));
+  EXPECT_THAT(plan.rules[2].listed, ElementsAre(4));
+  EXPECT_EQ(plan.rules[2].undrawn, options.sampling.undrawn);
+}
+
+TEST(CanvasPass, ComputesTheRowsThatItCompares) {
+  CanvasPassOptions options;
+  options.cache = DualCache{};
+  Canvas canvas({5, 6}, 6, kMask, true);
+  CanvasPass pass(options, canvas);
+  Block block{0, 2, 4, 0};
+  const std::vector<int32_t> compared = {2, 6};
+  for (block.pass = 0; block.pass < 2; ++block.pass) {
+    pass.prepare(canvas, block, canvas.masked_positions(2, 4), noise_at, {.compared = compared});
+    const StepPlan& plan = pass.plan();
+    ASSERT_EQ(plan.logits.size(), 4U);
+    for (size_t i = 0; i < 2; ++i) {
+      const LogitRow& logit = plan.logits[2 + i];
+      EXPECT_EQ(logit.num_likeliest, 2);
+      EXPECT_EQ(plan.positions[static_cast<size_t>(logit.row)], compared[i] - 1) << "its predictor";
+    }
+    EXPECT_EQ(plan.num_rows(), block.pass == 0 ? 8 : 4) << "the block from its predictor on, and row 5";
+    pass.count_rows(canvas);
   }
 }
 

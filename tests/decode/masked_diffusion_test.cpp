@@ -523,6 +523,24 @@ TEST(MaskedDiffusion, ThatRevokesFillsEveryMaskInTheEnd) {
   }
 }
 
+TEST(MaskedDiffusion, OfProphetWritesEveryMaskOnceItsLeadSuffices) {
+  for (const double bound : {1e-9, 1e6}) {
+    FakeModel model;
+    MaskedDiffusion options = settings(8, 8, 4);
+    options.unmask.count = Prophet{1e6, bound, bound};
+    options.pass.sampling.forbidden = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7, 8});
+    std::vector<size_t> commits;
+    model.run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+      EXPECT_EQ(plan.logits.size(), 8 - static_cast<size_t>(report.step) + 8) << "masks, then the answer";
+      commits.push_back(report.committed.size());
+    });
+    // The first 33% of 8 steps are 2.
+    const std::vector<size_t> early = {1, 1, 6};
+    EXPECT_EQ(commits, bound < 1 ? early : std::vector<size_t>(8, 1));
+  }
+}
+
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
   for (const CountRule& rule :

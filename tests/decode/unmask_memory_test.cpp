@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -119,6 +121,72 @@ TEST(ConfidenceTrace, LeavesWhatALaterBlockSeesForTheFirstTime) {
   EXPECT_THAT(trace.revoked(canvas, 2), ElementsAre(1));
   trace.see(candidates({{0, 0.9}, {1, 0.8}, {2, 0.05}, {3, 0.1}}));
   EXPECT_THAT(trace.revoked(canvas, 2), ElementsAre(2)) << "seen before";
+}
+
+std::vector<RowStatistics> rows_listing(const std::vector<std::vector<double>>& probabilities) {
+  std::vector<RowStatistics> rows;
+  for (const auto& each : probabilities) {
+    RowStatistics row;
+    for (const double probability : each) row.listed_logprobs.push_back(std::log(probability));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(CreditLedger, RaisesTokensThatWerePredictedBefore) {
+  const TraceCredit rule{.alpha = 0.5, .gamma = 1, .beta = 0.5};
+  CreditLedger ledger(rule, 4);
+  ledger.start_block();
+  EXPECT_THAT(ledger.credited(2), IsEmpty());
+  // One token of probability 0.6 gets a credit of 0.6: weights 0.6 sqrt(1.6) and 0.4.
+  const std::vector<Commit> first = {{2, 9, 0.6}};
+  const double weight = 0.6 * std::sqrt(1.6);
+  std::vector<Commit> credited = ledger.with_credit(first, rows_listing({{}}));
+  ASSERT_EQ(credited.size(), 1U);
+  EXPECT_EQ(credited[0].position, 2);
+  EXPECT_EQ(credited[0].token, 9);
+  EXPECT_NEAR(credited[0].confidence, weight / (weight + 0.4), 1e-12);
+  EXPECT_THAT(ledger.credited(2), ElementsAre(9));
+  // Now token 5 leads with 0.4, but 9 has 0.38 and half of its credit.
+  credited = ledger.with_credit(std::vector<Commit>{{2, 5, 0.4}}, rows_listing({{0.38}}));
+  const double of_5 = 0.4 * std::sqrt(1.4);
+  const double of_9 = 0.38 * std::sqrt(1.3);
+  EXPECT_EQ(credited[0].token, of_9 > of_5 ? 9 : 5);
+  EXPECT_NEAR(credited[0].confidence, std::max(of_5, of_9) / (of_5 + of_9 + 0.22), 1e-12);
+  EXPECT_THAT(ledger.credited(2), ElementsAre(5, 9));
+  // Token 9 leads again: credits of 0.5 * 0.4 and 0.5 * 0.3 + 0.5.
+  credited = ledger.with_credit(std::vector<Commit>{{2, 9, 0.5}}, rows_listing({{0.3, 0.5}}));
+  const double again = 0.5 * std::sqrt(1.65);
+  EXPECT_EQ(credited[0].token, 9);
+  EXPECT_NEAR(credited[0].confidence, again / (again + 0.3 * std::sqrt(1.2) + 0.2), 1e-12);
+  EXPECT_THAT(ledger.credited(1), IsEmpty());
+  ledger.start_block();
+  EXPECT_THAT(ledger.credited(2), IsEmpty());
+}
+
+TEST(CreditLedger, MayWriteATokenOfAnEarlierPass) {
+  CreditLedger ledger(TraceCredit{.alpha = 2, .gamma = 1, .beta = 1}, 1);
+  ledger.start_block();
+  ledger.with_credit(std::vector<Commit>{{0, 9, 0.9}}, rows_listing({{}}));
+  const auto credited = ledger.with_credit(std::vector<Commit>{{0, 5, 0.5}}, rows_listing({{0.4}}));
+  EXPECT_EQ(credited[0].token, 9) << "0.4 * 1.9^2 is more than 0.5 * 1.5^2";
+  EXPECT_LE(credited[0].confidence, 1);
+}
+
+TEST(Prophet, TakesTheMeanLeadAndABoundForEachThirdOfTheSteps) {
+  RowStatistics near;
+  near.likeliest = {{7, -0.1}, {8, -1.1}};
+  RowStatistics far;
+  far.likeliest = {{7, -0.001}, {8, -9.001}};
+  EXPECT_DOUBLE_EQ(mean_lead(std::vector<RowStatistics>{near, far}), 5);
+  far.likeliest.pop_back();
+  EXPECT_EQ(mean_lead(std::vector<RowStatistics>{far}), std::numeric_limits<double>::infinity());
+  const Prophet rule{3, 2, 1};
+  EXPECT_EQ(lead_to_exit(rule, 0.329), 3);
+  EXPECT_EQ(lead_to_exit(rule, 0.33), 2);
+  EXPECT_EQ(lead_to_exit(rule, 0.669), 2);
+  EXPECT_EQ(lead_to_exit(rule, 0.67), 1);
+  EXPECT_EQ(lead_to_exit(rule, 1), 1);
 }
 
 }  // namespace

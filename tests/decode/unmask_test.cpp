@@ -283,11 +283,13 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
   EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());
-  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, Klass{}, Wino{}, Saber{}}) {
+  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, Klass{}, Wino{}, Saber{}, TraceCredit{}}) {
     EXPECT_TRUE(UnmaskPolicy{rule}.runs_until_done());
     EXPECT_TRUE(UnmaskPolicy{rule}.is_of_canvases());
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());
   }
+  EXPECT_FALSE(UnmaskPolicy{Prophet{}}.runs_until_done());
+  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.is_of_canvases());
 }
 
 TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {

@@ -110,7 +110,7 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
         "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
-        "local-leap=TAU, klass=TAU, wino=TAU or saber=N");
+        "local-leap=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU or prophet");
   }
 }
 
@@ -135,6 +135,9 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("local-leap,relaxed=1,local-leap=0.7"), CountRule(LocalLeap{0.7, 1, 4}));
   EXPECT_EQ(rule("wino=0.7,back=0.5"), CountRule(Wino{0.7, 0.5}));
   EXPECT_EQ(rule("saber=5"), CountRule(Saber{5}));
+  EXPECT_EQ(rule("credit=0.8,beta=1,alpha=0.5,gamma=2"), CountRule(TraceCredit{0.8, 0.5, 2, 1}));
+  EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
+  EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = text; }, "--unmask", parts...);
@@ -154,6 +157,9 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   refused("local-leap=0.9,relaxed=2", "relaxed is '2'");
   refused("wino=0.6,back=0", "back is '0'");
   refused("saber=0", "saber is '0'", "from 1 to");
+  refused("credit=0.9,beta=1.1", "beta is '1.1'");
+  refused("prophet,answer=-1", "answer is '-1'", "from 0 to");
+  refused("prophet,length=0", "length is '0'");
   refused("saber=2,least=3", "saber knows no 'least'; expected saber");
 }
 
@@ -170,17 +176,33 @@ TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
   EXPECT_THAT(problems_of(LocalLeap{0.9, 1.5, -1}), SizeIs(2));
   EXPECT_THAT(problems_of(Wino{2, 0}), SizeIs(2));
   EXPECT_THAT(problems_of(Saber{0}), SizeIs(1));
+  EXPECT_THAT(problems_of(TraceCredit{0, 0, 0, 2}), SizeIs(4));
+  EXPECT_THAT(problems_of(Prophet{0, 0, 0, -2, 0}), SizeIs(5));
 }
 
 TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
-  for (const char* rule : {"origin", "p2", "local-leap", "klass", "wino", "saber"}) {
+  for (const char* rule : {"origin", "p2", "local-leap", "klass", "wino", "saber", "credit", "prophet"}) {
     expect_refusal(
         tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
         std::string("--unmask ") + rule);
   }
   expect_refusal(
       dream(), [](GenerationOptions& o) { o.unmask = "wino"; }, "--unmask", "predict the next one");
-  for (const char* rule : {"klass", "wino", "saber"}) {
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.unmask = "credit";
+        o.temperature = 0.5;
+      },
+      "--temperature", "likeliest tokens");
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.unmask = "prophet";
+        o.lock = "eps=1e-3";
+      },
+      "--lock", "prophet");
+  for (const char* rule : {"klass", "wino", "saber", "credit", "prophet"}) {
     const auto grows = [&](GenerationOptions& o) {
       o.unmask = rule;
       o.grow = "end-mass";

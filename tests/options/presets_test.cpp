@@ -109,7 +109,7 @@ std::vector<GenerationOptions> single_settings() {
   add([](auto& o) { o.temperature = 0.5; });
   add([](auto& o) { o.accept = "exact"; });
   for (const char* rule : {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential", "p2",
-                           "klass", "local-leap", "wino", "saber"}) {
+                           "klass", "local-leap", "wino", "saber", "credit", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
   for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "uniform", "block"}) {

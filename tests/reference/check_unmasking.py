@@ -33,6 +33,14 @@ def random_numbers(rule, rng):
         return {"klass": share(0.05, 0.2, 0.5), "kl": share(0.02, 0.1, 0.4, 1.5), "history": int(rng.integers(1, 4))}
     if rule == "wino":
         return {"wino": share(0.05, 0.2, 0.5), "back": share(0.1, 0.3, 0.6, 0.9)}
+    if rule == "credit":
+        return {"credit": share(0.2, 0.5, 0.9), "alpha": share(0.3, 0.7, 2.0), "gamma": share(0.2, 1.0),
+                "beta": share(0.5, 0.8, 1.0)}
+    if rule == "prophet":
+        numbers = {"prophet": share(0.5, 1.5, 3.0), "mid": share(0.5, 1.5, 3.0), "late": share(0.3, 1.0, 2.0)}
+        if rng.random() < 0.6:
+            numbers |= {"answer": int(rng.integers(0, 3)), "length": int(rng.integers(1, 6))}
+        return numbers
     return {"saber": int(rng.integers(1, 10))}
 
 
@@ -47,7 +55,12 @@ def check(engine, root, folder, model, rule, rng, counts):
     if model.shape.family == "llada" and rng.random() < 0.25:
         cfg_scale = 0.5
         flags += ["--cfg-scale", cfg_scale]
-    want = generate(model, prompt, gen_length, block, RULES[rule](*numbers.values()), cfg_scale)
+    if rule == "prophet":
+        steps = gen_length // block * int(rng.integers(1, block + 1))
+        flags += ["--steps", steps]
+        want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, steps, cfg_scale)
+    else:
+        want = generate(model, prompt, gen_length, block, RULES[rule](*numbers.values()), cfg_scale)
     want.kinds = ["denoise"] * len(want.canvases)
     counts[rule]["runs"] += 1
     counts[rule]["passes"] += len(want.canvases)

@@ -6,6 +6,8 @@ Lacuna does otherwise.
     klass       KLASS (shkim0116/KLASS, src/model/llada_klass.py)
     wino        WINO (Feng-Hong/WINO-DLLM, LLaDA/decoding.py)
     saber       Saber (arXiv 2510.18165; zhaoyMa/Saber, decoding.py)
+    credit      CreditDecoding (arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder)
+    prophet     Prophet (arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py)
 
 What all of them share here: blocks from left to right, the mask token is never written, a mask of the prompt is written
 with the first block, ties go to the lowest position.
@@ -45,9 +47,9 @@ class Run:
 
 
 class Predictions:
-    """Of one pass: for every position its best token but the mask, that token's probability, and the distribution."""
+    """Predictions of one pass: for every position its best token but the mask, that token's probability, the distribution."""
 
-    def __init__(self, model, canvas, fixed, cfg_scale):
+    def __init__(self, model, canvas, fixed, cfg_scale, writes_masks=False):
         mask = model.shape.mask_id
         logits = model.logits(canvas)
         if cfg_scale > 0:
@@ -56,7 +58,7 @@ class Predictions:
         if model.shape.family in SHIFTED_FAMILIES:
             logits = np.concatenate([logits[:1], logits[:-1]])
         self.distributions = softmax(logits)
-        self.logits = np.where(np.arange(logits.shape[1]) == mask, -np.inf, logits)
+        self.logits = logits if writes_masks else np.where(np.arange(logits.shape[1]) == mask, -np.inf, logits)
         self.tokens = np.argmax(self.logits, axis=1)
         self.confidences = self.distributions[np.arange(len(canvas)), self.tokens]
 
@@ -154,12 +156,12 @@ class Wino:
         run.met["widest"] += len(sure) > most
         return set(most_confident(masked, c, count))
 
-    def revoke(self, run, canvas, chosen, now, verified, beside, **_):
-        """verified: the positions of the block that had a token before the pass; beside: verify() of the block."""
+    def revoke(self, run, canvas, chosen, now, verified, next_to, **_):
+        """verified: the positions of the block that had a token before the pass; next_to: verify() of the block."""
         before, self.accepted = self.accepted, len(chosen)
         if len(chosen) <= 1:
             return []
-        doubt = [(beside[i][canvas[p]], p) for i, p in verified]
+        doubt = [(next_to[i][canvas[p]], p) for i, p in verified]
         for probability, _ in doubt:
             run.see(probability, self.back)
         doubt = sorted((probability, p) for probability, p in doubt if probability < self.back)
@@ -208,7 +210,77 @@ class Saber:
         return [p for _, p in growth[:count]]
 
 
-RULES = {"local-leap": LocalLeap, "klass": Klass, "wino": Wino, "saber": Saber}
+class Credit:
+    """The mask token has no credit, as it is never written."""
+
+    def __init__(self, tau=0.9, alpha=0.7, gamma=0.2, beta=0.8):
+        self.tau, self.alpha, self.gamma, self.beta = tau, alpha, gamma, beta
+
+    def start_block(self):
+        self.matrix = None
+
+    def choose(self, run, masked, now, mask, **_):
+        if self.matrix is None:
+            self.matrix = np.zeros_like(now.distributions)
+        self.matrix *= self.beta
+        self.matrix[masked, now.tokens[masked]] += now.confidences[masked] ** self.gamma
+        fused = np.log(now.distributions) + self.alpha * np.log1p(self.matrix)
+        distribution = softmax(fused)
+        fused[:, mask] = -np.inf
+        best = np.argmax(fused, axis=1)
+        run.see_tokens(fused[masked])
+        confidence = distribution[np.arange(len(best)), best]
+        for p in masked:
+            run.see(confidence[p], self.tau)
+        run.see_cut([confidence[p] for p in masked], 1)
+        run.met["another token"] += any(best[p] != now.tokens[p] for p in masked)
+        run.met["early"] += any(confidence[p] >= self.tau > now.confidences[p] for p in masked)
+        now.tokens = best
+        return {p for p in masked if confidence[p] >= self.tau} | set(most_confident(masked, confidence, 1))
+
+
+class Prophet:
+    """Quotas as LLaDA's; the mask token may be written, and then stays a mask."""
+
+    def __init__(self, early=7.5, mid=5.0, late=2.5, answer=None, length=5):
+        self.bounds, self.answer, self.length = (early, mid, late), answer, length
+
+    def fill(self, model, prompt, gen_length, block_length, steps, cfg_scale):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed, begin = canvas != mask, len(prompt) + (self.answer or 0)
+        region = range(begin, len(canvas) if self.answer is None else min(begin + self.length, len(canvas)))
+        blocks = gen_length // block_length
+        step = 0
+        for low in range(len(prompt), len(canvas), block_length):
+            high = low + block_length
+            count, per_block = int(np.sum(canvas[low:high] == mask)), steps // blocks
+            for i in range(per_block):
+                step += 1
+                quota = count // per_block + (i < count % per_block)
+                masked = [int(p) for p in np.flatnonzero(canvas[:high] == mask)]
+                if quota == 0 or not masked:
+                    continue  # the published loop runs the network here
+                now = Predictions(model, canvas, fixed, cfg_scale, writes_masks=True)
+                top = np.sort(now.logits, axis=1)
+                lead = np.mean([top[p, -1] - top[p, -2] for p in region])
+                progress = step / steps
+                bound = self.bounds[0 if progress < 0.33 else 1 if progress < 0.67 else 2]
+                run.see(lead, bound)
+                if lead >= bound:
+                    chosen = np.flatnonzero(canvas == mask)
+                    run.met["exit"] += 1
+                    run.met["exit in an earlier block"] += high < len(canvas)
+                else:
+                    run.see_cut([now.confidences[p] for p in masked], quota)
+                    chosen = most_confident(masked, now.confidences, quota)
+                run.see_tokens(now.logits[chosen])
+                canvas[chosen] = now.tokens[chosen]
+                run.canvases.append(canvas.tolist())
+        return run
+
+
+RULES = {"local-leap": LocalLeap, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet}
 
 
 def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0):
@@ -227,9 +299,10 @@ def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0):
             asked = {"opened": opened, "first_block": low == len(prompt), "mask": mask}
             if isinstance(rule, Wino):
                 asked["verified"] = [(p - low, p) for p in range(low, high) if canvas[p] != mask]
-                asked["beside"] = rule.verify(model, canvas, fixed, low, high, cfg_scale)
+                asked["next_to"] = rule.verify(model, canvas, fixed, low, high, cfg_scale)
             chosen = sorted(rule.choose(run, masked, now, **asked))
-            run.see_tokens(now.logits[opened if isinstance(rule, Saber) else masked])
+            if not isinstance(rule, Credit):  # whose tokens are of another distribution
+                run.see_tokens(now.logits[opened if isinstance(rule, Saber) else masked])
             canvas[chosen] = now.tokens[chosen]
             again = rule.revoke(run, canvas, chosen, now, **asked) if hasattr(rule, "revoke") else []
             run.met["revoked"] += len(again)

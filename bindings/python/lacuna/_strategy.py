@@ -98,12 +98,13 @@ class _NumberedRule(_Rule):
 
     def __str__(self) -> str:
         first, *others = (field.name for field in fields(self))
-        return ",".join([f"{self.name}={getattr(self, first)}", *(f"{other}={getattr(self, other)}" for other in others)])
+        named = [f"{other}={getattr(self, other)}" for other in others]
+        return ",".join([f"{self.name}={getattr(self, first)}", *named])
 
 
 @dataclass(frozen=True)
 class LocalLeap(_NumberedRule):
-    """As Threshold, but positions near one that reaches it need `relaxed` alone (LocalLeap)."""
+    """Threshold, but positions near one that reaches it need `relaxed` alone (LocalLeap)."""
 
     name: ClassVar[str] = "local-leap"
     threshold: float = 0.9
@@ -123,7 +124,7 @@ class Klass(_NumberedRule):
 
 @dataclass(frozen=True)
 class Wino(_NumberedRule):
-    """Many positions at once, of which those are masked again that a mask beside them finds unlikely (WINO)."""
+    """Many positions at once, of which those are masked again that a mask in their place finds unlikely (WINO)."""
 
     name: ClassVar[str] = "wino"
     threshold: float = 0.6
@@ -136,6 +137,17 @@ class Saber(_NumberedRule):
 
     name: ClassVar[str] = "saber"
     least: int = 2
+
+
+@dataclass(frozen=True)
+class Credit(_NumberedRule):
+    """Threshold, but tokens that earlier passes predicted count for more (CreditDecoding)."""
+
+    name: ClassVar[str] = "credit"
+    threshold: float = 0.9
+    alpha: float = 0.7
+    gamma: float = 0.2
+    beta: float = 0.8
 
 
 @dataclass(frozen=True)
