@@ -1,6 +1,7 @@
 #include "decode/canvas_pass.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -11,12 +12,16 @@ CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, i
   if (options_.lock) lock_.emplace(*options_.lock, canvas);
   num_cells_ = std::max(canvas.length(), most_positions);
   if (lock_) num_cells_ += lock_->num_scratch_cells();
+  num_cells_ += options_.verified_block;
 }
 
 void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                          const std::function<RngStream(int32_t position)>& noise,
-                         std::span<const int32_t> rules) {
-  CachedPass pass = choose_rows(options_.cache, canvas, block, drawn_positions);
+                         const PassQuestions& questions) {
+  std::vector<int32_t> wanted;
+  std::set_union(drawn_positions.begin(), drawn_positions.end(), questions.compared.begin(),
+                 questions.compared.end(), std::back_inserter(wanted));
+  CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
   const bool may_lock = lock_ && pass.nothing_is_stale;
   if (lock_) lock_->remove_locked(rows_);
@@ -26,13 +31,30 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   plan_.clear();
   plan_.rules.push_back(options_.sampling);
   plan_.rules.insert(plan_.rules.end(), options_.other_sampling.begin(), options_.other_sampling.end());
-  add_rows(canvas, probes);
+  add_rows(canvas, block, probes, questions.verified);
   num_drawn_ = drawn_positions.size();
   for (size_t i = 0; i < drawn_positions.size(); ++i) {
     const int32_t position = drawn_positions[i];
     LogitRow logit = logit_row(plan_row(canvas.predictor(position)));
-    logit.rule = rules.empty() ? 0 : rules[i];
+    logit.rule = questions.rules.empty() ? 0 : questions.rules[i];
     logit.noise = noise(position);
+    if (!questions.listed.empty() && !questions.listed[i].empty()) {
+      SamplingRule rule = plan_.rules[static_cast<size_t>(logit.rule)];
+      rule.listed = questions.listed[i];
+      logit.rule = static_cast<int32_t>(plan_.rules.size());
+      plan_.rules.push_back(std::move(rule));
+    }
+    plan_.logits.push_back(logit);
+  }
+  const auto first_mask = static_cast<int32_t>(rows_.size());  // of the masks that verify
+  for (const int32_t position : questions.verified) {
+    LogitRow logit = logit_row(first_mask + position - block.begin);
+    logit.scored = canvas[position];
+    plan_.logits.push_back(logit);
+  }
+  for (const int32_t position : questions.compared) {
+    LogitRow logit = logit_row(plan_row(canvas.predictor(position)));
+    logit.num_likeliest = 2;
     plan_.logits.push_back(logit);
   }
   if (!lock_) return;
@@ -56,7 +78,26 @@ LogitRow CanvasPass::logit_row(int32_t plan_row) const {
   return logit;
 }
 
-void CanvasPass::add_rows(const Canvas& canvas, std::span<const int32_t> probes) {
+void CanvasPass::add_verifying_masks(const Canvas& canvas, const Block& block,
+                                     std::span<const int32_t> verified, int32_t sequence) {
+  const int32_t shift = canvas.length() - block.begin;  // from a position to its mask's cell
+  for (int32_t position = block.begin; position < block.end; ++position) {
+    const int32_t row = plan_.num_rows();
+    plan_.add_row(canvas.mask_id(), position, position + shift);
+    RowGroup group{sequence, {row, row + 1}, {}, OwnRows::kNone};
+    const IndexRange parts[] = {{0, position},
+                                {position + 1, canvas.length()},
+                                {canvas.length(), canvas.length() + block.end - block.begin}};
+    for (const IndexRange& part : parts) {
+      if (part.size() > 0) group.visible.push_back(part);
+    }
+    group.only_kv = !std::binary_search(verified.begin(), verified.end(), position);
+    plan_.groups.push_back(std::move(group));
+  }
+}
+
+void CanvasPass::add_rows(const Canvas& canvas, const Block& block, std::span<const int32_t> probes,
+                          std::span<const int32_t> verified) {
   const IndexRange all{0, canvas.length()};
   for (int32_t sequence = 0; sequence < num_sequences(); ++sequence) {
     const auto input = [&](int32_t position) {
@@ -67,6 +108,7 @@ void CanvasPass::add_rows(const Canvas& canvas, std::span<const int32_t> probes)
     if (!rows_.empty()) {
       plan_.groups.push_back({sequence, {first, plan_.num_rows()}, {all}, OwnRows::kNone});
     }
+    if (!verified.empty()) add_verifying_masks(canvas, block, verified, sequence);
     if (probes.empty()) continue;
     const int32_t first_probe = plan_.num_rows();
     int32_t scratch = canvas.length();
@@ -81,6 +123,17 @@ void CanvasPass::close_gate(const Canvas& canvas, std::span<const RowStatistics>
 
 std::span<const DriftProbe> CanvasPass::drift_probes() const {
   return lock_ ? lock_->drift_probes() : std::span<const DriftProbe>();
+}
+
+std::vector<DriftProbe> CanvasPass::posterior_probes(const Canvas& canvas,
+                                                     std::span<const int32_t> positions) const {
+  std::vector<DriftProbe> probes;
+  for (const int32_t position : positions) {
+    const int32_t cell = canvas.predictor(position);
+    const LogitRow logit = logit_row(plan_row(cell));
+    probes.push_back({logit.row, logit.unconditional_row, logit.guidance, cell});
+  }
+  return probes;
 }
 
 void CanvasPass::apply_drift(const Canvas& canvas, std::span<const Drift> drifts, StepReport& report) {

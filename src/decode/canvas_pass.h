@@ -26,6 +26,21 @@ struct CanvasPassOptions {
   float cfg_scale = 0;                       ///< classifier-free guidance; 0: none
   CachePolicy cache;
   std::optional<SureLock> lock;
+  int32_t verified_block = 0;  ///< positions of a block whose tokens a pass may verify, without a lock; or 0
+};
+
+/// Questions to a pass, other than for the samples of its masks.
+struct PassQuestions {
+  std::span<const int32_t> rules =
+      {};  ///< by which each position is sampled: 0 is CanvasPassOptions::sampling,
+           ///< i > 0 other_sampling[i - 1]; empty: 0
+  /// Positions of the block with a token, ascending, of which a mask next to it says how likely it is. Such a
+  /// mask stands at each position of the block and sees the canvas but for its position, and the other masks.
+  std::span<const int32_t> verified = {};
+  /// Tokens whose probability at each drawn position is wanted (RowStatistics::listed_logprobs); empty: none.
+  std::span<const std::vector<TokenId>> listed = {};
+  /// Positions, ascending, of which the two likeliest tokens are wanted.
+  std::span<const int32_t> compared = {};
 };
 
 class CanvasPass {
@@ -35,16 +50,16 @@ class CanvasPass {
 
   /// The unconditional sequence of classifier-free guidance keeps K/V of its own.
   int32_t num_sequences() const { return options_.cfg_scale > 0 ? 2 : 1; }
-  /// The canvas, then scratch cells for probes of locked rows.
+  /// The canvas, then scratch cells for probes of locked rows or for masks that verify.
   int32_t num_cells() const { return num_cells_; }
   bool remembers_outputs() const { return options_.lock.has_value(); }
 
   /// Plans the next pass. The first plan().logits are those of `drawn_positions` (ascending; without a lock,
-  /// a position may come twice), in their order.
+  /// a position may come twice), in their order; then come the verified positions, whose
+  /// RowStatistics::scored_probability is that of their token, and then those that are compared.
   ///   noise  what the sample at a position takes its random numbers from
-  ///   rules  by which each is sampled: 0 is options.sampling, i > 0 options.other_sampling[i - 1]; empty: 0
   void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
-               const std::function<RngStream(int32_t position)>& noise, std::span<const int32_t> rules = {});
+               const std::function<RngStream(int32_t position)>& noise, const PassQuestions& questions = {});
   const StepPlan& plan() const { return plan_; }
 
   /// After the pass, before its commits.
@@ -53,6 +68,8 @@ class CanvasPass {
   ///   drawn  one sample for each of plan().logits
   void close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn);
   std::span<const DriftProbe> drift_probes() const;
+  /// Probes of the rows that predict these positions, which the pass computes.
+  std::vector<DriftProbe> posterior_probes(const Canvas& canvas, std::span<const int32_t> positions) const;
   /// With what was measured, one for each of drift_probes(): locks and unlocks.
   void apply_drift(const Canvas& canvas, std::span<const Drift> drifts, StepReport& report);
 
@@ -67,7 +84,10 @@ class CanvasPass {
  private:
   int32_t plan_row(int32_t position) const;
   LogitRow logit_row(int32_t plan_row) const;
-  void add_rows(const Canvas& canvas, std::span<const int32_t> probes);
+  void add_rows(const Canvas& canvas, const Block& block, std::span<const int32_t> probes,
+                std::span<const int32_t> verified);
+  void add_verifying_masks(const Canvas& canvas, const Block& block, std::span<const int32_t> verified,
+                           int32_t sequence);
 
   CanvasPassOptions options_;
   std::optional<RowLock> lock_;

@@ -152,7 +152,7 @@ const StepPlan& GrowingDiffusionDecoder::plan() {
   const auto noise = [&](int32_t position) {
     return RngStream(options_.seed, kTokenNoise, block_.index, step_, position);
   };
-  pass_.prepare(canvas_, block_, drawn_positions_, noise, rules_);
+  pass_.prepare(canvas_, block_, drawn_positions_, noise, {.rules = rules_});
   return pass_.plan();
 }
 

@@ -70,12 +70,10 @@ void check_lengths(const BlockStrategy& strategy, const ModelConfig& config, Pro
 void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
                  Problems& problems) {
   const CountRule& count = strategy.unmask.policy.count;
-  problems.refuse(std::holds_alternative<AncestralSampling>(count) ||
-                      std::holds_alternative<TimeSchedule>(count) ||
-                      std::holds_alternative<LinearSchedule>(count),
-                  "unmask", "a block has no time schedule");
-  problems.refuse(strategy.unmask.policy.remasks(), "unmask",
-                  "tokens of a block keep their place until it is done");
+  problems.refuse(
+      std::holds_alternative<TimeSchedule>(count) || std::holds_alternative<LinearSchedule>(count), "unmask",
+      "a block has no time schedule");
+  problems.refuse(strategy.unmask.policy.is_of_canvases(), "unmask", "the rule belongs to masked diffusion");
   problems.refuse(strategy.unmask.policy.order_temperature > 0, "alg_temp",
                   "block diffusion keeps exact K/V and draws from whole blocks");
   const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);

@@ -120,13 +120,14 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
     return;
   }
   problems.expect(config.eos_id >= 0, "grow", "end-mass", "none: config.json names no end-of-text token");
-  problems.expect(unmask.runs_until_done() && rule.measure == ConfidenceMeasure::kProbability, "unmask",
-                  "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
+  problems.expect(
+      unmask.runs_until_done() && !unmask.remembers() && rule.measure == ConfidenceMeasure::kProbability,
+      "unmask", "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
 }
 
 /// Refuses settings that do not work with positions that lose their token again.
 void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, Problems& problems) {
-  constexpr std::string_view kReason = "`unmask` p2 masks again what it has written";
+  constexpr std::string_view kReason = "this `unmask` rule masks again what it has written";
   problems.refuse(strategy.lock.has_value(), "lock", kReason);
   problems.refuse(strategy.growth.has_value(), "grow", kReason);
   problems.refuse(std::holds_alternative<DkvCache>(strategy.cache), "cache", kReason);
@@ -145,6 +146,13 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   problems.refuse(unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.runs_until_done()),
                   "alg_temp", "this `unmask` rule does not draw the order of positions");
   if (unmask.remasks()) check_remasking(strategy, unmask, problems);
+  problems.refuse(unmask.gives_credit() && strategy.sampling.temperature > 0, "temperature",
+                  "`unmask` credit writes the likeliest tokens");
+  problems.refuse(unmask.exits_early() && strategy.lock.has_value(), "lock",
+                  "`unmask` prophet measures rows that would be locked");
+  problems.refuse(
+      unmask.verifies() && config.shifted_logits, "unmask",
+      "wino verifies a token by a mask at its position, and this model's rows predict the next one");
   if (strategy.growth) {
     check_growth(strategy, rule, config, problems);
     return;
@@ -279,6 +287,7 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   apply_common(strategy, config, asked, settings);
   apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
+  if (rule.policy.verifies()) settings.pass.verified_block = settings.block_length;
   const int32_t num_blocks = asked.gen_length / settings.block_length;
   settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));
   if (!context.answer.empty()) settings.end_ids.clear();

@@ -12,6 +12,18 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
     : options_(std::move(options)),
       canvas_(std::move(prompt), options_.gen_length, options_.mask_id, options_.shifted_logits, answer),
       pass_(options_.pass, canvas_) {
+  const CountRule& count = options_.unmask.count;
+  if (const auto* klass = std::get_if<Klass>(&count)) calm_.emplace(*klass, canvas_.length());
+  if (const auto* wino = std::get_if<Wino>(&count)) verdicts_.emplace(*wino);
+  if (const auto* saber = std::get_if<Saber>(&count)) trace_.emplace(*saber, canvas_.length());
+  if (const auto* credit = std::get_if<TraceCredit>(&count)) credits_.emplace(*credit, canvas_.length());
+  if (const auto* prophet = std::get_if<Prophet>(&count)) {
+    const bool is_whole = prophet->answer < 0;
+    const int32_t begin = canvas_.prompt_length() + (is_whole ? 0 : prophet->answer);
+    const int32_t length = is_whole ? options_.gen_length : prophet->length;
+    for (int32_t position = begin; position < std::min(begin + length, canvas_.length()); ++position)
+      compared_.push_back(position);
+  }
   start_block(0);
   find_next_step();
 }
@@ -43,7 +55,18 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   progress_ = {};
   progress_.num_steps = options_.steps / num_blocks();
   progress_.masked_at_start = canvas_.count_masked(block_.begin, block_.end);
-  if (options_.unmask.remasks()) open_positions_ = canvas_.masked_positions(0, block_.end);
+  if (options_.unmask.remasks()) {
+    std::vector<int32_t> open = canvas_.masked_positions(0, block_.end);
+    if (trace_) {  // what earlier blocks have written may be masked again
+      trace_->open(open, index == 0);
+      open_positions_.insert(open_positions_.end(), open.begin(), open.end());
+    } else {
+      open_positions_ = std::move(open);
+    }
+  }
+  if (calm_) calm_->start_block();
+  if (verdicts_) verdicts_->start_block();
+  if (credits_) credits_->start_block();
   written_masks_.clear();
   // The schedule counts the masks of the prompt, too, which its steps may write.
   if (options_.unmask.writes_masks()) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
@@ -61,8 +84,8 @@ void MaskedDiffusionDecoder::finish_block() {
 
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
   if (options_.unmask.remasks()) {
-    const bool is_done = canvas_.count_masked(0, block_.end) == 0;
-    return is_done ? std::vector<int32_t>() : open_positions_;
+    std::vector<int32_t> masked = canvas_.masked_positions(0, block_.end);
+    return masked.empty() || !options_.unmask.predicts_written() ? masked : open_positions_;
   }
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
@@ -95,17 +118,34 @@ void MaskedDiffusionDecoder::find_next_step() {
       } else if (!options_.unmask.runs_until_done() && fixed_count(options_.unmask.count, progress_) == 0) {
         continue;
       }
+      if (options_.unmask.exits_early()) drawn_positions_ = canvas_.masked_positions(0, canvas_.length());
       if (!drawn_positions_.empty()) return;
     }
   }
 }
 
+std::vector<int32_t> MaskedDiffusionDecoder::verified_positions() const {
+  std::vector<int32_t> verified;
+  if (!options_.unmask.verifies()) return verified;
+  for (const int32_t position : open_positions_) {
+    if (position >= block_.begin && !canvas_.is_masked(position)) verified.push_back(position);
+  }
+  return verified;
+}
+
 const StepPlan& MaskedDiffusionDecoder::plan() {
   expects(!done_, "plan: the request is not done");
   if (!is_planned_) {
-    pass_.prepare(canvas_, block_, drawn_positions_, [&](int32_t position) {
+    verified_ = verified_positions();
+    const auto noise = [&](int32_t position) {
       return RngStream(options_.seed, kTokenNoise, block_.index, progress_.step, position);
-    });
+    };
+    std::vector<std::vector<TokenId>> listed;
+    if (credits_) {
+      for (const int32_t position : drawn_positions_) listed.push_back(credits_->credited(position));
+    }
+    pass_.prepare(canvas_, block_, drawn_positions_, noise,
+                  {.verified = verified_, .listed = listed, .compared = compared_});
     is_planned_ = true;
   }
   return pass_.plan();
@@ -127,35 +167,92 @@ std::vector<Commit> MaskedDiffusionDecoder::remask(std::span<const Commit> candi
 }
 
 StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
-  const std::span<const RowStatistics> drawn = result.samples;
-  expects(is_planned_ && drawn.size() == pass_.plan().logits.size(),
+  expects(is_planned_ && result.samples.size() == pass_.plan().logits.size(),
           "apply: one draw for each that was planned");
-  std::vector<Commit> candidates;
-  for (size_t i = 0; i < drawn_positions_.size(); ++i) {
-    candidates.push_back({drawn_positions_[i], drawn[i].token, drawn[i].confidence});
-  }
   StepReport report;
   report.step = finished_steps_ + progress_.step;
   report.block = block_.index;
   report.kind = "denoise";
+  if (options_.unmask.measures_drift() && canvas_.num_passes() > 0) {
+    probes_ = pass_.posterior_probes(canvas_, drawn_positions_);
+    drawn_.assign(result.samples.begin(), result.samples.end());
+  } else {
+    finish_step(result.samples, {}, report);
+  }
+  return report;
+}
+
+void MaskedDiffusionDecoder::apply_follow_up(const FollowUpResult& result, StepReport& report) {
+  if (probes_.empty()) {
+    pass_.apply_drift(canvas_, result.drifts, report);
+    return;
+  }
+  probes_.clear();
+  finish_step(drawn_, result.drifts, report);
+  if (pass_.drift_probes().empty()) pass_.apply_drift(canvas_, {}, report);
+}
+
+std::vector<Commit> MaskedDiffusionDecoder::choose_commits(std::span<const Commit> candidates,
+                                                           std::span<const RowStatistics> drawn,
+                                                           std::span<const Drift> drifts) {
+  StepHistory history;
+  std::vector<Commit> masked(candidates.begin(), candidates.end());
+  if (credits_) masked = credits_->with_credit(candidates, drawn.first(candidates.size()));
+  if (const auto* prophet = std::get_if<Prophet>(&options_.unmask.count)) {
+    const double step = finished_steps_ + progress_.step + 1;
+    const auto leads = drawn.subspan(candidates.size(), compared_.size());
+    if (mean_lead(leads) >= lead_to_exit(*prophet, step / options_.steps)) return masked;
+    std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
+  }
+  if (calm_) history.is_stable = calm_->count(candidates, drifts);
+  if (trace_) {
+    trace_->see(candidates);
+    history.written_confidence = trace_->mean_written();
+    std::erase_if(masked, [&](const Commit& each) { return !canvas_.is_masked(each.position); });
+  }
+  return choose(options_.unmask, masked, progress_, step_noise(kOrderNoise), drawn.first(candidates.size()),
+                history);
+}
+
+std::vector<int32_t> MaskedDiffusionDecoder::revoked_positions(size_t num_committed,
+                                                               std::span<const RowStatistics> verdicts) {
+  if (verdicts_) {
+    std::vector<double> probabilities;
+    for (const RowStatistics& verdict : verdicts) probabilities.push_back(verdict.scored_probability);
+    return verdicts_->revoked(verified_, probabilities, num_committed);
+  }
+  if (trace_ && canvas_.count_masked(0, block_.end) > 0) return trace_->revoked(canvas_, num_committed);
+  return {};
+}
+
+void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts,
+                                         StepReport& report) {
+  std::vector<Commit> candidates;
+  for (size_t i = 0; i < drawn_positions_.size(); ++i) {
+    candidates.push_back({drawn_positions_[i], drawn[i].token, drawn[i].confidence});
+  }
+  const size_t num_drawn = candidates.size();
   std::vector<Commit> chosen =
-      options_.unmask.ignores_logits()
-          ? candidates
-          : choose(options_.unmask, candidates, progress_, step_noise(kOrderNoise), drawn);
+      options_.unmask.ignores_logits() ? candidates : choose_commits(candidates, drawn, drifts);
   pass_.count_rows(canvas_);
-  report.committed = options_.unmask.remasks() ? remask(candidates, chosen) : std::move(chosen);
+  const bool masks_the_rest = std::holds_alternative<Remasking>(options_.unmask.count);
+  report.committed = masks_the_rest ? remask(candidates, chosen) : std::move(chosen);
   for (const Commit& commit : report.committed) {
     canvas_.commit(commit);
     if (options_.unmask.writes_masks() && commit.token == canvas_.mask_id())
       written_masks_.push_back(commit.position);
   }
   std::sort(written_masks_.begin(), written_masks_.end());
+  if (trace_) trace_->write(report.committed);
+  const auto verdicts = drawn.subspan(num_drawn, verified_.size());
+  for (const int32_t position : revoked_positions(report.committed.size(), verdicts)) {
+    canvas_.commit({position, canvas_.mask_id(), 0});
+  }
   pass_.close_gate(canvas_, drawn);
 
   ++progress_.step;
   ++block_.pass;
   find_next_step();
-  return report;
 }
 
 }  // namespace lacuna

@@ -1,7 +1,9 @@
 // Masked diffusion as LLaDA and Dream sample it: a pass predicts every masked position, and a policy chooses
 // which of them keep what was sampled. Which rows a pass computes is canvas_pass.h's business.
 //
-// With a rule that remasks, a pass also predicts positions that have a token; only their confidence counts.
+// With a rule that remasks, a pass also predicts positions that have a token, of which only the confidence
+// counts, or verifies their tokens. With a rule that measures drift, a step commits once it knows how far the
+// candidates' posteriors have moved.
 //
 // Sources: LLaDA's generate.py (arXiv 2502.09992), Dream's generation_utils.py (arXiv 2508.15487),
 // Fast-dLLM's parallel decoding (arXiv 2505.22618). Decisions where they leave a choice: ties go to the
@@ -10,12 +12,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "decode/canvas_pass.h"
 #include "decode/decoder.h"
 #include "decode/unmask.h"
+#include "decode/unmask_memory.h"
 
 namespace lacuna {
 
@@ -43,7 +47,9 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
 
   int32_t num_sequences() const override { return pass_.num_sequences(); }
   int32_t num_cells() const override { return pass_.num_cells(); }
-  bool remembers_outputs() const override { return pass_.remembers_outputs(); }
+  bool remembers_outputs() const override {
+    return pass_.remembers_outputs() || options_.unmask.measures_drift();
+  }
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }
@@ -51,10 +57,11 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
     return canvas_.baseline_request(num_sequences());
   }
   StepReport apply(const PassResult& result) override;
-  FollowUp follow_up() const override { return {.probes = pass_.drift_probes()}; }
-  void apply_follow_up(const FollowUpResult& result, StepReport& report) override {
-    pass_.apply_drift(canvas_, result.drifts, report);
+  FollowUp follow_up() const override {
+    if (!probes_.empty()) return {.probes = probes_};
+    return {.probes = pass_.drift_probes()};
   }
+  void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
   std::vector<int32_t> sampled_positions() const override;
   Constrainable* constrainable() override { return this; }
   const Measurements& measurements() const override { return *this; }
@@ -83,6 +90,18 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;
+  /// Positions of the block that this step's pass verifies, ascending.
+  std::vector<int32_t> verified_positions() const;
+  /// Commits what the pass has sampled by the rule, masks again what the rule takes back, and moves on.
+  ///   drawn   one sample for each of the pass's logits
+  ///   drifts  of the candidates' posteriors, where the rule measures them
+  void finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts, StepReport& report);
+  /// The candidates that this step writes.
+  std::vector<Commit> choose_commits(std::span<const Commit> candidates, std::span<const RowStatistics> drawn,
+                                     std::span<const Drift> drifts);
+  /// The written positions that the step masks again, after its commits.
+  ///   verdicts  samples of the positions that the pass has verified
+  std::vector<int32_t> revoked_positions(size_t num_committed, std::span<const RowStatistics> verdicts);
   /// Masks the candidates that are not kept, and returns the kept ones that are to be written. Both lists are
   /// in ascending order of positions.
   std::vector<Commit> remask(std::span<const Commit> candidates, std::span<const Commit> kept);
@@ -93,9 +112,18 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   Block block_;
   int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
-  std::vector<int32_t> open_positions_;   // masked when the block began, for rules that remask
+  std::vector<int32_t> open_positions_;  // positions that rules which remask may write: masked when the block
+                                         // began, for Saber also those of the blocks before
   std::vector<int32_t> written_masks_;    // ascending; whose token is the mask itself (writes_masks)
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
+  std::vector<int32_t> verified_;         // positions that the next pass verifies, ascending
+  std::optional<CalmPasses> calm_;
+  std::optional<Verdicts> verdicts_;
+  std::optional<ConfidenceTrace> trace_;
+  std::optional<CreditLedger> credits_;
+  std::vector<int32_t> compared_;     // positions by whose leads Prophet decides, ascending
+  std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
+  std::vector<RowStatistics> drawn_;  // by the pass, meanwhile
   bool is_planned_ = false;
   bool done_ = false;
 };

@@ -28,6 +28,21 @@ Json json_of(const CountRule& rule) {
     Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
     Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
     Json operator()(const Remasking&) const { return {{"count", "remasking"}}; }
+    Json operator()(const LocalLeap& r) const {
+      return {{"count", "local-leap"}, {"tau", r.tau}, {"relaxed", r.relaxed}, {"radius", r.radius}};
+    }
+    Json operator()(const Klass& r) const {
+      return {{"count", "klass"}, {"tau", r.tau}, {"kl", r.kl}, {"history", r.history}};
+    }
+    Json operator()(const Wino& r) const { return {{"count", "wino"}, {"tau", r.tau}, {"back", r.back}}; }
+    Json operator()(const TraceCredit& r) const {
+      return {{"count", "credit"}, {"tau", r.tau}, {"alpha", r.alpha}, {"gamma", r.gamma}, {"beta", r.beta}};
+    }
+    Json operator()(const Prophet& r) const {
+      return {{"count", "prophet"}, {"early", r.early},   {"mid", r.mid},
+              {"late", r.late},     {"answer", r.answer}, {"length", r.length}};
+    }
+    Json operator()(const Saber& r) const { return {{"count", "saber"}, {"least", r.least}}; }
     Json operator()(const CustomRule&) const { return {{"count", "custom"}}; }
     Json operator()(const Dynamic& r) const { return {{"count", "dynamic"}, {"tau", r.tau}}; }
     Json operator()(const EntropyBounded& r) const {

@@ -59,6 +59,28 @@ std::vector<Commit> choose_by(const UnmaskFunction& function, std::span<const Co
   return chosen;
 }
 
+/// Positions that LocalLeap commits besides the most confident, ascending.
+std::vector<int32_t> near_anchors(const LocalLeap& rule, std::span<const Commit> candidates) {
+  std::vector<int32_t> anchors;
+  for (const Commit& candidate : candidates) {
+    if (candidate.confidence >= rule.tau) anchors.push_back(candidate.position);
+  }
+  std::vector<int32_t> positions;
+  for (const Commit& candidate : candidates) {
+    const auto next =
+        std::lower_bound(anchors.begin(), anchors.end(), int64_t{candidate.position} - rule.radius);
+    const bool is_near = next != anchors.end() && *next <= int64_t{candidate.position} + rule.radius;
+    const bool is_relaxed = is_near && candidate.confidence >= rule.relaxed;
+    if (candidate.confidence >= rule.tau || is_relaxed) positions.push_back(candidate.position);
+  }
+  return positions;
+}
+
+/// The most commits of a step of WINO; the published product is one of f32.
+size_t widest_step(size_t num_masked) {
+  return static_cast<size_t>(std::clamp(static_cast<float>(num_masked) * 0.7F, 5.0F, 20.0F));
+}
+
 }  // namespace
 
 float unmask_probability(float eps, int32_t step, int32_t num_steps) {
@@ -88,7 +110,7 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
 
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,
-                           std::span<const RowStatistics> rows) {
+                           std::span<const RowStatistics> rows, const StepHistory& history) {
   std::vector<std::pair<double, Commit>> ranked;
   for (const Commit& candidate : candidates)
     ranked.emplace_back(rank_of(policy, candidate, noise), candidate);
@@ -117,39 +139,67 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
   };
   // Every rule has a case: one that is missing does not compile.
   return std::visit(
-      Overloaded{[&](const EvenSplit& rule) { return take(fixed(rule)); },
-                 [&](const TimeSchedule& rule) { return take(fixed(rule)); },
-                 [&](const LinearSchedule& rule) { return take(fixed(rule)); },
-                 [&](const Remasking& rule) { return take(fixed(rule)); },
-                 [&](const AncestralSampling& rule) {
-                   const float probability = unmask_probability(rule.eps, progress.step, progress.num_steps);
-                   return take_if([&](const Commit& candidate) {
-                     return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
-                   });
-                 },
-                 [&](const Threshold& rule) {
-                   return take(
-                       prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
-                 },
-                 [&](const Factor& rule) {
-                   // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
-                   return take(prefix_while([&](size_t n, double confidence) {
-                     return confidence >= 1 - rule.f / static_cast<double>(n + 2);
-                   }));
-                 },
-                 [&](const Dynamic& rule) {
-                   const size_t sure =
-                       prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
-                   return take(std::max(sure, fixed(EvenSplit{})));
-                 },
-                 [&](const EntropyBounded& rule) {
-                   double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
-                   return take(prefix_while([&](size_t, double confidence) {
-                     sum -= confidence;
-                     return sum < rule.bound;
-                   }));
-                 },
-                 [&](const CustomRule& rule) { return choose_by(*rule.choose, candidates, progress, rows); }},
+      Overloaded{
+          [&](const EvenSplit& rule) { return take(fixed(rule)); },
+          [&](const TimeSchedule& rule) { return take(fixed(rule)); },
+          [&](const LinearSchedule& rule) { return take(fixed(rule)); },
+          [&](const Remasking& rule) { return take(fixed(rule)); },
+          [&](const AncestralSampling& rule) {
+            const float probability = unmask_probability(rule.eps, progress.step, progress.num_steps);
+            return take_if([&](const Commit& candidate) {
+              return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
+            });
+          },
+          [&](const Threshold& rule) {
+            return take(prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
+          },
+          [&](const TraceCredit& rule) {
+            return take(prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
+          },
+          [&](const Prophet& rule) { return take(fixed(rule)); },
+          [&](const Factor& rule) {
+            // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
+            return take(prefix_while([&](size_t n, double confidence) {
+              return confidence >= 1 - rule.f / static_cast<double>(n + 2);
+            }));
+          },
+          [&](const Dynamic& rule) {
+            const size_t sure =
+                prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
+            return take(std::max(sure, fixed(EvenSplit{})));
+          },
+          [&](const LocalLeap& rule) {
+            const std::vector<int32_t> positions = near_anchors(rule, candidates);
+            return take_if([&](const Commit& candidate) {
+              return candidate.position == ranked.front().second.position ||
+                     std::binary_search(positions.begin(), positions.end(), candidate.position);
+            });
+          },
+          [&](const Klass& rule) {
+            std::vector<Commit> ready;
+            for (size_t i = 0; i < history.is_stable.size(); ++i) {
+              if (history.is_stable[i] && candidates[i].confidence > rule.tau) ready.push_back(candidates[i]);
+            }
+            return ready.empty() ? take(std::min<size_t>(ranked.size(), 1)) : ready;
+          },
+          [&](const Wino& rule) {
+            const size_t sure =
+                prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
+            return take(std::min(sure, widest_step(candidates.size())));
+          },
+          [&](const Saber& rule) {
+            const size_t sure = prefix_while(
+                [&](size_t, double confidence) { return confidence > history.written_confidence; });
+            return take(std::min(std::max(sure, static_cast<size_t>(rule.least)), ranked.size()));
+          },
+          [&](const EntropyBounded& rule) {
+            double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
+            return take(prefix_while([&](size_t, double confidence) {
+              sum -= confidence;
+              return sum < rule.bound;
+            }));
+          },
+          [&](const CustomRule& rule) { return choose_by(*rule.choose, candidates, progress, rows); }},
       policy.count);
 }
 

@@ -88,14 +88,80 @@ struct Remasking {
   bool operator==(const Remasking&) const = default;
 };
 
+/// Range of the real numbers of the rules that follow; probabilities end at 1.
+inline constexpr double kMinRuleNumber = 1e-9;
+inline constexpr double kMaxRuleNumber = 1e6;
+
+/// LocalLeap (Kong et al. 2025, arXiv 2510.07081): every position whose confidence reaches tau, those at most
+/// `radius` positions from one of them whose confidence reaches `relaxed`, and always the most confident.
+struct LocalLeap {
+  double tau = 0.9;       ///< probability
+  double relaxed = 0.75;  ///< probability, (0, 1]
+  int32_t radius = 4;     ///< positions, 0 to kMaxGenLength
+  bool operator==(const LocalLeap&) const = default;
+};
+
+/// KLASS (Kim et al. 2025, shkim0116/KLASS, llada_klass.py): every position with a confidence above tau whose
+/// posterior moved by less than `kl` in each of the last `history` passes of its block; where there is none,
+/// the most confident.
+struct Klass {
+  double tau = 0.9;     ///< probability, (0, 1]
+  double kl = 0.01;     ///< nats, > 0: KL(p of this pass || p of the pass before)
+  int32_t history = 2;  ///< passes, 1 to kMaxGenLength
+  bool operator==(const Klass&) const = default;
+};
+
+/// WINO (Hong et al. 2025, Feng-Hong/WINO-DLLM, decoding.py): the positions with a confidence above tau, at
+/// most 70% of the masks, but 5 to 20 of them, and always the most confident. Each pass also computes a mask
+/// for every position of the block that sees the canvas but for its own position. A token that its mask gives
+/// a probability below `back` is masked again by a step that commits more than one.
+struct Wino {
+  double tau = 0.6;   ///< probability, (0, 1]
+  double back = 0.9;  ///< probability, (0, 1]
+  bool operator==(const Wino&) const = default;
+};
+
+/// Saber (Dong et al. 2025, arXiv 2510.18165, zhaoyMa/Saber, decoding.py): every position with a confidence
+/// above the mean confidence of what has been written, at least `least`. A step predicts what is written as
+/// well, and masks again the eighth of its commits whose confidence has grown least.
+struct Saber {
+  int32_t least = 2;  ///< 1 to kMaxGenLength
+  bool operator==(const Saber&) const = default;
+};
+
+/// CreditDecoding (Wang et al. 2025, arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder):
+/// in every pass of a block each masked position gives its best token a credit of p^gamma; older credits are
+/// multiplied by beta. Committed is by Threshold, from the distribution whose logits have alpha ln(1 +
+/// credit) added. The best token of that distribution is written.
+struct TraceCredit {
+  double tau = 0.9;    ///< probability
+  double alpha = 0.7;  ///< up to kMaxRuleNumber
+  double gamma = 0.2;  ///< up to kMaxRuleNumber
+  double beta = 0.8;   ///< up to 1
+  bool operator==(const TraceCredit&) const = default;
+};
+
+/// Prophet (Li et al. 2025, arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py): EvenSplit, until the
+/// mean lead of the best logit over the second, over `length` positions of the answer from `answer` on,
+/// reaches `early` in the first 33% of the steps, `mid` up to 67%, then `late`: that step writes every mask.
+struct Prophet {
+  double early = 7.5;   ///< up to kMaxRuleNumber
+  double mid = 5;       ///< up to kMaxRuleNumber
+  double late = 2.5;    ///< up to kMaxRuleNumber
+  int32_t answer = -1;  ///< 0-based position of the answer; -1: the lead is that of the whole answer
+  int32_t length = 5;   ///< positions
+  bool operator==(const Prophet&) const = default;
+};
+
 /// A function of the caller's. It must not throw, and chooses candidates, at least one.
 struct CustomRule {
   std::shared_ptr<const UnmaskFunction> choose;
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
-                               Dynamic, EntropyBounded, Remasking, CustomRule>;
+using CountRule =
+    std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
+                 EntropyBounded, Remasking, LocalLeap, Klass, Wino, Saber, TraceCredit, Prophet, CustomRule>;
 
 /// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
@@ -117,16 +183,49 @@ struct UnmaskPolicy {
   }
   /// Whether a block ends when nothing is masked, instead of after its steps.
   bool runs_until_done() const {
-    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom();
+    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom() ||
+           std::holds_alternative<LocalLeap>(count) || remembers();
   }
   /// Whether a position that took the mask token itself counts as written.
   bool writes_masks() const { return std::holds_alternative<LinearSchedule>(count); }
   /// Whether a step may mask again what an earlier one has written.
-  bool remasks() const { return std::holds_alternative<Remasking>(count); }
+  bool remasks() const {
+    return std::holds_alternative<Remasking>(count) || std::holds_alternative<Wino>(count) ||
+           std::holds_alternative<Saber>(count);
+  }
+  /// Whether a step predicts what is written as well as what is masked.
+  bool predicts_written() const {
+    return std::holds_alternative<Remasking>(count) || std::holds_alternative<Saber>(count);
+  }
+  /// Whether what a step does depends on earlier steps (UnmaskMemory).
+  bool remembers() const {
+    return std::holds_alternative<Klass>(count) || std::holds_alternative<Wino>(count) ||
+           std::holds_alternative<Saber>(count) || gives_credit();
+  }
+  /// Whether the tokens that are written may be those of earlier passes.
+  bool gives_credit() const { return std::holds_alternative<TraceCredit>(count); }
+  /// Whether a step may write all that is masked.
+  bool exits_early() const { return std::holds_alternative<Prophet>(count); }
+  /// Whether the choice needs the drift of the candidates' posteriors.
+  bool measures_drift() const { return std::holds_alternative<Klass>(count); }
+  /// Whether written tokens are verified by masks next to them.
+  bool verifies() const { return std::holds_alternative<Wino>(count); }
+  /// Whether the rule is one for a whole canvas, which a block of block diffusion is not.
+  bool is_of_canvases() const {
+    return std::holds_alternative<AncestralSampling>(count) || std::holds_alternative<LocalLeap>(count) ||
+           remasks() || remembers() || exits_early();
+  }
   /// Whether choose() needs the rows' statistics, all of them measured.
   bool is_custom() const { return std::holds_alternative<CustomRule>(count); }
 
   bool operator==(const UnmaskPolicy&) const = default;
+};
+
+/// Facts that a choice takes from earlier steps.
+struct StepHistory {
+  /// Klass: [candidates] whether the posterior has been stable for long enough; empty: none is.
+  std::vector<bool> is_stable = {};
+  double written_confidence = 1;  ///< Saber: mean confidence of what has been written, 1 where nothing is
 };
 
 /// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.
@@ -141,6 +240,6 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 ///   rows  of the candidates, in their order; only CustomRule reads them
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,
-                           std::span<const RowStatistics> rows = {});
+                           std::span<const RowStatistics> rows = {}, const StepHistory& history = {});
 
 }  // namespace lacuna

@@ -141,9 +141,9 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
     refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
                    kUnmaskNames);
   }
-  if (strategy.unmask.policy.remasks()) {
-    refuse_setting("unmask", unmask, "`unmask` {}: tokens of a block are not masked again; expected {}",
-                   unmask, kUnmaskNames);
+  if (strategy.unmask.policy.is_of_canvases()) {
+    refuse_setting("unmask", unmask, "`unmask` {}: it belongs to masked diffusion; expected {}", unmask,
+                   kUnmaskNames);
   }
   if (options.edit) {
     if (!config.shifted_logits && strategy.unmask.measure != ConfidenceMeasure::kProbability) {

@@ -158,10 +158,10 @@ inline constexpr std::tuple kRows{
     setting("block-length", &O::block_length, kAll,
             "Positions denoised together, left to right (default: gen-length, or as trained in blocks)",
             "diffusion-block-length", "dllm-block-length"),
-    setting(
-        "unmask", &O::unmask, kMasked | kBlocks | kCanvases,
-        "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...",
-        "remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"),
+    setting("unmask", &O::unmask, kMasked | kBlocks | kCanvases,
+            "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, "
+            "klass, ...",
+            "remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"),
     setting("temperature", &O::temperature, kAll,
             "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma, Sumi: 1)",
             "temp"),

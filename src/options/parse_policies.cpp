@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 
 #include "options/names.h"
 
@@ -112,6 +113,86 @@ double unmask_value(std::string_view text, double fallback, double most) {
   return value;
 }
 
+/// A number of a rule, and its largest value. Reals are above 0.
+struct RuleNumber {
+  std::string_view name;
+  double most;
+  std::variant<double*, int32_t*> value;
+};
+
+/// Parses NAME, NAME=FIRST or NAME=FIRST,OTHER=VALUE,...: the first number is called as the rule is.
+void parse_numbers(std::string_view text, std::initializer_list<RuleNumber> numbers) {
+  const size_t end = text.find_first_of("=,");
+  if (end == std::string_view::npos) return;
+  const std::string_view items = text[end] == ',' ? text.substr(end + 1) : text;
+  if (items.empty()) refuse_setting("unmask", text, "`unmask` '{}': nothing follows the last comma", text);
+  for_each_item("unmask", items, [&](std::string_view name, std::string_view value) {
+    const auto found = std::find_if(numbers.begin(), numbers.end(),
+                                    [&](const RuleNumber& each) { return each.name == with_dashes(name); });
+    if (found == numbers.end()) {
+      std::string known;
+      for (const RuleNumber& each : numbers) known += (known.empty() ? "" : ", ") + std::string(each.name);
+      refuse_setting("unmask", name, "`unmask` {} knows no '{}'; expected {}", numbers.begin()->name, name,
+                     known);
+    }
+    if (auto* const* real = std::get_if<double*>(&found->value)) {
+      **real = number("unmask", name, value, kMinRuleNumber, found->most);
+    } else {
+      *std::get<int32_t*>(found->value) =
+          number<int32_t>("unmask", name, value, found->name == "radius" || found->name == "answer" ? 0 : 1,
+                          static_cast<int32_t>(found->most));
+    }
+  });
+}
+
+/// The rule of this name, if it is one of several numbers.
+std::optional<CountRule> numbered_rule(std::string_view name, std::string_view text) {
+  constexpr double kShare = 1;
+  constexpr double kCount = kMaxGenLength;
+  if (name == "local-leap") {
+    LocalLeap rule;
+    parse_numbers(
+        text,
+        {{name, kShare, &rule.tau}, {"relaxed", kShare, &rule.relaxed}, {"radius", kCount, &rule.radius}});
+    return rule;
+  }
+  if (name == "klass") {
+    Klass rule;
+    parse_numbers(
+        text,
+        {{name, kShare, &rule.tau}, {"kl", kMaxRuleNumber, &rule.kl}, {"history", kCount, &rule.history}});
+    return rule;
+  }
+  if (name == "wino") {
+    Wino rule;
+    parse_numbers(text, {{name, kShare, &rule.tau}, {"back", kShare, &rule.back}});
+    return rule;
+  }
+  if (name == "credit") {
+    TraceCredit rule;
+    parse_numbers(text, {{name, kShare, &rule.tau},
+                         {"alpha", kMaxRuleNumber, &rule.alpha},
+                         {"gamma", kMaxRuleNumber, &rule.gamma},
+                         {"beta", kShare, &rule.beta}});
+    return rule;
+  }
+  if (name == "prophet") {
+    Prophet rule;
+    parse_numbers(text, {{name, kMaxRuleNumber, &rule.early},
+                         {"mid", kMaxRuleNumber, &rule.mid},
+                         {"late", kMaxRuleNumber, &rule.late},
+                         {"answer", kCount, &rule.answer},
+                         {"length", kCount, &rule.length}});
+    return rule;
+  }
+  if (name == "saber") {
+    Saber rule;
+    parse_numbers(text, {{name, kCount, &rule.least}});
+    return rule;
+  }
+  return {};
+}
+
 }  // namespace
 
 UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps) {
@@ -120,6 +201,11 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
   UnmaskPolicy& unmask = rule.policy;
   ConfidenceMeasure& measure = rule.measure;
   unmask.count = family_rule;
+  const std::string head = with_dashes(text.substr(0, text.find_first_of("=,")));
+  if (const std::optional<CountRule> numbered = numbered_rule(head, text)) {
+    unmask.count = *numbered;
+    return rule;
+  }
   const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
                               name == "maskgit" || name == "maskgit-plus";
   if (name == "margin" || name == "topk-margin") {

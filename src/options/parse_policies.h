@@ -10,13 +10,14 @@
 namespace lacuna {
 
 inline constexpr std::string_view kUnmaskNames =
-    "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU or factor=F; block "
-    "diffusion "
-    "also knows sequential, dynamic=TAU and entropy-bounded=E, but neither origin nor p2";
+    "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, local-leap=TAU, "
+    "klass=TAU, wino=TAU, saber=N, credit=TAU or prophet; block diffusion also knows sequential, dynamic=TAU "
+    "and "
+    "entropy-bounded=E, but none of origin, p2, local-leap, klass, wino, saber, credit and prophet";
 
 /// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name
 /// without a count rule of its own takes `family_rule`; `eps` is the time at which the schedule of "origin"
-/// ends.
+/// ends. Rules of several numbers name the others: klass=0.9,kl=0.01,history=2.
 UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps = 1e-3);
 
 /// --cache none|prefix|dual|free|free-literal|dkv, with --refresh (0: not given) and --cache-block.

@@ -21,9 +21,20 @@ constexpr std::array<Preset, 3> presets(Settings exact, Settings balanced, Setti
   return {{{"exact", exact}, {"balanced", balanced}, {"fast", fast}}};
 }
 
+/// Whether the rule that was asked for masks again what it has written.
+bool masks_again(const GenerationOptions& asked) {
+  if (!asked.unmask) return false;
+  try {
+    return parse_unmask(*asked.unmask, EvenSplit{}).policy.remasks();
+  } catch (const SettingError&) {
+    return false;  // where it is used, it is refused
+  }
+}
+
 /// Whether what was asked for rules out that a preset's setting is added.
 bool gives_way(std::string_view setting, const ModelConfig& config, const GenerationOptions& asked) {
   if (config.fills_canvas()) {
+    if (setting == "cache") return masks_again(asked);
     return setting == "unmask" && (asked.steps || asked.eps || asked.alg_temp);  // they choose a schedule
   }
   const bool has_other_cache = asked.cache && *asked.cache != "uniform";

@@ -72,7 +72,8 @@ void add_guide_paths(std::vector<TuningPath>& paths) {
   }
 }
 
-std::vector<TuningPath> masked_paths(const GenerationOptions& asked, bool has_guide) {
+std::vector<TuningPath> masked_paths(const ModelConfig& config, const GenerationOptions& asked,
+                                     bool has_guide) {
   std::vector<TuningPath> paths;
   paths.push_back({"eos-exit", "eos-exit", {{{"eos-exit", ""}}}});
   paths.push_back(path_over("unmask threshold", "unmask", {}, "unmask",
@@ -80,6 +81,17 @@ std::vector<TuningPath> masked_paths(const GenerationOptions& asked, bool has_gu
                              "threshold=0.7", "threshold=0.5"}));
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
+  paths.push_back(path_over("unmask local-leap", "unmask", {}, "unmask",
+                            {"local-leap=0.95,relaxed=0.85", "local-leap", "local-leap=0.9,relaxed=0.6"}));
+  paths.push_back(path_over("unmask klass", "unmask", {}, "unmask",
+                            {"klass=0.9,kl=0.001", "klass", "klass=0.6,kl=0.015"}));
+  if (!config.shifted_logits)
+    paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino=0.9", "wino=0.8", "wino"}));
+  paths.push_back(path_over("unmask credit", "unmask", {}, "unmask",
+                            {"credit=0.95,alpha=0.3", "credit=0.95", "credit", "credit=0.8"}));
+  paths.push_back(path_over("unmask prophet", "unmask", {}, "unmask",
+                            {"prophet=15,mid=10,late=5", "prophet", "prophet=5,mid=3,late=2"}));
+  paths.push_back(path_over("unmask saber", "unmask", {}, "unmask", {"saber", "saber=4"}));
   if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
   paths.push_back(refresh_path("prefix", {"4", "8", "16"}, ""));
   paths.push_back(refresh_path("dual", {"4", "8", "16"}, ""));
@@ -176,7 +188,7 @@ std::vector<TuningPath> family_paths(const ModelConfig& config, const Generation
     case Paradigm::kSlots:
       return slot_paths();
     case Paradigm::kMasked:
-      return masked_paths(asked, has_guide);
+      return masked_paths(config, asked, has_guide);
     case Paradigm::kBlocks:
       return block_paths(config);
     case Paradigm::kCanvases:
@@ -246,7 +258,8 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",   "stop-entropy",
       "sparse",         "sparse-commit",   "sparse-after"};
   // Other rules choose one token at a time: they are samplers.
-  constexpr std::string_view kFastRules[] = {"threshold", "factor", "dynamic", "entropy-bounded"};
+  constexpr std::string_view kFastRules[] = {"threshold",  "factor", "dynamic", "entropy-bounded", "klass",
+                                             "local-leap", "wino",   "saber",   "credit",          "prophet"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -397,6 +398,94 @@ TEST(CanvasPass, RefusesAnotherNumberOfDriftsThanAskedFor) {
   passes.pass.close_gate(passes.canvas, std::vector<RowStatistics>(2, {9, 0.5}));
   StepReport report;
   EXPECT_THROW(passes.pass.apply_drift(passes.canvas, {}, report), std::logic_error);
+}
+
+TEST(CanvasPass, VerifiesTokensByMasksThatDoNotSeeThem) {
+  for (const float cfg_scale : {0.0F, 1.0F}) {
+    CanvasPassOptions options;
+    options.verified_block = 3;
+    options.cfg_scale = cfg_scale;
+    Canvas canvas({5}, 6, kMask, false);
+    canvas.commit({4, 8, 0.5});
+    CanvasPass pass(options, canvas);
+    const int32_t num_sequences = cfg_scale > 0 ? 2 : 1;
+    EXPECT_EQ(pass.num_cells(), 10);
+    const Block block{1, 4, 7, 0};
+    const std::vector<int32_t> verified = {4};
+    pass.prepare(canvas, block, canvas.masked_positions(4, 7), noise_at, {.verified = verified});
+    const StepPlan& plan = pass.plan();
+    ASSERT_EQ(plan.num_rows(), 10 * num_sequences);
+    ASSERT_EQ(plan.groups.size(), 4U * static_cast<size_t>(num_sequences));
+    for (int32_t sequence = 0; sequence < num_sequences; ++sequence) {
+      for (int32_t i = 0; i < 3; ++i) {
+        const auto row = static_cast<size_t>(10 * sequence + 7 + i);
+        EXPECT_EQ(plan.tokens[row], kMask);
+        EXPECT_EQ(plan.positions[row], 4 + i);
+        EXPECT_EQ(plan.cells[row], 7 + i);
+        const RowGroup& group = plan.groups[static_cast<size_t>(4 * sequence + 1 + i)];
+        EXPECT_EQ(group.sequence, sequence);
+        EXPECT_EQ(group.own_rows, OwnRows::kNone);
+        EXPECT_EQ(group.only_kv, i != 0) << "what is not verified is only seen by the other masks";
+        std::vector<int32_t> unseen = {4 + i};
+        for (const IndexRange& part : group.visible) {
+          for (int32_t cell = part.begin; cell < part.end; ++cell) unseen.push_back(cell);
+        }
+        std::sort(unseen.begin(), unseen.end());
+        EXPECT_EQ(unseen, range(0, 10)) << "all but its own position, and the masks next to it";
+      }
+      EXPECT_THAT(plan.groups[static_cast<size_t>(4 * sequence)].visible, ElementsAre(IndexRange{0, 7}));
+    }
+    ASSERT_EQ(plan.logits.size(), 3U);
+    EXPECT_EQ(plan.logits[2].row, 7);
+    EXPECT_EQ(plan.logits[2].scored, 8);
+    EXPECT_EQ(plan.logits[2].unconditional_row, cfg_scale > 0 ? 17 : -1);
+  }
+}
+
+TEST(CanvasPass, ListsTokensOfAPositionByARuleOfItsOwn) {
+  CanvasPassOptions options;
+  options.sampling = suppressing(kMask);
+  Canvas canvas({5}, 3, kMask, false);
+  CanvasPass pass(options, canvas);
+  const std::vector<std::vector<TokenId>> listed = {{7, 9}, {}, {4}};
+  pass.prepare(canvas, {0, 1, 4, 0}, std::vector<int32_t>{1, 2, 3}, noise_at, {.listed = listed});
+  const StepPlan& plan = pass.plan();
+  ASSERT_EQ(plan.rules.size(), 3U);
+  EXPECT_EQ(plan.logits[0].rule, 1);
+  EXPECT_EQ(plan.logits[1].rule, 0);
+  EXPECT_EQ(plan.logits[2].rule, 2);
+  EXPECT_THAT(plan.rules[0].listed, IsEmpty());
+  EXPECT_THAT(plan.rules[1].listed, ElementsAre(7, 9));
+  EXPECT_THAT(plan.rules[2].listed, ElementsAre(4));
+  EXPECT_EQ(plan.rules[2].undrawn, options.sampling.undrawn);
+}
+
+TEST(CanvasPass, ComputesTheRowsThatItCompares) {
+  CanvasPassOptions options;
+  options.cache = DualCache{};
+  Canvas canvas({5, 6}, 6, kMask, true);
+  CanvasPass pass(options, canvas);
+  Block block{0, 2, 4, 0};
+  const std::vector<int32_t> compared = {2, 6};
+  for (block.pass = 0; block.pass < 2; ++block.pass) {
+    pass.prepare(canvas, block, canvas.masked_positions(2, 4), noise_at, {.compared = compared});
+    const StepPlan& plan = pass.plan();
+    ASSERT_EQ(plan.logits.size(), 4U);
+    for (size_t i = 0; i < 2; ++i) {
+      const LogitRow& logit = plan.logits[2 + i];
+      EXPECT_EQ(logit.num_likeliest, 2);
+      EXPECT_EQ(plan.positions[static_cast<size_t>(logit.row)], compared[i] - 1) << "its predictor";
+    }
+    EXPECT_EQ(plan.num_rows(), block.pass == 0 ? 8 : 4) << "the block from its predictor on, and row 5";
+    pass.count_rows(canvas);
+  }
+}
+
+TEST(CanvasPass, ThatVerifiesNothingHasNoRowsForIt) {
+  CanvasPassOptions options;
+  options.verified_block = 6;
+  Passes passes(options, {5}, 6);
+  EXPECT_EQ(passes.prepare().num_rows(), 7);
 }
 
 }  // namespace

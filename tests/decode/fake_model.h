@@ -62,7 +62,8 @@ struct FakeModel {
     for (const LogitRow& logit : plan.logits) {
       std::vector<float> l = row_logits(logit.row);
       if (logit.unconditional_row >= 0) l = guided(l, row_logits(logit.unconditional_row), logit.guidance);
-      drawn.push_back(draw(default_table(), plan.rules[static_cast<size_t>(logit.rule)], logit.noise, l));
+      drawn.push_back(draw(default_table(), plan.rules[static_cast<size_t>(logit.rule)], logit.noise, l,
+                           logit.scored, logit.num_likeliest));
     }
     return drawn;
   }

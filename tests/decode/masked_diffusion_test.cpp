@@ -438,10 +438,114 @@ TEST(MaskedDiffusion, ThatRemasksChangesNothingBeforeItsBlock) {
   }
 }
 
+TEST(MaskedDiffusion, OfKlassCommitsOnceDriftsAreKnown) {
+  FakeModel model;
+  MaskedDiffusion options = settings(6, 6, 6);
+  options.unmask.count = Klass{0.01, 0.1, 2};
+  options.pass.sampling.undrawn = {kMask};
+  MaskedDiffusionDecoder decoder(options, {7, 8});
+  EXPECT_TRUE(decoder.remembers_outputs());
+  const auto step = [&](double kl) {
+    const StepPlan plan = decoder.plan();
+    StepReport report = decoder.apply({model.forward(plan)});
+    if (const FollowUp wanted = decoder.follow_up(); !wanted.empty()) {
+      EXPECT_THAT(report.committed, IsEmpty());
+      EXPECT_EQ(wanted.probes.size(), decoder.sampled_positions().size());
+      for (size_t i = 0; i < wanted.probes.size(); ++i) {
+        EXPECT_EQ(wanted.probes[i].row, plan.logits[i].row);
+        EXPECT_EQ(wanted.probes[i].cell, decoder.sampled_positions()[i]);
+      }
+      const std::vector<Drift> drifts(wanted.probes.size(), Drift{kl, 0});
+      decoder.apply_follow_up({.drifts = drifts}, report);
+    }
+    EXPECT_TRUE(decoder.follow_up().empty());
+    return report.committed.size();
+  };
+  EXPECT_EQ(step(0), 1U) << "the first pass has nothing to compare with, and asks for nothing";
+  EXPECT_EQ(step(0.2), 1U);
+  EXPECT_EQ(step(0), 1U) << "stable in one pass";
+  EXPECT_EQ(step(0), 3U) << "stable in two";
+  EXPECT_TRUE(decoder.done());
+}
+
+TEST(MaskedDiffusion, OfKlassLocksRowsAfterItsCommits) {
+  FakeModel model;
+  MaskedDiffusion options = settings(4, 4, 4);
+  options.unmask.count = Klass{0.01, 0.1, 1};
+  options.pass.sampling.undrawn = {kMask};
+  options.pass.lock.emplace();
+  options.pass.lock->gate = 100;
+  MaskedDiffusionDecoder decoder(options, {7, 8});
+  std::vector<int32_t> locked;
+  int rounds = 0;
+  while (!decoder.done()) {
+    StepReport report = decoder.apply({model.forward(decoder.plan())});
+    for (bool first = true; first || !decoder.follow_up().empty(); first = false) {
+      const std::vector<Drift> drifts(decoder.follow_up().probes.size(), Drift{rounds == 1 ? 0.2 : 0, 0});
+      decoder.apply_follow_up({.drifts = drifts}, report);
+    }
+    locked.insert(locked.end(), report.locked.begin(), report.locked.end());
+    EXPECT_THAT(report.committed, Not(IsEmpty()));
+    ++rounds;
+  }
+  EXPECT_EQ(rounds, 3);
+  EXPECT_THAT(locked, Not(IsEmpty()));
+}
+
+TEST(MaskedDiffusion, ThatRevokesFillsEveryMaskInTheEnd) {
+  for (const CountRule& rule : std::vector<CountRule>{Wino{0.05, 0.99}, Saber{2}, Saber{5}}) {
+    size_t num_written = 0;
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+      FakeModel model;
+      model.seed = seed;
+      MaskedDiffusion options = settings(12, 12, seed % 2 == 0 ? 4 : 12);
+      options.unmask.count = rule;
+      options.pass.sampling.undrawn = {kMask};
+      options.pass.verified_block = options.unmask.verifies() ? options.block_length : 0;
+      // The second position of the answer is given.
+      std::vector<TokenId> answer(12, kMask);
+      answer[1] = 9;
+      MaskedDiffusionDecoder decoder(options, {7, 8, 9}, answer);
+      std::vector<TokenId> final_tokens;
+      while (!decoder.done()) {
+        const auto now = decoder.canvas().subspan(3);
+        const auto count = static_cast<size_t>(decoder.num_final());
+        ASSERT_GE(count, final_tokens.size());
+        EXPECT_TRUE(std::equal(final_tokens.begin(), final_tokens.end(), now.begin()));
+        final_tokens.assign(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(count));
+        num_written += decoder.apply({model.forward(decoder.plan())}).committed.size();
+        EXPECT_EQ(decoder.canvas()[4], 9) << "what is given stays";
+      }
+      EXPECT_EQ(decoder.num_final(), 12);
+      EXPECT_EQ(std::count(decoder.canvas().begin(), decoder.canvas().end(), kMask), 0);
+    }
+    EXPECT_GT(num_written, 30U * 11U) << "nothing was masked again";
+  }
+}
+
+TEST(MaskedDiffusion, OfProphetWritesEveryMaskOnceItsLeadSuffices) {
+  for (const double bound : {1e-9, 1e6}) {
+    FakeModel model;
+    MaskedDiffusion options = settings(8, 8, 4);
+    options.unmask.count = Prophet{1e6, bound, bound};
+    options.pass.sampling.forbidden = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7, 8});
+    std::vector<size_t> commits;
+    model.run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+      EXPECT_EQ(plan.logits.size(), 8 - static_cast<size_t>(report.step) + 8) << "masks, then the answer";
+      commits.push_back(report.committed.size());
+    });
+    // The first 33% of 8 steps are 2.
+    const std::vector<size_t> early = {1, 1, 6};
+    EXPECT_EQ(commits, bound < 1 ? early : std::vector<size_t>(8, 1));
+  }
+}
+
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
-  for (const CountRule& rule : std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, AncestralSampling{},
-                                                      LinearSchedule{}, Threshold{0.5}, Factor{1}}) {
+  for (const CountRule& rule :
+       std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, AncestralSampling{}, LinearSchedule{},
+                              Threshold{0.5}, Factor{1}, LocalLeap{0.5, 0.2, 2}}) {
     policies.push_back({rule});
   }
   policies.push_back({EvenSplit{}, UnmaskOrder::kRandom});

@@ -215,6 +215,64 @@ TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
   EXPECT_LT(chi_square, 20.5);  // 5 degrees of freedom, once in a thousand
 }
 
+TEST(LocalLeap, RelaxesItsThresholdNearConfidentPositions) {
+  const std::vector<double> confidences = {0.8, 0.2, 0.95, 0.7, 0.8, 0.8, 0.1, 0.8};
+  EXPECT_THAT(chosen(LocalLeap{0.9, 0.75, 2}, confidences), ElementsAre(0, 2, 4));
+  EXPECT_THAT(chosen(LocalLeap{0.9, 0.75, 3}, confidences), ElementsAre(0, 2, 4, 5));
+  EXPECT_THAT(chosen(LocalLeap{0.9, 0.7, 1}, confidences), ElementsAre(2, 3)) << "the bound itself";
+  EXPECT_THAT(chosen(LocalLeap{0.95, 0.75, 0}, confidences), ElementsAre(2)) << "an anchor reaches tau";
+  EXPECT_THAT(chosen(LocalLeap{0.96, 0.1, 9}, confidences), ElementsAre(2)) << "no anchor: the best alone";
+  EXPECT_THAT(chosen(LocalLeap{0.8, 0.9, 9}, confidences), ElementsAre(0, 2, 4, 5, 7)) << "tau suffices";
+  EXPECT_THAT(chosen(LocalLeap{}, {}), IsEmpty());
+  // Distances are those of positions, not of candidates.
+  std::vector<Commit> apart = candidates({0.95, 0.8, 0.8});
+  apart[1].position = 4;
+  apart[2].position = 5;
+  EXPECT_THAT(chosen({LocalLeap{}}, apart, {0, 1, 3, 3}), ElementsAre(0, 4));
+}
+
+TEST(Klass, TakesWhatIsStableAndConfidentOrElseTheMostConfident) {
+  const std::vector<Commit> from = candidates({0.95, 0.9, 0.99, 0.92, 0.5});
+  const auto taken = [&](const StepHistory& history) {
+    std::vector<int32_t> positions;
+    for (const Commit& each : choose({Klass{0.9}}, from, {0, 1, 5, 5}, RngStream(0), {}, history))
+      positions.push_back(each.position);
+    return positions;
+  };
+  EXPECT_THAT(taken({.is_stable = {true, true, false, true, true}}), ElementsAre(0, 3)) << "strictly above";
+  EXPECT_THAT(taken({.is_stable = {false, true, false, false, true}}), ElementsAre(2));
+  EXPECT_THAT(taken({}), ElementsAre(2));
+  EXPECT_THAT(choose({Klass{}}, {}, {}, RngStream(0)), IsEmpty());
+}
+
+TEST(Wino, TakesAShareOfTheMasksAtMost) {
+  const auto count = [](size_t masks, double confidence) {
+    return chosen(Wino{0.6}, std::vector<double>(masks, confidence)).size();
+  };
+  EXPECT_EQ(count(4, 0.7), 4U);
+  EXPECT_EQ(count(6, 0.7), 5U) << "at least 5";
+  EXPECT_EQ(count(10, 0.7), 7U) << "70%";
+  EXPECT_EQ(count(11, 0.7), 7U) << "rounded down";
+  EXPECT_EQ(count(100, 0.7), 20U) << "at most 20";
+  EXPECT_EQ(count(10, 0.6), 1U) << "strictly above";
+  EXPECT_EQ(count(0, 0.7), 0U);
+  EXPECT_THAT(chosen(Wino{0.6}, {0.7, 0.61, 0.6, 0.9, 0.1}), ElementsAre(0, 1, 3));
+}
+
+TEST(Saber, TakesWhatIsMoreConfidentThanTheMeanOfTheWritten) {
+  const std::vector<Commit> from = candidates({0.5, 0.9, 0.8, 0.6, 0.7});
+  const auto count = [&](int32_t least, double mean) {
+    const StepHistory history{.written_confidence = mean};
+    return choose({Saber{least}}, from, {0, 1, 5, 5}, RngStream(0), {}, history).size();
+  };
+  EXPECT_EQ(count(2, 1), 2U);
+  EXPECT_EQ(count(2, 0.55), 4U);
+  EXPECT_EQ(count(2, 0.6), 3U) << "strictly above";
+  EXPECT_EQ(count(4, 0.85), 4U) << "at least so many";
+  EXPECT_EQ(count(9, 0.85), 5U) << "as many as there are";
+  EXPECT_THAT(chosen(Saber{2}, {0.5, 0.9, 0.8, 0.9}), ElementsAre(1, 3)) << "nothing has been written";
+}
+
 TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   UnmaskPolicy policy{EvenSplit{}};
   EXPECT_FALSE(policy.ignores_logits());
@@ -225,6 +283,13 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
   EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());
+  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, Klass{}, Wino{}, Saber{}, TraceCredit{}}) {
+    EXPECT_TRUE(UnmaskPolicy{rule}.runs_until_done());
+    EXPECT_TRUE(UnmaskPolicy{rule}.is_of_canvases());
+    EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());
+  }
+  EXPECT_FALSE(UnmaskPolicy{Prophet{}}.runs_until_done());
+  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.is_of_canvases());
 }
 
 TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "decode/fake_model.h"
 #include "model/tiny_models.h"
+#include "options/parse_policies.h"
 
 namespace lacuna::choose_test {
 namespace {
@@ -19,6 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using testing::ThrowsMessage;
 
 ModelConfig llada() {
@@ -85,6 +87,11 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
       {"entropy", ConfidenceMeasure::kNegativeEntropy},
       {"random", ConfidenceMeasure::kProbability},
       {"origin", ConfidenceMeasure::kProbability},
+      {"local_leap", ConfidenceMeasure::kProbability},
+      {"local-leap=0.8,radius=2", ConfidenceMeasure::kProbability},
+      {"klass=0.6,kl=0.015", ConfidenceMeasure::kProbability},
+      {"klass,history=3", ConfidenceMeasure::kProbability},
+      {"saber=4", ConfidenceMeasure::kProbability},
       {"threshold", ConfidenceMeasure::kProbability},
       {"threshold=0.9", ConfidenceMeasure::kProbability},
       {"factor=2", ConfidenceMeasure::kProbability},
@@ -98,10 +105,12 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
 }
 
 TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
-  for (const char* name : {"best", "", "low confidence", "thresholds=0.9", "=0.9"}) {
+  for (const char* name :
+       {"best", "", "low confidence", "thresholds=0.9", "=0.9", "threshold,kl=0.1", ",", "klas"}) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
-        "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU or factor=F");
+        "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
+        "local-leap=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU or prophet");
   }
 }
 
@@ -115,6 +124,91 @@ TEST(MakeDecoder, RefusesUnmaskValuesThatAreNoProbability) {
       llada(), [](GenerationOptions& o) { o.unmask = "factor=-2"; }, "--unmask factor=-2", "'-2'");
   expect_refusal(
       llada(), [](GenerationOptions& o) { o.unmask = "entropy=3"; }, "entropy", "no value");
+}
+
+TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
+  const auto rule = [](const char* text) { return parse_unmask(text, EvenSplit{}).policy.count; };
+  EXPECT_EQ(rule("klass"), CountRule(Klass{}));
+  EXPECT_EQ(rule("klass=0.6,history=3,kl=0.02"), CountRule(Klass{0.6, 0.02, 3}));
+  EXPECT_EQ(rule("klass,kl=0.02"), CountRule(Klass{0.9, 0.02, 2}));
+  EXPECT_EQ(rule("local_leap=0.8,radius=0"), CountRule(LocalLeap{0.8, 0.75, 0}));
+  EXPECT_EQ(rule("local-leap,relaxed=1,local-leap=0.7"), CountRule(LocalLeap{0.7, 1, 4}));
+  EXPECT_EQ(rule("wino=0.7,back=0.5"), CountRule(Wino{0.7, 0.5}));
+  EXPECT_EQ(rule("saber=5"), CountRule(Saber{5}));
+  EXPECT_EQ(rule("credit=0.8,beta=1,alpha=0.5,gamma=2"), CountRule(TraceCredit{0.8, 0.5, 2, 1}));
+  EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
+  EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
+  const auto refused = [](const char* text, const auto&... parts) {
+    expect_refusal(
+        llada(), [&](GenerationOptions& o) { o.unmask = text; }, "--unmask", parts...);
+  };
+  refused("klass=0", "klass is '0'", "from 1e-09 to 1");
+  refused("klass=1.5", "klass is '1.5'");
+  refused("klass=", "klass is ''");
+  refused("klass=0.9,kl=nan", "kl is 'nan'", "to 1000000");
+  refused("klass=0.9,history=0", "history is '0'", "from 1 to");
+  refused("klass=0.9,history=1.5", "history is '1.5'");
+  refused("klass=0.9,radius=3", "klass knows no 'radius'; expected klass, kl, history");
+  refused("klass=0.9,kl=0.1,kl=0.2", "kl is given twice");
+  refused("klass,", "nothing follows the last comma");
+  refused("klass=0.9,", "nothing follows the last comma");
+  refused("klass,kl", "'kl' has no value");
+  refused("local-leap=0.9,radius=-1", "radius is '-1'", "from 0 to");
+  refused("local-leap=0.9,relaxed=2", "relaxed is '2'");
+  refused("wino=0.6,back=0", "back is '0'");
+  refused("saber=0", "saber is '0'", "from 1 to");
+  refused("credit=0.9,beta=1.1", "beta is '1.1'");
+  refused("prophet,answer=-1", "answer is '-1'", "from 0 to");
+  refused("prophet,length=0", "length is '0'");
+  refused("saber=2,least=3", "saber knows no 'least'; expected saber");
+}
+
+TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
+  const auto problems_of = [](const CountRule& rule) {
+    MaskedStrategy strategy;
+    strategy.commit = UnmaskRule{{rule}};
+    return validate(strategy, llada());
+  };
+  EXPECT_THAT(problems_of(Klass{}), IsEmpty());
+  EXPECT_THAT(problems_of(Klass{0, 0.01, 2}), SizeIs(1));
+  EXPECT_THAT(problems_of(Klass{0.9, -1, 2}), SizeIs(1));
+  EXPECT_THAT(problems_of(Klass{0.9, 0.01, 0}), SizeIs(1));
+  EXPECT_THAT(problems_of(LocalLeap{0.9, 1.5, -1}), SizeIs(2));
+  EXPECT_THAT(problems_of(Wino{2, 0}), SizeIs(2));
+  EXPECT_THAT(problems_of(Saber{0}), SizeIs(1));
+  EXPECT_THAT(problems_of(TraceCredit{0, 0, 0, 2}), SizeIs(4));
+  EXPECT_THAT(problems_of(Prophet{0, 0, 0, -2, 0}), SizeIs(5));
+}
+
+TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
+  for (const char* rule : {"origin", "p2", "local-leap", "klass", "wino", "saber", "credit", "prophet"}) {
+    expect_refusal(
+        tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
+        std::string("--unmask ") + rule);
+  }
+  expect_refusal(
+      dream(), [](GenerationOptions& o) { o.unmask = "wino"; }, "--unmask", "predict the next one");
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.unmask = "credit";
+        o.temperature = 0.5;
+      },
+      "--temperature", "likeliest tokens");
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.unmask = "prophet";
+        o.lock = "eps=1e-3";
+      },
+      "--lock", "prophet");
+  for (const char* rule : {"klass", "wino", "saber", "credit", "prophet"}) {
+    const auto grows = [&](GenerationOptions& o) {
+      o.unmask = rule;
+      o.grow = "end-mass";
+    };
+    expect_refusal(llada(), grows, "--");
+  }
 }
 
 TEST(MakeDecoder, RefusesNumbersOutOfRangeByName) {
@@ -211,6 +305,17 @@ TEST(MakeDecoder, RefusesWhatDoesNotGoWithARuleThatRemasks) {
   expect_refusal(dream(), with([](GenerationOptions& o) { o.cache = "dkv"; }), "--cache", "masks again");
   expect_refusal(dream(), with([](GenerationOptions& o) { o.alg_temp = 0.1; }), "--alg-temp");
   expect_refusal(dream(), with([](GenerationOptions& o) { o.eps = 0.1; }), "--eps");
+  for (const char* const rule : {"wino", "saber"}) {
+    const auto also = [&](auto change) {
+      return [=](GenerationOptions& o) {
+        o.unmask = rule;
+        change(o);
+      };
+    };
+    expect_refusal(llada(), also([](GenerationOptions& o) { o.lock = "eps=1e-3"; }), "--lock", "masks again");
+    expect_refusal(llada(), also([](GenerationOptions& o) { o.cache = "dkv"; }), "--cache", "masks again");
+    expect_refusal(llada(), also([](GenerationOptions& o) { o.steps = 4; }), "--steps");
+  }
   GenerationOptions options;
   options.unmask = "p2";
   for (const char* const cache : {"none", "prefix", "dual", "free"}) {

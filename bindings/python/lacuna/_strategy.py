@@ -93,6 +93,63 @@ class EntropyBounded(_Rule):
     bound: float = 0.35
 
 
+class _NumberedRule(_Rule):
+    """A rule whose first number follows its name, and whose others are named."""
+
+    def __str__(self) -> str:
+        first, *others = (field.name for field in fields(self))
+        named = [f"{other}={getattr(self, other)}" for other in others]
+        return ",".join([f"{self.name}={getattr(self, first)}", *named])
+
+
+@dataclass(frozen=True)
+class LocalLeap(_NumberedRule):
+    """Threshold, but positions near one that reaches it need `relaxed` alone (LocalLeap)."""
+
+    name: ClassVar[str] = "local-leap"
+    threshold: float = 0.9
+    relaxed: float = 0.75
+    radius: int = 4
+
+
+@dataclass(frozen=True)
+class Klass(_NumberedRule):
+    """Positions above this confidence whose posterior moved by less than `kl` nats in the last passes (KLASS)."""
+
+    name: ClassVar[str] = "klass"
+    threshold: float = 0.9
+    kl: float = 0.01
+    history: int = 2
+
+
+@dataclass(frozen=True)
+class Wino(_NumberedRule):
+    """Many positions at once, of which those are masked again that a mask in their place finds unlikely (WINO)."""
+
+    name: ClassVar[str] = "wino"
+    threshold: float = 0.6
+    back: float = 0.9
+
+
+@dataclass(frozen=True)
+class Saber(_NumberedRule):
+    """Positions above the mean confidence of what is written; what gains least is masked again (Saber)."""
+
+    name: ClassVar[str] = "saber"
+    least: int = 2
+
+
+@dataclass(frozen=True)
+class Credit(_NumberedRule):
+    """Threshold, but tokens that earlier passes predicted count for more (CreditDecoding)."""
+
+    name: ClassVar[str] = "credit"
+    threshold: float = 0.9
+    alpha: float = 0.7
+    gamma: float = 0.2
+    beta: float = 0.8
+
+
 @dataclass(frozen=True)
 class LowConfidence(_Rule):
     """An even split over the steps, the highest probabilities first."""

@@ -1,0 +1,311 @@
+"""Rules that decide what a step of masked diffusion writes and masks again, at temperature 0, each written as a loop over
+whole canvases from the paper and the repository that it names, and from docs/methods/unmask.md where that says what
+Lacuna does otherwise.
+
+    local-leap  LocalLeap (arXiv 2510.07081)
+    klass       KLASS (shkim0116/KLASS, src/model/llada_klass.py)
+    wino        WINO (Feng-Hong/WINO-DLLM, LLaDA/decoding.py)
+    saber       Saber (arXiv 2510.18165; zhaoyMa/Saber, decoding.py)
+    credit      CreditDecoding (arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder)
+    prophet     Prophet (arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py)
+
+What all of them share here: blocks from left to right, the mask token is never written, a mask of the prompt is written
+with the first block, ties go to the lowest position.
+"""
+import collections
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models import SHIFTED_FAMILIES, attention, softmax
+
+
+@dataclass
+class Run:
+    """canvases: after each pass. close: the first pass with a decision that single precision may take otherwise."""
+    canvases: list = field(default_factory=list)
+    close: int | None = None
+    met: collections.Counter = field(default_factory=collections.Counter)
+
+    def see(self, a, b, tolerance=1e-4):
+        """Two numbers were compared that are known up to `tolerance`, relative to the larger."""
+        if a != b and np.isfinite(a) and np.isfinite(b) and abs(a - b) <= tolerance * max(abs(a), abs(b), 1e-3):
+            self.close = len(self.canvases) if self.close is None else self.close
+
+    def see_cut(self, values, count):
+        """The `count` largest of some values were taken."""
+        ordered = sorted(values, reverse=True)
+        if 0 < count < len(ordered):
+            self.see(ordered[count - 1], ordered[count])
+
+    def see_tokens(self, logits):
+        """The best tokens of these rows were taken."""
+        for row in logits:
+            second, best = np.sort(row)[-2:]
+            if best - second < 1e-4 and self.close is None:
+                self.close = len(self.canvases)
+
+
+class Predictions:
+    """Predictions of one pass: for every position its best token but the mask, that token's probability, the distribution."""
+
+    def __init__(self, model, canvas, fixed, cfg_scale, writes_masks=False):
+        mask = model.shape.mask_id
+        logits = model.logits(canvas)
+        if cfg_scale > 0:
+            alone = model.logits(np.where(fixed, mask, canvas))
+            logits = alone + (cfg_scale + 1) * (logits - alone)
+        if model.shape.family in SHIFTED_FAMILIES:
+            logits = np.concatenate([logits[:1], logits[:-1]])
+        self.distributions = softmax(logits)
+        self.logits = logits if writes_masks else np.where(np.arange(logits.shape[1]) == mask, -np.inf, logits)
+        self.tokens = np.argmax(self.logits, axis=1)
+        self.confidences = self.distributions[np.arange(len(canvas)), self.tokens]
+
+
+def most_confident(positions, confidences, count):
+    return sorted(positions, key=lambda p: (-confidences[p], p))[:count]
+
+
+class LocalLeap:
+    def __init__(self, tau=0.9, relaxed=0.75, radius=4):
+        self.tau, self.relaxed, self.radius = tau, relaxed, radius
+
+    def choose(self, run, masked, now, **_):
+        c = now.confidences
+        for p in masked:
+            run.see(c[p], self.tau)
+            run.see(c[p], self.relaxed)
+        run.see_cut([c[p] for p in masked], 1)
+        anchors = [p for p in masked if c[p] >= self.tau]
+        chosen = set(most_confident(masked, c, 1)) | set(anchors)
+        for p in masked:
+            if c[p] >= self.relaxed and min((abs(p - a) for a in anchors), default=np.inf) <= self.radius:
+                run.met["relaxed"] += p not in chosen
+                chosen.add(p)
+        return chosen
+
+
+class Klass:
+    """The Kullback-Leibler divergence is that of raw distributions, without the published 1e-12 under the logarithm."""
+
+    def __init__(self, tau=0.9, kl=0.01, history=2):
+        self.tau, self.kl, self.history = tau, kl, history
+        self.before, self.divergences = None, []
+
+    def start_block(self):
+        self.divergences = []
+
+    def choose(self, run, masked, now, **_):
+        p = now.distributions
+        if self.before is None:
+            divergence = np.full(len(p), np.inf)
+        else:
+            divergence = np.sum(p * (np.log(p) - np.log(self.before)), axis=1)
+        self.before = p
+        self.divergences.append(divergence)
+        c = now.confidences
+        ready = set()
+        if len(self.divergences) >= self.history:
+            stable = np.all(np.array(self.divergences[-self.history:]) < self.kl, axis=0)
+            ready = {q for q in masked if stable[q] and c[q] > self.tau}
+        for q in masked:
+            run.see(c[q], self.tau)
+            run.see(divergence[q], self.kl, 2e-3)
+        run.see_cut([c[q] for q in masked], 1)
+        run.met["several"] += len(ready) > 1
+        run.met["one by one"] += not ready
+        run.met["unstable"] += any(c[q] > self.tau and q not in ready for q in masked)
+        return ready or set(most_confident(masked, c, 1))
+
+
+class Wino:
+    def __init__(self, tau=0.6, back=0.9):
+        self.tau, self.back = tau, back
+
+    def start_block(self):
+        self.accepted = 30
+
+    def verify(self, model, canvas, fixed, low, high, cfg_scale):
+        """Distributions of one mask for each position of the block, behind the canvas: they see each other and the
+        canvas, but not their own place in it; the canvas does not see them."""
+        length, block, mask = len(canvas), np.arange(low, high), model.shape.mask_id
+        visible = np.ones((length + len(block), length + len(block)), dtype=bool)
+        visible[:, length:] = False
+        visible[length:, length:] = True
+        visible[length + np.arange(len(block)), block] = False
+        positions = np.concatenate([np.arange(length), block])
+
+        def logits(tokens):
+            tokens = np.concatenate([tokens, np.full(len(block), mask)])
+            return model._forward(tokens, positions, lambda _, q, k, v: attention(q, k, v, visible))[length:]
+        out = logits(canvas)
+        if cfg_scale > 0:
+            alone = logits(np.where(fixed, mask, canvas))
+            out = alone + (cfg_scale + 1) * (out - alone)
+        return softmax(out)
+
+    def choose(self, run, masked, now, **_):
+        c = now.confidences
+        most = min(max(int(np.float32(len(masked)) * np.float32(0.7)), 5), 20)
+        sure = [p for p in masked if c[p] > self.tau]
+        for p in masked:
+            run.see(c[p], self.tau)
+        count = min(max(len(sure), 1), most)
+        run.see_cut([c[p] for p in masked], count)
+        run.met["widest"] += len(sure) > most
+        return set(most_confident(masked, c, count))
+
+    def revoke(self, run, canvas, chosen, now, verified, next_to, **_):
+        """verified: the positions of the block that had a token before the pass; next_to: verify() of the block."""
+        before, self.accepted = self.accepted, len(chosen)
+        if len(chosen) <= 1:
+            return []
+        doubt = [(next_to[i][canvas[p]], p) for i, p in verified]
+        for probability, _ in doubt:
+            run.see(probability, self.back)
+        doubt = sorted((probability, p) for probability, p in doubt if probability < self.back)
+        if len(doubt) >= before:
+            run.met["limited"] += 1
+            if before > 1:
+                run.see(doubt[before - 2][0], doubt[before - 1][0])
+            doubt = doubt[:before - 1]
+        return [p for _, p in doubt]
+
+
+class Saber:
+    """Fewer than `least` masks are all written. Positions that a pass sees for the first time are not masked again."""
+
+    def __init__(self, least=2):
+        self.least = least
+        self.last, self.written = None, {}
+
+    def choose(self, run, masked, now, opened, first_block, **_):
+        c = now.confidences
+        if self.last is None:
+            self.last = np.full(len(c), -np.inf)
+            self.last[opened] = 0.0
+        self.growth = {p: c[p] - self.last[p] for p in opened if np.isfinite(self.last[p])}
+        self.last[opened] = c[opened]
+        bar = np.mean(list(self.written.values())) if self.written else 1.0
+        sure = [p for p in masked if c[p] > bar]
+        for p in masked:
+            run.see(c[p], bar)
+        count = min(max(len(sure), self.least), len(masked))
+        run.see_cut([c[p] for p in masked], count)
+        run.met["above the mean"] += len(sure) > self.least
+        chosen = most_confident(masked, c, count)
+        self.written |= {p: c[p] for p in chosen}
+        return set(chosen)
+
+    def revoke(self, run, canvas, chosen, now, opened, mask, **_):
+        if not np.any(canvas[opened] == mask):
+            return []
+        written = max(self.least, len(chosen))
+        count = min(max(self.least // 2, (written + 7) // 8), written - 1)
+        growth = sorted((g, p) for p, g in self.growth.items() if canvas[p] != mask)
+        if 0 < count < len(growth) and abs(growth[count - 1][0] - growth[count][0]) < 1e-6:
+            run.close = len(run.canvases) if run.close is None else run.close
+        run.met["several revoked"] += count > 1
+        return [p for _, p in growth[:count]]
+
+
+class Credit:
+    """The mask token has no credit, as it is never written."""
+
+    def __init__(self, tau=0.9, alpha=0.7, gamma=0.2, beta=0.8):
+        self.tau, self.alpha, self.gamma, self.beta = tau, alpha, gamma, beta
+
+    def start_block(self):
+        self.matrix = None
+
+    def choose(self, run, masked, now, mask, **_):
+        if self.matrix is None:
+            self.matrix = np.zeros_like(now.distributions)
+        self.matrix *= self.beta
+        self.matrix[masked, now.tokens[masked]] += now.confidences[masked] ** self.gamma
+        fused = np.log(now.distributions) + self.alpha * np.log1p(self.matrix)
+        distribution = softmax(fused)
+        fused[:, mask] = -np.inf
+        best = np.argmax(fused, axis=1)
+        run.see_tokens(fused[masked])
+        confidence = distribution[np.arange(len(best)), best]
+        for p in masked:
+            run.see(confidence[p], self.tau)
+        run.see_cut([confidence[p] for p in masked], 1)
+        run.met["another token"] += any(best[p] != now.tokens[p] for p in masked)
+        run.met["early"] += any(confidence[p] >= self.tau > now.confidences[p] for p in masked)
+        now.tokens = best
+        return {p for p in masked if confidence[p] >= self.tau} | set(most_confident(masked, confidence, 1))
+
+
+class Prophet:
+    """Quotas as LLaDA's; the mask token may be written, and then stays a mask."""
+
+    def __init__(self, early=7.5, mid=5.0, late=2.5, answer=None, length=5):
+        self.bounds, self.answer, self.length = (early, mid, late), answer, length
+
+    def fill(self, model, prompt, gen_length, block_length, steps, cfg_scale):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed, begin = canvas != mask, len(prompt) + (self.answer or 0)
+        region = range(begin, len(canvas) if self.answer is None else min(begin + self.length, len(canvas)))
+        blocks = gen_length // block_length
+        step = 0
+        for low in range(len(prompt), len(canvas), block_length):
+            high = low + block_length
+            count, per_block = int(np.sum(canvas[low:high] == mask)), steps // blocks
+            for i in range(per_block):
+                step += 1
+                quota = count // per_block + (i < count % per_block)
+                masked = [int(p) for p in np.flatnonzero(canvas[:high] == mask)]
+                if quota == 0 or not masked:
+                    continue  # the published loop runs the network here
+                now = Predictions(model, canvas, fixed, cfg_scale, writes_masks=True)
+                top = np.sort(now.logits, axis=1)
+                lead = np.mean([top[p, -1] - top[p, -2] for p in region])
+                progress = step / steps
+                bound = self.bounds[0 if progress < 0.33 else 1 if progress < 0.67 else 2]
+                run.see(lead, bound)
+                if lead >= bound:
+                    chosen = np.flatnonzero(canvas == mask)
+                    run.met["exit"] += 1
+                    run.met["exit in an earlier block"] += high < len(canvas)
+                else:
+                    run.see_cut([now.confidences[p] for p in masked], quota)
+                    chosen = most_confident(masked, now.confidences, quota)
+                run.see_tokens(now.logits[chosen])
+                canvas[chosen] = now.tokens[chosen]
+                run.canvases.append(canvas.tolist())
+        return run
+
+
+RULES = {"local-leap": LocalLeap, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet}
+
+
+def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0):
+    """Fills gen_length masks behind the prompt by a rule. Returns a Run."""
+    mask, run = model.shape.mask_id, Run()
+    canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+    fixed = canvas != mask
+    for low in range(len(prompt), len(canvas), block_length):
+        high = low + block_length
+        opened = np.flatnonzero(~fixed[:high])
+        if hasattr(rule, "start_block"):
+            rule.start_block()
+        while np.any(canvas[:high] == mask):
+            masked = [int(p) for p in np.flatnonzero(canvas[:high] == mask)]
+            now = Predictions(model, canvas, fixed, cfg_scale)
+            asked = {"opened": opened, "first_block": low == len(prompt), "mask": mask}
+            if isinstance(rule, Wino):
+                asked["verified"] = [(p - low, p) for p in range(low, high) if canvas[p] != mask]
+                asked["next_to"] = rule.verify(model, canvas, fixed, low, high, cfg_scale)
+            chosen = sorted(rule.choose(run, masked, now, **asked))
+            if not isinstance(rule, Credit):  # whose tokens are of another distribution
+                run.see_tokens(now.logits[opened if isinstance(rule, Saber) else masked])
+            canvas[chosen] = now.tokens[chosen]
+            again = rule.revoke(run, canvas, chosen, now, **asked) if hasattr(rule, "revoke") else []
+            run.met["revoked"] += len(again)
+            canvas[again] = mask
+            run.canvases.append(canvas.tolist())
+    return run
