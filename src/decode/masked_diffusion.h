@@ -114,7 +114,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   BlockProgress progress_;
   std::vector<int32_t> open_positions_;  // positions that rules which remask may write: masked when the block
                                          // began, for Saber also those of the blocks before
-  std::vector<int32_t> written_masks_;    // ascending; whose token is the mask itself (writes_masks)
+  std::vector<int32_t> written_masks_;   // ascending; whose token is the mask itself (writes_masks)
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   std::vector<int32_t> verified_;         // positions that the next pass verifies, ascending
   std::optional<CalmPasses> calm_;
