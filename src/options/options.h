@@ -158,10 +158,10 @@ inline constexpr std::tuple kRows{
     setting("block-length", &O::block_length, kAll,
             "Positions denoised together, left to right (default: gen-length, or as trained in blocks)",
             "diffusion-block-length", "dllm-block-length"),
-    setting("unmask", &O::unmask, kMasked | kBlocks | kCanvases,
-            "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, "
-            "klass, ...",
-            "remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"),
+    setting(
+        "unmask", &O::unmask, kMasked | kBlocks | kCanvases,
+        "Which tokens a step commits: low-confidence, entropy, margin, random, threshold=T, factor=F, ...",
+        "remasking", "alg", "diffusion-algorithm", "remasking-strategy", "dllm-unmasking-strategy"),
     setting("temperature", &O::temperature, kAll,
             "Sampling temperature; 0 takes the most likely token (default 0; DiffusionGemma, Sumi: 1)",
             "temp"),
@@ -220,8 +220,7 @@ inline constexpr std::tuple kRows{
     setting("cache-block", &O::cache_block, kMasked,
             "--cache free: positions that freeze together (default: block-length)"),
     setting("lock", &O::lock, kMasked | kBlocks,
-            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (min-age=0, as in the paper's "
-            "Algorithm 1, may keep a mask's K/V; docs/methods/surelock.md)"),
+            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (min-age=0 is the paper's)"),
     setting("grow", &O::grow, kMasked,
             "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none"),
     setting(
