@@ -38,11 +38,6 @@ void merge(Piece& piece, Pair pair, int32_t merged) {
   piece.tokens.erase(out, piece.tokens.end());
 }
 
-nlohmann::ordered_json added_token(std::string_view content) {
-  return {{"content", content}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},    {"normalized", false},  {"special", true}};
-}
-
 }  // namespace
 
 Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary, std::string_view expression) {
@@ -76,6 +71,11 @@ Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary, std
     for (Piece& piece : pieces) merge(piece, best, merged);
   }
   return bpe;
+}
+
+nlohmann::ordered_json added_token(std::string_view content) {
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", true}};
 }
 
 Vocabulary vocabulary_of(const Bpe& bpe) {

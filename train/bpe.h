@@ -57,6 +57,9 @@ Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary,
 /// The tokenizer, template and ids that the files below state.
 Vocabulary vocabulary_of(const Bpe& bpe);
 
+/// A special token as tokenizer.json and tokenizer_config.json describe it, without its id.
+nlohmann::ordered_json added_token(std::string_view content);
+
 /// Contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe);
 nlohmann::ordered_json tokenizer_config_json(const Bpe& bpe);

@@ -258,7 +258,7 @@ void write_cache(const std::filesystem::path& file, const Vocabulary& vocabulary
   out.commit();
 }
 
-/// The footer of a cache; empty if it is none.
+/// The footer of a cache; empty where the file is not one.
 std::optional<Footer> read_footer(std::span<const std::byte> bytes) {
   Footer footer;
   if (bytes.size() < sizeof footer) return {};

@@ -14,6 +14,7 @@
 #include "base/written_file.h"
 #include "model/rope.h"
 #include "tokenizer/tokenizer.h"
+#include "train/bpe.h"
 
 namespace lacuna::train {
 namespace {
@@ -80,19 +81,18 @@ Start Start::open(const std::filesystem::path& folder) {
 }
 
 void Start::set_sizes(ModelShape& shape) {
-  const FamilyTraits& traits = shape.traits();
-  const bool is_dense = !traits.experts && !traits.interpolates() && !traits.has_canvases();
-  if (!is_dense || (config_.qkv_bias && !traits.qkv_bias) ||
-      (traits.qk_norm != QkNorm::kNone && !config_.qk_norm_per_head)) {
-    std::string families;
-    for (const FamilyTraits& other : lacuna::train::families()) {
-      const bool fits = !other.experts && !other.interpolates() && !other.has_canvases() &&
-                        (other.qkv_bias || !config_.qkv_bias) &&
-                        (other.qk_norm == QkNorm::kNone || config_.qk_norm_per_head);
-      if (fits) families += (families.empty() ? "" : ", ") + std::string(other.name);
+  const auto fits = [&](const FamilyTraits& family) {
+    const bool is_dense = !family.experts && !family.interpolates() && !family.has_canvases();
+    return is_dense && (family.qkv_bias || !config_.qkv_bias) &&
+           (family.qk_norm == QkNorm::kNone || config_.qk_norm_per_head);
+  };
+  if (!fits(shape.traits())) {
+    std::string names;
+    for (const FamilyTraits& family : families()) {
+      if (fits(family)) names += (names.empty() ? "" : ", ") + std::string(family.name);
     }
-    throw InputError("--family {}: {} ({}) cannot become one; expected one of {}", traits.name,
-                     folder_.string(), config_.architecture, families);
+    throw InputError("--family {}: {} ({}) cannot become one; expected one of {}", shape.traits().name,
+                     folder_.string(), config_.architecture, names);
   }
   shape.layers = config_.num_layers;
   shape.width = config_.hidden_dim;
@@ -142,8 +142,7 @@ void Start::export_texts(const std::filesystem::path& folder, const ModelShape& 
   write_whole_file(folder / "generation_config.json", generation.dump(2) + "\n");
 
   if (!new_mask_.empty()) {
-    const Json token = {{"content", new_mask_}, {"single_word", false}, {"lstrip", false},
-                        {"rstrip", false},      {"normalized", false},  {"special", true}};
+    const Json token = added_token(new_mask_);
     if (std::filesystem::exists(folder / "tokenizer.json")) {
       Json tokenizer = read_object(folder / "tokenizer.json");
       Json added = {{"id", ids_.mask}};
