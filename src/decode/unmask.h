@@ -102,8 +102,8 @@ struct LocalLeap {
 };
 
 /// KLASS (Kim et al. 2025, shkim0116/KLASS, llada_klass.py): every position with a confidence above tau whose
-/// posterior moved by less than `kl` in each of the last `history` passes of its block; where there is none,
-/// the most confident.
+/// posterior moved by less than `kl` in each of the last `history` passes of its block; if no position
+/// qualifies, the most confident one.
 struct Klass {
   double tau = 0.9;     ///< probability, (0, 1]
   double kl = 0.01;     ///< nats, > 0: KL(p of this pass || p of the pass before)

@@ -51,7 +51,8 @@ class Verdicts {
 class ConfidenceTrace {
  public:
   ConfidenceTrace(const Saber& rule, int32_t num_positions);
-  /// The positions below `end` may be predicted now. Those of the first block begin with a confidence of 0.
+  /// Positions of a new block, which may be predicted from now on. Those of the first block begin with a
+  /// confidence of 0.
   void open(std::span<const int32_t> positions, bool is_first_block);
   /// Takes the predictions of a pass, of masks and of what is written.
   void see(std::span<const Commit> predictions);

@@ -64,7 +64,7 @@ std::string lower_case(std::string text) {
 
 /// The family of a "model_type", for files without "architectures": the transformers library writes such
 /// where a model was made from a config or a GGUF file. Of several families it is the one whose class is the
-/// library's. Null: there is none, or several are left.
+/// library's. Null if no family has the type, or several have it.
 const FamilyEntry* family_of_type(const JsonObject& json) {
   const std::string type = lower_case(json.text("model_type", ""));
   const auto only = [&](bool of_library) -> const FamilyEntry* {
