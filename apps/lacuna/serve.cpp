@@ -167,7 +167,7 @@ void serve(ServeFlags flags) {
   print_message("serving {} at http://{}:{}\n", what, flags.host, server.port());
   print_message(
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
-      flags.http.all_body_bytes >> 20, kHandlerThreads * (kMaxParsedBytes >> 20),
+      flags.http.all_body_bytes >> 20, kHandlerThreads * kMemoryPerBodyByte * flags.http.body_bytes >> 20,
       flags.http.all_reply_bytes >> 20);
   while (sem_wait(&wants_to_stop) != 0) {
   }

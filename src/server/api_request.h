@@ -10,8 +10,6 @@
 namespace lacuna {
 
 inline constexpr size_t kMaxBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
-inline constexpr size_t kMaxParsedBytes = size_t{42}
-                                          << 20;  ///< bytes of this many values (objects of one member)
 
 /// Parses a body as JSON, once for all that read it: its order of keys is that of schemas and prompts.
 /// InputError says what is wrong, also with UTF-8 and with nesting.

@@ -32,10 +32,10 @@ auto one_too_many(All& all, ClientOf client_of) {
 /// A job on its thread.
 class HandlerPool::Running final : public Budget::Observer {
  public:
-  Running(HandlerPool& pool, const std::string& its_client) : client(its_client), pool_(pool) {}
+  Running(HandlerPool& pool, const Job& job) : client(job.client), pool_(pool), bytes_(job.bytes) {}
 
   void looked(const Budget& budget) override {
-    if (!pool_.memory_->has(0))
+    if (!pool_.memory_->has(0, bytes_))
       throw ApiError(503, "the server has no memory for this request now; try again later");
     if (may_go_on_ || ++num_looks_ <= pool_.limits_.long_looks) return;
     pool_.wait_for_turn(*this, budget);
@@ -49,6 +49,7 @@ class HandlerPool::Running final : public Budget::Observer {
 
  private:
   HandlerPool& pool_;
+  const int64_t bytes_;  // reserved
   int num_looks_ = 0;
   bool may_go_on_ = false;
 };
@@ -127,13 +128,12 @@ void HandlerPool::work() {
     });
     Job job = std::move(*next);
     waiting_.erase(next);
-    Running running(*this, job.client);
+    Running running(*this, job);
     begin(running);
-    bytes_running_ += job.bytes;
-    const int64_t wanted = bytes_running_;
     mutex_.unlock();
+    memory_->reserve(job.bytes);
     try {
-      if (job.bytes == 0 || memory_->has(wanted)) {
+      if (job.bytes == 0 || memory_->has(0)) {
         job.run(running);
       } else {
         job.refuse();
@@ -142,8 +142,8 @@ void HandlerPool::work() {
     }
     job.run = {};
     job.refuse = {};
+    memory_->release(job.bytes);
     mutex_.lock();
-    bytes_running_ -= job.bytes;
     end(running);
   }
 }

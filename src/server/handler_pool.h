@@ -37,7 +37,7 @@ class HandlerPool {
  public:
   struct Job {
     std::string client;
-    int64_t bytes = 0;  ///< of memory that it may take at once
+    int64_t bytes = 0;  ///< of memory that it may take; reserved while it runs
     /// Its exceptions are dropped. Its observer throws ApiError 503 where the job cannot continue: too many
     /// that take much work wait, or there is no memory.
     std::function<void(Budget::Observer&)> run;
@@ -86,7 +86,6 @@ class HandlerPool {
   std::map<std::string, Client> clients_ LACUNA_GUARDED_BY(mutex_);
   uint64_t num_turns_ LACUNA_GUARDED_BY(mutex_) = 0;
   int num_long_ LACUNA_GUARDED_BY(mutex_) = 0;
-  int64_t bytes_running_ LACUNA_GUARDED_BY(mutex_) = 0;  // of jobs that run
   bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -55,7 +55,6 @@ constexpr size_t kMaxSpare = 16;
 constexpr size_t kConnectionsPerSpare = 16;
 constexpr auto kTrimEvery = std::chrono::seconds(2);
 constexpr int64_t kMaxGrowth = 16 << 20;
-constexpr int64_t kParsedPerByte = 12;     // memory of a byte of JSON, about, as values or as tokens
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
@@ -477,7 +476,8 @@ class HttpServer::Implementation {
     watch(shared_stream, reply, ready);
     const bool is_post = request.method == "POST";
     const bool is_long = request.body.size() > kShortBody;
-    const int64_t bytes_of_work = is_long ? kParsedPerByte * static_cast<int64_t>(request.body.size()) : 0;
+    const int64_t bytes_of_work =
+        is_long ? kMemoryPerBodyByte * static_cast<int64_t>(request.body.size()) : 0;
     const bool is_quick = !is_post && is_probe_path(request.path);
     // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
     // The reply's worker points to it weakly and so keeps this function, which must not keep the reply.

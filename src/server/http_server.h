@@ -14,6 +14,10 @@
 
 namespace lacuna {
 
+/// Bytes of memory that reading a body takes for each of its bytes, at most: a long text that becomes tokens
+/// takes 28 (`/tokenize`, 4 MiB), empty lists and texts in JSON take 32 as values.
+inline constexpr int64_t kMemoryPerBodyByte = 32;
+
 struct HttpLimits {
   size_t connections = 1024;  ///< one more takes the place of the one that has sent nothing whole for longest
   uint32_t header_bytes = 16 << 10;           ///< start line and all headers

@@ -490,7 +490,7 @@ TEST(HttpServer, RefusesWhatTakesMemoryThatThereIsNot) {
                            std::to_string(body.size()) + "\r\n\r\n" + body));
     return client.hear();
   };
-  EXPECT_THAT(ask(std::string(50 << 10, 'a')), HasSubstr("200 OK"));
+  EXPECT_THAT(ask(std::string(25 << 10, 'a')), HasSubstr("200 OK"));
   EXPECT_THAT(ask(std::string(200 << 10, 'a')), HasSubstr("503"));  // too much as JSON
   EXPECT_THAT(ask("", "/long"), HasSubstr("503"));
   EXPECT_THAT(ask("works"), HasSubstr("has no memory for this request"));

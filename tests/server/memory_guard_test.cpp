@@ -14,6 +14,19 @@ TEST(MemoryGuard, KeepsAReserve) {
   EXPECT_FALSE(guard.has(101));
 }
 
+TEST(MemoryGuard, KeepsWhatOthersReserved) {
+  MemoryGuard guard([] { return MemoryGuard::kReserve + 100; });
+  guard.reserve(60);
+  guard.reserve(30);
+  EXPECT_TRUE(guard.has(10));
+  EXPECT_FALSE(guard.has(11));
+  EXPECT_TRUE(guard.has(70, 60));
+  EXPECT_FALSE(guard.has(71, 60));
+  guard.release(60);
+  EXPECT_TRUE(guard.has(70));
+  EXPECT_FALSE(guard.has(71));
+}
+
 TEST(MemoryGuard, LooksAgainNowAndThen) {
   int64_t free = 0;
   int num_looks = 0;
