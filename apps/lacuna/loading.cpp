@@ -33,6 +33,12 @@ std::vector<std::string> choices_of_format() {
   return choices;
 }
 
+std::vector<std::string> choices_of_weights() {
+  std::vector<std::string> choices = choices_of_format();
+  choices.insert(choices.begin() + 1, "fastest");
+  return choices;
+}
+
 /// Runs `action`; errors that it throws name flags instead of fields.
 template <typename Action>
 auto in_flags(Action&& action) {
@@ -122,9 +128,8 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option(
           "--weights", flags.weights,
-          "Format of layers' weights, fp8 on CUDA only (default auto: as stored where quantized, else "
-          "--dtype)")
-      ->check(CLI::IsMember(choices_of_format()));
+          "Format of layers' weights: fastest (on this CPU), int8, ... (default auto: as stored, or --dtype)")
+      ->check(CLI::IsMember(choices_of_weights()));
   command
       .add_option("--head-weights", flags.head_weights,
                   "Format of embedding and head, which stay finer unless this says otherwise")

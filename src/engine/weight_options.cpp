@@ -4,13 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/gguf.h"
 #include "base/memory.h"
 #include "decode/setting_error.h"
+#include "kernels/dispatch.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {
@@ -48,6 +51,26 @@ DType choose_dtype(const std::string& name, const ModelSource& source) {
   return Checkpoint::open(folder).dtype() == DType::kF32 ? DType::kF32 : DType::kBF16;
 }
 
+constexpr FormatSpeed kFormatSpeeds[] = {
+    {"avx2", "int4", "int8", 3.44, 1.88, 1.93},   {"avx2", "int8", "auto", 2.07, 1.34, 1.33},
+    {"avx512", "int8", "int8", 1.95, 1.81, 1.74}, {"avx512", "int8", "auto", 2.08, 1.04, 1.00},
+    {"amx", "int4", "auto", 1.67, 1.71, 0.90},    {"amx", "int8", "auto", 1.56, 1.55, 0.91},
+};
+
+/// Names with "fastest" replaced by what it means here.
+FormatNames without_fastest(FormatNames names, const ModelSource& source) {
+  if (names.weights != "fastest") return names;
+  const std::vector<FormatSpeed> known = faster_formats(default_table().name);
+  if (!names.for_cpu || known.empty()) {
+    names.weights = "auto";
+    return names;
+  }
+  names.weights = known.front().weights;
+  if (names.activations == "auto" && choose_dtype(names.dtype, source) == DType::kBF16)
+    names.activations = known.front().activations;
+  return names;
+}
+
 std::optional<WeightFormat> chosen_format(const std::string& name) {
   return name == "auto" ? std::nullopt : weight_format(name);
 }
@@ -72,9 +95,19 @@ std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightForma
 
 }  // namespace
 
-WeightFormats weight_formats(const FormatNames& names, const ModelSource& source) {
+std::vector<FormatSpeed> faster_formats(std::string_view isa) {
+  std::vector<FormatSpeed> found;
+  std::copy_if(std::begin(kFormatSpeeds), std::end(kFormatSpeeds), std::back_inserter(found),
+               [&](const FormatSpeed& each) { return each.isa == isa; });
+  return found;
+}
+
+WeightFormats weight_formats(const FormatNames& given, const ModelSource& source) {
+  const FormatNames names = without_fastest(given, source);
   expect_known("dtype", names.dtype, {"f32", "bf16"});
-  expect_known("weights", names.weights, weight_format_names());
+  std::vector<std::string> known = weight_format_names();
+  known.insert(known.begin(), "fastest");
+  expect_known("weights", names.weights, std::move(known));
   expect_known("head_weights", names.head_weights, weight_format_names());
   expect_known("kv_cache", names.kv_cache, {"f32", "bf16", "int8"});
   expect_known("activations", names.activations, {"int8"});

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/opened_model.h"
@@ -14,7 +16,7 @@ namespace lacuna {
 /// Names of formats as docs/reference/flags.md lists them ("Model"). "auto": as stored.
 struct FormatNames {
   std::string dtype = "auto";  ///< dtype of activations, and of weights and K/V without a format of their own
-  std::string weights = "auto";       ///< of layers
+  std::string weights = "auto";       ///< of layers; "fastest": see FormatSpeed
   std::string head_weights = "auto";  ///< of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element, with a scale per head
   std::string activations = "auto";   ///< "int8": those that quantized weights meet
@@ -22,6 +24,19 @@ struct FormatNames {
   /// stored.
   bool for_cpu = true;
 };
+
+/// How many times as fast as bf16 weights the matmuls of a format are on CPUs of an instruction set, in one
+/// run of `lacuna bench matmul --shape 4096x4096 --rows 1,32,512` on one machine of each kind
+/// (docs/guide/faster.md has the machines). Others with these instructions differ.
+struct FormatSpeed {
+  std::string_view isa, weights, activations;  ///< names of LACUNA_ISA and FormatNames
+  double at_1_row, at_32_rows, at_512_rows;
+};
+
+/// The formats that are faster than bf16 at 32 rows, where diffusion models work, the fastest first; none
+/// where bf16 is, or nothing has been measured. "fastest" weights are the first, and its activations where
+/// rows are bf16 and nothing else was named. So the choice depends on the instruction set alone.
+std::vector<FormatSpeed> faster_formats(std::string_view isa);
 
 /// Parses format names. Throws SettingError with these fields if one is not a format or they contradict each
 /// other.

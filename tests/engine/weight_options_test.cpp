@@ -1,0 +1,56 @@
+#include "engine/weight_options.h"
+
+#include <gmock/gmock.h>
+
+#include "decode/setting_error.h"
+#include "kernels/dispatch.h"
+#include "model/tiny_models.h"
+#include "weights/weight_format.h"
+
+namespace lacuna::weight_options_test {
+namespace {
+
+ModelSource source() {
+  return {.folder = {}, .config = tiny_configs()[0]};
+}
+
+TEST(FasterFormats, AreInOrderOfTheirSpeedAt32RowsAndFasterThanBf16) {
+  EXPECT_TRUE(faster_formats("scalar").empty());
+  for (const char* isa : {"avx2", "avx512", "amx"}) {
+    const std::vector<FormatSpeed> found = faster_formats(isa);
+    ASSERT_FALSE(found.empty()) << isa;
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_GT(found[i].at_32_rows, 1) << isa;
+      EXPECT_LE(found[i].at_32_rows, found[i == 0 ? 0 : i - 1].at_32_rows) << isa;
+      const std::optional<WeightFormat> format = weight_format(found[i].weights);
+      EXPECT_TRUE(format && format->is_quantized() && format->is_for_cpu());
+    }
+  }
+}
+
+TEST(WeightFormats, AreTheFastestWhereAsked) {
+  const std::vector<FormatSpeed> known = faster_formats(default_table().name);
+  const WeightFormats found = weight_formats({.weights = "fastest"}, source());
+  if (known.empty()) {
+    EXPECT_FALSE(found.layers.has_value());
+    return;
+  }
+  EXPECT_EQ(found.layers, weight_format(known.front().weights));
+  EXPECT_EQ(found.int8_activations, known.front().activations == "int8");
+  const WeightFormats in_f32 = weight_formats({.dtype = "f32", .weights = "fastest"}, source());
+  EXPECT_EQ(in_f32.layers, found.layers);
+  EXPECT_FALSE(in_f32.int8_activations);
+}
+
+TEST(WeightFormats, OfOtherDevicesAreAsStoredWhereTheFastestAreAsked) {
+  EXPECT_FALSE(weight_formats({.weights = "fastest", .for_cpu = false}, source()).layers.has_value());
+}
+
+TEST(WeightFormats, AreRefusedByTheFieldAndWhatIsAccepted) {
+  EXPECT_THAT([] { weight_formats({.weights = "int3"}, source()); },
+              testing::ThrowsMessage<SettingError>(
+                  testing::HasSubstr("is int3; expected auto, fastest, f32, bf16, int8")));
+}
+
+}  // namespace
+}  // namespace lacuna::weight_options_test
