@@ -9,7 +9,7 @@ COMPARISONS ?= 100000
 FIRST_SEED ?= 1000
 STORY ?= Mia has 12 shells. She finds 7 more. She gives 5 to Sam. How many shells does Mia have now?
 
-.PHONY: run test slow-test aarch64 gpu-check clients more-clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page train train-test clean
+.PHONY: run test slow-test aarch64 gpu-check clients more-clients differential integrations wheel package bench results real-weights asan tsan fuzz lint words format docs flags-page combinations-page train train-test clean
 
 run: build/release/lacuna
 	build/release/lacuna run -m mini-llada -p "$(STORY)" --gen-length 32 --fps 5
@@ -141,6 +141,10 @@ docs:
 flags-page: build/dev/build.ninja
 	cmake --build --preset dev -j $(JOBS) --target lacuna
 	scripts/flags_page build/dev/lacuna > build/flags.md && mv build/flags.md docs/reference/flags.md
+
+combinations-page: build/dev/build.ninja
+	cmake --build --preset dev -j $(JOBS) --target options_tests
+	LACUNA_WRITE_PAGES=1 build/dev/tests/options_tests --gtest_filter=Combinations.AreWhatThePageSays
 
 train: scripts/bootstrap
 	scripts/bootstrap train

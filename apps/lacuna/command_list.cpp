@@ -148,6 +148,7 @@ constexpr FlagPlace kPlaces[] = {
     {"cache", kSpeed},
     {"refresh", kSpeed, kRare},
     {"cache-block", kSpeed, kRare},
+    {"suffix", kSpeed, kRare},
     {"eos-exit", kSpeed},
     {"accept", kSpeed, kRare},
     {"lock", kSpeed},

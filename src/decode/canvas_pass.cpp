@@ -23,6 +23,11 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
                  questions.compared.end(), std::back_inserter(wanted));
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
+  const std::vector<IndexRange> seen = visible(canvas, block);
+  std::erase_if(rows_, [&](int32_t row) {
+    return std::none_of(seen.begin(), seen.end(),
+                        [&](const IndexRange& part) { return row >= part.begin && row < part.end; });
+  });
   const bool may_lock = lock_ && pass.nothing_is_stale;
   if (lock_) lock_->remove_locked(rows_);
   std::vector<int32_t> probes;
@@ -62,6 +67,13 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   lock_->watch(canvas, {rows_, std::move(probes)}, may_lock, drawn_positions, logit_of, plan_);
 }
 
+std::vector<IndexRange> CanvasPass::visible(const Canvas& canvas, const Block& block) const {
+  const int32_t length = canvas.length();
+  const int64_t end = int64_t{block.end} + options_.suffix.value_or(length);
+  if (end + 1 >= length) return {{0, length}};
+  return {{0, static_cast<int32_t>(end)}, {length - 1, length}};
+}
+
 int32_t CanvasPass::plan_row(int32_t position) const {
   const auto found = std::lower_bound(rows_.begin(), rows_.end(), position);
   expects(found != rows_.end() && *found == position, "a row that is drawn from is computed");
@@ -98,7 +110,7 @@ void CanvasPass::add_verifying_masks(const Canvas& canvas, const Block& block,
 
 void CanvasPass::add_rows(const Canvas& canvas, const Block& block, std::span<const int32_t> probes,
                           std::span<const int32_t> verified) {
-  const IndexRange all{0, canvas.length()};
+  const std::vector<IndexRange> seen = visible(canvas, block);
   for (int32_t sequence = 0; sequence < num_sequences(); ++sequence) {
     const auto input = [&](int32_t position) {
       return sequence == 1 && canvas.is_given(position) ? canvas.mask_id() : canvas[position];
@@ -106,14 +118,14 @@ void CanvasPass::add_rows(const Canvas& canvas, const Block& block, std::span<co
     const int32_t first = plan_.num_rows();
     for (const int32_t row : rows_) plan_.add_row(input(row), row, row);
     if (!rows_.empty()) {
-      plan_.groups.push_back({sequence, {first, plan_.num_rows()}, {all}, OwnRows::kNone});
+      plan_.groups.push_back({sequence, {first, plan_.num_rows()}, seen, OwnRows::kNone});
     }
     if (!verified.empty()) add_verifying_masks(canvas, block, verified, sequence);
     if (probes.empty()) continue;
     const int32_t first_probe = plan_.num_rows();
     int32_t scratch = canvas.length();
     for (const int32_t row : probes) plan_.add_row(input(row), row, scratch++);
-    plan_.groups.push_back({sequence, {first_probe, plan_.num_rows()}, {all}, OwnRows::kNone});
+    plan_.groups.push_back({sequence, {first_probe, plan_.num_rows()}, seen, OwnRows::kNone});
   }
 }
 

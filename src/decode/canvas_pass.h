@@ -25,6 +25,8 @@ struct CanvasPassOptions {
   std::vector<SamplingRule> other_sampling;  ///< for positions that are sampled by another rule
   float cfg_scale = 0;                       ///< classifier-free guidance; 0: none
   CachePolicy cache;
+  std::optional<int32_t>
+      suffix;  ///< positions behind the block that a pass sees, and the last one; none: all
   std::optional<SureLock> lock;
   int32_t verified_block = 0;  ///< positions of a block whose tokens a pass may verify, without a lock; or 0
 };
@@ -61,6 +63,8 @@ class CanvasPass {
   void prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                const std::function<RngStream(int32_t position)>& noise, const PassQuestions& questions = {});
   const StepPlan& plan() const { return plan_; }
+  /// The positions that a pass of the block sees, ascending and apart.
+  std::vector<IndexRange> visible(const Canvas& canvas, const Block& block) const;
 
   /// After the pass, before its commits.
   void count_rows(Canvas& canvas) const { canvas.count_pass(rows_); }

@@ -22,6 +22,9 @@ namespace lacuna {
 
 struct DriftEstimate;
 
+/// The longest answer, and the largest number of steps, passes or positions that a setting counts.
+inline constexpr int32_t kMaxGenLength = 1 << 20;
+
 /// Result of one forward pass for one slot (ReFusion).
 struct SlotReport {
   int32_t position = 0;               ///< position of the slot's first token

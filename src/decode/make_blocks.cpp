@@ -73,7 +73,8 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const
   problems.refuse(
       std::holds_alternative<TimeSchedule>(count) || std::holds_alternative<LinearSchedule>(count), "unmask",
       "a block has no time schedule");
-  problems.refuse(strategy.unmask.policy.is_of_canvases(), "unmask", "the rule belongs to masked diffusion");
+  problems.refuse(strategy.unmask.policy.traits().is_of_canvases, "unmask",
+                  "the rule belongs to masked diffusion");
   problems.refuse(strategy.unmask.policy.order_temperature > 0, "alg_temp",
                   "block diffusion keeps exact K/V and draws from whole blocks");
   const bool splits = std::holds_alternative<EvenSplit>(count) || std::holds_alternative<Dynamic>(count);
@@ -269,7 +270,7 @@ std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelC
   settings.sampling = sampling_rule(strategy.sampling);
   settings.drafting = settings.sampling;
   settings.drafting.measure = strategy.unmask.measure;
-  settings.drafting.measures_all = strategy.unmask.policy.is_custom();
+  settings.drafting.measures_all = strategy.unmask.policy.traits().is_custom;
   settings.drafting.source = ConfidenceSource::kRawLogits;
   settings.drafting.undrawn.push_back(config.mask_id);
   settings.verifies = strategy.accepts_exactly;
@@ -295,7 +296,7 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.unmask = strategy.unmask.policy;
   settings.sampling = sampling_rule(strategy.sampling);
   settings.sampling.measure = strategy.unmask.measure;
-  settings.sampling.measures_all = strategy.unmask.policy.is_custom();
+  settings.sampling.measures_all = strategy.unmask.policy.traits().is_custom;
   settings.sampling.source = ConfidenceSource::kTempered;
   settings.sampling.undrawn.push_back(config.mask_id);
   for (const int64_t edit : {config.delete_id, config.split_id}) {

@@ -73,7 +73,7 @@ std::string_view why_no_constraint(const Strategy& strategy) {
   }
   const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   const auto* rule = masked != nullptr ? std::get_if<UnmaskRule>(&masked->commit) : nullptr;
-  if (rule != nullptr && rule->policy.gives_credit())
+  if (rule != nullptr && rule->policy.traits().gives_credit)
     return "`unmask` credit writes tokens that earlier passes have sampled";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
@@ -316,9 +316,6 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
   if (const auto* custom = std::get_if<CustomRule>(&count)) {
     problems.expect(custom->choose != nullptr && *custom->choose, "unmask", "empty", "a function");
   }
-  const auto within = [&](std::string_view part, auto value, auto least, auto most) {
-    problems.within_part("unmask", part, value, least, most);
-  };
   const auto is_share = [](double value) { return value > 0 && value <= 1; };
   const auto is_bound = [](double value) { return value > 0 && value <= 1e6; };
   if (const auto* threshold = std::get_if<Threshold>(&count)) {
@@ -329,35 +326,21 @@ void check_unmask(const UnmaskRule& rule, Problems& problems) {
     expect(is_bound(factor->f), factor->f, "a factor in (0, 1e6]");
   } else if (const auto* bounded = std::get_if<EntropyBounded>(&count)) {
     expect(is_bound(bounded->bound), bounded->bound, "a bound in (0, 1e6]");
-  } else if (const auto* leap = std::get_if<LocalLeap>(&count)) {
-    within("local-leap", leap->tau, kMinRuleNumber, 1.0);
-    within("relaxed", leap->relaxed, kMinRuleNumber, 1.0);
-    within("radius", leap->radius, 0, kMaxGenLength);
-  } else if (const auto* klass = std::get_if<Klass>(&count)) {
-    within("klass", klass->tau, kMinRuleNumber, 1.0);
-    within("kl", klass->kl, kMinRuleNumber, kMaxRuleNumber);
-    within("history", klass->history, 1, kMaxGenLength);
-  } else if (const auto* wino = std::get_if<Wino>(&count)) {
-    within("wino", wino->tau, kMinRuleNumber, 1.0);
-    within("back", wino->back, kMinRuleNumber, 1.0);
-  } else if (const auto* saber = std::get_if<Saber>(&count)) {
-    within("saber", saber->least, 1, kMaxGenLength);
-  } else if (const auto* credit = std::get_if<TraceCredit>(&count)) {
-    within("credit", credit->tau, kMinRuleNumber, 1.0);
-    within("alpha", credit->alpha, kMinRuleNumber, kMaxRuleNumber);
-    within("gamma", credit->gamma, kMinRuleNumber, kMaxRuleNumber);
-    within("beta", credit->beta, kMinRuleNumber, 1.0);
-  } else if (const auto* prophet = std::get_if<Prophet>(&count)) {
-    within("prophet", prophet->early, kMinRuleNumber, kMaxRuleNumber);
-    within("mid", prophet->mid, kMinRuleNumber, kMaxRuleNumber);
-    within("late", prophet->late, kMinRuleNumber, kMaxRuleNumber);
-    within("answer", prophet->answer, -1, kMaxGenLength);
-    within("length", prophet->length, 1, kMaxGenLength);
   } else if (const auto* schedule = std::get_if<TimeSchedule>(&count)) {
     problems.within("eps", double{schedule->eps}, double{1e-9F}, 1.0);
   } else if (const auto* each = std::get_if<AncestralSampling>(&count)) {
     problems.within("eps", double{each->eps}, double{1e-9F}, 1.0);
   }
+  const auto check_numbers = [&]<typename Rule>(const Rule& each) {
+    if constexpr (NumberedRule<Rule>) {
+      std::string_view first = Rule::kName;
+      Rule::visit_numbers(each, [&](std::string_view name, const auto& number, auto least, auto most) {
+        problems.within_part("unmask", first.empty() ? name : first, number, least, most);
+        first = {};
+      });
+    }
+  };
+  std::visit(check_numbers, count);
   problems.within("alg_temp", rule.policy.order_temperature, 0.0F, 1e3F);
 }
 

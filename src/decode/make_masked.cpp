@@ -55,7 +55,7 @@ int32_t default_steps(const UnmaskPolicy& unmask, const ModelConfig& config, int
 
 void check_steps(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const ModelConfig& config,
                  const Asked* asked, Problems& problems) {
-  problems.refuse(strategy.steps && unmask.runs_until_done(), "steps",
+  problems.refuse(strategy.steps && unmask.traits().runs_until_done, "steps",
                   "the `unmask` rule runs until a block is done");
   if (asked == nullptr || !problems.empty()) return;
   const int32_t block_length = strategy.block_length.value_or(asked->gen_length);
@@ -111,7 +111,7 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
   if (std::holds_alternative<TokenGrowth>(*strategy.growth)) {
     problems.expect(config.expand_id >= 0, "grow", "tokens",
                     "end-mass or none: the model has no token that expands");
-    problems.expect(!unmask.ignores_logits() && !unmask.runs_until_done(), "unmask", "another rule",
+    problems.expect(!unmask.ignores_logits() && !unmask.traits().runs_until_done, "unmask", "another rule",
                     "low-confidence, entropy, margin or maskgit, which order the positions: one is written a "
                     "step");
     problems.refuse(strategy.block_length.has_value(), "block_length",
@@ -120,9 +120,10 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
     return;
   }
   problems.expect(config.eos_id >= 0, "grow", "end-mass", "none: config.json names no end-of-text token");
-  problems.expect(
-      unmask.runs_until_done() && !unmask.remembers() && rule.measure == ConfidenceMeasure::kProbability,
-      "unmask", "another rule", "threshold=TAU or factor=F, for a canvas that grows by its end mass");
+  problems.expect(unmask.traits().runs_until_done && !unmask.traits().remembers &&
+                      rule.measure == ConfidenceMeasure::kProbability,
+                  "unmask", "another rule",
+                  "threshold=TAU or factor=F, for a canvas that grows by its end mass");
 }
 
 /// Refuses settings that do not work with positions that lose their token again.
@@ -135,6 +136,20 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
                   "this `unmask` rule does not draw the order of positions");
 }
 
+/// Refuses settings that ask what is behind the positions that a pass sees.
+void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
+                  Problems& problems) {
+  const auto refuse = [&](bool given, std::string_view reason) { problems.refuse(given, "suffix", reason); };
+  refuse(strategy.growth.has_value(), "a canvas that changes its length has its end in every pass");
+  refuse(unmask.traits().exits_early, "`unmask` prophet measures the whole answer");
+  refuse(unmask.traits().verifies, "`unmask` wino verifies tokens by masks that see the whole canvas");
+  constexpr std::string_view kUnseen =
+      "posteriors are compared with those of passes that did not see the position";
+  refuse(unmask.traits().measures_drift || strategy.lock.has_value(), kUnseen);
+  refuse(asked != nullptr && !asked->request.context.answer.empty(),
+         "a text with holes has given positions behind every block");
+}
+
 void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
@@ -143,15 +158,17 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
                             std::holds_alternative<Dynamic>(unmask.count) ||
                             std::holds_alternative<EntropyBounded>(unmask.count);
   problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
-  problems.refuse(unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.runs_until_done()),
-                  "alg_temp", "this `unmask` rule does not draw the order of positions");
-  if (unmask.remasks()) check_remasking(strategy, unmask, problems);
-  problems.refuse(unmask.gives_credit() && strategy.sampling.temperature > 0, "temperature",
+  problems.refuse(
+      unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.traits().runs_until_done),
+      "alg_temp", "this `unmask` rule does not draw the order of positions");
+  if (unmask.traits().remasks) check_remasking(strategy, unmask, problems);
+  if (strategy.suffix) check_suffix(strategy, unmask, asked, problems);
+  problems.refuse(unmask.traits().gives_credit && strategy.sampling.temperature > 0, "temperature",
                   "`unmask` credit writes the likeliest tokens");
-  problems.refuse(unmask.exits_early() && strategy.lock.has_value(), "lock",
+  problems.refuse(unmask.traits().exits_early && strategy.lock.has_value(), "lock",
                   "`unmask` prophet measures rows that would be locked");
   problems.refuse(
-      unmask.verifies() && config.shifted_logits, "unmask",
+      unmask.traits().verifies && config.shifted_logits, "unmask",
       "wino verifies a token by a mask at its position, and this model's rows predict the next one");
   if (strategy.growth) {
     check_growth(strategy, rule, config, problems);
@@ -174,6 +191,7 @@ void check_guide(const MaskedStrategy& strategy, const GuideRule& rule, Problems
                   "a guide confirms drafts of a canvas that keeps its length");
   constexpr std::string_view kReason = "the guide decides what is committed";
   problems.refuse(strategy.steps.has_value(), "steps", kReason);
+  problems.refuse(strategy.suffix.has_value(), "suffix", "a guide judges drafts of the whole answer");
   problems.refuse(strategy.confidence_eos_eot_inf, "confidence_eos_eot_inf", kReason);
   problems.refuse(strategy.suppress_mask, "suppress_mask", "a draft is never the mask token");
   if (strategy.lock && strategy.lock->min_age < 1) {
@@ -219,6 +237,7 @@ CanvasPassOptions pass_options(const MaskedStrategy& strategy, const ModelConfig
   pass.cache = strategy.cache;
   auto* free = std::get_if<FreeCache>(&pass.cache);
   if (free != nullptr && free->block == 0) free->block = block_length;
+  pass.suffix = strategy.suffix;
   pass.lock = strategy.lock;
   return pass;
 }
@@ -243,9 +262,9 @@ void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   // Dream measures the distribution it samples from, LLaDA the one before temperature.
   sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
-  sampling.measures_all = rule.policy.is_custom();
+  sampling.measures_all = rule.policy.traits().is_custom;
   const bool is_infill = !context.answer.empty();
-  if (strategy.suppress_mask || rule.policy.runs_until_done() || is_infill || strategy.growth) {
+  if (strategy.suppress_mask || rule.policy.traits().runs_until_done || is_infill || strategy.growth) {
     sampling.undrawn.push_back(config.mask_id);
   }
   if (strategy.confidence_eos_eot_inf) {
@@ -287,7 +306,7 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   apply_common(strategy, config, asked, settings);
   apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
-  if (rule.policy.verifies()) settings.pass.verified_block = settings.block_length;
+  if (rule.policy.traits().verifies) settings.pass.verified_block = settings.block_length;
   const int32_t num_blocks = asked.gen_length / settings.block_length;
   settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));
   if (!context.answer.empty()) settings.end_ids.clear();

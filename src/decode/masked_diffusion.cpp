@@ -18,9 +18,8 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
   if (const auto* saber = std::get_if<Saber>(&count)) trace_.emplace(*saber, canvas_.length());
   if (const auto* credit = std::get_if<TraceCredit>(&count)) credits_.emplace(*credit, canvas_.length());
   if (const auto* prophet = std::get_if<Prophet>(&count)) {
-    const bool is_whole = prophet->answer < 0;
-    const int32_t begin = canvas_.prompt_length() + (is_whole ? 0 : prophet->answer);
-    const int32_t length = is_whole ? options_.gen_length : prophet->length;
+    const int32_t begin = canvas_.prompt_length() + prophet->answer.value_or(0);
+    const int32_t length = prophet->answer ? prophet->length : options_.gen_length;
     for (int32_t position = begin; position < std::min(begin + length, canvas_.length()); ++position)
       compared_.push_back(position);
   }
@@ -55,7 +54,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   progress_ = {};
   progress_.num_steps = options_.steps / num_blocks();
   progress_.masked_at_start = canvas_.count_masked(block_.begin, block_.end);
-  if (options_.unmask.remasks()) {
+  if (options_.unmask.traits().remasks) {
     std::vector<int32_t> open = canvas_.masked_positions(0, block_.end);
     if (trace_) {  // what earlier blocks have written may be masked again
       trace_->open(open, index == 0);
@@ -69,12 +68,12 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   if (credits_) credits_->start_block();
   written_masks_.clear();
   // The schedule counts the masks of the prompt, too, which its steps may write.
-  if (options_.unmask.writes_masks()) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
+  if (options_.unmask.traits().writes_masks) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
 }
 
 void MaskedDiffusionDecoder::finish_block() {
   const bool leaves_the_rest = options_.eos_exit && canvas_.answer_is_final(options_.end_ids);
-  finished_steps_ += options_.unmask.runs_until_done() ? progress_.step : progress_.num_steps;
+  finished_steps_ += options_.unmask.traits().runs_until_done ? progress_.step : progress_.num_steps;
   if (leaves_the_rest || block_.index + 1 == num_blocks()) {
     done_ = true;
   } else {
@@ -83,13 +82,13 @@ void MaskedDiffusionDecoder::finish_block() {
 }
 
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
-  if (options_.unmask.remasks()) {
+  if (options_.unmask.traits().remasks) {
     std::vector<int32_t> masked = canvas_.masked_positions(0, block_.end);
-    return masked.empty() || !options_.unmask.predicts_written() ? masked : open_positions_;
+    return masked.empty() || !options_.unmask.traits().predicts_written ? masked : open_positions_;
   }
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
-  const bool keeps_to_block = options_.unmask.runs_until_done() && block_.index > 0;
+  const bool keeps_to_block = options_.unmask.traits().runs_until_done && block_.index > 0;
   std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, block_.end);
   std::erase_if(positions, [&](int32_t position) {
     return std::binary_search(written_masks_.begin(), written_masks_.end(), position);
@@ -101,12 +100,25 @@ RngStream MaskedDiffusionDecoder::step_noise(uint64_t purpose) const {
   return RngStream(options_.seed, purpose, block_.index, progress_.step);
 }
 
+double MaskedDiffusionDecoder::masked_share() const {
+  if (progress_.step == 0) return 1;
+  int32_t seen = 0, masked = 0;
+  for (const IndexRange& part : pass_.visible(canvas_, block_)) {
+    const int32_t begin = std::max(part.begin, block_.begin);
+    seen += part.end - begin;
+    masked += canvas_.count_masked(begin, part.end);
+  }
+  return static_cast<double>(masked) / seen;
+}
+
 void MaskedDiffusionDecoder::find_next_step() {
   is_planned_ = false;
   for (; !done_; finish_block()) {
-    for (; options_.unmask.runs_until_done() || progress_.step < progress_.num_steps; ++progress_.step) {
+    for (; options_.unmask.traits().runs_until_done || progress_.step < progress_.num_steps;
+         ++progress_.step) {
       drawn_positions_ = candidate_positions();
       progress_.masked_now = static_cast<int32_t>(drawn_positions_.size());
+      progress_.masked_share = masked_share();
       if (drawn_positions_.empty()) break;
       if (options_.unmask.ignores_logits()) {
         std::vector<Commit> blind;
@@ -115,10 +127,12 @@ void MaskedDiffusionDecoder::find_next_step() {
         for (const Commit& chosen : choose(options_.unmask, blind, progress_, step_noise(kOrderNoise))) {
           drawn_positions_.push_back(chosen.position);
         }
-      } else if (!options_.unmask.runs_until_done() && fixed_count(options_.unmask.count, progress_) == 0) {
+      } else if (!options_.unmask.traits().runs_until_done &&
+                 fixed_count(options_.unmask.count, progress_) == 0) {
         continue;
       }
-      if (options_.unmask.exits_early()) drawn_positions_ = canvas_.masked_positions(0, canvas_.length());
+      if (options_.unmask.traits().exits_early)
+        drawn_positions_ = canvas_.masked_positions(0, canvas_.length());
       if (!drawn_positions_.empty()) return;
     }
   }
@@ -126,7 +140,7 @@ void MaskedDiffusionDecoder::find_next_step() {
 
 std::vector<int32_t> MaskedDiffusionDecoder::verified_positions() const {
   std::vector<int32_t> verified;
-  if (!options_.unmask.verifies()) return verified;
+  if (!options_.unmask.traits().verifies) return verified;
   for (const int32_t position : open_positions_) {
     if (position >= block_.begin && !canvas_.is_masked(position)) verified.push_back(position);
   }
@@ -173,7 +187,7 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
   report.step = finished_steps_ + progress_.step;
   report.block = block_.index;
   report.kind = "denoise";
-  if (options_.unmask.measures_drift() && canvas_.num_passes() > 0) {
+  if (options_.unmask.traits().measures_drift && canvas_.num_passes() > 0) {
     probes_ = pass_.posterior_probes(canvas_, drawn_positions_);
     drawn_.assign(result.samples.begin(), result.samples.end());
   } else {
@@ -239,7 +253,7 @@ void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, s
   report.committed = masks_the_rest ? remask(candidates, chosen) : std::move(chosen);
   for (const Commit& commit : report.committed) {
     canvas_.commit(commit);
-    if (options_.unmask.writes_masks() && commit.token == canvas_.mask_id())
+    if (options_.unmask.traits().writes_masks && commit.token == canvas_.mask_id())
       written_masks_.push_back(commit.position);
   }
   std::sort(written_masks_.begin(), written_masks_.end());

@@ -48,7 +48,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   int32_t num_sequences() const override { return pass_.num_sequences(); }
   int32_t num_cells() const override { return pass_.num_cells(); }
   bool remembers_outputs() const override {
-    return pass_.remembers_outputs() || options_.unmask.measures_drift();
+    return pass_.remembers_outputs() || options_.unmask.traits().measures_drift;
   }
   bool done() const override { return done_; }
   const StepPlan& plan() override;
@@ -90,6 +90,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;
+  /// BlockProgress::masked_share of the next step.
+  double masked_share() const;
   /// Positions of the block that this step's pass verifies, ascending.
   std::vector<int32_t> verified_positions() const;
   /// Commits what the pass has sampled by the rule, masks again what the rule takes back, and moves on.

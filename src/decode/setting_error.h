@@ -90,6 +90,11 @@ class Problems {
          fmt::format("`{}` {} is {}; expected {} to {}", field, part, value, least, most)});
   }
 
+  template <typename T>
+  void within_part(std::string_view field, std::string_view part, std::optional<T> value, T least, T most) {
+    if (value) within_part(field, part, *value, least, most);
+  }
+
   /// A setting that the method would silently drop.
   void refuse(bool given, std::string_view field, std::string_view reason) {
     if (!given) return;

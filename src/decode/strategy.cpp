@@ -17,39 +17,36 @@ std::string_view name(Enum value, const std::array<std::string_view, N>& names) 
   return names.at(static_cast<size_t>(value));
 }
 
+/// The name of a rule, and its numbers.
+struct RuleWriter {
+  Json operator()(const EvenSplit&) const { return {{"count", "even-split"}}; }
+  Json operator()(const TimeSchedule& r) const { return {{"count", "time-schedule"}, {"eps", r.eps}}; }
+  Json operator()(const LinearSchedule&) const { return {{"count", "linear-schedule"}}; }
+  Json operator()(const AncestralSampling& r) const { return {{"count", "each-on-its-own"}, {"eps", r.eps}}; }
+  Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
+  Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
+  Json operator()(const Remasking&) const { return {{"count", "remasking"}}; }
+  template <NumberedRule Rule>
+  Json operator()(const Rule& rule) const {
+    Json json{{"count", Rule::kName}};
+    Rule::visit_numbers(rule, [&]<typename T>(std::string_view name, const T& number, auto, auto) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        json[std::string(name)] = number;
+      } else if (number) {
+        json[std::string(name)] = *number;
+      }
+    });
+    return json;
+  }
+  Json operator()(const CustomRule&) const { return {{"count", "custom"}}; }
+  Json operator()(const Dynamic& r) const { return {{"count", "dynamic"}, {"tau", r.tau}}; }
+  Json operator()(const EntropyBounded& r) const {
+    return {{"count", "entropy-bounded"}, {"bound", r.bound}};
+  }
+};
+
 Json json_of(const CountRule& rule) {
-  struct Visitor {
-    Json operator()(const EvenSplit&) const { return {{"count", "even-split"}}; }
-    Json operator()(const TimeSchedule& r) const { return {{"count", "time-schedule"}, {"eps", r.eps}}; }
-    Json operator()(const LinearSchedule&) const { return {{"count", "linear-schedule"}}; }
-    Json operator()(const AncestralSampling& r) const {
-      return {{"count", "each-on-its-own"}, {"eps", r.eps}};
-    }
-    Json operator()(const Threshold& r) const { return {{"count", "threshold"}, {"tau", r.tau}}; }
-    Json operator()(const Factor& r) const { return {{"count", "factor"}, {"f", r.f}}; }
-    Json operator()(const Remasking&) const { return {{"count", "remasking"}}; }
-    Json operator()(const LocalLeap& r) const {
-      return {{"count", "local-leap"}, {"tau", r.tau}, {"relaxed", r.relaxed}, {"radius", r.radius}};
-    }
-    Json operator()(const Klass& r) const {
-      return {{"count", "klass"}, {"tau", r.tau}, {"kl", r.kl}, {"history", r.history}};
-    }
-    Json operator()(const Wino& r) const { return {{"count", "wino"}, {"tau", r.tau}, {"back", r.back}}; }
-    Json operator()(const TraceCredit& r) const {
-      return {{"count", "credit"}, {"tau", r.tau}, {"alpha", r.alpha}, {"gamma", r.gamma}, {"beta", r.beta}};
-    }
-    Json operator()(const Prophet& r) const {
-      return {{"count", "prophet"}, {"early", r.early},   {"mid", r.mid},
-              {"late", r.late},     {"answer", r.answer}, {"length", r.length}};
-    }
-    Json operator()(const Saber& r) const { return {{"count", "saber"}, {"least", r.least}}; }
-    Json operator()(const CustomRule&) const { return {{"count", "custom"}}; }
-    Json operator()(const Dynamic& r) const { return {{"count", "dynamic"}, {"tau", r.tau}}; }
-    Json operator()(const EntropyBounded& r) const {
-      return {{"count", "entropy-bounded"}, {"bound", r.bound}};
-    }
-  };
-  return std::visit(Visitor(), rule);
+  return std::visit(RuleWriter(), rule);
 }
 
 Json json_of(const UnmaskRule& rule) {

@@ -61,6 +61,8 @@ struct MaskedStrategy {
   TokenSampling sampling;
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
   CachePolicy cache;     ///< FreeCache::block 0: block_length
+  /// Streaming-dLLM: a pass sees so many positions behind the block, and the last one; default: all.
+  std::optional<int32_t> suffix;
   std::optional<SureLock> lock;
   /// How the canvas changes its length; default: it keeps it. Then the answer's length is the most that it
   /// may have, and block_length 32 unless it is given (DAEDAL).
@@ -136,9 +138,6 @@ struct CausalStrategy {
 using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, CanvasStrategy, SlotStrategy,
                               CausalStrategy>;
 
-/// The longest answer, and the largest number of steps or passes that a setting counts.
-inline constexpr int32_t kMaxGenLength = 1 << 20;
-
 /// S is Value or const Value.
 template <typename S, typename Value>
 concept FieldsOf = std::same_as<std::remove_const_t<S>, Value>;
@@ -163,6 +162,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit_fields(strategy.sampling, visit);
   visit("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
   visit("cache", strategy.cache);
+  visit("suffix", strategy.suffix, 0, kMaxGenLength);
   visit("lock", strategy.lock);
   visit("growth", strategy.growth);
   visit("logits_eos_inf", strategy.logits_eos_inf);

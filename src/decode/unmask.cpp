@@ -134,72 +134,81 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
     while (count < ranked.size() && accepted(count, ranked[count].second.confidence)) ++count;
     return count;
   };
+  const auto reaching = [&](double tau) {
+    return take(prefix_while([&](size_t, double confidence) { return confidence >= tau; }));
+  };
   const auto fixed = [&](const CountRule& rule) {
     return std::min(ranked.size(), static_cast<size_t>(fixed_count(rule, progress)));
   };
   // Every rule has a case: one that is missing does not compile.
   return std::visit(
-      Overloaded{
-          [&](const EvenSplit& rule) { return take(fixed(rule)); },
-          [&](const TimeSchedule& rule) { return take(fixed(rule)); },
-          [&](const LinearSchedule& rule) { return take(fixed(rule)); },
-          [&](const Remasking& rule) { return take(fixed(rule)); },
-          [&](const AncestralSampling& rule) {
-            const float probability = unmask_probability(rule.eps, progress.step, progress.num_steps);
-            return take_if([&](const Commit& candidate) {
-              return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
-            });
-          },
-          [&](const Threshold& rule) {
-            return take(prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
-          },
-          [&](const TraceCredit& rule) {
-            return take(prefix_while([&](size_t, double confidence) { return confidence >= rule.tau; }));
-          },
-          [&](const Prophet& rule) { return take(fixed(rule)); },
-          [&](const Factor& rule) {
-            // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
-            return take(prefix_while([&](size_t n, double confidence) {
-              return confidence >= 1 - rule.f / static_cast<double>(n + 2);
-            }));
-          },
-          [&](const Dynamic& rule) {
-            const size_t sure =
-                prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
-            return take(std::max(sure, fixed(EvenSplit{})));
-          },
-          [&](const LocalLeap& rule) {
-            const std::vector<int32_t> positions = near_anchors(rule, candidates);
-            return take_if([&](const Commit& candidate) {
-              return candidate.position == ranked.front().second.position ||
-                     std::binary_search(positions.begin(), positions.end(), candidate.position);
-            });
-          },
-          [&](const Klass& rule) {
-            std::vector<Commit> ready;
-            for (size_t i = 0; i < history.is_stable.size(); ++i) {
-              if (history.is_stable[i] && candidates[i].confidence > rule.tau) ready.push_back(candidates[i]);
-            }
-            return ready.empty() ? take(std::min<size_t>(ranked.size(), 1)) : ready;
-          },
-          [&](const Wino& rule) {
-            const size_t sure =
-                prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
-            return take(std::min(sure, widest_step(candidates.size())));
-          },
-          [&](const Saber& rule) {
-            const size_t sure = prefix_while(
-                [&](size_t, double confidence) { return confidence > history.written_confidence; });
-            return take(std::min(std::max(sure, static_cast<size_t>(rule.least)), ranked.size()));
-          },
-          [&](const EntropyBounded& rule) {
-            double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
-            return take(prefix_while([&](size_t, double confidence) {
-              sum -= confidence;
-              return sum < rule.bound;
-            }));
-          },
-          [&](const CustomRule& rule) { return choose_by(*rule.choose, candidates, progress, rows); }},
+      Overloaded{[&](const EvenSplit& rule) { return take(fixed(rule)); },
+                 [&](const TimeSchedule& rule) { return take(fixed(rule)); },
+                 [&](const LinearSchedule& rule) { return take(fixed(rule)); },
+                 [&](const Remasking& rule) { return take(fixed(rule)); },
+                 [&](const AncestralSampling& rule) {
+                   const float probability = unmask_probability(rule.eps, progress.step, progress.num_steps);
+                   return take_if([&](const Commit& candidate) {
+                     return noise.uniform(static_cast<uint64_t>(candidate.position)) < probability;
+                   });
+                 },
+                 [&](const Threshold& rule) { return reaching(rule.tau); },
+                 [&](const TraceCredit& rule) { return reaching(rule.tau); },
+                 [&](const DecayingThreshold& rule) {
+                   return reaching(rule.tau * (1 - rule.alpha * (1 - progress.masked_share)));
+                 },
+                 [&](const EntropyBudget& rule) {
+                   double before = 0;  // entropies of all but the last
+                   return take(prefix_while([&](size_t n, double) {
+                     before -= ranked[n - 1].second.confidence;
+                     return before <= rule.bound;
+                   }));
+                 },
+                 [&](const Prophet& rule) { return take(fixed(rule)); },
+                 [&](const Factor& rule) {
+                   // The candidate at index n is the (n + 1)-th: 1 - f / (n + 2).
+                   return take(prefix_while([&](size_t n, double confidence) {
+                     return confidence >= 1 - rule.f / static_cast<double>(n + 2);
+                   }));
+                 },
+                 [&](const Dynamic& rule) {
+                   const size_t sure =
+                       prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
+                   return take(std::max(sure, fixed(EvenSplit{})));
+                 },
+                 [&](const LocalLeap& rule) {
+                   const std::vector<int32_t> positions = near_anchors(rule, candidates);
+                   return take_if([&](const Commit& candidate) {
+                     return candidate.position == ranked.front().second.position ||
+                            std::binary_search(positions.begin(), positions.end(), candidate.position);
+                   });
+                 },
+                 [&](const Klass& rule) {
+                   std::vector<Commit> ready;
+                   for (size_t i = 0; i < history.is_stable.size(); ++i) {
+                     if (history.is_stable[i] && candidates[i].confidence > rule.tau)
+                       ready.push_back(candidates[i]);
+                   }
+                   return ready.empty() ? take(std::min<size_t>(ranked.size(), 1)) : ready;
+                 },
+                 [&](const Wino& rule) {
+                   const size_t sure =
+                       prefix_while([&](size_t, double confidence) { return confidence > rule.tau; });
+                   return take(std::min(sure, widest_step(candidates.size())));
+                 },
+                 [&](const Saber& rule) {
+                   const size_t sure = prefix_while(
+                       [&](size_t, double confidence) { return confidence > history.written_confidence; });
+                   return take(std::min(std::max(sure, static_cast<size_t>(rule.least)), ranked.size()));
+                 },
+                 [&](const EntropyBounded& rule) {
+                   double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
+                   return take(prefix_while([&](size_t, double confidence) {
+                     sum -= confidence;
+                     return sum < rule.bound;
+                   }));
+                 },
+                 [&](const CustomRule& rule) { return choose_by(*rule.choose, candidates, progress, rows); }},
       policy.count);
 }
 

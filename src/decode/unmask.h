@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -19,29 +21,51 @@ namespace lacuna {
 inline constexpr uint64_t kTokenNoise = 1;
 inline constexpr uint64_t kOrderNoise = 2;
 
+/// Properties of a rule besides its count.
+struct RuleTraits {
+  bool ignores_logits = false;    ///< the choice needs no logits, so that only the chosen positions need any
+  bool runs_until_done = false;   ///< a block ends when nothing is masked, instead of after its steps
+  bool writes_masks = false;      ///< a position that took the mask token itself counts as written
+  bool remasks = false;           ///< a step may mask again what an earlier one has written
+  bool predicts_written = false;  ///< a step predicts what is written as well as what is masked
+  bool remembers = false;         ///< what a step does depends on earlier steps of the request
+  bool gives_credit = false;      ///< the tokens that are written may be those of earlier passes
+  bool exits_early = false;       ///< a step may write all that is masked
+  bool measures_drift = false;    ///< the choice needs the drift of the candidates' posteriors
+  bool verifies = false;          ///< written tokens are verified by masks next to them
+  bool is_of_canvases = false;    ///< for a whole canvas, which a block of block diffusion is not
+  bool is_custom = false;         ///< choose() needs the rows' statistics, all of them measured
+  ConfidenceMeasure measure = ConfidenceMeasure::kProbability;  ///< taken by a setting of the rule's name
+};
+
 /// Where a step stands within its block.
 struct BlockProgress {
   int32_t step = 0;             ///< 0-based within the block
   int32_t num_steps = 1;        ///< of the block
   int32_t masked_at_start = 0;  ///< masked positions when the block began
   int32_t masked_now = 0;       ///< candidates of the step; all of the block's for Remasking
+  /// Masks' share of the positions from the block's first on that the step's pass sees; 1 in its first step.
+  double masked_share = 1;
 };
 
 /// LLaDA (generate.py, get_num_transfer_tokens): the masks of a block split evenly over its steps, the first
 /// ones taking one more.
 struct EvenSplit {
+  static constexpr RuleTraits kTraits = {};
   bool operator==(const EvenSplit&) const = default;
 };
 
 /// Dream (generation_utils.py): at times t = 1 ... eps spaced evenly in f32, a step from t to s unmasks
 /// trunc(masked * (1 - s / t)) positions; the last step unmasks the rest.
 struct TimeSchedule {
+  static constexpr RuleTraits kTraits = {};
   float eps = 1e-3F;
   bool operator==(const TimeSchedule&) const = default;
 };
 
 /// Dream's "origin" (the ancestral sampler): each masked position on its own, with probability 1 - s / t.
 struct AncestralSampling {
+  static constexpr RuleTraits kTraits = {.ignores_logits = true, .is_of_canvases = true};
   float eps = 1e-3F;
   bool operator==(const AncestralSampling&) const = default;
 };
@@ -50,11 +74,13 @@ struct AncestralSampling {
 /// trunc(N (T - 1 - i) / T) least confident ones stay masked in step i of T, with the share (T - 1 - i) / T
 /// and the product in f32; what is written is final.
 struct LinearSchedule {
+  static constexpr RuleTraits kTraits = {.writes_masks = true};
   bool operator==(const LinearSchedule&) const = default;
 };
 
 /// Fast-dLLM section 3.3: every position whose confidence reaches tau, and always the most confident.
 struct Threshold {
+  static constexpr RuleTraits kTraits = {.runs_until_done = true};
   double tau = 0.9;  ///< probability, (0, 1]
   bool operator==(const Threshold&) const = default;
 };
@@ -62,6 +88,7 @@ struct Threshold {
 /// Fast-dLLM section 3.3: with confidences in descending order c_1, c_2, ..., the longest prefix with
 /// c_n >= 1 - f / (n + 1), and always the most confident.
 struct Factor {
+  static constexpr RuleTraits kTraits = {.runs_until_done = true};
   double f = 1;
   bool operator==(const Factor&) const = default;
 };
@@ -69,6 +96,7 @@ struct Factor {
 /// SDAR's low_confidence_dynamic (generate.py), LLaDA 2 and Fast-dLLM v2: every position whose confidence is
 /// above tau; where these are fewer than EvenSplit would take, as many as that.
 struct Dynamic {
+  static constexpr RuleTraits kTraits = {};
   double tau = 0.85;  ///< probability, (0, 1]
   bool operator==(const Dynamic&) const = default;
 };
@@ -76,6 +104,7 @@ struct Dynamic {
 /// SDAR's entropy_bounded (JetEngine, scheduler.py): in ascending order of entropy, the longest prefix whose
 /// entropies add up to less than the bound, and always the first.
 struct EntropyBounded {
+  static constexpr RuleTraits kTraits = {};
   double bound = 0.35;  ///< nats, > 0
   bool operator==(const EntropyBounded&) const = default;
 };
@@ -85,30 +114,84 @@ struct EntropyBounded {
 /// trunc(n * (1 - k / T)) least confident ones are masked after step k of T; masked ones of the others are
 /// written, and those with a token keep it.
 struct Remasking {
+  static constexpr RuleTraits kTraits = {.remasks = true, .predicts_written = true, .is_of_canvases = true};
   bool operator==(const Remasking&) const = default;
 };
 
-/// Range of the real numbers of the rules that follow; probabilities end at 1.
+/// Range of the real numbers of the rules that follow; probabilities end at 1. visit_numbers() of each calls
+/// visit(name, number, least, most) in the order in which they are printed; a setting calls the first as the
+/// rule is (kName).
 inline constexpr double kMinRuleNumber = 1e-9;
 inline constexpr double kMaxRuleNumber = 1e6;
 
 /// LocalLeap (Kong et al. 2025, arXiv 2510.07081): every position whose confidence reaches tau, those at most
 /// `radius` positions from one of them whose confidence reaches `relaxed`, and always the most confident.
 struct LocalLeap {
+  static constexpr std::string_view kName = "local-leap";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_of_canvases = true};
   double tau = 0.9;       ///< probability
-  double relaxed = 0.75;  ///< probability, (0, 1]
-  int32_t radius = 4;     ///< positions, 0 to kMaxGenLength
+  double relaxed = 0.75;  ///< probability
+  int32_t radius = 4;     ///< positions
   bool operator==(const LocalLeap&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("relaxed", rule.relaxed, kMinRuleNumber, 1.0);
+    visit("radius", rule.radius, 0, kMaxGenLength);
+  }
+};
+
+/// EB-Sampler (Ben-Hamu et al. 2025, arXiv 2505.24857): in ascending order of entropy, the longest prefix
+/// whose entropies without the largest add up to at most the bound: one position at 0.
+struct EntropyBudget {
+  static constexpr std::string_view kName = "eb";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .is_of_canvases = true, .measure = ConfidenceMeasure::kNegativeEntropy};
+  double bound = 0.001;  ///< nats
+  bool operator==(const EntropyBudget&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("bound", rule.bound, kMinRuleNumber, kMaxRuleNumber);
+  }
+};
+
+/// Streaming-dLLM (Xiao et al. 2026, arXiv 2601.17917; xiaoshideta/Streaming-dLLM, LLaDA-1.5/generate.py):
+/// Threshold, lower the more of what the pass sees from the block on is written: tau (1 - alpha (1 - r)) with
+/// BlockProgress::masked_share r.
+struct DecayingThreshold {
+  static constexpr std::string_view kName = "streaming";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true, .remembers = true, .is_of_canvases = true};
+  double tau = 0.9;    ///< probability
+  double alpha = 0.3;  ///< up to 1
+  bool operator==(const DecayingThreshold&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("alpha", rule.alpha, kMinRuleNumber, 1.0);
+  }
 };
 
 /// KLASS (Kim et al. 2025, shkim0116/KLASS, llada_klass.py): every position with a confidence above tau whose
 /// posterior moved by less than `kl` in each of the last `history` passes of its block; if no position
 /// qualifies, the most confident one.
 struct Klass {
-  double tau = 0.9;     ///< probability, (0, 1]
-  double kl = 0.01;     ///< nats, > 0: KL(p of this pass || p of the pass before)
-  int32_t history = 2;  ///< passes, 1 to kMaxGenLength
+  static constexpr std::string_view kName = "klass";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .measures_drift = true, .is_of_canvases = true};
+  double tau = 0.9;     ///< probability
+  double kl = 0.01;     ///< nats: KL(p of this pass || p of the pass before)
+  int32_t history = 2;  ///< passes
   bool operator==(const Klass&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("kl", rule.kl, kMinRuleNumber, kMaxRuleNumber);
+    visit("history", rule.history, 1, kMaxGenLength);
+  }
 };
 
 /// WINO (Hong et al. 2025, Feng-Hong/WINO-DLLM, decoding.py): the positions with a confidence above tau, at
@@ -116,17 +199,37 @@ struct Klass {
 /// for every position of the block that sees the canvas but for its own position. A token that its mask gives
 /// a probability below `back` is masked again by a step that commits more than one.
 struct Wino {
-  double tau = 0.6;   ///< probability, (0, 1]
-  double back = 0.9;  ///< probability, (0, 1]
+  static constexpr std::string_view kName = "wino";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remasks = true, .remembers = true, .verifies = true, .is_of_canvases = true};
+  double tau = 0.6;   ///< probability
+  double back = 0.9;  ///< probability
   bool operator==(const Wino&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("back", rule.back, kMinRuleNumber, 1.0);
+  }
 };
 
 /// Saber (Dong et al. 2025, arXiv 2510.18165, zhaoyMa/Saber, decoding.py): every position with a confidence
 /// above the mean confidence of what has been written, at least `least`. A step predicts what is written as
 /// well, and masks again the eighth of its commits whose confidence has grown least.
 struct Saber {
-  int32_t least = 2;  ///< 1 to kMaxGenLength
+  static constexpr std::string_view kName = "saber";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true,
+                                         .remasks = true,
+                                         .predicts_written = true,
+                                         .remembers = true,
+                                         .is_of_canvases = true};
+  int32_t least = 2;  ///< positions
   bool operator==(const Saber&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("least", rule.least, 1, kMaxGenLength);
+  }
 };
 
 /// CreditDecoding (Wang et al. 2025, arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder):
@@ -134,34 +237,63 @@ struct Saber {
 /// multiplied by beta. Committed is by Threshold, from the distribution whose logits have alpha ln(1 +
 /// credit) added. The best token of that distribution is written.
 struct TraceCredit {
-  double tau = 0.9;    ///< probability
-  double alpha = 0.7;  ///< up to kMaxRuleNumber
-  double gamma = 0.2;  ///< up to kMaxRuleNumber
-  double beta = 0.8;   ///< up to 1
+  static constexpr std::string_view kName = "credit";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .gives_credit = true, .is_of_canvases = true};
+  double tau = 0.9;  ///< probability
+  double alpha = 0.7;
+  double gamma = 0.2;
+  double beta = 0.8;  ///< up to 1
   bool operator==(const TraceCredit&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("alpha", rule.alpha, kMinRuleNumber, kMaxRuleNumber);
+    visit("gamma", rule.gamma, kMinRuleNumber, kMaxRuleNumber);
+    visit("beta", rule.beta, kMinRuleNumber, 1.0);
+  }
 };
 
 /// Prophet (Li et al. 2025, arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py): EvenSplit, until the
 /// mean lead of the best logit over the second, over `length` positions of the answer from `answer` on,
 /// reaches `early` in the first 33% of the steps, `mid` up to 67%, then `late`: that step writes every mask.
 struct Prophet {
-  double early = 7.5;   ///< up to kMaxRuleNumber
-  double mid = 5;       ///< up to kMaxRuleNumber
-  double late = 2.5;    ///< up to kMaxRuleNumber
-  int32_t answer = -1;  ///< 0-based position of the answer; -1: the lead is that of the whole answer
-  int32_t length = 5;   ///< positions
+  static constexpr std::string_view kName = "prophet";
+  static constexpr RuleTraits kTraits = {.exits_early = true, .is_of_canvases = true};
+  double early = 7.5;                  ///< difference of logits
+  double mid = 5;                      ///< likewise
+  double late = 2.5;                   ///< likewise
+  std::optional<int32_t> answer = {};  ///< 0-based position of the answer; none: the lead of the whole answer
+  int32_t length = 5;                  ///< positions
   bool operator==(const Prophet&) const = default;
+
+  template <typename Rule, typename Visit>
+  static void visit_numbers(Rule& rule, Visit&& visit) {
+    visit("early", rule.early, kMinRuleNumber, kMaxRuleNumber);
+    visit("mid", rule.mid, kMinRuleNumber, kMaxRuleNumber);
+    visit("late", rule.late, kMinRuleNumber, kMaxRuleNumber);
+    visit("answer", rule.answer, 0, kMaxGenLength);
+    visit("length", rule.length, 1, kMaxGenLength);
+  }
 };
 
 /// A function of the caller's. It must not throw, and chooses candidates, at least one.
 struct CustomRule {
+  static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
   std::shared_ptr<const UnmaskFunction> choose;
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule =
-    std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
-                 EntropyBounded, Remasking, LocalLeap, Klass, Wino, Saber, TraceCredit, Prophet, CustomRule>;
+using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
+                               Dynamic, EntropyBounded, Remasking, LocalLeap, EntropyBudget,
+                               DecayingThreshold, Klass, Wino, Saber, TraceCredit, Prophet, CustomRule>;
+
+/// A rule of several numbers.
+template <typename Rule>
+concept NumberedRule = requires {
+  Rule::kName;
+};
 
 /// Order of the candidates.
 enum class UnmaskOrder : uint8_t {
@@ -177,46 +309,11 @@ struct UnmaskPolicy {
   /// weights softmax(confidence / alg_temp).
   float order_temperature = 0;
 
-  /// Whether the choice needs no logits, so that only the chosen positions need any.
-  bool ignores_logits() const {
-    return order != UnmaskOrder::kConfidence || std::holds_alternative<AncestralSampling>(count);
+  const RuleTraits& traits() const {
+    return std::visit([](const auto& rule) -> const RuleTraits& { return rule.kTraits; }, count);
   }
-  /// Whether a block ends when nothing is masked, instead of after its steps.
-  bool runs_until_done() const {
-    return std::holds_alternative<Threshold>(count) || std::holds_alternative<Factor>(count) || is_custom() ||
-           std::holds_alternative<LocalLeap>(count) || remembers();
-  }
-  /// Whether a position that took the mask token itself counts as written.
-  bool writes_masks() const { return std::holds_alternative<LinearSchedule>(count); }
-  /// Whether a step may mask again what an earlier one has written.
-  bool remasks() const {
-    return std::holds_alternative<Remasking>(count) || std::holds_alternative<Wino>(count) ||
-           std::holds_alternative<Saber>(count);
-  }
-  /// Whether a step predicts what is written as well as what is masked.
-  bool predicts_written() const {
-    return std::holds_alternative<Remasking>(count) || std::holds_alternative<Saber>(count);
-  }
-  /// Whether what a step does depends on earlier steps (UnmaskMemory).
-  bool remembers() const {
-    return std::holds_alternative<Klass>(count) || std::holds_alternative<Wino>(count) ||
-           std::holds_alternative<Saber>(count) || gives_credit();
-  }
-  /// Whether the tokens that are written may be those of earlier passes.
-  bool gives_credit() const { return std::holds_alternative<TraceCredit>(count); }
-  /// Whether a step may write all that is masked.
-  bool exits_early() const { return std::holds_alternative<Prophet>(count); }
-  /// Whether the choice needs the drift of the candidates' posteriors.
-  bool measures_drift() const { return std::holds_alternative<Klass>(count); }
-  /// Whether written tokens are verified by masks next to them.
-  bool verifies() const { return std::holds_alternative<Wino>(count); }
-  /// Whether the rule is one for a whole canvas, which a block of block diffusion is not.
-  bool is_of_canvases() const {
-    return std::holds_alternative<AncestralSampling>(count) || std::holds_alternative<LocalLeap>(count) ||
-           remasks() || remembers() || exits_early();
-  }
-  /// Whether choose() needs the rows' statistics, all of them measured.
-  bool is_custom() const { return std::holds_alternative<CustomRule>(count); }
+  /// Whether the choice needs no logits, by its order or its rule.
+  bool ignores_logits() const { return order != UnmaskOrder::kConfidence || traits().ignores_logits; }
 
   bool operator==(const UnmaskPolicy&) const = default;
 };

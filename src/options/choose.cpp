@@ -141,7 +141,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
     refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
                    kUnmaskNames);
   }
-  if (strategy.unmask.policy.is_of_canvases()) {
+  if (strategy.unmask.policy.traits().is_of_canvases) {
     refuse_setting("unmask", unmask, "`unmask` {}: it belongs to masked diffusion; expected {}", unmask,
                    kUnmaskNames);
   }
@@ -262,7 +262,8 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   const bool uses_time = std::holds_alternative<TimeSchedule>(unmask.count) ||
                          std::holds_alternative<AncestralSampling>(unmask.count);
   refuse(options.eps && !uses_time, "eps", "this `unmask` rule follows no time schedule");
-  refuse(options.alg_temp && (unmask.ignores_logits() || unmask.runs_until_done() || unmask.remasks()),
+  refuse(options.alg_temp &&
+             (unmask.ignores_logits() || unmask.traits().runs_until_done || unmask.traits().remasks),
          "alg_temp", "this `unmask` rule does not draw the order of positions");
   rule.policy.order_temperature = static_cast<float>(options.alg_temp.value_or(0));
   return rule;

@@ -68,6 +68,7 @@ struct GenerationOptions {
   std::optional<std::string> cache;
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
+  std::optional<int32_t> suffix;
   std::optional<std::string> lock;
   std::optional<std::string> grow;
   std::optional<std::string> guide_match;
@@ -219,6 +220,8 @@ inline constexpr std::tuple kRows{
             "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
     setting("cache-block", &O::cache_block, kMasked,
             "--cache free: positions that freeze together (default: block-length)"),
+    setting("suffix", &O::suffix, kMasked,
+            "Positions behind the block that a pass sees, and the last one (default: all)"),
     setting("lock", &O::lock, kMasked | kBlocks,
             "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (min-age=0 is the paper's)"),
     setting("grow", &O::grow, kMasked,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "options/names.h"
@@ -113,84 +114,42 @@ double unmask_value(std::string_view text, double fallback, double most) {
   return value;
 }
 
-/// A number of a rule, and its largest value. Reals are above 0.
-struct RuleNumber {
-  std::string_view name;
-  double most;
-  std::variant<double*, int32_t*> value;
-};
-
 /// Parses NAME, NAME=FIRST or NAME=FIRST,OTHER=VALUE,...: the first number is called as the rule is.
-void parse_numbers(std::string_view text, std::initializer_list<RuleNumber> numbers) {
+template <NumberedRule Rule>
+Rule parse_numbers(std::string_view text) {
+  Rule rule;
   const size_t end = text.find_first_of("=,");
-  if (end == std::string_view::npos) return;
+  if (end == std::string_view::npos) return rule;
   const std::string_view items = text[end] == ',' ? text.substr(end + 1) : text;
   if (items.empty()) refuse_setting("unmask", text, "`unmask` '{}': nothing follows the last comma", text);
-  for_each_item("unmask", items, [&](std::string_view name, std::string_view value) {
-    const auto found = std::find_if(numbers.begin(), numbers.end(),
-                                    [&](const RuleNumber& each) { return each.name == with_dashes(name); });
-    if (found == numbers.end()) {
-      std::string known;
-      for (const RuleNumber& each : numbers) known += (known.empty() ? "" : ", ") + std::string(each.name);
-      refuse_setting("unmask", name, "`unmask` {} knows no '{}'; expected {}", numbers.begin()->name, name,
-                     known);
-    }
-    if (auto* const* real = std::get_if<double*>(&found->value)) {
-      **real = number("unmask", name, value, kMinRuleNumber, found->most);
-    } else {
-      *std::get<int32_t*>(found->value) =
-          number<int32_t>("unmask", name, value, found->name == "radius" || found->name == "answer" ? 0 : 1,
-                          static_cast<int32_t>(found->most));
-    }
+  for_each_item("unmask", items, [&](std::string_view item, std::string_view value) {
+    bool is_known = false;
+    std::string known;
+    Rule::visit_numbers(rule, [&](std::string_view name, auto& to, auto least, auto most) {
+      if (known.empty()) name = Rule::kName;
+      known += (known.empty() ? "" : ", ") + std::string(name);
+      if (name != with_dashes(item)) return;
+      to = number("unmask", item, value, least, most);
+      is_known = true;
+    });
+    if (!is_known)
+      refuse_setting("unmask", item, "`unmask` {} knows no '{}'; expected {}", Rule::kName, item, known);
   });
+  return rule;
 }
 
 /// The rule of this name, if it is one of several numbers.
-std::optional<CountRule> numbered_rule(std::string_view name, std::string_view text) {
-  constexpr double kShare = 1;
-  constexpr double kCount = kMaxGenLength;
-  if (name == "local-leap") {
-    LocalLeap rule;
-    parse_numbers(
-        text,
-        {{name, kShare, &rule.tau}, {"relaxed", kShare, &rule.relaxed}, {"radius", kCount, &rule.radius}});
-    return rule;
-  }
-  if (name == "klass") {
-    Klass rule;
-    parse_numbers(
-        text,
-        {{name, kShare, &rule.tau}, {"kl", kMaxRuleNumber, &rule.kl}, {"history", kCount, &rule.history}});
-    return rule;
-  }
-  if (name == "wino") {
-    Wino rule;
-    parse_numbers(text, {{name, kShare, &rule.tau}, {"back", kShare, &rule.back}});
-    return rule;
-  }
-  if (name == "credit") {
-    TraceCredit rule;
-    parse_numbers(text, {{name, kShare, &rule.tau},
-                         {"alpha", kMaxRuleNumber, &rule.alpha},
-                         {"gamma", kMaxRuleNumber, &rule.gamma},
-                         {"beta", kShare, &rule.beta}});
-    return rule;
-  }
-  if (name == "prophet") {
-    Prophet rule;
-    parse_numbers(text, {{name, kMaxRuleNumber, &rule.early},
-                         {"mid", kMaxRuleNumber, &rule.mid},
-                         {"late", kMaxRuleNumber, &rule.late},
-                         {"answer", kCount, &rule.answer},
-                         {"length", kCount, &rule.length}});
-    return rule;
-  }
-  if (name == "saber") {
-    Saber rule;
-    parse_numbers(text, {{name, kCount, &rule.least}});
-    return rule;
-  }
-  return {};
+template <typename... Rules>
+std::optional<CountRule> numbered_rule(std::string_view name, std::string_view text,
+                                       std::type_identity<std::variant<Rules...>> /*rules*/) {
+  std::optional<CountRule> found;
+  const auto try_rule = [&]<typename Rule>(std::type_identity<Rule>) {
+    if constexpr (NumberedRule<Rule>) {
+      if (name == Rule::kName) found = parse_numbers<Rule>(text);
+    }
+  };
+  (try_rule(std::type_identity<Rules>()), ...);
+  return found;
 }
 
 }  // namespace
@@ -202,8 +161,9 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
   ConfidenceMeasure& measure = rule.measure;
   unmask.count = family_rule;
   const std::string head = with_dashes(text.substr(0, text.find_first_of("=,")));
-  if (const std::optional<CountRule> numbered = numbered_rule(head, text)) {
+  if (const std::optional<CountRule> numbered = numbered_rule(head, text, std::type_identity<CountRule>())) {
     unmask.count = *numbered;
+    measure = unmask.traits().measure;
     return rule;
   }
   const bool by_probability = name == "low-confidence" || name == "low-confidence-static" ||
@@ -232,7 +192,7 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
   } else if (!by_probability) {
     refuse_setting("unmask", text, "`unmask` is '{}'; expected {}", text, kUnmaskNames);
   }
-  const bool takes_value = unmask.runs_until_done() || std::holds_alternative<Dynamic>(unmask.count) ||
+  const bool takes_value = unmask.traits().runs_until_done || std::holds_alternative<Dynamic>(unmask.count) ||
                            std::holds_alternative<EntropyBounded>(unmask.count);
   if (!takes_value && text.find('=') != std::string_view::npos) {
     refuse_setting("unmask", text, "`unmask` {}: '{}' takes no value", text, name);

@@ -25,7 +25,7 @@ constexpr std::array<Preset, 3> presets(Settings exact, Settings balanced, Setti
 bool masks_again(const GenerationOptions& asked) {
   if (!asked.unmask) return false;
   try {
-    return parse_unmask(*asked.unmask, EvenSplit{}).policy.remasks();
+    return parse_unmask(*asked.unmask, EvenSplit{}).policy.traits().remasks;
   } catch (const SettingError&) {
     return false;  // where it is used, it is refused
   }

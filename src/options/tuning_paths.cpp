@@ -84,6 +84,9 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   // Few settings of each, or tuning would take twice as long.
   paths.push_back(
       path_over("unmask local-leap", "unmask", {}, "unmask", {"local-leap=0.95,relaxed=0.85", "local-leap"}));
+  paths.push_back(path_over("unmask eb", "unmask", {}, "unmask", {"eb=0.001", "eb=0.1"}));
+  paths.push_back(
+      path_over("unmask streaming", "unmask", {}, "unmask", {"streaming", "streaming,alpha=0.6"}));
   paths.push_back(path_over("unmask credit", "unmask", {}, "unmask", {"credit=0.95", "credit"}));
   paths.push_back(path_over("unmask klass", "unmask", {}, "unmask", {"klass"}));
   if (!config.shifted_logits) paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino"}));
@@ -96,6 +99,7 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
       path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
   paths.push_back(
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
+  if (asked.block_length) paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));
   paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);
   std::erase_if(paths, [](const TuningPath& path) { return path.levels.empty(); });
@@ -250,13 +254,14 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 
 GenerationOptions without_accelerations(GenerationOptions options) {
   constexpr std::string_view kAccelerations[] = {
-      "preset",         "steps",           "eos-exit",        "cache",       "refresh", "cache-block",
-      "lock",           "guide-match",     "guide-fallback",  "guide-block", "fill",    "kv",
-      "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",   "stop-entropy",
-      "sparse",         "sparse-commit",   "sparse-after"};
+      "preset",       "steps",          "eos-exit",        "cache",           "refresh",     "cache-block",
+      "suffix",       "lock",           "guide-match",     "guide-fallback",  "guide-block", "fill",
+      "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",
+      "stop-entropy", "sparse",         "sparse-commit",   "sparse-after"};
   // Other rules choose one token at a time: they are samplers.
-  constexpr std::string_view kFastRules[] = {"threshold",  "factor", "dynamic", "entropy-bounded", "klass",
-                                             "local-leap", "wino",   "saber",   "credit",          "prophet"};
+  constexpr std::string_view kFastRules[] = {"threshold", "factor",     "dynamic", "entropy-bounded",
+                                             "klass",     "local-leap", "wino",    "saber",
+                                             "credit",    "prophet",    "eb",      "streaming"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

@@ -89,6 +89,32 @@ class Passes {
   std::vector<DriftProbe> probes;  // of the last pass
 };
 
+TEST(CanvasPass, SeesAWindowBehindTheBlockAndTheLastPosition) {
+  CanvasPassOptions options;
+  options.suffix = 2;
+  Passes passes(options, {5, 6, 7}, 9);
+  passes.block = {0, 3, 6, 0};
+  EXPECT_THAT(passes.prepare().cells, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 11));
+  ASSERT_THAT(passes.prepare().groups, SizeIs(1));
+  EXPECT_THAT(passes.prepare().groups.front().visible, ElementsAre(IndexRange{0, 8}, IndexRange{11, 12}));
+  passes.finish({{3, 9, 1}});
+  passes.block = {1, 6, 9, 0};
+  EXPECT_THAT(passes.prepare().groups.front().visible, ElementsAre(IndexRange{0, 12}));
+  EXPECT_THAT(passes.prepare().cells, SizeIs(12)) << "the window reaches the last position but one";
+}
+
+TEST(CanvasPass, SeesTheBlockAndTheLastPositionWithoutAWindow) {
+  CanvasPassOptions options;
+  options.suffix = 0;
+  options.cache = PrefixCache{};
+  Passes passes(options, {5, 6, 7}, 9);
+  passes.block = {0, 3, 6, 0};
+  passes.prepare();
+  passes.finish({{3, 9, 1}});
+  EXPECT_THAT(passes.prepare().cells, ElementsAre(3, 4, 5, 11)) << "what precedes the block is cached";
+  EXPECT_THAT(passes.prepare().groups.front().visible, ElementsAre(IndexRange{0, 6}, IndexRange{11, 12}));
+}
+
 TEST(CanvasPass, WithoutOptionsIsAPassOverTheCanvas) {
   Passes passes({}, {7, 8}, 3);
   const StepPlan& plan = passes.prepare();

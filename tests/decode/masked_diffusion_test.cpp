@@ -115,7 +115,7 @@ Outcome llada_generate(const FakeModel& model, const MaskedDiffusion& o, std::ve
   for (const TokenId token : x) fixed.push_back(token != o.mask_id);
   const int32_t num_blocks = o.gen_length / o.block_length;
   const int32_t steps = o.steps / num_blocks;
-  const bool parallel = o.unmask.runs_until_done();
+  const bool parallel = o.unmask.traits().runs_until_done;
   Outcome run;
   for (int32_t block = 0; block < num_blocks; ++block) {
     const int32_t lo = prompt_length + block * o.block_length;
@@ -501,7 +501,7 @@ TEST(MaskedDiffusion, ThatRevokesFillsEveryMaskInTheEnd) {
       MaskedDiffusion options = settings(12, 12, seed % 2 == 0 ? 4 : 12);
       options.unmask.count = rule;
       options.pass.sampling.undrawn = {kMask};
-      options.pass.verified_block = options.unmask.verifies() ? options.block_length : 0;
+      options.pass.verified_block = options.unmask.traits().verifies ? options.block_length : 0;
       // The second position of the answer is given.
       std::vector<TokenId> answer(12, kMask);
       answer[1] = 9;
@@ -601,7 +601,7 @@ TEST(MaskedDiffusion, FinishesBlocksFromLeftToRight) {
       last_step = report.step;
       last_block = report.block;
       for (const Commit& commit : report.committed) EXPECT_EQ((commit.position - 2) / 3, report.block);
-      if (!policy.runs_until_done()) {
+      if (!policy.traits().runs_until_done) {
         EXPECT_EQ(report.step / 3, report.block);
       }
     });

@@ -215,6 +215,25 @@ TEST(OrderTemperature, DrawsPositionsWithoutReplacement) {
   EXPECT_LT(chi_square, 20.5);  // 5 degrees of freedom, once in a thousand
 }
 
+TEST(EntropyBudget, CountsAllEntropiesButTheLargest) {
+  const std::vector<double> negative_entropies = {-0.5, -0.125, -0.25, -2, -1};
+  EXPECT_THAT(chosen(EntropyBudget{0.375}, negative_entropies), ElementsAre(0, 1, 2)) << "0.125 + 0.25";
+  EXPECT_THAT(chosen(EntropyBudget{0.37}, negative_entropies), ElementsAre(1, 2));
+  EXPECT_THAT(chosen(EntropyBudget{0.1}, negative_entropies), ElementsAre(1)) << "always one";
+  EXPECT_THAT(chosen(EntropyBudget{10}, negative_entropies), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(chosen(EntropyBudget{10}, {}), IsEmpty());
+}
+
+TEST(DecayingThreshold, FallsWithTheShareThatIsWritten) {
+  const auto at_share = [](double masked_share) {
+    return chosen({DecayingThreshold{0.75, 0.5}}, candidates({0.75, 0.5, 0.5625, 0.1}),
+                  {0, 1, 4, 4, masked_share});
+  };
+  EXPECT_THAT(at_share(1), ElementsAre(0)) << "the threshold itself";
+  EXPECT_THAT(at_share(0.5), ElementsAre(0, 2)) << "0.5625";
+  EXPECT_THAT(at_share(0), ElementsAre(0, 1, 2)) << "0.375";
+}
+
 TEST(LocalLeap, RelaxesItsThresholdNearConfidentPositions) {
   const std::vector<double> confidences = {0.8, 0.2, 0.95, 0.7, 0.8, 0.8, 0.1, 0.8};
   EXPECT_THAT(chosen(LocalLeap{0.9, 0.75, 2}, confidences), ElementsAre(0, 2, 4));
@@ -280,16 +299,17 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_TRUE(policy.ignores_logits());
   EXPECT_TRUE(UnmaskPolicy{AncestralSampling{}}.ignores_logits());
   EXPECT_FALSE(UnmaskPolicy{Threshold{}}.ignores_logits());
-  EXPECT_TRUE(UnmaskPolicy{Threshold{}}.runs_until_done());
-  EXPECT_TRUE(UnmaskPolicy{Factor{}}.runs_until_done());
-  EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.runs_until_done());
-  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, Klass{}, Wino{}, Saber{}, TraceCredit{}}) {
-    EXPECT_TRUE(UnmaskPolicy{rule}.runs_until_done());
-    EXPECT_TRUE(UnmaskPolicy{rule}.is_of_canvases());
+  EXPECT_TRUE(UnmaskPolicy{Threshold{}}.traits().runs_until_done);
+  EXPECT_TRUE(UnmaskPolicy{Factor{}}.traits().runs_until_done);
+  EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.traits().runs_until_done);
+  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{},
+                                                      Klass{}, Wino{}, Saber{}, TraceCredit{}}) {
+    EXPECT_TRUE(UnmaskPolicy{rule}.traits().runs_until_done);
+    EXPECT_TRUE(UnmaskPolicy{rule}.traits().is_of_canvases);
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());
   }
-  EXPECT_FALSE(UnmaskPolicy{Prophet{}}.runs_until_done());
-  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.is_of_canvases());
+  EXPECT_FALSE(UnmaskPolicy{Prophet{}}.traits().runs_until_done);
+  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.traits().is_of_canvases);
 }
 
 TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {

@@ -89,6 +89,8 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
       {"origin", ConfidenceMeasure::kProbability},
       {"local_leap", ConfidenceMeasure::kProbability},
       {"local-leap=0.8,radius=2", ConfidenceMeasure::kProbability},
+      {"eb=0.1", ConfidenceMeasure::kNegativeEntropy},
+      {"streaming=0.8,alpha=0.5", ConfidenceMeasure::kProbability},
       {"klass=0.6,kl=0.015", ConfidenceMeasure::kProbability},
       {"klass,history=3", ConfidenceMeasure::kProbability},
       {"saber=4", ConfidenceMeasure::kProbability},
@@ -110,7 +112,7 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
         "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
-        "local-leap=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU or prophet");
+        "local-leap=TAU, eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU or prophet");
   }
 }
 
@@ -135,6 +137,8 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("local-leap,relaxed=1,local-leap=0.7"), CountRule(LocalLeap{0.7, 1, 4}));
   EXPECT_EQ(rule("wino=0.7,back=0.5"), CountRule(Wino{0.7, 0.5}));
   EXPECT_EQ(rule("saber=5"), CountRule(Saber{5}));
+  EXPECT_EQ(rule("eb=0.5"), CountRule(EntropyBudget{0.5}));
+  EXPECT_EQ(rule("streaming,alpha=0.5"), CountRule(DecayingThreshold{0.9, 0.5}));
   EXPECT_EQ(rule("credit=0.8,beta=1,alpha=0.5,gamma=2"), CountRule(TraceCredit{0.8, 0.5, 2, 1}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
@@ -181,7 +185,8 @@ TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
 }
 
 TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
-  for (const char* rule : {"origin", "p2", "local-leap", "klass", "wino", "saber", "credit", "prophet"}) {
+  for (const char* rule :
+       {"origin", "p2", "local-leap", "eb", "streaming", "klass", "wino", "saber", "credit", "prophet"}) {
     expect_refusal(
         tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
         std::string("--unmask ") + rule);
@@ -202,7 +207,7 @@ TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
         o.lock = "eps=1e-3";
       },
       "--lock", "prophet");
-  for (const char* rule : {"klass", "wino", "saber", "credit", "prophet"}) {
+  for (const char* rule : {"klass", "eb", "streaming", "wino", "saber", "credit", "prophet"}) {
     const auto grows = [&](GenerationOptions& o) {
       o.unmask = rule;
       o.grow = "end-mass";
@@ -265,8 +270,32 @@ TEST(MakeDecoder, RefusesWhatAnAutoregressiveModelWouldIgnore) {
       {"--cache", [](GenerationOptions& o) { o.cache = "dual"; }},
       {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
       {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
+      {"--suffix", [](GenerationOptions& o) { o.suffix = 2; }},
       {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }}};
   for (const auto& [flag, change] : flags) expect_refusal(qwen(), change, flag, "autoregressive");
+}
+
+TEST(MakeDecoder, RefusesASuffixWhereAllOfTheCanvasIsAsked) {
+  for (const char* rule : {"prophet", "wino", "klass"}) {
+    const auto with_rule = [&](GenerationOptions& o) {
+      o.suffix = 8;
+      o.unmask = rule;
+    };
+    expect_refusal(llada(), with_rule, "--suffix");
+  }
+  const auto locks = [](GenerationOptions& o) {
+    o.suffix = 8;
+    o.lock = "eps=1e-3";
+  };
+  expect_refusal(llada(), locks, "--suffix", "did not see");
+  const auto grows = [](GenerationOptions& o) {
+    o.suffix = 8;
+    o.grow = "end-mass";
+    o.unmask = "threshold=0.9";
+  };
+  expect_refusal(llada(), grows, "--suffix", "changes its length");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.suffix = -1; }, "--suffix", "expected 0 to");
 }
 
 TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
@@ -426,6 +455,7 @@ TEST(MakeDecoder, RefusesWhatACanvasWouldIgnore) {
       {"--cache", [](GenerationOptions& o) { o.cache = "dual"; }},
       {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
       {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
+      {"--suffix", [](GenerationOptions& o) { o.suffix = 2; }},
       {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }},
       {"--sparse", [](GenerationOptions& o) { o.sparse = "mage=8"; }},
       {"--commit", [](GenerationOptions& o) { o.commit = "apart"; }},
@@ -589,7 +619,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 64);
+  EXPECT_EQ(visits, 65);
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {

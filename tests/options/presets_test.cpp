@@ -95,6 +95,7 @@ std::vector<GenerationOptions> single_settings() {
   add([](auto& o) { o.eps = 0.5; });
   add([](auto& o) { o.alg_temp = 0.5; });
   add([](auto& o) { o.block_length = 4; });
+  add([](auto& o) { o.suffix = 2; });
   add([](auto& o) { o.cfg_scale = 1; });
   add([](auto& o) { o.confidence_eos_eot_inf = true; });
   add([](auto& o) { o.suppress_mask = true; });
@@ -109,7 +110,7 @@ std::vector<GenerationOptions> single_settings() {
   add([](auto& o) { o.temperature = 0.5; });
   add([](auto& o) { o.accept = "exact"; });
   for (const char* rule : {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential", "p2",
-                           "klass", "local-leap", "wino", "saber", "credit", "prophet"}) {
+                           "klass", "local-leap", "eb", "streaming", "wino", "saber", "credit", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
   for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "uniform", "block"}) {

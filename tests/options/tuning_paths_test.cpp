@@ -151,8 +151,9 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
   options.lock = "eps=5e-3";
   options.sparse = "mage=64";
   EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
-  for (const char* const rule : {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass",
-                                 "local-leap=0.9", "wino", "saber=4", "credit", "prophet"}) {
+  for (const char* const rule :
+       {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass", "local-leap=0.9",
+        "eb=0.1", "streaming", "wino", "saber=4", "credit", "prophet"}) {
     options.unmask = rule;
     EXPECT_FALSE(without_accelerations(options).unmask) << rule;
   }

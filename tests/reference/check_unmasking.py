@@ -29,6 +29,10 @@ def random_numbers(rule, rng):
     if rule == "local-leap":
         tau = share(0.3, 0.6, 0.9)
         return {"local-leap": tau, "relaxed": short(rng.choice([0.5, 0.8, 1.0]) * tau), "radius": int(rng.integers(0, 6))}
+    if rule == "eb":
+        return {"eb": share(0.5, 2.0, 6.0, 15.0)}
+    if rule == "streaming":
+        return {"streaming": share(0.1, 0.3, 0.6), "alpha": share(0.3, 0.7, 1.0)}
     if rule == "klass":
         return {"klass": share(0.05, 0.2, 0.5), "kl": share(0.02, 0.1, 0.4, 1.5), "history": int(rng.integers(1, 4))}
     if rule == "wino":
@@ -55,12 +59,16 @@ def check(engine, root, folder, model, rule, rng, counts):
     if model.shape.family == "llada" and rng.random() < 0.25:
         cfg_scale = 0.5
         flags += ["--cfg-scale", cfg_scale]
+    seen = {}  # a part of the canvas
+    if rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
+        seen = {"suffix": int(rng.integers(0, 12)), "is_cached": bool(rule != "saber" and rng.random() < 0.5)}
+        flags += ["--suffix", seen["suffix"], *(["--cache", "prefix"] if seen["is_cached"] else [])]
     if rule == "prophet":
         steps = gen_length // block * int(rng.integers(1, block + 1))
         flags += ["--steps", steps]
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, steps, cfg_scale)
     else:
-        want = generate(model, prompt, gen_length, block, RULES[rule](*numbers.values()), cfg_scale)
+        want = generate(model, prompt, gen_length, block, RULES[rule](*numbers.values()), cfg_scale, **seen)
     want.kinds = ["denoise"] * len(want.canvases)
     counts[rule]["runs"] += 1
     counts[rule]["passes"] += len(want.canvases)

@@ -3,6 +3,8 @@ whole canvases from the paper and the repository that it names, and from docs/me
 Lacuna does otherwise.
 
     local-leap  LocalLeap (arXiv 2510.07081)
+    eb          EB-Sampler (arXiv 2505.24857)
+    streaming   Streaming-dLLM (arXiv 2601.17917; xiaoshideta/Streaming-dLLM, LLaDA-1.5/generate.py)
     klass       KLASS (shkim0116/KLASS, src/model/llada_klass.py)
     wino        WINO (Feng-Hong/WINO-DLLM, LLaDA/decoding.py)
     saber       Saber (arXiv 2510.18165; zhaoyMa/Saber, decoding.py)
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models import SHIFTED_FAMILIES, attention, softmax
+from models import SHIFTED_FAMILIES, Store, attention, softmax
 
 
 @dataclass
@@ -47,13 +49,17 @@ class Run:
 
 
 class Predictions:
-    """Predictions of one pass: for every position its best token but the mask, that token's probability, the distribution."""
+    """Predictions of one pass: for every position its best token but the mask, that token's probability, the distribution.
 
-    def __init__(self, model, canvas, fixed, cfg_scale, writes_masks=False):
+    network: computes the logits of a canvas, for those of the unconditional one with `alone`; those of positions that it does not see are 0.
+    """
+
+    def __init__(self, model, canvas, fixed, cfg_scale, writes_masks=False, network=None):
         mask = model.shape.mask_id
-        logits = model.logits(canvas)
+        network = network or (lambda tokens, alone=False: model.logits(tokens))
+        logits = network(canvas)
         if cfg_scale > 0:
-            alone = model.logits(np.where(fixed, mask, canvas))
+            alone = network(np.where(fixed, mask, canvas), alone=True)
             logits = alone + (cfg_scale + 1) * (logits - alone)
         if model.shape.family in SHIFTED_FAMILIES:
             logits = np.concatenate([logits[:1], logits[:-1]])
@@ -84,6 +90,82 @@ class LocalLeap:
                 run.met["relaxed"] += p not in chosen
                 chosen.add(p)
         return chosen
+
+
+class EntropyBudget:
+    def __init__(self, bound=0.001):
+        self.bound = bound
+
+    def choose(self, run, masked, now, **_):
+        p = now.distributions
+        entropies = {q: -float(np.sum(p[q] * np.log(np.maximum(p[q], 1e-300)))) for q in masked}
+        ordered = sorted(masked, key=lambda q: (entropies[q], q))
+        for a, b in zip(ordered, ordered[1:]):
+            run.see(entropies[a], entropies[b])
+        count = 1
+        while count < len(ordered):
+            some = [entropies[q] for q in ordered[:count + 1]]
+            run.see(sum(some) - max(some), self.bound)
+            if sum(some) - max(some) > self.bound:
+                break
+            count += 1
+        run.met["several"] += 1 < count < len(ordered)
+        return set(ordered[:count])
+
+
+class Streaming:
+    """The first pass of a block takes the threshold itself. Dream's published first pass always writes the block's first
+    position alone; here it is as LLaDA's."""
+
+    def __init__(self, tau=0.9, alpha=0.3):
+        self.tau, self.alpha = tau, alpha
+        self.is_first = True
+
+    def start_block(self):
+        self.is_first = True
+
+    def choose(self, run, masked, now, seen_masks, seen, **_):
+        threshold = self.tau if self.is_first else self.tau * (1 - self.alpha * (1 - seen_masks / seen))
+        self.is_first = False
+        c = now.confidences
+        for q in masked:
+            run.see(c[q], threshold)
+        run.see_cut([c[q] for q in masked], 1)
+        sure = {q for q in masked if c[q] >= threshold}
+        run.met["below tau"] += any(c[q] < self.tau for q in sure)
+        return sure | set(most_confident(masked, c, 1))
+
+
+class Window:
+    """A network that sees what precedes the block's end, `suffix` positions behind it, and the last one (Streaming-dLLM's
+    deterministic_window_tail_sampler). With a cache, passes of a block after the first compute it, what is behind it, and the
+    rows that predict masks of the prompt."""
+
+    def __init__(self, model, size, suffix, is_cached):
+        self.model, self.size, self.suffix, self.is_cached = model, size, suffix, is_cached
+
+    def start_block(self, low, high):
+        behind = list(range(high, self.size))
+        behind = behind[:self.suffix] + behind[self.suffix:][-1:]
+        self.seen = np.array(list(range(high)) + behind)
+        self.shift = int(self.model.shape.family in SHIFTED_FAMILIES)
+        self.low, self.high = low, high
+        self.stores = {}
+
+    def __call__(self, canvas, alone=False):
+        """The cells of a block's store are the positions that it sees."""
+        logits = np.zeros((self.size, self.model.shape.vocab))
+        cells = np.arange(len(self.seen))
+        if not alone:
+            self.masked = canvas[:self.high] == self.model.shape.mask_id
+        if self.is_cached and alone in self.stores:
+            needed = np.append(np.roll(self.masked, -self.shift), np.ones(self.size - self.high, dtype=bool))
+            needed[max(self.low - self.shift, 0):] = True
+            cells = cells[needed[self.seen]]
+        store = self.stores.setdefault(alone, Store(self.model.shape, len(self.seen)))
+        rows = self.seen[cells]
+        logits[rows] = self.model.rows(canvas[rows], rows, cells, store)
+        return logits
 
 
 class Klass:
@@ -280,23 +362,30 @@ class Prophet:
         return run
 
 
-RULES = {"local-leap": LocalLeap, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet}
+RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet}
 
 
-def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0):
-    """Fills gen_length masks behind the prompt by a rule. Returns a Run."""
+def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False):
+    """Fills gen_length masks behind the prompt by a rule. Returns a Run.
+
+    suffix: positions behind the block that a pass sees, None: all; is_cached: what precedes the block keeps the K/V of its first pass.
+    """
     mask, run = model.shape.mask_id, Run()
     canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
     fixed = canvas != mask
+    network = Window(model, len(canvas), len(canvas) if suffix is None else suffix, is_cached)
     for low in range(len(prompt), len(canvas), block_length):
         high = low + block_length
         opened = np.flatnonzero(~fixed[:high])
+        network.start_block(low, high)
+        behind = network.seen[network.seen >= low]
         if hasattr(rule, "start_block"):
             rule.start_block()
         while np.any(canvas[:high] == mask):
             masked = [int(p) for p in np.flatnonzero(canvas[:high] == mask)]
-            now = Predictions(model, canvas, fixed, cfg_scale)
-            asked = {"opened": opened, "first_block": low == len(prompt), "mask": mask}
+            now = Predictions(model, canvas, fixed, cfg_scale, network=network)
+            asked = {"opened": opened, "first_block": low == len(prompt), "mask": mask,
+                     "seen_masks": int(np.sum(canvas[behind] == mask)), "seen": len(behind)}
             if isinstance(rule, Wino):
                 asked["verified"] = [(p - low, p) for p in range(low, high) if canvas[p] != mask]
                 asked["next_to"] = rule.verify(model, canvas, fixed, low, high, cfg_scale)

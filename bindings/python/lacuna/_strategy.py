@@ -113,6 +113,23 @@ class LocalLeap(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class EntropyBudget(_NumberedRule):
+    """In ascending order of entropy, as many as sum to this bound without the largest (EB-Sampler)."""
+
+    name: ClassVar[str] = "eb"
+    bound: float = 0.001
+
+
+@dataclass(frozen=True)
+class Streaming(_NumberedRule):
+    """A threshold that falls by up to `alpha` of itself as a block and what is seen behind it are written (Streaming-dLLM)."""
+
+    name: ClassVar[str] = "streaming"
+    threshold: float = 0.9
+    alpha: float = 0.3
+
+
+@dataclass(frozen=True)
 class Klass(_NumberedRule):
     """Positions above this confidence whose posterior moved by less than `kl` nats in the last passes (KLASS)."""
 
@@ -241,6 +258,7 @@ class Masked(Strategy):
     cache: Optional[str] = None  #: "none", "prefix", "dual", "dkv", "free" or "free-literal"
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
+    suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one
     lock: Optional[Union[str, SureLock]] = None
     eos_exit: Optional[bool] = None
     cfg_scale: Optional[float] = None
