@@ -298,6 +298,54 @@ def published_shape(run):
             "time ratio", "command"], rows
 
 
+def decode_command(isa, model, more=""):
+    """Times eight layers of a published shape."""
+    return f"LACUNA_ISA={isa} lacuna bench decode -m random:{model},layers=8 --prompt-length 128 --gen-length 512{more} --json"
+
+
+@table
+def left_to_right(run):
+    """ReFusion and a left-to-right model of its size, by instruction set."""
+    rows = []
+    for isa in ("avx2", "avx512"):
+        plain = run.result(decode_command(isa, "qwen3-8b"))["setting"]
+        for task, size, block in (("GSM8K", 32, 128), ("MATH", 32, 64), ("HumanEval and MBPP", 16, 128), ("ARC-C", 8, 8),
+                                  ("GPQA", 8, 16)):
+            for accepted in (.7, .95):
+                command = decode_command(isa, "refusion-8b", f" --slot-size {size} --block-length {block} "
+                                                             f"--accept-rate {accepted} --select-rate 0.6")
+                found = run.result(command)["setting"]
+                rows.append([isa, task, f"{size}/{block}", accepted, found["passes"], f'{found["rows"] / found["passes"]:.1f}',
+                             f'{found["tokens_per_second"]:.1f}', f'{plain["tokens_per_second"]:.1f}',
+                             f'{found["tokens_per_second"] / plain["tokens_per_second"]:.2f}', code(command)])
+    return ["instructions", "as for", "slot/block", "acceptance rate", "passes", "rows each", "tokens/s", "left to right",
+            "times as fast", "command"], rows
+
+
+def span(run, isa):
+    """The least and the largest ratio of an instruction set."""
+    ratios = [float(row[8]) for row in left_to_right(run)[1] if row[0] == isa]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+@value
+def span_avx2(run):
+    """Ratios with AVX2."""
+    return span(run, "avx2")
+
+
+@value
+def span_avx512(run):
+    """Ratios with AVX-512."""
+    return span(run, "avx512")
+
+
+@value
+def left_to_right_command(run):
+    """Commands of the left-to-right model."""
+    return " and ".join(code(decode_command(isa, "qwen3-8b")) for isa in ("avx2", "avx512"))
+
+
 def trace_command(run):
     """Records the passes of one decoding."""
     return (f"lacuna run -m {run.grid.model} -p '{PROMPT}' --gen-length 56 --refusion lacuna --threads 1 "

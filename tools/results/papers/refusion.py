@@ -111,8 +111,8 @@ SPEED_NOTES = (
     "not a table of the paper: its tokens/s (Table 1, A100) next to those of this machine, eight of 36 layers, random weights, "
     "simulated acceptance; six slots in ten are selected",
     "where reading the weights is the cost, a pass of 32 rows takes as long as one of a single row: with AMX 4 to 6 times "
-    "Qwen3-8B's tokens/s are expected; with AVX-512, 1.6 to 2.3; with AVX2, where rows are the cost, 0.7 to 1.0. Not measured "
-    "yet",
+    "Qwen3-8B's tokens/s are expected; with AVX-512, 1.6 to 2.3; with AVX2, where rows are the cost, 0.7 to 1.0. Measured on "
+    "one machine without AMX: docs/results/refusion.md",
     "a row needs a processor with the instruction set",
 )
 
