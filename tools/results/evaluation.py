@@ -28,6 +28,7 @@ class Evaluation:
         self.rows = self.all_rows / self.samples
         self.row_ratio = found["row_ratio"]  # to the same passes without cache or lock
         self.layer_flops = found["layer_flops"]  # of all samples
+        self.all_flops, self.all_bytes = found.get("flops"), found.get("bytes")  # of all samples; None in some rows
         # Older rows call the same passes without cache or lock the baseline.
         self.flops_ratio = self.layer_flops / found.get("layer_flops_uncached", found.get("layer_flops_baseline"))
         self.seconds = found["seconds"] / self.samples

@@ -3,7 +3,7 @@ import figures
 import slot_figure
 import text
 from book import condition, figure, table, value
-from text import code
+from text import code, percent
 
 MODES = ("released", "paper", "lacuna")
 PROMPT = ("Max fox finds crown bags garden curious. Jon crow shares spoon rings hill sad. Ada cat repairs whistle "
@@ -165,6 +165,44 @@ def reuse(run, task):
             rows.append([mode, kv, text.accuracy(each.found), f"{each.found.passes:.1f}", each.rows_per_token(),
                          *each.rates(), f"{each.rate / pair[0].rate:.2f}×", code(each.command)])
     return head, rows
+
+
+@table
+def reuse_work(run, task):
+    """What the timed runs of Table 4 compute, which depends on no machine, next to the times of each run."""
+    rows = []
+    for mode in MODES:
+        for kv, each in zip(("reuse", "recompute"), reuse_pair(run, task, mode)):
+            times = each.times
+            rows.append([mode, kv, f"{times.passes * times.samples:.0f}", times.all_rows, f"{times.all_flops / 1e9:.3f}",
+                         f"{times.all_bytes / 1e6:.1f}", ", ".join(f"{rate:.0f}" for rate in sorted(times.rates))])
+    return [task, "K/V", "passes", "rows", "GFLOP", "MB of weights and K/V", "tokens/s of each run"], rows
+
+
+def all_reuse_pairs(run):
+    """The timed runs of Table 4, in pairs."""
+    return [[each.times for each in reuse_pair(run, task, mode)] for task in ("arithmetic", "records") for mode in MODES]
+
+
+@value
+def reuse_added(run):
+    """The most that recomputation adds to the FLOPs of a timed run."""
+    return percent(max(again.all_flops / kept.all_flops - 1 for kept, again in all_reuse_pairs(run)))
+
+
+@value
+def reuse_equal(run):
+    """How many of the pairs compute the same."""
+    pairs = all_reuse_pairs(run)
+    same = sum((kept.all_rows, kept.all_flops, kept.all_bytes) == (again.all_rows, again.all_flops, again.all_bytes)
+               for kept, again in pairs)
+    return f"{same} of the {len(pairs)}"
+
+
+@value
+def reuse_spread(run):
+    """How far repeated runs of one command of Table 4 differ at most."""
+    return percent(max(max(each.rates) / min(each.rates) - 1 for pair in all_reuse_pairs(run) for each in pair))
 
 
 def swept(run, sweeps):

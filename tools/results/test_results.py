@@ -3,6 +3,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import re
 import sys
 import tempfile
 import unittest
@@ -577,16 +578,30 @@ class ClaimsTest(unittest.TestCase):
         run = SyntheticRun(planted)
         return {claim.name: claim.verdict for claim in claims.judge(run)[0]}, run.asked
 
-    def test_every_claim_flips_with_a_planted_fault(self):
-        base, commands = self.verdicts({})
-        seen = {name: {verdict} for name, verdict in base.items()}
-        for command in commands:
-            for fault in self.FAULTS:
-                for name, verdict in self.verdicts({command: fault})[0].items():
-                    seen[name].add(verdict)
-        # Three FLOPs in order need two plants, and several tokens per pass fewer passes of one model.
-        never = {name for name, verdicts in seen.items() if not {"yes", "no"} <= verdicts}
-        self.assertEqual(never, set())
+    @classmethod
+    def planted_everywhere(cls):
+        """Claim -> verdicts that a fault in one command gave it, and the commands in which no fault changed a claim."""
+        run = SyntheticRun({})
+        base = claims.judge(run)[0]
+        seen, idle = {each.name: {each.verdict} for each in base}, set(run.asked)
+        for command in run.asked:
+            for fault in cls.FAULTS:
+                found = claims.judge(SyntheticRun({command: fault}))[0]
+                for each in found:
+                    seen[each.name].add(each.verdict)
+                if found != base:
+                    idle.discard(command)
+        return seen, idle
+
+    def test_every_claim_flips_with_a_planted_fault_and_rests_on_commands_that_matter(self):
+        seen, idle = self.planted_everywhere()
+        self.assertEqual({name for name, verdicts in seen.items() if not {"yes", "no"} <= verdicts}, set())
+        self.assertEqual(idle, set())
+
+    def test_every_claim_of_the_committed_page_is_among_those_that_are_planted(self):
+        page = (Path(book.__file__).resolve().parents[2] / "docs/results/claims.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^\*\*(.+)\*\*: (?:yes|no|undecided)\.$", page, re.MULTILINE)
+        self.assertEqual(shown, [claim.name for claim in claims.judge(SyntheticRun({}))[0]])
 
     def test_planted_faults_flip_the_claims_that_they_concern(self):
         base, commands = self.verdicts({})
@@ -726,6 +741,18 @@ class UniformTest(unittest.TestCase):
         self.assertEqual(rows[:3], [["blocks of 8, adaptive", "0.88", "0.88", "0.88", "0.88"],
                                     ["thesis: blocks of 32, adaptive", "0.94", "0.93", "0.87", "-"],
                                     ["blocks of 8, ancestral", "0.88", "0.88", "0.88", "0.88"]])
+
+    def test_refresh_intervals_stand_in_the_order_of_noise_or_of_work(self):
+        def run_of(never, usual):
+            """A run whose passes of a block take so many seconds; R = 4 takes 50 s in all and 2% more FLOPs."""
+            def result(command):
+                is_never = "--refresh 0" in command
+                return {"setting": {"passes": 64, "rows": 6080 if is_never else 6336, "seconds": 50.0,
+                                    "flops": 0.98e12 if is_never else 1e12, "pass_seconds": [9.0, never if is_never else usual]}}
+            return SimpleNamespace(grid=SimpleNamespace(shapes=["random:a"]), result=result)
+        self.assertIn("over 62 passes a difference of 6.2 s: noise, and not the interval,", uniform.refresh_order(run_of(0.6, 0.5)))
+        self.assertIn("faster one by 2.0%, or 1.0 s", uniform.refresh_order(run_of(0.6, 0.5)))
+        self.assertIn("difference of 0.6 s: the interval decides", uniform.refresh_order(run_of(0.51, 0.5)))
 
     def test_first_and_last_step_whatever_the_order(self):
         run = self.run_of([(["step", "entropy", "of_answer"], [[1, 0.5, 0.0], [0, 7.0, 0.25], [2, 0.25, 0.125]])])
