@@ -142,7 +142,8 @@ def autoregressive(asked):
                                "--guide-fallback dlm --samples 16 --threads 1")
         yield Claim(
             f"FlashDLM: as fast as an autoregressive model, {match}",
-            '"comparable to or faster" (abstract); GSM8K: Dream-7B guided 2.55 to 3.43 s, LLaDA-8B 4.29 to 5.31 s, against '
+            '"a comparable and even faster latency" (abstract), of "same-sized" models (section 1); GSM8K: Dream-7B guided 2.55 to '
+            '3.43 s, LLaDA-8B 4.29 to 5.31 s, against '
             "1.59 to 3.23 s of Qwen2.5-1.5B to 7B alone (Table 4)",
             "mini-llada guided by mini-qwen against mini-qwen alone, which has its size; one sample at a time",
             speed(guided, alone),
