@@ -169,7 +169,7 @@ def reuse(run, task):
 
 @table
 def reuse_work(run, task):
-    """What the timed runs of Table 4 compute, which depends on no machine, next to the times of each run."""
+    """Work of the timed runs of Table 4, which depends on no machine, next to the rate of each run."""
     rows = []
     for mode in MODES:
         for kv, each in zip(("reuse", "recompute"), reuse_pair(run, task, mode)):

@@ -694,6 +694,28 @@ class ClaimsTest(unittest.TestCase):
             self.verdicts({command: {"sparse_rows": 0} for command in commands if "sparsed=8" in command})
 
 
+@NEEDS_FIGURES
+class ReuseTest(unittest.TestCase):
+    """Work next to times where K/V are reused and recomputed."""
+
+    @staticmethod
+    def run_of(added):
+        """A run in which recomputation adds so many FLOPs of 1,000 and so many rows of 100; reuse once takes twice the time."""
+        def evaluate(command, timed=False):
+            again = "recompute" in command
+            found = EvaluationTest.RESULT | {"rows": 100 + added * again, "flops": 1000.0 + added * again, "bytes": 1e6,
+                                             "tokens_per_forward": 2.0, "layer_flops_uncached": 40.0}
+            return Evaluation({"command": command, "result": found, "row_ratio_by_step": [1.0],
+                               "runs": [3.0, 3.0] if again else [3.0, 6.0]})
+        return SimpleNamespace(grid=SimpleNamespace(model="a", samples=4, timed_samples=2), evaluate=evaluate)
+
+    def test_equal_work_is_counted_and_set_against_the_spread(self):
+        import refusion  # pylint: disable=import-outside-toplevel
+        self.assertEqual((refusion.reuse_equal(self.run_of(0)), refusion.reuse_added(self.run_of(0))), ("6 of the 6", "0.0%"))
+        self.assertEqual((refusion.reuse_equal(self.run_of(20)), refusion.reuse_added(self.run_of(20))), ("0 of the 6", "2.0%"))
+        self.assertEqual(refusion.reuse_spread(self.run_of(0)), "100.0%")
+
+
 class DriftTest(unittest.TestCase):
     @staticmethod
     def run_of(cells):
