@@ -374,6 +374,7 @@ std::vector<std::string> traits_of(const ModelConfig& config) {
                                  config.rope.original_positions));
   }
   if (config.kv_sink) traits.emplace_back("a learned key and value in each layer");
+  if (config.layer_norm) traits.emplace_back("layer norms with means and biases");
   if (config.zero_sink) traits.emplace_back("one more score of 0 in each softmax (softmax_one)");
   if (config.denoises_whole_canvas()) {
     traits.push_back(fmt::format("a canvas of {} positions denoised at once, in {} steps",

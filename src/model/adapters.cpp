@@ -164,7 +164,7 @@ class EditFinder {
     const TensorView& tensor = replacement.tensor;
     if (const auto found = find_vector(name)) {
       expect_shape(tensor, tensor.shape, found->shape);
-      if (config_.gguf_names && config_.norm_offset)
+      if (config_.gguf_names && family_entry(config_.family).gguf->adds_one_to_norms)
         refuse(tensor, "norms of this family are stored otherwise in GGUF files");
       put(vectors[found->key], {0, tensor.num_elements(), 0, nullptr, &replacement}, tensor);
       return;

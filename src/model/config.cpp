@@ -150,8 +150,9 @@ void check_sizes(const ModelConfig& config, const JsonObject& json) {
   if (config.sliding)
     check_heads(config.num_heads, config.sliding->num_kv_heads, kKvHeads, config.sliding->head_dim, json);
   if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
-    throw InputError("{}: RoPE turns {} of {} dimensions; expected an even number from 2 to {}", file,
-                     config.rotary_dim, config.head_dim, config.head_dim);
+    throw InputError(
+        "{}: RoPE turns {} of {} dimensions (\"head_dim\"); expected an even number from 2 to {}", file,
+        config.rotary_dim, config.head_dim, config.head_dim);
   }
   if (config.block_length > config.max_positions) {
     throw InputError(

@@ -176,6 +176,7 @@ struct ModelConfig {
   float logit_scale = 1;                ///< logits are multiplied by this
   float residual_scale = 1;             ///< factor of the outputs of attention and feed-forward layers
   bool norm_offset = false;             ///< stored norm weights w stand for 1 + w
+  bool layer_norm = false;  ///< norms of rows subtract the mean and add a bias (LayerNorm), unlike RMSNorm
   bool kv_sink = false;     ///< each layer has one learned key and value that every row sees, unrotated
   bool zero_sink = false;   ///< the same with zeros: weights are exp(s) / (1 + sum exp(s)), softmax_one
   float attn_soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the softmax; 0: they stay

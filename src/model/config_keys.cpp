@@ -174,18 +174,20 @@ const std::vector<Property>& properties() {
       {{"tie_word_embeddings", "weight_tying", "tie_embeddings", "tied_embeddings", "share_embeddings"},
        [](const ModelConfig& c) -> Json { return c.tied_embeddings; }},
       {{"rope", "use_rope", "use_rotary", "use_rotary_embeddings", "use_rotary_embedding", "rotary",
-        "is_neox_style", "rms_norm", "use_rmsnorm", "use_rms_norm", "layer_norm_with_affine",
-        "elementwise_affine", "norm_affine", "do_layer_norm_before", "pre_norm", "scale_attn_weights"},
+        "is_neox_style", "layer_norm_with_affine", "elementwise_affine", "norm_affine",
+        "do_layer_norm_before", "pre_norm", "scale_attn_weights"},
        [](const ModelConfig&) -> Json { return true; }},
+      {{"rms_norm", "use_rmsnorm", "use_rms_norm"},
+       [](const ModelConfig& c) -> Json { return !c.layer_norm; }},
       {{"norm_type", "normalization_type", "layer_norm_type", "normalization"},
-       [](const ModelConfig&) -> Json { return "rms"; }},
+       [](const ModelConfig& c) -> Json { return c.layer_norm ? "layernorm" : "rms"; }},
       {{"layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon", "layernorm_epsilon",
         "rms_norm_epsilon", "rms_norm_eps"},
        [](const ModelConfig& c) -> Json { return c.norm_eps; }},
       {{"position_embedding_type", "positional_embedding_type", "pos_embedding_type", "positional_encoding"},
        [](const ModelConfig&) -> Json { return "rope"; }},
       {{"rotary_pct", "rope_pct", "rotary_percentage", "rope_percentage", "rotary_emb_fraction",
-        "rotary_fraction", "rope_fraction"},
+        "rotary_fraction", "rope_fraction", "rope_percent"},
        [](const ModelConfig& c) -> Json {
          return static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim);
        }},
@@ -265,6 +267,7 @@ bool is_same(const Json& value, const Json& computed) {
   // "swiglu" is a gated SiLU, as all that are computed are.
   if (computed == "silu") return text == "silu" || text == "swish" || text == "swiglu";
   if (computed == "rms") return text == "rms" || text == "rmsnorm" || text == "rms_norm" || text == "RMSNorm";
+  if (computed == "layernorm") return text == "layernorm" || text == "layer_norm" || text == "layernorm1p";
   if (computed == "rope") return text == "rope" || text == "rotary";
   return value == computed;
 }

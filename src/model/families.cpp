@@ -19,7 +19,8 @@ std::deque<FamilyEntry>& table() {
                                             a2d_qwen3_family(),     diffusion_gemma_family(),
                                             llama_family(),         stable_diffcoder_family(),
                                             a2d_llama_family(),     sumi_family(),
-                                            nemotron_labs_family(), gemma3_family()};
+                                            nemotron_labs_family(), gemma3_family(),
+                                            nemotron_family()};
   return entries;
 }
 

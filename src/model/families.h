@@ -82,6 +82,8 @@ struct GgufDialect {
   bool interleaves_rotation = false;
   /// Whether a tensor rope_freqs.weight holds a divisor for each pair's frequency (Llama 3).
   bool divides_frequencies = false;
+  /// Whether norms hold 1 + w where the published checkpoint has w.
+  bool adds_one_to_norms = false;
   /// Renames tensors whose names differ from the usual ones; null if there are none.
   void (*rename)(TensorNames& names) = nullptr;
 };

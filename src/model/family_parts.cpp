@@ -22,7 +22,8 @@ bool has_name(std::string text, std::string_view lower_case_name) {
 
 }  // namespace
 
-ModelConfig read_transformers_sizes(const JsonObject& json) {
+ModelConfig read_transformers_sizes(const JsonObject& json, std::string_view norm_eps_key,
+                                    std::optional<float> usual_norm_eps) {
   ModelConfig config;
   config.num_layers = json.integer("num_hidden_layers", kLayerCount);
   config.hidden_dim = json.integer("hidden_size", kWidth);
@@ -30,7 +31,7 @@ ModelConfig read_transformers_sizes(const JsonObject& json) {
   config.num_kv_heads = json.integer("num_key_value_heads", kWidth, config.num_heads);
   config.vocab_size = json.integer("vocab_size", kVocabSize);
   config.max_positions = json.integer("max_position_embeddings", kPositionCount);
-  config.norm_eps = json.number("rms_norm_eps", kNormEps);
+  config.norm_eps = json.number(norm_eps_key, kNormEps, usual_norm_eps);
   config.tied_embeddings = json.flag("tie_word_embeddings", false);
   return config;
 }

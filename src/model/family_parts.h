@@ -34,6 +34,7 @@ FamilyEntry a2d_llama_family();
 FamilyEntry sumi_family();
 FamilyEntry nemotron_labs_family();
 FamilyEntry gemma3_family();
+FamilyEntry nemotron_family();
 
 /// Refuses a "hidden_act" that is neither silu nor swish, its older name.
 void expect_silu(const JsonObject& json);
@@ -48,7 +49,10 @@ constexpr Range<double> kRopeTheta{2, 1e12};
 constexpr Range<int64_t> kExpertCount{1, 4096};
 
 /// The sizes that all families but dense LLaDA have, under the keys of the transformers library.
-ModelConfig read_transformers_sizes(const JsonObject& json);
+///   norm_eps_key, usual_norm_eps  the key of the norms' epsilon, and its value where a file has none; empty:
+///                                 a file must have one
+ModelConfig read_transformers_sizes(const JsonObject& json, std::string_view norm_eps_key = "rms_norm_eps",
+                                    std::optional<float> usual_norm_eps = {});
 
 /// head_dim if it is given, else the width of each head when all together are hidden_dim.
 int64_t read_head_dim(const JsonObject& json, const ModelConfig& config);

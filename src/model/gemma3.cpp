@@ -85,8 +85,6 @@ LayerTensorNames gemma3_layer(int64_t layer) {
   return names;
 }
 
-// In GGUF files norms are 1 + w.
-
 nlohmann::json read_gemma3_gguf(const GgufKeys& keys) {
   constexpr int64_t kLayersOf27b = 62;  // which alone scales scores by another width than its heads'
   nlohmann::json config = gguf_sizes(keys, "Gemma3ForCausalLM", true);
@@ -104,7 +102,6 @@ nlohmann::json read_gemma3_gguf(const GgufKeys& keys) {
   config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
   config["query_pre_attn_scalar"] = num_layers == kLayersOf27b ? width : head_dim;
   config["final_logit_softcapping"] = keys.number("final_logit_softcapping", 0.0);
-  config["norms_add_one"] = false;
   return config;
 }
 
@@ -122,16 +119,17 @@ constexpr std::string_view kHarmlessGemma3[] = {"_sliding_window_pattern", "cach
 }  // namespace
 
 FamilyEntry gemma3_family() {
-  return {
-      .name = "gemma3",
-      .architecture = "Gemma3ForCausalLM",
-      .read_config = read_gemma3,
-      .tensors = transformers_tensors(gemma3_layer),
-      .gguf =
-          GgufDialect{.architecture = "gemma3", .read_config = read_gemma3_gguf, .layer = gemma3_gguf_layer},
-      .harmless_keys = kHarmlessGemma3,
-      .model_types = kGemma3Types,
-      .is_library_class = true};
+  return {.name = "gemma3",
+          .architecture = "Gemma3ForCausalLM",
+          .read_config = read_gemma3,
+          .tensors = transformers_tensors(gemma3_layer),
+          .gguf = GgufDialect{.architecture = "gemma3",
+                              .read_config = read_gemma3_gguf,
+                              .layer = gemma3_gguf_layer,
+                              .adds_one_to_norms = true},
+          .harmless_keys = kHarmlessGemma3,
+          .model_types = kGemma3Types,
+          .is_library_class = true};
 }
 
 }  // namespace lacuna

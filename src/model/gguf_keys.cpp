@@ -24,7 +24,8 @@ int64_t gguf_rows(const GgufFile& file, std::string_view tensor) {
   return found->shape[0];
 }
 
-nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides) {
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides,
+                          bool has_layer_norm) {
   const GgufFile& file = keys.file();
   const int64_t hidden = keys.integer("embedding_length", kWidth);
   const int64_t heads = keys.integer("attention.head_count", kWidth);
@@ -32,21 +33,23 @@ nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, b
   keys.integer("attention.value_length", {head_dim, head_dim}, head_dim);
   const int64_t positions = keys.integer("context_length", kPositionCount);
   if (!slides) keys.integer("attention.sliding_window", {positions, kPositionCount.last}, positions);
-  return {{"architectures", nlohmann::json::array({architecture})},
-          {"num_hidden_layers", keys.integer("block_count", kLayerCount)},
-          {"hidden_size", hidden},
-          {"num_attention_heads", heads},
-          {"num_key_value_heads", keys.integer("attention.head_count_kv", kWidth, heads)},
-          {"head_dim", head_dim},
-          {"vocab_size", gguf_rows(file, "token_embd.weight")},
-          {"tie_word_embeddings", file.find("output.weight") == nullptr},
-          {"max_position_embeddings", positions},
-          {"rope_theta", keys.number("rope.freq_base", 10000.0)},
-          {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")}};
+  return {
+      {"architectures", nlohmann::json::array({architecture})},
+      {"num_hidden_layers", keys.integer("block_count", kLayerCount)},
+      {"hidden_size", hidden},
+      {"num_attention_heads", heads},
+      {"num_key_value_heads", keys.integer("attention.head_count_kv", kWidth, heads)},
+      {"head_dim", head_dim},
+      {"vocab_size", gguf_rows(file, "token_embd.weight")},
+      {"tie_word_embeddings", file.find("output.weight") == nullptr},
+      {"max_position_embeddings", positions},
+      {"rope_theta", keys.number("rope.freq_base", 10000.0)},
+      {has_layer_norm ? "norm_eps" : "rms_norm_eps",
+       keys.number(has_layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")}};
 }
 
-nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture) {
-  nlohmann::json config = gguf_sizes(keys, architecture);
+nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture, bool has_layer_norm) {
+  nlohmann::json config = gguf_sizes(keys, architecture, false, has_layer_norm);
   config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
   return config;
 }

@@ -49,10 +49,13 @@ class GgufKeys {
 int64_t gguf_rows(const GgufFile& file, std::string_view tensor);
 
 /// Sizes under the names of the transformers library, for a model of this class.
-///   slides  whether "attention.sliding_window" is the caller's; otherwise it may cut nothing off
-nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides = false);
-/// The same with "intermediate_size".
-nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture);
+///   slides          whether "attention.sliding_window" is the caller's; otherwise it may cut nothing off
+///   has_layer_norm  whether norms are LayerNorms, whose epsilon has another key, and is "norm_eps" here
+nlohmann::json gguf_sizes(const GgufKeys& keys, std::string_view architecture, bool slides = false,
+                          bool has_layer_norm = false);
+/// The same with "intermediate_size", without windows.
+nlohmann::json gguf_dense_config(const GgufKeys& keys, std::string_view architecture,
+                                 bool has_layer_norm = false);
 
 /// Names of a layer's tensors as llama.cpp has them: blk.N.attn_q and its like.
 LayerTensorNames gguf_layer(int64_t layer);

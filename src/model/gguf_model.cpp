@@ -142,6 +142,7 @@ std::string config_text_of(const GgufKeys& keys) {
   if (file.has("general.name")) config["_name_or_path"] = file.text("general.name");
   add_rope_scaling(file, keys, config);
   if (dialect.divides_frequencies) add_rope_divisors(file, config);
+  if (dialect.adds_one_to_norms) config["norms_add_one"] = false;
   add_token_ids(file, dialect, config);
   return text_of(config);
 }
@@ -209,6 +210,7 @@ class TensorList {
          {names.embedding, names.final_norm, names.head, names.conditioning_norm, names.conditioning_gate,
           names.conditioning_up, names.conditioning_down})
       add_weight(std::string(module));
+    if (config.layer_norm) add(std::string(names.final_norm) + ".bias");
     for (int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(layer, names.layer(layer));
   }
 
@@ -224,6 +226,9 @@ class TensorList {
 
   void add_layer(int64_t layer, const LayerTensorNames& names) {
     for (const std::string& module : {names.attn_norm, names.ffn_norm, names.o}) add_weight(module);
+    if (config_.layer_norm) {
+      for (const std::string& module : {names.attn_norm, names.ffn_norm}) add(module + ".bias");
+    }
     for (const std::string& module : {names.q, names.k, names.v, names.qkv}) {
       add_weight(module);
       if (config_.qkv_bias) add(module + ".bias");

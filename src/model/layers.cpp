@@ -1,6 +1,7 @@
 // The layers of every pre-norm transformer we know: embed; for each layer norm, attend, add, norm, feed
 // forward, add. Families differ by the flags of ModelConfig.
 #include <cmath>
+#include <numeric>
 
 #include "model/pass.h"
 #include "model/router.h"
@@ -192,6 +193,16 @@ void Model::Pass::feed_forward_in_parallel(const LayerParameters& layer) {
   });
   ws_.times.norms += watch_.restart();
   add_projected(layer.post_ffn_norm);
+}
+
+void Model::Pass::norm(const float* x, const std::vector<float>& weight, float* out) const {
+  const int64_t dim = config_.hidden_dim;
+  if (!config_.layer_norm) return kernels_.rms_norm(x, weight.data(), dim, config_.norm_eps, out);
+  // LayerNorm is RMSNorm of the distances from the mean, and a bias.
+  const auto mean = static_cast<float>(std::accumulate(x, x + dim, 0.0) / static_cast<double>(dim));
+  std::transform(x, x + dim, out, [mean](float value) { return value - mean; });
+  kernels_.rms_norm(out, weight.data(), dim, config_.norm_eps, out);
+  kernels_.add_scaled(out, weight.data() + dim, 1, dim);
 }
 
 void Model::Pass::norm_all(const std::vector<float>& weight) {

@@ -240,6 +240,11 @@ class Builder {
     if (role == Role::kNorm && config_.norm_offset) {
       for (float& value : values) value += 1;
     }
+    if (role == Role::kNorm && config_.layer_norm) {
+      report(count);
+      const std::vector<float> bias = source_.values(module + ".bias", {count}, Role::kBias);
+      values.insert(values.end(), bias.begin(), bias.end());
+    }
     return values;
   }
 
@@ -487,6 +492,7 @@ int64_t count_of_layer(const ModelConfig& config, int64_t layer) {
   if (config.qk_norm_full) count += q_dim + kv_dim;
   if (config.kv_sink) count += 2 * kv_dim;
   if (config.norms_outputs) count += 2 * hidden;
+  if (config.layer_norm) count += 2 * hidden;
   if (config.layer_scalars) count += 2;
   if (!config.layer_has_experts(layer)) return count + count_of_feed_forward(config, config.ffn_dim);
   count += moe.num_experts * (hidden + 3 * hidden * moe.expert_ffn_dim);
@@ -504,6 +510,7 @@ int64_t count_parameters(const ModelConfig& config) {
   const int64_t hidden = config.hidden_dim;
   int64_t count = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden + hidden;
   for (int64_t layer = 0; layer < config.num_layers; ++layer) count += count_of_layer(config, layer);
+  if (config.layer_norm) count += hidden;
   if (config.canvas) count += hidden + count_of_feed_forward(config, config.canvas->conditioning_dim);
   return count;
 }

@@ -35,6 +35,7 @@ struct FeedForward {
   Linear gate, up, down;
 };
 
+/// Norms of rows have weights [hidden], with their biases [hidden] behind them where ModelConfig::layer_norm.
 struct LayerParameters {
   std::vector<float> attn_norm;  ///< [hidden]
   Linear q, k, v, o;

@@ -229,9 +229,9 @@ class Model::Pass {
   /// Logits of the rows that are packed, which have had the final norm.
   Matrix<float> head();
 
-  void norm(const float* x, const std::vector<float>& weight, float* out) const {
-    kernels_.rms_norm(x, weight.data(), config_.hidden_dim, config_.norm_eps, out);
-  }
+  /// The model's norm of a row; `out` may be `x`.
+  ///   weight  as LayerParameters has it
+  void norm(const float* x, const std::vector<float>& weight, float* out) const;
 
   void pack_normed(const std::vector<float>& weight);
 

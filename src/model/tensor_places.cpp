@@ -126,7 +126,9 @@ std::vector<VectorPlace> vector_places(const ModelConfig& config, const TensorNa
   };
   const int64_t hidden = config.hidden_dim;
   const auto add_norm = [&](std::string key, const std::string& module, int64_t count) {
-    if (!module.empty()) add(std::move(key), module + ".weight", {count});
+    if (module.empty()) return;
+    add(key, module + ".weight", {count});
+    if (config.layer_norm) add(key + ".bias", module + ".bias", {count});
   };
   add_norm("final_norm", std::string(names.final_norm), hidden);
   if (config.canvas) add_norm("conditioning_norm", std::string(names.conditioning_norm), hidden);

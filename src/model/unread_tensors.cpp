@@ -31,6 +31,10 @@ class LayerCheck {
       for (const std::string& module : {names.q_norm, names.k_norm})
         expect_absent(module, ".weight", "norms of q and k");
     }
+    if (!config_.layer_norm) {
+      for (const std::string& module : {names.attn_norm, names.ffn_norm})
+        expect_absent(module, ".bias", "biases of norms");
+    }
     if (!config_.kv_sink) {
       for (const std::string& tensor : {names.k_sink, names.v_sink})
         expect_absent(tensor, "", "learned keys and values");

@@ -597,7 +597,8 @@ TEST(Config, RefusesLlada2VariantsThatItWouldComputeWrongly) {
   expect_refused(base, "intermediate_size", nullptr, "is missing");
   expect_refused(base, "routed_scaling_factor", 0, "expected a number");
   EXPECT_THAT([&] { read(with(with(base, "rotary_dim", nullptr), "partial_rotary_factor", 0.1)); },
-              ThrowsMessage<InputError>(HasSubstr("RoPE turns 3 of 32 dimensions; expected an even number")));
+              ThrowsMessage<InputError>(
+                  HasSubstr("RoPE turns 3 of 32 dimensions (\"head_dim\"); expected an even number")));
   EXPECT_THAT([&] { read(with(with(base, "num_shared_experts", 4096), "moe_intermediate_size", 1 << 20)); },
               ThrowsMessage<InputError>(HasSubstr("shared experts have width 4294967296")));
   EXPECT_THAT([] { read(llada2()); },

@@ -20,7 +20,7 @@ TEST(Families, HaveOneEntryEach) {
     EXPECT_EQ(&family_entry(entry.name), &entry);
     EXPECT_TRUE(architectures.insert(entry.architecture).second) << entry.architecture;
   }
-  EXPECT_EQ(families().size(), 22U);
+  EXPECT_EQ(families().size(), 23U);
 }
 
 TEST(Families, NameTheirTensorsAsPublished) {
@@ -49,6 +49,10 @@ TEST(Families, NameTheirTensorsAsPublished) {
   EXPECT_EQ(llada2.layer(19).expert_bias, "model.layers.19.mlp.gate.expert_bias");
   EXPECT_EQ(llada2.layer(19).shared.down, "model.layers.19.mlp.shared_experts.down_proj");
   EXPECT_EQ(llada2.expert(19, 255).up, "model.layers.19.mlp.experts.255.up_proj");
+
+  const TensorNames& nemotron = family_entry("nemotron").tensors;
+  EXPECT_EQ(nemotron.layer(31).gate, "");
+  EXPECT_EQ(nemotron.layer(31).up, "model.layers.31.mlp.up_proj");
 
   const TensorNames& gemma = family_entry("diffusion-gemma").tensors;
   EXPECT_EQ(gemma.embedding, "model.decoder.embed_tokens");

@@ -25,8 +25,9 @@
 namespace lacuna {
 
 inline const std::vector<std::string>& golden_families() {
-  static const std::vector<std::string> names = {"llada",     "llada_moe", "dream", "qwen2",     "qwen3",
-                                                 "qwen3_moe", "rnd1",      "coda",  "a2d_qwen3", "llama"};
+  static const std::vector<std::string> names = {"llada",     "llada_moe", "dream",   "qwen2",
+                                                 "qwen3",     "qwen3_moe", "rnd1",    "coda",
+                                                 "a2d_qwen3", "llama",     "nemotron"};
   return names;
 }
 

@@ -47,8 +47,9 @@ std::string refusal(const std::string& family, const std::string& key, const jso
 }
 
 TEST(UnreadTensors, AreFoundInNoGoldenCheckpoint) {
-  for (const char* const family : {"llada", "llada_moe", "llada2", "dream", "gidd", "sumi", "qwen3",
-                                   "qwen3_moe", "fast_dllm", "nemotron_labs", "diffusion_gemma"}) {
+  for (const char* const family :
+       {"llada", "llada_moe", "llada2", "dream", "gidd", "sumi", "qwen3", "qwen3_moe", "fast_dllm",
+        "nemotron_labs", "nemotron", "diffusion_gemma"}) {
     EXPECT_NO_THROW((void)open_weights(golden_folder(family), read_config(golden_folder(family)))) << family;
   }
 }
@@ -68,6 +69,7 @@ TEST(UnreadTensors, OfPartsThatTheConfigLeavesOutAreRefused) {
               HasSubstr("without a bias of experts"));
   EXPECT_THAT(refusal("gidd", "mlp_bias", false), HasSubstr("without biases of feed-forward layers"));
   EXPECT_THAT(refusal("gidd", "attention_bias", false), HasSubstr("without learned keys and values"));
+  EXPECT_THAT(refusal("nemotron", "mlp_bias", false), HasSubstr("without biases of feed-forward layers"));
   EXPECT_THAT(refusal("sumi", "add_qkv_bias", false), HasSubstr("without biases of q, k and v"));
 }
 

@@ -33,7 +33,7 @@ MAKERS = {
     "dreamon": lambda folder: random_checkpoints.make_growing_checkpoint(folder, 1),
     "gidd": lambda folder: random_checkpoints.make_gidd_checkpoint(folder, 1),
     "sumi": lambda folder: random_checkpoints.make_sumi_checkpoint(folder, 1),
-    "nemotron": lambda folder: random_checkpoints.make_nemotron_checkpoint(folder, 1),
+    "nemotron_labs": lambda folder: random_checkpoints.make_nemotron_checkpoint(folder, 1),
     "idlm": lambda folder: random_borrowed.make_idlm_checkpoint(folder, 1),
     "diffusion_gemma": lambda folder: random_diffusion_gemma.make_checkpoint(folder, 1),
 }
@@ -47,7 +47,8 @@ OWN = {
     "llada2": {"hidden_act": "gelu", "score_function": "softmax", "using_split_qkv_in_self_attention": True},
     "llada2.2": {"hidden_act": "gelu", "split_token_id": None, "use_qk_norm": False, "expert_capacity": None},
     "gidd": {"is_causal": True, "final_logit_softcapping": 30.0},
-    "nemotron": {"hidden_act": "gelu", "mlp_bias": True, "dlm_paradigm": "mystery"},
+    "nemotron_labs": {"hidden_act": "gelu", "mlp_bias": True, "dlm_paradigm": "mystery"},
+    "nemotron": {"hidden_act": "silu", "rms_norm": True, "rope_percent": 0.75, "layer_norm_eps": 0.1, "mask_token_id": 5},
     "sumi": {"hidden_act": "gelu", "mlp_bias": True},
     "diffusion_gemma": {"text_config.hidden_activation": "relu", "text_config.mystery_norm": True},
 }

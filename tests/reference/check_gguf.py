@@ -44,6 +44,7 @@ ARCHITECTURES = {
     "qwen3_moe": ("qwen3moe", gguf.MODEL_ARCH.QWEN3MOE),
     "llama": ("llama", gguf.MODEL_ARCH.LLAMA),
     "llada2": ("llada2", gguf.MODEL_ARCH.BAILINGMOE2),  # which has Ling 2.0's layout
+    "nemotron": ("nemotron", gguf.MODEL_ARCH.NEMOTRON),
 }
 SHIPPED = ("mini-dream", "mini-qwen", "mini-qwen3", "mini-llada2")
 WRITTEN = (Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1)  # by the package; it reads the others and does not write them
@@ -78,7 +79,7 @@ def add_sizes(writer, config):
     writer.add_value_length(shape.head_dim)
     writer.add_rope_dimension_count(shape.rotary_dim or shape.head_dim)
     writer.add_rope_freq_base(shape.theta)
-    writer.add_layer_norm_rms_eps(shape.eps)
+    (writer.add_layer_norm_eps if shape.family == "nemotron" else writer.add_layer_norm_rms_eps)(shape.eps)
 
 
 def add_experts(writer, config):
@@ -169,6 +170,8 @@ def add_tensors(writer, tensors, config):
             raise SystemExit(f"{shape.family}: gguf has no name for {name}")
         kind = name.split(".")[-2]
         rows = interleaved(tensor.rows, heads[kind]) if kind in heads else tensor.rows
+        if shape.family == "nemotron" and name.endswith("norm.weight"):
+            rows = rows + np.float32(1)  # norms are whole in a file
         writer.add_tensor(to, rows, raw_dtype=tensor.type)
     if "rope_freqs" in config:
         writer.add_tensor("rope_freqs.weight", np.array(config["rope_freqs"], dtype=np.float32))

@@ -39,6 +39,7 @@ MODELS = {  # dimensions, storage
     "a2d_qwen2": ({"theta": 1e6, "eps": 1e-6, "kv_heads": 1, "tied": True}, "bf16"),
     "llama": ({"theta": 5e5, "eps": 1e-6, "kv_heads": 1}, "bf16"),
     "diffcoder": ({"theta": 5e5, "eps": 1e-6, "kv_heads": 1}, "bf16"),
+    "nemotron": ({"theta": 1e4, "eps": 1e-5, "kv_heads": 1, "rotary": 0.5, "attention_bias": True, "mlp_bias": True}, "bf16"),
 }
 BLOCK_LENGTH = 7
 # (what the run must show, setting). plain: no mask token is left; holes: masks in the prompt; ends: end tokens would
@@ -135,6 +136,11 @@ Weights are stored as bf16.
 | `logits.npy` | float32 `[rows, vocab]` |
 
 There are no decodes. The seed is the first one with which no expert is chosen by a small margin.
+
+## Folder quantized
+
+Written by `make_golden_quantized.py`: one matrix [32, 64], the module `m`, in each quantized format that other programs publish. `config.json` has
+what the program writes there about quantization, and `weights.npy` the float32 weights. docs/reference/quantized.md says which program wrote which.
 """
 
 

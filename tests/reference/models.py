@@ -24,7 +24,9 @@ with RMSNorm n, rotate-half RoPE, SwiGLU mlp(h) = Wdown(silu(Wgate h) * Wup h). 
     open_dcoder Qwen2          q, k, v  none       bidirectional   dense       (Open-dCoder, pengzhangzhi/Open-dLLM)
     llama       Llama          none     none       causal          dense
     diffcoder   Llama          none     none       block-causal    dense       (Stable-DiffCoder, ByteDance-Seed)
+    nemotron    Llama          maybe    none       causal          squared     (Nemotron-4, arXiv 2402.16819; Minitron)
 
+nemotron, which `Model._nemotron` spells out, has layer norms with offsets and biases, no gate, and turns a part of each head.
 The experts of the last families are weighted by the softmax over the chosen ones where norm_topk_prob says so, LLaDA-MoE's by
 the softmax over all.
 
@@ -50,12 +52,12 @@ import safetensors_io
 from rotations import frequencies, settings
 
 FAMILIES = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "qwen3_moe", "rnd1", "coda", "a2d_qwen3", "llama",
-            "a2d_llama", "open_dcoder")
+            "a2d_llama", "open_dcoder", "nemotron")
 NAMELESS_MASKS = ("a2d_llama", "open_dcoder")  # the tokenizer alone names the mask, so they have no golden files
 BLOCK_FAMILIES = ("fast_dllm", "llada2", "sdar_moe", "a2d_qwen2", "diffcoder")
 # Seeds are places in this list: new families join at its end.
 SEEDED = ("llada", "llada_moe", "dream", "qwen2", "qwen3", "fast_dllm", "llada2", "qwen3_moe", "sdar_moe", "rnd1", "coda",
-          "a2d_qwen3", "a2d_qwen2", "llama", "diffcoder", "a2d_llama", "open_dcoder")
+          "a2d_qwen3", "a2d_qwen2", "llama", "diffcoder", "a2d_llama", "open_dcoder", "nemotron")
 EXPERT_FAMILIES = ("llada_moe", "qwen3_moe", "sdar_moe", "rnd1")  # in every layer
 QK_NORM_FAMILIES = ("qwen3", "llada_moe", "qwen3_moe", "sdar_moe", "rnd1", "coda", "a2d_qwen3")
 LLADA_FAMILIES = ("llada", "llada_moe", "a2d_qwen3", "a2d_llama")  # decoded as LLaDA is
@@ -79,6 +81,7 @@ ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
     "StableDiffcoderForCausalLM": "diffcoder",
     "SumiForMaskGeneration": "sumi",
+    "NemotronForCausalLM": "nemotron",
 }
 
 
@@ -111,7 +114,7 @@ class Shape:
 
     @property
     def causal(self):
-        return self.family in ("qwen2", "qwen3", "qwen3_moe", "llama")
+        return self.family in ("qwen2", "qwen3", "qwen3_moe", "llama", "nemotron")
 
 
 def read_shape(config):
@@ -152,6 +155,8 @@ def read_shape(config):
         blocks |= {"block_length": 32}
     if family == "diffcoder":
         blocks |= {"block_length": config.get("block_size", 4)}
+    if family == "nemotron":
+        blocks |= {"rotary_dim": int(head_dim * rope_of.get("partial_rotary_factor", 0.5))}
     if family == "llada2":
         blocks |= {"block_length": config.get("block_length", 32),
                   "rotary_dim": int(head_dim * rope_of["partial_rotary_factor"])}
@@ -159,8 +164,8 @@ def read_shape(config):
             blocks |= {"capacity": config["expert_capacity"], "window": config.get("block_size", 32)}
     return Shape(family, config["hidden_size"], config["num_hidden_layers"], heads,
                  config["num_key_value_heads"], head_dim, config["vocab_size"],
-                 config["rms_norm_eps"], rope_of["rope_theta"], config.get("tie_word_embeddings", False),
-                 experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
+                 config["norm_eps" if family == "nemotron" else "rms_norm_eps"], rope_of["rope_theta"],
+                 config.get("tie_word_embeddings", False), experts=config.get("num_experts", 0), experts_per_token=config.get("num_experts_per_tok", 0),
                  mask_id=config.get("mask_token_id", -1), eos_id=config.get("eos_token_id", -1),
                  divisors=tuple(config.get("rope_freqs", (1,))), **blocks)
 
@@ -168,6 +173,12 @@ def read_shape(config):
 def rms_norm(x, weight, eps):
     """weight * x / sqrt(mean(x^2) + eps) over the last axis."""
     return weight * (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps))
+
+
+def layer_norm(x, weight, bias, eps):
+    """weight * (x - mean) / sqrt(variance + eps) + bias over the last axis."""
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return weight * (centred / np.sqrt(np.mean(centred ** 2, axis=-1, keepdims=True) + eps)) + bias
 
 
 def rope(x, positions, theta, divisors=(1,)):
@@ -301,8 +312,8 @@ class Model:
         return self._forward(tokens, positions, attend)
 
     def _forward(self, tokens, positions, attend):
-        run = {"llada": self._llada, "gidd": self._gidd, "llada2": self._llada2}.get(self.shape.family,
-                                                                                    self._qwen_like)
+        run = {"llada": self._llada, "gidd": self._gidd, "llada2": self._llada2,
+               "nemotron": self._nemotron}.get(self.shape.family, self._qwen_like)
         return run(tokens, positions, attend)
 
     def _attention(self, layer, q, k, v, visible):
@@ -368,6 +379,34 @@ class Model:
             return rope(x, positions, s.theta, s.divisors)
         return turn(x, positions, *frequencies(s.scaling | {"rope_theta": s.theta}, x.shape[-1], s.positions))
 
+    def _turn_first(self, x, positions):
+        """Turns the first rotary_dim dimensions of each head."""
+        turned = self._turned(x[..., :self.shape.rotary_dim], positions)
+        return np.concatenate([turned, x[..., self.shape.rotary_dim:]], axis=-1)
+
+    def _nemotron(self, tokens, positions, attend):
+        """Norm weights are offsets from 1, and mlp(h) = Wdown max(Wup h, 0)^2; biases where the file has them."""
+        s, t = self.shape, self.tensors
+
+        def norm(x, name):
+            return layer_norm(x, 1 + t[name + ".weight"], t[name + ".bias"], s.eps)
+
+        def product(x, name):
+            return x @ t[name + ".weight"].T + t.get(name + ".bias", 0)
+
+        x = t["model.embed_tokens.weight"][tokens]
+        for i in range(s.layers):
+            layer = f"model.layers.{i}."
+            attn = layer + "self_attn."
+            self.see_input(i, x)
+            a = norm(x, layer + "input_layernorm")
+            q, k, v = (product(a, f"{attn}{name}_proj").reshape(len(x), -1, s.head_dim) for name in "qkv")
+            q, k = self._turn_first(q, positions), self._turn_first(k, positions)
+            x = x + product(attend(i, q, k, v), attn + "o_proj")
+            m = np.maximum(product(norm(x, layer + "post_attention_layernorm"), layer + "mlp.up_proj"), 0) ** 2
+            x = x + product(m, layer + "mlp.down_proj")
+        return norm(x, "model.norm") @ t["model.embed_tokens.weight" if s.tied else "lm_head.weight"].T
+
     def _gidd(self, tokens, positions, attend):
         """Norm weights are offsets from 1, q and k are normed over all heads at once, the mlp is a squared ReLU."""
         s, t, config = self.shape, self.tensors, self.config
@@ -404,10 +443,6 @@ class Model:
     def _llada2(self, tokens, positions, attend):
         """One matrix has the rows of q, of k and of v; RoPE turns the first rotary_dim dimensions of each head."""
         s, t, config = self.shape, self.tensors, self.config
-
-        def turn(x):
-            return np.concatenate([self._turned(x[..., :s.rotary_dim], positions), x[..., s.rotary_dim:]], axis=-1)
-
         x = t["model.word_embeddings.weight"][tokens]
         for i in range(s.layers):
             layer = f"model.layers.{i}."
@@ -417,8 +452,8 @@ class Model:
             heads = self._heads(a, t[attn + "query_key_value.weight"], s.heads + 2 * s.kv_heads,
                                 t.get(attn + "query_key_value.bias"))
             q, k, v = np.split(heads, [s.heads, s.heads + s.kv_heads], axis=1)
-            q = turn(rms_norm(q, t[attn + "query_layernorm.weight"], s.eps))
-            k = turn(rms_norm(k, t[attn + "key_layernorm.weight"], s.eps))
+            q = self._turn_first(rms_norm(q, t[attn + "query_layernorm.weight"], s.eps), positions)
+            k = self._turn_first(rms_norm(k, t[attn + "key_layernorm.weight"], s.eps), positions)
             x = x + attend(i, q, k, v) @ t[attn + "dense.weight"].T + t.get(attn + "dense.bias", 0)
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
             x = x + (self._mlp(h, mlp) if i < config["first_k_dense_replace"]

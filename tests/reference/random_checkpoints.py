@@ -35,6 +35,7 @@ SPECIALS = {
     "open_dcoder": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<M>"],
     "llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     "diffcoder": ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>"],
+    "nemotron": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     "gemma": ["<pad>", "<eos>", "<bos>", "<unk>", "<|turn>", "<turn|>"],
 }
 MASK = {"llada": "<|mdm_mask|>", "llada_moe": "<|mask|>", "dream": "<|mask|>", "fast_dllm": "|<MASK>|",
@@ -45,7 +46,7 @@ END_OF_TURN = {"llada": "<|eot_id|>", "llada_moe": "<|role_end|>", "dream": "<|i
                "qwen3": "<|im_end|>", "fast_dllm": "<|im_end|>", "llada2": "<|role_end|>", "qwen3_moe": "<|im_end|>",
                "sdar_moe": "<|im_end|>", "rnd1": "<|im_end|>", "coda": "<|im_end|>", "a2d_qwen3": "<|im_end|>",
                "a2d_qwen2": "<|im_end|>", "llama": "<|im_end|>", "diffcoder": "<|im_end|>",
-               "a2d_llama": "<|im_end|>", "open_dcoder": "<|im_end|>", "gemma": "<turn|>"}
+               "a2d_llama": "<|im_end|>", "open_dcoder": "<|im_end|>", "nemotron": "<|im_end|>", "gemma": "<turn|>"}
 DEAD_ROWS = 3
 
 
@@ -66,7 +67,7 @@ def random_dims(family, rng):
         kv_heads, group = max(1, kv_heads - 1), max(1, group - 1) if kv_heads == 1 else group
     heads = kv_heads * group
     hidden = heads * head_dim
-    if family == "llada2" or (family in QK_NORM_FAMILIES and family != "llada_moe"):
+    if family in ("llada2", "nemotron") or (family in QK_NORM_FAMILIES and family != "llada_moe"):
         hidden = int(rng.choice([40, 64, 72, 96, 136]))
     dims = {
         "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
@@ -82,6 +83,9 @@ def random_dims(family, rng):
         dims["experts_per_token"] = int(rng.choice([1, 2, 3]))
     if family in EXPERT_FAMILIES and family != "llada_moe":
         dims["rescaled"] = bool(rng.random() < 0.7)
+    if family == "nemotron":
+        dims |= {"rotary": float(rng.choice([0.5, 0.5, 0.25, 1.0])), "attention_bias": bool(rng.random() < 0.3),
+                 "mlp_bias": bool(rng.random() < 0.3)}
     if family == "llada2":
         groups, size = int(rng.choice([1, 2, 3, 4])), int(rng.choice([2, 3, 4]))
         kept = int(rng.integers(1, groups + 1))
@@ -158,6 +162,13 @@ def make_config(family, dims):
             "max_window_layers": 28, "output_router_logits": False, "use_sliding_window": False,
         }
         return config | capacity_keys(config, dims) if dims.get("capacity") else config
+    if family == "nemotron":
+        config["norm_eps"] = config.pop("rms_norm_eps")
+        return config | {
+            "architectures": ["NemotronForCausalLM"], "model_type": "nemotron", "attention_bias": dims["attention_bias"],
+            "bos_token_id": end, "head_dim": dims["head_dim"], "hidden_act": "relu2", "intermediate_size": dims["ffn"],
+            "mlp_bias": dims["mlp_bias"], "partial_rotary_factor": dims["rotary"],
+        }
     config |= {"intermediate_size": dims["ffn"], "max_window_layers": dims["layers"], "sliding_window": None,
                "use_sliding_window": False, "bos_token_id": end}
     if family in EXPERT_FAMILIES:
@@ -314,6 +325,26 @@ def make_tensors(family, dims, rng, mask_gain=0.0, end_gain=0.0, dtype="f32"):
             if dims["shared"]:
                 mlp(layer + "mlp.shared_experts.", ffn * dims["shared"], 1.0)
         tensors["model.norm.weight"] = norm(hidden)
+        if not dims["tied"]:
+            tensors["lm_head.weight"] = head
+    elif family == "nemotron":
+        def norms(name):
+            tensors[name + ".weight"] = norm(hidden) - 1
+            tensors[name + ".bias"] = rng.standard_normal(hidden) * 0.3
+
+        tensors["model.embed_tokens.weight"] = embedding + 0.5  # rows with a mean
+        for i in range(dims["layers"]):
+            layer = f"model.layers.{i}."
+            norms(layer + "input_layernorm")
+            norms(layer + "post_attention_layernorm")
+            for name, rows, columns, gain, has_bias in (
+                    ("self_attn.q", q, hidden, attention_gain, "attention_bias"), ("self_attn.k", kv, hidden, 1.0, "attention_bias"),
+                    ("self_attn.v", kv, hidden, 2.0, "attention_bias"), ("self_attn.o", hidden, q, 2.0, "attention_bias"),
+                    ("mlp.up", ffn, hidden, 1.5, "mlp_bias"), ("mlp.down", hidden, ffn, 1.0, "mlp_bias")):
+                tensors[f"{layer}{name}_proj.weight"] = linear(rows, columns, gain)
+                if dims[has_bias]:
+                    tensors[f"{layer}{name}_proj.bias"] = rng.standard_normal(rows) * 0.5
+        norms("model.norm")
         if not dims["tied"]:
             tensors["lm_head.weight"] = head
     else:

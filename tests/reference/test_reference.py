@@ -2,7 +2,7 @@
 
     python test_reference.py            # or: pytest test_reference.py
 
-The second opinions (transformers for Qwen2, Qwen3, Qwen3-MoE and Llama, torch for linspace, the safetensors package) are
+The second opinions (transformers for Qwen2, Qwen3, Qwen3-MoE, Llama and Nemotron, torch for linspace, the safetensors package) are
 skipped where those packages are missing.
 """
 import json
@@ -339,19 +339,24 @@ def test_transformers():
              "dream": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
              "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
              "qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
-             "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}
+             "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+             "nemotron": (transformers.NemotronConfig, transformers.NemotronForCausalLM)}
     with tempfile.TemporaryDirectory() as scratch:
         for family, (config_class, model_class) in kinds.items():
             for seed in range(4):
                 folder = Path(scratch) / f"{family}{seed}"
                 ours = make_checkpoint(folder, family, seed, tokenizer=None, dtype="f32", shards=1)
                 s = ours.shape
-                experts = transformers_experts(ours.config) if family == "qwen3_moe" else {}
+                own = transformers_experts(ours.config) if family == "qwen3_moe" else {}
+                rotation = {"rope_type": "default", "rope_theta": s.theta}
+                if family == "nemotron":
+                    own = {key: ours.config[key] for key in ("norm_eps", "attention_bias", "mlp_bias")}
+                    rotation["partial_rotary_factor"] = ours.config["partial_rotary_factor"]
                 config = config_class(
-                    **experts, hidden_size=s.hidden, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
+                    **own, hidden_size=s.hidden, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
                     head_dim=s.head_dim, num_hidden_layers=s.layers, vocab_size=s.vocab, rms_norm_eps=s.eps,
                     intermediate_size=ours.config["intermediate_size"], tie_word_embeddings=s.tied,
-                    rope_theta=s.theta, rope_parameters={"rope_type": "default", "rope_theta": s.theta},
+                    rope_theta=s.theta, rope_parameters=rotation,
                     max_position_embeddings=8192, pad_token_id=None)
                 config._attn_implementation = "eager"
                 config._experts_implementation = "eager"  # the other ones know no float64

@@ -46,6 +46,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
         config.family, feature);
   };
   refuse_if(config.product_scale != ProductScale::kOne, "products scaled by their width");
+  refuse_if(config.layer_norm, "layer norms with means and biases");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMaxExperts || config.moe.experts_per_token > kMaxChoices ||
                  config.moe.num_groups > kMaxExpertGroups),

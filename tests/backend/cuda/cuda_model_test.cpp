@@ -388,6 +388,9 @@ TEST(CudaModel, RefusesByNameWhatNoKernelComputes) {
   formats.embedding = kGroupsOf16;
   expect_refused(plain, formats, "the head is stored as 8-bit codes in groups of 16");
   expect_refused(tiny_configs()[0], DType::kBF16, "heads of this model have 12 dimensions");
+  ModelConfig centred = plain;
+  centred.layer_norm = true;
+  expect_refused(centred, DType::kBF16, "need layer norms with means and biases");
   ModelConfig odd = config_of("diffusion-gemma");
   odd.sliding->head_dim = 20;
   expect_refused(odd, DType::kBF16, "heads of this model have 20 dimensions");

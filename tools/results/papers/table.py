@@ -32,6 +32,7 @@ MODELS = {model.name: model for model in (
     Model("Qwen/Qwen2.5-3B-Instruct", "mini-qwen", 3.09, 3.09, 36, 2048),
     Model("Qwen/Qwen2.5-7B-Instruct", "mini-qwen", 7.62, 7.07, 28, 3584, "qwen2.5-7b"),
     Model("meta-llama/Meta-Llama-3-8B", "mini-qwen", 8.03, 7.50, 32, 4096),
+    Model("nvidia/Minitron-4B-Base", "mini-qwen", 4.19, 3.40, 32, 3072, "minitron-4b"),
     Model("meta-llama/Meta-Llama-3-8B-Instruct", "mini-qwen3", 8.03, 7.50, 32, 4096),
 )}
 
@@ -60,10 +61,9 @@ class Row:
     """A row of a table. `paper` maps names of figures to the paper's; `ours` finds the same in a result."""
     label: str
     command: str = ""  # empty: not runnable
-    paper: dict = field(default_factory=dict)
+    paper: dict = field(default_factory=dict)  # empty: a setting that the table of the paper does not have
     work: Work | None = None
     reason: str = ""  # why it cannot be run
-    note: str = ""
 
 
 @dataclass(frozen=True)

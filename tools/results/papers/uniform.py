@@ -3,15 +3,15 @@ from .table import DATA, Row, Table, Work
 
 GIDD, LARGE = "dvruette/gidd-unif-3b", "dvruette/gidd-unif-10b"
 CONTEXT = 2048
-JUDGE = "meta-llama/Meta-Llama-3-8B"
+JUDGE = "nvidia/Minitron-4B-Base"
 STRATEGIES = {"baseline": "", "prefix cache": " --cache prefix", "Uniform-Cache": " --cache uniform --refresh 4"}
 WIKITEXT = {"wiki.train.txt": "the texts of Salesforce/wikitext, wikitext-103-raw-v1; the thesis does not name the split",
             "wikitext-128.txt, wikitext-512.txt": f"python3 tools/results reproduce uniform 6.1 --prepare --data {DATA}"}
 NOTES = (
     "Table 5.1: 512 response tokens, prompts of 128, adaptive sampling, n = 3 tokens a step, R = 4, batch 8, seed 42, "
     "context of 2,048",
-    "not runnable here: the thesis' judge nvidia/Minitron-4B-Base (NemotronForCausalLM has layer norms with means and "
-    "biases, which no family here has); Llama-3-8B judges instead, so that only the order of perplexities compares",
+    "the judge is published as PyTorch files; read are safetensors (transformers' `save_pretrained` makes them: --judge FOLDER) and "
+    "GGUF (--judge FILE), of which there are copies",
     "seconds are those of the whole run, the judge's not counted; those of the thesis are of an A100",
     "--block-exit steps and --last-layer all compute every step and row, as the thesis does",
 )
