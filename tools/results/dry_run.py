@@ -71,6 +71,7 @@ FILES = {  # line of JSON, or text
     "mbpp-test.jsonl": {"task_id": 11, "text": "Add.", "test_list": ["assert add(1, 2) == 3"]},
     "needle-8k.jsonl": NEEDLE,
     "needle-32k.jsonl": NEEDLE,
+    "needle-128k.jsonl": NEEDLE,
     "dataset2prompt.json": dict.fromkeys(DATASETS, "{context}\n{input}"),
 } | {f"longbench/{dataset}.jsonl": _longbench(dataset) for dataset in DATASETS}
 WHOLE = ("dataset2prompt.json",)  # files of one object; others have SAMPLES lines

@@ -58,6 +58,7 @@ MADE = {
     "wikitext-512.txt": ("wiki.train.txt", lambda lines: long_records(lines, 512)),
     "needle-8k.jsonl": ("haystack.txt", lambda lines: needles(" ".join(lines).split(), 8000)),
     "needle-32k.jsonl": ("haystack.txt", lambda lines: needles(" ".join(lines).split(), 32000)),
+    "needle-128k.jsonl": ("haystack.txt", lambda lines: needles(" ".join(lines).split(), 128000)),
 }
 
 

@@ -92,7 +92,8 @@ def table_1():
     """All models on all tasks."""
     rows = [_row(name, task, found) for name, line in TABLE_1.items() for task, found in zip(TASKS, line)]
     rows += [Row(f"{name}, {task}", "", {"accuracy %": found[0], "tokens/s": found[1]},
-                 reason="D2F's adapters and its pipeline of blocks are not implemented")
+                 reason="D2F's adapters load (--lora), but its decoding, attention that is causal between blocks behind the "
+                        "prompt and several blocks denoised at once, is not implemented")
              for name, line in D2F.items() for task, found in zip(TASKS, line)]
     return Table("refusion", "1", "accuracy and throughput", tuple(rows), FILES, NOTES, ("accuracy %", "tokens/s"))
 
