@@ -67,7 +67,7 @@ struct StepReport {
   int32_t step = 0;               ///< 0-based; counts the decoder's steps, those that needed no pass included
   int32_t block = 0;              ///< 0-based
   std::string_view kind;          ///< "denoise"; "draft", "verify" with a guide; "prefill", "decode"; "plan",
-                                  ///< "verify", "predict", "check", "fill" of slots; "decide"
+                                  ///< "verify", "predict", "check", "fill", "recompute" of slots; "decide"
   std::vector<Commit> committed;  ///< ascending positions
   std::vector<int32_t> locked;    ///< positions, ascending: computed no more from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending

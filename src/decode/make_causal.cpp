@@ -55,6 +55,7 @@ std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig&
 void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {
   if (asked != nullptr) check_whole_prompt(config, asked->request.prompt, "ReFusion", problems);
   check_sampling(strategy.sampling, config, false, problems);
+  problems.refuse(strategy.recomputes_apart && !strategy.recomputes_kv, "kv", "nothing is recomputed");
   if (strategy.rules == RefusionRules::kLacuna) {
     problems.refuse(strategy.suppress_mask, "suppress_mask", "`refusion` lacuna never draws the mask token");
     problems.refuse(strategy.verifies_fills && strategy.recomputes_kv, "kv",

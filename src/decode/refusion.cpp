@@ -37,6 +37,11 @@ StepReport RefusionDecoder::apply(const PassResult& result) {
   report.block = block_;
   report.iteration = iteration_;
   report.round = round_;
+  if (owes_recomputation_) {
+    owes_recomputation_ = false;
+    report.kind = "recompute";
+    return report;
+  }
   switch (phase_) {
     case Phase::kPlan:
       report.kind = "plan";
@@ -365,6 +370,8 @@ void RefusionDecoder::revoke(Slot& slot) const {
 
 /// Makes the first `count` working slots clean, up to what is known of each, and takes them out of the work.
 void RefusionDecoder::commit(size_t count, bool by_completion, StepReport& report) {
+  const bool recomputes = by_completion && options_.recomputes_kv;
+  owes_recomputation_ = recomputes && options_.recomputes_apart && count > 0;
   for (const Slot& slot : std::span(working_).first(count)) {
     const auto is_slot = [&](const IndexRange& open) { return open.begin == slot.begin; };
     const auto open = std::find_if(open_.begin(), open_.end(), is_slot);
@@ -375,7 +382,7 @@ void RefusionDecoder::commit(size_t count, bool by_completion, StepReport& repor
       const int32_t position = slot.begin + offset;
       const TokenId token = slot.tokens[static_cast<size_t>(offset)];
       const bool has_kv = offset < slot.kept && slot.base + offset == cell;
-      if (!has_kv || (by_completion && options_.recomputes_kv)) pending_.push_back(cell);
+      if (!has_kv || recomputes) pending_.push_back(cell);
       clean_.push_back({position, token});
       report.committed.push_back({position, token, slot.probabilities[static_cast<size_t>(offset)]});
       if (position < static_cast<int32_t>(canvas_.size())) canvas_[static_cast<size_t>(position)] = token;

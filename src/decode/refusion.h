@@ -30,7 +30,8 @@ struct SlotPolicy {
   /// kLacuna: slots that were completed in parallel are verified once more in order before they are
   /// committed; otherwise they are committed as they are, though none has seen the others.
   bool verifies_fills = true;
-  bool recomputes_kv = false;  ///< compute the K/V of completed slots once more, in their final order
+  bool recomputes_kv = false;     ///< compute the K/V of completed slots once more, in their final order
+  bool recomputes_apart = false;  ///< with recomputes_kv: in a pass of its own, as the paper's ablation does
   /// kLacuna: a draft is accepted if it is the left-to-right model's own sample.
   bool accepts_exactly = false;
   double revoke = 0;  ///< kLacuna: mask a finished slot anew from its first token less likely; 0: never
@@ -186,6 +187,7 @@ class RefusionDecoder final : public Decoder, public Constrainable, public Measu
   std::vector<int32_t> selected_;   // where the slots of the last plan begin that were selected
   std::optional<size_t> end_slot_;  // of working_: the last of a completion in which an end token came
 
+  bool owes_recomputation_ = false;  // the next pass computes pending_ alone
   bool is_planned_ = false;
   StepPlan plan_;
   std::vector<LogitRow> further_;  // rows of logits that the last applied pass still offers

@@ -51,6 +51,7 @@ void RefusionDecoder::build_pass(std::span<const int32_t> pending, StepPlan& pla
   plan.rules.push_back(options_.sampling);
   plan.rules[kBest].temperature = 0;
   add_pending(pending, plan);
+  if (owes_recomputation_) return;
   switch (phase_) {
     case Phase::kPlan:
       return add_masks(plan);

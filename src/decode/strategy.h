@@ -232,6 +232,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("token_threshold", strategy.token_threshold, 0.0, 1.0);
   visit("verifies_fills", strategy.verifies_fills);
   visit("recomputes_kv", strategy.recomputes_kv);
+  visit("recomputes_apart", strategy.recomputes_apart);
   visit("accepts_exactly", strategy.accepts_exactly);
   visit("revoke", strategy.revoke, 0.0, 1.0);
   visit_fields(strategy.sampling, visit);

@@ -115,7 +115,11 @@ SlotStrategy choose_slots(const GenerationOptions& options) {
   auto strategy = with_settings<SlotStrategy>(options);
   strategy.rules = parse_refusion_rules(options.refusion.value_or("lacuna"));
   strategy.verifies_fills = !is_second("fill", options.fill, "verified", "side-by-side");
-  strategy.recomputes_kv = is_second("kv", options.kv, "reuse", "recompute");
+  strategy.recomputes_apart = options.kv == "recompute-apart";
+  strategy.recomputes_kv = strategy.recomputes_apart || options.kv == "recompute";
+  if (options.kv && *options.kv != "reuse" && !strategy.recomputes_kv)
+    refuse_setting("kv", *options.kv, "`kv` is '{}'; expected reuse, recompute or recompute-apart",
+                   *options.kv);
   strategy.accepts_exactly = is_second("accept", options.accept, "threshold", "exact");
   if (strategy.rules == RefusionRules::kLacuna) {
     refuse(strategy.accepts_exactly && options.token_threshold, "token_threshold",

@@ -222,8 +222,9 @@ inline constexpr std::tuple kRows{
             "--cache free: positions that freeze together (default: block-length)"),
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
-    setting("lock", &O::lock, kMasked | kBlocks,
-            "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (min-age=0 is the paper's)"),
+    setting(
+        "lock", &O::lock, kMasked | kBlocks,
+        "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (the paper's 0 keeps a mask's K/V)"),
     setting("grow", &O::grow, kMasked,
             "Canvas that changes its length: tokens (DreamOn's default), end-mass,start=64,by=8,... or none"),
     setting(
@@ -247,7 +248,8 @@ inline constexpr std::tuple kRows{
         "fill", &O::fill, kSlots,
         "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)"),
     setting("kv", &O::kv, kSlots,
-            "ReFusion: K/V of slots completed in parallel: reuse or recompute (default reuse)"),
+            "ReFusion: K/V of parallel slots: reuse, recompute (in the next pass) or recompute-apart "
+            "(default reuse)"),
     setting("accept", &O::accept, kSlots | kBlocks,
             "Drafts that are accepted: ReFusion: threshold (default) or exact (left-to-right's own); "
             "Nemotron: all (default) or exact"),
@@ -296,8 +298,8 @@ inline constexpr std::tuple kRows{
             "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, "
             "always)"),
     setting("sparse", &O::sparse, kBlocks,
-            "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score the "
-            "mean of Quest's scores over a block's queries) or sparsed=K; ,dense-layers=2"),
+            "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score "
+            "Quest's mean over a block's queries: MAGE leaves it open) or sparsed=K; ,dense-layers=2"),
     setting("sparse-commit", &O::sparse_commit, kBlocks,
             "--sparse: K/V that are kept come from exact or sparse attention (default exact)"),
     setting("sparse-after", &O::sparse_after, kBlocks,

@@ -208,6 +208,12 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   SlotStrategy recomputed;
   recomputed.recomputes_kv = true;
   EXPECT_THAT(wrong_fields(recomputed, tiny_refusion_config()), ElementsAre("kv"));
+  SlotStrategy apart;
+  apart.verifies_fills = false;
+  apart.recomputes_apart = true;
+  EXPECT_THAT(wrong_fields(apart, tiny_refusion_config()), ElementsAre("kv"));
+  apart.recomputes_kv = true;
+  EXPECT_THAT(wrong_fields(apart, tiny_refusion_config()), IsEmpty());
   SlotStrategy paper;
   paper.rules = RefusionRules::kPaper;
   paper.revoke = 0.5;

@@ -536,10 +536,24 @@ TEST(Refusion, OwedRowsComeFirstAndSeeTheCellsBeforeTheirOwn) {
                                           Row{kMask, 6, 6}, Row{kMask, 7, 7}));
 }
 
+TEST(Refusion, RecomputingApartTakesAPassOfItsOwn) {
+  Refusion wanted = options(RefusionRules::kLacuna, 6, 4, 2);
+  wanted.recomputes_kv = true;
+  wanted.recomputes_apart = true;
+  RefusionDecoder decoder = make(wanted);
+  const auto passes = run(decoder, Script().judge(3, {{0.1, 77}}));
+  ASSERT_THAT(kinds(passes), ElementsAre("plan", "verify", "fill", "recompute", "plan", "verify"));
+  EXPECT_THAT(rows(passes[3]), ElementsAre(Row{12, 2, 2}, Row{77, 3, 3}, Row{14, 4, 4}, Row{15, 5, 5}));
+  EXPECT_TRUE(passes[3].plan.logits.empty());
+  EXPECT_TRUE(passes[3].report.committed.empty());
+  EXPECT_THAT(rows(passes[4]), ElementsAre(Row{kMask, 6, 6}, Row{kMask, 7, 7}));
+}
+
 TEST(Refusion, RecomputingLeavesWhatWasVerifiedAsItIs) {
   for (const RefusionRules rules : kAllRules) {
     Refusion wanted = options(rules, 4, 2, 2);
     wanted.recomputes_kv = true;
+    wanted.recomputes_apart = rules == RefusionRules::kPaper;
     RefusionDecoder decoder = make(wanted);
     EXPECT_EQ(run(decoder, {})[2].plan.num_rows(), 2);
   }
@@ -887,6 +901,7 @@ TEST_P(RefusionModes, EveryCleanCellHoldsItsTokensKvAndEveryPositionIsWrittenOnc
     options.slot_threshold = choose.uniform(3);
     options.token_threshold = choose.uniform(4);
     options.recomputes_kv = choose.below(5, 2) == 1;
+    options.recomputes_apart = options.recomputes_kv && choose.below(11, 2) == 1;
     options.sampling.temperature = choose.below(6, 2) == 1 ? 0.8F : 0;
     options.seed = seed;
     if (GetParam() == RefusionRules::kLacuna) {

@@ -35,7 +35,7 @@ def random_options(mode, rng):
                       slot_size=int(rng.integers(1, min(9, block_length + 1))) if rng.random() < 0.9 else block_length,
                       slot_threshold=round(float(rng.uniform(0.05, 0.9)), 3),
                       token_threshold=round(float(rng.choice([rng.uniform(0.02, 0.3), rng.uniform(0.3, 0.9)])), 3),
-                      kv=str(rng.choice(["reuse", "recompute"])))
+                      kv=str(rng.choice(["reuse", "recompute", "recompute-apart"])))
     if rng.random() < 0.3:  # many small slots, most of them selected together
         options.gen_length = options.block_length = int(rng.integers(16, 33))
         options.slot_size, options.slot_threshold = int(rng.integers(2, 5)), round(float(rng.uniform(0.05, 0.3)), 3)

@@ -24,7 +24,7 @@ class Options:
     slot_size: int = 8
     slot_threshold: float = 0.5
     token_threshold: float = 0.5
-    kv: str = "reuse"          # or recompute
+    kv: str = "reuse"          # or recompute, or recompute-apart
     accept: str = "threshold"  # or exact; lacuna alone
     fill: str = "verified"     # or side-by-side; lacuna alone
     revoke: float = 0.0        # lacuna alone
@@ -61,7 +61,7 @@ class Slot:
 
 @dataclass
 class Pass:
-    kind: str                  # plan, verify, predict, check, fill
+    kind: str                  # plan, verify, predict, check, fill, recompute
     rows: list                 # positions in feed order
     pending: int = 0              # how many of them were pending, the prompt not counted
     committed: list = field(default_factory=list)  # (position, token, probability), ascending
@@ -102,10 +102,11 @@ class Decoder:
     def __init__(self, network, prompt, ends, options):
         self.network, self.ends, self.options = network, frozenset(ends), options
         self.verified = options.mode == "lacuna" and options.fill == "verified"
-        assert not (self.verified and options.kv == "recompute"), "K/V are exact already"
+        assert not (self.verified and options.kv != "reuse"), "K/V are exact already"
         self.prompt = len(prompt)
         self.limit = self.prompt + options.gen_length
         self.over = False      # released: no further block is begun
+        self.owes = False      # a pass for pending rows alone
         # Cell c of the store is clean[c]. One that was not fed is pending; so is the prompt before the first plan.
         self.clean = [Cell(token, position) for position, token in enumerate(prompt)]
         self.answer = {}       # position: token
@@ -133,6 +134,9 @@ class Decoder:
 
     def feed(self, kind, rows):
         """One pass. Pending rows come first and see the cells before their own; returns the logits of `rows`."""
+        if self.owes:
+            self.owes = False
+            self.feed("recompute", [])
         pending = [Row(cell, self.clean[:place]) for place, cell in enumerate(self.clean) if not cell.fed]
         everything = pending + rows
         logits = self.network.logits(everything)
@@ -237,8 +241,9 @@ class Decoder:
 
     def commit(self, slot, count, cells, completed):
         """The first `count` tokens of a slot become clean. cells: those of leading offsets that hold right K/V."""
-        if completed and self.options.kv == "recompute":
+        if completed and self.options.kv != "reuse":
             cells = []
+            self.owes = self.options.kv == "recompute-apart"
         for offset in range(count):
             token, position = slot.tokens[offset], slot.begin + offset
             self.clean.append(cells[offset] if offset < len(cells) else Cell(token, position))

@@ -128,7 +128,7 @@ def reuse(asked):
             "compute, from which no such order follows",
             speed(kept_kv, again),
             as_fast(kept_kv, again, 1.16),
-            "recomputation in a pass of its own, or slots that are more often completed in parallel",
+            "recomputation in a pass of its own (--kv recompute-apart), or slots that are more often completed in parallel",
             REFUSION,
         )
 
