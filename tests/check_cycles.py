@@ -41,9 +41,9 @@ KNOWN = {
 def units_of(root):
     """Unit -> units that it includes. Headers that a single unit includes and that have no source are parts of it."""
     files = {}
-    for base, prefix in (("src", ""), ("apps/lacuna", "apps/")):
+    for base, prefix in (("src", ""), ("lab", ""), ("lab/commands", "apps/"), ("apps/lacuna", "apps/")):
         for path in sorted((root / base).rglob("*")):
-            if path.suffix in (".h", ".cpp"):
+            if path.suffix in (".h", ".cpp") and (base != "lab" or path.parent.name != "commands"):
                 files[prefix + str(path.relative_to(root / base))] = path
     includes = {}
     for name, path in files.items():

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis.h"
 #include "analysis_plot.h"
 #include "base/error.h"
 #include "base/rng.h"
@@ -571,16 +570,6 @@ void add_instruments(CLI::App& command, const UseInstrument& use) {
 }
 
 }  // namespace
-
-nlohmann::ordered_json run_analysis(const std::string& words) {
-  Json rows;
-  CLI::App parser;
-  add_instruments(parser, [&](const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
-    rows = run_instrument(instrument, flags, [] {});
-  });
-  parser.parse(words);
-  return rows;
-}
 
 void add_analyze_command(CLI::App& program) {
   CLI::App* command =
