@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,10 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis_plot.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/written_file.h"
 #include "commands.h"
 #include "eval/evaluate.h"
 #include "generation_flags.h"
@@ -47,7 +43,6 @@ struct AnalyzeFlags : GuidedModelFlags {
   std::optional<int32_t> samples;
   bool raw = false;
   bool json = false;
-  std::string plot;
   std::string map;
   std::vector<int32_t> layers;
   GenerationOptions generation;
@@ -89,12 +84,11 @@ struct InstrumentCommand {
   const char* help;
   /// The rows of the report.
   Json (*measure)(const AnalyzeFlags&, const AnalyzedModels&, Requests, const AnalysisProgress&);
-  ChartSpec chart;
-  std::optional<HeatMapSpec> mapped = {};  ///< empty: it takes no --map
-  bool compares_caches = false;            ///< of uniform diffusion
-  bool tries_sparse_attention = false;     ///< of block diffusion
-  bool tries_lock = false;                 ///< of masked diffusion
-  bool follows_every_decoder = false;      ///< those of autoregressive models and with a guide, too
+  bool is_mapped = false;               ///< takes --map
+  bool compares_caches = false;         ///< of uniform diffusion
+  bool tries_sparse_attention = false;  ///< of block diffusion
+  bool tries_lock = false;              ///< of masked diffusion
+  bool follows_every_decoder = false;   ///< those of autoregressive models and with a guide, too
 };
 
 /// Measures with Analyze(model, threads or --map where it takes them, requests, progress).
@@ -139,57 +133,37 @@ const std::vector<InstrumentCommand>& instruments() {
       {.name = "drift",
        .help = "How far keys and values move from pass to pass, by region",
        .measure = measure<analyze_drift>,
-       .chart = {"K/V drift", "region", "1 - cosine", {"drift"}, "passes", true},
-       .mapped = HeatMapSpec{"K/V drift", "1 - cosine", {"key", "value"}, true}},
+       .is_mapped = true},
       {.name = "attention",
        .help = "What the block's queries attend to, by region",
        .measure = measure<analyze_attention>,
-       .chart = {"Attention of the block", "region", "probability", {"mass"}},
-       .mapped = HeatMapSpec{"Attention of the block's queries", "probability", {"mass"}}},
+       .is_mapped = true},
       {.name = "entropy",
        .help = "How sure the model is of the block's tokens, by step",
-       .measure = measure<analyze_entropy>,
-       .chart = {"Entropy of the block", "step", "nats; probability", {"entropy", "largest_probability"}}},
-      {.name = "changes",
-       .help = "Tokens that change, by step",
-       .measure = measure<analyze_changes>,
-       .chart = {"Tokens that change", "step", "share", {"of_answer", "of_block"}}},
+       .measure = measure<analyze_entropy>},
+      {.name = "changes", .help = "Tokens that change, by step", .measure = measure<analyze_changes>},
       {.name = "staleness",
        .help = "How far a GIDD model's cache is from what a full pass would hold, by region and age",
        .measure = measure<analyze_staleness>,
-       .chart = {"Staleness of the cache", "region", "1 - cosine", {"error"}, "age", true},
        .compares_caches = true},
       {.name = "profile",
        .help = "Where the time of the passes goes, by operation and kind of pass, with every decoder",
        .measure = measure_profile,
-       .chart = {"Time of the passes", "operation", "seconds", {"seconds"}, "passes_of"},
        .follows_every_decoder = true},
       {.name = "recall",
        .help = "How well prefix cells chosen for a block serve its rows and later steps, and how far its "
                "states move",
        .measure = measure_recall,
-       .chart = {"The first step's cells among the heaviest", "step", "recall", {"recall"}, "budget"},
        .tries_sparse_attention = true},
       {.name = "lock",
        .help = "What SureLock's Theorem 1 assumes and bounds, for rows that --lock would take, on a run "
                "without a lock",
        .measure = measure_lock,
-       .chart = {"Step divergence of rows that may lock",
-                 "step",
-                 "nats",
-                 {"divergence_q50", "divergence_q95"},
-                 nullptr,
-                 true},
        .tries_lock = true},
       {.name = "locality",
        .help = "How far the knowledge of one token of an answer reaches, by distance and by the share that "
                "is masked",
-       .measure = measure_locality,
-       .chart = {"Influence of a revealed token",
-                 "distance",
-                 "Jensen-Shannon divergence, nats",
-                 {"divergence"},
-                 "masked"}},
+       .measure = measure_locality},
   };
   return all;
 }
@@ -421,20 +395,6 @@ void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& f
   }
 }
 
-/// Opens the file before there is anything to write, so that hours of work are not lost to a typo.
-class PlotFile {
- public:
-  explicit PlotFile(const std::string& path) : file_(path) {}
-
-  void write(const std::string& svg) {
-    file_.write(svg);
-    file_.commit();
-  }
-
- private:
-  WrittenFile file_;
-};
-
 /// The flags of the run that `analyze lock` follows: no row is locked, skipped or guided.
 AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) {
   const std::string cache = flags.generation.cache.value_or("none");
@@ -453,10 +413,8 @@ AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) 
   return changed;
 }
 
-/// The rows of the report; `before_loading` is called once the flags are known to be good.
-template <typename Prepare>
-Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags,
-                    Prepare&& before_loading) {
+/// The rows of the report.
+Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
   refuse_shard(flags, "analyze");
   const ModelSource source = find_analyzed(instrument, flags);
   const AnalyzeFlags run = instrument.tries_lock ? without_lock(flags, source) : flags;
@@ -465,7 +423,6 @@ Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& fla
   const std::vector<std::unique_ptr<Decoder>> requests = maker.make();
   if (!instrument.follows_every_decoder) expect_blocks(source.config);
   if (instrument.compares_caches) expect_uncached_plan(*requests.front());
-  before_loading();
   const LoadedModel loaded = load_model(flags, source);
   const std::shared_ptr<const BackendModel> guide = load_guide(flags, maker.guide(), loaded);
   ProgressBar bar("Analyzing");
@@ -473,26 +430,12 @@ Json run_instrument(const InstrumentCommand& instrument, const AnalyzeFlags& fla
                             [&](int32_t done) { bar.update(done, static_cast<int64_t>(requests.size())); });
 }
 
-/// The chart of an instrument's rows, or the heat map that --map asks for.
-std::string draw(const InstrumentCommand& instrument, const AnalyzeFlags& flags, const Json& rows) {
-  if (flags.map.empty()) return to_svg(make_chart(instrument.chart, rows));
-  return to_svg(make_heat_map(*instrument.mapped, parse_map(flags.map), flags.model, rows));
-}
-
 void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
-  if (!flags.map.empty() && flags.plot.empty() && !flags.json) {
-    throw InputError("--map {}: expected with --plot FILE, --json, or both", flags.map);
-  }
-  std::optional<PlotFile> plot;
-  const Json rows = run_instrument(instrument, flags, [&] {
-    if (!flags.plot.empty()) plot.emplace(flags.plot);
-  });
-  if (plot) plot->write(draw(instrument, flags, rows));
+  if (!flags.map.empty() && !flags.json) throw InputError("--map {}: expected with --json", flags.map);
+  const Json rows = run_instrument(instrument, flags);
   if (flags.json) return print_json_lines(instrument, flags, rows);
   if (flags.map.empty()) print_report(rows);
 }
-
-using UseInstrument = std::function<void(const InstrumentCommand&, const AnalyzeFlags&)>;
 
 void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
   command
@@ -522,7 +465,7 @@ void add_map_flags(CLI::App& command, AnalyzeFlags& flags) {
   command
       .add_option(
           "--map", flags.map,
-          "Heat map (--plot, --json) by step,layer, step,position or layer,position: rows, then columns")
+          "Cells of a heat map (--json) by step,layer, step,position or layer,position: rows, then columns")
       ->group("Output");
   command
       .add_option("--layers", flags.layers,
@@ -532,7 +475,7 @@ void add_map_flags(CLI::App& command, AnalyzeFlags& flags) {
       ->group("Output");
 }
 
-void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const UseInstrument& use) {
+void add_instrument(const InstrumentCommand& instrument, CLI::App& parent) {
   auto flags = std::make_shared<AnalyzeFlags>();
   CLI::App* command = parent.add_subcommand(instrument.name, instrument.help);
   add_model_flags(*command, *flags);
@@ -558,15 +501,11 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent, const
   if (instrument.tries_sparse_attention) add_recall_flags(*command, *flags);
   if (instrument.follows_every_decoder) add_guide_flag(*command, flags->guide);
   command->add_flag("--json", flags->json, "Print one JSON object per row")->group("Output");
-  command->add_option("--plot", flags->plot, "Draw the chart into this SVG file")->group("Output");
-  if (instrument.mapped) add_map_flags(*command, *flags);
-  command->footer("The seed chooses the samples, and sample i is generated with seed + i.");
-  command->callback([flags, &instrument, use] { use(instrument, *flags); });
-}
-
-void add_instruments(CLI::App& command, const UseInstrument& use) {
-  command.require_subcommand(1);
-  for (const InstrumentCommand& instrument : instruments()) add_instrument(instrument, command, use);
+  if (instrument.is_mapped) add_map_flags(*command, *flags);
+  command->footer(
+      "The seed chooses the samples, and sample i is generated with seed + i. "
+      "`python3 tools/results draw FIGURE.svg` draws what --json prints.");
+  command->callback([flags, &instrument] { analyze(instrument, *flags); });
 }
 
 }  // namespace
@@ -574,7 +513,8 @@ void add_instruments(CLI::App& command, const UseInstrument& use) {
 void add_analyze_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("analyze", "Look inside a diffusion model while it denoises its blocks");
-  add_instruments(*command, analyze);
+  command->require_subcommand(1);
+  for (const InstrumentCommand& instrument : instruments()) add_instrument(instrument, *command);
 }
 
 }  // namespace lacuna
