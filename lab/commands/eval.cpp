@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/written_file.h"
 #include "commands.h"
 #include "eval/decisions.h"
@@ -82,7 +83,7 @@ bool is_benchmark(std::string_view task) {
 }
 
 std::string as_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  return dump_json(json) + '\n';
 }
 
 void show_failures(const Evaluation& evaluation, int32_t most) {
@@ -90,10 +91,8 @@ void show_failures(const Evaluation& evaluation, int32_t most) {
   for (const SampleRecord& record : evaluation.records) {
     if (record.correct) continue;
     if (shown++ == most) return;
-    print_message(
-        "prompt:   {}\nanswer:   {}\nexpected: {}\n\n", record.sample.prompt,
-        nlohmann::json(record.result.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-        record.sample.answer);
+    print_message("prompt:   {}\nanswer:   {}\nexpected: {}\n\n", record.sample.prompt,
+                  dump_json(nlohmann::json(record.result.text)), record.sample.answer);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "base/json.h"
 #include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer_files.h"
@@ -169,9 +170,7 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
 
 TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
   // Texts of a file may be ill-formed.
-  const auto text_of = [](const nlohmann::json& json) {
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
+  const auto text_of = [](const nlohmann::json& json) { return dump_json(json, 2); };
   nlohmann::json config = gguf_template_config(file);
   for (const char* const name : {"add_bos_token", "add_eos_token"}) {
     const std::string key = std::string("tokenizer.ggml.") + name;
