@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/written_file.h"
 #include "commands.h"
 #include "eval/decisions.h"
 #include "eval_command.h"
@@ -125,13 +124,10 @@ namespace {
 
 void eval_task(const EvalCommandFlags& flags) {
   check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
-  std::optional<WrittenFile> records;  // made before the model is loaded: a wrong path is known at once
-  if (!flags.out.empty()) records.emplace(flags.out);
+  OutFile out(flags.out);
   const Evaluation evaluation = run_evaluation(flags);
-  if (records) {
-    for (const SampleRecord& record : evaluation.records) records->write(as_line(to_json(record)));
-    records->commit();
-  }
+  for (const SampleRecord& record : evaluation.records) out.write(to_json(record));
+  out.commit();
   show_failures(evaluation, flags.show);
   if (flags.json) {
     print_data("{}", as_line(to_json(evaluation)));

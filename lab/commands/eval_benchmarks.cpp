@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/written_file.h"
 #include "engine/stop.h"
 #include "eval/benchmarks.h"
 #include "eval/math_answers.h"
@@ -57,8 +56,7 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
     }
     solved.resize(static_cast<size_t>(flags.shots));
   }
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   std::vector<Question> questions;
   const bool is_flashdlm = flags.prompts == "flashdlm";
   for (const WordProblem& problem : problems)
@@ -76,14 +74,12 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
   };
   const auto strict = std::count_if(evaluation.records.begin(), evaluation.records.end(), is_strict);
   const auto count = static_cast<int64_t>(evaluation.records.size());
-  if (out) {
-    for (const SampleRecord& record : evaluation.records) {
-      nlohmann::ordered_json json = to_json(record);
-      json["strict"] = is_strict(record);
-      out->write(as_line(json));
-    }
-    out->commit();
+  for (const SampleRecord& record : evaluation.records) {
+    nlohmann::ordered_json json = to_json(record);
+    json["strict"] = is_strict(record);
+    out.write(json);
   }
+  out.commit();
   show_failures(evaluation, flags.show);
   if (!flags.json) {
     print_report(evaluation);
@@ -100,8 +96,7 @@ void eval_gsm8k(const EvalCommandFlags& flags, const CLI::App& command) {
 void eval_math(const EvalCommandFlags& flags, const CLI::App& command) {
   std::vector<MathProblem> problems = read_math(flags.data);
   keep_first(problems, flags, command);
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   const EvaluationModels models(flags);
   std::vector<Question> questions;
   const bool is_chat = !models.evaluated().chat_template.is_none();
@@ -116,10 +111,8 @@ void eval_math(const EvalCommandFlags& flags, const CLI::App& command) {
         return found && normalized_math(*found) == normalized_math(sample.answer);
       },
       kMathLength);
-  if (out) {
-    for (const SampleRecord& record : evaluation.records) out->write(as_line(to_json(record)));
-    out->commit();
-  }
+  for (const SampleRecord& record : evaluation.records) out.write(to_json(record));
+  out.commit();
   show_failures(evaluation, flags.show);
   if (flags.json) {
     print_data("{}", as_line(to_json(evaluation)));
@@ -155,8 +148,7 @@ void eval_code(const EvalCommandFlags& flags, const CodeBenchmark& benchmark, co
     throw InputError("--task {}: expected --out for the completions, or --run-tests", flags.settings.task);
   }
   if (!flags.run_tests.empty()) check_python(flags.run_tests);
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   const EvaluationModels models(flags);
   const bool is_chat = !models.evaluated().chat_template.is_none();
   std::vector<Question> questions;
@@ -174,10 +166,10 @@ void eval_code(const EvalCommandFlags& flags, const CodeBenchmark& benchmark, co
       record.correct = passes(flags.run_tests, benchmark.program(problems[i], completion));
       bar.update(static_cast<int32_t>(i) + 1, static_cast<int32_t>(problems.size()));
     }
-    if (out) out->write(as_line({{"task_id", problems[i].task_id}, {"completion", completion}}));
+    out.write({{"task_id", problems[i].task_id}, {"completion", completion}});
   }
   bar.clear();
-  if (out) out->commit();
+  out.commit();
   if (flags.json) {
     nlohmann::ordered_json json = to_json(evaluation);
     if (flags.run_tests.empty()) remove_accuracy(json);
@@ -216,7 +208,7 @@ void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   std::vector<ChatQuestion> asked = read_mt_bench(flags.data);
   keep_first(asked, flags, command);
   if (flags.out.empty()) throw InputError("--task mt-bench: expected --out for the answers");
-  WrittenFile out(flags.out);
+  OutFile out(flags.out);
   const EvaluationModels models(flags);
   const bool is_chat = !models.evaluated().chat_template.is_none();
   std::vector<std::vector<std::string>> answers(asked.size());
@@ -235,11 +227,11 @@ void eval_mt_bench(const EvalCommandFlags& flags, const CLI::App& command) {
   }
   for (size_t i = 0; i < asked.size(); ++i) {
     nlohmann::ordered_json choice{{"index", 0}, {"turns", answers[i]}};
-    out.write(as_line({{"question_id", asked[i].id},
-                       {"answer_id", fmt::format("{}-{}", flags.model, asked[i].id)},
-                       {"model_id", flags.model},
-                       {"choices", nlohmann::ordered_json::array({std::move(choice)})},
-                       {"category", asked[i].category}}));
+    out.write({{"question_id", asked[i].id},
+               {"answer_id", fmt::format("{}-{}", flags.model, asked[i].id)},
+               {"model_id", flags.model},
+               {"choices", nlohmann::ordered_json::array({std::move(choice)})},
+               {"category", asked[i].category}});
   }
   out.commit();
   if (flags.json) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/written_file.h"
 #include "eval/choice_likelihood.h"
 #include "eval_command.h"
 #include "progress_bar.h"
@@ -52,8 +51,7 @@ void choose_by_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& 
   const Paradigm paradigm = model.model->config().paradigm();
   check_likelihood_settings(flags, paradigm, false);
   const BoundSettings settings = bound_settings(flags, command, paradigm);
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   ProgressBar bar("Scoring");
   const auto count = static_cast<int64_t>(items.size());
   const ChoiceLikelihoods result =
@@ -65,15 +63,14 @@ void choose_by_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& 
     const ChoiceLikelihood& item = result.items[i];
     correct += item.chosen == items[i].answer ? 1 : 0;
     correct_per_character += item.chosen_per_character == items[i].answer ? 1 : 0;
-    if (!out) continue;
-    out->write(as_line({{"question", items[i].question},
-                        {"options", items[i].options},
-                        {"expected", items[i].answer},
-                        {"chosen", item.chosen},
-                        {"chosen_per_character", item.chosen_per_character},
-                        {"nats", item.nats}}));
+    out.write({{"question", items[i].question},
+               {"options", items[i].options},
+               {"expected", items[i].answer},
+               {"chosen", item.chosen},
+               {"chosen_per_character", item.chosen_per_character},
+               {"nats", item.nats}});
   }
-  if (out) out->commit();
+  out.commit();
   nlohmann::ordered_json json{{"task", benchmark.name},
                               {"scoring", "likelihood"},
                               {"kind", bound_name(paradigm)},
@@ -105,8 +102,7 @@ void choose_by_generation(const EvalCommandFlags& flags, const ChoiceBenchmark& 
     const std::string prompt = generation_prompt(benchmark, shots, item);
     questions.push_back({{prompt, option_name(benchmark.generation, item.answer)}, {{"user", prompt}}});
   }
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   Evaluation evaluation = ask(
       models, std::move(questions), [](const auto&, auto) { return false; }, benchmark.gen_length);
   int64_t unanswered = 0;
@@ -115,12 +111,11 @@ void choose_by_generation(const EvalCommandFlags& flags, const ChoiceBenchmark& 
     const std::optional<size_t> chosen = chosen_option(benchmark, items[i], record.result.text);
     record.correct = chosen == items[i].answer;
     unanswered += chosen ? 0 : 1;
-    if (!out) continue;
     nlohmann::ordered_json json = to_json(record);
     json["chosen"] = chosen ? nlohmann::ordered_json(option_name(benchmark.generation, *chosen)) : nullptr;
-    out->write(as_line(json));
+    out.write(json);
   }
-  if (out) out->commit();
+  out.commit();
   show_failures(evaluation, flags.show);
   if (!flags.json) {
     print_report(evaluation);

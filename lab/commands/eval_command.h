@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/written_file.h"
 #include "eval/bound.h"
 #include "eval/choices.h"
 #include "evaluation.h"
@@ -42,6 +44,27 @@ bool is_benchmark(std::string_view task);
 /// One line of JSON. Tokens may end inside a character, which JSON cannot: a sign takes the place of the
 /// rest.
 std::string as_line(const nlohmann::ordered_json& json);
+
+/// The file of --out, a line for each sample. It is made before the model is loaded, so that a wrong path is
+/// known at once. Without a path nothing is written.
+class OutFile {
+ public:
+  /// Throws InputError where the file cannot be made.
+  explicit OutFile(const std::string& path) {
+    if (!path.empty()) file_.emplace(path);
+  }
+
+  void write(const nlohmann::ordered_json& record) {
+    if (file_) file_->write(as_line(record));
+  }
+  /// All samples are written.
+  void commit() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  std::optional<WrittenFile> file_;
+};
 
 /// Keeps the first --samples items, where that was given.
 template <typename Item>

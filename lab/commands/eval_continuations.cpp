@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/written_file.h"
 #include "eval/continuations.h"
 #include "eval_command.h"
 #include "terminal.h"
@@ -27,8 +26,7 @@ void eval_continuations(EvalCommandFlags flags, const CLI::App& command) {
   }
   std::vector<std::string> records = read_records(flags.data);
   keep_first(records, flags, command);
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
   flags.raw = true;  // a continuation is no turn of a conversation
   const EvaluationModels models(flags);
   std::vector<Question> questions;
@@ -39,17 +37,15 @@ void eval_continuations(EvalCommandFlags flags, const CLI::App& command) {
   const Evaluation evaluation = ask(
       models, std::move(questions), [](const auto&, auto) { return false; }, kContinuationLength);
   const Judgement& judgement = *evaluation.judgement;
-  if (out) {
-    for (size_t i = 0; i < evaluation.records.size(); ++i) {
-      nlohmann::ordered_json json = to_json(evaluation.records[i]);
-      for (const char* const key : {"expected", "correct"}) json.erase(key);
-      json["judge"] = {{"tokens", judgement.texts[i].tokens},
-                       {"nats", judgement.texts[i].nats},
-                       {"bytes", judgement.texts[i].bytes}};
-      out->write(as_line(json));
-    }
-    out->commit();
+  for (size_t i = 0; i < evaluation.records.size(); ++i) {
+    nlohmann::ordered_json json = to_json(evaluation.records[i]);
+    for (const char* const key : {"expected", "correct"}) json.erase(key);
+    json["judge"] = {{"tokens", judgement.texts[i].tokens},
+                     {"nats", judgement.texts[i].nats},
+                     {"bytes", judgement.texts[i].bytes}};
+    out.write(json);
   }
+  out.commit();
   if (flags.json) {
     nlohmann::ordered_json json = to_json(evaluation);
     remove_accuracy(json);

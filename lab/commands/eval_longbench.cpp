@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/written_file.h"
 #include "eval/interval.h"
 #include "eval/longbench.h"
 #include "eval_command.h"
@@ -48,8 +47,7 @@ void eval_longbench(EvalCommandFlags flags, const CLI::App& command) {
   keep_first(file.items, flags, command);
   const LongBenchTask& task = *file.task;
   const std::string form = form_of(flags, task);
-  std::optional<WrittenFile> out;
-  if (!flags.out.empty()) out.emplace(flags.out);
+  OutFile out(flags.out);
 
   const EvaluationModels models(flags);
   std::vector<Question> questions;
@@ -66,13 +64,12 @@ void eval_longbench(EvalCommandFlags flags, const CLI::App& command) {
   for (size_t i = 0; i < file.items.size(); ++i) {
     SampleRecord& record = evaluation.records[i];
     scores.push_back({longbench_score(task, file.items[i], record.result.text), 1});
-    if (!out) continue;
     nlohmann::ordered_json json = to_json(record);
     json.erase("correct");
     json["score"] = scores.back().numerator;
-    out->write(as_line(json));
+    out.write(json);
   }
-  if (out) out->commit();
+  out.commit();
   show_failures(evaluation, flags.show);
   const nlohmann::ordered_json score = scores_json(scores, flags.settings.generation.seed.value_or(0));
   if (!flags.json) {
