@@ -29,7 +29,6 @@ struct Theme {
   Wordings questions;      ///< empty: the changes are questions
   int share = 1;           ///< of the stories, relative to the other themes
   int max_changes = 4;
-  int max_start = 99;
 };
 
 // A person has things.
