@@ -34,7 +34,6 @@ KNOWN = {
     "model/adapters model/parameters": "",
     "model/config model/config_keys model/config_tokens model/families model/family_parts model/gguf_keys model/gguf_model "
     "model/token_files": "",
-    "options/choose options/presets": "",
 }
 
 

@@ -14,7 +14,6 @@
 #include "decode/make_decoder.h"
 #include "engine/answer_limit.h"
 #include "options/choose.h"
-#include "options/presets.h"
 #include "server/api_error.h"
 #include "server/decision_reply.h"
 
