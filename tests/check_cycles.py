@@ -32,8 +32,6 @@ KNOWN = {
     "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
     "hub/blob_download hub/hub_api hub/pull": "",
     "model/adapters model/parameters": "",
-    "model/config model/config_keys model/config_tokens model/families model/family_parts model/gguf_keys model/gguf_model "
-    "model/token_files": "",
 }
 
 

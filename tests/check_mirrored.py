@@ -104,6 +104,10 @@ ELSEWHERE = {
     "server/reply_writer": "tests/server/http_server_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
+    "model/config_texts": "tests/model/config_test.cpp",
+    "model/read_config": "tests/model/config_test.cpp",
+    "model/paradigm": "tests/model/config_test.cpp",
+    "model/family": "tests/model/families_test.cpp",  # values
     "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",

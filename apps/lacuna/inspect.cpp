@@ -22,6 +22,7 @@
 #include "model/families.h"
 #include "model/model.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "options/choose.h"
 #include "options/presets.h"
 #include "terminal.h"

@@ -23,6 +23,7 @@
 #include "model/families.h"
 #include "model/locate.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "terminal.h"
 
 namespace lacuna {

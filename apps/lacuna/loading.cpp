@@ -16,6 +16,7 @@
 #include "kernels/dispatch.h"
 #include "model/adapters.h"
 #include "model/locate.h"
+#include "model/read_config.h"
 #include "options/choose.h"
 #include "options/names.h"
 #include "progress_bar.h"

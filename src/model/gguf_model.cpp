@@ -16,6 +16,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/config_texts.h"
+#include "model/families.h"
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/families.h"
 #include "model/pass.h"
+#include "model/read_config.h"
 #include "model/soft_embedding.h"
 #include "weights/weight_format.h"
 

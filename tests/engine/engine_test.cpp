@@ -17,6 +17,7 @@
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
 

@@ -12,6 +12,7 @@
 #include "gguf_bytes.h"
 #include "model/counting_source.h"
 #include "model/gguf_model.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 #include "tokenizer/chat_template.h"

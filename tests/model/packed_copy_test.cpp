@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "counting_source.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "temporary_folder.h"
 #include "tiny_models.h"
 #include "weights/panel_tensors.h"

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"

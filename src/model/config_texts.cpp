@@ -1,25 +1,20 @@
-#include "model/config.h"
+#include "model/config_texts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "base/gguf.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "model/config_keys.h"
 #include "model/config_tokens.h"
 #include "model/families.h"
 #include "model/family_parts.h"
-#include "model/gguf_model.h"
 #include "weights/panel_tensors.h"
 #include "weights/published_quantization.h"
 
@@ -28,20 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct NamedParadigm {
-  Paradigm paradigm;
-  std::string_view name;
-};
-
 /// The range of a divisor of a pair's frequency.
 constexpr Range<double> kDivisor{1e-6, 1e6};
-
-constexpr std::array<NamedParadigm, 6> kParadigms = {{{Paradigm::kCausal, "causal"},
-                                                      {Paradigm::kSlots, "slots"},
-                                                      {Paradigm::kMasked, "masked"},
-                                                      {Paradigm::kBlocks, "blocks"},
-                                                      {Paradigm::kUniform, "uniform"},
-                                                      {Paradigm::kCanvases, "canvases"}}};
 
 std::string supported_architectures() {
   std::vector<std::string_view> names;
@@ -290,32 +273,7 @@ void check_own_code(const JsonObject& json, const FamilyEntry& family, const Mod
                                    family.architecture));
 }
 
-std::optional<MappedFile> open_if_present(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
-  return MappedFile::open(path);
-}
-
-std::string_view text_of(const std::optional<MappedFile>& file) {
-  return file ? file->text() : "";
-}
-
 }  // namespace
-
-std::string_view name_of(Paradigm paradigm) {
-  for (const NamedParadigm& known : kParadigms) {
-    if (known.paradigm == paradigm) return known.name;
-  }
-  expects(false, "every paradigm has a name");
-  return {};
-}
-
-std::optional<Paradigm> paradigm_named(std::string_view name) {
-  for (const NamedParadigm& known : kParadigms) {
-    if (known.name == name) return known.paradigm;
-  }
-  return {};
-}
 
 ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
                               const ConfigChoices& choices) {
@@ -369,36 +327,6 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   set_token_ids({json, generation, files, family, json.has("lacuna"), choices.reads_other_texts, ignored},
                 config);
   return config;
-}
-
-ModelConfig read_config(const fs::path& folder, const ConfigChoices& choices) {
-  if (GgufFile::is_gguf(folder)) return read_gguf_config(GgufFile::open(folder), choices);
-  const MappedFile config = MappedFile::open(folder / "config.json");
-  const auto generation_config = open_if_present(folder / "generation_config.json");
-  const auto tokenizer_config = open_if_present(folder / "tokenizer_config.json");
-  const auto tokenizer = open_if_present(folder / "tokenizer.json");
-  const auto special_tokens_map = open_if_present(folder / "special_tokens_map.json");
-  const auto added_tokens = open_if_present(folder / "added_tokens.json");
-  return read_config_texts({.config = config.text(),
-                            .generation_config = text_of(generation_config),
-                            .tokenizer_config = text_of(tokenizer_config),
-                            .tokenizer = text_of(tokenizer),
-                            .special_tokens_map = text_of(special_tokens_map),
-                            .added_tokens = text_of(added_tokens)},
-                           folder, choices);
-}
-
-std::string warning_of(const ModelConfig& config, const fs::path& folder) {
-  if (config.unknown_keys.empty()) return {};
-  std::vector<std::string> named;
-  for (const std::string& key : config.unknown_keys) named.push_back(in_quotes(key));
-  const bool is_one = named.size() == 1;
-  const std::string path = (folder / "config.json").string();
-  const std::string names = fmt::format("{}", fmt::join(named, ", "));
-  return format_error(
-      "{}: {} {} not known here; {} {} nothing on",
-      fmt::make_format_args(path, names, is_one ? "is" : "are", is_one ? "its value" : "their values",
-                            is_one ? "switches" : "switch"));
 }
 
 }  // namespace lacuna
