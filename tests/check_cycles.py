@@ -31,7 +31,6 @@ KNOWN = {
     "apps/loading apps/shard_choice apps/sharding": "",
     "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
     "hub/blob_download hub/hub_api hub/pull": "",
-    "model/adapters model/parameters": "",
 }
 
 

@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "shard_choice.h"
 #include "terminal.h"

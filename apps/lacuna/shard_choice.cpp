@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "bench/machine.h"
 #include "loading.h"
+#include "model/adapters.h"
 #include "terminal.h"
 
 namespace lacuna {

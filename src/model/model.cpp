@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/adapters.h"
 #include "model/families.h"
 #include "model/pass.h"
 #include "model/read_config.h"

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "model/read_config.h"
 #include "model/tiny_models.h"

@@ -10,6 +10,7 @@
 #include "backend/sharded.h"
 #include "base/error.h"
 #include "gguf_bytes.h"
+#include "model/adapters.h"
 #include "model/counting_source.h"
 #include "model/gguf_model.h"
 #include "model/read_config.h"

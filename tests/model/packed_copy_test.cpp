@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "counting_source.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "model/read_config.h"
 #include "temporary_folder.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/adapters.h"
 #include "model/config.h"
 #include "model/parameters.h"
 #include "model/read_config.h"
