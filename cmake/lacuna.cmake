@@ -160,7 +160,7 @@ endfunction()
 # Downloads: with libcurl, or the twin that says that there is none.
 function(lacuna_hub_module)
   file(GLOB left_out ${lacuna_SOURCE_DIR}/src/hub/*.cpp)
-  list(FILTER left_out EXCLUDE REGEX "/(no_curl|hub_files)\\.cpp$")
+  list(FILTER left_out EXCLUDE REGEX "/(no_curl|hub_files|hub_access)\\.cpp$")
   set(libraries)
   if(LACUNA_CURL)
     find_package(CURL REQUIRED)

@@ -30,7 +30,6 @@ KNOWN = {
     # To be divided.
     "apps/loading apps/shard_choice apps/sharding": "",
     "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
-    "hub/blob_download hub/hub_api hub/pull": "",
 }
 
 

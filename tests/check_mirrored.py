@@ -148,6 +148,8 @@ ELSEWHERE = {
     "hub/blob_download": "tests/hub/pull_test.cpp",
     "hub/http": "tests/hub/pull_test.cpp",
     "hub/hub_api": "tests/hub/pull_test.cpp",
+    "hub/hub_access": "tests/hub/pull_test.cpp",
+    "hub/pull_options": "tests/hub/pull_test.cpp",  # values
     "server/completion": "tests/server/service_test.cpp",
     "server/decision_reply": "tests/server/service_test.cpp",
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
