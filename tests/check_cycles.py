@@ -28,7 +28,6 @@ KNOWN = {
     "tokenizer/jinja/format tokenizer/jinja/format_spec tokenizer/jinja/loop tokenizer/jinja/methods "
     "tokenizer/jinja/operators": "values, their methods and how they are written",
     # To be divided.
-    "apps/loading apps/shard_choice apps/sharding": "",
     "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
 }
 

@@ -19,7 +19,6 @@
 #include "loading.h"
 #include "model/adapters.h"
 #include "model/parameters.h"
-#include "shard_choice.h"
 #include "terminal.h"
 
 namespace lacuna {
