@@ -27,8 +27,6 @@ KNOWN = {
     "constraint/constraint constraint/quoted_arguments constraint/tool_calls": "a call's language contains an answer's",
     "tokenizer/jinja/format tokenizer/jinja/format_spec tokenizer/jinja/loop tokenizer/jinja/methods "
     "tokenizer/jinja/operators": "values, their methods and how they are written",
-    # To be divided.
-    "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
 }
 
 

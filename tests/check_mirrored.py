@@ -167,6 +167,7 @@ ELSEWHERE = {
     "instruments/follow": "tests/lab/instruments/instruments_test.cpp",
     "instruments/instruments_json": "tests/lab/instruments/instruments_test.cpp",
     "instruments/lock_json": "tests/lab/instruments/lock_test.cpp",
+    "tasks/number_question": "tests/lab/tasks/questions_test.cpp",
     "tasks/question_*": "tests/lab/tasks/questions_test.cpp",
     "tasks/talk": "tests/lab/tasks/word_problems_test.cpp",  # the chats
     "instruments/recall_json": "tests/lab/instruments/recall_test.cpp",

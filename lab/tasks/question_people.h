@@ -1,7 +1,7 @@
 // Questions about two or three people, for the task `questions`.
 #pragma once
 
-#include "tasks/questions.h"
+#include "tasks/number_question.h"
 
 namespace lacuna {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "tasks/number_question.h"
 #include "tasks/question_text.h"
 #include "tasks/question_themes.h"
-#include "tasks/questions.h"
 
 namespace lacuna {
 

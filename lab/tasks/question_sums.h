@@ -1,7 +1,7 @@
 // Sums without a story, for the task `questions`.
 #pragma once
 
-#include "tasks/questions.h"
+#include "tasks/number_question.h"
 
 namespace lacuna {
 

@@ -204,13 +204,6 @@ Sample TurnWriter::next(bool is_first) {
 
 }  // namespace
 
-std::string worked_answer(const std::vector<Step>& steps) {
-  std::string answer;
-  for (const Step& step : steps)
-    answer += fmt::format("{}{}{}={}. ", step.left, step.adds ? '+' : '-', step.right, step.result());
-  return answer + fmt::format("The answer is {}.", steps.back().result());
-}
-
 bool is_of_split(const NumberQuestion& question, Split split) {
   const bool held_out = !question.common && is_held_out(question.frame);
   return held_out == (split == Split::kTest) && split_of(question.text) == split;

@@ -14,27 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tasks/number_question.h"
 #include "tasks/sample.h"
 #include "tasks/vocabulary.h"
 
 namespace lacuna {
-
-/// The numbers of `questions`: those of the text lie in [0, kMaxAsked], but for the results that a
-/// conversation continues with; all results in [0, kMaxAnswer].
-inline constexpr int kMaxAsked = 99;
-inline constexpr int kMaxAnswer = 198;
-
-struct Step {
-  int left = 0;
-  bool adds = true;
-  int right = 0;
-  int result() const { return adds ? left + right : left - right; }
-};
-
-/// "12+7=19. 19-5=14. The answer is 14."; at least one step.
-std::string worked_answer(const std::vector<Step>& steps);
-
-enum class QuestionForm : uint8_t { kStory, kComparison, kSum };
 
 /// Shares of the forms, in percent, of questions without a conversation around them.
 struct QuestionShare {
@@ -44,14 +28,6 @@ struct QuestionShare {
 inline constexpr QuestionShare kQuestionShares[] = {
     {QuestionForm::kStory, 54}, {QuestionForm::kComparison, 22}, {QuestionForm::kSum, 24}};
 inline constexpr int kConversationPercent = 22;  ///< of all samples
-
-struct NumberQuestion {
-  QuestionForm form = QuestionForm::kStory;
-  std::string text;
-  std::vector<Step> steps;
-  uint64_t frame = 0;   ///< hash of the wordings, whatever names and numbers fill them
-  bool common = false;  ///< so usual that the train split always has it
-};
 
 /// Whether the question belongs to the split, by its frame and by its text.
 bool is_of_split(const NumberQuestion& question, Split split);
@@ -64,8 +40,6 @@ Sample draw_question_sample(Draws draws, Split split);
 
 /// Right: the answer in every character; a requested story as in `chat`.
 bool check_question(const Sample& sample, std::string_view text);
-
-enum class SentenceKind : uint8_t { kOpening, kGain, kLoss, kQuestion };
 
 /// All wordings of a kind of sentence, each once.
 std::vector<std::string> question_wordings(SentenceKind kind);
