@@ -12,17 +12,12 @@ import sys
 # its own that one unit alone includes is a part of that unit.
 KNOWN = {
     # A class and a part of its implementation, which has a source of its own.
-    "base/affinity base/threads": "a pool of threads and the binding of its workers",
     "cache/kv_cache cache/sparse_cells": "cells and what sparse attention gathers of them",
     "constraint/byte_automaton constraint/expression constraint/expression_node": "an automaton may be a part of an expression",
-    "constraint/json_schema constraint/schema_compiler": "the function and its class",
-    "constraint/schema_negation constraint/schema_reader": "the reader of a negated schema reads its complement",
     "decode/make_decoder decode/make_parts": "one function over several sources",
-    "kernels/dispatch kernels/isas": "one function over several sources",
     "model/model model/pass": "the class and its nested class",
     "server/http_server server/reply_writer": "the server and the replies of its handlers",
     "tokenizer/jinja/evaluator tokenizer/jinja/evaluator_scope": "the evaluator and the scopes that it enters",
-    "tokenizer/tokenizer tokenizer/tokenizer_files": "one class over several sources",
     # Grammars that contain each other.
     "constraint/constraint constraint/quoted_arguments constraint/tool_calls": "a call's language contains an answer's",
     "tokenizer/jinja/format tokenizer/jinja/format_spec tokenizer/jinja/loop tokenizer/jinja/methods "

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "base/clock": "",  # wraps std::chrono
     "constraint/answer_form": "tests/constraint/constraint_test.cpp",
     "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
+    "constraint/json_schema_options": "tests/constraint/json_schema_test.cpp",  # values
     "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
     "server/generation_request": "tests/server/api_request_test.cpp",
@@ -80,6 +81,7 @@ ELSEWHERE = {
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/tokenizer_parts": "tests/tokenizer/tokenizer_test.cpp",  # values
     "tokenizer/tokenizer_files": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/pre_tokenizer": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/byte_characters": "tests/tokenizer/unicode_test.cpp",
