@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "base/affinity.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"
+#include "base/threads.h"
 #include "decode/setting_error.h"
 #include "engine/preset_use.h"
 #include "kernels/dispatch.h"
