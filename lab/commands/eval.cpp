@@ -120,12 +120,7 @@ void print_report(const Evaluation& evaluation) {
   print_judgement(*evaluation.judgement, evaluation.settings.generation.seed.value_or(0));
 }
 
-namespace {
-
-void eval_task(const EvalCommandFlags& flags) {
-  check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
-  OutFile out(flags.out);
-  const Evaluation evaluation = run_evaluation(flags);
+void write_and_print(const Evaluation& evaluation, const EvalCommandFlags& flags, OutFile& out) {
   for (const SampleRecord& record : evaluation.records) out.write(to_json(record));
   out.commit();
   show_failures(evaluation, flags.show);
@@ -134,6 +129,15 @@ void eval_task(const EvalCommandFlags& flags) {
   } else {
     print_report(evaluation);
   }
+}
+
+namespace {
+
+void eval_task(const EvalCommandFlags& flags) {
+  check_options(find_task(flags.settings.task), flags.settings.task_options);  // before --out is made
+  OutFile out(flags.out);
+  const Evaluation evaluation = run_evaluation(flags);
+  write_and_print(evaluation, flags, out);
 }
 
 void eval(const EvalCommandFlags& flags, const CLI::App& command) {

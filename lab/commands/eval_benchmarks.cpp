@@ -111,14 +111,7 @@ void eval_math(const EvalCommandFlags& flags, const CLI::App& command) {
         return found && normalized_math(*found) == normalized_math(sample.answer);
       },
       kMathLength);
-  for (const SampleRecord& record : evaluation.records) out.write(to_json(record));
-  out.commit();
-  show_failures(evaluation, flags.show);
-  if (flags.json) {
-    print_data("{}", as_line(to_json(evaluation)));
-  } else {
-    print_report(evaluation);
-  }
+  write_and_print(evaluation, flags, out);
 }
 
 /// A benchmark whose answers are programs.

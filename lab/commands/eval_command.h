@@ -90,6 +90,8 @@ BoundSettings bound_settings(const EvalCommandFlags& flags, const CLI::App& comm
 void print_report(const Evaluation& evaluation);
 void print_judgement(const Judgement& judgement, uint64_t seed);
 void show_failures(const Evaluation& evaluation, int32_t most);
+/// Each sample to --out, and the sums, with --json as a line of JSON.
+void write_and_print(const Evaluation& evaluation, const EvalCommandFlags& flags, OutFile& out);
 
 /// --task perplexity.
 void eval_perplexity(const EvalCommandFlags& flags, const CLI::App& command);
