@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/gguf.h"
 #include "bench/timing.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "weights/checkpoint.h"
 

@@ -39,13 +39,17 @@ endif()
 
 # lacuna_module(<name> [USES <module>...] [LIBRARIES <target>...] [EXCLUDE <pattern of files that have a target of their own>])
 #
-# A static library from src/<name>/**.cpp. Its headers are included as "<name>/file.h", and only by modules
+# A static library from src/<name>/**.cpp; called in lab/CMakeLists.txt, from lab/<name>/**.cpp. Its headers are included as "<name>/file.h", and only by modules
 # that name it under USES: each module's include root is a folder that holds one link, to that module alone, and
 # a file that includes a module which only its neighbours name is refused here.
 function(lacuna_module name)
   cmake_parse_arguments(ARG "" "EXCLUDE" "USES;LIBRARIES" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${lacuna_SOURCE_DIR}/src/${name}/*.cpp)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${lacuna_SOURCE_DIR}/src/${name}/*.h)
+  set(folder ${lacuna_SOURCE_DIR}/src/${name})
+  if(CMAKE_CURRENT_SOURCE_DIR STREQUAL "${lacuna_SOURCE_DIR}/lab")
+    set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${folder}/*.h)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
     list(FILTER headers EXCLUDE REGEX ${ARG_EXCLUDE})
@@ -61,7 +65,7 @@ function(lacuna_module name)
   endforeach()
   set(include_root ${lacuna_BINARY_DIR}/include/${name})
   file(MAKE_DIRECTORY ${include_root})
-  file(CREATE_LINK ${lacuna_SOURCE_DIR}/src/${name} ${include_root}/${name} SYMBOLIC)
+  file(CREATE_LINK ${folder} ${include_root}/${name} SYMBOLIC)
   if(sources)
     add_library(lacuna_${name} STATIC ${sources})
     set(scope PUBLIC)
@@ -156,7 +160,7 @@ endfunction()
 # Downloads: with libcurl, or the twin that says that there is none.
 function(lacuna_hub_module)
   file(GLOB left_out ${lacuna_SOURCE_DIR}/src/hub/*.cpp)
-  list(FILTER left_out EXCLUDE REGEX "/(no_curl|hub_files)\\.cpp$")
+  list(FILTER left_out EXCLUDE REGEX "/(no_curl|hub_files|hub_access)\\.cpp$")
   set(libraries)
   if(LACUNA_CURL)
     find_package(CURL REQUIRED)

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config_check.h"
 #include "model/config.h"
+#include "model/config_texts.h"
 #include "model/families.h"
 #include "mutators.h"
 

@@ -12,38 +12,25 @@ import sys
 # its own that one unit alone includes is a part of that unit.
 KNOWN = {
     # A class and a part of its implementation, which has a source of its own.
-    "base/affinity base/threads": "a pool of threads and the binding of its workers",
     "cache/kv_cache cache/sparse_cells": "cells and what sparse attention gathers of them",
     "constraint/byte_automaton constraint/expression constraint/expression_node": "an automaton may be a part of an expression",
-    "constraint/json_schema constraint/schema_compiler": "the function and its class",
-    "constraint/schema_negation constraint/schema_reader": "the reader of a negated schema reads its complement",
     "decode/make_decoder decode/make_parts": "one function over several sources",
-    "kernels/dispatch kernels/isas": "one function over several sources",
     "model/model model/pass": "the class and its nested class",
     "server/http_server server/reply_writer": "the server and the replies of its handlers",
     "tokenizer/jinja/evaluator tokenizer/jinja/evaluator_scope": "the evaluator and the scopes that it enters",
-    "tokenizer/tokenizer tokenizer/tokenizer_files": "one class over several sources",
     # Grammars that contain each other.
     "constraint/constraint constraint/quoted_arguments constraint/tool_calls": "a call's language contains an answer's",
     "tokenizer/jinja/format tokenizer/jinja/format_spec tokenizer/jinja/loop tokenizer/jinja/methods "
     "tokenizer/jinja/operators": "values, their methods and how they are written",
-    # To be divided.
-    "apps/loading apps/shard_choice apps/sharding": "",
-    "tasks/question_people tasks/question_stories tasks/question_sums tasks/questions": "",
-    "hub/blob_download hub/hub_api hub/pull": "",
-    "model/adapters model/parameters": "",
-    "model/config model/config_keys model/config_tokens model/families model/family_parts model/gguf_keys model/gguf_model "
-    "model/token_files": "",
-    "options/choose options/presets": "",
 }
 
 
 def units_of(root):
     """Unit -> units that it includes. Headers that a single unit includes and that have no source are parts of it."""
     files = {}
-    for base, prefix in (("src", ""), ("apps/lacuna", "apps/")):
+    for base, prefix in (("src", ""), ("lab", ""), ("lab/commands", "apps/"), ("apps/lacuna", "apps/")):
         for path in sorted((root / base).rglob("*")):
-            if path.suffix in (".h", ".cpp"):
+            if path.suffix in (".h", ".cpp") and (base != "lab" or path.parent.name != "commands"):
                 files[prefix + str(path.relative_to(root / base))] = path
     includes = {}
     for name, path in files.items():

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Finds sources without a test of their own: python3 tests/check_mirrored.py [ROOT]
 
-Tests mirror sources: src/decode/unmask.h is tested by tests/decode/unmask_test.cpp. ELSEWHERE lists the sources that are
+Tests mirror sources: src/decode/unmask.h is tested by tests/decode/unmask_test.cpp, lab/eval/bound.h by
+tests/lab/eval/bound_test.cpp. The program, and with it lab/commands, is tested in tests/cli. ELSEWHERE lists the sources that are
 tested in another place, with that place. A source with neither is an error; so is a place that does not exist.
 """
 import fnmatch
 import pathlib
 import sys
 
-# Pattern of sources below src/, without suffix, and the tests that cover them. The first match is used.
+# Pattern of sources below src/ or lab/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
     "api/*": "tests/api/session_test.cpp",
     "base/exact_integers": "tests/server/answer_limit_test.cpp",  # limits up to this one
@@ -41,6 +42,7 @@ ELSEWHERE = {
     "base/clock": "",  # wraps std::chrono
     "constraint/answer_form": "tests/constraint/constraint_test.cpp",
     "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
+    "constraint/json_schema_options": "tests/constraint/json_schema_test.cpp",  # values
     "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
     "server/generation_request": "tests/server/api_request_test.cpp",
@@ -79,6 +81,7 @@ ELSEWHERE = {
     "weights/stored_matrix": "tests/weights/packed_matrix_test.cpp",
     "tokenizer/tokenizer_json": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/tokenizer_trio": "tests/tokenizer/tokenizer_test.cpp",
+    "tokenizer/tokenizer_parts": "tests/tokenizer/tokenizer_test.cpp",  # values
     "tokenizer/tokenizer_files": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/pre_tokenizer": "tests/tokenizer/tokenizer_test.cpp",
     "tokenizer/byte_characters": "tests/tokenizer/unicode_test.cpp",
@@ -103,10 +106,14 @@ ELSEWHERE = {
     "server/reply_writer": "tests/server/http_server_test.cpp",
     "cache/output_cache": "tests/model/drift_test.cpp",
     "model/config_keys": "tests/model/config_test.cpp",
+    "model/config_texts": "tests/model/config_test.cpp",
+    "model/read_config": "tests/model/config_test.cpp",
+    "model/paradigm": "tests/model/config_test.cpp",
+    "model/family": "tests/model/families_test.cpp",  # values
     "model/llama": "tests/model/config_test.cpp",  # and the golden files
     "model/pass": "tests/model/model_test.cpp",  # and the golden files
     "model/layers": "tests/model/model_test.cpp",
-    "tasks/sample": "tests/tasks/tasks_test.cpp",
+    "tasks/sample": "tests/lab/tasks/tasks_test.cpp",
     "model/ranks": "tests/backend/shard/sharded_model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
     "model/head": "tests/model/model_test.cpp",
@@ -143,6 +150,8 @@ ELSEWHERE = {
     "hub/blob_download": "tests/hub/pull_test.cpp",
     "hub/http": "tests/hub/pull_test.cpp",
     "hub/hub_api": "tests/hub/pull_test.cpp",
+    "hub/hub_access": "tests/hub/pull_test.cpp",
+    "hub/pull_options": "tests/hub/pull_test.cpp",  # values
     "server/completion": "tests/server/service_test.cpp",
     "server/decision_reply": "tests/server/service_test.cpp",
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
@@ -157,13 +166,14 @@ ELSEWHERE = {
     "server/settings": "tests/server/api_request_test.cpp",
     "server/page/*": "tests/server/page_test.cpp",
     "eval/evaluate": "tests/cli/cli_test.cpp",
-    "instruments/follow": "tests/instruments/instruments_test.cpp",
-    "instruments/instruments_json": "tests/instruments/instruments_test.cpp",
-    "instruments/lock_json": "tests/instruments/lock_test.cpp",
-    "tasks/question_*": "tests/tasks/questions_test.cpp",
-    "tasks/talk": "tests/tasks/word_problems_test.cpp",  # the chats
-    "instruments/recall_json": "tests/instruments/recall_test.cpp",
-    "tasks/vocabulary": "tests/tasks/word_problems_test.cpp",
+    "instruments/follow": "tests/lab/instruments/instruments_test.cpp",
+    "instruments/instruments_json": "tests/lab/instruments/instruments_test.cpp",
+    "instruments/lock_json": "tests/lab/instruments/lock_test.cpp",
+    "tasks/number_question": "tests/lab/tasks/questions_test.cpp",
+    "tasks/question_*": "tests/lab/tasks/questions_test.cpp",
+    "tasks/talk": "tests/lab/tasks/word_problems_test.cpp",  # the chats
+    "instruments/recall_json": "tests/lab/instruments/recall_test.cpp",
+    "tasks/vocabulary": "tests/lab/tasks/word_problems_test.cpp",
 }
 
 
@@ -174,17 +184,19 @@ def place_of(source):
 
 def main(arguments):
     root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parents[1]
-    sources = sorted({path.relative_to(root / "src").with_suffix("").as_posix()
-                      for path in (root / "src").rglob("*") if path.suffix in (".h", ".cpp")})
+    sources = sorted({path.relative_to(root).with_suffix("").as_posix()
+                      for folder in ("src", "lab") for path in (root / folder).rglob("*")
+                      if path.suffix in (".h", ".cpp") and not path.is_relative_to(root / "lab/commands")})
     problems = []
     for source in sources:
-        if (root / "tests" / f"{source}_test.cpp").exists():
+        test = f"tests/{source.removeprefix('src/')}_test.cpp"
+        if (root / test).exists():
             continue
-        place = place_of(source)
+        place = place_of(source.partition("/")[2])
         if place is None:
-            problems.append(f"src/{source} has no tests/{source}_test.cpp, and tests/check_mirrored.py lists no other test")
+            problems.append(f"{source} has no {test}, and tests/check_mirrored.py lists no other test")
         elif not (root / place).exists():
-            problems.append(f"src/{source} is tested in {place}, which does not exist")
+            problems.append(f"{source} is tested in {place}, which does not exist")
     for problem in problems:
         print(problem)
     print(f"{len(sources)} sources")

@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["include", "src", "apps", "bench", "train"]
+FOLDERS = ["include", "src", "lab", "apps", "bench", "train"]
 NAMESPACE = re.compile(r"(?:inline )?namespace(?: ([\w:]+))? \{")
 END = re.compile(r"\}  // namespace")
 TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|enum class|enum|union) (?:LACUNA_API )?(\w+)(?: final)?"

@@ -12,7 +12,8 @@ WAYS = re.compile(r"\bfmt::print\(|\bv?f?printf\(|\bf?puts\(|\bputchar\(|\bfwrit
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 found = [f"{path.name}:{number}: {line.strip()}"
-         for path in sorted((root / "apps/lacuna").rglob("*.[ch]*")) if path.name not in ALLOWED
+         for folder in ("apps/lacuna", "lab/commands")
+         for path in sorted((root / folder).rglob("*.[ch]*")) if path.name not in ALLOWED
          for number, line in enumerate(path.read_text().splitlines(), 1) if WAYS.search(line.split("//")[0])]
 print("\n".join(found))
 if found:

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/read_file.h"
 #include "base/written_file.h"
+#include "model/read_config.h"
 #include "model/rope.h"
 #include "tokenizer/tokenizer.h"
 #include "train/bpe.h"

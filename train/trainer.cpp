@@ -14,7 +14,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "train/curve.h"
 #include "train/memory.h"
 #include "train/predict.h"
 
@@ -303,16 +302,12 @@ void Trainer::run() {
       log << fmt::format("{:.3f}", accuracy);
     }
     log << std::endl;
-    if (evaluates) plot_curves(log_path);
     if (evaluates) next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
     loss_sum = 0;
     loss_count = 0;
     mark = progress_;
   }
-  if (stopped_) {
-    save();
-    plot_curves(log_path);
-  }
+  if (stopped_) save();
 }
 
 }  // namespace lacuna::train

@@ -47,8 +47,8 @@ TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 
 class Trainer {
  public:
-  /// Trains `model` in place, starting from its weights; `folder` gets checkpoint.pt, log.csv, loss.svg and
-  /// accuracy.svg. `vocabulary` must outlive the trainer.
+  /// Trains `model` in place, starting from its weights; `folder` gets checkpoint.pt and log.csv.
+  /// `vocabulary` must outlive the trainer.
   Trainer(Transformer model, BatchSource source, const Vocabulary& vocabulary, TrainOptions options,
           std::filesystem::path folder);
 

@@ -25,8 +25,8 @@ struct Color {
 };
 
 /// Written lately to long ago: readable on dark and on light backgrounds.
-constexpr std::array kAges = {Color{255, 135, 0}, Color{215, 135, 95}, Color{175, 135, 135},
-                              Color{135, 135, 175}};
+constexpr std::array kAgeColours = {Color{255, 135, 0}, Color{215, 135, 95}, Color{175, 135, 135},
+                                    Color{135, 135, 175}};
 /// Unlikely to certain: apart for the colour-blind, too.
 constexpr std::array kConfidences = {Color{255, 95, 0}, Color{215, 135, 0}, Color{135, 135, 135},
                                      Color{95, 135, 175}, Color{0, 135, 255}};
@@ -64,7 +64,7 @@ std::string look_of(const CanvasCell& cell, const CanvasStyle& style) {
   if (style.color_by == ColorBy::kConfidence) return std::string(kPlain);
   constexpr double kOld = 4;  // ln of the passes after which a token looks like any other text
   const double place = std::log2(cell.age) / kOld;
-  return place >= 1 ? std::string(kPlain) : code_of(mix(kAges, place), style.depth);
+  return place >= 1 ? std::string(kPlain) : code_of(mix(kAgeColours, place), style.depth);
 }
 
 std::string_view shown_text(const CanvasCell& cell) {

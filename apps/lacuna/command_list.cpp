@@ -199,10 +199,6 @@ const FlagPlace* place_of(const CLI::Option& option) {
 
 }  // namespace
 
-std::span<const CommandEntry> command_entries() {
-  return kEntries;
-}
-
 const CommandEntry* find_entry(std::string_view name) {
   const auto* entry = std::find_if(std::begin(kEntries), std::end(kEntries),
                                    [&](const CommandEntry& each) { return each.name == name; });

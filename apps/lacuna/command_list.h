@@ -18,9 +18,6 @@ struct CommandEntry {
   std::array<std::string_view, 2> examples;
 };
 
-/// Ordered as the list of commands is. Commands that a build lacks are not an error.
-std::span<const CommandEntry> command_entries();
-
 /// Null for a command without an entry.
 const CommandEntry* find_entry(std::string_view name);
 

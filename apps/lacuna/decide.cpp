@@ -158,7 +158,7 @@ void decide_command(const DecideFlags& flags, const CLI::App& command) {
   if (flags.json) {
     nlohmann::ordered_json reply = decision_reply(body, result, opened->name());
     reply["lacuna"]["stats"]["seconds"] = result.statistics.seconds;
-    print_data("{}\n", reply.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", dump_json(reply));
     return;
   }
   const bool draws_bars = can_draw_on(stdout);

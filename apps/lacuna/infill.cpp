@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "commands.h"
 #include "engine/inference_session.h"
 #include "engine/result.h"
@@ -85,7 +86,7 @@ void print_json(const InfillResult& result, uint64_t seed) {
                                     {"candidates", result.candidates},
                                     {"seed", seed},
                                     {"stats", std::move(stats)}};
-  print_data("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_data("{}\n", dump_json(json));
 }
 
 void infill(const InfillFlags& flags) {

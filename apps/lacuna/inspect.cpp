@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "cache/kv_cache.h"
 #include "checkpoint_summary.h"
@@ -21,6 +22,8 @@
 #include "model/families.h"
 #include "model/model.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
+#include "options/choose.h"
 #include "options/presets.h"
 #include "terminal.h"
 #include "tokenizer/chat_template.h"
@@ -317,8 +320,7 @@ std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
   std::string text = token["id"].dump();
   // A token may be a part of a character.
-  if (token.contains("text"))
-    text += ' ' + token["text"].dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (token.contains("text")) text += ' ' + dump_json(token["text"]);
   return text;
 }
 
@@ -528,7 +530,7 @@ void inspect(const InspectFlags& flags) {
   const Findings findings = examine(flags);
   const Json json = report(findings, flags.canvas);
   if (flags.json) {
-    print_data("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_data("{}\n", dump_json(json, 2));
   } else {
     print_report(findings, json, flags.canvas);
   }

@@ -16,12 +16,14 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/hub_cache.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "checkpoint_summary.h"
 #include "commands.h"
 #include "model/families.h"
 #include "model/locate.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "terminal.h"
 
 namespace lacuna {
@@ -161,7 +163,7 @@ void list_models(bool as_json) {
   if (as_json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const ListedModel& model : models) list.push_back(listed_json(model));
-    print_data("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_data("{}\n", dump_json(list, 2));
     return;
   }
   print_models(models);

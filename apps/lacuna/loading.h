@@ -16,77 +16,19 @@
 #include "engine/inference_session.h"
 #include "engine/weight_options.h"
 #include "kernels/table.h"
+#include "loaded_model.h"
 #include "model/model.h"
+#include "model_flags.h"
 #include "options/options.h"
-#include "sharding.h"
 #include "tokenizer/chat_template.h"
 
 namespace lacuna {
-
-struct ModelFlags : FormatNames, ShardFlags {
-  std::string model;
-  std::string device = "auto";
-  int threads = 0;
-  bool pin = false;
-  uint64_t random_seed = 0;
-  double rope_scale = 1;
-  bool ignore_memory = false;
-  std::vector<std::string> ignored_config_keys;
-  std::string paradigm = "auto";
-  std::vector<std::string> adapters;  ///< --lora: FOLDER[=SCALE], merged one after the other
-};
-
-struct GuidedModelFlags : ModelFlags {
-  std::string guide;  ///< empty: none
-};
-
-void add_model_flag(CLI::App& command, std::string& model);
-void add_threads_flag(CLI::App& command, int& threads);
-void add_pin_flag(CLI::App& command, bool& pin);
-/// --dtype, --weights, --head-weights.
-void add_format_flags(CLI::App& command, ModelFlags& flags);
-/// --kv-cache.
-void add_kv_cache_flag(CLI::App& command, std::string& kv_cache);
-/// --device.
-void add_device_flag(CLI::App& command, std::string& device);
-/// --activations.
-void add_activations_flag(CLI::App& command, std::string& activations);
-/// --lora.
-void add_lora_flag(CLI::App& command, std::vector<std::string>& adapters);
-/// --ignore-config-keys, --paradigm.
-void add_config_flags(CLI::App& command, ModelFlags& flags);
-/// The choices that these flags make.
-ConfigChoices config_choices(const ModelFlags& flags);
-/// Those for a guide or a judge, which no --paradigm is about.
-ConfigChoices choices_of_other_models(const ModelFlags& flags);
-/// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
-/// --ignore-memory, --lora, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
-void add_loading_flags(CLI::App& command, ModelFlags& flags);
-/// --model and these.
-void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 /// With RoPE scaled as --rope-scale says, and the adapters of --lora. Keys of config.json that nobody knows
 /// and that switch nothing on become a line on standard error.
 ModelSource find_model(const ModelFlags& flags);
 /// The same without that line.
 ModelSource find_model_quietly(const ModelFlags& flags);
-
-/// A model ready to run.
-struct LoadedModel {
-  std::shared_ptr<const Model> weights;  ///< on this machine; null where another device has them
-  std::shared_ptr<const BackendModel> model;
-  std::shared_ptr<const CpuDevice> device;           ///< this machine's threads
-  std::shared_ptr<const CudaDevice> cuda = nullptr;  ///< null: this machine computes
-  double load_seconds = 0;
-
-  KernelContext context() const { return device->context(); }
-};
-
-/// InputError, naming `flag`, where --device names another device than this machine.
-void require_cpu(const ModelFlags& flags, std::string_view flag);
-
-/// Formats of weights and K/V that the flags ask for. Throws InputError where they contradict each other.
-WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
 
 /// The number of threads that --threads gives, bound to cores with --pin.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
@@ -96,9 +38,6 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
 /// Version of the weights, which answers report (InferenceSession::Parts).
 std::string weights_version(const ModelFlags& flags, const ModelSource& source);
-
-/// --guide.
-void add_guide_flag(CLI::App& command, std::string& guide);
 
 /// Null without --guide. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);

@@ -256,8 +256,7 @@ class ModelTools {
                        in_quotes(body.unknown.front()));
     const DecideResult result = lacuna::decide(session(), body.request, stop);
     nlohmann::ordered_json reply = decision_reply(body, result, opened_->name());
-    return {reply["answers"].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-            std::move(reply)};
+    return {dump_json(reply["answers"]), std::move(reply)};
   }
 
   ToolResult tokenize(const nlohmann::json& arguments) const {
@@ -379,7 +378,7 @@ void serve_tools(const McpFlags& flags) {
   while (const std::optional<RpcMessage> message = inbox.take()) {
     const std::optional<nlohmann::ordered_json> reply = reply_to_message(*message, tools);
     if (!reply) continue;
-    print_data("{}\n", reply->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", dump_json(*reply));
     std::fflush(stdout);
   }
 }

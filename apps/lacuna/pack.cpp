@@ -10,6 +10,7 @@
 #include "base/written_file.h"
 #include "commands.h"
 #include "loading.h"
+#include "model/adapters.h"
 #include "model/gguf_model.h"
 #include "model/parameters.h"
 #include "progress_bar.h"

@@ -17,8 +17,8 @@
 #include "commands.h"
 #include "kernels/dispatch.h"
 #include "loading.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
-#include "shard_choice.h"
 #include "terminal.h"
 
 namespace lacuna {

@@ -16,6 +16,7 @@
 #include "engine/logits.h"
 #include "loading.h"
 #include "model/families.h"
+#include "model/read_config.h"
 #include "numbers.h"
 #include "progress_bar.h"
 #include "terminal.h"

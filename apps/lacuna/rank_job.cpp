@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "model/locate.h"
+#include "sharding.h"
 
 namespace lacuna {
 namespace {

@@ -131,7 +131,7 @@ class PromptReader {
 void print_result(const RunFlags& flags, const GenerationResult& result, bool has_text) {
   if (flags.json) {
     // Tokens may end inside a character; JSON cannot.
-    print_data("{}\n", to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_data("{}\n", dump_json(to_json(result)));
   } else if (has_text) {
     print_data("{}\n", result.text);
   } else {

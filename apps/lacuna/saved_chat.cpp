@@ -39,7 +39,7 @@ std::string to_text(const SavedChat& chat) {
   }
   const nlohmann::ordered_json json{
       {"format", kChatFormat}, {"version", kChatVersion}, {"model", chat.model}, {"messages", messages}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  return dump_json(json, 2) + '\n';
 }
 
 SavedChat parse_chat(std::string_view text, const std::string& file) {

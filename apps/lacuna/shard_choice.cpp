@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -17,13 +16,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bench/machine.h"
-#include "loading.h"
+#include "model/adapters.h"
 #include "terminal.h"
 
 namespace lacuna {
 namespace {
 
-constexpr double kMaxBitsPerSecond = 1e15;
 constexpr int64_t kPlannedRows = 256;
 constexpr int64_t kPlannedCells = 1024;
 
@@ -106,18 +104,6 @@ void check_memory(const ModelFlags& flags, const ModelSource& source, const Mode
 }
 
 }  // namespace
-
-double link_speed(const std::string& text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [unit, error] = std::from_chars(text.data(), end, value);
-  const std::string_view name(unit, static_cast<size_t>(end - unit));
-  const double scale = name == "Gb" ? 1e9 : name == "Mb" ? 1e6 : 0;
-  const double bits = value * scale;
-  if (error != std::errc() || !(bits >= 1e6 && bits <= kMaxBitsPerSecond))
-    throw InputError("--link {}: expected bits per second, such as 10Gb, 2.5Gb or 100Mb", text);
-  return bits / 8;
-}
 
 ModelPart choose_part(const ModelFlags& flags, const ModelSource& source, const CpuDevice& device,
                       Communicator& ranks) {

@@ -12,7 +12,6 @@
 #include "base/affinity.h"
 #include "base/error.h"
 #include "lacuna/version.h"
-#include "loading.h"
 #include "model/adapters.h"
 #include "progress_bar.h"
 #include "shard_choice.h"
@@ -84,46 +83,6 @@ int threads_of_rank(const ModelFlags& flags) {
   // Processes of one machine share its cores.
   if (flags.threads > 0 || flags.ranks == 0) return flags.threads;
   return std::max(1, num_usable_cores() / flags.ranks);
-}
-
-std::chrono::milliseconds rank_silence(const ShardFlags& flags) {
-  return std::chrono::milliseconds(static_cast<int64_t>(flags.rank_timeout * 1e3));
-}
-
-void add_rank_timeout_flag(CLI::App& command, ShardFlags& flags) {
-  command
-      .add_option("--rank-timeout", flags.rank_timeout,
-                  "Seconds without a response after which a rank counts as failed (default 10)")
-      ->check(CLI::Range(0.5, 86400.0));
-}
-
-void add_shard_flags(CLI::App& command, ShardFlags& flags) {
-  command
-      .add_option(
-          "--shard", flags.shard,
-          "Divide the model among ranks: none, outputs, rows, layers or auto, the fastest (default none)")
-      ->check(CLI::IsMember({"none", "outputs", "rows", "layers", "auto"}));
-  command
-      .add_option("--ranks", flags.ranks,
-                  "Processes on this machine for --shard, 2 to 64 (default 0: those that mpirun started)")
-      ->check(CLI::Range(2, kMaxLocalRanks));
-  command.add_option(
-      "--link", flags.link,
-      "Bits per second that a rank receives, for --shard auto: 10Gb, 100Mb (default: measured)");
-}
-
-void check_shard_flags(const ShardFlags& flags) {
-  if (flags.ranks > 0 && !flags.is_sharded())
-    throw InputError("--ranks is {}; expected --shard with it", flags.ranks);
-  if (flags.link.empty()) return;
-  if (flags.shard != "auto") throw InputError("--link {}: expected --shard auto with it", flags.link);
-  link_speed(flags.link);
-}
-
-void refuse_shard(const ShardFlags& flags, const std::string& what) {
-  if (flags.is_sharded())
-    throw InputError("--shard {}: expected none, as {} needs one process", flags.shard, what);
-  check_shard_flags(flags);
 }
 
 LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source) {

@@ -208,8 +208,7 @@ void bind_values(nb::module_& m) {
       .def_prop_ro(
           "message_json",
           [](const lacuna::Answer& answer) {
-            return lacuna::to_json(lacuna::read_tool_answer(answer))
-                .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+            return lacuna::dump_json(lacuna::to_json(lacuna::read_tool_answer(answer)));
           },
           "The answer as the next message of its conversation, with its tool_calls.")
       .def_prop_ro(

@@ -264,8 +264,7 @@ std::string Session::decide(std::string_view request) const {
     const DecisionBody body = read_decision_body(parse_ordered_json(request, "the request"), "the request");
     if (!body.has_text) throw InputError("the request has no text; expected input or state");
     const DecideResult result = lacuna::decide(impl_->engine(), body.request);
-    return decision_reply(body, result, impl_->opened().name())
-        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return dump_json(decision_reply(body, result, impl_->opened().name()));
   });
 }
 

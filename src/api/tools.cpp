@@ -17,8 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse_value(const std::string& place, const Json& value, std::string_view expected) {
-  const std::string text = value.is_string() ? value.get<std::string>()
-                                             : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = value.is_string() ? value.get<std::string>() : dump_json(value);
   throw InputError("{} is {}; expected {}", place, in_quotes(text), expected);
 }
 

@@ -2,13 +2,7 @@
 
 #include <sched.h>
 
-#include <latch>
-#include <vector>
-
-#include "base/error.h"
-
 namespace lacuna {
-namespace {
 
 std::vector<int> usable_cores() {
   cpu_set_t set;
@@ -21,29 +15,15 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
-}  // namespace
-
 int num_usable_cores() {
   return static_cast<int>(usable_cores().size());
 }
 
-void pin_workers(ThreadPool& threads) {
-  const std::vector<int> cores = usable_cores();
-  if (threads.size() > static_cast<int>(cores.size())) {
-    throw InputError(
-        "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",
-        threads.size(), cores.size());
-  }
-  // One index per thread, and no call returns before all are taken: each thread takes one.
-  std::latch all_taken(threads.size());
-  threads.parallel_for(threads.size(), [&](int64_t, int thread) {
-    all_taken.arrive_and_wait();
-    if (thread == 0) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cores[static_cast<size_t>(thread)], &set);
-    sched_setaffinity(0, sizeof(set), &set);  // of the calling thread
-  });
+void bind_to_core(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof(set), &set);
 }
 
 }  // namespace lacuna

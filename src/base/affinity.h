@@ -1,16 +1,15 @@
-// Binds threads to cores.
+// Cores that threads may run on.
 #pragma once
 
-#include "base/threads.h"
+#include <vector>
 
 namespace lacuna {
 
-/// Cores that the calling thread may run on.
+/// Numbers of the cores that the calling thread may run on.
+std::vector<int> usable_cores();
 int num_usable_cores();
 
-/// Binds each thread of the pool, except the caller, to its own core among those that the caller may use. The
-/// caller stays unbound, because threads that it starts later inherit its mask; one of these cores is left
-/// for it. Throws InputError if the pool has more threads than there are cores.
-void pin_workers(ThreadPool& threads);
+/// Binds the calling thread to a core.
+void bind_to_core(int core);
 
 }  // namespace lacuna

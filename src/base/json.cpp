@@ -149,6 +149,14 @@ std::string in_quotes(std::string_view text) {
   return json(shortened).dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
+std::string dump_json(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+std::string dump_json(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 json parse_json(std::string_view text, std::string_view file, size_t max_values) {
   return parse<json>(text, file, max_values);
 }

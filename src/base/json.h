@@ -23,6 +23,11 @@ inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 /// A value for a message: texts in quotes, "an object", "a list of 3".
 std::string shown_json(const nlohmann::json& value);
 
+/// JSON text of a value, on one line or with `indent` spaces for each level. Texts may end inside a
+/// character, which JSON cannot: U+FFFD takes the place of the rest.
+std::string dump_json(const nlohmann::json& value, int indent = -1);
+std::string dump_json(const nlohmann::ordered_json& value, int indent = -1);
+
 /// Parses `text`. Throws InputError naming `file` if it is not JSON, repeats a key within an object, nests
 /// too deeply, or exceeds the limits on bytes or values. Takes time and memory in proportion to the text.
 ///   max_values  of any kind, at every level

@@ -1,8 +1,10 @@
 #include "base/threads.h"
 
 #include <algorithm>
+#include <latch>
 
 #include "base/affinity.h"
+#include "base/error.h"
 
 namespace lacuna {
 namespace {
@@ -84,6 +86,21 @@ void ThreadPool::take_indices(int thread) {
        index = next_index_.fetch_add(1, std::memory_order_relaxed)) {
     loop_.call(loop_.body, index, thread);
   }
+}
+
+void pin_workers(ThreadPool& threads) {
+  const std::vector<int> cores = usable_cores();
+  if (threads.size() > static_cast<int>(cores.size())) {
+    throw InputError(
+        "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",
+        threads.size(), cores.size());
+  }
+  // One index per thread, and no call returns before all are taken: each thread takes one.
+  std::latch all_taken(threads.size());
+  threads.parallel_for(threads.size(), [&](int64_t, int thread) {
+    all_taken.arrive_and_wait();
+    if (thread != 0) bind_to_core(cores[static_cast<size_t>(thread)]);
+  });
 }
 
 }  // namespace lacuna

@@ -50,12 +50,6 @@ CodePointSet CodePointSet::complement() const {
   return CodePointSet(std::move(gaps));
 }
 
-CodePointSet CodePointSet::united(const CodePointSet& other) const {
-  std::vector<Interval> both = intervals_;
-  both.insert(both.end(), other.intervals_.begin(), other.intervals_.end());
-  return CodePointSet(std::move(both));
-}
-
 bool CodePointSet::contains(uint32_t code_point) const {
   return std::any_of(intervals_.begin(), intervals_.end(), [&](const Interval& interval) {
     return interval.first <= code_point && code_point <= interval.last;

@@ -20,7 +20,6 @@ class CodePointSet {
 
   static CodePointSet all();
   CodePointSet complement() const;
-  CodePointSet united(const CodePointSet& other) const;
 
   bool is_empty() const { return intervals_.empty(); }
   bool contains(uint32_t code_point) const;

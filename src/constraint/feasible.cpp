@@ -186,24 +186,4 @@ bool is_completable(const TokenAutomaton& automaton, const ConstrainedCanvas& ca
   return states.intersects(automaton.completable_within(canvas.tokens_after));
 }
 
-std::vector<size_t> commit_forced(FeasibleSets& sets) {
-  std::vector<uint8_t> is_committed(sets.length(), 0);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < sets.length(); ++i) {
-      if (!sets.is_open(i)) continue;
-      const std::optional<TokenId> token = sets.forced(i);
-      if (!token) continue;
-      sets.set(i, *token);
-      is_committed[i] = 1;
-      changed = true;
-    }
-  }
-  std::vector<size_t> positions;
-  for (size_t i = 0; i < sets.length(); ++i) {
-    if (is_committed[i] != 0) positions.push_back(i);
-  }
-  return positions;
-}
-
 }  // namespace lacuna

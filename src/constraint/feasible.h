@@ -85,8 +85,4 @@ class FeasibleSets {
 /// FeasibleSets::completable(), without keeping sets.
 bool is_completable(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas);
 
-/// Commits the tokens of all positions that can get one token only, until there are none; returns their
-/// positions, ascending. `sets` must be completable.
-std::vector<size_t> commit_forced(FeasibleSets& sets);
-
 }  // namespace lacuna

@@ -10,6 +10,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace lacuna {
 namespace {
@@ -154,7 +155,7 @@ void write(const ordered_json& value, const JsonPunctuation& marks, std::string&
   } else if (is_integer(value)) {
     text += std::to_string(static_cast<int64_t>(value.get<double>()));
   } else {
-    text += value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    text += dump_json(value);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "constraint/json_texts.h"
 #include "constraint/regex.h"
+#include "constraint/schema_negation.h"
 #include "constraint/schema_numbers.h"
 
 namespace lacuna {
@@ -83,9 +84,9 @@ bool SchemaCompiler::add(const SchemaReader& schema, Conjunction& all, Schemas& 
   }
   if (const auto target = schema.reference(kNotReference)) {
     if (!follow(*target, followed)) return false;
-    open.push_back(target->negated());
+    open.push_back(negated(*target));
   }
-  if (const auto inner = schema.schema("not")) open.push_back(inner->negated());
+  if (const auto inner = schema.schema("not")) open.push_back(negated(*inner));
   add_unions(schema, all);
   return true;
 }
@@ -127,7 +128,7 @@ void SchemaCompiler::add_unions(const SchemaReader& schema, Conjunction& all) {
   if (const auto condition = schema.schema("if")) {
     const auto consequence = schema.schema("then"), otherwise = schema.schema("else");
     if (consequence || otherwise) {
-      Schemas met{*condition}, unmet{condition->negated()};
+      Schemas met{*condition}, unmet{negated(*condition)};
       if (consequence) met.push_back(*consequence);
       if (otherwise) unmet.push_back(*otherwise);
       add({std::move(met), std::move(unmet)});
@@ -181,7 +182,7 @@ std::vector<Schemas> SchemaCompiler::exclusive_branches(const SchemaReader& sche
     lists.push_back({branches[i]});
     for (size_t k = 0; k < branches.size(); ++k) {
       if (i == k || are_disjoint(outlines[i], outlines[k])) continue;
-      if (!negations[k]) negations[k] = branches[k].negated();
+      if (!negations[k]) negations[k] = negated(branches[k]);
       spend_bytes(sizeof(SchemaReader));
       lists[i].push_back(*negations[k]);
     }

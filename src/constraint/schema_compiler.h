@@ -16,7 +16,7 @@
 
 #include "constraint/byte_automaton.h"
 #include "constraint/expression.h"
-#include "constraint/json_schema.h"
+#include "constraint/json_schema_options.h"
 #include "constraint/schema_reader.h"
 
 namespace lacuna {

@@ -8,6 +8,7 @@
 #include "constraint/finite_language.h"
 #include "constraint/json_texts.h"
 #include "constraint/schema_compiler.h"
+#include "constraint/schema_negation.h"
 
 namespace lacuna {
 
@@ -207,7 +208,7 @@ Expression SchemaCompiler::containing(const ListItems& list, const SchemaReader&
   const Expression item = value({contained});
   if (number.most) {
     // Items that are not counted must not match.
-    other = value({contained.negated()});
+    other = value({negated(contained)});
   } else if (number.least == 0) {
     return in_order(list);
   }

@@ -223,4 +223,8 @@ ordered_json negation(const SchemaReader& schema) {
   return Violations(schema).find();
 }
 
+SchemaReader negated(const SchemaReader& schema) {
+  return schema.derived_apart("not", [&] { return negation(schema); });
+}
+
 }  // namespace lacuna

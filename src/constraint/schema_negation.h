@@ -13,4 +13,7 @@ namespace lacuna {
 /// unevaluated ones), so that the result may allow nothing. Throws InputError where the schema is malformed.
 nlohmann::ordered_json negation(const SchemaReader& schema);
 
+/// A reader of negation(): a schema of the values that this one does not allow, or of fewer of them.
+SchemaReader negated(const SchemaReader& schema);
+
 }  // namespace lacuna

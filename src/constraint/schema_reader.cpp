@@ -17,7 +17,6 @@
 #include "base/exact_integers.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
-#include "constraint/schema_negation.h"
 #include "constraint/utf8_text.h"
 
 namespace lacuna {
@@ -505,15 +504,11 @@ std::optional<SchemaReader> SchemaReader::reference(std::string_view keyword) co
   return at(*found, {.keyword = target, .parent = keyword == kNotReference ? nullptr : place_});
 }
 
-SchemaReader SchemaReader::negated() const {
-  const std::string key = "not";
-  const ordered_json* known = find_derived(key);
-  if (known == nullptr) known = &keep_derived(key, negation(*this));
-  // A schema that must not hold evaluates nothing.
+SchemaReader SchemaReader::apart(const ordered_json& value) const {
   const std::string& text = memory_->derived_paths.emplace_back(path());
   spend_steps(kStepsPerReader);
   spend_bytes(text.size() + sizeof(std::string) + sizeof(Place));
-  return at(*known, {.keyword = text, .is_derived = true});
+  return at(value, {.keyword = text, .is_derived = true});
 }
 
 const ordered_json* SchemaReader::find_derived(const std::string& key) const {

@@ -24,7 +24,7 @@ class UnsupportedSchema : public InputError {
   using InputError::InputError;
 };
 
-/// Keywords that only derived schemas have (SchemaReader::negated). All of them narrow.
+/// Keywords that only derived schemas have (negated()). All of them narrow.
 inline constexpr std::string_view kNotListed = "\1notEnum";            ///< values that are not allowed
 inline constexpr std::string_view kNotPattern = "\1notPattern";        ///< matches nowhere in the string
 inline constexpr std::string_view kNotMultipleOf = "\1notMultipleOf";  ///< an integer above 0
@@ -96,12 +96,12 @@ class SchemaReader {
   /// The schema that "$ref" points to, or another keyword like it.
   std::optional<SchemaReader> reference(std::string_view keyword = "$ref") const;
 
-  /// A schema of the values that this one does not allow: all of them, or fewer where a keyword's complement
-  /// cannot be written as a schema (negation()).
-  SchemaReader negated() const;
   /// A schema that stands at the place of this one. Each `key` is made once.
   template <typename Make>
   SchemaReader derived(const std::string& key, Make&& make) const;
+  /// The same of a schema that does not hold where this one does, so that it evaluates nothing there.
+  template <typename Make>
+  SchemaReader derived_apart(const std::string& key, Make&& make) const;
   /// Whether this schema is reached from `other` by keywords that speak of the same value, so that what it
   /// says about items and properties counts as evaluated there.
   bool is_within(const SchemaReader& other) const;
@@ -126,6 +126,7 @@ class SchemaReader {
   const nlohmann::ordered_json* find_derived(const std::string& key) const;
   const nlohmann::ordered_json& keep_derived(const std::string& key, nlohmann::ordered_json made) const;
   SchemaReader at_this_place(const nlohmann::ordered_json& value) const;
+  SchemaReader apart(const nlohmann::ordered_json& value) const;
 
   std::shared_ptr<Memory> memory_;
   const nlohmann::ordered_json* value_;
@@ -136,6 +137,12 @@ template <typename Make>
 SchemaReader SchemaReader::derived(const std::string& key, Make&& make) const {
   const nlohmann::ordered_json* known = find_derived(key);
   return at_this_place(known != nullptr ? *known : keep_derived(key, make()));
+}
+
+template <typename Make>
+SchemaReader SchemaReader::derived_apart(const std::string& key, Make&& make) const {
+  const nlohmann::ordered_json* known = find_derived(key);
+  return apart(known != nullptr ? *known : keep_derived(key, make()));
 }
 
 /// Properties that all valid values of a schema share, found without compiling it.

@@ -13,6 +13,7 @@
 #include "model/adapters.h"
 #include "model/locate.h"
 #include "model/random_spec.h"
+#include "model/read_config.h"
 #include "options/choose.h"
 #include "tokenizer/json_file.h"
 

@@ -106,8 +106,6 @@ class OpenedModel {
   OpenedModel(const OpenedModel&) = delete;
   OpenedModel& operator=(const OpenedModel&) = delete;
 
-  /// Another template than the checkpoint's; before use_guide().
-  void use_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
   /// An autoregressive model that confirms drafts, by the name that find_model() takes. Throws InputError.
   void use_guide(const std::string& model, const ConfigChoices& choices = {});
 

@@ -194,7 +194,7 @@ void TraceReplay::read_edits(const json& line) {
     const int64_t least = edits_.dropped.empty() ? 0 : int64_t{edits_.dropped.back()} + 1;
     if (!is_in(position, least, size - 1)) {
       throw InputError("{}: \"drop\" holds {}; expected ascending positions below {}", place_,
-                       in_quotes(position.dump(-1, ' ', true, json::error_handler_t::replace)), size);
+                       in_quotes(dump_json(position)), size);
     }
     edits_.dropped.push_back(position.get<int32_t>());
   }
@@ -207,7 +207,7 @@ void TraceReplay::read_edits(const json& line) {
       throw InputError(
           "{}: \"insert\" holds {}; expected ascending pairs of a position and a number of masks, {} "
           "positions together at most",
-          place_, in_quotes(insertion.dump(-1, ' ', true, json::error_handler_t::replace)), kMaxPositions);
+          place_, in_quotes(dump_json(insertion)), kMaxPositions);
     }
     edits_.inserted.push_back({insertion[0].get<int32_t>(), insertion[1].get<int32_t>()});
     length += edits_.inserted.back().count;
@@ -227,7 +227,7 @@ void TraceReplay::read_changes(const json& line) {
                          is_in(change[1], kTokens.last);
     if (!is_pair) {
       throw InputError("{}: \"changed\" holds {}; expected pairs of a position below {} and a token", place_,
-                       in_quotes(change.dump(-1, ' ', true, json::error_handler_t::replace)), kMaxPositions);
+                       in_quotes(dump_json(change)), kMaxPositions);
     }
     set(change[0].get<int64_t>(), change[1].get<TokenId>());
   }

@@ -77,7 +77,6 @@ class TraceReplay {
   TokenId mask_id() const { return mask_id_; }
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   std::span<const TokenId> canvas() const { return canvas_; }
-  bool has_pieces() const { return !pieces_.empty(); }
   /// The text in the trace, else its number in angle brackets.
   std::string piece(TokenId token) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/adapters.h"
 
 namespace lacuna {
 namespace {

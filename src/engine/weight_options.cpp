@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "decode/setting_error.h"
 #include "kernels/dispatch.h"
+#include "model/adapters.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/open_file.h"
 #include "hub/digest.h"
+#include "hub/hub_api.h"
 
 namespace lacuna {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/hub_cache.h"
 #include "hub/http.h"
-#include "hub/hub_api.h"
+#include "hub/pull_options.h"
 
 namespace lacuna {
 

@@ -7,7 +7,7 @@
 
 #include "hub/http.h"
 #include "hub/hub_files.h"
-#include "hub/pull.h"
+#include "hub/pull_options.h"
 
 namespace lacuna {
 

@@ -5,10 +5,6 @@
 
 namespace lacuna {
 
-HubAccess HubAccess::from_environment() {
-  return {};
-}
-
 std::filesystem::path pull(const PullOptions& options, PullObserver& /*observer*/,
                            const std::atomic<bool>& /*stop*/) {
   throw InputError(

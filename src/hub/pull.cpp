@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <condition_variable>
-#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -18,8 +16,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/read_file.h"
 #include "base/written_file.h"
 #include "hub/blob_download.h"
 #include "hub/hub_api.h"
@@ -28,47 +24,6 @@ namespace lacuna {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-/// Trims white space. A token is sent in a header and may hold nothing that ends one.
-std::string checked_token(std::string_view text, const std::string& source) {
-  const size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));
-  const bool is_plain =
-      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 32 && c < 127; });
-  if (!is_plain || token.size() > 4096) {
-    throw InputError("{}: holds no token; expected one line of letters, digits and signs, as hf_...", source);
-  }
-  return token;
-}
-
-std::string checked_endpoint(std::string endpoint) {
-  while (endpoint.ends_with('/')) endpoint.pop_back();
-  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) {
-    throw InputError("HF_ENDPOINT is {}; expected a URL that begins with https:// or http://",
-                     in_quotes(endpoint));
-  }
-  return endpoint;
-}
-
-void find_token(HubAccess& access) {
-  for (const char* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    access.token = checked_token(variable(name), name);
-    access.token_source = name;
-    if (!access.token.empty()) return;
-  }
-  constexpr size_t kMaxBytes = 4096;
-  fs::path path = variable("HF_TOKEN_PATH");
-  if (path.empty() && !HubCache::home().empty()) path = HubCache::home() / "token";
-  std::error_code ignored;
-  if (path.empty() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kMaxBytes) return;
-  access.token = checked_token(read_whole_file(path, kMaxBytes), path.string());
-  access.token_source = path.string();
-}
 
 std::string human_size(int64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
@@ -207,18 +162,6 @@ void check_disk(const PullOptions& options, const PullPlan& plan) {
 }
 
 }  // namespace
-
-HubAccess HubAccess::from_environment() {
-  HubAccess access;
-  if (const std::string endpoint = variable("HF_ENDPOINT"); !endpoint.empty())
-    access.endpoint = checked_endpoint(endpoint);
-  std::string offline = variable("HF_HUB_OFFLINE");
-  for (char& character : offline)
-    character = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
-  access.offline = offline == "1" || offline == "ON" || offline == "YES" || offline == "TRUE";
-  find_token(access);
-  return access;
-}
 
 fs::path pull(const PullOptions& options, PullObserver& observer, const std::atomic<bool>& stop) {
   if (options.cache.empty()) {

@@ -18,8 +18,9 @@
 #include "model/families.h"
 #include "model/fingerprint.h"
 #include "model/gguf_model.h"
-#include "model/parameters.h"
 #include "model/tensor_places.h"
+#include "model/unread_tensors.h"
+#include "weights/checkpoint.h"
 #include "weights/lora.h"
 
 namespace lacuna {
@@ -305,6 +306,26 @@ std::optional<fs::path> adapter_folder(std::string_view text, const ModelPlaces&
   return snapshot;
 }
 
+/// The weights of a folder or a GGUF file, without adapters.
+std::unique_ptr<WeightSource> open_files(const std::filesystem::path& folder, const ModelConfig& config) {
+  struct HeldFile {
+    GgufFile file;
+  };
+  struct OpenGguf : HeldFile, GgufWeights {
+    OpenGguf(GgufFile opened, const ModelConfig& config)
+        : HeldFile{std::move(opened)}, GgufWeights(gguf_weights(file, config)) {}
+  };
+  if (GgufFile::is_gguf(folder)) {
+    auto weights = std::make_unique<OpenGguf>(GgufFile::open(folder), config);
+    expect_no_unread_tensors(config, *weights, folder.string());
+    expect_no_unread_tensors(weights->file, config);
+    return weights;
+  }
+  auto weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
+  expect_no_unread_tensors(config, *weights, folder.string());
+  return weights;
+}
+
 }  // namespace
 
 AdapterChoice find_adapter(std::string_view text, std::string_view flag, const ModelPlaces& places) {
@@ -333,6 +354,12 @@ std::unique_ptr<AdaptedWeights> merge_adapters(std::unique_ptr<WeightSource> bas
   return std::make_unique<MergedWeights>(std::move(base), config);
 }
 
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {
+  std::unique_ptr<WeightSource> weights = open_files(folder, config);
+  if (config.adapters.empty()) return weights;
+  return merge_adapters(std::move(weights), config);
+}
+
 AdaptedModel with_adapters(const fs::path& folder, const ModelConfig& config,
                            std::vector<AdapterChoice> adapters) {
   AdaptedModel adapted{config};
@@ -341,9 +368,7 @@ AdaptedModel with_adapters(const fs::path& folder, const ModelConfig& config,
     throw InputError("an adapter changes weights of a checkpoint; expected no random model");
   adapted.config.adapters = std::move(adapters);
   adapted.config.head_of_embedding = config.tied_embeddings;
-  ModelConfig plain = config;
-  plain.adapters.clear();
-  const MergedWeights merged(open_weights(folder, plain), adapted.config);
+  const MergedWeights merged(open_files(folder, config), adapted.config);
   adapted.config.head_of_embedding = config.tied_embeddings && merged.unties();
   adapted.config.tied_embeddings = config.tied_embeddings && !merged.unties();
   const WeightSource& base = merged.base();

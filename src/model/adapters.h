@@ -47,6 +47,10 @@ class AdaptedWeights : public WeightSource {
 /// change are dense.
 std::unique_ptr<AdaptedWeights> merge_adapters(std::unique_ptr<WeightSource> base, const ModelConfig& config);
 
+/// The weights of a checkpoint folder or a GGUF file, with the adapters of `config`. Throws InputError, also
+/// where expect_no_unread_tensors() does.
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);
+
 /// fingerprint_of() of the model's files and of its adapters with their scales.
 std::string fingerprint_of(const std::filesystem::path& model, std::span<const AdapterChoice> adapters);
 

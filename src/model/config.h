@@ -1,4 +1,4 @@
-// Contents of a checkpoint's config.json, in one vocabulary for every family.
+// Contents of a checkpoint's config.json, in one vocabulary for every family. read_config.h reads it.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/token.h"
+#include "model/paradigm.h"
 #include "model/rope.h"
 
 namespace lacuna {
@@ -103,22 +104,6 @@ enum class ProductScale : uint8_t {
   kByInputs,   ///< 1 / sqrt(width of a row that the matrix reads)
   kByOutputs,  ///< 1 / sqrt(width of a row that it gives)
 };
-
-/// How a model writes text; each has a decoder of its own.
-enum class Paradigm : uint8_t {
-  kCausal,    ///< from left to right (Qwen)
-  kSlots,     ///< ReFusion: causal slots in any order
-  kMasked,    ///< any masked position of the canvas at any step (LLaDA, Dream)
-  kBlocks,    ///< block diffusion: blocks from left to right, masked positions of a block in any order
-  kUniform,   ///< GIDD, Sumi: blocks of random tokens or masks, any of which a step may replace
-  kCanvases,  ///< DiffusionGemma: canvases of random tokens from left to right, read causally once they are
-              ///< done
-};
-
-/// "causal", "slots", "masked", "blocks", "uniform" or "canvases".
-std::string_view name_of(Paradigm paradigm);
-/// The reverse; empty for any other text.
-std::optional<Paradigm> paradigm_named(std::string_view name);
 
 /// An adapter that is merged into the weights as they are read (model/adapters.h).
 struct AdapterChoice {
@@ -267,12 +252,6 @@ struct ConfigChoices {
   bool reads_other_texts = false;
 };
 
-/// Reads config.json of a checkpoint folder and, if present, generation_config.json and the tokenizer's files
-/// as far as they name special tokens. Throws InputError naming file, key, value and what was expected for
-/// anything that the forward pass would not compute as published, keys that are not known included. `folder`
-/// may be a GGUF file (see gguf_model.h).
-ModelConfig read_config(const std::filesystem::path& folder, const ConfigChoices& choices = {});
-
 /// The texts that read_config() takes from a folder; empty means that the file is absent.
 struct ConfigTexts {
   std::string_view config;
@@ -282,12 +261,5 @@ struct ConfigTexts {
   std::string_view special_tokens_map = {};
   std::string_view added_tokens = {};
 };
-
-/// One sentence about ModelConfig::unknown_keys for whoever opens the model; empty if there are none.
-std::string warning_of(const ModelConfig& config, const std::filesystem::path& folder);
-
-/// Same as read_config(), from memory. `folder` only serves messages.
-ModelConfig read_config_texts(const ConfigTexts& texts, const std::filesystem::path& folder,
-                              const ConfigChoices& choices = {});
 
 }  // namespace lacuna

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/families.h"
 #include "model/family_parts.h"
 
 namespace lacuna {

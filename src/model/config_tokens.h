@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/token.h"
 #include "model/config.h"
-#include "model/families.h"
+#include "model/family.h"
 #include "model/token_files.h"
 
 namespace lacuna {

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "model/config.h"
-#include "model/families.h"
+#include "model/family.h"
 
 namespace lacuna {
 

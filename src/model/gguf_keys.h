@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/gguf.h"
-#include "model/families.h"
+#include "model/family.h"
 
 namespace lacuna {
 

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "model/config_texts.h"
+#include "model/families.h"
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
@@ -122,11 +125,6 @@ Json special_tokens(const GgufFile& file, int64_t vocab_size) {
   return {{"added_tokens_decoder", tokens}};
 }
 
-/// Texts of a file may be ill-formed.
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace
 
 namespace {
@@ -144,7 +142,7 @@ std::string config_text_of(const GgufKeys& keys) {
   if (dialect.divides_frequencies) add_rope_divisors(file, config);
   if (dialect.adds_one_to_norms) config["norms_add_one"] = false;
   add_token_ids(file, dialect, config);
-  return text_of(config);
+  return dump_json(config);
 }
 
 /// Refuses keys of the architecture that nobody has asked for, as check_unread_keys() does for config.json.
@@ -172,10 +170,10 @@ std::string gguf_config_text(const GgufFile& file) {
 ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices) {
   const GgufKeys keys(file);
   const std::string config_text = config_text_of(keys);
-  const std::string tokens_text = text_of(special_tokens(file, gguf_rows(file, "token_embd.weight")));
+  const std::string tokens_text = dump_json(special_tokens(file, gguf_rows(file, "token_embd.weight")));
   const GgufDialect& dialect = *family_of(file).gguf;
   const std::string generation_text =
-      dialect.read_generation != nullptr ? text_of(dialect.read_generation(keys)) : "";
+      dialect.read_generation != nullptr ? dump_json(dialect.read_generation(keys)) : "";
   ModelConfig config = read_config_texts(
       {.config = config_text, .generation_config = generation_text, .tokenizer_config = tokens_text},
       file.name(), {.paradigm = choices.paradigm});

@@ -6,7 +6,7 @@
 
 #include "base/gguf.h"
 #include "model/config.h"
-#include "model/families.h"
+#include "model/family.h"
 #include "weights/gguf.h"
 
 namespace lacuna {

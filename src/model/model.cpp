@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/adapters.h"
 #include "model/families.h"
 #include "model/pass.h"
+#include "model/read_config.h"
 #include "model/soft_embedding.h"
 #include "weights/weight_format.h"
 

@@ -122,10 +122,6 @@ class Model {
   const ModelConfig& config() const { return config_; }
   /// Type of activations, K/V, and weights that are not quantized.
   DType dtype() const { return dtype_; }
-  WeightFormat layer_format() const {
-    const auto first = static_cast<size_t>(part_.layers(config_.num_layers).begin);
-    return parameters_.layers[first].q.weight.format();
-  }
   int64_t weight_bytes() const { return parameters_.bytes(); }
   ModelBytes bytes_of_passes() const;
   /// See Parameters.

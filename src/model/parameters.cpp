@@ -7,10 +7,8 @@
 #include <set>
 
 #include "base/rng.h"
-#include "model/adapters.h"
 #include "model/families.h"
 #include "model/gguf_model.h"
-#include "model/unread_tensors.h"
 #include "weights/panel_tensors.h"
 
 namespace lacuna {
@@ -520,36 +518,6 @@ int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
   MeasuringSource measuring(stored, formats.dtype, bytes_of);
   Builder(config, measuring, formats, {}, part).build();
   return measuring.bytes();
-}
-
-namespace {
-
-/// The weights of a folder or a GGUF file, without adapters.
-std::unique_ptr<WeightSource> open_files(const std::filesystem::path& folder, const ModelConfig& config) {
-  struct HeldFile {
-    GgufFile file;
-  };
-  struct OpenGguf : HeldFile, GgufWeights {
-    OpenGguf(GgufFile opened, const ModelConfig& config)
-        : HeldFile{std::move(opened)}, GgufWeights(gguf_weights(file, config)) {}
-  };
-  if (GgufFile::is_gguf(folder)) {
-    auto weights = std::make_unique<OpenGguf>(GgufFile::open(folder), config);
-    expect_no_unread_tensors(config, *weights, folder.string());
-    expect_no_unread_tensors(weights->file, config);
-    return weights;
-  }
-  auto weights = std::make_unique<Checkpoint>(Checkpoint::open(folder));
-  expect_no_unread_tensors(config, *weights, folder.string());
-  return weights;
-}
-
-}  // namespace
-
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config) {
-  std::unique_ptr<WeightSource> weights = open_files(folder, config);
-  if (config.adapters.empty()) return weights;
-  return merge_adapters(std::move(weights), config);
 }
 
 Parameters load_parameters(const ModelConfig& config, const WeightSource& source,

@@ -111,10 +111,6 @@ int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats,
                         const WeightSource* stored = nullptr, const ModelPart& part = {},
                         const MatrixBytes& bytes_of = packed_bytes);
 
-/// The weights of a checkpoint folder or a GGUF file. Throws InputError, also where
-/// expect_no_unread_tensors() does.
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& folder, const ModelConfig& config);
-
 /// Packs a checkpoint's tensors one by one, each straight from its file; those that lie there in panels of
 /// the format that is wanted are mapped. Routers stay dense (and may ask for f32); norms and biases are f32.
 /// Throws InputError where a tensor is missing or has another shape than the config says.

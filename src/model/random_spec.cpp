@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/config_texts.h"
+#include "model/families.h"
 #include "model/family_parts.h"
 
 namespace lacuna {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "model/families.h"
 #include "options/names.h"
 #include "options/parse_policies.h"
 #include "options/presets.h"
@@ -411,6 +412,56 @@ std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const Gener
                    "`gen_length` is auto and `grow` none; expected a number, or a canvas that grows");
   }
   return growth;
+}
+
+GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide) {
+  options = with_preset(config, std::move(options));
+  const Paradigm paradigm = config.paradigm();
+  if (paradigm == Paradigm::kUniform) {
+    if (!options.sampler) options.sampler = config.denoises_whole_canvas() ? "ancestral" : "adaptive";
+    const bool is_adaptive = *options.sampler == "adaptive";
+    if (is_adaptive && config.default_tokens_per_step > 0 && !options.tokens_per_step)
+      options.tokens_per_step = config.default_tokens_per_step;
+  }
+  if (config.causal_context && !options.unmask) {
+    const bool drafts_at_once = options.accept.value_or("all") == "exact" && !options.steps;
+    if (drafts_at_once) options.steps = 1;
+    if (options.steps) options.unmask = "low-confidence";
+  }
+  const bool is_masked = paradigm == Paradigm::kMasked && !has_guide;
+  const std::optional<CanvasGrowth> growth =
+      is_masked ? choose_growth(config, options) : std::optional<CanvasGrowth>();
+  if (growth && std::holds_alternative<TokenGrowth>(*growth)) {  // as published
+    options.temperature = options.temperature.value_or(0.2);
+    options.top_p = options.top_p.value_or(0.9);
+  }
+  const bool unmasks = paradigm == Paradigm::kBlocks || is_masked;
+  if (!unmasks || options.unmask) return options;
+  if (growth) {
+    const std::string_view own = config.default_unmask;
+    const bool suits = own.starts_with("threshold") || own.starts_with("factor");
+    if (std::holds_alternative<TokenGrowth>(*growth)) {
+      options.unmask = "entropy";
+    } else if (!suits) {
+      options.unmask = "threshold=0.9";
+    }
+    if (options.unmask) return options;
+  }
+  const bool chooses_schedule = options.steps || options.eps || options.alg_temp;
+  if (config.default_unmask.empty() || chooses_schedule) {
+    const bool edits = paradigm == Paradigm::kBlocks && config.delete_id >= 0;
+    options.unmask = edits ? "dynamic=0.5" : std::string(family_entry(config.family).default_unmask);
+    return options;
+  }
+  try {
+    parse_unmask(config.default_unmask, EvenSplit{});
+  } catch (const SettingError& error) {
+    Problem problem = error.problem();
+    problem.sentence = "generation_config.json: \"lacuna.unmask\": " + problem.sentence;
+    throw SettingError(problem, flag_name);
+  }
+  options.unmask = config.default_unmask;
+  return options;
 }
 
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,

@@ -13,6 +13,13 @@
 
 namespace lacuna {
 
+/// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
+/// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
+/// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
+/// decides what is committed, --unmask stays empty. Throws SettingError for an unknown preset, or naming
+/// generation_config.json if the model's --unmask is not a valid rule.
+GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
+
 /// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
 /// Throws SettingError, which names the setting, its value and what was expected: for an invalid value, and
 /// for a setting that the model would ignore.

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "decode/strategy.h"
 #include "model/config.h"
 #include "options/options.h"
 
@@ -30,19 +29,9 @@ std::span<const Preset> presets_of(const ModelConfig& config);
 /// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.
 std::string describe(const Preset& preset);
 
-/// The strategy that the preset is for this model, where nothing else is asked for.
-Strategy strategy_of(const ModelConfig& config, const Preset& preset);
-
 /// The options with what options.preset sets wherever nothing was given, and without a preset. What was given
 /// goes first: a setting of the preset that would contradict it is left out, so that no preset makes options
 /// invalid that are valid without. Throws SettingError for an unknown preset.
 GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options);
-
-/// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
-/// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
-/// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
-/// decides what is committed, --unmask stays empty. Throws SettingError for an unknown preset, or naming
-/// generation_config.json if the model's --unmask is not a valid rule.
-GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 
 }  // namespace lacuna

@@ -276,8 +276,7 @@ std::filesystem::path save_preset(const SavedPreset& preset) {
   std::error_code error;
   std::filesystem::create_directories(presets_folder(), error);
   std::filesystem::path path = file_of(preset.name);
-  write_whole_file(path,
-                   to_json(preset).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  write_whole_file(path, dump_json(to_json(preset), 2) + '\n');
   return path;
 }
 

@@ -152,7 +152,7 @@ std::string batch_answer_line(const BatchRequest& request, size_t index, const B
       {"custom_id", request.custom_id},
       {"response", {{"status_code", answer.status}, {"request_id", id}, {"body", std::move(body)}}},
       {"error", nullptr}};
-  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return dump_json(line);
 }
 
 BatchOutput::BatchOutput(const std::filesystem::path& path, const BatchInput& input) : path_(path.string()) {

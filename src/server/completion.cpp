@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "decode/likelihood.h"
 #include "engine/infill.h"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "server/api_error.h"
 

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "decode/make_decoder.h"
 #include "engine/answer_limit.h"
 #include "options/choose.h"
-#include "options/presets.h"
 #include "server/api_error.h"
 #include "server/decision_reply.h"
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/json.h"
 #include "server/dialect.h"
 #include "server/message_parts.h"
 #include "server/prompts.h"

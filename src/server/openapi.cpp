@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/json.h"
 #include "server/settings.h"
 
 namespace lacuna {

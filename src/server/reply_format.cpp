@@ -5,6 +5,7 @@
 #include <atomic>
 #include <ctime>
 
+#include "base/json.h"
 #include "engine/result.h"
 #include "tokenizer/unicode.h"
 
@@ -36,10 +37,6 @@ std::string ReplyModel::text_of(std::span<const TokenId> tokens) const {
 std::string new_answer_id(std::string_view prefix) {
   static std::atomic<uint64_t> count{0};
   return fmt::format("{}{:x}{:08x}", prefix, std::time(nullptr), count++);
-}
-
-std::string dump_json(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string sse(const ordered_json& data, std::string_view event) {

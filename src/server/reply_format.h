@@ -110,9 +110,6 @@ class ReplyFormat {
 /// "PREFIX" and a number that no other answer has.
 std::string new_answer_id(std::string_view prefix);
 
-/// The text of a JSON value; bytes that are not UTF-8 become U+FFFD.
-std::string dump_json(const nlohmann::ordered_json& value);
-
 /// "data: JSON" as a server-sent event, named where an event is given.
 std::string sse(const nlohmann::ordered_json& data, std::string_view event = {});
 

@@ -20,7 +20,7 @@ namespace lacuna {
 using nlohmann::ordered_json;
 
 std::string shown(const ordered_json& value) {
-  return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return in_quotes(dump_json(value));
 }
 
 const ordered_json* find_value(const ordered_json& object, std::string_view key) {

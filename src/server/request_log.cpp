@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "server/utc_time.h"
 
 namespace lacuna {
@@ -46,7 +47,7 @@ std::string json_line(const RequestRecord& record, const std::string& time) {
     line["completion_tokens"] = record.answer->answer_tokens;
   }
   if (!record.ignored.empty()) line["ignored"] = record.ignored;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(line);
 }
 
 }  // namespace

@@ -93,10 +93,8 @@ class Reader {
  private:
   [[noreturn]] void refuse(std::string_view expected) const {
     const std::string field = fmt::format("{}{}", place_, name_);
-    throw FieldError(
-        field, fmt::format("{} is {}; expected {}", field,
-                           in_quotes(value_.dump(-1, ' ', false, ordered_json::error_handler_t::replace)),
-                           expected));
+    throw FieldError(field,
+                     fmt::format("{} is {}; expected {}", field, in_quotes(dump_json(value_)), expected));
   }
 
   const ordered_json& value_;

@@ -26,9 +26,8 @@ std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
   constexpr size_t kTokenBytesMax = size_t{1} << 14;  // several times the longest published
   std::vector<const std::string*> texts;
   const auto claim = [&](TokenId id, const std::string& text) {
-    if (id < 0 || id > Tokenizer::kTokenIdMax) {
-      throw InputError("{}: token '{}' has id {}, outside [0, {}]", parts.name, text, id,
-                       Tokenizer::kTokenIdMax);
+    if (id < 0 || id > kMaxTokenId) {
+      throw InputError("{}: token '{}' has id {}, outside [0, {}]", parts.name, text, id, kMaxTokenId);
     }
     if (text.size() > kTokenBytesMax) {
       throw InputError("{}: token {} has {} bytes, more than the {} allowed", parts.name, id, text.size(),

@@ -24,17 +24,9 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace lacuna {
-
-/// Everything a tokenizer is made of, as any file format may state it.
-struct TokenizerParts {
-  std::string name;  ///< name of the file, for error messages
-  BpeParts bpe;
-  std::vector<AddedToken> added_tokens;
-  std::vector<NormalizerRule> normalization;
-  std::vector<PreTokenizerRule> pre_tokenizer;
-};
 
 class GgufFile;
 
@@ -60,9 +52,8 @@ class Tokenizer {
   static Tokenizer from_json(std::string_view json, std::string_view source_name);
 
   /// Checks the parts against each other and throws InputError where they disagree: ids outside
-  /// [0, kTokenIdMax], two tokens with one id, one added token with two ids, merges without their entries.
+  /// [0, kMaxTokenId], two tokens with one id, one added token with two ids, merges without their entries.
   explicit Tokenizer(TokenizerParts parts);
-  static constexpr TokenId kTokenIdMax = (1 << 20) - 1;
 
   /// With kAsText no special token but unknown() is ever produced, whatever the text says. Throws InputError
   /// where the text is beyond the limits of Normalizer::apply() or Regex::find_all().

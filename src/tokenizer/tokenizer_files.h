@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tokenizer/json_file.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace lacuna {
 
@@ -33,7 +33,7 @@ nlohmann::json gguf_template_config(const GgufFile& file);
 /// the config's flags count.
 void add_config_tokens(const JsonValue& config, TokenizerParts& parts);
 
-/// A "vocab" or "added_tokens" object: text to id. Ids are checked to lie in [0, Tokenizer::kTokenIdMax].
+/// A "vocab" or "added_tokens" object: text to id. Ids are checked to lie in [0, kMaxTokenId].
 std::unordered_map<std::string, TokenId> read_token_ids(const JsonValue& object);
 TokenId read_token_id(const JsonValue& value);
 

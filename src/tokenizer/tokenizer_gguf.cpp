@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/gguf.h"
+#include "base/json.h"
 #include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_files.h"
 
 namespace lacuna {
@@ -116,9 +118,9 @@ void read_token(const GgufFile& file, const std::string& text, TokenId id, int64
 
 void read_tokens(const GgufFile& file, bool is_scored, TokenizerParts& parts) {
   const auto& tokens = file.texts(kTokens);
-  if (tokens.size() > static_cast<size_t>(Tokenizer::kTokenIdMax) + 1) {
+  if (tokens.size() > static_cast<size_t>(kMaxTokenId) + 1) {
     throw InputError("{}: {} holds {} tokens; expected at most {}", file.name(), in_quotes(kTokens),
-                     tokens.size(), Tokenizer::kTokenIdMax + 1);
+                     tokens.size(), kMaxTokenId + 1);
   }
   const std::vector<int64_t> all_normal(file.has(kTypes) ? 0 : tokens.size(), kNormal);
   const std::vector<int64_t>& types = file.has(kTypes) ? file.integers(kTypes) : all_normal;
@@ -169,9 +171,7 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
 
 TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
   // Texts of a file may be ill-formed.
-  const auto text_of = [](const nlohmann::json& json) {
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
+  const auto text_of = [](const nlohmann::json& json) { return dump_json(json, 2); };
   nlohmann::json config = gguf_template_config(file);
   for (const char* const name : {"add_bos_token", "add_eos_token"}) {
     const std::string key = std::string("tokenizer.ggml.") + name;

@@ -444,8 +444,8 @@ nlohmann::json tokenizer_json(const TokenizerParts& parts) {
 
 TokenId read_token_id(const JsonValue& value) {
   const int64_t id = value.integer();
-  if (id < 0 || id > Tokenizer::kTokenIdMax) {
-    throw InputError("{} is {}, outside [0, {}]", value.name(), id, Tokenizer::kTokenIdMax);
+  if (id < 0 || id > kMaxTokenId) {
+    throw InputError("{} is {}, outside [0, {}]", value.name(), id, kMaxTokenId);
   }
   return static_cast<TokenId>(id);
 }

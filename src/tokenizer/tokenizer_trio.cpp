@@ -125,8 +125,8 @@ void add_config_tokens(const JsonValue& config, TokenizerParts& parts) {
     const JsonValue value = decoder->at(key);
     TokenId id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > Tokenizer::kTokenIdMax) {
-      throw InputError("{}: the key must be an id in [0, {}]", value.name(), Tokenizer::kTokenIdMax);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxTokenId) {
+      throw InputError("{}: the key must be an id in [0, {}]", value.name(), kMaxTokenId);
     }
     const AddedToken token = read_added_token(value, id);
     const auto [entry, is_new] = known.emplace(token.content, parts.added_tokens.size());

@@ -38,7 +38,7 @@ bool is_off(const Json& value) {
 }
 
 std::string shown_value(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = dump_json(value);
   constexpr size_t kLongest = 60;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;

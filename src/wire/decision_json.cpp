@@ -23,12 +23,11 @@ json sorted(const ordered_json& value) {
 }
 
 std::string as_text(const ordered_json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : sorted(value).dump(-1, ' ', false, json::error_handler_t::replace);
+  return value.is_string() ? value.get<std::string>() : dump_json(sorted(value));
 }
 
 std::string quoted(const ordered_json& value) {
-  return in_quotes(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return in_quotes(dump_json(value));
 }
 
 /// The value of a key that was given, and not as null.

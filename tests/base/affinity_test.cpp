@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 namespace lacuna::affinity_test {
 namespace {

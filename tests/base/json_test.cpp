@@ -102,5 +102,12 @@ TEST(JsonObject, ListsTheKeysThatNobodyAskedFor) {
   EXPECT_EQ(object.value("null"), nullptr);
 }
 
+TEST(DumpJson, ReplacesTheRestOfACharacterThatIsCutOff) {
+  const std::string cut = std::string("caf\xC3");
+  EXPECT_EQ(dump_json(nlohmann::json{{"b", cut}, {"a", 1}}), "{\"a\":1,\"b\":\"caf\uFFFD\"}");
+  EXPECT_EQ(dump_json(nlohmann::ordered_json{{"b", cut}, {"a", 1}}), "{\"b\":\"caf\uFFFD\",\"a\":1}");
+  EXPECT_EQ(dump_json(nlohmann::json{{"a", 1}}, 2), "{\n  \"a\": 1\n}");
+}
+
 }  // namespace
 }  // namespace lacuna::json_test

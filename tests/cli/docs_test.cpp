@@ -27,7 +27,7 @@ std::vector<fs::path> pages() {
   std::vector<fs::path> found;
   const fs::path root = LACUNA_SOURCE_DIR;
   for (const auto& entry : fs::directory_iterator(root)) found.push_back(entry.path());
-  for (const char* folder : {"docs", "models", "src", "tests", "train"}) {
+  for (const char* folder : {"docs", "lab", "models", "src", "tests", "train"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) found.push_back(entry.path());
   }
   std::erase_if(found, [](const fs::path& path) { return path.extension() != ".md"; });
@@ -72,7 +72,7 @@ std::vector<DocumentedCommand> commands() {
   std::vector<DocumentedCommand> found;
   for (const fs::path& path : pages()) {
     const std::string page = path.lexically_relative(LACUNA_SOURCE_DIR).string();
-    if (page.starts_with("src") || page == "CHANGELOG.md") continue;
+    if (page.starts_with("src") || page.starts_with("lab") || page == "CHANGELOG.md") continue;
     std::string text;
     for (const std::string& line : lines(path)) {
       text += line + ' ';

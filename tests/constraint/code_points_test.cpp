@@ -13,7 +13,6 @@ TEST(CodePointSet, MergesRangesAndLeavesOutSurrogates) {
             (std::vector<CodePointSet::Interval>{{0x60, 0x70}, {0xD700, 0xD7FF}, {0xE000, 0xE000}}));
   EXPECT_EQ(set.complement().complement(), set);
   EXPECT_TRUE(CodePointSet::all().complement().is_empty());
-  EXPECT_EQ(set.united(set.complement()), CodePointSet::all());
   EXPECT_FALSE(CodePointSet::all().contains(0xDABC));
 }
 

@@ -162,18 +162,19 @@ TEST(Feasible, UpdatesAsIfMadeAnew) {
   }
 }
 
-TEST(Feasible, CommitsWhatIsForcedAndNothingElse) {
+TEST(Feasible, ForcesAPositionThatCanGetOneTokenOnly) {
   const Toy words({"x", "yes", "no", "y", "es"});
   const TokenAutomaton automaton = words.automaton("x(yes|no)x");
   std::vector<TokenId> canvas(4, words.mask);
   FeasibleSets sets(automaton, {.tokens = canvas, .mask = words.mask});
   // Four positions: "x", "y", "es", "x", or "x", "yes" or "no", "x", end.
-  EXPECT_EQ(commit_forced(sets), (std::vector<size_t>{0}));
-  EXPECT_EQ(sets.token(0), 0);
+  EXPECT_EQ(sets.forced(0), TokenId{0});
+  EXPECT_EQ(sets.forced(1), std::nullopt);
+  EXPECT_EQ(sets.forced(2), std::nullopt);
+  sets.set(0, 0);
   sets.set(1, 3);
-  EXPECT_EQ(commit_forced(sets), (std::vector<size_t>{2, 3}));
-  EXPECT_EQ(sets.token(2), 4);
-  EXPECT_EQ(sets.token(3), 0);
+  EXPECT_EQ(sets.forced(2), TokenId{4});
+  EXPECT_EQ(sets.forced(3), TokenId{0});
   EXPECT_TRUE(sets.completable());
 }
 

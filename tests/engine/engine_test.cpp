@@ -16,7 +16,9 @@
 #include "base/error.h"
 #include "decode/autoregressive.h"
 #include "decode/likelihood.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
 

@@ -38,13 +38,6 @@ TEST(OpenedModel, ReadsTextsIdsAndTurns) {
       ThrowsMessage<InputError>(HasSubstr("has no tokenizer")));
 }
 
-TEST(OpenedModel, TakesAnotherTemplateThanTheCheckpoints) {
-  OpenedModel opened = opened_zoo_model("mini-llada");
-  EXPECT_FALSE(opened.chat_template().is_none());
-  opened.use_template({});
-  EXPECT_EQ(opened.tokens_of(std::vector<Message>{{"user", "Mia"}}), opened.encode("Mia"));
-}
-
 TEST(OpenedModel, HasAGuideOnceOneIsNamed) {
   OpenedModel opened = opened_zoo_model("mini-llada");
   const auto folder = [](const char* name) {

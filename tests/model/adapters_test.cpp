@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "model/tensor_places.h"
 #include "model/tiny_models.h"
 #include "weights/lora_files.h"

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "model/config_texts.h"
 #include "model/family_config.h"
 #include "model/model.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/config_keys.h"
+#include "model/config_texts.h"
 #include "model/families.h"
 #include "model/tiny_models.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/family_config.h"
+#include "model/read_config.h"
 
 namespace lacuna::config_keys_test {
 namespace {

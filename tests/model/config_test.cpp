@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/config_texts.h"
 #include "model/parameters.h"
 #include "model/random_spec.h"
+#include "model/read_config.h"
 
 namespace lacuna::config_test {
 namespace {

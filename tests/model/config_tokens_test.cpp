@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "model/config_texts.h"
 #include "model/family_config.h"
 
 namespace lacuna::config_tokens_test {

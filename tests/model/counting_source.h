@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/adapters.h"
 #include "model/parameters.h"
 #include "weights/stored_matrix.h"
 

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include "model/read_config.h"
+
 namespace lacuna::families_test {
 namespace {
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "model/config.h"
+#include "model/config_texts.h"
 #include "model/families.h"
 
 namespace lacuna {

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "counting_source.h"
+#include "model/adapters.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "temporary_folder.h"
 #include "tiny_models.h"
 #include "weights/panel_tensors.h"

@@ -11,6 +11,7 @@
 #include "model/config.h"
 #include "model/families.h"
 #include "model/random_spec.h"
+#include "model/read_config.h"
 #include "tiny_models.h"
 #include "weights/weight_format.h"
 

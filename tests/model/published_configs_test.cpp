@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/config_texts.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 
 namespace lacuna::published_configs_test {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/adapters.h"
 #include "model/config.h"
 #include "model/parameters.h"
+#include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"

@@ -147,6 +147,12 @@ TEST(Presets, MakeNoOptionsInvalidThatAreValidWithoutThem) {
   EXPECT_GT(valid, 100);
 }
 
+Strategy strategy_of(const ModelConfig& config, const Preset& preset) {
+  GenerationOptions options;
+  options.preset = std::string(preset.name);
+  return choose_strategy(config, options);
+}
+
 TEST(Presets, AreStrategies) {
   const ModelConfig llada = tiny_configs()[0];
   MaskedStrategy expected;

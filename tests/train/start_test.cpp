@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "model/read_config.h"
 #include "temporary_folder.h"
 #include "train/bpe.h"
 #include "train/trainer.h"

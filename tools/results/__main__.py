@@ -3,6 +3,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import analysis
 import reproduce
 from book import PAGES, make_page
 from errors import BookError
@@ -16,7 +17,7 @@ rows in NAME.jsonl, and renders NAME.md with its figures. A run may be interrupt
 `check` renders every page from the known rows and says which differ from the committed ones. `repeat NAME` runs the
 commands of a page's rows again and compares all figures but timings with the recorded ones; it records nothing.
 `reproduce PAPER TABLE` shows, tries or runs the commands of a paper's table on released checkpoints; it has flags of
-its own: `reproduce --help`."""
+its own: `reproduce --help`. `draw FIGURE.svg` draws what `lacuna analyze ... --json` printed, or a trainer's log.csv."""
 
 
 def parse_arguments(arguments):
@@ -24,7 +25,7 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="python3 tools/results", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*PAGES, "check", "repeat"], metavar="NAME",
-                        help=f"page to write: {', '.join(PAGES)}; or check, repeat or reproduce")
+                        help=f"page to write: {', '.join(PAGES)}; or check, repeat, reproduce or draw")
     parser.add_argument("page", choices=list(PAGES), metavar="PAGE", nargs="?", help="page that `repeat` compares")
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--only-known", action="store_true", help="render the page from known rows; measure nothing")
@@ -105,8 +106,8 @@ def repeat_page(page, options):
 def main(arguments):
     """Returns the exit code."""
     try:
-        if arguments[:1] == ["reproduce"]:
-            return reproduce.main(arguments[1:])
+        if arguments[:1] in (["reproduce"], ["draw"]):
+            return {"reproduce": reproduce, "draw": analysis}[arguments[0]].main(arguments[1:])
         options = parse_arguments(arguments)
         if options.name == "check":
             return check(options)

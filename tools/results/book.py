@@ -5,7 +5,7 @@ Every function takes a Run, and further words of its placeholder as strings:
 
     {{ table speed }}         Markdown table of speed(run), which returns (head, rows) or a list of such tables
     {{ table settings sdar }} the same of settings(run, "sdar")
-    {{ figure speed }}        speed(run) returns (title, figure), of matplotlib or as SVG text; it becomes NAME_speed.svg
+    {{ figure speed }}        speed(run) returns (title, figure), of matplotlib; it becomes NAME_speed.svg
     {{ commands speed }}      list of the commands whose rows table speed(run) shows
     {{ value rows_saved }}    text of rows_saved(run), or the entry rows_saved of the page's grid
     {{ if has_shapes }} ... {{ end }}   what is between them, where has_shapes(run) is true
@@ -150,10 +150,6 @@ class Run:
     def tables(self, command):
         """Tables of `lacuna analyze`: objects with "head" and "rows"."""
         return self.result(command)["tables"]
-
-    def drawn(self, command):
-        """The figure of `lacuna analyze ... --plot figure.svg`."""
-        return self.result(command)["figure"]
 
     def analysis(self, command):
         """Markdown of all tables of `lacuna analyze`, and its command."""

@@ -28,7 +28,6 @@ COMMANDS = (
     f"lacuna eval -m mini-gidd --gen-length 16 --threads 2 {FEW} --temperature 0.3",
     f'lacuna run {LLADA} --lock eps=5e-3 -p "Mia has 12 shells." --trace trace.jsonl',
     f"lacuna analyze drift {LLADA} {FEW} --map step,layer",
-    f"lacuna analyze drift {LLADA} {FEW} --map step,layer --plot figure.svg",
     f"lacuna analyze lock {LLADA} {FEW} --lock eps=5e-2,gate=off",
     f"lacuna analyze recall {SDAR} {FEW} --budgets 16 --ignore-eos",
     f"lacuna bench decode {LLADA} --prompt-length 8 --lock eps=5e-3 --timed-passes 2 --repeat 1",

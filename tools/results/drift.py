@@ -1,4 +1,5 @@
 """K/V drift and attention by step, layer and position: the papers' heat maps on the models that ship."""
+import analysis
 import figures
 from book import figure, table, value
 from text import code, percent
@@ -11,11 +12,17 @@ BLOCKS = "--block-length 8 --steps 8 --block-exit steps"  # of the uniform model
 PARTS = ("prompt", "decoded", "just decoded", "masked")
 
 
-def drawn_command(instrument, model, axes, more=""):
-    """A figure of one sample: positions of several prompts would not lie above each other."""
+def drawn_command(instrument, model, axes):
+    """One sample: positions of several prompts would not lie above each other."""
     flags = f" {BLOCKS}" if "gidd" in model else ""
-    return (f"lacuna analyze {instrument} -m {model} {TASK}{flags} --samples 1 --map {axes}{more} --plot figure.svg "
-            "--threads 1")
+    return f"lacuna analyze {instrument} -m {model} {TASK}{flags} --samples 1 --map {axes} --threads 1"
+
+
+def map_of(run, instrument, model, axes):
+    """The heat map of that command."""
+    found = run.tables(drawn_command(instrument, model, axes))
+    return analysis.figure_of([{"instrument": instrument, "model": model, **dict(zip(each["head"], row))}
+                               for each in found for row in each["rows"]])
 
 
 def command(run, instrument, model):
@@ -68,7 +75,7 @@ def over_time(run):
 @figure()
 def positions(run, model):
     """Drift by step and position."""
-    return f"K/V drift by step and position, {model}", run.drawn(drawn_command("drift", model, "step,position"))
+    return f"K/V drift by step and position, {model}", map_of(run, "drift", model, "step,position")
 
 
 @value
@@ -121,7 +128,7 @@ def within_block(run):
 @figure()
 def layers(run, model):
     """Attention by step and layer."""
-    return f"Attention by step and layer, {model}", run.drawn(drawn_command("attention", model, "step,layer"))
+    return f"Attention by step and layer, {model}", map_of(run, "attention", model, "step,layer")
 
 
 @value

@@ -1,13 +1,16 @@
 """Figures in one style, made with matplotlib: the same SVG text for the same values, readable in light and dark."""
 import io
+import math
+from collections import namedtuple
 
 try:
     from cycler import cycler
     from matplotlib import rcParams
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize, to_rgba
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
     from matplotlib.transforms import Bbox
     MISSING = None
 except ModuleNotFoundError as error:  # pages and tables without figures need none of it
@@ -164,3 +167,54 @@ def heat_map(title, x_label, y_label, columns, rows, panels):
     found[0][0].set_ylabel(y_label)
     figure.suptitle(title)
     return figure
+
+
+Place = namedtuple("Place", "rows columns y_label x_label")  # of the cells of a map: two ranges of integers, and their names
+
+
+def scaled_map(title, value_title, place, panels, per_line, decades=0):
+    """Cells in one scale of colours: light is high. Cells that were not measured are empty.
+
+    `panels`: {name: {(row, column): value}}. `decades`: a logarithmic scale of at most so many, on which zeros are grey.
+    """
+    values = [value for cells in panels.values() for value in cells.values()]
+    colours = LinearSegmentedColormap.from_list("heat", ["#261c5c", "#265ca0", "#20928c", "#7abe54", "#f6e246"])
+    scale = scale_of(values, decades)
+    lines = math.ceil(len(panels) / per_line)
+    width = 4.6 if len(place.columns) > 16 else 2.4
+    figure = Figure((1.4 + width * per_line, 0.4 + 2.9 * lines))
+    found = figure.subplots(lines, per_line, squeeze=False).flatten()
+    for each, (name, cells) in zip(found, panels.items()):
+        each.imshow([[colour_of(cells.get((row, column)), colours, scale, decades) for column in place.columns]
+                     for row in place.rows], interpolation="none", aspect="auto",
+                    extent=(place.columns[0] - 0.5, place.columns[-1] + 0.5, place.rows[-1] + 0.5, place.rows[0] - 0.5))
+        each.grid(False)
+        each.set(title=name, xlabel=place.x_label, ylabel=place.y_label)
+        each.xaxis.set_major_locator(MaxNLocator(integer=True))
+        each.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+        if place.columns[0] < 0 < place.columns[-1]:
+            each.axvline(-0.5, color="white", linestyle="--", linewidth=1)
+    for each in found[len(panels):]:
+        each.set_visible(False)
+    zeros = ", grey: 0" if decades and min(values) <= 0 else ""
+    figure.colorbar(ScalarMappable(scale, colours), ax=list(found), label=value_title + zeros, fraction=0.05,
+                    extend="min" if any(0 < value < scale.vmin for value in values) else "neither")
+    figure.suptitle(title)
+    return figure
+
+
+def scale_of(values, decades):
+    """The scale of a map's values."""
+    high = max(values)
+    positive = [value for value in values if value > 0]
+    if not decades or not positive:
+        return Normalize(0, max(high, 1e-9))
+    low = max(min(positive), high / 10 ** decades)
+    return LogNorm(low, high if high > low else 10 * low, clip=True)
+
+
+def colour_of(value, colours, scale, decades):
+    """RGBA of a cell; None: nothing was measured."""
+    if value is None:
+        return (0, 0, 0, 0)
+    return to_rgba(GREY) if decades and value <= 0 else colours(scale(value))

@@ -106,14 +106,10 @@ class Measurer:
             prompt_length, result = trace_result(trace.read_text(encoding="utf-8").splitlines())
             return {"prompt_length": prompt_length, "result": result}
         answers = folder / "answers.jsonl"
-        figure = folder / "figure.svg"
         words = command.replace("--out answers.jsonl", f"--out {answers}")
-        words = words.replace("--plot figure.svg", f"--plot {figure}")
-        if command.startswith(JSON_COMMANDS) and " --json" not in command and " --plot " not in command:
+        if command.startswith(JSON_COMMANDS) and " --json" not in command:
             words += " --json"
         lines = self._shell(words, folder).splitlines()
-        if figure.exists():
-            return {"result": {"figure": figure.read_text(encoding="utf-8")}}
         if command.startswith("lacuna analyze "):
             return {"result": {"tables": cells_by_head(lines)}}
         # `lacuna inspect` prints one object on many lines, the others print it on the last one.

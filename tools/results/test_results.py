@@ -161,14 +161,6 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual(measure.cells_by_head(lines),
                          [{"head": ["a"], "rows": [[1], [2]]}, {"head": ["b"], "rows": [[3]]}])
 
-    def test_a_plot_is_the_result(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "lacuna"  # draws what it was asked
-            program.write_text('#!/bin/sh\nwhile [ "$1" != --plot ]; do shift; done\necho "<svg/>" > "$2"\n')
-            program.chmod(0o755)
-            row = measure.Measurer(program, dirty=True)("lacuna analyze drift -m m --plot figure.svg --threads 1")
-        self.assertEqual(row["result"], {"figure": "<svg/>\n"})
-
     def test_no_run_finds_the_cache_of_an_earlier_one(self):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "lacuna"  # prints how many files its cache has, and leaves one there

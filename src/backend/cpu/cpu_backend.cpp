@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/affinity.h"
 #include "base/error.h"
+#include "base/threads.h"
 #include "cache/kv_cache.h"
 #include "cache/output_cache.h"
 #include "kernels/dispatch.h"

@@ -14,6 +14,7 @@
 #include "backend/cuda/weights.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/adapters.h"
 #include "weights/weight_format.h"
 
 namespace lacuna {

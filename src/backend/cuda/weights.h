@@ -19,10 +19,6 @@ constexpr int64_t padded_to(int64_t count, int64_t step) {
 constexpr int64_t padded_depth(int64_t inputs) {
   return padded_to(inputs, kDepthStep);
 }
-/// Outputs of gate and up together, eight of the one, eight of the other, and so on.
-constexpr int64_t gated_outputs(int64_t ffn_dim) {
-  return 2 * padded_to(ffn_dim, 8);
-}
 
 /// A matrix [outputs, depth], whose inputs are padded with zeros.
 struct DeviceMatrix {

@@ -13,6 +13,7 @@
 #include "cuda_models.h"
 #include "engine/logits.h"
 #include "logits.h"
+#include "model/read_config.h"
 #include "orders.h"
 
 namespace lacuna::cuda::soft_embeddings_test {

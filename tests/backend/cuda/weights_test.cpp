@@ -11,6 +11,7 @@
 
 #include "cuda_models.h"
 #include "logits.h"
+#include "model/read_config.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
 #include "weights/quantize.h"

@@ -1,0 +1,49 @@
+// Settings and progress of a download.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hub_cache.h"
+#include "hub/hub_access.h"
+#include "hub/hub_files.h"
+
+namespace lacuna {
+
+struct PullOptions {
+  HubModel model;
+  std::vector<std::string> include;  ///< see choose_files()
+  HubAccess access;
+  HubCache cache{{}};
+  int parallel = 4;                           ///< files at a time
+  std::chrono::milliseconds first_wait{500};  ///< before the first retry; doubles up to half a minute
+};
+
+struct PullPlan {
+  std::string commit;
+  std::vector<HubFile> files;
+  int64_t total_bytes = 0;
+  int64_t present_bytes = 0;  ///< bytes that are already in the cache, partial files included
+};
+
+/// Progress callbacks, on the thread that called pull().
+class PullObserver {
+ public:
+  virtual ~PullObserver() = default;
+  virtual void planned(const PullPlan& /*plan*/) {}
+  /// Called several times a second. Bytes may decrease if a partial file has to be dropped.
+  virtual void progressed(int64_t /*present_bytes*/) {}
+  virtual void finished(const HubFile& /*file*/) {}
+  virtual void noted(std::string_view /*sentence*/) {}
+};
+
+/// `stop` was set. Partial files are kept.
+struct PullStopped : std::runtime_error {
+  PullStopped() : std::runtime_error("stopped") {}
+};
+
+}  // namespace lacuna
