@@ -150,6 +150,9 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Specia
                      {"model_type", "qwen3"},
                      {"transformers_version", "4.51.0"}});
       break;
+    case Family::kIdlm:  // SDAR's class; its masks are read from left to right
+      config["lacuna"] = {{"paradigm", "causal"}};
+      [[fallthrough]];
     case Family::kSdar:
       config.update({{"architectures", {"SDARForCausalLM"}},
                      {"attention_bias", false},
@@ -183,7 +186,6 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Specia
 /// 3 and 2. Here they are other ids, so the config has to name them.
 nlohmann::ordered_json gidd_config(const ModelShape& shape, const SpecialIds& ids) {
   const FamilyTraits& traits = shape.traits();
-  constexpr double kPureNoise = 1000;  // a shift that leaves no other kind of noise at any level
   return {
       {"architectures", {"GiddForDiffusionLM"}},
       {"attention_bias", traits.kv_sink},
@@ -209,7 +211,7 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const SpecialIds& id
       {"min_log_snr", -kMaxLogSnr},
       {"mlp_bias", traits.squared_relu},
       {"model_type", "gidd"},
-      {"noise_type", traits.uniform_noise ? kPureNoise : -kPureNoise},
+      {"noise_type", shape.noise_shift()},
       {"num_attention_heads", shape.heads},
       {"num_hidden_layers", shape.layers},
       {"pad_token_id", ids.end},

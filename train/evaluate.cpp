@@ -66,7 +66,9 @@ void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t firs
 
 /// The canvas of `tokens` is followed by as much noise as the context holds, which is never written.
 void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
-  const bool uniform = model->shape().traits().uniform_noise;
+  const double shift = model->shape().noise_shift();
+  const bool uniform = shift >= kPureNoise;  // hybrid noise begins as masks
+  const bool may_revise = shift > -kPureNoise;
   const int64_t end = tokens.size(1);
   const int64_t length = model->shape().context;
   expects(end <= length, "prompt and canvas fit into the context");
@@ -86,14 +88,15 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
     const int64_t block_end = std::min(begin + kNoiseBlock, end);
     const torch::Tensor unseen = index.lt(begin).unsqueeze(1).logical_and(index.ge(begin).unsqueeze(0));
     torch::Tensor block = seen.slice(1, begin, block_end);  // a view
-    const int64_t steps = uniform ? kNoiseSteps : block_end - begin;
+    const int64_t steps = may_revise ? kNoiseSteps : block_end - begin;
     for (int64_t step = 0; step < steps; ++step) {
       const torch::Tensor hidden = model->hidden(seen, {}, unseen).slice(1, begin, block_end);
       const torch::Tensor logits = model->logits(hidden).index_fill(-1, barred, -INFINITY);
       const torch::Tensor probabilities = torch::softmax(logits, -1);
       const auto [best, candidate] = probabilities.max(-1);
-      const torch::Tensor gain = uniform ? best - probabilities.gather(2, block.unsqueeze(2)).squeeze(2)
-                                         : best.masked_fill(block != mask_id, -1);
+      // The probability of a mask is 0.
+      const torch::Tensor gain = may_revise ? best - probabilities.gather(2, block.unsqueeze(2)).squeeze(2)
+                                            : best.masked_fill(block != mask_id, -1);
       const torch::Tensor position = gain.argmax(-1, /*keepdim=*/true);
       block.scatter_(1, position, candidate.gather(1, position));
     }
@@ -158,6 +161,7 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
       fill_surest_first(model, tokens, prompt_length, mask_id);
       break;
     case Objective::kNextToken:
+    case Objective::kStrided:
       write_left_to_right(model, tokens, prompt_length, 0);
       break;
     case Objective::kBlocks:

@@ -1,11 +1,12 @@
 // Accuracy of a model in training, with the uncached baseline decoder of its objective. Masked diffusion:
 // LLaDA's (Nie et al. 2025, algorithm 5 with low-confidence remasking), with the whole canvas as one block;
-// each step commits the one most probable token. Next token: the most probable one, from left to right.
-// Slots: one after another from left to right; the first token of each comes from its own mask, the others
-// each from the token before. Interpolated noise: blocks of 8 from left to right in a context of noise, 12
-// steps each; a step replaces the one token of the block with the largest deficit to the most probable one
-// (with masks: the most confident mask), and the blocks before it are clean. Canvases: sixteen steps each,
-// which keep the tokens that entropy accepts and renew the noise of all others.
+// each step commits the one most probable token. Next token, and strides without drafts: the most probable
+// one, from left to right. Slots: one after another from left to right; the first token of each comes from
+// its own mask, the others each from the token before. Interpolated noise: blocks of 8 from left to right in
+// a context of noise, 12 steps each; a step replaces the one token of the block with the largest deficit to
+// the most probable one (with masks alone: the most confident mask; hybrid noise begins as masks), and the
+// blocks before it are clean. Canvases: sixteen steps each, which keep the tokens that entropy accepts and
+// renew the noise of all others.
 #pragma once
 
 #include <cstdint>

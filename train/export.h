@@ -33,17 +33,17 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 /// are for.
 void export_adapter(const std::filesystem::path& folder, const Transformer& model, const std::string& base);
 
-/// Reads the weights of a checkpoint with the tensor names and the sizes of `model`: Dream's are those of
-/// Qwen2, ReFusion's those of Qwen3. Throws InputError if one is missing or has another shape. A Qwen3 model,
-/// or one of its layout, also starts a LLaDA model, a Qwen2 model or one of Qwen2's layout: its norms of q
-/// and k are folded into the matrices, as if every token's q and k had the length expected of independent
-/// inputs. That is nearly the same model, and training corrects the rest. A Qwen3 model, or
-/// one of its layout, starts an LLaDA2 model, too ("sparse upcycling": Komatsuzaki et al. 2023, here in
-/// slices). In each head the pairs whose frequencies the model has keep rotating, the others do not rotate.
-/// The feed-forward part is cut into slices of an expert's width: the first is shared, the others are
-/// distributed over the experts, and the router is random. Training has more to correct here. Biases that the
-/// checkpoint lacks are 0. With `words` the checkpoint may have another vocabulary: a token's rows of the
-/// embedding and the head become the mean of those that spell it there.
+/// Reads the weights of a checkpoint folder, or of a GGUF file of a dense model, with the tensor names and
+/// the sizes of `model`: Dream's are those of Qwen2, ReFusion's those of Qwen3. Throws InputError if one is
+/// missing or has another shape. A Qwen3 model, or one of its layout, also starts a LLaDA model, a Qwen2
+/// model or one of Qwen2's layout: its norms of q and k are folded into the matrices, as if every token's q
+/// and k had the length expected of independent inputs. That is nearly the same model, and training corrects
+/// the rest. A Qwen3 model, or one of its layout, starts an LLaDA2 model, too ("sparse upcycling":
+/// Komatsuzaki et al. 2023, here in slices). In each head the pairs whose frequencies the model has keep
+/// rotating, the others do not rotate. The feed-forward part is cut into slices of an expert's width: the
+/// first is shared, the others are distributed over the experts, and the router is random. Training has more
+/// to correct here. Biases that the checkpoint lacks are 0. With `words` the checkpoint may have another
+/// vocabulary: a token's rows of the embedding and the head become the mean of those that spell it there.
 void import_weights(const std::filesystem::path& folder, Transformer& model, const WordRows* words = nullptr);
 
 /// Gives the weights the values that export_weights() writes.

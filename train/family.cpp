@@ -121,6 +121,14 @@ constexpr std::array kFamilies = {
                  .experts = true,
                  .first_phase = true,
                  .logit_soft_cap = 30},
+    FamilyTraits{.family = Family::kIdlm,
+                 .name = "i-dlm",
+                 .objective = Objective::kStrided,
+                 .causal = true,
+                 .shifted_logits = true,
+                 .qkv_bias = false,
+                 .qk_norm = QkNorm::kHeads,
+                 .norm_epsilon = 1e-6},
 };
 
 }  // namespace

@@ -19,11 +19,23 @@ enum class Family : uint8_t {
   kLlada2,
   kGidd,
   kGiddMask,
-  kDiffusionGemma
+  kDiffusionGemma,
+  kIdlm
 };
 
 /// Training objective of a family; objective.h has the losses.
-enum class Objective : uint8_t { kMaskedTokens, kNextToken, kSlots, kBlocks, kInterpolation, kCanvases };
+enum class Objective : uint8_t {
+  kMaskedTokens,
+  kNextToken,
+  kSlots,
+  kBlocks,
+  kStrided,
+  kInterpolation,
+  kCanvases
+};
+
+/// A shift of the kinds of interpolated noise that leaves one kind at any level.
+inline constexpr double kPureNoise = 1000;
 
 /// RMSNorm of q and k, before they are rotated.
 enum class QkNorm : uint8_t {

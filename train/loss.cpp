@@ -7,12 +7,13 @@
 namespace lacuna::train {
 namespace {
 
-/// KL(q(.|x) || q(.|p)) + r - log r - 1 of uniform noise over all tokens but the barred one, [M]. `logits`
-/// [M, V] are f32 and bar it. Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL
-/// takes.
+/// KL(q(.|x) || q(.|p)) + r - log r - 1 of noise that is uniform over all tokens but the barred one, or the
+/// barred one with 1 - share, [M]. `logits` [M, V] are f32 and bar it, so that q(.|x) and q(.|p) agree on it.
+/// Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL takes.
 torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& examples) {
   const torch::Tensor alpha = examples.log_snr.sigmoid();
-  const torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
+  torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
+  if (examples.uniform_shares.defined()) other = other * examples.uniform_shares;
   const torch::Tensor log_other = other.log();
   const torch::Tensor log_predicted =
       (alpha.unsqueeze(1) * torch::softmax(logits, -1) + other.unsqueeze(1)).log();
@@ -30,6 +31,15 @@ torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& 
   return divergence + log_ratio.exp() - log_ratio - 1;
 }
 
+/// The weighted sum of the entropies of the rows whose most probable token is right. `logits` [M, V] are f32.
+torch::Tensor confidence_loss(const torch::Tensor& logits, const Examples& examples) {
+  const torch::Tensor log_p = torch::log_softmax(logits, -1);
+  const torch::Tensor p = log_p.exp();
+  const torch::Tensor entropy = -(p * log_p.masked_fill(p == 0, 0)).sum(-1);
+  const torch::Tensor right = logits.argmax(-1).eq(examples.targets);
+  return (entropy * right * examples.confidence_weights).sum();
+}
+
 }  // namespace
 
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
@@ -44,7 +54,8 @@ torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& example
           : torch::nn::functional::cross_entropy(
                 wide, examples.targets,
                 torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
-  return (losses * examples.weights).sum();
+  const torch::Tensor loss = (losses * examples.weights).sum();
+  return examples.confidence_weights.defined() ? loss + confidence_loss(wide, examples) : loss;
 }
 
 }  // namespace lacuna::train

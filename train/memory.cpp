@@ -30,9 +30,12 @@ double only_number(const char* path) {
 
 }  // namespace
 
-double estimated_bytes(const ModelShape& shape, int64_t parameters, const Examples& examples, int threads) {
-  constexpr double kCopies = 5;  // weights, their average and that being measured, two moments
-  const double weights = kFloat * static_cast<double>(parameters) * (kCopies + threads);
+double estimated_bytes(const ModelShape& shape, const KeptWeights& kept, const Examples& examples) {
+  constexpr double kCopies = 2;         // weights, and those that are being measured
+  constexpr double kLearnedCopies = 3;  // the average, two moments
+  const double weights =
+      kFloat * (kCopies * static_cast<double>(kept.parameters) + static_cast<double>(kept.teacher) +
+                (kLearnedCopies + kept.threads) * static_cast<double>(kept.learned));
 
   // Bytes per row: activations that autograd keeps in every layer, the scores of one layer, and the logits.
   constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
@@ -47,7 +50,9 @@ double estimated_bytes(const ModelShape& shape, int64_t parameters, const Exampl
   const double in_layer = kWidths * static_cast<double>(shape.width) + kFfnWidths * inner_width + scores;
   const double logits =
       kLogits * static_cast<double>(examples.rows.size(0)) * static_cast<double>(shape.vocabulary);
-  return weights + kFloat * (rows * (layers * in_layer + kScores * scores) + logits);
+  const double in_layers =
+      kept.keeps_activations ? layers * in_layer : layers * static_cast<double>(shape.width) + in_layer;
+  return weights + kFloat * (rows * (in_layers + kScores * scores) + logits);
 }
 
 double available_bytes() {
@@ -63,8 +68,9 @@ void expect_to_fit(double needed, double available) {
   if (needed <= available) return;
   constexpr double kGib = 1 << 30;
   throw InputError(
-      "a step needs about {:.1f} GiB and {:.1f} GiB are free; give fewer --batch-rows, shorter --lengths or "
-      "--canvas, or a smaller model",
+      "a step needs about {:.1f} GiB and {:.1f} GiB are free; give fewer --batch-rows (with more of "
+      "--accumulate), --checkpoint-activations, shorter --lengths, --canvas or --row-length, or a smaller "
+      "model",
       needed / kGib, available / kGib);
 }
 

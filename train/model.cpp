@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "train/canvas_model.h"
+#include "train/recompute.h"
 
 namespace lacuna::train {
 namespace {
@@ -120,6 +121,19 @@ Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, 
     sequence.unseen = torch::cat({seen, sequence.unseen}, -1);
   }
   return sequence;
+}
+
+/// One block, which lives as long as the model; its activations are kept or computed again.
+template <typename AnyBlock>
+torch::Tensor run_block(AnyBlock& block, const torch::Tensor& x, const Sequence& sequence,
+                        bool keeps_activations) {
+  if (keeps_activations) return block.forward(x, sequence);
+  std::vector<torch::Tensor> learned;
+  for (const torch::Tensor& parameter : block.parameters()) {
+    if (parameter.requires_grad()) learned.push_back(parameter);
+  }
+  return recomputed([&block, sequence](const torch::Tensor& input) { return block.forward(input, sequence); },
+                    x, learned);
 }
 
 }  // namespace
@@ -358,7 +372,8 @@ std::vector<torch::Tensor> TransformerImpl::residuals(const torch::Tensor& token
   const Sequence sequence = make_sequence(shape_, places, unseen);
   torch::Tensor x = embedding_(tokens);
   std::vector<torch::Tensor> after;
-  for (const auto& block : *blocks_) after.push_back(x = block->as<Block>()->forward(x, sequence));
+  for (const auto& block : *blocks_)
+    after.push_back(x = run_block(*block->as<Block>(), x, sequence, keeps_activations_));
   return after;
 }
 
@@ -379,7 +394,7 @@ std::vector<torch::Tensor> TransformerImpl::canvas_residuals(const torch::Tensor
     Sequence& sequence = layer->layer().slides ? sliding : full;
     if (!sequence.cos.defined())
       sequence = canvas_sequence(shape_, layer->layer(), positions, unseen, canvas.begin);
-    after.push_back(x = layer->forward(x, sequence));
+    after.push_back(x = run_block(*layer, x, sequence, keeps_activations_));
   }
   return after;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "train/family.h"
@@ -50,12 +51,18 @@ struct ModelShape {
   int64_t context = 1024;    ///< positions; with the objective kInterpolation every row fills them
   /// First phase of families that have one: the model is causal and learns the next token.
   bool left_to_right = false;
+  /// Shift of hybrid noise: a replaced token at log-SNR l is uniform noise with probability sigmoid(l
+  /// + shift), else the mask; empty: the family's noise alone.
+  std::optional<double> uniform_shift = {};
   ExpertShape experts = {};
   CanvasShape canvas = {};
 
   int64_t head_width() const { return head_size > 0 ? head_size : width / heads; }
   int64_t num_kv_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   double epsilon() const { return norm_epsilon > 0 ? norm_epsilon : traits().norm_epsilon; }
+  double noise_shift() const {
+    return uniform_shift.value_or(traits().uniform_noise ? kPureNoise : -kPureNoise);
+  }
   /// Width of each head, even.
   int64_t rotary_width() const {
     return static_cast<int64_t>(traits().rotary_share * static_cast<double>(head_width()));
@@ -220,6 +227,11 @@ class TransformerImpl : public torch::nn::Module {
 
   const ModelShape& shape() const { return shape_; }
 
+  /// Whether the backward pass finds the activations of every block, or their inputs alone and computes the
+  /// blocks again: less memory, a third more time. True at first.
+  void keep_activations(bool keeps) { keeps_activations_ = keeps; }
+  bool keeps_activations() const { return keeps_activations_; }
+
   /// Adds an update to every matrix of every block; all other weights are no longer learned. Families with
   /// blocks of their own, gidd's, llada2-moe's experts and diffusion-gemma's, have none: throws InputError.
   void add_lora(const LoraShape& lora);
@@ -237,6 +249,7 @@ class TransformerImpl : public torch::nn::Module {
   RmsNorm final_norm_;
   torch::nn::Linear head_ = nullptr;  // none where it is the embedding
   LoraShape lora_;
+  bool keeps_activations_ = true;
   std::shared_ptr<SelfConditioningImpl> conditioning_;
 };
 TORCH_MODULE(Transformer);

@@ -14,6 +14,24 @@
 // model that it starts from predicts x_i. Its weights by the distance to unmasked tokens are left out: a
 // token's weight is 1 / t.
 //
+// With --objective paper these are the published losses. LLaDA's (its guidelines' fine-tuning code): without
+// the bound on 1 / t, t = 0.001 + 0.999 u of each row, end tokens that fill the row weighing as all others, R
+// the number of tokens of the response with them. Dream's, context-adaptive rescheduling of noise (CART; Ye
+// et al. 2025, section 3, as its published code computes it):
+//
+//   L = (1 / M) * sum over masked i of -log p(x_i | ...) * sum over clean j of p (1 - p)^(|i - j| - 1) / 2,
+//
+// M = masked tokens of the batch, j over the whole row, prompt and end tokens included, p = --cart-p.
+//
+// Confidence (LLaDA 2.0: Bie et al. 2025, arXiv 2512.15745, "confidence-aware parallel training"): with
+// --confidence-weight c, c times the mean over the masked tokens of the batch of
+//
+//   [the most probable token is x_i] * H(p(. | ...)),    H the entropy in nats,
+//
+// is added to the loss of families that predict masks: what is right becomes sure, so that a threshold
+// accepts more tokens of a pass. The report gives the sum of the two losses and the choice of tokens; that
+// the sum is divided by all masked tokens is ours.
+//
 // Next token (Qwen2.5, Qwen3; Yang et al. 2024 and 2025):
 //
 //   L = (1 / R) * sum over i of the response of -log p(x_i | x_0, ..., x_(i-1)),
@@ -33,7 +51,14 @@
 //     + mean over samples of (1 / A) * sum over masked rows of -log p / max(m, 0.05),    A = tokens of the
 //   response.
 //
-// A mean over no rows is 0. An augmentation that is not the paper's: a share of the masked slots
+// A mean over no rows is 0. The clean rows of all samples are pooled and masked rows weigh 1 / m, as in the
+// published code; the bound 0.05 on m is ours. With --objective paper, exactly floor(t K) slots are masked, t
+// uniform in (0, 1), and the losses are equations 1 to 3:
+//
+//   L = mean over samples of (the mean over its predicting clean rows of -log p
+//       + lambda * the mean over its masked rows of -log p),    lambda = 1 in the paper.
+//
+// An augmentation that is not the paper's: a share of the masked slots
 // (--half-written-share) begins with some of its tokens, 1 to k - 1 with equal probability, as slots do while
 // decoders complete them. The rows of these tokens predict the next one of the slot and count as clean rows;
 // the masks after them predict their own tokens.
@@ -58,6 +83,18 @@
 // copy, or for the first token of a block of the clean one, as a decoder has it once the block before is
 // written.
 //
+// Strides (I-DLM: thuEcstasy/I-DLM, its published training code). The model is causal and every row predicts
+// the token after its own. One pass holds the clean sequence and behind it a copy in which the whole response
+// is masked, cut into blocks of b masks from position 0: a row of the copy sees the clean rows of earlier
+// blocks and the rows before it in its own, as masks do that follow a text in the decoder.
+//
+//   L = mean over i of -log p(x_i | clean blocks before the row of i - 1, masks up to it)
+//     + alpha * mean over i of the response of -log p(x_i | x_0, ..., x_(i-1)),
+//
+// where the first mean is over the tokens of the response whose token before belongs to it, too: the row
+// before the first is clean. alpha = 0.2 (--clean-weight); the published code can also balance the two losses
+// in each step, which is not here.
+//
 // Interpolated noise (GIDD: von Rütte et al. 2025, "Generalized Interpolating Discrete Diffusion", section 3,
 // and the scaling study arXiv 2512.10858). At level t a token x becomes z, which is x with probability
 // alpha = 1 - t and otherwise sampled from pi: any token but the mask (uniform noise) or the mask. Its
@@ -67,6 +104,11 @@
 //   L_i = w * (KL(q(.|x) || q(.|p)) + r - log r - 1),    r = q(z | x) / q(z | p),
 //   w = 1 where z is not x, otherwise 1 / (1 + n e^l), for uniform noise over n tokens;
 //   w = [z is the mask] for masks, where L_i becomes alpha * -log p(x).
+//
+// With hybrid noise (--uniform-shift S; the scaling study's mixture) pi is uniform with probability s and the
+// mask with 1 - s, s = sigmoid(l + S), and with w = (pi(z) - d pi(z) / d l) / (pi(z) + e^l [z = x]):
+//
+//   w = 1 + s where z is the mask, s where z is another token than x, s^2 / (s + n e^l) where it is x.
 //
 // This is the paper's bound without its division by the density of l, as in the published training, whose
 // clip of w at 1000 has nothing to do at these two kinds of noise. The tokens from the first of the response
@@ -110,6 +152,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -147,6 +190,11 @@ struct Examples {
   /// [M] int64: how many blocks before the last the row is read, through the final norm and the head as
   /// ever; undefined: all are read after the last.
   torch::Tensor blocks_left = {};
+  /// [M] f32: with log_snr, the share of uniform noise in each token's, the rest being the barred token.
+  torch::Tensor uniform_shares = {};
+  /// [M] f32: of the entropy of the row's prediction in the loss, where its most probable token is the
+  /// target; undefined: 0.
+  torch::Tensor confidence_weights = {};
 };
 
 inline constexpr double kMinRatio = 1e-3;  // of masked tokens
@@ -168,6 +216,14 @@ inline constexpr double kConditionedShare = 0.5;  // of the rows with a canvas
 ///                 the end, asks for a result and its copy while neither can be read from the other.
 Examples masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
                          uint64_t step, double copies_share = 0);
+
+/// The published loss of LLaDA, or with `cart_p` in (0, 1) Dream's. Reads no weights of the batch. The ratios
+/// are those of masked_examples().
+Examples paper_masked_examples(const FamilyTraits& family, const Batch& batch, int64_t mask_id, uint64_t seed,
+                               uint64_t step, std::optional<double> cart_p = {});
+
+/// The examples with `weight` times the mean confidence loss of the rows that predict.
+Examples with_confidence(Examples examples, double weight);
 
 Examples next_token_examples(const Batch& batch);
 
@@ -194,13 +250,26 @@ struct SlotPlan {
 std::vector<SlotPlan> sample_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
                                         uint64_t seed, uint64_t step, double half_written_share = 0);
 
-Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id);
+/// The same, but floor(ratio K) of the K slots of each row are masked, and none is half-written.
+std::vector<SlotPlan> sample_paper_slot_plans(const Batch& batch, std::span<const int64_t> slot_sizes,
+                                              uint64_t seed, uint64_t step);
+
+///   lambda  of the paper's means; without it the published code's loss
+Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, int64_t mask_id,
+                       std::optional<double> lambda = {});
 
 /// The pass has T clean rows and behind them those of each masked copy from the first block on in which a row
 /// of the batch has tokens to learn: what only fills the prompt costs one row for a token, and the loss is
 /// the same.
+///   least_weight_ratio  bounds the weights 1 / t
 Examples block_examples(const FamilyTraits& family, const Batch& batch, int64_t block_length, int64_t mask_id,
-                        uint64_t seed, uint64_t step);
+                        uint64_t seed, uint64_t step, double least_weight_ratio = kMinWeightRatio);
+
+/// The ratio of masked tokens of one block (0-based, of the row) in block_examples().
+double block_ratio(const Batch& batch, int64_t row, int64_t block, uint64_t seed, uint64_t step);
+
+/// Masks of a whole response in blocks of `masks`, for a causal model. The pass is as for block_examples().
+Examples strided_examples(const Batch& batch, int64_t masks, int64_t mask_id, double clean_weight);
 
 struct ObjectiveOptions {
   int64_t mask_id = 0;
@@ -208,23 +277,40 @@ struct ObjectiveOptions {
   double half_written_share = 0;    ///< of sample_slot_plans()
   double copies_share = 0;          ///< of masked_examples()
   uint64_t seed = 1;
-  int64_t block_length = 8;  ///< of the objective kBlocks
+  int64_t block_length = 8;      ///< of the objectives kBlocks and kStrided
+  bool is_paper = false;         ///< the published loss, of a family with has_paper_objective()
+  double lambda = 1;             ///< of masked slots in the paper's loss
+  double cart_p = 0.1;           ///< of Dream's weights
+  double confidence_weight = 0;  ///< of with_confidence(), of a family with has_masks()
+  double clean_weight = 0.2;     ///< alpha of the objective kStrided
   // For the objective kInterpolation:
   int64_t canvas = 32;
   int64_t vocabulary = 0;
-  bool left_to_right = false;  ///< the next token instead
+  std::optional<double> uniform_shift = {};  ///< of hybrid noise; empty: the family's noise alone
+  bool left_to_right = false;                ///< the next token instead
   // For the objective kCanvases, besides the vocabulary:
   int64_t canvas_length = 64;
   int64_t end_id = 0;
 };
 
-/// `family` tells uniform noise from masks.
+/// The share of uniform noise at a log-SNR; exactly 0 or 1 from a shift of -kPureNoise or kPureNoise on.
+double uniform_share(double log_snr, double shift);
+/// w of a token: kept, replaced by the mask or by another token.
+///   share   of uniform noise
+///   others  n: tokens but the mask
+double noise_weight(bool is_kept, bool is_mask, double log_snr, double share, int64_t others);
+
+/// `family` tells uniform noise from masks where no shift is given.
 Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
                                 const ObjectiveOptions& options, uint64_t step);
 
 /// The pass has T clean rows and behind them those of one canvas. Of a response that needs several canvases,
 /// each row samples one.
 Examples canvas_examples(const Batch& batch, const ObjectiveOptions& options, uint64_t step);
+
+bool has_paper_objective(const FamilyTraits& family);
+/// Whether every prediction of the family's objective is that of a mask.
+bool has_masks(const FamilyTraits& family);
 
 /// Makes the examples of a family's objective.
 Examples make_examples(const FamilyTraits& family, const Batch& batch, const ObjectiveOptions& options,

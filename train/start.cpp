@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/gguf.h"
 #include "base/json.h"
 #include "base/read_file.h"
 #include "base/written_file.h"
+#include "model/gguf_model.h"
 #include "model/read_config.h"
 #include "model/rope.h"
 #include "tokenizer/tokenizer.h"
@@ -41,9 +43,9 @@ Json read_object(const std::filesystem::path& path) {
   return json;
 }
 
-void expect_computed(const ModelConfig& config, const std::filesystem::path& folder) {
+void expect_computed(const ModelConfig& config, const std::filesystem::path& folder, std::string_view flag) {
   const auto refuse_if = [&](bool has, std::string_view what) {
-    if (has) throw InputError("--init {}: {}, which training does not compute", folder.string(), what);
+    if (has) throw InputError("{} {}: {}, which training does not compute", flag, folder.string(), what);
   };
   refuse_if(config.has_experts(), "it has experts");
   refuse_if(config.sliding.has_value(), "it has layers with a sliding window");
@@ -63,19 +65,28 @@ void expect_computed(const ModelConfig& config, const std::filesystem::path& fol
 
 }  // namespace
 
-Start Start::open(const std::filesystem::path& folder) {
-  if (!std::filesystem::is_directory(folder))
-    throw InputError("--init {}: expected a folder with config.json and safetensors", folder.string());
+Start Start::open(const std::filesystem::path& folder, std::string_view flag) {
+  const bool is_gguf = GgufFile::is_gguf(folder) && std::filesystem::is_regular_file(folder);
+  if (!is_gguf && !std::filesystem::is_directory(folder))
+    throw InputError("{} {}: expected a folder with config.json and safetensors, or a .gguf file", flag,
+                     folder.string());
   Start start;
   start.folder_ = folder;
-  start.published_ = read_object(folder / "config.json");
+  if (is_gguf) {
+    const GgufFile file = GgufFile::open(folder);
+    if (!has_gguf_tokenizer(file))
+      throw InputError("{} {}: it has no tokenizer (\"tokenizer.ggml.tokens\")", flag, folder.string());
+    start.published_ = parse_ordered_json(gguf_config_text(file), folder.string());
+  } else {
+    start.published_ = read_object(folder / "config.json");
+  }
   if (start.published_.contains("quantization_config"))
-    throw InputError("--init {}: its weights are quantized; expected bf16, f16 or f32", folder.string());
+    throw InputError("{} {}: its weights are quantized; expected bf16, f16 or f32", flag, folder.string());
   start.config_ = read_config(folder);
-  expect_computed(start.config_, folder);
+  expect_computed(start.config_, folder, flag);
   const ModelConfig& config = start.config_;
   if (config.eos_id < 0 && config.end_ids.empty())
-    throw InputError("--init {}: no file names the token that ends a text (\"eos_token_id\")",
+    throw InputError("{} {}: no file names the token that ends a text (\"eos_token_id\")", flag,
                      folder.string());
   start.ids_ = {config.eos_id >= 0 ? config.eos_id : config.end_ids.front(), config.mask_id, config.bos_id};
   return start;
@@ -129,6 +140,11 @@ void Start::set_sizes(ModelShape& shape) {
 }
 
 void Start::export_texts(const std::filesystem::path& folder, const ModelShape& shape) const {
+  if (GgufFile::is_gguf(folder_)) {
+    const TokenizerTexts texts = gguf_tokenizer_texts(GgufFile::open(folder_));
+    write_whole_file(folder / "tokenizer.json", texts.tokenizer);
+    write_whole_file(folder / "tokenizer_config.json", texts.tokenizer_config);
+  }
   for (const std::string_view name : kTokenizerFiles) {
     if (std::filesystem::exists(folder_ / name)) write_whole_file(folder / name, read_file(folder_ / name));
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "model/config.h"
 #include "train/chat_form.h"
@@ -14,9 +15,11 @@ namespace lacuna::train {
 
 class Start {
  public:
-  /// Reads the texts of a folder, no weights. Throws InputError for what training does not compute: experts,
-  /// sliding windows, scales and soft caps, a GGUF file, quantized weights.
-  static Start open(const std::filesystem::path& folder);
+  /// Reads the texts of a folder or the metadata of a GGUF file, no weights. Throws InputError, which names
+  /// `flag`, for what training does not compute: experts, sliding windows, scales and soft caps, and for
+  /// weights that a folder's config says are quantized. (Quantized tensors of GGUF files are read as the
+  /// numbers that they stand for.)
+  static Start open(const std::filesystem::path& folder, std::string_view flag = "--init");
 
   /// Sets the sizes of a shape whose family is chosen, one row more than the checkpoint's for a new mask
   /// included. Throws InputError for a family that lacks a part of the checkpoint: biases, or norms of q and
@@ -35,7 +38,7 @@ class Start {
   const std::string& mask_note() const { return mask_note_; }
 
  private:
-  std::filesystem::path folder_;
+  std::filesystem::path folder_;  // or a .gguf file
   ModelConfig config_;
   nlohmann::ordered_json published_;  // config.json
   SpecialIds ids_;

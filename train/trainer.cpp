@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "train/adamw.h"
 #include "train/memory.h"
 #include "train/predict.h"
 
@@ -142,33 +143,66 @@ Examples Trainer::make_step(const Batch& batch, uint64_t number) const {
                         .copies_share = options_.copies_share,
                         .seed = options_.seed,
                         .block_length = shape.block_length,
+                        .is_paper = options_.is_paper,
+                        .lambda = options_.lambda,
+                        .cart_p = options_.cart_p,
+                        .confidence_weight = options_.confidence_weight,
+                        .clean_weight = options_.clean_weight,
                         .canvas = source_.options().canvas,
                         .vocabulary = shape.vocabulary,
+                        .uniform_shift = shape.uniform_shift,
                         .left_to_right = shape.left_to_right,
                         .canvas_length = shape.canvas.length,
                         .end_id = vocabulary_->ids.end},
                        number);
 }
 
+void Trainer::learn_from(Transformer teacher) {
+  const FamilyTraits& family = model_->shape().traits();
+  if (!has_trajectories(family) || model_->shape().left_to_right)
+    throw InputError("--teacher: trajectories of {} are not recorded; expected llada, dream or sdar",
+                     family.name);
+  teacher_ = std::move(teacher);
+}
+
+Examples Trainer::make_distillation(uint64_t number) {
+  const ModelShape& shape = model_->shape();
+  const bool has_blocks = shape.objective() == Objective::kBlocks;
+  const int64_t block = has_blocks ? shape.block_length : options_.trajectory_block;
+  const TokenId mask = vocabulary_->ids.mask;
+  const uint64_t batch = number / static_cast<uint64_t>(options_.trajectory_uses);
+  if (!trajectory_ || trajectory_number_ != batch) {
+    trajectory_ = record_trajectory(teacher_, source_.batch(batch), block, mask);
+    trajectory_number_ = batch;
+  }
+  Examples examples =
+      trajectory_examples(shape.traits(), *trajectory_, block, mask, done(), options_.seed, number);
+  return options_.confidence_weight > 0 ? with_confidence(std::move(examples), options_.confidence_weight)
+                                        : examples;
+}
+
 double Trainer::needed_bytes() {
-  int64_t parameters = 0;
-  for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
+  KeptWeights kept{.threads = options_.threads, .keeps_activations = model_->keeps_activations()};
+  for (const torch::Tensor& parameter : model_->parameters()) kept.parameters += parameter.numel();
+  for (const torch::Tensor& parameter : learned_) kept.learned += parameter.numel();
+  if (teacher_) kept.teacher = kept.parameters;
   double largest = 0;
   const auto first = static_cast<uint64_t>(progress_.step);
   for (uint64_t number = first; number < first + BatchSource::kPoolBatches; ++number) {
     const Examples examples = make_step(source_.batch(number), number);
-    largest = std::max(largest, estimated_bytes(model_->shape(), parameters, examples, options_.threads));
+    largest = std::max(largest, estimated_bytes(model_->shape(), kept, examples));
   }
   return largest;
 }
 
 double Trainer::add_gradients(uint64_t number, bool is_first) {
-  const Batch batch = source_.batch(number);
-  const Examples examples = make_step(batch, number);
+  const Batch batch = teacher_ ? Batch{} : source_.batch(number);
+  const Examples examples = teacher_ ? make_distillation(number) : make_step(batch, number);
+  const int64_t tokens = (teacher_ ? trajectory_->batch : batch).tokens.numel();
 
   // Threads synchronize once per step, not once per operation: the matrices are too small to be worth
   // splitting.
-  const int64_t rows = batch.tokens.size(0);
+  const int64_t rows = examples.inputs.size(0);
   const int64_t shards = std::min<int64_t>(std::max(1, options_.threads), rows);
   std::vector<std::future<Gradients>> parts;
   for (int64_t shard = 0; shard < shards; ++shard) {
@@ -191,7 +225,7 @@ double Trainer::add_gradients(uint64_t number, bool is_first) {
       }
     }
   }
-  progress_.tokens += batch.tokens.numel();
+  progress_.tokens += tokens;
   return loss;
 }
 
@@ -220,17 +254,14 @@ double Trainer::step() {
     loss += add_gradients(static_cast<uint64_t>(progress_.step) * batches + i, /*is_first=*/i == 0) /
             static_cast<double>(batches);
   }
-  if (batches > 1) {
-    for (const torch::Tensor& parameter : learned_) parameter.grad().div_(static_cast<double>(batches));
-  }
-  torch::nn::utils::clip_grad_norm_(learned_, options_.clip_norm);
-  optimizer_.step();
-
+  // Gradients are sums over the batches here.
+  const double norm = gradient_norm(learned_) / static_cast<double>(batches);
+  const double clip = std::min(1.0, options_.clip_norm / (norm + 1e-6));
   // Early on the average follows the weights more closely, or it would remember the random start.
   const auto count = static_cast<double>(progress_.step);
-  const double decay = std::min(options_.average_decay, (1 + count) / (10 + count));
-  const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < average_.size(); ++i) average_[i].lerp_(learned_[i], 1 - decay);
+  update(optimizer_, learned_, average_,
+         {.gradient_scale = clip / static_cast<double>(batches),
+          .average_decay = std::min(options_.average_decay, (1 + count) / (10 + count))});
 
   ++progress_.step;
   progress_.seconds += seconds_since(start);
@@ -249,11 +280,45 @@ Transformer Trainer::averaged_model() const {
   return copy;
 }
 
-void Trainer::run() {
+void Trainer::report(std::ofstream& log, EventFile& events, double loss, double speed, bool evaluates) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
+  const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
+  const double left = progress_.seconds * (1 / done() - 1);
+  fmt::print(stderr, "{}step {}  loss {:.4f}  {:.0f} tokens/s  {:.1f} min left{}", terminal ? "\r\x1b[K" : "",
+             progress_.step, loss, speed, left / 60, terminal && !evaluates ? "" : "\n");
+  log << fmt::format("{},{},{:.1f},{:.5f},{:.3e},{:.0f}", progress_.step, progress_.tokens, progress_.seconds,
+                     loss, rate, speed);
+  std::vector<Scalar> scalars = {{"loss", loss}, {"learning_rate", rate}, {"tokens_per_second", speed}};
+  Transformer averaged = evaluates ? averaged_model() : nullptr;
+  if (evaluates) save();
+  if (!source_.options().files.empty()) {
+    log << ',';
+    const double held_out = evaluates ? held_out_loss(averaged) : NAN;
+    if (!std::isnan(held_out)) {
+      fmt::print(stderr, "held out: loss {:.4f}\n", held_out);
+      log << fmt::format("{:.5f}", held_out);
+      scalars.push_back({"held_out_loss", held_out});
+    }
+  }
+  for (const TaskShare& share : source_.options().tasks) {
+    log << ',';
+    if (!evaluates) continue;
+    const double accuracy =
+        measure_accuracy(averaged, *share.task, options_.evaluate_samples, source_.options().canvas,
+                         *vocabulary_, evaluation_options(*share.task, source_.options()));
+    fmt::print(stderr, "{}: accuracy {:.3f}\n", share.task->name, accuracy);
+    log << fmt::format("{:.3f}", accuracy);
+    scalars.push_back({fmt::format("accuracy/{}", share.task->name), accuracy});
+  }
+  log << std::endl;
+  events.add(progress_.step, scalars);
+}
+
+void Trainer::run() {
   const std::filesystem::path log_path = folder_ / "log.csv";
   const bool fresh = progress_.step == 0;
   std::ofstream log(log_path, fresh ? std::ios::trunc : std::ios::app);
+  EventFile events(folder_);
   if (fresh) {
     log << "step,tokens,seconds,loss,learning_rate,tokens_per_second";
     if (!source_.options().files.empty()) log << ",held_out_loss";
@@ -272,36 +337,9 @@ void Trainer::run() {
     const bool evaluates = progress_.seconds >= next_evaluation || last;
     if (!evaluates && progress_.step % kLogSteps != 0) continue;
 
-    const double loss = loss_sum / static_cast<double>(loss_count);
     const double speed =
         static_cast<double>(progress_.tokens - mark.tokens) / (progress_.seconds - mark.seconds);
-    const double rate = options_.peak_rate * schedule(progress_.step, options_.warmup_steps, done());
-    const double left = progress_.seconds * (1 / done() - 1);
-    fmt::print(stderr, "{}step {}  loss {:.4f}  {:.0f} tokens/s  {:.1f} min left{}",
-               terminal ? "\r\x1b[K" : "", progress_.step, loss, speed, left / 60,
-               terminal && !evaluates ? "" : "\n");
-    log << fmt::format("{},{},{:.1f},{:.5f},{:.3e},{:.0f}", progress_.step, progress_.tokens,
-                       progress_.seconds, loss, rate, speed);
-    Transformer averaged = evaluates ? averaged_model() : nullptr;
-    if (evaluates) save();
-    if (!source_.options().files.empty()) {
-      log << ',';
-      const double held_out = evaluates ? held_out_loss(averaged) : NAN;
-      if (!std::isnan(held_out)) {
-        fmt::print(stderr, "held out: loss {:.4f}\n", held_out);
-        log << fmt::format("{:.5f}", held_out);
-      }
-    }
-    for (const TaskShare& share : source_.options().tasks) {
-      log << ',';
-      if (!evaluates) continue;
-      const double accuracy =
-          measure_accuracy(averaged, *share.task, options_.evaluate_samples, source_.options().canvas,
-                           *vocabulary_, evaluation_options(*share.task, source_.options()));
-      fmt::print(stderr, "{}: accuracy {:.3f}\n", share.task->name, accuracy);
-      log << fmt::format("{:.3f}", accuracy);
-    }
-    log << std::endl;
+    report(log, events, loss_sum / static_cast<double>(loss_count), speed, evaluates);
     if (evaluates) next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
     loss_sum = 0;
     loss_count = 0;

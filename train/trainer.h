@@ -4,12 +4,16 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <vector>
 
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/evaluate.h"
+#include "train/event_file.h"
 #include "train/model.h"
+#include "train/trajectory.h"
 
 namespace lacuna::train {
 
@@ -25,12 +29,21 @@ struct TrainOptions {
   double average_decay = 0.998;  ///< of the moving average, per step
   int accumulate = 1;            ///< batches of one step: their gradients are averaged
   int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
-  bool bf16_products = false;                ///< matmuls in bf16, the rest and the weights in f32
-  double evaluate_minutes = 4;               ///< between evaluations and checkpoints
-  int64_t evaluate_samples = 100;            ///< of each task
-  std::vector<int64_t> slot_sizes = {4, 8};  ///< of the objective kSlots; each row samples one
-  double half_written_share = 0;             ///< of sample_slot_plans()
-  double copies_share = 0;                   ///< of masked_examples()
+  bool bf16_products = false;                        ///< matmuls in bf16, the rest and the weights in f32
+  double evaluate_minutes = 4;                       ///< between evaluations and checkpoints
+  int64_t evaluate_samples = 100;                    ///< of each task
+  std::vector<int64_t> slot_sizes = {4, 8, 16, 32};  ///< of the objective kSlots; each row samples one
+  double half_written_share = 0;                     ///< of sample_slot_plans()
+  double copies_share = 0;                           ///< of masked_examples()
+  // Members of ObjectiveOptions:
+  bool is_paper = false;
+  double lambda = 1;
+  double cart_p = 0.1;
+  double confidence_weight = 0;
+  double clean_weight = 0.2;
+  // Members for a teacher's trajectories:
+  int64_t trajectory_block = 32;  ///< tokens of a block, of masked diffusion
+  int64_t trajectory_uses = 8;    ///< batches of the run that see one trajectory, each another state of it
   uint64_t seed = 1;
 };
 
@@ -51,6 +64,10 @@ class Trainer {
   /// `vocabulary` must outlive the trainer.
   Trainer(Transformer model, BatchSource source, const Vocabulary& vocabulary, TrainOptions options,
           std::filesystem::path folder);
+
+  /// Learns what this model writes instead of the answers of the data: same vocabulary, on the same device.
+  /// Before the first step. Throws InputError for a family without trajectories.
+  void learn_from(Transformer teacher);
 
   /// Continues from checkpoint.pt of the folder. Throws InputError if it is missing or does not match.
   void resume();
@@ -89,12 +106,19 @@ class Trainer {
     std::vector<torch::Tensor> values;  // one per parameter that is learned
   };
   Examples make_step(const Batch& batch, uint64_t number) const;
+  /// The examples of a teacher's trajectory.
+  Examples make_distillation(uint64_t number);
   Gradients differentiate(const Examples& examples);
   /// Adds the gradients of a batch to those of the learned parameters, or sets them; returns the loss.
   double add_gradients(uint64_t number, bool is_first);
   double done() const;
+  /// A line on standard error, in the log and in the event file.
+  void report(std::ofstream& log, EventFile& events, double loss, double speed, bool evaluates);
 
   Transformer model_;
+  Transformer teacher_ = nullptr;
+  std::optional<Trajectory> trajectory_;
+  uint64_t trajectory_number_ = 0;  // of the batch that it is of
   BatchSource source_;
   const Vocabulary* vocabulary_;
   TrainOptions options_;

@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ExportTest,
                          ::testing::Values(Family::kLlada, Family::kDream, Family::kQwen2, Family::kQwen3,
                                            Family::kRefusion, Family::kSdar, Family::kFastDllm,
                                            Family::kLlada2, Family::kGidd, Family::kGiddMask,
-                                           Family::kDiffusionGemma),
+                                           Family::kDiffusionGemma, Family::kIdlm),
                          [](const auto& instance) {
                            std::string name(traits_of(instance.param).name);
                            std::replace(name.begin(), name.end(), '-', '_');

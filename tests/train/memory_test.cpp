@@ -30,38 +30,64 @@ ModelShape medium_shape() {
 TEST(Memory, GrowsWithRowsWithTheSquareOfTheirLengthAndWithTheModel) {
   const ModelShape shape = medium_shape();
   const auto bytes = [&](int64_t rows, int64_t length, int64_t parameters) {
-    return estimated_bytes(shape, parameters, examples_of(rows, length), 1);
+    return estimated_bytes(shape, {.parameters = parameters, .learned = parameters},
+                           examples_of(rows, length));
   };
   EXPECT_NEAR(bytes(8, 64, 0), 2 * bytes(4, 64, 0), 1);
   EXPECT_GT(bytes(4, 8192, 0), 3.5 * bytes(4, 4096, 0));
   EXPECT_EQ(bytes(4, 64, 1000) - bytes(4, 64, 0), 4 * 6 * 1000);
 }
 
+/// The most memory that the process has had, in bytes.
+double peak() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  double kib = 0;
+  while (status >> word && word != "VmHWM:") {
+  }
+  status >> kib;
+  return 1024 * kib;
+}
+
+/// Bytes that a step takes beyond those before.
+double taken_by(Transformer& model, const Examples& examples) {
+  std::ofstream("/proc/self/clear_refs") << 5;  // forgets the peaks of tests before
+  const double before = peak();
+  const torch::Tensor hidden = model->hidden(examples.inputs).flatten(0, 1);
+  weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).backward();
+  return peak() - before;
+}
+
 TEST(Memory, IsAboutWhatAStepTakes) {
   torch::manual_seed(1);
   const Examples examples = examples_of(32, 256);
-  const auto peak = [] {
-    std::ifstream status("/proc/self/status");
-    std::string word;
-    double kib = 0;
-    while (status >> word && word != "VmHWM:") {
-    }
-    status >> kib;
-    return 1024 * kib;
-  };
   for (const Family family : {Family::kLlada, Family::kLlada2}) {
     ModelShape shape = medium_shape();
     shape.family = family;
     Transformer model(shape);
-    std::ofstream("/proc/self/clear_refs") << 5;  // forgets the peaks of tests before
-    const double before = peak();
-    const torch::Tensor hidden = model->hidden(examples.inputs).flatten(0, 1);
-    weighted_loss(model->logits(hidden.index_select(0, examples.rows)), examples).backward();
-    const double taken = peak() - before;
-    const double estimate = estimated_bytes(shape, 0, examples, 1);
+    const double taken = taken_by(model, examples);
+    const double estimate = estimated_bytes(shape, {}, examples);
     EXPECT_GT(taken, estimate / 2) << traits_of(family).name;
     EXPECT_LT(taken, estimate * 2) << traits_of(family).name;
   }
+}
+
+TEST(Memory, OfWeightsThatAreNotLearnedIsThatOfTwoCopies) {
+  const ModelShape shape = medium_shape();
+  const auto bytes = [&](const KeptWeights& kept) {
+    return estimated_bytes(shape, kept, examples_of(1, 64)) - estimated_bytes(shape, {}, examples_of(1, 64));
+  };
+  EXPECT_EQ(bytes({.parameters = 1000}), 4 * 2 * 1000);
+  EXPECT_EQ(bytes({.parameters = 1000, .learned = 10, .threads = 2}), 4 * (2 * 1000 + 5 * 10));
+  EXPECT_EQ(bytes({.teacher = 1000}), 4 * 1000);
+}
+
+TEST(Memory, OfActivationsIsThatOfOneLayerWhereTheyAreComputedAgain) {
+  ModelShape deep = medium_shape();
+  deep.layers = 40;
+  const double all = estimated_bytes(deep, {}, examples_of(4, 64));
+  const double one = estimated_bytes(deep, {.keeps_activations = false}, examples_of(4, 64));
+  EXPECT_LT(one, all / 8);
 }
 
 TEST(Memory, IsAskedForBeforeItIsTaken) {

@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "gguf_bytes.h"
 #include "model/read_config.h"
 #include "temporary_folder.h"
+#include "tokenizer/byte_characters.h"
 #include "train/bpe.h"
+#include "train/names.h"
 #include "train/trainer.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors_writer.h"
@@ -138,6 +141,60 @@ class StartTest : public ::testing::Test {
     return text;
   }
 
+  /// The random checkpoint in from_ as a GGUF file of llama.cpp's converter, in f32.
+  std::filesystem::path write_gguf(const ModelShape& shape, const std::string& architecture) {
+    Transformer model(shape);
+    import_weights(from_, model);
+    test::GgufBytes file;
+    const auto key = [&](const std::string& name) { return architecture + "." + name; };
+    file.text("general.architecture", architecture);
+    file.number(key("block_count"), static_cast<uint32_t>(shape.layers));
+    file.number(key("embedding_length"), static_cast<uint32_t>(shape.width));
+    file.number(key("feed_forward_length"), static_cast<uint32_t>(shape.ffn_width));
+    file.number(key("attention.head_count"), static_cast<uint32_t>(shape.heads));
+    file.number(key("attention.head_count_kv"), static_cast<uint32_t>(shape.num_kv_heads()));
+    file.number(key("attention.key_length"), static_cast<uint32_t>(shape.head_width()));
+    file.number(key("attention.value_length"), static_cast<uint32_t>(shape.head_width()));
+    file.number(key("context_length"), static_cast<uint32_t>(shape.context));
+    file.number(key("rope.dimension_count"), static_cast<uint32_t>(shape.head_width()));
+    file.number(key("vocab_size"), static_cast<uint32_t>(shape.vocabulary));
+    file.real(key("rope.freq_base"), static_cast<float>(shape.rope_theta));
+    file.real(key("attention.layer_norm_rms_epsilon"), static_cast<float>(shape.epsilon()));
+    std::vector<std::string> tokens, merges;
+    for (const std::string& token : bpe_.vocabulary) tokens.push_back(to_byte_characters(token));
+    for (const auto& [left, right] : bpe_.merges)
+      merges.push_back(tokens[static_cast<size_t>(left)] + " " + tokens[static_cast<size_t>(right)]);
+    std::vector<int32_t> types(tokens.size(), 1);
+    for (const std::string_view token : bpe_.form->special_tokens) {
+      tokens.emplace_back(token == "<|mdm_mask|>" ? "<|unused|>" : token);
+      types.push_back(3);
+    }
+    file.text("tokenizer.ggml.model", "gpt2");
+    file.text("tokenizer.ggml.pre", "qwen2");
+    file.texts("tokenizer.ggml.tokens", tokens);
+    file.numbers("tokenizer.ggml.token_type", types);
+    file.texts("tokenizer.ggml.merges", merges);
+    file.number("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(bpe_.end_id()));
+    file.text("tokenizer.chat_template", bpe_.form->program);
+    for (const auto& item : model->named_parameters()) {
+      const bool is_bias = item.key().ends_with("bias");
+      if (is_bias && architecture == "llama") continue;
+      torch::Tensor values = item.value().detach();
+      const bool turns =
+          item.key().find(".q.w") != std::string::npos || item.key().find(".k.w") != std::string::npos;
+      if (turns && architecture == "llama")  // rotated as neighbouring pairs there
+        values = values.view({-1, 2, shape.head_width() / 2, shape.width}).transpose(1, 2).flatten(0, 2);
+      values = values.contiguous();
+      std::vector<uint64_t> sizes;
+      for (const int64_t size : values.sizes()) sizes.push_back(static_cast<uint64_t>(size));
+      file.tensor(gguf_name(item.key()), 0, sizes,
+                  std::string(reinterpret_cast<const char*>(values.data_ptr<float>()), values.nbytes()));
+    }
+    const std::filesystem::path path = folder_.path() / "start.gguf";
+    file.write(path);
+    return path;
+  }
+
   template <typename Change>
   void edit(const std::string& name, Change&& change) {
     std::ifstream in(from_ / name);
@@ -148,15 +205,16 @@ class StartTest : public ::testing::Test {
   }
 
   /// Makes a model of another family of the checkpoint, writes it to to_ and returns it.
-  Transformer become(Family family) {
+  Transformer become(Family family) { return become(family, from_); }
+  Transformer become(Family family, const std::filesystem::path& from) {
     ModelShape shape;
     shape.family = family;
-    Start start = Start::open(from_);
+    Start start = Start::open(from);
     start.set_sizes(shape);
     start.export_texts(to_, shape);
     Transformer model(shape);
     const WordRows words = start.words(shape);
-    import_weights(from_, model, &words);
+    import_weights(from, model, &words);
     export_weights(to_, model);
     return model;
   }
@@ -237,7 +295,7 @@ TEST_F(StartTest, BecomesADiffusionModelThatTheEngineReadsAlike) {
         << traits_of(family).name;
   }
   write_start(shape(Family::kQwen3));
-  for (const Family family : {Family::kSdar, Family::kRefusion, Family::kLlada}) {
+  for (const Family family : {Family::kSdar, Family::kRefusion, Family::kLlada, Family::kIdlm}) {
     Transformer model = become(family);
     EXPECT_LT(difference(engine_logits(to_, model->shape().vocabulary), own_logits(model)), kTolerance)
         << traits_of(family).name;
@@ -283,6 +341,33 @@ TEST_F(StartTest, NamesTheFamiliesThatACheckpointCanBecome) {
   refused(Family::kGidd, "expected one of dream, qwen2, fast-dllm-v2");
   write_llama();
   refused(Family::kSdar, "expected one of llada, dream, qwen2, fast-dllm-v2");
+}
+
+TEST_F(StartTest, BeginsWithAGgufFileAsWithItsFolder) {
+  ModelShape qwen3 = shape(Family::kQwen3);
+  qwen3.head_size = 8;
+  write_start(qwen3);
+  const std::filesystem::path file = write_gguf(qwen3, "qwen3");
+  const torch::Tensor before = engine_logits(from_, bpe_.total_size());
+  Transformer model = become(Family::kSdar, file);
+  EXPECT_EQ(model->shape().vocabulary, bpe_.total_size() + 1) << "a mask is added";
+  EXPECT_EQ(Tokenizer::load(to_).id_of("<|mask|>"), bpe_.total_size());
+  EXPECT_EQ(Tokenizer::load(to_).encode("Mia has 12"), Tokenizer::load(file).encode("Mia has 12"));
+  EXPECT_FALSE(load_chat_template(to_).is_none());
+  const torch::Tensor after = engine_logits(to_, model->shape().vocabulary, " --paradigm blocks");
+  Transformer next = become(Family::kQwen3, file);
+  EXPECT_LT(difference(engine_logits(to_, bpe_.total_size()), before), kTolerance);
+  EXPECT_LT(difference(own_logits(next), before), kTolerance);
+  EXPECT_GT(difference(after.slice(1, 0, bpe_.total_size()), before), kTolerance)
+      << "its rows see their block";
+}
+
+TEST_F(StartTest, TurnsBackTheRowsThatGgufFilesOfLlamaPermute) {
+  write_llama();
+  const torch::Tensor before = engine_logits(from_, bpe_.total_size());
+  Transformer model = become(Family::kQwen2, write_gguf(shape(Family::kQwen2), "llama"));
+  EXPECT_LT(difference(own_logits(model), before), kTolerance);
+  EXPECT_LT(difference(engine_logits(to_, bpe_.total_size()), before), kTolerance);
 }
 
 TEST_F(StartTest, RefusesWhatTrainingDoesNotCompute) {
@@ -389,7 +474,7 @@ TEST_F(StartTest, LowersTheLossOfEveryObjectiveAndResumesToTheSameBits) {
   };
   write_start(shape(Family::kQwen3));
   for (const Family family : {Family::kQwen3, Family::kLlada, Family::kDream, Family::kFastDllm,
-                              Family::kSdar, Family::kRefusion}) {
+                              Family::kSdar, Family::kRefusion, Family::kIdlm}) {
     const auto [before, after] = losses(family, -1);
     EXPECT_LT(after, 0.8 * before) << traits_of(family).name;
     EXPECT_EQ(losses(family, 13), std::pair(before, after)) << traits_of(family).name;

@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -122,6 +123,56 @@ TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
     EXPECT_EQ(distance(second.averaged_model(), whole.averaged_model()), 0);
     EXPECT_EQ(second.step(), whole.step());
   }
+}
+
+TEST_F(TrainerTest, LearnsTheTrajectoriesOfATeacherAndResumesToTheSameBits) {
+  const auto student = [&](Trainer& trainer) {
+    Trainer other = this->trainer(1, /*weights_seed=*/7);
+    trainer.learn_from(other.averaged_model());
+  };
+  Trainer whole = trainer();
+  student(whole);
+  double first = 0, last = 0;
+  for (int i = 0; i < 48; ++i) {
+    const double loss = whole.step();
+    (i < 8 ? first : last) += i < 8 || i >= 40 ? loss : 0;
+  }
+  EXPECT_LT(last, 0.9 * first);
+
+  Trainer before = trainer();
+  student(before);
+  for (int i = 0; i < 13; ++i) before.step();
+  before.save();
+  Trainer after = trainer(1, /*weights_seed=*/3);
+  student(after);
+  after.resume();
+  for (int i = 13; i < 48; ++i) after.step();
+  EXPECT_EQ(distance(after.averaged_model(), whole.averaged_model()), 0);
+
+  Trainer causal = trainer(1, 1, 24, Family::kQwen3);
+  EXPECT_THROW(causal.learn_from(causal.averaged_model()), InputError);
+}
+
+TEST_F(TrainerTest, WritesTheSameNumbersForTensorBoard) {
+  Trainer trainer = this->trainer();
+  trainer.run();
+  std::ifstream log(folder_ / "log.csv");
+  int lines = -1;  // the head
+  for (std::string line; std::getline(log, line);) ++lines;
+  std::string bytes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path().filename().string().find("tfevents") == std::string::npos) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const auto count = [&](const std::string& text) {
+    int found = 0;
+    for (size_t at = 0; (at = bytes.find(text, at)) != std::string::npos; at += text.size()) ++found;
+    return found;
+  };
+  EXPECT_GE(lines, 2);
+  EXPECT_EQ(count("tokens_per_second"), lines);
+  EXPECT_EQ(count("accuracy/stories"), 1);
 }
 
 TEST_F(TrainerTest, SharesABatchAmongThreadsWithoutChangingItsGradient) {

@@ -1,0 +1,46 @@
+// Names of the model's parameters in checkpoints.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/family.h"
+#include "train/model.h"
+
+namespace lacuna::train {
+
+/// "blocks.2.q.weight" -> "model.layers.2.self_attn.q_proj.weight", "blocks.2.moe.experts.0.up.weight" ->
+/// "model.layers.2.mlp.experts.0.up_proj.weight". LLaDA has names of its own, the other families those of the
+/// transformers library; GIDD and LLaDA2 mix in some, and DiffusionGemma's are in a decoder.
+std::string published_name(Family family, std::string_view parameter);
+
+/// "blocks.2.q.weight" -> "blk.2.attn_q.weight": as llama.cpp's converters name those of dense models.
+std::string gguf_name(std::string_view parameter);
+
+/// What the names of the parameters of a low-rank update have, and no others.
+inline constexpr std::string_view kUpdate = ".lora_";
+
+/// Neighbouring parameters of the model that are one published tensor, one behind the other.
+struct PublishedTensor {
+  std::string name;
+  std::vector<torch::Tensor> parts;
+
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> sizes = parts.front().sizes().vec();
+    for (size_t i = 1; i < parts.size(); ++i) sizes.front() += parts[i].size(0);
+    return sizes;
+  }
+};
+
+/// The tensors of a checkpoint that hold the model's parameters.
+///   name  of a parameter in the checkpoint; those that are alike for neighbours name one tensor
+std::vector<PublishedTensor> published_tensors(const Transformer& model,
+                                               const std::function<std::string(std::string_view)>& name);
+std::vector<PublishedTensor> published_tensors(const Transformer& model, Family family);
+
+}  // namespace lacuna::train
