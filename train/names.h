@@ -22,7 +22,7 @@ std::string published_name(Family family, std::string_view parameter);
 /// "blocks.2.q.weight" -> "blk.2.attn_q.weight": as llama.cpp's converters name those of dense models.
 std::string gguf_name(std::string_view parameter);
 
-/// What the names of the parameters of a low-rank update have, and no others.
+/// In the names of the parameters of a low-rank update, and of no others.
 inline constexpr std::string_view kUpdate = ".lora_";
 
 /// Neighbouring parameters of the model that are one published tensor, one behind the other.

@@ -29,8 +29,8 @@
 //   [the most probable token is x_i] * H(p(. | ...)),    H the entropy in nats,
 //
 // is added to the loss of families that predict masks: what is right becomes sure, so that a threshold
-// accepts more tokens of a pass. The report gives the sum of the two losses and the choice of tokens; that
-// the sum is divided by all masked tokens is ours.
+// accepts more tokens of a pass. Taken from the model card's formula, which names the sum of the two losses
+// and the choice of tokens; that the sum is divided by all masked tokens is ours.
 //
 // Next token (Qwen2.5, Qwen3; Yang et al. 2024 and 2025):
 //

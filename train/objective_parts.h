@@ -1,4 +1,4 @@
-// What the objectives share: the coordinates of their random numbers, ratios of masks and weights of tokens.
+// Shared by the objectives: the coordinates of their random numbers, ratios of masks and weights of tokens.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace lacuna::train {
 namespace {
 
-/// What the backward pass calls.
+/// Called by the backward pass.
 struct Recomputation : torch::CustomClassHolder {
   std::function<torch::Tensor(const torch::Tensor&)> block;
   bool has_autocast = false;

@@ -1,15 +1,16 @@
 // Distillation of a teacher's trajectories: in which order it wrote its answers, for a student that writes
 // them in fewer passes (d3LLM: hao-ai-lab/d3LLM, its published training code; "pseudo-trajectories").
 //
-// The teacher answers each prompt of the batch, one token a pass, the surest first, block after block. The
-// student sees a state of that trajectory and predicts what the teacher wrote later in the same block:
+// The teacher answers each prompt of the batch, one token a pass, the most confident first, block after
+// block. The student sees a state of that trajectory and predicts what the teacher wrote later in the same
+// block:
 //
 //   L = mean over the masked tokens of the block, of all rows, of -log p(y_i | state),
 //
 // where of the n tokens of a block, the n - floor((1 - t) n) that were written last are masked, with t
 // uniform in [low, 0.8]; low rises from 0.2 to 0.8 over the run. For masked diffusion, the block is any of
 // the answer's, with clean ones before and masks behind; for block diffusion, all blocks are learned in one
-// pass, as ever. Left out of the published recipe: blocks that grow during the run, a second pass over the
+// pass, as usual. Left out of the published recipe: blocks that grow during the run, a second pass over the
 // other tokens (those of complementary masks), and a temperature in the entropy, whose loss is
 // --confidence-weight.
 #pragma once

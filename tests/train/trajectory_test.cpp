@@ -48,7 +48,7 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> answer_alone(Transformer& 
     for (int64_t left = end - std::max(begin, first); left > 0; --left, ++pass) {
       const torch::Tensor logits = model->logits(model->hidden(tokens.unsqueeze(0)))[0].clone();
       logits.select(1, kMask).fill_(-1e9);
-      int64_t surest = -1;
+      int64_t most_confident = -1;
       double best = -1;
       for (int64_t at = std::max(begin, first); at < end; ++at) {
         if (order[static_cast<size_t>(at)] >= 0) continue;
@@ -56,11 +56,11 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> answer_alone(Transformer& 
         const double confidence = torch::softmax(logits[source], -1).max().item<double>();
         if (confidence > best) {
           best = confidence;
-          surest = at;
+          most_confident = at;
         }
       }
-      tokens[surest] = logits[family.shifted_logits ? surest - 1 : surest].argmax();
-      order[static_cast<size_t>(surest)] = pass;
+      tokens[most_confident] = logits[family.shifted_logits ? most_confident - 1 : most_confident].argmax();
+      order[static_cast<size_t>(most_confident)] = pass;
     }
   }
   return {std::vector<int64_t>(tokens.data_ptr<int64_t>(), tokens.data_ptr<int64_t>() + length), order};
