@@ -113,7 +113,7 @@ lacuna::PassCallback wrapped(lacuna_pass_callback callback, void* user) {
 lacuna_answer with_json(Answer answer, bool has_tools = false) {
   nlohmann::ordered_json shown = lacuna::to_json(answer);
   if (has_tools) shown["message"] = lacuna::to_json(lacuna::read_tool_answer(answer));
-  std::string json = dump_json(shown);
+  std::string json = lacuna::dump_json(shown);
   return {std::move(answer), std::move(json)};
 }
 
@@ -136,7 +136,7 @@ lacuna_session* lacuna_load(const char* model, const char* options_json) {
     expect_given(model, "model");
     const nlohmann::ordered_json options = parse_object(options_json, "options_json");
     lacuna::Session session = lacuna::Session::load(model, lacuna::load_options(options, "options_json"));
-    std::string info = dump_json(lacuna::to_json(session.info()));
+    std::string info = lacuna::dump_json(lacuna::to_json(session.info()));
     return {std::move(session), std::move(info)};
   });
 }

@@ -134,8 +134,7 @@ struct LocalLeap {
   int32_t radius = 4;     ///< positions
   bool operator==(const LocalLeap&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("tau", rule.tau, kMinRuleNumber, 1.0);
     visit("relaxed", rule.relaxed, kMinRuleNumber, 1.0);
     visit("radius", rule.radius, 0, kMaxGenLength);
@@ -151,8 +150,7 @@ struct EntropyBudget {
   double bound = 0.001;  ///< nats
   bool operator==(const EntropyBudget&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("bound", rule.bound, kMinRuleNumber, kMaxRuleNumber);
   }
 };
@@ -167,8 +165,7 @@ struct DecayingThreshold {
   double alpha = 0.3;  ///< up to 1
   bool operator==(const DecayingThreshold&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("tau", rule.tau, kMinRuleNumber, 1.0);
     visit("alpha", rule.alpha, kMinRuleNumber, 1.0);
   }
@@ -186,8 +183,7 @@ struct Klass {
   int32_t history = 2;  ///< passes
   bool operator==(const Klass&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("tau", rule.tau, kMinRuleNumber, 1.0);
     visit("kl", rule.kl, kMinRuleNumber, kMaxRuleNumber);
     visit("history", rule.history, 1, kMaxGenLength);
@@ -206,8 +202,7 @@ struct Wino {
   double back = 0.9;  ///< probability
   bool operator==(const Wino&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("tau", rule.tau, kMinRuleNumber, 1.0);
     visit("back", rule.back, kMinRuleNumber, 1.0);
   }
@@ -226,10 +221,7 @@ struct Saber {
   int32_t least = 2;  ///< positions
   bool operator==(const Saber&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
-    visit("least", rule.least, 1, kMaxGenLength);
-  }
+  static void visit_numbers(auto& rule, auto&& visit) { visit("least", rule.least, 1, kMaxGenLength); }
 };
 
 /// CreditDecoding (Wang et al. 2025, arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder):
@@ -246,8 +238,7 @@ struct TraceCredit {
   double beta = 0.8;  ///< up to 1
   bool operator==(const TraceCredit&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("tau", rule.tau, kMinRuleNumber, 1.0);
     visit("alpha", rule.alpha, kMinRuleNumber, kMaxRuleNumber);
     visit("gamma", rule.gamma, kMinRuleNumber, kMaxRuleNumber);
@@ -268,8 +259,7 @@ struct Prophet {
   int32_t length = 5;                  ///< positions
   bool operator==(const Prophet&) const = default;
 
-  template <typename Rule, typename Visit>
-  static void visit_numbers(Rule& rule, Visit&& visit) {
+  static void visit_numbers(auto& rule, auto&& visit) {
     visit("early", rule.early, kMinRuleNumber, kMaxRuleNumber);
     visit("mid", rule.mid, kMinRuleNumber, kMaxRuleNumber);
     visit("late", rule.late, kMinRuleNumber, kMaxRuleNumber);
