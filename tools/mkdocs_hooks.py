@@ -25,6 +25,7 @@ API_PAGES = ROOT / "build/api_pages"
 OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "models/*/README.md",
            "bench/models/*/README.md", "tests/reference/README.md", "train/README.md"]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+PLACE_OF_CODE = re.compile(r"^(```\w+) .+$", re.MULTILINE)  # where tests/check_adding.py puts a block: no language to the site
 log = logging.getLogger("mkdocs.hooks")
 
 
@@ -64,6 +65,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
+    markdown = PLACE_OF_CODE.sub(r"\1", markdown)
     source = page.file.src_path
     folder = posixpath.dirname(source if page.file.abs_src_path == str(ROOT / source) else "docs/" + source)
     outside = set(outside_pages())
