@@ -138,6 +138,8 @@ def main(arguments):
     parser.add_argument("out", metavar="FIGURE.svg", help="file to write")
     parser.add_argument("input", metavar="FILE", nargs="?", help="rows of `lacuna analyze --json` (default standard input), or log.csv")
     given = parser.parse_args(arguments)
+    if not given.out.endswith(".svg"):
+        raise BookError(f"{given.out}: the figure is an SVG file; expected a name that ends with .svg")
     lines = Path(given.input).read_text(encoding="utf-8").splitlines() if given.input else list(sys.stdin)
     is_log = bool(lines) and lines[0].startswith("step,")
     Path(given.out).write_text(figures.to_svg(curves(lines) if is_log else figure_of(read_rows(lines))), encoding="utf-8")

@@ -82,6 +82,8 @@ class AnalysisTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log, out = Path(folder) / "log.csv", Path(folder) / "figure.svg"
             log.write_text("\n".join(LOG))
+            with self.assertRaisesRegex(BookError, "ends with .svg"):
+                analysis.main([str(out.with_suffix(".png")), str(log)])
             self.assertEqual(analysis.main([str(out), str(log)]), 0)
             self.assertIn("records", out.read_text())
             line = json.dumps(rows("entropy", {"step": 1, "entropy": 2, "largest_probability": 0.5})[0])
