@@ -24,10 +24,11 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
   const std::vector<IndexRange> seen = visible(canvas, block);
-  std::erase_if(rows_, [&](int32_t row) {
-    return std::none_of(seen.begin(), seen.end(),
-                        [&](const IndexRange& part) { return row >= part.begin && row < part.end; });
-  });
+  if (options_.suffix)
+    std::erase_if(rows_, [&](int32_t row) {
+      return std::none_of(seen.begin(), seen.end(),
+                          [&](const IndexRange& part) { return row >= part.begin && row < part.end; });
+    });
   const bool may_lock = lock_ && pass.nothing_is_stale;
   if (lock_) lock_->remove_locked(rows_);
   std::vector<int32_t> probes;
@@ -36,7 +37,7 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   plan_.clear();
   plan_.rules.push_back(options_.sampling);
   plan_.rules.insert(plan_.rules.end(), options_.other_sampling.begin(), options_.other_sampling.end());
-  add_rows(canvas, block, probes, questions.verified);
+  add_rows(canvas, block, seen, probes, questions.verified);
   num_drawn_ = drawn_positions.size();
   for (size_t i = 0; i < drawn_positions.size(); ++i) {
     const int32_t position = drawn_positions[i];
@@ -108,9 +109,8 @@ void CanvasPass::add_verifying_masks(const Canvas& canvas, const Block& block,
   }
 }
 
-void CanvasPass::add_rows(const Canvas& canvas, const Block& block, std::span<const int32_t> probes,
-                          std::span<const int32_t> verified) {
-  const std::vector<IndexRange> seen = visible(canvas, block);
+void CanvasPass::add_rows(const Canvas& canvas, const Block& block, const std::vector<IndexRange>& seen,
+                          std::span<const int32_t> probes, std::span<const int32_t> verified) {
   for (int32_t sequence = 0; sequence < num_sequences(); ++sequence) {
     const auto input = [&](int32_t position) {
       return sequence == 1 && canvas.is_given(position) ? canvas.mask_id() : canvas[position];

@@ -88,8 +88,8 @@ class CanvasPass {
  private:
   int32_t plan_row(int32_t position) const;
   LogitRow logit_row(int32_t plan_row) const;
-  void add_rows(const Canvas& canvas, const Block& block, std::span<const int32_t> probes,
-                std::span<const int32_t> verified);
+  void add_rows(const Canvas& canvas, const Block& block, const std::vector<IndexRange>& seen,
+                std::span<const int32_t> probes, std::span<const int32_t> verified);
   void add_verifying_masks(const Canvas& canvas, const Block& block, std::span<const int32_t> verified,
                            int32_t sequence);
 

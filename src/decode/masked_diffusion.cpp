@@ -118,7 +118,8 @@ void MaskedDiffusionDecoder::find_next_step() {
          ++progress_.step) {
       drawn_positions_ = candidate_positions();
       progress_.masked_now = static_cast<int32_t>(drawn_positions_.size());
-      progress_.masked_share = masked_share();
+      if (std::holds_alternative<DecayingThreshold>(options_.unmask.count))
+        progress_.masked_share = masked_share();
       if (drawn_positions_.empty()) break;
       if (options_.unmask.ignores_logits()) {
         std::vector<Commit> blind;

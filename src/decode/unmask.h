@@ -44,7 +44,8 @@ struct BlockProgress {
   int32_t num_steps = 1;        ///< of the block
   int32_t masked_at_start = 0;  ///< masked positions when the block began
   int32_t masked_now = 0;       ///< candidates of the step; all of the block's for Remasking
-  /// Masks' share of the positions from the block's first on that the step's pass sees; 1 in its first step.
+  /// DecayingThreshold: masks' share of the positions from the block's first on that the step's pass sees; 1
+  /// in the block's first step.
   double masked_share = 1;
 };
 

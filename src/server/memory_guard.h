@@ -21,7 +21,7 @@ class MemoryGuard {
   ///   free_bytes  memory that may still be taken; empty: that of this process
   explicit MemoryGuard(std::function<int64_t()> free_bytes = {});
 
-  /// Keeps this many bytes from everybody else: work has begun that will take as many, and asks no more.
+  /// Reserves bytes for a job that will allocate as many without calling has() for each allocation.
   void reserve(int64_t bytes) noexcept { reserved_ += bytes; }
   void release(int64_t bytes) noexcept { reserved_ -= bytes; }
 
