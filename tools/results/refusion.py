@@ -336,6 +336,9 @@ def published_shape(run):
             "time ratio", "command"], rows
 
 
+INSTRUCTIONS = ("avx2", "avx512", "amx")
+
+
 def decode_command(isa, model, more=""):
     """Times eight layers of a published shape."""
     return f"LACUNA_ISA={isa} lacuna bench decode -m random:{model},layers=8 --prompt-length 128 --gen-length 512{more} --json"
@@ -345,7 +348,7 @@ def decode_command(isa, model, more=""):
 def left_to_right(run):
     """ReFusion and a left-to-right model of its size, by instruction set."""
     rows = []
-    for isa in ("avx2", "avx512"):
+    for isa in INSTRUCTIONS:
         plain = run.result(decode_command(isa, "qwen3-8b"))["setting"]
         for task, size, block in (("GSM8K", 32, 128), ("MATH", 32, 64), ("HumanEval and MBPP", 16, 128), ("ARC-C", 8, 8),
                                   ("GPQA", 8, 16)):
@@ -379,9 +382,15 @@ def span_avx512(run):
 
 
 @value
+def span_amx(run):
+    """Ratios with AMX."""
+    return span(run, "amx")
+
+
+@value
 def left_to_right_command(run):
     """Commands of the left-to-right model."""
-    return " and ".join(code(decode_command(isa, "qwen3-8b")) for isa in ("avx2", "avx512"))
+    return ", ".join(code(decode_command(isa, "qwen3-8b")) for isa in INSTRUCTIONS)
 
 
 def trace_command(run):
