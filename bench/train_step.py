@@ -5,20 +5,29 @@
 
 The checkpoint is a folder of Llama's or Qwen2's class with a tokenizer.json (SmolLM2-135M). Both train all weights on the next token with AdamW and
 gradients clipped at norm 1, in f32, on rows of random words of the same number of tokens. Needs torch and transformers. The seconds of a
-step are those of the fastest round of each; other work on the machine shows in the load, which is printed.
+step are those of the fastest round of each, without the first step; other work on the machine shows in the load, which is printed, and less in the
+processor seconds.
 """
 import argparse
 import csv
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 WORDS = "the of and a to in is you that it he was for on are as with his they at be this have from or one had by word but".split()
+
+
+class Time(NamedTuple):
+    """Of a step, or of a run."""
+    seconds: float
+    processor: float  # seconds of all threads
 
 
 def write_data(path, tokens):
@@ -28,17 +37,27 @@ def write_data(path, tokens):
             file.write(json.dumps({"text": " ".join(rng.choice(WORDS) for _ in range(tokens))}) + "\n")
 
 
-def time_lacuna(flags, folder):
+def run_lacuna(flags, folder, steps):
+    """Seconds and processor seconds of a whole run, and its log."""
     out = folder / "out"
     command = [flags.program, "--family", "qwen2", "--init", flags.checkpoint, "--data", str(folder / "data.jsonl"), "--out", str(out),
-               "--row-length", str(flags.length), "--batch-rows", str(flags.rows), "--steps", str(flags.steps), "--threads",
+               "--row-length", str(flags.length), "--batch-rows", str(flags.rows), "--steps", str(steps), "--threads",
                str(flags.threads), "--matmul", "f32", "--final-samples", "1"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(out / "log.csv") as file:
         last = list(csv.DictReader(file))[-1]
-    return float(last["seconds"]) / float(last["step"]), int(last["tokens"]) / float(last["step"])
+    return Time(float(last["seconds"]), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime), int(last["tokens"]) / steps
+
+
+def time_lacuna(flags, folder):
+    """A step: what a run with more steps takes beyond one with a single step, which reads the weights and writes them, too."""
+    one, _ = run_lacuna(flags, folder, 1)
+    many, tokens = run_lacuna(flags, folder, 1 + flags.steps)
+    return Time((many.seconds - one.seconds) / flags.steps, (many.processor - one.processor) / flags.steps), tokens
 
 
 def time_torch(flags):
@@ -49,13 +68,14 @@ def time_torch(flags):
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     ids = torch.randint(0, model.config.vocab_size, (flags.rows, flags.length))
-    start = time.perf_counter()
-    for _ in range(flags.steps):
+    for step in range(1 + flags.steps):
+        if step == 1:  # the first one allocates
+            start = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
         model(input_ids=ids, labels=ids).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    return (time.perf_counter() - start) / flags.steps
+    return Time((time.perf_counter() - start[0]) / flags.steps, (time.process_time() - start[1]) / flags.steps)
 
 
 def main():
@@ -65,19 +85,21 @@ def main():
     for name, value in (("rows", 4), ("length", 128), ("steps", 4), ("rounds", 2), ("threads", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
     flags = parser.parse_args()
-    lacuna, torch_seconds = [], []
+    lacuna, eager = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder / "data.jsonl", flags.length)
         for number in range(flags.rounds):
-            seconds, tokens = time_lacuna(flags, folder)
-            lacuna.append(seconds)
-            torch_seconds.append(time_torch(flags))
-            print(f"round {number + 1}: lacuna-train {lacuna[-1]:.2f} s a step of {tokens:.0f} tokens, PyTorch eager {torch_seconds[-1]:.2f} s of "
-                  f"{flags.rows * flags.length}; load {os.getloadavg()[0]:.1f}", flush=True)
-    ours, theirs = min(lacuna), min(torch_seconds)
+            ours, tokens = time_lacuna(flags, folder)
+            theirs = time_torch(flags)
+            lacuna.append(ours)
+            eager.append(theirs)
+            print(f"round {number + 1}: a step of {tokens:.0f} tokens takes lacuna-train {ours.seconds:.2f} s ({ours.processor:.2f} of processors), one of "
+                  f"{flags.rows * flags.length} PyTorch eager {theirs.seconds:.2f} s ({theirs.processor:.2f}); load {os.getloadavg()[0]:.1f}", flush=True)
     tokens = flags.rows * flags.length
-    print(f"lacuna-train {tokens / ours:.1f} tokens/s, PyTorch eager {tokens / theirs:.1f} tokens/s: {theirs / ours:.2f} times as fast")
+    for what in Time._fields:
+        ours, theirs = (min(getattr(each, what) for each in times) for times in (lacuna, eager))
+        print(f"{what}: lacuna-train {tokens / ours:.1f} tokens/s, PyTorch eager {tokens / theirs:.1f} tokens/s: {theirs / ours:.2f} times as fast")
 
 
 if __name__ == "__main__":

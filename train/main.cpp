@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "tokenizer/tokenizer.h"
 #include "train/arguments.h"
+#include "train/blas.h"
 #include "train/bpe.h"
 #include "train/export.h"
 #include "train/memory.h"
@@ -185,6 +186,7 @@ int main(int argc, char** argv) {
   lacuna::train::add_options(app, arguments);
   try {
     app.parse(argc, argv);
+    lacuna::train::use_best_blas_kernels(argv);
     return lacuna::train::run(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
