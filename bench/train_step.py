@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times a training step of lacuna-train and of PyTorch eager on the same checkpoint, rows and threads, one after the other.
 
-    python3 bench/train_step.py LACUNA_TRAIN CHECKPOINT [--rows 4] [--length 128] [--steps 4] [--rounds 2] [--threads 2]
+    python3 bench/train_step.py LACUNA_TRAIN CHECKPOINT [--rows 4] [--length 128] [--steps 4] [--rounds 2] [--threads 2] [--matmul f32]
 
 The checkpoint is a folder of Llama's or Qwen2's class with a tokenizer.json (SmolLM2-135M). Both train all weights on the next token with AdamW and
-gradients clipped at norm 1, in f32, on rows of random words of the same number of tokens. Needs torch and transformers. The seconds of a
+gradients clipped at norm 1, on rows of random words of the same number of tokens. With `--matmul bf16`, operands of matmuls are rounded to bf16, the
+weights stay f32 (autocast). Needs torch and transformers. The seconds of a
 step are those of the fastest round of each, without the first step; other work on the machine shows in the load, which is printed, and less in the
 processor seconds.
 """
@@ -42,7 +43,7 @@ def run_lacuna(flags, folder, steps):
     out = folder / "out"
     command = [flags.program, "--family", "qwen2", "--init", flags.checkpoint, "--data", str(folder / "data.jsonl"), "--out", str(out),
                "--row-length", str(flags.length), "--batch-rows", str(flags.rows), "--steps", str(steps), "--threads",
-               str(flags.threads), "--matmul", "f32", "--final-samples", "1"]
+               str(flags.threads), "--matmul", flags.matmul, "--final-samples", "1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -72,7 +73,9 @@ def time_torch(flags):
         if step == 1:  # the first one allocates
             start = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
-        model(input_ids=ids, labels=ids).loss.backward()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=flags.matmul == "bf16"):
+            loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return Time((time.perf_counter() - start[0]) / flags.steps, (time.process_time() - start[1]) / flags.steps)
@@ -84,6 +87,7 @@ def main():
     parser.add_argument("checkpoint")
     for name, value in (("rows", 4), ("length", 128), ("steps", 4), ("rounds", 2), ("threads", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--matmul", choices=("f32", "bf16"), default="f32")
     flags = parser.parse_args()
     lacuna, eager = [], []
     with tempfile.TemporaryDirectory() as name:

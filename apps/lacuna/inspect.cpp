@@ -514,13 +514,7 @@ void print_report(const Findings& findings, const Json& json, int64_t canvas) {
   if (checkpoint.contains("panel_bytes")) print_packed(config, checkpoint["panel_bytes"]);
   print_line("instructions", default_table().name);
   for (const FormatSpeed& speed : faster_formats(default_table().name)) {
-    print_line(
-        fmt::format("faster {}", speed.weights),
-        fmt::format("--weights {}{}: {:.2f}, {:.2f} and {:.2f} times bf16 at 1, 32 and 512 rows; lacuna tune "
-                    "certifies what it costs",
-                    speed.weights,
-                    speed.activations == "auto" ? "" : fmt::format(" --activations {}", speed.activations),
-                    speed.at_1_row, speed.at_32_rows, speed.at_512_rows));
+    print_line(fmt::format("faster {}", speed.weights), describe(speed));
   }
   print_line("devices", describe_devices());
   for (const std::string& warning : findings.warnings) print_line("warning", warning);

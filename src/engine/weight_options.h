@@ -38,6 +38,9 @@ struct FormatSpeed {
 /// rows are bf16 and nothing else was named. So the choice depends on the instruction set alone.
 std::vector<FormatSpeed> faster_formats(std::string_view isa);
 
+/// The flags that choose it, how much faster it is, and what certifies the loss, in one line.
+std::string describe(const FormatSpeed& speed);
+
 /// Parses format names. Throws SettingError with these fields if one is not a format or they contradict each
 /// other.
 WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);
