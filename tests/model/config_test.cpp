@@ -877,8 +877,18 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   const std::string list = "LLaDAModelLM, LLaDAMoEModelLM, DreamModel, Qwen2ForCausalLM, Qwen3ForCausalLM";
   expect_refused(llada(), "architectures", {"GPT2LMHeadModel"},
                  "is [\"GPT2LMHeadModel\"]; expected one of " + list);
-  expect_refused(llada(), "architectures", {"WeDLMForCausalLM"},
-                 "is [\"WeDLMForCausalLM\"]: WeDLM, whose sliding window");
+  const std::pair<const char*, const char*> known[] = {
+      {"WeDLMForCausalLM", "WeDLM, whose sliding window"},
+      {"DiffEncoderModel", "Nemotron-Diffusion-Research, whose sampler"},
+      {"SDLMQwen2ForCausalLM", "SDLM, whose window of masks"},
+      {"PanguEmbeddedForCausalLM", "openPangu-R-7B-Diffusion, whose blocks"},
+      {"Lfm2ForBlockDiffusion", "LFM2.5-350M-Diffusion, whose short convolutions"},
+      {"Lfm2BidirectionalForMaskedLM", "LFM2.5-Encoder, whose short convolutions"},
+      {"NemotronHTwoTowerForCausalLM", "Nemotron TwoTower, whose Mamba-2 layers"},
+      {"SteerlingForCausalLM", "Steerling, whose layers of concepts"},
+      {"TridaForDLM", "Trida, of which neither config.json"}};
+  for (const auto& [name, reason] : known)
+    expect_refused(llada(), "architectures", {name}, fmt::format("is [\"{}\"]: {}", name, reason));
   expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
   expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);
