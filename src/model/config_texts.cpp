@@ -37,8 +37,6 @@ std::string_view why_unsupported(std::string_view architecture) {
   constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
       {"WeDLMForCausalLM", "WeDLM, whose sliding window over causal slots is missing here"},
       {"DiffEncoderModel", "Nemotron-Diffusion-Research, whose sampler is missing here"},
-      {"SDLMQwen2ForCausalLM",
-       "SDLM, whose window of masks behind a causal context, in which rows see each other, is missing here"},
       {"PanguEmbeddedForCausalLM",
        "openPangu-R-7B-Diffusion, whose blocks behind a causal context, in which a row predicts the next "
        "position, are missing here"},

@@ -250,6 +250,8 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
     }
   } else if (config.paradigm() == Paradigm::kSlots) {
     if (options.accept.value_or("threshold") != "exact") set("token-threshold", "1");
+  } else if (config.drafts_see_each_other) {
+    set("block-length", "1");
   }
   return options;
 }

@@ -123,6 +123,14 @@ TEST(BaselineOptions, KeepWhatTheUserChose) {
   EXPECT_EQ(baseline_options(tiny_block_config(4), {}).unmask, "low-confidence");
 }
 
+TEST(BaselineOptions, OfWindowsAreTheLeftToRightMode) {
+  ModelConfig config = tiny_nemotron_causal_config();
+  EXPECT_FALSE(baseline_options(config, {}).block_length);
+  config.mask_drafts = 3;
+  config.drafts_see_each_other = true;
+  EXPECT_EQ(baseline_options(config, {}).block_length, 1);
+}
+
 TEST(BaselineOptions, OfSlotsWriteEachTokenFromTheLeftAndKeepTheOrderOfSlots) {
   const ModelConfig config = tiny_refusion_config();
   const GenerationOptions options = baseline_options(config, {});

@@ -377,6 +377,8 @@ class Causal(Strategy):
     paradigm: ClassVar[str] = "causal"
 
     ignore_eos: Optional[bool] = None
+    block_length: Optional[int] = None
+    token_threshold: Optional[float] = None
 
 
 OF_PARADIGM = {strategy.paradigm: strategy for strategy in (Masked, Blocks, Uniform, Canvases, Slots, Causal)}
