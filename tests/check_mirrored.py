@@ -131,6 +131,7 @@ ELSEWHERE = {
     "model/gidd": "tests/model/families_test.cpp",
     "model/llada*": "tests/model/families_test.cpp",
     "model/qwen": "tests/model/families_test.cpp",
+    "model/sdlm": "tests/model/config_test.cpp",
     "engine/load_options": "tests/api/session_test.cpp",
     "engine/logits": "tests/api/session_test.cpp",  # and tests/reference/check_engine.py
     "engine/weight_options": "tests/cli/cli_test.cpp",

@@ -23,8 +23,9 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
                  questions.compared.end(), std::back_inserter(wanted));
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
-  const std::vector<IndexRange> seen = visible(canvas, block);
-  if (options_.suffix)
+  std::vector<IndexRange> seen = visible(canvas, block);
+  if (questions.end) seen = {{0, *questions.end}};
+  if (options_.suffix || questions.end)
     std::erase_if(rows_, [&](int32_t row) {
       return std::none_of(seen.begin(), seen.end(),
                           [&](const IndexRange& part) { return row >= part.begin && row < part.end; });

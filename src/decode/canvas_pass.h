@@ -43,6 +43,8 @@ struct PassQuestions {
   std::span<const std::vector<TokenId>> listed = {};
   /// Positions, ascending, of which the two likeliest tokens are wanted.
   std::span<const int32_t> compared = {};
+  /// One past the last position that the pass computes and sees, without a suffix or a lock; none: all.
+  std::optional<int32_t> end = {};
 };
 
 class CanvasPass {

@@ -142,6 +142,7 @@ void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, co
   const auto refuse = [&](bool given, std::string_view reason) { problems.refuse(given, "suffix", reason); };
   refuse(strategy.growth.has_value(), "a canvas that changes its length has its end in every pass");
   refuse(unmask.traits().exits_early, "`unmask` prophet measures the whole answer");
+  refuse(unmask.traits().cuts_canvas, "`unmask` slow-fast decides what its passes see");
   refuse(unmask.traits().verifies, "`unmask` wino verifies tokens by masks that see the whole canvas");
   constexpr std::string_view kUnseen =
       "posteriors are compared with those of passes that did not see the position";
@@ -167,6 +168,12 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
                   "`unmask` credit writes the likeliest tokens");
   problems.refuse(unmask.traits().exits_early && strategy.lock.has_value(), "lock",
                   "`unmask` prophet measures rows that would be locked");
+  if (unmask.traits().cuts_canvas) {
+    problems.refuse(strategy.lock.has_value(), "lock",
+                    "passes of `unmask` slow-fast do not see all of the rows that would be locked");
+    problems.refuse(asked != nullptr && !asked->request.context.answer.empty(), "unmask",
+                    "slow-fast does not see what a text with holes gives behind its spans");
+  }
   problems.refuse(
       unmask.traits().verifies && config.shifted_logits, "unmask",
       "wino verifies a token by a mask at its position, and this model's rows predict the next one");

@@ -17,6 +17,8 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
   if (const auto* wino = std::get_if<Wino>(&count)) verdicts_.emplace(*wino);
   if (const auto* saber = std::get_if<Saber>(&count)) trace_.emplace(*saber, canvas_.length());
   if (const auto* credit = std::get_if<TraceCredit>(&count)) credits_.emplace(*credit, canvas_.length());
+  if (const auto* slow_fast = std::get_if<SlowFast>(&count)) cycle_.emplace(*slow_fast);
+  if (const auto* sliding = std::get_if<SlidingBlock>(&count)) sliding_.emplace(*sliding);
   if (const auto* prophet = std::get_if<Prophet>(&count)) {
     const int32_t begin = canvas_.prompt_length() + prophet->answer.value_or(0);
     const int32_t length = prophet->answer ? prophet->length : options_.gen_length;
@@ -66,6 +68,8 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   if (calm_) calm_->start_block();
   if (verdicts_) verdicts_->start_block();
   if (credits_) credits_->start_block();
+  if (cycle_) cycle_->start_block(block_);
+  if (sliding_) sliding_->start_block(canvas_, block_);
   written_masks_.clear();
   // The schedule counts the masks of the prompt, too, which its steps may write.
   if (options_.unmask.traits().writes_masks) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
@@ -81,6 +85,11 @@ void MaskedDiffusionDecoder::finish_block() {
   }
 }
 
+int32_t MaskedDiffusionDecoder::open_end() const {
+  if (cycle_) return cycle_->end();
+  return sliding_ ? sliding_->end(canvas_) : block_.end;
+}
+
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
   if (options_.unmask.traits().remasks) {
     std::vector<int32_t> masked = canvas_.masked_positions(0, block_.end);
@@ -89,7 +98,7 @@ std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
   const bool keeps_to_block = options_.unmask.traits().runs_until_done && block_.index > 0;
-  std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, block_.end);
+  std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, open_end());
   std::erase_if(positions, [&](int32_t position) {
     return std::binary_search(written_masks_.begin(), written_masks_.end(), position);
   });
@@ -159,8 +168,9 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
     if (credits_) {
       for (const int32_t position : drawn_positions_) listed.push_back(credits_->credited(position));
     }
-    pass_.prepare(canvas_, block_, drawn_positions_, noise,
-                  {.verified = verified_, .listed = listed, .compared = compared_});
+    PassQuestions questions{.verified = verified_, .listed = listed, .compared = compared_};
+    if (cycle_ && cycle_->is_cut()) questions.end = cycle_->end();
+    pass_.prepare(canvas_, block_, drawn_positions_, noise, questions);
     is_planned_ = true;
   }
   return pass_.plan();
@@ -219,6 +229,10 @@ std::vector<Commit> MaskedDiffusionDecoder::choose_commits(std::span<const Commi
     if (mean_lead(leads) >= lead_to_exit(*prophet, step / options_.steps)) return masked;
     std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
   }
+  if (cycle_) {
+    history.is_exploring = cycle_->is_exploring();
+    cycle_->see(candidates);
+  }
   if (calm_) history.is_stable = calm_->count(candidates, drifts);
   if (trace_) {
     trace_->see(candidates);
@@ -267,6 +281,7 @@ void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, s
 
   ++progress_.step;
   ++block_.pass;
+  if (cycle_) cycle_->finish_pass(canvas_);
   find_next_step();
 }
 

@@ -87,6 +87,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   void finish_block();
   /// Moves to the next step that commits something; sets done_ when there is none.
   void find_next_step();
+  /// One past the last position that this step may commit, where its rule does not mask again.
+  int32_t open_end() const;
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;
@@ -123,6 +125,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   std::optional<Verdicts> verdicts_;
   std::optional<ConfidenceTrace> trace_;
   std::optional<CreditLedger> credits_;
+  std::optional<SpanCycle> cycle_;
+  std::optional<SlidingEnd> sliding_;
   std::vector<int32_t> compared_;     // positions by whose leads Prophet decides, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
   std::vector<RowStatistics> drawn_;  // by the pass, meanwhile

@@ -129,8 +129,10 @@ struct SlotStrategy : SlotPolicy {
 struct CausalStrategy {
   TokenSampling sampling;
   bool ignore_eos = false;
-  /// I-DLM: tokens that a pass writes where all drafts are accepted; 1: no drafts; none: as trained.
+  /// I-DLM, SDLM: tokens that a pass writes where all drafts are accepted; 1: no drafts; none: as trained.
   std::optional<int32_t> block_length;
+  /// SDLM: tokens of a window are written as long as all are more probable than this; none: 0.9.
+  std::optional<double> token_threshold;
 
   bool operator==(const CausalStrategy&) const = default;
 };
@@ -244,6 +246,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit_fields(strategy.sampling, visit);
   visit("ignore_eos", strategy.ignore_eos);
   visit("block_length", strategy.block_length, 1, kMaxGenLength);
+  visit("token_threshold", strategy.token_threshold, 0.0, 1.0);
 }
 
 Paradigm paradigm_of(const Strategy& strategy);

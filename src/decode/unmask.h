@@ -33,6 +33,7 @@ struct RuleTraits {
   bool exits_early = false;       ///< a step may write all that is masked
   bool measures_drift = false;    ///< the choice needs the drift of the candidates' posteriors
   bool verifies = false;          ///< written tokens are verified by masks next to them
+  bool cuts_canvas = false;       ///< a pass may see the canvas up to a position within the block alone
   bool is_of_canvases = false;    ///< for a whole canvas, which a block of block diffusion is not
   bool is_custom = false;         ///< choose() needs the rows' statistics, all of them measured
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;  ///< taken by a setting of the rule's name
@@ -269,6 +270,46 @@ struct Prophet {
   }
 };
 
+/// SlowFast (Wei et al. 2025, arXiv 2506.10848; LiangrunFlora/Slow-Fast-Sampling,
+/// generate_slow_fast_sampling.py): Threshold in cycles. `explore` steps of Threshold{slow} write anywhere in
+/// the block, and estimate where the next span of it ends: behind the last position whose confidence reaches
+/// `span`. Then Threshold{tau} fills the span; its passes but the first do not see what is behind it.
+struct SlowFast {
+  static constexpr std::string_view kName = "slow-fast";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .cuts_canvas = true, .is_of_canvases = true};
+  double tau = 0.9;     ///< probability
+  double slow = 0.9;    ///< probability, while it explores
+  double span = 0.3;    ///< probability
+  int32_t explore = 6;  ///< steps of a cycle that explore
+  bool operator==(const SlowFast&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("slow", rule.slow, kMinRuleNumber, 1.0);
+    visit("span", rule.span, kMinRuleNumber, 1.0);
+    visit("explore", rule.explore, 1, kMaxGenLength);
+  }
+};
+
+/// DSB (Luo et al. 2026, arXiv 2602.05992; lizhuo008/DSB, generate_dsb): Threshold in a part of the block
+/// that slides: up to `start` positions from its begin and one more for each that has been written, but at
+/// most `most` from its first mask.
+struct SlidingBlock {
+  static constexpr std::string_view kName = "dsb";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true, .remembers = true, .is_of_canvases = true};
+  double tau = 0.9;                  ///< probability
+  int32_t start = 32;                ///< positions
+  std::optional<int32_t> most = {};  ///< positions; none: up to the block's end
+  bool operator==(const SlidingBlock&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("start", rule.start, 1, kMaxGenLength);
+    visit("most", rule.most, 1, kMaxGenLength);
+  }
+};
+
 /// A function of the caller's. It must not throw, and chooses candidates, at least one.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
@@ -276,9 +317,10 @@ struct CustomRule {
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
-                               Dynamic, EntropyBounded, Remasking, LocalLeap, EntropyBudget,
-                               DecayingThreshold, Klass, Wino, Saber, TraceCredit, Prophet, CustomRule>;
+using CountRule =
+    std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
+                 EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
+                 TraceCredit, Prophet, SlowFast, SlidingBlock, CustomRule>;
 
 /// A rule of several numbers.
 template <typename Rule>
@@ -314,6 +356,7 @@ struct StepHistory {
   /// Klass: [candidates] whether the posterior has been stable for long enough; empty: none is.
   std::vector<bool> is_stable = {};
   double written_confidence = 1;  ///< Saber: mean confidence of what has been written, 1 where nothing is
+  bool is_exploring = true;       ///< SlowFast: whether the step explores
 };
 
 /// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.

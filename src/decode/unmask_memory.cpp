@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -134,6 +136,57 @@ std::vector<Commit> CreditLedger::with_credit(std::span<const Commit> candidates
     result.push_back(best);
   }
   return result;
+}
+
+void SpanCycle::start_block(const Block& block) {
+  block_end_ = block.end;
+  start(block.begin);
+}
+
+void SpanCycle::start(int32_t position) {
+  start_ = position;
+  pass_ = 0;
+  estimate_.reset();
+  is_exploring_ = true;
+  is_settled_ = false;
+}
+
+void SpanCycle::see(std::span<const Commit> predictions) {
+  if (!is_exploring_ || is_settled_) return;
+  int32_t end = std::min(start_ + 1, block_end_);
+  for (const Commit& each : predictions) {
+    if (each.position >= start_ && each.confidence >= rule_.span) end = each.position + 1;
+  }
+  // The published bound is a standard deviation of two estimates below 1, which is half their difference.
+  is_settled_ = estimate_ && std::abs(end - *estimate_) < 2;
+  span_end_ =
+      estimate_ && !is_settled_ ? std::midpoint(std::min(end, *estimate_), std::max(end, *estimate_)) : end;
+  estimate_ = end;
+}
+
+void SpanCycle::finish_pass(const Canvas& canvas) {
+  ++pass_;
+  if (is_exploring_ && pass_ == rule_.explore) {
+    is_exploring_ = false;
+    pass_ = 0;
+  }
+  if (!is_exploring_ && canvas.count_masked(0, span_end_) == 0) start(span_end_);
+}
+
+void SlidingEnd::start_block(const Canvas& canvas, const Block& block) {
+  block_begin_ = block.begin;
+  block_end_ = block.end;
+  masked_at_start_ = static_cast<size_t>(canvas.count_masked(0, block.end));
+}
+
+int32_t SlidingEnd::end(const Canvas& canvas) const {
+  const std::vector<int32_t> masked = canvas.masked_positions(0, block_end_);
+  if (masked.empty()) return block_end_;
+  const int64_t first = masked.front();
+  const auto num_written = static_cast<int64_t>(masked_at_start_ - masked.size());
+  int64_t end = block_begin_ + int64_t{rule_.start} + num_written;
+  if (rule_.most) end = std::min(end, first + *rule_.most);
+  return static_cast<int32_t>(std::clamp(end, first + 1, int64_t{block_end_}));
 }
 
 double mean_lead(std::span<const RowStatistics> rows) {

@@ -1,10 +1,12 @@
-// The memory of an unmask rule for the steps of one request, and which tokens it masks again: KLASS, WINO,
-// Saber and CreditDecoding (unmask.h). Positions are those of the canvas.
+// The memory of an unmask rule for the steps of one request: what KLASS, WINO, Saber and CreditDecoding know
+// of earlier passes, which tokens they mask again, and where the steps of SlowFast and DSB write (unmask.h).
+// Positions are those of the canvas.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -86,6 +88,49 @@ class CreditLedger {
  private:
   TraceCredit rule_;
   std::vector<std::map<TokenId, double>> credits_;  // by position
+};
+
+/// The cycles of SlowFast within a block.
+class SpanCycle {
+ public:
+  explicit SpanCycle(const SlowFast& rule) : rule_(rule) {}
+  void start_block(const Block& block);
+  bool is_exploring() const { return is_exploring_; }
+  /// One past the last position that the step may write.
+  int32_t end() const { return is_exploring_ ? block_end_ : span_end_; }
+  /// Whether the pass sees no more than what is before end().
+  bool is_cut() const { return !is_exploring_ && pass_ > 0; }
+  /// Takes the predictions of a pass, before its commits.
+  void see(std::span<const Commit> predictions);
+  /// Ends a pass, after its commits: the next one may belong to the next phase.
+  void finish_pass(const Canvas& canvas);
+
+ private:
+  void start(int32_t position);
+
+  SlowFast rule_;
+  int32_t start_ = 0;  // everything before it is written
+  int32_t span_end_ = 0;
+  int32_t block_end_ = 0;
+  int32_t pass_ = 0;                 // of the phase
+  std::optional<int32_t> estimate_;  // of the span's end, by the pass before
+  bool is_exploring_ = true;
+  bool is_settled_ = false;  // two estimates in a row agree
+};
+
+/// The part of a block in which a step of DSB writes.
+class SlidingEnd {
+ public:
+  explicit SlidingEnd(const SlidingBlock& rule) : rule_(rule) {}
+  void start_block(const Canvas& canvas, const Block& block);
+  /// One past the last position that the next step may write; before it is a mask where the block has any.
+  int32_t end(const Canvas& canvas) const;
+
+ private:
+  SlidingBlock rule_;
+  int32_t block_begin_ = 0;
+  int32_t block_end_ = 0;
+  size_t masked_at_start_ = 0;  // up to the block's end
 };
 
 /// Mean lead of the best token over the second, in logits; rows have RowStatistics::likeliest.

@@ -146,8 +146,11 @@ struct ModelConfig {
   bool qk_norm_full = false;      ///< RMSNorm of the whole q and k rows before they are split into heads
   bool tied_embeddings = false;   ///< the head is the embedding; an extra head tensor is ignored
   bool causal = false;            ///< trained left to right: a row sees itself and what came before
-  /// I-DLM: causal, and rows of masks behind a text predict the positions behind theirs; a pass has so many.
+  /// I-DLM, SDLM: causal, and rows of masks behind a text predict the positions behind theirs; a pass has so
+  /// many.
   int64_t mask_drafts = 0;
+  /// SDLM: they do so in a window, in which these rows and that of the text's last token see each other.
+  bool drafts_see_each_other = false;
   bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
   int64_t block_length = 0;   ///< positions of a block, for block_causal; 0: the family has no blocks

@@ -34,10 +34,24 @@ std::string supported_architectures() {
 
 /// The missing feature of architectures that are known and not supported; empty for others.
 std::string_view why_unsupported(std::string_view architecture) {
-  if (architecture == "WeDLMForCausalLM")
-    return "WeDLM, whose sliding window over causal slots is missing here";
-  if (architecture == "DiffEncoderModel") return "Nemotron-Diffusion-Research, whose sampler is missing here";
-  return {};
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"WeDLMForCausalLM", "WeDLM, whose sliding window over causal slots is missing here"},
+      {"DiffEncoderModel", "Nemotron-Diffusion-Research, whose sampler is missing here"},
+      {"PanguEmbeddedForCausalLM",
+       "openPangu-R-7B-Diffusion, whose blocks behind a causal context, in which a row predicts the next "
+       "position, are missing here"},
+      {"Lfm2ForBlockDiffusion",
+       "LFM2.5-350M-Diffusion, whose short convolutions, noise level in every layer (adaLN) and "
+       "self-conditioning are missing here"},
+      {"Lfm2BidirectionalForMaskedLM", "LFM2.5-Encoder, whose short convolutions are missing here"},
+      {"NemotronHTwoTowerForCausalLM",
+       "Nemotron TwoTower, whose Mamba-2 layers and second tower are missing here"},
+      {"SteerlingForCausalLM", "Steerling, whose layers of concepts before the head are missing here"},
+      {"TridaForDLM", "Trida, of which neither config.json nor the forward pass has been seen"},
+  };
+  const auto* const found = std::find_if(std::begin(kReasons), std::end(kReasons),
+                                         [&](const auto& each) { return each.first == architecture; });
+  return found != std::end(kReasons) ? found->second : std::string_view();
 }
 
 std::string lower_case(std::string text) {

@@ -20,7 +20,7 @@ std::deque<FamilyEntry>& table() {
                                             llama_family(),         stable_diffcoder_family(),
                                             a2d_llama_family(),     sumi_family(),
                                             nemotron_labs_family(), gemma3_family(),
-                                            nemotron_family()};
+                                            nemotron_family(),      sdlm_family()};
   return entries;
 }
 

@@ -35,6 +35,7 @@ FamilyEntry sumi_family();
 FamilyEntry nemotron_labs_family();
 FamilyEntry gemma3_family();
 FamilyEntry nemotron_family();
+FamilyEntry sdlm_family();
 
 /// Refuses a "hidden_act" that is neither silu nor swish, its older name.
 void expect_silu(const JsonObject& json);

@@ -60,6 +60,7 @@ std::string_view why_not(Paradigm paradigm, const Setting& setting) {
   if (setting.owners == only(Paradigm::kUniform)) return "the model is not one of uniform diffusion";
   if (setting.owners == only(Paradigm::kCanvases)) return "the model is not DiffusionGemma";
   if (setting.owners == only(Paradigm::kBlocks)) return "the model is not one of block diffusion";
+  if (setting.name == "token-threshold") return "the model is neither ReFusion nor SDLM";
   if (setting.name == "accept") return "the model is not one that judges its own drafts";
   switch (paradigm) {
     case Paradigm::kCausal:
@@ -109,6 +110,8 @@ Chosen with_settings(const GenerationOptions& options) {
 CausalStrategy choose_causal(const ModelConfig& config, const GenerationOptions& options) {
   refuse(options.block_length && config.mask_drafts == 0, "block_length",
          "an autoregressive model writes one token after the other");
+  refuse(options.token_threshold && !config.drafts_see_each_other, "token_threshold",
+         "the model does not write its drafts by their probability");
   return with_settings<CausalStrategy>(options);
 }
 

@@ -242,8 +242,8 @@ inline constexpr std::tuple kRows{
     setting(
         "slot-threshold", &O::slot_threshold, kSlots,
         "ReFusion: slots whose first token is more probable than this are written together (default 0.9)"),
-    setting("token-threshold", &O::token_threshold, kSlots,
-            "ReFusion: a drafted token is accepted if it is more probable than this (default 0.9)"),
+    setting("token-threshold", &O::token_threshold, kSlots | kCausal,
+            "ReFusion, SDLM: a drafted token is accepted if it is more probable than this (default 0.9)"),
     setting(
         "fill", &O::fill, kSlots,
         "ReFusion: slots completed in parallel are verified in order, or side-by-side (default verified)"),

@@ -90,6 +90,8 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   paths.push_back(path_over("unmask credit", "unmask", {}, "unmask", {"credit=0.95", "credit"}));
   paths.push_back(path_over("unmask klass", "unmask", {}, "unmask", {"klass"}));
   if (!config.shifted_logits) paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino"}));
+  paths.push_back(path_over("unmask slow-fast", "unmask", {}, "unmask", {"slow-fast"}));
+  paths.push_back(path_over("unmask dsb", "unmask", {}, "unmask", {"dsb=0.95", "dsb"}));
   paths.push_back(path_over("unmask prophet", "unmask", {}, "unmask", {"prophet"}));
   paths.push_back(path_over("unmask saber", "unmask", {}, "unmask", {"saber"}));
   if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
@@ -248,6 +250,8 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
     }
   } else if (config.paradigm() == Paradigm::kSlots) {
     if (options.accept.value_or("threshold") != "exact") set("token-threshold", "1");
+  } else if (config.drafts_see_each_other) {
+    set("block-length", "1");
   }
   return options;
 }
@@ -259,9 +263,9 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",
       "stop-entropy", "sparse",         "sparse-commit",   "sparse-after"};
   // Other rules choose one token at a time: they are samplers.
-  constexpr std::string_view kFastRules[] = {"threshold", "factor",     "dynamic", "entropy-bounded",
-                                             "klass",     "local-leap", "wino",    "saber",
-                                             "credit",    "prophet",    "eb",      "streaming"};
+  constexpr std::string_view kFastRules[] = {
+      "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",
+      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

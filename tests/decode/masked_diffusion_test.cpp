@@ -20,6 +20,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 
 constexpr TokenId kMask = 2;
 constexpr TokenId kEnd = 4;
@@ -541,11 +542,54 @@ TEST(MaskedDiffusion, OfProphetWritesEveryMaskOnceItsLeadSuffices) {
   }
 }
 
+TEST(MaskedDiffusion, OfSlowFastFillsASpanWithoutSeeingWhatIsBehind) {
+  int num_cut = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeModel model;
+    model.seed = seed;
+    MaskedDiffusion options = settings(12, 12, seed % 2 == 0 ? 6 : 12);
+    options.shifted_logits = seed % 3 == 0;
+    options.unmask.count = SlowFast{.tau = 0.9, .slow = 0.9, .span = 0.3, .explore = 2};
+    options.pass.sampling.undrawn = {kMask};
+    MaskedDiffusionDecoder decoder(options, {7, 8});
+    size_t num_written = 0;
+    model.run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+      ASSERT_THAT(plan.groups, SizeIs(1));
+      ASSERT_THAT(plan.groups[0].visible, SizeIs(1));
+      const IndexRange seen = plan.groups[0].visible[0];
+      EXPECT_EQ(seen.begin, 0);
+      EXPECT_EQ(plan.num_rows(), seen.end) << "what is seen is computed";
+      for (const Commit& commit : report.committed) EXPECT_LT(commit.position, seen.end);
+      num_written += report.committed.size();
+      num_cut += seen.end < 14 ? 1 : 0;
+    });
+    EXPECT_EQ(num_written, 12U);
+  }
+  EXPECT_GT(num_cut, 10);
+}
+
+TEST(MaskedDiffusion, OfDsbWritesInAPartOfTheBlockThatSlides) {
+  FakeModel model;
+  MaskedDiffusion options = settings(12, 12, 12);
+  options.unmask.count = SlidingBlock{.tau = 1, .start = 3, .most = 4};
+  options.pass.sampling.undrawn = {kMask};
+  MaskedDiffusionDecoder decoder(options, {7, 8});
+  std::vector<size_t> drawn;
+  model.run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+    drawn.push_back(plan.logits.size());
+    EXPECT_EQ(report.committed.size(), 1U);
+    EXPECT_THAT(plan.groups.front().visible, ElementsAre(IndexRange{0, 14})) << "all is seen";
+  });
+  EXPECT_THAT(drawn, SizeIs(12));
+  EXPECT_LE(*std::max_element(drawn.begin(), drawn.end()), 3U);
+  EXPECT_EQ(drawn.front(), 3U);
+}
+
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
-  for (const CountRule& rule :
-       std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, AncestralSampling{}, LinearSchedule{},
-                              Threshold{0.5}, Factor{1}, LocalLeap{0.5, 0.2, 2}}) {
+  for (const CountRule& rule : std::vector<CountRule>{
+           EvenSplit{}, TimeSchedule{}, AncestralSampling{}, LinearSchedule{}, Threshold{0.5}, Factor{1},
+           LocalLeap{0.5, 0.2, 2}, SlowFast{0.5, 0.5, 0.2, 2}, SlidingBlock{0.5, 3, 5}}) {
     policies.push_back({rule});
   }
   policies.push_back({EvenSplit{}, UnmaskOrder::kRandom});

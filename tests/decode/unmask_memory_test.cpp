@@ -173,6 +173,96 @@ TEST(CreditLedger, MayWriteATokenOfAnEarlierPass) {
   EXPECT_LE(credited[0].confidence, 1);
 }
 
+/// Writes positions of a canvas whose prompt has two tokens.
+void write(Canvas& canvas, const std::vector<int32_t>& positions) {
+  for (const int32_t position : positions) canvas.commit({position, 7, 1});
+}
+
+TEST(SpanCycle, EndsItsSpanWhereTwoEstimatesAgree) {
+  Canvas canvas({5, 6}, 10, kMask, false);
+  SpanCycle cycle({.span = 0.3, .explore = 3});
+  cycle.start_block({0, 2, 12, 0});
+  const auto pass = [&](const std::vector<std::pair<int32_t, double>>& confidences,
+                        const std::vector<int32_t>& written) {
+    cycle.see(candidates(confidences));
+    write(canvas, written);
+    cycle.finish_pass(canvas);
+  };
+  EXPECT_TRUE(cycle.is_exploring());
+  EXPECT_EQ(cycle.end(), 12) << "it writes anywhere in the block";
+  pass({{2, 0.9}, {7, 0.3}, {9, 0.29}}, {2});
+  pass({{3, 0.9}, {6, 0.4}, {9, 0.2}}, {3});
+  pass({{4, 0.9}, {10, 0.4}}, {4});
+  EXPECT_FALSE(cycle.is_exploring());
+  EXPECT_EQ(cycle.end(), 7) << "8 and 7 agree; later ones do not count";
+  EXPECT_FALSE(cycle.is_cut()) << "its first pass sees all";
+  pass({{5, 0.9}}, {5});
+  EXPECT_TRUE(cycle.is_cut());
+  pass({{6, 0.9}}, {6});
+  EXPECT_TRUE(cycle.is_exploring()) << "the span is written";
+  EXPECT_FALSE(cycle.is_cut());
+}
+
+TEST(SpanCycle, TakesTheMeanOfTheLastTwoEstimatesThatDiffer) {
+  Canvas canvas({5, 6}, 10, kMask, false);
+  const auto end_after = [&](const std::vector<int32_t>& last_confident) {
+    SpanCycle cycle({.span = 0.3, .explore = static_cast<int32_t>(last_confident.size())});
+    cycle.start_block({0, 2, 12, 0});
+    for (const int32_t position : last_confident) {
+      cycle.see(candidates({{2, 0.1}, {position, 0.5}}));
+      cycle.finish_pass(canvas);
+    }
+    return cycle.end();
+  };
+  EXPECT_EQ(end_after({3, 11, 6}), 9) << "12 and 7, rounded down";
+  EXPECT_EQ(end_after({11, 9}), 11);
+  EXPECT_EQ(end_after({5, 4}), 5) << "half of their difference is below 1";
+  EXPECT_EQ(end_after({7}), 8) << "one estimate";
+}
+
+TEST(SpanCycle, GrowsByOnePositionWhereNothingIsConfident) {
+  Canvas canvas({kMask, 6}, 4, kMask, false);
+  SpanCycle cycle({.explore = 1});
+  cycle.start_block({0, 2, 6, 0});
+  cycle.see(candidates({{0, 0.9}, {2, 0.1}, {3, 0.1}}));
+  cycle.finish_pass(canvas);
+  EXPECT_EQ(cycle.end(), 3) << "masks of the prompt say nothing about the span";
+  write(canvas, {2});
+  cycle.finish_pass(canvas);
+  EXPECT_FALSE(cycle.is_exploring()) << "and belong to it";
+  write(canvas, {0});
+  cycle.finish_pass(canvas);
+  EXPECT_TRUE(cycle.is_exploring());
+  cycle.see(candidates({{3, 0.1}, {4, 0.1}}));
+  cycle.finish_pass(canvas);
+  EXPECT_EQ(cycle.end(), 4) << "from where the last span ended";
+}
+
+TEST(SlidingEnd, MovesByOnePositionForEachThatIsWritten) {
+  Canvas canvas({5, 6}, 10, kMask, false);
+  SlidingEnd sliding({.start = 3});
+  SlidingEnd narrow({.start = 3, .most = 4});
+  for (SlidingEnd* const each : {&sliding, &narrow}) each->start_block(canvas, {0, 2, 10, 0});
+  EXPECT_EQ(sliding.end(canvas), 5);
+  write(canvas, {3, 4});
+  EXPECT_EQ(sliding.end(canvas), 7);
+  EXPECT_EQ(narrow.end(canvas), 6) << "4 positions from the first mask, which is 2";
+  write(canvas, {2});
+  EXPECT_EQ(narrow.end(canvas), 8) << "3 and 3 from the begin are fewer than 4 from the first mask";
+  write(canvas, {5, 6, 7});
+  EXPECT_EQ(sliding.end(canvas), 10) << "the block ends";
+  write(canvas, {8, 9});
+  EXPECT_EQ(sliding.end(canvas), 10);
+}
+
+TEST(SlidingEnd, LeavesAMaskWhereGivenTokensFillItsStart) {
+  const std::vector<TokenId> answer = {7, 7, 7, 7, kMask, 7};
+  Canvas canvas({5}, 6, kMask, false, answer);
+  SlidingEnd sliding({.start = 2});
+  sliding.start_block(canvas, {0, 1, 7, 0});
+  EXPECT_EQ(sliding.end(canvas), 6);
+}
+
 TEST(Prophet, TakesTheMeanLeadAndABoundForEachThirdOfTheSteps) {
   RowStatistics near;
   near.likeliest = {{7, -0.1}, {8, -1.1}};

@@ -234,6 +234,19 @@ TEST(DecayingThreshold, FallsWithTheShareThatIsWritten) {
   EXPECT_THAT(at_share(0), ElementsAre(0, 1, 2)) << "0.375";
 }
 
+TEST(SlowFast, HasAThresholdForEachPhase) {
+  const std::vector<Commit> from = candidates({0.75, 0.5, 0.9, 0.1});
+  const auto count = [&](bool is_exploring) {
+    const StepHistory history{.is_exploring = is_exploring};
+    return choose({SlowFast{.tau = 0.75, .slow = 0.5}}, from, {}, RngStream(0), {}, history).size();
+  };
+  EXPECT_EQ(count(true), 3U) << "the bound itself";
+  EXPECT_EQ(count(false), 2U);
+  EXPECT_THAT(chosen(SlowFast{}, {0.5, 0.6}), ElementsAre(1)) << "always the best";
+  EXPECT_THAT(chosen(SlidingBlock{0.75}, {0.75, 0.5, 0.9}), ElementsAre(0, 2));
+  EXPECT_THAT(chosen(SlidingBlock{}, {0.5, 0.6}), ElementsAre(1));
+}
+
 TEST(LocalLeap, RelaxesItsThresholdNearConfidentPositions) {
   const std::vector<double> confidences = {0.8, 0.2, 0.95, 0.7, 0.8, 0.8, 0.1, 0.8};
   EXPECT_THAT(chosen(LocalLeap{0.9, 0.75, 2}, confidences), ElementsAre(0, 2, 4));
@@ -302,8 +315,9 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_TRUE(UnmaskPolicy{Threshold{}}.traits().runs_until_done);
   EXPECT_TRUE(UnmaskPolicy{Factor{}}.traits().runs_until_done);
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.traits().runs_until_done);
-  for (const CountRule& rule : std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{},
-                                                      Klass{}, Wino{}, Saber{}, TraceCredit{}}) {
+  for (const CountRule& rule :
+       std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{}, Klass{}, Wino{}, Saber{},
+                              TraceCredit{}, SlowFast{}, SlidingBlock{}}) {
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().runs_until_done);
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().is_of_canvases);
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());

@@ -436,6 +436,22 @@ TEST(Config, ReadsIdlmUnderSdarsClass) {
               ThrowsMessage<InputError>(HasSubstr("mask_token_id")));
 }
 
+TEST(Config, ReadsSdlm) {
+  const json base = with(dense("SDLMQwen2ForCausalLM"), "text_mask_token_id", 98);
+  const ModelConfig config = read(with(with(base, "block_size", 8), "causal_attn", false));
+  EXPECT_EQ(config.paradigm(), Paradigm::kCausal);
+  EXPECT_TRUE(config.causal && config.drafts_see_each_other && config.qkv_bias);
+  EXPECT_FALSE(config.attn_output_bias || config.qk_norm_per_head);
+  EXPECT_EQ(config.mask_drafts, 7);
+  EXPECT_EQ(config.mask_id, 98);
+  EXPECT_EQ(read(base).mask_drafts, 3);
+  expect_refused(base, "causal_attn", true, "\"causal_attn\" is true");
+  expect_refused(base, "casual_attn", true, "\"casual_attn\" is true");
+  EXPECT_THROW(read(with(base, "block_size", 1)), InputError);
+  EXPECT_THROW(read(with(base, "text_mask_token_id", nullptr)), InputError);
+  EXPECT_FALSE(read(dense("Qwen2ForCausalLM")).drafts_see_each_other);
+}
+
 TEST(Config, ReadsFastDllm) {
   json published = dense("Fast_dLLM_QwenForCausalLM");
   published.update({{"bd_size", 32}, {"conplemenrary_mask", true}, {"eos_token_id", 45}});
@@ -877,8 +893,17 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
   const std::string list = "LLaDAModelLM, LLaDAMoEModelLM, DreamModel, Qwen2ForCausalLM, Qwen3ForCausalLM";
   expect_refused(llada(), "architectures", {"GPT2LMHeadModel"},
                  "is [\"GPT2LMHeadModel\"]; expected one of " + list);
-  expect_refused(llada(), "architectures", {"WeDLMForCausalLM"},
-                 "is [\"WeDLMForCausalLM\"]: WeDLM, whose sliding window");
+  const std::pair<const char*, const char*> known[] = {
+      {"WeDLMForCausalLM", "WeDLM, whose sliding window"},
+      {"DiffEncoderModel", "Nemotron-Diffusion-Research, whose sampler"},
+      {"PanguEmbeddedForCausalLM", "openPangu-R-7B-Diffusion, whose blocks"},
+      {"Lfm2ForBlockDiffusion", "LFM2.5-350M-Diffusion, whose short convolutions"},
+      {"Lfm2BidirectionalForMaskedLM", "LFM2.5-Encoder, whose short convolutions"},
+      {"NemotronHTwoTowerForCausalLM", "Nemotron TwoTower, whose Mamba-2 layers"},
+      {"SteerlingForCausalLM", "Steerling, whose layers of concepts"},
+      {"TridaForDLM", "Trida, of which neither config.json"}};
+  for (const auto& [name, reason] : known)
+    expect_refused(llada(), "architectures", {name}, fmt::format("is [\"{}\"]: {}", name, reason));
   expect_refused(llada(), "architectures", nullptr, "is []; expected one of " + list);
   expect_refused(llada(), "architectures", "LLaDAModelLM", "expected a list of texts");
   expect_refused(llada(), "architectures", {"DreamModel", "LLaDAModelLM"}, "expected one of " + list);

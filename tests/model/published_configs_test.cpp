@@ -168,7 +168,8 @@ TEST(PublishedConfigs, AreManyAndOfEveryFamily) {
                                  "rnd1",
                                  "gidd",
                                  "a2d-qwen2",
-                                 "a2d-qwen3"})
+                                 "a2d-qwen3",
+                                 "sdlm"})
     EXPECT_THAT(families, testing::Contains(name));
 }
 

@@ -94,6 +94,9 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
       {"klass=0.6,kl=0.015", ConfidenceMeasure::kProbability},
       {"klass,history=3", ConfidenceMeasure::kProbability},
       {"saber=4", ConfidenceMeasure::kProbability},
+      {"slow_fast", ConfidenceMeasure::kProbability},
+      {"slow-fast=0.8,span=0.1", ConfidenceMeasure::kProbability},
+      {"dsb=0.8,start=8", ConfidenceMeasure::kProbability},
       {"threshold", ConfidenceMeasure::kProbability},
       {"threshold=0.9", ConfidenceMeasure::kProbability},
       {"factor=2", ConfidenceMeasure::kProbability},
@@ -112,7 +115,8 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
     expect_refusal(
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
         "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
-        "local-leap=TAU, eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU or prophet");
+        "local-leap=TAU, eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, "
+        "dsb=TAU or prophet");
   }
 }
 
@@ -140,6 +144,9 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("eb=0.5"), CountRule(EntropyBudget{0.5}));
   EXPECT_EQ(rule("streaming,alpha=0.5"), CountRule(DecayingThreshold{0.9, 0.5}));
   EXPECT_EQ(rule("credit=0.8,beta=1,alpha=0.5,gamma=2"), CountRule(TraceCredit{0.8, 0.5, 2, 1}));
+  EXPECT_EQ(rule("slow-fast=0.8,slow=0.7,span=0.1,explore=3"), CountRule(SlowFast{0.8, 0.7, 0.1, 3}));
+  EXPECT_EQ(rule("dsb"), CountRule(SlidingBlock{}));
+  EXPECT_EQ(rule("dsb=0.8,start=16,most=24"), CountRule(SlidingBlock{0.8, 16, 24}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {
@@ -164,6 +171,9 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   refused("credit=0.9,beta=1.1", "beta is '1.1'");
   refused("prophet,answer=-1", "answer is '-1'", "from 0 to");
   refused("prophet,length=0", "length is '0'");
+  refused("slow-fast,explore=0", "explore is '0'", "from 1 to");
+  refused("slow-fast,span=2", "span is '2'");
+  refused("dsb,most=0", "most is '0'", "from 1 to");
   refused("saber=2,least=3", "saber knows no 'least'; expected saber");
 }
 
@@ -182,11 +192,13 @@ TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
   EXPECT_THAT(problems_of(Saber{0}), SizeIs(1));
   EXPECT_THAT(problems_of(TraceCredit{0, 0, 0, 2}), SizeIs(4));
   EXPECT_THAT(problems_of(Prophet{0, 0, 0, -2, 0}), SizeIs(5));
+  EXPECT_THAT(problems_of(SlowFast{0, 2, 0, 0}), SizeIs(4));
+  EXPECT_THAT(problems_of(SlidingBlock{0, 0, 0}), SizeIs(3));
 }
 
 TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
-  for (const char* rule :
-       {"origin", "p2", "local-leap", "eb", "streaming", "klass", "wino", "saber", "credit", "prophet"}) {
+  for (const char* rule : {"origin", "p2", "local-leap", "eb", "streaming", "klass", "wino", "saber",
+                           "credit", "slow-fast", "dsb", "prophet"}) {
     expect_refusal(
         tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
         std::string("--unmask ") + rule);
@@ -207,7 +219,15 @@ TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
         o.lock = "eps=1e-3";
       },
       "--lock", "prophet");
-  for (const char* rule : {"klass", "eb", "streaming", "wino", "saber", "credit", "prophet"}) {
+  expect_refusal(
+      llada(),
+      [](GenerationOptions& o) {
+        o.unmask = "slow-fast";
+        o.lock = "eps=1e-3";
+      },
+      "--lock", "slow-fast do not see");
+  for (const char* rule :
+       {"klass", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb", "prophet"}) {
     const auto grows = [&](GenerationOptions& o) {
       o.unmask = rule;
       o.grow = "end-mass";
@@ -276,7 +296,7 @@ TEST(MakeDecoder, RefusesWhatAnAutoregressiveModelWouldIgnore) {
 }
 
 TEST(MakeDecoder, RefusesASuffixWhereAllOfTheCanvasIsAsked) {
-  for (const char* rule : {"prophet", "wino", "klass"}) {
+  for (const char* rule : {"prophet", "wino", "klass", "slow-fast"}) {
     const auto with_rule = [&](GenerationOptions& o) {
       o.suffix = 8;
       o.unmask = rule;

@@ -52,12 +52,23 @@ std::string refusal(const ModelConfig& config, const std::vector<Given>& all) {
 }
 
 std::vector<Kind> kinds() {
-  const std::vector<Given> masked_rules = {
-      {"unmask", "low-confidence"}, {"unmask", "entropy"},    {"unmask", "random"},
-      {"unmask", "origin"},         {"unmask", "p2"},         {"unmask", "threshold"},
-      {"unmask", "factor"},         {"unmask", "local-leap"}, {"unmask", "eb"},
-      {"unmask", "streaming"},      {"unmask", "klass"},      {"unmask", "wino"},
-      {"unmask", "saber"},          {"unmask", "credit"},     {"unmask", "prophet"}};
+  const std::vector<Given> masked_rules = {{"unmask", "low-confidence"},
+                                           {"unmask", "entropy"},
+                                           {"unmask", "random"},
+                                           {"unmask", "origin"},
+                                           {"unmask", "p2"},
+                                           {"unmask", "threshold"},
+                                           {"unmask", "factor"},
+                                           {"unmask", "local-leap"},
+                                           {"unmask", "eb"},
+                                           {"unmask", "streaming"},
+                                           {"unmask", "klass"},
+                                           {"unmask", "wino"},
+                                           {"unmask", "saber"},
+                                           {"unmask", "credit"},
+                                           {"unmask", "slow-fast"},
+                                           {"unmask", "dsb"},
+                                           {"unmask", "prophet"}};
   const std::vector<Given> masked_caches = {
       {"cache", "prefix"}, {"cache", "dual"}, {"cache", "free"}, {"cache", "dkv"}};
   const std::vector<Given> masked_columns = {{"cache", "prefix"}, {"cache", "dual"},      {"cache", "free"},

@@ -123,6 +123,14 @@ TEST(BaselineOptions, KeepWhatTheUserChose) {
   EXPECT_EQ(baseline_options(tiny_block_config(4), {}).unmask, "low-confidence");
 }
 
+TEST(BaselineOptions, OfWindowsAreTheLeftToRightMode) {
+  ModelConfig config = tiny_nemotron_causal_config();
+  EXPECT_FALSE(baseline_options(config, {}).block_length);
+  config.mask_drafts = 3;
+  config.drafts_see_each_other = true;
+  EXPECT_EQ(baseline_options(config, {}).block_length, 1);
+}
+
 TEST(BaselineOptions, OfSlotsWriteEachTokenFromTheLeftAndKeepTheOrderOfSlots) {
   const ModelConfig config = tiny_refusion_config();
   const GenerationOptions options = baseline_options(config, {});
@@ -153,7 +161,7 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
   EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
   for (const char* const rule :
        {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass", "local-leap=0.9",
-        "eb=0.1", "streaming", "wino", "saber=4", "credit", "prophet"}) {
+        "eb=0.1", "streaming", "wino", "saber=4", "credit", "slow-fast", "dsb", "prophet"}) {
     options.unmask = rule;
     EXPECT_FALSE(without_accelerations(options).unmask) << rule;
   }

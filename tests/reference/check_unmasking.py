@@ -40,6 +40,12 @@ def random_numbers(rule, rng):
     if rule == "credit":
         return {"credit": share(0.2, 0.5, 0.9), "alpha": share(0.3, 0.7, 2.0), "gamma": share(0.2, 1.0),
                 "beta": share(0.5, 0.8, 1.0)}
+    if rule == "slow-fast":
+        return {"slow-fast": share(0.1, 0.9, 0.9), "slow": share(0.1, 0.9, 0.9), "span": share(0.02, 0.05, 0.1, 0.2, 0.9),
+                "explore": int(rng.choice([1, 1, 2, 3, 6]))}
+    if rule == "dsb":
+        numbers = {"dsb": share(0.1, 0.3, 0.6), "start": int(rng.integers(1, 13))}
+        return numbers | ({"most": int(rng.integers(1, 13))} if rng.random() < 0.5 else {})
     if rule == "prophet":
         numbers = {"prophet": share(0.5, 1.5, 3.0), "mid": share(0.5, 1.5, 3.0), "late": share(0.3, 1.0, 2.0)}
         if rng.random() < 0.6:
@@ -60,13 +66,18 @@ def check(engine, root, folder, model, rule, rng, counts):
         cfg_scale = 0.5
         flags += ["--cfg-scale", cfg_scale]
     seen = {}  # a part of the canvas
-    if rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
+    if rule == "slow-fast":  # it decides what a pass sees
+        seen = {"is_cached": bool(rng.random() < 0.4)}
+        flags += ["--cache", "prefix"] if seen["is_cached"] else []
+    elif rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
         seen = {"suffix": int(rng.integers(0, 12)), "is_cached": bool(rule != "saber" and rng.random() < 0.5)}
         flags += ["--suffix", seen["suffix"], *(["--cache", "prefix"] if seen["is_cached"] else [])]
     if rule == "prophet":
         steps = gen_length // block * int(rng.integers(1, block + 1))
         flags += ["--steps", steps]
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, steps, cfg_scale)
+    elif rule == "slow-fast":
+        want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale, **seen)
     else:
         want = generate(model, prompt, gen_length, block, RULES[rule](*numbers.values()), cfg_scale, **seen)
     want.kinds = ["denoise"] * len(want.canvases)

@@ -10,11 +10,14 @@ Lacuna does otherwise.
     saber       Saber (arXiv 2510.18165; zhaoyMa/Saber, decoding.py)
     credit      CreditDecoding (arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder)
     prophet     Prophet (arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py)
+    slow-fast   SlowFast (arXiv 2506.10848; LiangrunFlora/Slow-Fast-Sampling, generate_slow_fast_sampling.py)
+    dsb         DSB (arXiv 2602.05992; lizhuo008/DSB, llada/generate.py, generate_dsb)
 
 What all of them share here: blocks from left to right, the mask token is never written, a mask of the prompt is written
 with the first block, ties go to the lowest position.
 """
 import collections
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -139,10 +142,11 @@ class Streaming:
 class Window:
     """A network that sees what precedes the block's end, `suffix` positions behind it, and the last one (Streaming-dLLM's
     deterministic_window_tail_sampler). With a cache, passes of a block after the first compute it, what is behind it, and the
-    rows that predict masks of the prompt."""
+    rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all."""
 
     def __init__(self, model, size, suffix, is_cached):
         self.model, self.size, self.suffix, self.is_cached = model, size, suffix, is_cached
+        self.cut = None
 
     def start_block(self, low, high):
         behind = list(range(high, self.size))
@@ -163,6 +167,9 @@ class Window:
             needed[max(self.low - self.shift, 0):] = True
             cells = cells[needed[self.seen]]
         store = self.stores.setdefault(alone, Store(self.model.shape, len(self.seen)))
+        if self.cut is not None:
+            cells, store = cells[cells < self.cut], copy.copy(store)
+            store.cells, store.k, store.v = self.cut, store.k[:, :self.cut], store.v[:, :self.cut]
         rows = self.seen[cells]
         logits[rows] = self.model.rows(canvas[rows], rows, cells, store)
         return logits
@@ -362,7 +369,94 @@ class Prophet:
         return run
 
 
-RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet}
+class SlowFast:
+    """The published loop explores on where the block has no mask left. Masks of the prompt belong to the first span."""
+
+    def __init__(self, tau=0.9, slow=0.9, span=0.3, explore=6):
+        self.tau, self.slow, self.span, self.explore = tau, slow, span, explore
+
+    def fill(self, model, prompt, gen_length, block_length, cfg_scale, is_cached):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed = canvas != mask
+        network = Window(model, len(canvas), len(canvas), is_cached)
+
+        def step(begin, end, tau, cut):
+            """A pass that writes in canvas[begin:end]; the masks there, and all confidences."""
+            network.cut = cut
+            now = Predictions(model, canvas, fixed, cfg_scale, network=network)
+            masked = [p for p in range(begin, end) if canvas[p] == mask]
+            c = now.confidences
+            for p in masked:
+                run.see(c[p], tau)
+            run.see_cut([c[p] for p in masked], 1)
+            run.see_tokens(now.logits[masked])
+            sure = [p for p in masked if c[p] >= tau]
+            chosen = sure if len(sure) > 1 else most_confident(masked, c, 1)
+            canvas[chosen] = now.tokens[chosen]
+            run.canvases.append(canvas.tolist())
+            return masked, c
+
+        for low in range(len(prompt), len(canvas), block_length):
+            high, first = low + block_length, 0 if low == len(prompt) else low
+            network.start_block(low, high)
+            last_end, cycles = low, 0
+            while np.any(canvas[first:high] == mask):
+                estimates, end, cycles = [], None, cycles + 1
+                for _ in range(self.explore):
+                    if not np.any(canvas[first:high] == mask):
+                        break
+                    masked, c = step(first, high, self.slow, None)
+                    if end is not None:
+                        continue
+                    for p in masked:
+                        run.see(c[p], self.span)
+                    far = [p for p in masked if p >= last_end and c[p] >= self.span]
+                    estimates.append(max(far) + 1 if far else min(last_end + 1, high))
+                    if len(estimates) > 1 and np.std(estimates[-2:]) < 1.0:
+                        end = estimates[-1]
+                if end is None:
+                    run.met["mean of two"] += len(estimates) > 1
+                    end = int(np.mean(estimates[-2:]))
+                cut = None
+                while np.any(canvas[first:end] == mask):
+                    step(first, end, self.tau, cut)
+                    run.met["cut"] += cut is not None and cut < len(canvas)
+                    cut = end
+                last_end = end
+            run.met["several cycles"] += cycles > 1
+        return run
+
+
+class SlidingBlock:
+    def __init__(self, tau=0.9, start=32, most=None):
+        self.tau, self.start, self.most = tau, start, most
+
+    def start_block(self):
+        self.num_written = 0
+
+    def narrow(self, run, masked, low, high):
+        """The masks that a step may write."""
+        end = min(low + self.start + self.num_written, high)
+        if self.most is not None:
+            end = min(end, masked[0] + self.most)
+        inside = [p for p in masked if p < end]
+        run.met["narrow"] += len(inside) < len(masked)
+        run.met["beyond its start"] += bool(inside) and inside[-1] >= low + self.start
+        return inside
+
+    def choose(self, run, masked, now, **_):
+        c = now.confidences
+        for p in masked:
+            run.see(c[p], self.tau)
+        run.see_cut([c[p] for p in masked], 1)
+        chosen = {p for p in masked if c[p] >= self.tau} | set(most_confident(masked, c, 1))
+        self.num_written += len(chosen)
+        return chosen
+
+
+RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet,
+         "slow-fast": SlowFast, "dsb": SlidingBlock}
 
 
 def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False):
@@ -383,6 +477,8 @@ def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffi
             rule.start_block()
         while np.any(canvas[:high] == mask):
             masked = [int(p) for p in np.flatnonzero(canvas[:high] == mask)]
+            if hasattr(rule, "narrow"):
+                masked = rule.narrow(run, masked, low, high)
             now = Predictions(model, canvas, fixed, cfg_scale, network=network)
             asked = {"opened": opened, "first_block": low == len(prompt), "mask": mask,
                      "seen_masks": int(np.sum(canvas[behind] == mask)), "seen": len(behind)}

@@ -98,7 +98,7 @@ class _NumberedRule(_Rule):
 
     def __str__(self) -> str:
         first, *others = (field.name for field in fields(self))
-        named = [f"{other}={getattr(self, other)}" for other in others]
+        named = [f"{other}={getattr(self, other)}" for other in others if getattr(self, other) is not None]
         return ",".join([f"{self.name}={getattr(self, first)}", *named])
 
 
@@ -165,6 +165,27 @@ class Credit(_NumberedRule):
     alpha: float = 0.7
     gamma: float = 0.2
     beta: float = 0.8
+
+
+@dataclass(frozen=True)
+class SlowFast(_NumberedRule):
+    """Threshold, in spans of which `explore` steps estimate the ends from positions that reach `span` (SlowFast)."""
+
+    name: ClassVar[str] = "slow-fast"
+    threshold: float = 0.9
+    slow: float = 0.9
+    span: float = 0.3
+    explore: int = 6
+
+
+@dataclass(frozen=True)
+class SlidingBlock(_NumberedRule):
+    """Threshold, in a part of the block that slides: `start` positions and one more for each that is written (DSB)."""
+
+    name: ClassVar[str] = "dsb"
+    threshold: float = 0.9
+    start: int = 32
+    most: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -356,6 +377,8 @@ class Causal(Strategy):
     paradigm: ClassVar[str] = "causal"
 
     ignore_eos: Optional[bool] = None
+    block_length: Optional[int] = None
+    token_threshold: Optional[float] = None
 
 
 OF_PARADIGM = {strategy.paradigm: strategy for strategy in (Masked, Blocks, Uniform, Canvases, Slots, Causal)}

@@ -1,0 +1,88 @@
+#include "decode/window_decoding.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace lacuna {
+
+WindowDecoder::WindowDecoder(WindowDecoding options, std::vector<TokenId> prompt)
+    : options_(std::move(options)),
+      canvas_(std::move(prompt)),
+      prompt_length_(static_cast<int32_t>(canvas_.size())) {}
+
+const StepPlan& WindowDecoder::plan() {
+  build_plan(num_kept_, plan_);
+  return plan_;
+}
+
+void WindowDecoder::build_plan(int32_t begin, StepPlan& plan) const {
+  plan.clear();
+  const int32_t end = pass_end();
+  for (int32_t position = begin; position < end; ++position)
+    plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
+  if (begin < end) {
+    RowGroup text{0, {0, end - begin}, {}, OwnRows::kCausal};
+    if (begin > 0) text.visible.push_back({0, begin});
+    text.only_kv = true;
+    plan.groups.push_back(std::move(text));
+  }
+  if (has_window()) add_window(plan);
+}
+
+void WindowDecoder::add_window(StepPlan& plan) const {
+  const int32_t first = length() - 1;  // position of the text's last token
+  const int32_t end = std::min(first + 1 + options_.num_masks, num_cells());
+  RowGroup window{0, {plan.num_rows(), plan.num_rows() + end - first}, {}, OwnRows::kBidirectional};
+  if (first > 0) window.visible.push_back({0, first});
+  plan.rules.push_back(options_.sampling);
+  for (int32_t position = first; position < end; ++position) {
+    LogitRow logit;
+    logit.row = plan.num_rows();
+    logit.noise = RngStream(options_.seed, position + 1);
+    plan.logits.push_back(logit);
+    plan.add_row(position == first ? canvas_.back() : options_.mask_id, position, position);
+  }
+  plan.groups.push_back(std::move(window));
+}
+
+PassWork WindowDecoder::uncached_work() const {
+  if (!has_window()) return {};  // without a cache nothing is kept
+  StepPlan everything;
+  build_plan(0, everything);
+  return work_of(everything);
+}
+
+void WindowDecoder::write(const RowStatistics& sample, StepReport& report) {
+  report.committed.push_back({length(), sample.token, sample.confidence});
+  canvas_.push_back(sample.token);
+  const auto& ends = options_.end_ids;
+  const bool is_end = std::find(ends.begin(), ends.end(), sample.token) != ends.end();
+  if (is_end && !options_.ignore_end) {
+    stop_reason_ = StopReason::kEndToken;
+    done_ = true;
+  } else if (options_.find_stop &&
+             options_.find_stop(std::span(canvas_).subspan(static_cast<size_t>(prompt_length_)))) {
+    stop_reason_ = StopReason::kStopText;
+    done_ = true;
+  } else if (length() == prompt_length_ + options_.gen_length) {
+    done_ = true;
+  }
+}
+
+StepReport WindowDecoder::apply(const PassResult& result) {
+  const std::span<const RowStatistics> samples = result.samples;
+  expects(!done_ && samples.size() == plan_.logits.size(),
+          "apply: one sample for each planned row of logits");
+  StepReport report;
+  report.step = num_passes_++;
+  report.kind = length() == prompt_length_ ? "prefill" : "decode";
+  num_kept_ = pass_end();
+  const auto is_unsure = [&](const RowStatistics& each) { return !(each.confidence > options_.threshold); };
+  const auto num_confident = std::find_if(samples.begin(), samples.end(), is_unsure) - samples.begin();
+  const auto num_written = std::min(samples.size(), std::max<size_t>(static_cast<size_t>(num_confident), 1));
+  for (size_t i = 0; i < num_written && !done_; ++i) write(samples[i], report);
+  return report;
+}
+
+}  // namespace lacuna
