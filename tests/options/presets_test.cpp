@@ -113,7 +113,7 @@ std::vector<GenerationOptions> single_settings() {
                            "klass", "local-leap", "eb", "streaming", "wino", "saber", "credit", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
-  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "uniform", "block"}) {
+  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "sparse-dllm", "uniform", "block"}) {
     add([&](auto& o) { o.cache = cache; });
     add([&](auto& o) {
       o.cache = cache;
