@@ -49,7 +49,9 @@ class AttentionInstrument final : public Instrument {
     // The last layer would close ranks and number groups and rows anew.
     for (RowGroup& group : pass.plan.groups) {
       if (group.sparse.is_confined()) {
-        throw InputError("analyze attention: --sparse hides a part of the cells; expected --sparse exact");
+        throw InputError(
+            "analyze attention: the run hides a part of the cells; expected --sparse exact, and no --cache "
+            "sparse-dllm");
       }
       group.only_kv = false;
     }

@@ -1,6 +1,7 @@
 #include "decode/cache_policy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/overloaded.h"
@@ -38,6 +39,38 @@ bool is_settled(const Canvas& canvas, int32_t row) {
   return was_read(row) && was_read(canvas.predicted(row));
 }
 
+/// The block and, where logits are shifted, the row before it.
+IndexRange live_rows(const Canvas& canvas, const Block& block) {
+  return {canvas.predictor(block.begin), block.end};
+}
+
+/// A block's first pass computes everything. So does the second one, and remembers the best of the cells
+/// outside of the block, which the block's rows attend to in later passes. A pass that needs other rows
+/// computes everything and remembers anew.
+CachedPass choose_sparse_rows(const SparseDllm& policy, const Canvas& canvas, const Block& block,
+                              std::span<const int32_t> drawn_positions) {
+  using Choice = SparseAttention::Choice;
+  const int32_t length = canvas.length();
+  const IndexRange live = live_rows(canvas, block);
+  const auto is_live = [&](int32_t position) {
+    const int32_t row = canvas.predictor(position);
+    return row >= live.begin && row < live.end;
+  };
+  CachedPass pass{range(0, length), true};
+  const int32_t number = policy.refresh > 0 ? block.pass % policy.refresh : block.pass;
+  if (number == 0) return pass;
+  const bool is_confined = number > 1 && canvas.first_moved() >= length &&
+                           std::all_of(drawn_positions.begin(), drawn_positions.end(), is_live);
+  if (is_confined) pass = {range(live.begin, live.end), false};
+  SparseAttention sparse{.among = {0, length}, .dense_layers = 0, .except = live, .pool = policy.pool};
+  sparse.budget = std::max(1, static_cast<int32_t>(std::floor(policy.keep * sparse.num_candidates())));
+  if (sparse.budget >= sparse.num_candidates()) return pass;  // nothing is left out
+  sparse.choice = is_confined ? Choice::kRemembered : Choice::kAllAndRememberScored;
+  pass.sparse = sparse;
+  pass.live = live;
+  return pass;
+}
+
 }  // namespace
 
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
@@ -46,16 +79,16 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
   const auto everything = [&] { return CachedPass{range(0, length), true}; };
   if (canvas.num_passes() == 0) return everything();
 
-  const int32_t live = canvas.predictor(block.begin);  // shifted: the row before the block stays live
+  const IndexRange live = live_rows(canvas, block);
   CachedPass pass = std::visit(
       Overloaded{[&](const NoCache&) { return everything(); },
                  [&](const PrefixCache& prefix) {
                    if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything();
-                   return CachedPass{range(live, length), false};
+                   return CachedPass{range(live.begin, length), false};
                  },
                  [&](const DualCache& dual) {
                    if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything();
-                   return CachedPass{range(live, block.end), false};
+                   return CachedPass{range(live.begin, live.end), false};
                  },
                  [&](const FreeCache& free) {
                    if (is_due(free.refresh, canvas.num_passes())) return everything();
@@ -67,6 +100,9 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
                    std::vector<int32_t> rows = range(0, length);
                    std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
                    return CachedPass{std::move(rows), false};
+                 },
+                 [&](const SparseDllm& sparse) {
+                   return choose_sparse_rows(sparse, canvas, block, drawn_positions);
                  }},
       policy);
 

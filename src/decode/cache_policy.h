@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "decode/canvas.h"
+#include "model/plan.h"
 
 namespace lacuna {
 
@@ -43,13 +44,27 @@ struct DkvCache {
   bool operator==(const DkvCache&) const = default;
 };
 
-using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache>;
+/// Sparse-dLLM (arXiv 2508.02558): DualCache whose later passes attend to the block and to a share of all
+/// other cells, which the block's second pass chooses in each layer.
+struct SparseDllm {
+  static constexpr double kLeastKeep = 0.01;
+  static constexpr int32_t kMaxPool = 99;
+  double keep = 0.5;    ///< share of the other cells, [kLeastKeep, 1]; at least one cell
+  int32_t pool = 3;     ///< odd number up to kMaxPool of neighbours whose best score each of them takes
+  int32_t refresh = 0;  ///< passes of a block after which it begins anew; 0: never
+  bool operator==(const SparseDllm&) const = default;
+};
+
+using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache, SparseDllm>;
 
 struct CachedPass {
   std::vector<int32_t> rows;  ///< to compute, ascending
   /// Whether everything that is not computed never changes its K/V again, so that a row that does not change
   /// has converged, rather than seen nothing new.
   bool nothing_is_stale = true;
+  /// Attention of the rows of `live`; all others attend to everything.
+  SparseAttention sparse = {};
+  IndexRange live = {};
 };
 
 /// The rows of the next pass: those of the policy, the predictors of `drawn_positions`, and all from

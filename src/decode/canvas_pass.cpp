@@ -23,6 +23,8 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
                  questions.compared.end(), std::back_inserter(wanted));
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
+  sparse_ = pass.sparse;
+  live_ = pass.live;
   std::vector<IndexRange> seen = visible(canvas, block);
   if (questions.end) seen = {{0, *questions.end}};
   if (options_.suffix || questions.end)
@@ -118,9 +120,7 @@ void CanvasPass::add_rows(const Canvas& canvas, const Block& block, const std::v
     };
     const int32_t first = plan_.num_rows();
     for (const int32_t row : rows_) plan_.add_row(input(row), row, row);
-    if (!rows_.empty()) {
-      plan_.groups.push_back({sequence, {first, plan_.num_rows()}, seen, OwnRows::kNone});
-    }
+    add_groups(sequence, first, seen);
     if (!verified.empty()) add_verifying_masks(canvas, block, verified, sequence);
     if (probes.empty()) continue;
     const int32_t first_probe = plan_.num_rows();
@@ -128,6 +128,25 @@ void CanvasPass::add_rows(const Canvas& canvas, const Block& block, const std::v
     for (const int32_t row : probes) plan_.add_row(input(row), row, scratch++);
     plan_.groups.push_back({sequence, {first_probe, plan_.num_rows()}, seen, OwnRows::kNone});
   }
+}
+
+void CanvasPass::add_groups(int32_t sequence, int32_t first, const std::vector<IndexRange>& seen) {
+  const auto add = [&](int32_t begin, int32_t end, const SparseAttention& sparse) {
+    if (begin == end) return;
+    RowGroup group{sequence, {begin, end}, seen, OwnRows::kNone};
+    group.sparse = sparse;
+    plan_.groups.push_back(std::move(group));
+  };
+  const int32_t end = plan_.num_rows();
+  if (sparse_.choice == SparseAttention::Choice::kAll) return add(first, end, {});
+  const auto row_of = [&](int32_t position) {
+    const auto found = std::lower_bound(rows_.begin(), rows_.end(), position);
+    return first + static_cast<int32_t>(found - rows_.begin());
+  };
+  const int32_t live = row_of(live_.begin), behind = row_of(live_.end);
+  add(first, live, {});
+  add(live, behind, sparse_);
+  add(behind, end, {});
 }
 
 void CanvasPass::close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn) {

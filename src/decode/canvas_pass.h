@@ -92,6 +92,8 @@ class CanvasPass {
   LogitRow logit_row(int32_t plan_row) const;
   void add_rows(const Canvas& canvas, const Block& block, const std::vector<IndexRange>& seen,
                 std::span<const int32_t> probes, std::span<const int32_t> verified);
+  /// Groups of the rows of rows_, which the plan has from `first` on.
+  void add_groups(int32_t sequence, int32_t first, const std::vector<IndexRange>& seen);
   void add_verifying_masks(const Canvas& canvas, const Block& block, std::span<const int32_t> verified,
                            int32_t sequence);
 
@@ -100,6 +102,8 @@ class CanvasPass {
   int32_t num_cells_ = 0;
   StepPlan plan_;
   std::vector<int32_t> rows_;  // positions computed, ascending; probes not included
+  SparseAttention sparse_;     // of the rows of live_
+  IndexRange live_;
   size_t num_drawn_ = 0;
 };
 

@@ -21,6 +21,30 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
     refresh(free->refresh, 0);
     problems.within("cache_block", free->block, 0, kMaxGenLength);
   }
+  if (const auto* sparse = std::get_if<SparseDllm>(&cache)) {
+    refresh(sparse->refresh, 0);
+    problems.within_part("cache", "sparse-dllm", sparse->keep, SparseDllm::kLeastKeep, 1.0);
+    problems.within_part("cache", "pool", sparse->pool, 1, SparseDllm::kMaxPool);
+    if (sparse->pool % 2 == 0) {
+      problems.add({"cache", fmt::to_string(sparse->pool), "an odd number",
+                    fmt::format("`cache` pool is {}; expected an odd number", sparse->pool)});
+    }
+  }
+}
+
+/// Refuses settings that need rows, or cells, which Sparse-dLLM leaves out.
+void check_sparse_cache(const MaskedStrategy& strategy, Problems& problems) {
+  problems.refuse(strategy.suffix.has_value(), "suffix",
+                  "`cache` sparse-dllm chooses what a pass sees behind the block");
+  problems.refuse(strategy.lock.has_value(), "lock",
+                  "`cache` sparse-dllm chooses by the queries of all rows of a block");
+  problems.refuse(strategy.growth.has_value(), "cache",
+                  "the canvas changes its length, which moves what sparse-dllm keeps");
+  const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
+  problems.refuse(rule != nullptr && rule->policy.traits().exits_early, "cache",
+                  "`unmask` prophet measures rows that sparse-dllm leaves out");
+  problems.refuse(rule != nullptr && rule->policy.traits().cuts_canvas, "cache",
+                  "`unmask` slow-fast decides what its passes see");
 }
 
 /// Checks that apply with and without a guide.
@@ -42,6 +66,7 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
                   "`logits_eos_inf`: the model's config.json names no end-of-text token"});
   }
   check_cache(strategy.cache, problems);
+  if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
 }
 
@@ -131,7 +156,9 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
   constexpr std::string_view kReason = "this `unmask` rule masks again what it has written";
   problems.refuse(strategy.lock.has_value(), "lock", kReason);
   problems.refuse(strategy.growth.has_value(), "grow", kReason);
-  problems.refuse(std::holds_alternative<DkvCache>(strategy.cache), "cache", kReason);
+  problems.refuse(
+      std::holds_alternative<DkvCache>(strategy.cache) || std::holds_alternative<SparseDllm>(strategy.cache),
+      "cache", kReason);
   problems.refuse(unmask.order_temperature > 0, "alg_temp",
                   "this `unmask` rule does not draw the order of positions");
 }

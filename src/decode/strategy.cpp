@@ -79,6 +79,9 @@ Json json_of(const CachePolicy& cache) {
       return {{"kind", c.literal ? "free-literal" : "free"}, {"block", c.block}, {"refresh", c.refresh}};
     }
     Json operator()(const DkvCache& c) const { return {{"kind", "dkv"}, {"refresh", c.refresh}}; }
+    Json operator()(const SparseDllm& c) const {
+      return {{"kind", "sparse-dllm"}, {"keep", c.keep}, {"pool", c.pool}, {"refresh", c.refresh}};
+    }
   };
   return std::visit(Visitor(), cache);
 }

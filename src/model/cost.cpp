@@ -88,7 +88,7 @@ PassWork work_of(const StepPlan& plan) {
     }
     work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
     if (group.sparse.is_confined()) {
-      const double unchosen = group.sparse.among.size() - group.sparse.num_chosen();
+      const double unchosen = group.sparse.num_candidates() - group.sparse.num_chosen();
       work.unchosen_pairs += rows * unchosen;
       work.unchosen_cells += unchosen;
       if (unchosen > 0) work.sparse_rows += group.rows.size();

@@ -1,6 +1,7 @@
 // The attention of a layer: keys and values to their cells, what a group attends to, dense and sparse.
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "model/drift.h"
@@ -54,7 +55,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
                               {},
                               own_cells,
                               group.own_rows == OwnRows::kCausal,
-                              ws_.layer >= group.sparse.dense_layers && remembers_cells(group)};
+                              ws_.layer >= group.sparse.dense_layers && remembers_heaviest(group)};
     if (slides) narrow_to_window(group, taken, visible, attended);
     const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
     if (sink >= 0) visible.push_back({sink, sink + 1});
@@ -95,6 +96,8 @@ void Model::Pass::list_cells_behind(size_t g) {
     if (range == group.sparse.among) continue;
     for (int32_t cell = range.begin; cell < range.end; ++cell) behind.push_back(cell);
   }
+  for (int32_t cell = group.sparse.except.begin; cell < group.sparse.except.end; ++cell)
+    behind.push_back(cell);
   if (group.own_rows == OwnRows::kNone) return;
   behind.insert(behind.end(), plan_.cells.begin() + group.rows.begin, plan_.cells.begin() + group.rows.end);
 }
@@ -167,6 +170,7 @@ void Model::Pass::attend_rows(const LayerParameters& layer) {
   kind_of(layer_index).attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
   ws_.times.attention += watch_.restart();
   remember_heaviest();
+  remember_best_scored(q);
   ws_.times.selection += watch_.restart();
 
   pack(exchange_.all_heads(attended, config_.q_dim_of(layer_index), config_.num_kv_heads_of(layer_index),
@@ -236,7 +240,7 @@ void Model::Pass::remember_heaviest() {
   for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
     const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
     const SparseAttention& sparse = group.sparse;
-    if (!remembers_cells(group) || ws_.layer < sparse.dense_layers) continue;
+    if (!remembers_heaviest(group) || ws_.layer < sparse.dense_layers) continue;
     KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
     const Attention& attention = ws_.everything.attention;
     ChosenCells& chosen = cache.sparse().chosen;
@@ -247,6 +251,55 @@ void Model::Pass::remember_heaviest() {
       chosen.choose(kv_layer(), kv_head, cells, cache);
     });
   }
+}
+
+void Model::Pass::remember_best_scored(ConstMatrix<float> q) {
+  for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
+    const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+    const SparseAttention& sparse = group.sparse;
+    const bool is_scored = sparse.choice == SparseAttention::Choice::kAllAndRememberScored;
+    if (!is_scored || ws_.layer < sparse.dense_layers) continue;
+    const std::vector<int32_t> cells = best_scored_cells(candidate_scores(i, q), sparse);
+    KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+    ChosenCells& chosen = cache.sparse().chosen;
+    chosen.reserve(sparse.num_chosen() + group.rows.size(), cache);
+    context_.threads.parallel_for(own_kv_heads(ws_.layer), [&](int64_t kv_head, int) {
+      chosen.choose(kv_layer(), kv_head, cells, cache);
+    });
+  }
+}
+
+std::vector<float> Model::Pass::candidate_scores(size_t i, ConstMatrix<float> q) {
+  const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
+  const SparseAttention& sparse = group.sparse;
+  const KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
+  const int64_t kv_heads = own_kv_heads(ws_.layer);
+  const int64_t dim = config_.head_dim;
+  const std::vector<double> means = head_means(q, ws_.everything.groups[i].rows, kv_heads, dim);
+  const int32_t count = sparse.num_candidates();
+  std::vector<float> scores(static_cast<size_t>(count * kv_heads));
+  constexpr int32_t kCandidatesPerTask = 32;
+  context_.threads.parallel_for(
+      (count + kCandidatesPerTask - 1) / kCandidatesPerTask, [&](int64_t task, int) {
+        std::vector<float> key(static_cast<size_t>(dim)), value(key.size());
+        const auto begin = static_cast<int32_t>(task) * kCandidatesPerTask;
+        for (int32_t c = begin; c < std::min(count, begin + kCandidatesPerTask); ++c) {
+          for (int64_t head = 0; head < kv_heads; ++head) {
+            cache.read(kv_layer(), sparse.candidate(c), head, key.data(), value.data());
+            const double* mean = means.data() + head * dim;
+            const double score = std::inner_product(key.begin(), key.end(), mean, 0.0);
+            scores[static_cast<size_t>(c * kv_heads + head)] = static_cast<float>(score);
+          }
+        }
+      });
+  const int64_t all_heads = config_.num_kv_heads;
+  const Matrix<float> all =
+      exchange_.all_heads({scores.data(), count, kv_heads, kv_heads}, all_heads, all_heads, DType::kF32);
+  std::vector<float> sums(static_cast<size_t>(count));
+  for (int64_t c = 0; c < count; ++c)
+    sums[static_cast<size_t>(c)] = static_cast<float>(
+        std::accumulate(all.row(c), all.row(c) + all_heads, 0.0) / static_cast<double>(config_.num_heads));
+  return sums;
 }
 
 void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const float* value) {

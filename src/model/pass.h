@@ -84,7 +84,7 @@ class Model::Pass {
   /// Where rows of the plan lie in the residual stream after the last layer.
   IndexRange places(IndexRange rows) const;
 
-  static bool remembers_cells(const RowGroup& group) {
+  static bool remembers_heaviest(const RowGroup& group) {
     return group.sparse.choice == SparseAttention::Choice::kAllAndRemember;
   }
 
@@ -140,6 +140,11 @@ class Model::Pass {
 
   /// After attention: each sequence that is to remember cells chooses those of most mass.
   void remember_heaviest();
+  /// The same for those that remember the best scores.
+  void remember_best_scored(ConstMatrix<float> q);
+  /// The score of each candidate for the mean query of a group's rows, the mean over all heads.
+  ///   i  index into LayerKind::groups
+  std::vector<float> candidate_scores(size_t i, ConstMatrix<float> q);
 
   /// Gives all ranks the cells that groups have chosen to remember, where the ranks divide the rows.
   void share_chosen();

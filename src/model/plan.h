@@ -37,15 +37,32 @@ struct SparseAttention {
     kAllAndRemember,  ///< all, and the sequence remembers the `budget` cells with the most attention mass
     kRemembered,      ///< the cells that an earlier pass remembered
     kBestPages,       ///< the last page and those with the best scores for the rows' queries, `budget` cells
+    /// All, and the sequence remembers for all kv heads the `budget` candidates with the best scores for the
+    /// rows' mean query, each score the best of `pool` candidates around it (Sparse-dLLM).
+    kAllAndRememberScored,
   };
   Choice choice = Choice::kAll;
-  IndexRange among;        ///< one of RowGroup::visible; begins at 0; more cells than `budget`
+  IndexRange among;        ///< one of RowGroup::visible; begins at 0; more candidates than `budget`
   int32_t budget = 0;      ///< cells of each kv head
   int32_t page_size = 16;  ///< cells
   int32_t dense_layers = kDenseLayers;
+  /// Part of `among` whose cells are seen and are no candidates. Only with kAllAndRememberScored and with
+  /// what it remembered; the cells of the candidates keep their K/V as long as a pass is confined to some of
+  /// them.
+  IndexRange except = {};
+  int32_t pool = 3;  ///< odd
 
   bool is_confined() const { return choice == Choice::kRemembered || choice == Choice::kBestPages; }
-  /// Cells of `among` that each kv head attends to.
+  bool remembers() const {
+    return choice == Choice::kAllAndRemember || choice == Choice::kAllAndRememberScored;
+  }
+  int32_t num_candidates() const { return among.size() - except.size(); }
+  /// The cell of a candidate, which are numbered in ascending order of their cells.
+  int32_t candidate(int32_t index) const {
+    const int32_t cell = among.begin + index;
+    return cell < except.begin ? cell : cell + except.size();
+  }
+  /// Candidates that each kv head attends to.
   int32_t num_chosen() const;
 
   bool operator==(const SparseAttention&) const = default;

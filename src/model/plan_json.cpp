@@ -18,7 +18,8 @@ using nlohmann::ordered_json;
 
 // One list for both directions: the names of an enumeration's values, by value.
 constexpr std::array<std::string_view, 3> kOwnRows = {"bidirectional", "causal", "none"};
-constexpr std::array<std::string_view, 4> kChoices = {"all", "all-and-remember", "remembered", "best-pages"};
+constexpr std::array<std::string_view, 5> kChoices = {"all", "all-and-remember", "remembered", "best-pages",
+                                                      "all-and-remember-scored"};
 constexpr std::array<std::string_view, 3> kMeasures = {"probability", "margin", "negative-entropy"};
 constexpr std::array<std::string_view, 3> kSources = {"raw-logits", "tempered", "sampled"};
 
@@ -54,6 +55,8 @@ ordered_json sparse_json(const SparseAttention& sparse) {
   put(object, "budget", sparse.budget, usual.budget);
   put(object, "page_size", sparse.page_size, usual.page_size);
   put(object, "dense_layers", sparse.dense_layers, usual.dense_layers);
+  if (!(sparse.except == usual.except)) object["except"] = range_json(sparse.except);
+  put(object, "pool", sparse.pool, usual.pool);
   return object;
 }
 
@@ -153,7 +156,7 @@ Enum name_at(const JsonObject& object, std::string_view key, Enum usual,
 }
 
 SparseAttention read_sparse(const JsonObject& object) {
-  expect_keys(object, {"choice", "among", "budget", "page_size", "dense_layers"});
+  expect_keys(object, {"choice", "among", "budget", "page_size", "dense_layers", "except", "pool"});
   const SparseAttention usual;
   SparseAttention sparse;
   sparse.choice = name_at(object, "choice", usual.choice, kChoices);
@@ -161,6 +164,14 @@ SparseAttention read_sparse(const JsonObject& object) {
   sparse.budget = index_at(object, "budget", usual.budget, kIndex);
   sparse.page_size = index_at(object, "page_size", usual.page_size, {1, kIndex.last});
   sparse.dense_layers = index_at(object, "dense_layers", usual.dense_layers, kIndex);
+  if (object.has("except")) sparse.except = range_at(object, "except");
+  sparse.pool = index_at(object, "pool", usual.pool, {1, kIndex.last});
+  using Choice = SparseAttention::Choice;
+  const bool may_except =
+      sparse.choice == Choice::kRemembered || sparse.choice == Choice::kAllAndRememberScored;
+  const bool is_within = sparse.except.begin >= sparse.among.begin && sparse.except.end <= sparse.among.end;
+  if (sparse.except.size() > 0 && !(may_except && is_within))
+    object.refuse("except", "a part of \"among\", with scored or remembered cells");
   return sparse;
 }
 

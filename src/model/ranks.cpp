@@ -59,7 +59,7 @@ void Model::Pass::share_chosen() {
   if (!part_.cuts(ShardBy::kRows)) return;
   const bool is_last = ws_.layer + 1 == config_.num_layers;
   const auto is_shared = [&](const RowGroup& group) {
-    return remembers_cells(group) && ws_.layer >= group.sparse.dense_layers && !(is_last && group.only_kv);
+    return group.sparse.remembers() && ws_.layer >= group.sparse.dense_layers && !(is_last && group.only_kv);
   };
   if (std::none_of(plan_.groups.begin(), plan_.groups.end(), is_shared)) return;
   const auto for_each_group_of = [&](int rank, auto&& use) {

@@ -12,8 +12,8 @@ std::vector<bool> possible_cuts(const ModelConfig& config, const StepPlan& plan)
   std::vector<bool> cuts(static_cast<size_t>(plan.num_rows()) + 1, true);
   const int64_t window = config.moe.window;
   for (const RowGroup& group : plan.groups) {
-    const bool chooses = group.sparse.choice == SparseAttention::Choice::kAllAndRemember ||
-                         group.sparse.choice == SparseAttention::Choice::kBestPages;
+    const bool chooses =
+        group.sparse.remembers() || group.sparse.choice == SparseAttention::Choice::kBestPages;
     for (int32_t row = group.rows.begin + 1; row < group.rows.end; ++row) {
       const auto index = static_cast<size_t>(row);
       const bool shares_experts =

@@ -82,4 +82,34 @@ std::vector<int32_t> cells_of_best_pages(std::span<const float> scores, int32_t 
   return cells;
 }
 
+std::vector<double> head_means(ConstMatrix<float> queries, IndexRange rows, int64_t kv_heads,
+                               int64_t head_dim) {
+  const int64_t width = queries.cols / kv_heads;  // of a kv head's query heads
+  std::vector<double> means(static_cast<size_t>(kv_heads * head_dim));
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const float* query = queries.row(row);
+    for (int64_t i = 0; i < queries.cols; ++i)
+      means[static_cast<size_t>(i / width * head_dim + i % head_dim)] += double{query[i]};
+  }
+  for (double& mean : means) mean /= rows.size();
+  return means;
+}
+
+std::vector<int32_t> best_scored_cells(std::span<const float> scores, const SparseAttention& sparse) {
+  const auto count = static_cast<std::ptrdiff_t>(scores.size());
+  const std::ptrdiff_t reach = sparse.pool / 2;
+  std::vector<float> pooled(scores.size());
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    const auto begin = scores.begin() + std::max<std::ptrdiff_t>(0, i - reach);
+    pooled[static_cast<size_t>(i)] =
+        *std::max_element(begin, scores.begin() + std::min(count, i + reach + 1));
+  }
+  std::vector<int32_t> cells(scores.size());
+  std::iota(cells.begin(), cells.end(), 0);
+  keep_largest(pooled, static_cast<size_t>(sparse.num_chosen()), cells);
+  std::sort(cells.begin(), cells.end());
+  for (int32_t& cell : cells) cell = sparse.candidate(cell);
+  return cells;
+}
+
 }  // namespace lacuna

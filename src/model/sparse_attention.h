@@ -7,6 +7,7 @@
 
 #include "base/matrix.h"
 #include "kernels/attention.h"
+#include "model/plan.h"
 
 namespace lacuna {
 
@@ -31,5 +32,16 @@ std::vector<float> page_scores(std::span<const float> split_means, std::span<con
 /// the lowest page.
 std::vector<int32_t> cells_of_best_pages(std::span<const float> scores, int32_t count, int32_t page_size,
                                          int32_t num_cells);
+
+/// The mean over rows of the sum of a kv head's query heads: [kv_heads * head_dim].
+///   queries  [*, heads * head_dim], where the heads of a kv head are neighbours
+///   rows     of `queries`, at least one
+std::vector<double> head_means(ConstMatrix<float> queries, IndexRange rows, int64_t kv_heads,
+                               int64_t head_dim);
+
+/// The cells that a group remembers by the scores of its candidates: SparseAttention::num_chosen() with the
+/// largest pooled scores, ascending; ties go to the lowest cell.
+///   scores  of each candidate
+std::vector<int32_t> best_scored_cells(std::span<const float> scores, const SparseAttention& sparse);
 
 }  // namespace lacuna

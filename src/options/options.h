@@ -214,8 +214,8 @@ inline constexpr std::tuple kRows{
     setting("literals", &O::literals, kAll,
             "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
     setting("cache", &O::cache, kMasked | kBlocks | kUniform,
-            "K/V cache: none (default), prefix, dual, free, free-literal, dkv; uniform (GIDD); block "
-            "(Fast-dLLM)"),
+            "K/V cache: none (default), prefix, dual, free, dkv, sparse-dllm=0.5; GIDD: uniform; Fast-dLLM: "
+            "block"),
     setting("refresh", &O::refresh, kMasked | kUniform,
             "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
     setting("cache-block", &O::cache_block, kMasked,

@@ -200,6 +200,29 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
   return rule;
 }
 
+namespace {
+
+/// The numbers that follow the name in sparse-dllm=0.5,pool=3.
+SparseDllm parse_sparse_dllm(std::string_view text, std::string_view items) {
+  SparseDllm sparse;
+  if (items == ",") refuse_setting("cache", text, "`cache` '{}': nothing follows the last comma", text);
+  const std::string named = items.starts_with('=') ? "keep" + std::string(items) : std::string(items);
+  for_each_item("cache", named.starts_with(',') ? std::string_view(named).substr(1) : named,
+                [&](std::string_view name, std::string_view value) {
+                  if (name == "keep") {
+                    sparse.keep = number("cache", name, value, SparseDllm::kLeastKeep, 1.0);
+                  } else if (name == "pool") {
+                    sparse.pool = number<int32_t>("cache", name, value, 1, SparseDllm::kMaxPool);
+                  } else {
+                    refuse_setting("cache", name, "`cache` sparse-dllm knows no '{}'; expected keep or pool",
+                                   name);
+                  }
+                });
+  return sparse;
+}
+
+}  // namespace
+
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits) {
   if (text == "none") return NoCache{};
   if (text == "prefix") return PrefixCache{refresh};
@@ -211,7 +234,14 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
     const int32_t usual = shifted_logits ? 4 : 8;
     return DkvCache{refresh > 0 ? refresh : usual};
   }
-  refuse_setting("cache", text, "`cache` is '{}'; expected none, prefix, dual, free, free-literal or dkv",
+  constexpr std::string_view kSparse = "sparse-dllm";
+  if (text.substr(0, text.find_first_of("=,")) == kSparse) {
+    SparseDllm sparse = parse_sparse_dllm(text, text.substr(kSparse.size()));
+    sparse.refresh = refresh;
+    return sparse;
+  }
+  refuse_setting("cache", text,
+                 "`cache` is '{}'; expected none, prefix, dual, free, free-literal, dkv or sparse-dllm",
                  text);
 }
 

@@ -101,6 +101,8 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
       path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
   paths.push_back(
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
+  paths.push_back(path_over("cache sparse-dllm", "cache", {}, "cache",
+                            {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
   if (asked.block_length) paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));
   paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);

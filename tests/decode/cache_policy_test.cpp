@@ -42,7 +42,7 @@ const std::vector<CachePolicy>& every_policy() {
   static const std::vector<CachePolicy> policies = {
       NoCache{},           PrefixCache{},      PrefixCache{3},         DualCache{},           DualCache{2},
       FreeCache{4, false}, FreeCache{3, true}, FreeCache{1, false, 5}, FreeCache{2, true, 4}, DkvCache{8},
-      DkvCache{3}};
+      DkvCache{3},         SparseDllm{},       SparseDllm{0.3, 1, 3}};
   return policies;
 }
 
@@ -113,6 +113,60 @@ TEST(CachePolicy, RefreshOfPrefixAndDualCountsThePassesOfTheBlock) {
     EXPECT_EQ(prefix.nothing_is_stale, is_due) << pass;
     EXPECT_EQ(dual.nothing_is_stale, is_due) << pass;
   }
+}
+
+/// Three positions of a prompt and two blocks of four.
+CachedPass sparse_pass(const SparseDllm& policy, const Canvas& canvas, int32_t pass,
+                       const std::vector<int32_t>& drawn) {
+  return choose_rows(policy, canvas, {1, 7, 11, pass}, drawn);
+}
+
+TEST(CachePolicy, SparseDllmRemembersInTheSecondPassOfABlockWhatTheOthersSee) {
+  for (const auto& [shifted, live] : {std::pair(false, 7), std::pair(true, 6)}) {
+    const Canvas canvas = read_once({7, 8, 9}, 12, shifted);
+    const CachedPass first = sparse_pass({}, canvas, 0, {7, 8});
+    EXPECT_EQ(first.rows, range(0, 15));
+    EXPECT_EQ(first.sparse, SparseAttention());
+    const CachedPass second = sparse_pass({}, canvas, 1, {7, 8});
+    EXPECT_EQ(second.rows, range(0, 15));
+    EXPECT_TRUE(second.nothing_is_stale);
+    SparseAttention sparse{SparseAttention::Choice::kAllAndRememberScored, {0, 15}, 5};  // half of 11 or 10
+    sparse.dense_layers = 0;
+    sparse.except = {live, 11};
+    EXPECT_EQ(second.sparse, sparse);
+    EXPECT_EQ(second.live, (IndexRange{live, 11}));
+    sparse.choice = SparseAttention::Choice::kRemembered;
+    for (const int32_t pass : {2, 3, 9}) {
+      const CachedPass later = sparse_pass({}, canvas, pass, {7, 8});
+      EXPECT_EQ(later.rows, range(live, 11));
+      EXPECT_FALSE(later.nothing_is_stale);
+      EXPECT_EQ(later.sparse, sparse);
+    }
+  }
+}
+
+TEST(CachePolicy, SparseDllmChoosesAnewWhereAPassNeedsOtherRowsAndBeginsAnewAfterARefresh) {
+  using Choice = SparseAttention::Choice;
+  const Canvas canvas = read_once({7, kMask, 9}, 12);
+  const CachedPass pass = sparse_pass({}, canvas, 5, {1, 8});
+  EXPECT_EQ(pass.rows, range(0, 15));
+  EXPECT_EQ(pass.sparse.choice, Choice::kAllAndRememberScored);
+  std::vector<Choice> choices;
+  for (int32_t i = 0; i < 6; ++i) choices.push_back(sparse_pass({0.5, 3, 3}, canvas, i, {8}).sparse.choice);
+  EXPECT_THAT(choices, ElementsAre(Choice::kAll, Choice::kAllAndRememberScored, Choice::kRemembered,
+                                   Choice::kAll, Choice::kAllAndRememberScored, Choice::kRemembered));
+}
+
+TEST(CachePolicy, SparseDllmKeepsAtLeastOneCellAndAllOfThemExactly) {
+  const Canvas canvas = read_once({7, 8, 9}, 12);
+  EXPECT_EQ(sparse_pass({0.01}, canvas, 1, {8}).sparse.budget, 1);
+  EXPECT_EQ(sparse_pass({0.99}, canvas, 1, {8}).sparse.budget, 10);
+  const CachedPass all = sparse_pass({1}, canvas, 2, {8});
+  EXPECT_EQ(all.sparse, SparseAttention()) << "the cache of DualCache";
+  EXPECT_EQ(all.rows, range(7, 11));
+  const Canvas alone = read_once({}, 4);
+  EXPECT_EQ(choose_rows(SparseDllm{}, alone, {0, 0, 4, 2}, std::vector<int32_t>{1}).sparse,
+            SparseAttention());
 }
 
 TEST(CachePolicy, RefreshOfFreeAndDkvCountsThePassesOfTheRequest) {
@@ -260,6 +314,7 @@ class PlainRules {
     for (const int32_t position : drawn) {
       if (row == (shifted_ ? std::max(position - 1, 0) : position)) return true;
     }
+    predicts_outside_ = !drawn.empty() && before(drawn.front()) < before(block.begin);
     return canvas.num_passes() == 0 ||
            std::visit([&](const auto& policy) { return keeps_live(policy, canvas, block, row); }, policy_);
   }
@@ -303,8 +358,15 @@ class PlainRules {
     return !(known_age(canvas, row) >= 1 && next_is_read);
   }
 
+  bool keeps_live(const SparseDllm& policy, const Canvas&, const Block& block, int32_t row) const {
+    const int32_t number = policy.refresh > 0 ? block.pass % policy.refresh : block.pass;
+    if (number < 2 || predicts_outside_) return true;
+    return row >= before(block.begin) && row < block.end;
+  }
+
   CachePolicy policy_;
   bool shifted_;
+  bool predicts_outside_ = false;  // of the block
   int32_t frozen_before_ = 0;
 };
 

@@ -173,6 +173,39 @@ TEST(CanvasPass, ACachedPassReadsEveryCellAndComputesItsOwnRows) {
   EXPECT_EQ(passes.canvas.num_passes(), 2);
 }
 
+TEST(CanvasPass, ASparseCacheChoosesByTheBlocksRowsAndThenComputesThemAlone) {
+  CanvasPassOptions options;
+  options.cache = SparseDllm{};
+  options.cfg_scale = 1;
+  Passes passes(options, {7, 8, 9}, 8);
+  passes.block = {0, 3, 6, 0};
+  EXPECT_THAT(passes.prepare().groups, ElementsAre(RowGroup{0, {0, 11}, {{0, 11}}, OwnRows::kNone},
+                                                   RowGroup{1, {11, 22}, {{0, 11}}, OwnRows::kNone}));
+  passes.finish({{3, 9, 1}});
+  const std::vector<RowGroup> second = passes.prepare().groups;
+  ASSERT_THAT(second, SizeIs(6));
+  const SparseAttention& chooses = second[1].sparse;
+  EXPECT_EQ(chooses.choice, SparseAttention::Choice::kAllAndRememberScored);
+  EXPECT_EQ(chooses.budget, 4);
+  EXPECT_EQ(second[4].sparse, chooses);
+  std::vector<IndexRange> rows;
+  for (const RowGroup& group : second) {
+    rows.push_back(group.rows);
+    EXPECT_THAT(group.visible, ElementsAre(IndexRange{0, 11}));
+    EXPECT_EQ(group.sequence, rows.size() > 3 ? 1 : 0);
+  }
+  EXPECT_THAT(rows, ElementsAre(IndexRange{0, 3}, IndexRange{3, 6}, IndexRange{6, 11}, IndexRange{11, 14},
+                                IndexRange{14, 17}, IndexRange{17, 22}));
+  passes.finish({{4, 9, 1}});
+  const std::vector<RowGroup> third = passes.prepare().groups;
+  ASSERT_THAT(third, SizeIs(2));
+  EXPECT_EQ(third[0].rows, (IndexRange{0, 3}));
+  EXPECT_EQ(third[0].sparse.choice, SparseAttention::Choice::kRemembered);
+  EXPECT_EQ(third[0].sparse.except, (IndexRange{3, 6}));
+  const PassWork work = work_of(passes.prepare());
+  EXPECT_EQ(work.pairs - work.unchosen_pairs, 2 * 3 * (3 + 4)) << "the block, and half of the others";
+}
+
 TEST(CanvasPass, GuidanceGivesTheSecondSequenceMasksForThePrompt) {
   CanvasPassOptions options;
   options.cfg_scale = 1.5F;

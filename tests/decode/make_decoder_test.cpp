@@ -124,6 +124,25 @@ TEST(Validate, FindsEveryProblemAtOnce) {
               ElementsAre("cfg_scale", "cache_block", "lock", "unmask", "steps"));
 }
 
+TEST(Validate, RefusesWhatASparseCacheCannotHave) {
+  MaskedStrategy strategy;
+  strategy.cache = SparseDllm{0.001, 2, -1};
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("refresh", "cache", "cache"));
+  strategy.cache = SparseDllm{1, 99};
+  EXPECT_THAT(wrong_fields(strategy, llada()), IsEmpty());
+  strategy.lock.emplace();
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("lock"));
+  strategy.lock.reset();
+  strategy.suffix = 4;
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("suffix"));
+  strategy = {};
+  strategy.cache = SparseDllm{};
+  strategy.commit = UnmaskRule{{Prophet{}}};
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("cache"));
+  strategy.commit = UnmaskRule{{Remasking{}}};
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("cache"));
+}
+
 TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {
   const ModelConfig config = tiny_editing_config();  // blocks of 8
   BlockStrategy strategy;

@@ -50,6 +50,9 @@ TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
   EXPECT_EQ(json["unmask"]["tau"], 0.75);
   EXPECT_EQ(json["cache"], nlohmann::ordered_json({{"kind", "dkv"}, {"refresh", 4}}));
   EXPECT_EQ(json["lock"]["gate"], 20);
+  strategy.cache = SparseDllm{0.25, 5, 8};
+  EXPECT_EQ(to_json(Strategy(strategy))["cache"],
+            nlohmann::ordered_json({{"kind", "sparse-dllm"}, {"keep", 0.25}, {"pool", 5}, {"refresh", 8}}));
   EXPECT_FALSE(json.contains("steps"));
   for (const auto& [config, each] : each_paradigm()) {
     EXPECT_THAT(describe(each), testing::StartsWith("{\"paradigm\":\""));

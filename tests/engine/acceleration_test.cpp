@@ -121,7 +121,7 @@ class Acceleration : public testing::TestWithParam<std::tuple<size_t, DType>> {
 
 TEST_P(Acceleration, ACacheThatRefreshesEveryPassIsNoCacheBitForBit) {
   const auto plain = run(model_, wishes(config_));
-  for (const char* cache : {"prefix", "dual", "free", "free-literal", "dkv"}) {
+  for (const char* cache : {"prefix", "dual", "free", "free-literal", "dkv", "sparse-dllm"}) {
     EXPECT_EQ(run(model_, with(wishes(config_),
                                [&](GenerationOptions& o) {
                                  o.cache = cache;
@@ -189,6 +189,34 @@ TEST_P(Acceleration, ProbesUnlockRowsThatMoved) {
   EXPECT_GT(unlocked, 0U);
 }
 
+TEST_P(Acceleration, ASparseCacheWritesTheSameAloneAndInAnyBatchAndNotWhatDualCacheWrites) {
+  std::vector<Wish> all = wishes(config_);
+  for (Wish& wish : all) {
+    wish.options.gen_length = 24;
+    wish.options.block_length = 8;
+    wish.options.cache = "sparse-dllm=0.3";
+  }
+  std::map<size_t, Passes> alone;
+  for (size_t i = 0; i < all.size(); ++i) alone[i] = run(model_, {all[i]})[0];
+  for (const int32_t max_running : {2, 6}) {
+    for (const int num_threads : {1, 2}) EXPECT_EQ(run(model_, all, num_threads, max_running), alone);
+  }
+  const auto with_all = run(model_, with(all, [](GenerationOptions& o) { o.cache = "sparse-dllm=1"; }));
+  EXPECT_NE(with_all, alone);
+}
+
+/// docs/methods/caches.md: 2 N rows for the first two passes of each block, then those of the block.
+TEST_P(Acceleration, ASparseCacheComputesTheRowsOfItsFormula) {
+  Wish one = wish(config_, "threshold=1", 9);  // one position a pass
+  one.options.gen_length = 24;
+  one.options.block_length = 8;
+  one.options.cache = "sparse-dllm";
+  const Passes passes = run(model_, {one})[0];
+  const int64_t length = 9 + 24, live = config_.shifted_logits ? 9 : 8;
+  EXPECT_EQ(passes.size(), 24U);
+  EXPECT_EQ(rows_of(passes), 3 * (2 * length + (8 - 2) * live));
+}
+
 TEST_P(Acceleration, CachesComputeFewerRowsInTheirOrder) {
   const auto rows = [&](const char* cache) {
     Wish one = wish(config_, "", 30);
@@ -205,7 +233,7 @@ TEST_P(Acceleration, CachesComputeFewerRowsInTheirOrder) {
 TEST_P(Acceleration, AGuidedRequestIsTheSameAloneAndInAnyBatch) {
   const auto guide = tiny_model(tiny_guide_config(config_), DType::kF32);
   std::vector<Wish> all;
-  for (const char* cache : {"none", "prefix", "dual", "free", "dkv"}) {
+  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "sparse-dllm"}) {
     for (const char* match : {"exact", "top-k=20", "relative=0.1", "tau-literal=0.5"}) {
       Wish one = wish(config_, "", 2 + static_cast<int32_t>(all.size()));
       one.options.suppress_mask = false;
@@ -213,7 +241,7 @@ TEST_P(Acceleration, AGuidedRequestIsTheSameAloneAndInAnyBatch) {
       one.options.guide_match = match;
       one.options.guide_fallback = all.size() % 2 == 0 ? "dlm" : "ar";
       one.options.guide_block = 3;
-      if (all.size() % 3 == 0) one.options.lock = "eps=1,gate=50";
+      if (all.size() % 3 == 0 && one.options.cache != "sparse-dllm") one.options.lock = "eps=1,gate=50";
       if (all.size() % 4 == 0) one.options.cfg_scale = 0.5;
       all.push_back(one);
     }

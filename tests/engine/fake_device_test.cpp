@@ -66,6 +66,8 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
   options.cache = "dual";
   options.block_length = 8;
   expect_same(tiny_configs()[0], options, "dual cache");
+  options.cache = "sparse-dllm=0.2";
+  expect_same(tiny_configs()[0], options, "sparse cache");
   options = sampled(5);
   options.cache = "uniform";
   options.drift = "tau=1e-6,page=4,budget=8";

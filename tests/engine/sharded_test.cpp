@@ -73,6 +73,8 @@ TEST(ShardedEngine, WritesWhatOneProcessWritesWithLocksGuidanceCachesAndSparseAt
   options.cache = "dual";
   options.block_length = 8;
   expect_same(tiny_configs()[0], options, "dual cache", {2, 4});
+  options.cache = "sparse-dllm=0.2";
+  expect_same(tiny_configs()[0], options, "sparse cache", {2, 4});
   options = sampled();
   options.cache = "uniform";
   options.drift = "tau=1e-6,page=4,budget=8";

@@ -26,6 +26,10 @@ StepPlan full_plan() {
   first.sparse = {SparseAttention::Choice::kBestPages, {0, 3}, 2, 1, 4};
   RowGroup second{1, {2, 3}, {}, OwnRows::kNone};
   second.only_kv = true;
+  second.visible = {{0, 9}};
+  second.sparse = {SparseAttention::Choice::kAllAndRememberScored, {0, 9}, 3};
+  second.sparse.except = {2, 5};
+  second.sparse.pool = 5;
   plan.groups = {first, second};
   SamplingRule rule;
   rule.temperature = 0.7F;

@@ -56,6 +56,30 @@ TEST(BestPages, AlwaysHoldTheLastAndMayEndWithAShortOne) {
   EXPECT_EQ(cells_of_best_pages(scores, 9, 3, 12).size(), 12U);
 }
 
+TEST(BestScoredCells, TakeTheBestOfTheirNeighboursAndLeaveOutTheBlock) {
+  SparseAttention sparse{SparseAttention::Choice::kAllAndRememberScored, {0, 8}, 3};
+  sparse.except = {2, 4};
+  EXPECT_EQ(sparse.num_candidates(), 6);
+  const std::vector<float> scores = {-9, 2, 7, -1, 3, 5};  // of cells 0, 1, 4, 5, 6, 7
+  EXPECT_THAT(best_scored_cells(scores, sparse), ElementsAre(1, 4, 5)) << "cells 1 and 4 are neighbours";
+  sparse.budget = 5;
+  EXPECT_THAT(best_scored_cells(scores, sparse), ElementsAre(1, 4, 5, 6, 7));
+  sparse.budget = 4;
+  EXPECT_THAT(best_scored_cells(scores, sparse), ElementsAre(1, 4, 5, 6)) << "ties go to the lowest";
+  sparse.pool = 1;
+  EXPECT_THAT(best_scored_cells(scores, sparse), ElementsAre(1, 4, 6, 7));
+  sparse.pool = 99;
+  EXPECT_THAT(best_scored_cells(scores, sparse), ElementsAre(0, 1, 4, 5)) << "all have one score";
+}
+
+TEST(HeadMeans, AddUpTheHeadsOfEachKvHeadAndAverageTheRows) {
+  // Three rows of four heads of two numbers; two K/V heads.
+  std::vector<float> queries(24);
+  for (size_t i = 0; i < queries.size(); ++i) queries[i] = static_cast<float>(i);
+  const auto means = head_means({queries.data(), 3, 8}, {1, 3}, 2, 2);
+  EXPECT_THAT(means, ElementsAre(12 + 14, 13 + 15, 16 + 18, 17 + 19));
+}
+
 TEST(SparseAttention, CountsTheCellsThatEachHeadAttendsTo) {
   using Choice = SparseAttention::Choice;
   EXPECT_EQ((SparseAttention{Choice::kRemembered, {0, 100}, 30, 16}.num_chosen()), 30);

@@ -29,6 +29,24 @@ TEST(ParseCache, KnowsEveryNameOfThePage) {
   EXPECT_EQ(parse_cache("dual", 0, 32, false), CachePolicy(DualCache{0}));
   EXPECT_EQ(parse_cache("free", 0, 16, false), CachePolicy(FreeCache{16, false, 0}));
   EXPECT_EQ(parse_cache("free-literal", 0, 16, false), CachePolicy(FreeCache{16, true, 0}));
+  EXPECT_EQ(parse_cache("sparse-dllm", 0, 16, false), CachePolicy(SparseDllm{0.5, 3, 0}));
+}
+
+TEST(ParseCache, TakesTheNumbersOfSparseDllm) {
+  EXPECT_EQ(parse_cache("sparse-dllm=0.7", 6, 16, false), CachePolicy(SparseDllm{0.7, 3, 6}));
+  EXPECT_EQ(parse_cache("sparse-dllm=1,pool=5", 0, 16, true), CachePolicy(SparseDllm{1, 5, 0}));
+  EXPECT_EQ(parse_cache("sparse-dllm,pool=1", 0, 16, true), CachePolicy(SparseDllm{0.5, 1, 0}));
+  const auto refused = [](const std::string& text, const std::string& why) {
+    expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache", why);
+  };
+  refused("sparse-dllm=0", "expected a number from 0.01 to 1");
+  refused("sparse-dllm=1.1", "expected a number from 0.01 to 1");
+  refused("sparse-dllm=", "expected a number from 0.01 to 1");
+  refused("sparse-dllm,pool=0", "expected a number from 1 to");
+  refused("sparse-dllm,", "nothing follows the last comma");
+  refused("sparse-dllm=0.5,", "nothing follows the last comma");
+  refused("sparse-dllm,ratio=2", "knows no 'ratio'; expected keep or pool");
+  refused("sparse-dllms", "expected none, prefix, dual");
 }
 
 TEST(ParseCache, RefreshesAsOftenAsIsAskedFor) {
@@ -45,9 +63,9 @@ TEST(ParseCache, DkvRefreshesByItsFamily) {
 }
 
 TEST(ParseCache, AnswersAnUnknownNameWithTheList) {
-  for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast"}) {
+  for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast", "sparse"}) {
     expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
-                   "none, prefix, dual, free, free-literal or dkv");
+                   "none, prefix, dual, free, free-literal, dkv or sparse-dllm");
   }
 }
 

@@ -114,7 +114,7 @@ std::vector<GenerationOptions> single_settings() {
         "local-leap", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
-  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "uniform", "block"}) {
+  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "sparse-dllm", "uniform", "block"}) {
     add([&](auto& o) { o.cache = cache; });
     add([&](auto& o) {
       o.cache = cache;

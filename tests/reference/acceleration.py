@@ -5,6 +5,7 @@ locked ones and decides what locks; `guided_generate` is guided diffusion on top
 `trace`. Where the page leaves a choice, the comment at that line says which one is taken.
 """
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from models import Store, softmax
 from samplers import Decode, Margins, decode, shift_right
 
-CACHES = ("none", "prefix", "dual", "free", "free-literal", "dkv")
+CACHES = ("none", "prefix", "dual", "free", "free-literal", "dkv")  # sparse-dllm, too, which takes no locks
+SPARSE_DLLM = re.compile(r"sparse-dllm(?:=(?P<keep>[0-9.]+))?(?:,pool=(?P<pool>[0-9]+))?")
 DKV_REFRESH = {"llada": 8, "llada_moe": 8, "dream": 4}
 
 
@@ -92,6 +94,9 @@ class Cached:
         self.lock, self.trace, self.margins = lock, [], Margins()
         self.measured = []  # D of every lockable row that passed the gate, for choosing eps
         self.rounds = []    # with a guide: (drafts, drafts accepted) of each round
+        sparse = SPARSE_DLLM.fullmatch(cache)
+        self.keep, self.pool = (float(sparse["keep"] or 0.5), int(sparse["pool"] or 3)) if sparse else (None, None)
+        self.choices = 0    # of cells that Sparse-dLLM keeps, in all layers
 
     def start(self, model, canvas, prompt_length, cfg_scale=0.0):
         self.model, self.mask, self.size, self.prompt = model, model.shape.mask_id, len(canvas), prompt_length
@@ -112,8 +117,9 @@ class Cached:
 
     # Rows of a pass
 
-    def policy_rows(self, canvas, low, high):
+    def policy_rows(self, canvas, low, high, predictors):
         """Rows that the policy alone computes, before candidates are added and locked rows are left out."""
+        self.keeps = self.is_confined = False
         everything = list(range(self.size))
         step = 1 if self.shifted else 0
         within = self.block_passes  # passes of this block so far
@@ -123,6 +129,15 @@ class Cached:
             if within == 0 or (self.refresh and within % self.refresh == 0):
                 return everything
             return everything[max(low - step, 0):None if self.cache == "prefix" else high]
+        if self.keep is not None:
+            # The first two passes of a block are whole, and all that predict a position outside of it.
+            number = within % self.refresh if self.refresh else within
+            first = max(low - step, 0)
+            self.keeps = number > 0
+            if number < 2 or any(not first <= row < high for row in predictors):
+                return everything
+            self.is_confined = True
+            return everything[first:high]
         if self.cache == "dkv":
             if self.passes % self.refresh == 0 or within < 2:
                 return everything
@@ -143,10 +158,10 @@ class Cached:
         """Raw logits [size, vocab] of one pass; rows that are not computed are NaN."""
         if (low, high) != self.block:
             self.block, self.block_passes = (low, high), 0
-        rows = set(self.policy_rows(canvas, low, high))
-        self.measures = self.cache in ("none", "free", "free-literal") or len(rows) == self.size
         candidates = np.flatnonzero(eligible)
         predictors = {max(int(p) - 1, 0) if self.shifted else int(p) for p in candidates}
+        rows = set(self.policy_rows(canvas, low, high, predictors))
+        self.measures = self.cache in ("none", "free", "free-literal") or len(rows) == self.size
         rows = sorted((rows | predictors) - set(self.locked))
         if not predictors <= set(rows):
             raise RuntimeError("a row that predicts a candidate is locked")
@@ -157,10 +172,12 @@ class Cached:
         # Probes are computed whatever the cache policy says of their rows.
         computed = rows + probes
         cells = np.array(rows + [-1] * len(probes))
-        out = self.model.rows(canvas[computed], computed, cells, self.stores[0])
+        live = range(max(low - 1, 0) if self.shifted else low, high)
+        out = self.model.rows(canvas[computed], computed, cells, self.stores[0], **self.seen(self.stores[0], live))
         if self.cfg_scale > 0:
             blind = np.where(self.fixed, self.mask, canvas)
-            unconditional = self.model.rows(blind[computed], computed, cells, self.stores[1])
+            unconditional = self.model.rows(blind[computed], computed, cells, self.stores[1],
+                                            **self.seen(self.stores[1], live))
             out = unconditional + (self.cfg_scale + 1) * (out - unconditional)
         self.age[rows] += canvas[rows] != self.mask  # a probe leaves its cell alone, so it does not age it
         self.computed, self.probes, self.out = rows, probes, dict(zip(computed, log_softmax(out)))
@@ -169,6 +186,37 @@ class Cached:
         self.trace.append(Pass("denoise", sorted(computed), (low - self.prompt) // max(high - low, 1),
                                probed=sorted(probes)))
         return logits
+
+    def seen(self, store, live):
+        """The cells that Sparse-dLLM lets the rows of a pass attend to, as an argument of Model.rows()."""
+        others = [cell for cell in range(self.size) if cell not in live]
+        if not self.keeps or max(1, math.floor(self.keep * len(others))) >= len(others):
+            return {}
+        if self.is_confined:
+            return {"seen": lambda layer, q: store.kept[layer] + list(live)}
+        store.kept = {}
+
+        def choose(layer, q):
+            """q is that of all rows: the pass is whole."""
+            store.kept[layer] = self.best(q[live.start:live.stop], store.k[layer], others)
+            self.choices += 1
+            return list(range(self.size))
+
+        return {"seen": choose}
+
+    def best(self, queries, keys, cells):
+        """The share of `cells` whose keys, or those of neighbours, score best for the mean query: the mean over heads."""
+        heads = queries.shape[1]
+        keys = np.repeat(keys[cells], heads // keys.shape[1], axis=1)
+        scores = np.mean([keys[:, head] @ np.mean(queries[:, head], axis=0) for head in range(heads)], axis=0)
+        reach = self.pool // 2
+        pooled = np.array([max(scores[max(at - reach, 0):at + reach + 1]) for at in range(len(cells))])
+        count = max(1, math.floor(self.keep * len(cells)))
+        order = np.argsort(-pooled, kind="stable")
+        last, other = pooled[order[count - 1]], pooled[order[count]]
+        if last != other:  # equal ones are the score of one neighbour
+            self.margins.see_lock(last, other, 2e-5 * float(np.max(np.abs(scores))))
+        return sorted(cells[at] for at in order[:count])
 
     # The lock, after each pass
 

@@ -60,6 +60,8 @@ CACHE_METHODS = [
     ("plain", {"cache": "free", "cache_block": 4, "refresh": 4}),
     ("plain", {"cache": "free-literal"}), ("plain", {"cache": "free-literal", "cache_block": 3}),
     ("plain", {"cache": "dkv"}), ("plain", {"cache": "dkv", "refresh": 5}),
+    ("plain", {"cache": "sparse-dllm"}), ("plain", {"cache": "sparse-dllm=0.25,pool=1"}),
+    ("plain", {"cache": "sparse-dllm=0.7,pool=5", "refresh": 4}), ("masks", {"cache": "sparse-dllm=0.1"}),
     ("masks", {"cache": "dual"}), ("masks", {"cache": "free"}), ("masks", {"cache": "dkv"}),
 ]
 # eps "50%" stands for the middle of the D values of rows that pass the gate in the same run without locks.
@@ -103,6 +105,7 @@ GUIDE_METHODS = [
     ("alike", {"cache": "free"}, Guide(None, "exact", "ar", 5)),
     ("alike", {"cache": "free-literal", "cache_block": 5}, Guide(None, "top-k=3")),
     ("alike", {"cache": "dkv"}, Guide(None, "relative=0.3")),
+    ("alike", {"cache": "sparse-dllm=0.3"}, Guide(None, "top-k=3")),
     ("alike", {"lock": Lock(eps="60%", gate=40)}, Guide(None)),
     ("alike", {"cache": "free", "lock": Lock(eps="60%", gate=40)}, Guide(None, "exact", "ar")),
     ("plain", {"lock": Lock(eps="80%", gate=50, unlock_every=2, unlock_eps=0.01, interval=1)}, Guide(None)),
@@ -237,6 +240,7 @@ def count(counts, network, method):
         counts["locks"] += len(record.locked)
         counts["probes"] += len(record.probed)
         counts["unlocks"] += len(record.unlocked)
+    counts["choices of cells"] += network.choices
     counts["runs with locks"] += any(record.locked for record in network.trace)
     counts["runs with unlocks"] += any(record.unlocked for record in network.trace)
     for asked, taken in network.rounds if method.get("guide") else []:

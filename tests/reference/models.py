@@ -293,11 +293,12 @@ class Model:
             visible = block_mask(range(len(tokens)), range(len(tokens)), block_length or self.shape.block_length)
         return self._forward(tokens, positions, lambda layer, q, k, v: self._attention(layer, q, k, v, visible))
 
-    def rows(self, tokens, positions, cells, store, clean_prefix=0):
+    def rows(self, tokens, positions, cells, store, clean_prefix=0, seen=None):
         """Raw logits of these rows alone, with the K/V of all others read from `store`.
 
         In each layer every row first writes its K/V to its cell (-1: nowhere), then attends to all cells; a causal
-        family to those up to its own, a clean row of GIDD to the clean cells.
+        family to those up to its own, a clean row of GIDD to the clean cells. seen(layer, q) gives the cells that rows
+        with these queries attend to instead.
         """
         tokens, positions, cells = (np.asarray(x, dtype=np.int64) for x in (tokens, positions, cells))
         visible = np.arange(store.cells)[None] <= cells[:, None] if self.shape.causal else None
@@ -307,6 +308,9 @@ class Model:
 
         def attend(layer, q, k, v):
             store.k[layer, cells[kept]], store.v[layer, cells[kept]] = k[kept], v[kept]
+            if seen is not None:
+                some = seen(layer, q)
+                return self._attention(layer, q, store.k[layer, some], store.v[layer, some], None)
             return self._attention(layer, q, store.k[layer], store.v[layer], visible)
 
         return self._forward(tokens, positions, attend)

@@ -146,6 +146,7 @@ def test_rows_of_the_policies():
     assert passes_of("llada", "none") == [everything] * 4
     assert passes_of("llada", "prefix") == [everything, (3, 7), everything, (5, 7)]
     assert passes_of("llada", "dual") == [everything, (3, 5), everything, (5, 7)]
+    assert passes_of("llada", "sparse-dllm") == [everything] * 4  # blocks of two passes
     assert passes_of("llada", "free") == [everything, (3, 7), (3, 7), (5, 7)]
     assert passes_of("llada", "free-literal") == [everything, (3, 7), (5, 7), (5, 7)]
     assert passes_of("llada", "free", cache_block=4) == [everything, (3, 7), (3, 7), (3, 7)]
@@ -172,6 +173,89 @@ def test_settled_rows():
             known |= last
 
 
+def test_rows_of_sparse_dllm():
+    """Two whole passes of each block, then its own rows; with a hole in the prompt whole passes until it is filled."""
+    for family, live in (("llada", 4), ("dream", 5)):
+        setting = {"gen_length": 8, "block_length": 4, "rule": "threshold=2"}
+        run, network = accelerate(small(family), [1, 2, 3], setting, {"cache": "sparse-dllm"})
+        assert [len(record.rows) for record in network.trace] == [11, 11, live, live] * 2
+        assert total_rows(network) == 2 * (2 * 11 + 2 * live)
+        # 6 or 7 other cells, of which 3 are kept in each layer.
+        assert all(len(cells) == 3 for cells in network.stores[0].kept.values())
+        model = small(family)
+        run, network = accelerate(model, [1, model.shape.mask_id, 3], setting, {"cache": "sparse-dllm"})
+        filled = next(at for at, record in enumerate(network.trace) if record.committed[0][0] == 1)
+        sizes = [len(record.rows) for record in network.trace[:5]]
+        assert sizes == [11 if at < 2 or at <= filled else live for at in range(5)]
+
+
+def test_best_cells():
+    """Scores are means over heads of the mean query's products; each takes the best of its neighbours."""
+    network = Cached("sparse-dllm=0.5")
+    queries = np.array([[[1.0], [3.0]], [[3.0], [5.0]]])  # two rows, two heads of one number: means 2 and 4
+    keys = np.array([[-9.0], [1.0], [5.0], [0.0], [9.0], [2.0], [4.0]])[:, None]  # one kv head
+    cells = [1, 2, 3, 5, 6, 0]
+    assert network.best(queries, keys, cells) == [1, 2, 3]  # 15 for the neighbours of cell 2, then 12 for 5 and 6
+    network.pool = 1
+    assert network.best(queries, keys, cells) == [2, 5, 6]
+    network.keep = 0.1
+    assert network.best(queries, keys, cells) == [2]
+
+
+class DllmCache(samplers.WholeCanvas):
+    """dLLM-Cache of LLaDA with K_r = 1: answers are computed in every step, prompts every `interval` steps and in layer 0."""
+
+    def __init__(self, interval):
+        self.interval, self.passes, self.kept, self.seen = interval, 0, {}, []
+
+    def start(self, model, canvas, prompt_length, cfg_scale=0.0):
+        self.model, self.prompt = model, prompt_length
+
+    def logits(self, canvas, low, high, eligible):
+        s, t, root = self.model.shape, self.model.tensors, "model.transformer."
+        x = t[root + "wte.weight"][canvas] * (math.sqrt(s.hidden) if s.input_emb_norm else 1)
+        for layer in range(s.layers):
+            block = f"{root}blocks.{layer}."
+            first = 0 if layer == 0 or self.passes % self.interval == 0 else self.prompt
+            rows = np.arange(first, len(canvas))
+
+            def whole(name, values):
+                """With what is kept of the rows that are not computed."""
+                self.kept[layer, name] = values if first == 0 else np.concatenate(
+                    [self.kept[layer, name][:first], values])
+                return self.kept[layer, name]
+
+            a = models.rms_norm(x[rows], t[block + "attn_norm.weight"], s.eps)
+            q, k, v = ((a @ t[f"{block}{name}_proj.weight"].T).reshape(len(rows), -1, s.head_dim) for name in "qkv")
+            k = whole("k", models.rope(k, rows, s.theta))
+            out = models.attention(models.rope(q, rows, s.theta), k, whole("v", v))
+            x = x + whole("attention", out @ t[block + "attn_out.weight"].T)
+            h = models.rms_norm(x[rows], t[block + "ff_norm.weight"], s.eps)
+            names = ("ff_proj", "up_proj", "ff_out")
+            x = x + whole("mlp", models.swiglu(h, *(t[f"{block}{name}.weight"] for name in names)))
+        self.passes += 1
+        out = models.rms_norm(x, t[root + "ln_f.weight"], s.eps)
+        out = out @ t[root + ("wte.weight" if s.tied else "ff_out.weight")].T
+        self.seen.append(out / (math.sqrt(s.hidden) if s.scale_logits else 1))
+        return self.seen[-1]
+
+
+def test_dllm_cache_whose_answers_are_always_computed_is_free_cache():
+    """docs/methods/caches.md: one cache block of the answer's length, and a refresh of K_p."""
+    for seed in range(4):
+        model, network = small("llada", seed), DllmCache(3)
+        prompt, setting = [3, 1, 4, 1, 5], {"gen_length": 12, "steps": 12, "block_length": 6}
+        want = samplers.decode(model, prompt, setting, None, network)
+        got = []
+        free = Cached("free", 3, 12, 6)
+        logits = free.logits
+        free.logits = lambda *args: got.append(logits(*args)) or got[-1]
+        run = samplers.decode(model, prompt, setting, None, free)
+        assert run.commits == want.commits and len(got) == len(network.seen)
+        assert max(np.max(np.abs(a[5:] - b[5:])) for a, b in zip(got, network.seen)) < 1e-9
+        assert {len(record.rows) for record in free.trace} == {12, 17}
+
+
 def settings_of(family):
     rules = ["maskgit", "margin", "entropy"] if family == "dream" else ["low-confidence"]
     for rule in rules + ["threshold=0.5", "factor=1.5"]:
@@ -187,7 +271,8 @@ def test_equal_to_uncached():
         prompt = [3, 1, model.shape.mask_id, 4, 1, 5]
         for setting in settings_of(family):
             want = samplers.decode(model, prompt, setting)
-            methods = [{"cache": cache, "refresh": 1} for cache in CACHES] + [{"lock": Lock(eps=0, gate=None)}]
+            methods = [{"cache": cache, "refresh": 1} for cache in (*CACHES, "sparse-dllm")]
+            methods += [{"lock": Lock(eps=0, gate=None)}]
             for method in methods:
                 run, network = accelerate(model, prompt, setting, method)
                 assert run.canvas == want.canvas and run.commits == want.commits, (family, setting, method)

@@ -189,6 +189,15 @@ class SlidingBlock(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class SparseDllm(_NumberedRule):
+    """A cache: a block attends to itself and to this share of all other positions (docs/methods/caches.md)."""
+
+    name: ClassVar[str] = "sparse-dllm"
+    keep: float = 0.5
+    pool: int = 3
+
+
+@dataclass(frozen=True)
 class LowConfidence(_Rule):
     """An even split over the steps, the highest probabilities first."""
 
@@ -276,7 +285,8 @@ class Masked(Strategy):
     steps: Optional[int] = None  #: of the whole run
     block_length: Optional[int] = None
     unmask: Optional[Unmask] = None
-    cache: Optional[str] = None  #: "none", "prefix", "dual", "dkv", "free" or "free-literal"
+    #: "none", "prefix", "dual", "dkv", "free", "free-literal" or SparseDllm()
+    cache: Optional[Union[str, SparseDllm]] = None
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
     suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one

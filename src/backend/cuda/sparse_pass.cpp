@@ -25,6 +25,8 @@ std::vector<int32_t> cells_behind(const StepPlan& plan, const RowGroup& group) {
     if (range == group.sparse.among) continue;
     for (int32_t cell = range.begin; cell < range.end; ++cell) cells.push_back(cell);
   }
+  const IndexRange& except = group.sparse.except;
+  for (int32_t cell = except.begin; cell < except.end; ++cell) cells.push_back(cell);
   if (group.own_rows == OwnRows::kNone) return cells;
   cells.insert(cells.end(), plan.cells.begin() + group.rows.begin, plan.cells.begin() + group.rows.end);
   return cells;
@@ -106,12 +108,16 @@ void SparsePass::reserve_scratch() {
   Stream& stream = model_.stream();
   int64_t cells = 0;
   int64_t pages = 0;
+  int64_t scored = 0;
   for (const Group& group : groups_) {
     const SparseAttention& sparse = group.group->sparse;
     if (sparse.choice == Choice::kAllAndRemember) cells = std::max<int64_t>(cells, sparse.among.end);
+    // Scores, and the same pooled.
+    if (sparse.choice == Choice::kAllAndRememberScored)
+      scored = std::max<int64_t>(scored, 2 * sparse.num_candidates());
     if (sparse.choice == Choice::kBestPages) pages = std::max<int64_t>(pages, num_pages_of(sparse));
   }
-  grow(stream, model_.scratch.cell_mass, config.num_kv_heads * cells * kNumber);
+  grow(stream, model_.scratch.cell_mass, std::max(config.num_kv_heads * cells, scored) * kNumber);
   const int64_t statistics = cells > 0 ? plan_.num_rows() * config.num_heads * kNumber : 0;
   grow(stream, model_.scratch.row_max, statistics);
   grow(stream, model_.scratch.row_sum, statistics);
@@ -199,23 +205,40 @@ void SparsePass::remember(const AttendArguments& attention, bool without_kv_only
   const auto kv_heads = static_cast<uint32_t>(attention.pool.num_kv_heads);
   for (const Group& group : groups_) {
     const SparseAttention& sparse = group.group->sparse;
-    if (sparse.choice != Choice::kAllAndRemember || attention.layer < sparse.dense_layers) continue;
+    if (!sparse.remembers() || attention.layer < sparse.dense_layers) continue;
     if (without_kv_only && group.group->only_kv) continue;
-    auto* mass = model_.scratch.cell_mass.as<float>();
-    attention_mass(model_.stream(), {.attention = attention,
-                                     .mass = mass,
-                                     .first_row = group.group->rows.begin,
-                                     .num_rows = group.group->rows.size(),
-                                     .first_page = group.first_page,
-                                     .num_cells = sparse.among.end});
-    choose_largest(model_.stream(),
-                   {.values = mass,
-                    .stride = sparse.among.end,
-                    .num_values = sparse.among.end,
-                    .num_chosen = sparse.num_chosen(),
-                    .num_cells = sparse.among.end,
-                    .chosen = chosen_of(group, attention.layer)},
-                   kv_heads);
+    auto* values = model_.scratch.cell_mass.as<float>();
+    ChooseArguments choice{.num_values = sparse.num_candidates(),
+                           .num_chosen = sparse.num_chosen(),
+                           .num_cells = sparse.among.end,
+                           .chosen = chosen_of(group, attention.layer)};
+    if (sparse.choice == Choice::kAllAndRemember) {
+      attention_mass(model_.stream(), {.attention = attention,
+                                       .mass = values,
+                                       .first_row = group.group->rows.begin,
+                                       .num_rows = group.group->rows.size(),
+                                       .first_page = group.first_page,
+                                       .num_cells = sparse.among.end});
+      choice.values = values;
+      choice.stride = sparse.among.end;
+    } else {
+      float* pooled = values + sparse.num_candidates();
+      candidate_scores(model_.stream(), {.attention = attention,
+                                         .means = model_.scratch.page_means.as<float>(),
+                                         .scores = values,
+                                         .pooled = pooled,
+                                         .first_row = group.group->rows.begin,
+                                         .num_rows = group.group->rows.size(),
+                                         .first_page = group.first_page,
+                                         .num_candidates = sparse.num_candidates(),
+                                         .except_begin = sparse.except.begin,
+                                         .except_cells = sparse.except.size(),
+                                         .reach = sparse.pool / 2});
+      choice.values = pooled;
+      choice.except_begin = sparse.except.begin;
+      choice.except_cells = sparse.except.size();
+    }
+    choose_largest(model_.stream(), choice, kv_heads);
   }
 }
 

@@ -204,6 +204,22 @@ TEST(CudaEngine, WritesTheCpusTokensWhereAttentionIsSparse) {
   }
 }
 
+TEST(CudaEngine, WritesTheCpusTokensWhereACacheKeepsAShareOfTheCells) {
+  const ModelConfig config = config_of("llada");
+  const WeightFormats formats = formats_of(DType::kF32, false);
+  const auto cpu = load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {});
+  const auto cuda = cuda_model(config, formats);
+  GenerationOptions options = options_of(0);
+  options.gen_length = 12;
+  options.block_length = 6;
+  for (const char* cache : {"sparse-dllm=0.1", "sparse-dllm=0.3,pool=1"}) {
+    options.cache = cache;
+    const Canvases together = run(cuda, options, 2);
+    EXPECT_EQ(together, run(cpu, options, 2)) << cache;
+    EXPECT_EQ(together, run(cuda, options, 1)) << cache;
+  }
+}
+
 TEST(CudaEngine, RefusesRequestsThatTheDeviceHasNoRoomFor) {
   ModelConfig config = config_of("sdar");
   config.num_layers = 4;

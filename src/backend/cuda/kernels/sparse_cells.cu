@@ -121,6 +121,52 @@ LACUNA_KERNEL scores_kernel(PageScoresArguments a) {
   if (lane_index() == 0) a.scores[kv_head * a.num_pages + page] = score;
 }
 
+/// One kv head: each thread has a channel.
+LACUNA_KERNEL head_means_kernel(CandidateScoresArguments a) {
+  const int64_t channel = thread_index();
+  const int64_t kv_head = block_index().x;
+  const AttendArguments& attention = a.attention;
+  const int64_t dim = attention.pool.head_dim;
+  const int64_t group_size = attention.num_heads / attention.pool.num_kv_heads;
+  float sum = 0;
+  for (int64_t query = 0; query < a.num_rows * group_size; ++query) {
+    const int64_t row = a.first_row + query / group_size;
+    const int64_t head = row * attention.num_heads + kv_head * group_size + query % group_size;
+    const int64_t at = head * dim + channel;
+    sum += attention.queries_f32 != nullptr ? attention.queries_f32[at] : from_bf16(attention.queries[at]);
+  }
+  a.means[kv_head * dim + channel] = sum / static_cast<float>(a.num_rows);
+}
+
+/// One candidate: a warp.
+template <CellFormat kFormat>
+LACUNA_KERNEL candidate_kernel(CandidateScoresArguments a) {
+  const auto candidate = static_cast<int32_t>(block_index().x);
+  const int32_t cell_index = candidate < a.except_begin ? candidate : candidate + a.except_cells;
+  const int64_t dim = a.attention.pool.head_dim;
+  float score = 0;
+  for (int64_t kv_head = 0; kv_head < a.attention.pool.num_kv_heads; ++kv_head) {
+    const Cell<kFormat> cell = cell_of_sequence<kFormat>(a.attention, a.first_page, kv_head, cell_index);
+    float product = 0;
+    for (int64_t i = lane_index(); i < dim; i += 32)
+      product += a.means[kv_head * dim + i] * widened(cell.key[i]);
+    score += warp_sum(product) * cell.key_scale();
+  }
+  if (lane_index() == 0) a.scores[candidate] = score / static_cast<float>(a.attention.num_heads);
+}
+
+/// Each thread has a candidate.
+LACUNA_KERNEL pool_kernel(CandidateScoresArguments a) {
+  const auto first = static_cast<int32_t>(block_index().x * kChooseThreads);
+  const int32_t candidate = first + static_cast<int32_t>(thread_index());
+  if (candidate >= a.num_candidates) return;
+  float best = a.scores[candidate];
+  for (int32_t i = candidate - a.reach; i <= candidate + a.reach; ++i) {
+    if (i >= 0 && i < a.num_candidates && a.scores[i] > best) best = a.scores[i];
+  }
+  a.pooled[candidate] = best;
+}
+
 struct ChooseShared {
   int32_t parts[kChooseThreads / 32];
   int32_t above[kChooseThreads];
@@ -156,8 +202,9 @@ LACUNA_DEVICE int32_t take_values(const ChooseArguments& a, const float* values,
     const uint32_t bits = ordered(values[i]);
     const bool is_taken = bits > threshold || (bits == threshold && equals_before++ < room);
     if (!is_taken) continue;
+    const int32_t shift = i < a.except_begin ? 0 : a.except_cells;
     for (int32_t cell = 0; place >= 0 && cell < a.page_size; ++cell)
-      out[(place + taken) * a.page_size + cell] = i * a.page_size + cell;
+      out[(place + taken) * a.page_size + cell] = i * a.page_size + cell + shift;
     ++taken;
   }
   return taken;
@@ -236,6 +283,20 @@ void page_scores(Stream& stream, const PageScoresArguments& arguments) {
          {.grid = {kv_heads, 1, 1}, .threads = static_cast<uint32_t>(arguments.head_dim)}, arguments);
   launch(stream, scores_kernel,
          {.grid = {static_cast<uint32_t>(arguments.num_pages), kv_heads, 1}, .threads = 32}, arguments);
+}
+
+void candidate_scores(Stream& stream, const CandidateScoresArguments& arguments) {
+  const PagePool& pool = arguments.attention.pool;
+  const auto candidates = static_cast<uint32_t>(arguments.num_candidates);
+  launch(stream, head_means_kernel,
+         {.grid = {static_cast<uint32_t>(pool.num_kv_heads), 1, 1},
+          .threads = static_cast<uint32_t>(pool.head_dim)},
+         arguments);
+  launch_for(stream, pool.format, candidate_kernel<CellFormat::kBf16>, candidate_kernel<CellFormat::kF32>,
+             candidate_kernel<CellFormat::kInt8>, {.grid = {candidates, 1, 1}, .threads = 32}, arguments);
+  launch(stream, pool_kernel,
+         {.grid = {(candidates + kChooseThreads - 1) / kChooseThreads, 1, 1}, .threads = kChooseThreads},
+         arguments);
 }
 
 void choose_largest(Stream& stream, const ChooseArguments& arguments, uint32_t num_kv_heads) {

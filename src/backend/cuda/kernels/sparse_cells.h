@@ -61,14 +61,34 @@ struct PageScoresArguments {
 /// Quest's bound on the scores of a page, the mean over the rows' queries.
 void page_scores(Stream& stream, const PageScoresArguments& arguments);
 
+struct CandidateScoresArguments {
+  AttendArguments attention;  ///< arguments of attend()
+  float* means = nullptr;     ///< [kv heads, head_dim], memory of the call
+  float* scores = nullptr;    ///< [num_candidates], memory of the call
+  float* pooled = nullptr;    ///< [num_candidates]
+  int32_t first_row = 0;      ///< of the group, in the plan
+  int32_t num_rows = 0;
+  int32_t first_page = 0;  ///< of the group's sequence, in the page table
+  int32_t num_candidates = 0;
+  int32_t except_begin = 0;  ///< cells from here on are no candidates
+  int32_t except_cells = 0;
+  int32_t reach = 0;  ///< candidates on each side whose best score each takes
+};
+
+/// The score of each candidate for the mean query of the group's rows, the mean over all heads, pooled
+/// (SparseAttention::Choice::kAllAndRememberScored).
+void candidate_scores(Stream& stream, const CandidateScoresArguments& arguments);
+
 struct ChooseArguments {
   const float* values = nullptr;  ///< [kv heads, num_values] of cells or pages
-  int64_t stride = 0;             ///< values from one kv head to the next
+  int64_t stride = 0;             ///< values from one kv head to the next; 0: all choose by the same
   int32_t num_values = 0;
   int32_t num_chosen = 0;     ///< of the values, at most all
   int32_t page_size = 1;      ///< cells that a value stands for
   int32_t num_cells = 0;      ///< those behind the last page whose value is looked at are chosen, too
   int32_t* chosen = nullptr;  ///< [kv heads, num_chosen * page_size + the cells behind]
+  int32_t except_begin = 0;   ///< values from here on are those of cells that lie `except_cells` later
+  int32_t except_cells = 0;   ///< where page_size is 1
 };
 
 /// The cells of the largest values, ascending, of equals the lowest.

@@ -175,6 +175,60 @@ TEST(MassKernel, AddsUpTheWeightsOfAllRowsAndHeads) {
   }
 }
 
+TEST(CandidateKernels, ScoreAndPoolWhatTheGroupsRowsAskForAndLeaveOutTheBlock) {
+  const Input input;
+  constexpr int32_t kCells = 121, kFirst = 1;
+  SparseAttention sparse{SparseAttention::Choice::kAllAndRememberScored, {0, kCells}, 30};
+  sparse.except = {40, 71};
+  sparse.pool = 5;
+  std::vector<float> expected;
+  for (int32_t i = 0; i < sparse.num_candidates(); ++i) {
+    double sum = 0;
+    for (int32_t row = kFirst; row < kRows; ++row)
+      for (int64_t head = 0; head < kHeads; ++head) sum += input.score(row, head, sparse.candidate(i));
+    expected.push_back(
+        static_cast<float>(sum * std::sqrt(static_cast<double>(kDim)) / (kRows - kFirst) / kHeads));
+  }
+  in_every_order([&](const std::string& order) {
+    Stream stream;
+    const DeviceBuffer memory = upload(stream, input.memory);
+    const DeviceBuffer table = upload(stream, input.table);
+    const DeviceBuffer queries = upload(stream, input.queries);
+    const DeviceBuffer means(kKvHeads * kDim * sizeof(float));
+    const DeviceBuffer scores(expected.size() * sizeof(float)), pooled(expected.size() * sizeof(float));
+    candidate_scores(stream, {.attention = {.pool = {memory.as<uint16_t>(), 2, kKvHeads, kDim},
+                                            .page_table = table.as<int32_t>(),
+                                            .queries = queries.as<uint16_t>(),
+                                            .layer = 1,
+                                            .num_heads = kHeads},
+                              .means = means.as<float>(),
+                              .scores = scores.as<float>(),
+                              .pooled = pooled.as<float>(),
+                              .first_row = kFirst,
+                              .num_rows = kRows - kFirst,
+                              .num_candidates = sparse.num_candidates(),
+                              .except_begin = sparse.except.begin,
+                              .except_cells = sparse.except.size(),
+                              .reach = sparse.pool / 2});
+    const std::vector<float> got = download<float>(stream, scores);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << order << i;
+    const std::vector<int32_t> best = best_scored_cells(got, sparse);
+    std::vector<int32_t> of_both = best;
+    of_both.insert(of_both.end(), best.begin(), best.end());
+    const DeviceBuffer out(of_both.size() * sizeof(int32_t));
+    choose_largest(stream,
+                   {.values = pooled.as<float>(),
+                    .num_values = sparse.num_candidates(),
+                    .num_chosen = sparse.num_chosen(),
+                    .num_cells = kCells,
+                    .chosen = out.as<int32_t>(),
+                    .except_begin = sparse.except.begin,
+                    .except_cells = sparse.except.size()},
+                   kKvHeads);
+    EXPECT_EQ(download<int32_t>(stream, out), of_both) << order;
+  });
+}
+
 TEST(PageKernels, BoundAndScorePagesAsTheCpuDoes) {
   const Input input;
   constexpr int32_t kPageSize = 16;
