@@ -192,6 +192,8 @@ void check_pipeline(const BlockStrategy& strategy, const ModelConfig& config, Pr
     problems.within_part("pipeline", "add", strategy.pipeline->add, 0.0, 1.0);
     problems.within_part("pipeline", "full", strategy.pipeline->full, 0.0, 1.0);
     problems.refuse(edits_blocks(config), "pipeline", "the model edits a block until it is done");
+    problems.refuse(config.shifted_logits && !config.whole_prompt, "pipeline",
+                    "a block's first token comes from the finished block before it");
     problems.refuse(config.causal_context, "pipeline", "a block is read causally before the next one begins");
     problems.expect(has_threshold(strategy.unmask.policy.count), "unmask", "another rule",
                     "dynamic=TAU or threshold=TAU, by which `pipeline` writes");

@@ -69,7 +69,7 @@ class PipelinedDecoder final : public Decoder, public Constrainable, public Meas
   void plan_keeping();
   void plan_denoising();
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
-  /// What a block commits of its candidates.
+  /// The candidates that a block commits.
   std::vector<Commit> chosen_in(int32_t block, bool is_full, std::span<const Commit> candidates,
                                 std::span<const RowStatistics> rows) const;
   /// Finds what is finished by now, and begins at most one block.

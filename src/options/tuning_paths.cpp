@@ -118,8 +118,10 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
       "unmask dynamic", "unmask", {}, "unmask",
       {"dynamic=0.99", "dynamic=0.95", "dynamic=0.9", "dynamic=0.8", "dynamic=0.7", "dynamic=0.5"}));
   if (config.delete_id >= 0) return paths;
-  paths.push_back(path_over("pipeline", "unmask", {{"unmask", "dynamic=0.9"}}, "pipeline",
-                            {"add=0.9", "add=0.5", "add=0.1"}));
+  if (config.whole_prompt || !config.shifted_logits) {
+    paths.push_back(path_over("pipeline", "unmask", {{"unmask", "dynamic=0.9"}}, "pipeline",
+                              {"add=0.9", "add=0.5", "add=0.1"}));
+  }
   if (config.whole_prompt) return paths;
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));

@@ -189,6 +189,10 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   pipelined.unmask.policy.count = Dynamic();
   EXPECT_THAT(wrong_fields(pipelined, tiny_block_config(4)), IsEmpty());
   EXPECT_THAT(wrong_fields(pipelined, tiny_nemotron_config()), ElementsAre("pipeline"));
+  ModelConfig shifted = tiny_block_config(4);
+  shifted.shifted_logits = true;
+  EXPECT_THAT(wrong_fields(pipelined, shifted), ElementsAre("pipeline"));
+  EXPECT_THAT(wrong_fields(pipelined, tiny_d2f_config(4, true)), IsEmpty());
   EXPECT_THAT(wrong_fields(pipelined, tiny_editing_config()), ElementsAre("pipeline"));
   pipelined.commit = BlockStrategy::Commit::kSeparate;
   pipelined.edit = TokenEditing();

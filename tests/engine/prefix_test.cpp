@@ -54,7 +54,6 @@ std::vector<Method> methods() {
           {"blocks of 4, sparse", tiny_block_config(4), quest},
           {"blocks of 8, shifted", fast},
           {"blocks of 4, several at once", tiny_block_config(4), pipelined},
-          {"blocks of 8, shifted, several at once", fast, pipelined},
           {"canvases", canvases, warm}};
 }
 

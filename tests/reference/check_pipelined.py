@@ -21,8 +21,8 @@ from check_blocks import first_difference, flags, make_block_checkpoint, random_
 from check_engine import ROUTER_TOLERANCE, Report, count_paths, engines_of, parse_arguments
 from pipelined import Network, Options, decode
 
-FAMILIES = ("llada", "dream", "sdar", "fast_dllm", "llada2")
-WHOLE_PROMPT, SHIFTED = ("llada", "dream"), ("dream", "fast_dllm")
+FAMILIES = ("llada", "dream", "sdar", "llada2", "diffcoder")
+WHOLE_PROMPT, SHIFTED = ("llada", "dream"), ("dream",)
 PATHS = ("begun early", "three blocks at once", "kept and denoised", "row before", "waited", "wrote nothing",
          "dropped behind an end", "prefill in parts", "stopped by an end")
 DEFAULT = (0.1, 0.95)
