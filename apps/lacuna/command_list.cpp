@@ -163,6 +163,7 @@ constexpr FlagPlace kPlaces[] = {
     {"sub-block-length", kBlocks, kRare},
     {"commit", kBlocks, kRare},
     {"edit", kBlocks, kRare},
+    {"pipeline", kBlocks, kRare},
     {"sparse", kBlocks, kRare},
     {"sparse-commit", kBlocks, kRare},
     {"sparse-after", kBlocks, kRare},

@@ -330,7 +330,8 @@ void print_line(std::string_view label, std::string_view value) {
 
 std::string blocks_text(const ModelConfig& config) {
   if (!config.block_causal) return "";
-  std::string text = fmt::format(" in blocks of {}", config.block_length);
+  std::string text =
+      fmt::format(" in blocks of {}{}", config.block_length, config.whole_prompt ? " behind the prompt" : "");
   if (config.sub_block_length > 0) text += fmt::format(" denoised {} at a time", config.sub_block_length);
   return text;
 }

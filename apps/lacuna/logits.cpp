@@ -62,7 +62,8 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   if (!json.contains("tokens")) throw InputError("{}: the key 'tokens' is missing", file);
   for (const auto& [key, value] : json.items()) {
     const bool has_blocks = key == "block_length" && config.block_causal && !config.causal_context;
-    const bool has_prefix = key == "clean_prefix" && config.noise && !config.denoises_whole_canvas();
+    const bool has_prefix =
+        key == "clean_prefix" && (config.whole_prompt || (config.noise && !config.denoises_whole_canvas()));
     const bool has_canvas = (key == "canvas_begin" && (config.canvas || config.causal_context)) ||
                             (key == "self_conditioning" && config.canvas);
     if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {

@@ -505,6 +505,11 @@ Bound bound(const BackendModel& model, std::span<const BoundText> texts, const B
     throw InputError("the likelihood of {} is that of its causal mode: expected --paradigm causal",
                      config.architecture);
   }
+  if (config.whole_prompt) {
+    throw InputError(
+        "the likelihood of {} in blocks behind a prompt is not computed: expected --paradigm masked",
+        config.architecture);
+  }
   for (const BoundText& text : texts) check_text(text, config);
   const Stopwatch clock;
   Bound bound;

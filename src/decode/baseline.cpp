@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/block_grid.h"
 #include "decode/editing_diffusion.h"
 #include "decode/refusion.h"
 #include "decode/uniform_diffusion.h"
@@ -149,22 +150,31 @@ int32_t length_of_infill(const ModelConfig& config, const BaselineRequest& reque
 }
 
 /// SDAR, LLaDA 2, Fast-dLLM v2: K/V of finished blocks are kept, each in a pass of its own; a block takes one
-/// step for each of its tokens, an infill's block one for each position of its holes.
+/// step for each of its tokens, an infill's block one for each position of its holes. D2F: the prompt is a
+/// block.
 BaselineWork block_work(const ModelConfig& config, const BaselineRequest& request) {
   const bool is_infill = request.answer_masks > 0;
   const int32_t size =
       is_infill ? length_of_infill(config, request) : static_cast<int32_t>(config.block_length);
   const auto trained = static_cast<int32_t>(config.sub_block_length);
   const int32_t sub_size = trained > 0 ? std::min(trained, size) : size;
-  const int32_t first = request.prompt_length / size;
-  const int32_t begun = request.prompt_length % size;  // positions of the first block that the prompt holds
-  const int32_t last = (request.prompt_length + std::max(request.answer_length, 1) - 1) / size;
-  // A pass that keeps a block samples the first token of the next one where logits are shifted.
+  BlockGrid grid{size};
+  if (config.whole_prompt) {
+    grid.prompt = request.prompt_length;
+    grid.end = static_cast<int32_t>(config.max_positions);
+  }
+  const int32_t first = grid.block_of(request.prompt_length);
+  // Positions of the first block that the prompt holds.
+  const int32_t begun = request.prompt_length - grid.begin_of(first);
+  const int32_t last = grid.block_of(request.prompt_length + std::max(request.answer_length, 1) - 1);
+  const bool gives_next = config.shifted_logits && !config.whole_prompt;
+  // A pass that keeps a block samples the first token of the next one where logits are shifted, but not in
+  // D2F.
   const auto pass_over = [&](int32_t block) {
     PassWork pass;
-    pass.rows = size;
-    pass.cells = double{static_cast<double>(block) + 1} * size;
-    pass.pairs = pass.cells * size;
+    pass.rows = grid.begin_of(block + 1) - grid.begin_of(block);
+    pass.cells = grid.begin_of(block + 1);
+    pass.pairs = pass.cells * static_cast<double>(pass.rows);
     return pass;
   };
   const auto keeping = [&](int32_t block, bool draws_next) {
@@ -179,7 +189,7 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   };
   BaselineWork total;
   for (int32_t block = 0; block < first; ++block) {
-    add(keeping(block, config.shifted_logits && begun == 0 && block + 1 == first), 1, total);
+    add(keeping(block, gives_next && begun == 0 && block + 1 == first), 1, total);
   }
   total.passes = first > 0 ? 1 : 0;  // the prompt is read at once
   const auto write = [&](int32_t block, int32_t masked) {
@@ -195,11 +205,12 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   }
   for (int32_t block = first; block <= last; ++block) {
     const int32_t given = block == first ? begun : 0;
-    const int32_t written = given == 0 && config.shifted_logits ? 1 : given;
-    for (int32_t sub = written / sub_size; sub < size / sub_size; ++sub) {
-      write(block, (sub + 1) * sub_size - std::max(written, sub * sub_size));
+    const int32_t written = given == 0 && gives_next ? 1 : given;
+    const int32_t length = grid.begin_of(block + 1) - grid.begin_of(block);
+    for (int32_t sub = written / sub_size; sub * sub_size < length; ++sub) {
+      write(block, std::min((sub + 1) * sub_size, length) - std::max(written, sub * sub_size));
     }
-    if (block < last) add(keeping(block, config.shifted_logits), 1, total);
+    if (block < last) add(keeping(block, gives_next), 1, total);
   }
   return total;
 }

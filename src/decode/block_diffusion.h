@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,15 @@ struct TokenEditing {
 /// LLaDA 2.2's, whose blocks are edited by insertions and deletions as well.
 inline constexpr TokenEditing kBlockEditing = {0, 16};
 
+/// D2F's pipeline: blocks begin before the block in front of them is done.
+struct Pipeline {
+  double add = 0.1;  ///< share of the last block that is written when the next one begins; 1: all of it
+  double full =
+      0.95;  ///< share of the block before that is written when a block writes a token in every step
+
+  bool operator==(const Pipeline&) const = default;
+};
+
 /// Choices of a run, besides its unmask rule.
 struct BlockPolicy {
   bool caches_block = false;  ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
@@ -38,6 +48,8 @@ struct BlockPolicy {
   int32_t sparse_after = 0;       ///< steps of a block from this one on attend to all; 0: none do
   /// Leaves rows of the block out of its later steps; without edit, and without unlocking.
   std::optional<SureLock> lock;
+  /// Several blocks at once, by a rule with a threshold; with none of the above.
+  std::optional<Pipeline> pipeline;
 
   bool operator==(const BlockPolicy&) const = default;
 };
@@ -55,6 +67,9 @@ struct BlockDiffusion : BlockPolicy {
   bool shifted_logits = false;  ///< row i - 1 samples position i; commits_apart
   bool commits_apart = false;  ///< in passes of their own, not with the next block's first step; needed where
                                ///< commits_sparsely
+  // PipelinedDecoder's:
+  bool whole_prompt = false;  ///< the prompt is one block, and the others begin after it
+  int32_t max_positions = std::numeric_limits<int32_t>::max();  ///< a last block behind them is shorter
 };
 
 /// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.

@@ -6,6 +6,7 @@
 #include "decode/block_diffusion.h"
 #include "decode/editing_diffusion.h"
 #include "decode/make_parts.h"
+#include "decode/pipelined_diffusion.h"
 #include "decode/seeded_diffusion.h"
 
 namespace lacuna {
@@ -24,15 +25,21 @@ int32_t block_length_for(const BlockStrategy& strategy, const ModelConfig& confi
                              asked->gen_length, config.max_positions);
 }
 
+/// Whether blocks are those of PipelinedDecoder: several at once, or behind a prompt that is one.
+bool is_pipelined(const BlockStrategy& strategy, const ModelConfig& config) {
+  return strategy.pipeline || config.whole_prompt;
+}
+
 int32_t sub_block_length_of(const BlockStrategy& strategy, const ModelConfig& config) {
   const int32_t block_length = block_length_of(strategy, config);
-  if (config.sub_block_length <= 0) return block_length;
+  if (config.sub_block_length <= 0 || strategy.pipeline) return block_length;
   return strategy.sub_block_length.value_or(
       std::min(static_cast<int32_t>(config.sub_block_length), block_length));
 }
 
 /// Why K/V are kept in passes of their own; empty: they need not be.
 std::string_view why_apart(const BlockStrategy& strategy, const ModelConfig& config) {
+  if (is_pipelined(strategy, config)) return {};
   if (config.shifted_logits) return "the pass that keeps a block draws the next block's first token";
   if (strategy.commits_sparsely) return "`sparse_commit` sparse needs a pass of its own";
   return {};
@@ -178,6 +185,31 @@ void check_block_lock(const BlockStrategy& strategy, const ModelConfig& config, 
        "`lock` unlock-every: rows of a block are locked until the block is done; expected no unlock-every"});
 }
 
+/// Refuses what belongs to blocks that are denoised one after the other.
+void check_pipeline(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!is_pipelined(strategy, config)) return;
+  if (strategy.pipeline) {
+    problems.within_part("pipeline", "add", strategy.pipeline->add, 0.0, 1.0);
+    problems.within_part("pipeline", "full", strategy.pipeline->full, 0.0, 1.0);
+    problems.refuse(edits_blocks(config), "pipeline", "the model edits a block until it is done");
+    problems.refuse(config.shifted_logits && !config.whole_prompt, "pipeline",
+                    "a block's first token comes from the finished block before it");
+    problems.refuse(config.causal_context, "pipeline", "a block is read causally before the next one begins");
+    problems.expect(has_threshold(strategy.unmask.policy.count), "unmask", "another rule",
+                    "dynamic=TAU or threshold=TAU, by which `pipeline` writes");
+  }
+  const std::string_view reason = strategy.pipeline
+                                      ? "`pipeline` denoises several blocks at once, with all of their rows"
+                                      : "blocks begin after the prompt, which is one";
+  problems.refuse(strategy.edit.has_value(), "edit", reason);
+  problems.refuse(!std::holds_alternative<ExactAttention>(strategy.sparse), "sparse", reason);
+  problems.refuse(strategy.lock.has_value(), "lock", reason);
+  problems.refuse(strategy.caches_block, "cache", reason);
+  problems.refuse(strategy.sub_block_length && strategy.pipeline, "sub_block_length", reason);
+  problems.refuse(strategy.commit == BlockStrategy::Commit::kSeparate, "commit",
+                  "a finished block is read in the next blocks' pass");
+}
+
 /// Finds an infill whose block reaches beyond the model's positions.
 void check_infill_block(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked,
                         Problems& problems) {
@@ -203,6 +235,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_editing(strategy, config, problems);
   check_sparse(strategy, config, problems);
   check_block_lock(strategy, config, problems);
+  check_pipeline(strategy, config, problems);
   if (asked != nullptr) check_infill_block(strategy, config, *asked, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
@@ -306,6 +339,11 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.shifted_logits = config.shifted_logits;
   settings.commits_apart =
       strategy.commit == BlockStrategy::Commit::kSeparate || !why_apart(strategy, config).empty();
+  settings.whole_prompt = config.whole_prompt;
+  if (config.whole_prompt)
+    settings.max_positions = static_cast<int32_t>(std::min<int64_t>(kMaxGenLength, config.max_positions));
+  if (is_pipelined(strategy, config))
+    return std::make_unique<PipelinedDecoder>(std::move(settings), std::move(asked.request.prompt));
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 

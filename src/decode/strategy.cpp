@@ -141,6 +141,10 @@ Json json_of(const TokenEditing& edit) {
   return {{"tau", edit.tau}, {"most", edit.most}};
 }
 
+Json json_of(const Pipeline& pipeline) {
+  return {{"add", pipeline.add}, {"full", pipeline.full}};
+}
+
 Json json_of(BlockStrategy::Commit commit) {
   return name(commit, std::array<std::string_view, 2>{"fused", "apart"});
 }

@@ -75,8 +75,8 @@ struct MaskedStrategy {
   bool operator==(const MaskedStrategy&) const = default;
 };
 
-/// SDAR, Fast-dLLM v2, LLaDA 2, Nemotron-Labs-Diffusion: blocks from left to right, masked positions of a
-/// block in any order.
+/// SDAR, Fast-dLLM v2, LLaDA 2, D2F, Nemotron-Labs-Diffusion: blocks from left to right, masked positions of
+/// a block in any order.
 struct BlockStrategy : BlockPolicy {
   enum class Commit : uint8_t { kFused, kSeparate };
 
@@ -189,6 +189,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("sparse_after", strategy.sparse_after);
   visit("accepts_exactly", strategy.accepts_exactly);
   visit("lock", strategy.lock);
+  visit("pipeline", strategy.pipeline);
 }
 
 template <FieldsOf<UniformStrategy> S, typename Visit>

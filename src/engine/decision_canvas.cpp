@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "base/field_error.h"
 #include "base/json.h"
 #include "base/rng.h"
@@ -182,6 +183,12 @@ class LayoutBuilder {
       : model_(model), request_(request), filler_(model.config, request) {}
 
   DecisionLayout build() {
+    if (model_.config.whole_prompt) {
+      throw InputError(
+          "a decision reads the prompt in blocks, and the prompt of {} as --paradigm blocks runs it is one; "
+          "expected --paradigm masked",
+          model_.config.architecture);
+    }
     const size_t count = request_.questions.size();
     if (!request_.independent) measure();
     for (size_t first = 0; first < count;) {

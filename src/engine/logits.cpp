@@ -16,7 +16,8 @@ std::vector<int32_t> bounds_of(const ModelConfig& config, int32_t rows, const Lo
     // Blocks are stretches of rows: whoever gives positions of their own decides what lies in one.
     const int32_t block =
         groups.block_length > 0 ? groups.block_length : static_cast<int32_t>(config.block_length);
-    for (int32_t begin = block; begin < rows; begin += block) bounds.push_back(begin);
+    const int32_t first = groups.clean_prefix > 0 ? groups.clean_prefix : block;
+    for (int32_t begin = first; begin < rows; begin += block) bounds.push_back(begin);
   } else if (groups.clean_prefix > 0 && groups.clean_prefix < rows) {
     bounds.push_back(groups.clean_prefix);
   } else if (groups.canvas_begin > 0) {

@@ -15,10 +15,10 @@ namespace lacuna {
 
 /// Which rows see which, beyond what the model's config says.
 struct LogitsGroups {
-  int32_t block_length = 0;     ///< block-causal models: rows of a block; 0: as trained
-  int32_t clean_prefix = 0;     ///< others: number of first rows that see no rows after them
-  int32_t canvas_begin = -1;    ///< models with canvases or a causal context: the first row that is denoised;
-                                ///< -1: all rows are read
+  int32_t block_length = 0;   ///< block-causal models: rows of a block; 0: as trained
+  int32_t clean_prefix = 0;   ///< others, and D2F's prompt: number of first rows that see no rows after them
+  int32_t canvas_begin = -1;  ///< models with canvases or a causal context: the first row that is denoised;
+                              ///< -1: all rows are read
   bool is_conditioned = false;  ///< the canvas reads a distribution for each of its rows
 };
 

@@ -154,6 +154,7 @@ struct ModelConfig {
   bool plans_slots = false;   ///< ReFusion: causal, and a row with the mask token predicts its own position
   bool block_causal = false;  ///< a row sees its own block of positions and those before; blocks begin at 0
   int64_t block_length = 0;   ///< positions of a block, for block_causal; 0: the family has no blocks
+  bool whole_prompt = false;  ///< D2F: the prompt is one block, and the others begin after it
   int64_t sub_block_length = 0;  ///< a block is denoised in stretches of this length; 0: all at once
   /// Nemotron-Labs-Diffusion: what is written is read causally, and the read of a block, whose rows predict
   /// the position after theirs, gives the first token of the next one. Blocks begin after the prompt.

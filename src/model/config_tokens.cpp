@@ -120,6 +120,10 @@ void set_expansion(const TokenSources& sources, ModelConfig& config) {
   const auto found = find_token(claims_of(sources, "expand_token_id", config.expand_id, config),
                                 sources.files, texts, config.vocab_size, "expanding");
   if (!found) return;
+  if (config.paradigm() == Paradigm::kBlocks) {
+    throw InputError("{}: token {} expands the canvas, which blocks do not; expected --paradigm masked",
+                     found->source, found->id);
+  }
   config.expand_id = found->id;
   const TokenId published = read_token_id(sources.generation, "delete_token_id", config, -1);
   if (config.delete_id < 0) config.delete_id = published >= 0 ? published : config.eos_id;

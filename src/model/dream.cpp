@@ -20,6 +20,7 @@ ModelConfig read_dream(const JsonObject& json) {
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
   config.expand_id = read_token_id(json, "expand_token_id", config, -1);
   if (config.expand_id >= 0) config.delete_id = read_token_id(json, "delete_token_id", config, -1);
+  turn_into_d2f_if_chosen(json, config);
   return config;
 }
 
@@ -35,6 +36,12 @@ constexpr PublishedConfig kPublishedDream[] = {
     PublishedConfig{"dream-7b", kDream7b},
     PublishedConfig{"dream-coder-7b", kDream7b},
     PublishedConfig{"diffucoder-7b", kDream7b},
+    PublishedConfig{"d2f-dream-7b", R"({"architectures": ["DreamModel"],
+      "hidden_size": 3584, "intermediate_size": 18944,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "blocks"},
+      "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
     PublishedConfig{"dreamon-7b", R"({"architectures": ["DreamModel"],
       "hidden_size": 3584, "intermediate_size": 18944,
       "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,

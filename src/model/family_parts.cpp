@@ -60,6 +60,13 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
   return static_cast<TokenId>(json.integer(key, {-1, config.vocab_size - 1}, fallback));
 }
 
+void turn_into_d2f_if_chosen(const JsonObject& json, ModelConfig& config) {
+  constexpr int64_t kD2fBlock = 32;  // most of the published runs; the adapters' files do not say
+  if (read_paradigm(json, {Paradigm::kMasked, Paradigm::kBlocks}) != Paradigm::kBlocks) return;
+  turn_block_causal(config, kD2fBlock);
+  config.whole_prompt = true;
+}
+
 void read_log_snr(const JsonObject& json, NoiseProcess& noise) {
   constexpr Range<double> kLogSnr{-30, 30};
   noise.min_log_snr = json.number("min_log_snr", kLogSnr, noise.min_log_snr);
@@ -72,6 +79,7 @@ void read_log_snr(const JsonObject& json, NoiseProcess& noise) {
 std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known) {
   if (!json.has("lacuna")) return {};
   const JsonObject own = json.object("lacuna");
+  if (!own.has("paradigm")) return {};  // its other keys are refused later
   const std::optional<Paradigm> chosen = paradigm_named(own.text("paradigm"));
   if (chosen && std::find(known.begin(), known.end(), *chosen) != known.end()) return chosen;
   std::vector<std::string_view> names;

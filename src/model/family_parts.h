@@ -85,6 +85,10 @@ void turn_block_causal(ModelConfig& config, int64_t block_length);
 /// The same with SDAR's blocks, or left to right with drafts where the file is I-DLM's.
 void turn_into_sdar(const JsonObject& json, ModelConfig& config);
 
+/// LLaDA and Dream: block-causal behind the prompt where --paradigm blocks says so, as D2F's adapters were
+/// trained.
+void turn_into_d2f_if_chosen(const JsonObject& json, ModelConfig& config);
+
 /// The range of log-SNR that noise has, where the file gives it.
 void read_log_snr(const JsonObject& json, NoiseProcess& noise);
 

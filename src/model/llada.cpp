@@ -55,6 +55,7 @@ ModelConfig read_llada(const JsonObject& json) {
   if (json.flag("input_emb_norm", false)) config.embedding_scale = root;
   if (json.flag("scale_logits", false)) config.logit_scale = 1 / root;
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
+  turn_into_d2f_if_chosen(json, config);
   return config;
 }
 
@@ -101,6 +102,12 @@ constexpr PublishedConfig kPublishedLlada[] = {
       "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
       "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
       "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
+      "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
+    PublishedConfig{"d2f-llada-8b", R"({"architectures": ["LLaDAModelLM"],
+      "block_type": "llama", "layer_norm_type": "rms", "activation_type": "silu", "rope": true,
+      "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
+      "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
+      "rope_theta": 500000.0, "rms_norm_eps": 1e-05, "lacuna": {"paradigm": "blocks"},
       "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
 };
 

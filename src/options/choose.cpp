@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "decode/pipelined_diffusion.h"
 #include "model/families.h"
 #include "options/names.h"
 #include "options/parse_policies.h"
@@ -172,6 +173,11 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
   }
   strategy.accepts_exactly = is_second("accept", options.accept, "all", "exact");
   if (options.lock) strategy.lock = parse_lock(*options.lock);
+  if (options.pipeline) {
+    strategy.pipeline = parse_pipeline(*options.pipeline);
+  } else if (config.whole_prompt && has_threshold(count)) {
+    strategy.pipeline = Pipeline();  // as published
+  }
   if (options.commit) {
     strategy.commit = is_second("commit", options.commit, "fused", "apart") ? BlockStrategy::Commit::kSeparate
                                                                             : BlockStrategy::Commit::kFused;
@@ -313,6 +319,16 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   return strategy;
 }
 
+/// Whether blocks are denoised in a pipeline and the usual rule has no threshold.
+bool has_pipeline_without_rule(const ModelConfig& config, const GenerationOptions& options) {
+  const bool is_on = options.pipeline ? *options.pipeline != "none" : config.whole_prompt;
+  const bool has_own = !config.default_unmask.empty() && !options.steps;
+  const std::string_view usual =
+      has_own ? std::string_view(config.default_unmask) : family_entry(config.family).default_unmask;
+  return is_on && config.paradigm() == Paradigm::kBlocks && !usual.starts_with("dynamic") &&
+         !usual.starts_with("threshold");
+}
+
 }  // namespace
 
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& given, bool has_guide) {
@@ -440,6 +456,10 @@ GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions opt
   }
   const bool unmasks = paradigm == Paradigm::kBlocks || is_masked;
   if (!unmasks || options.unmask) return options;
+  if (has_pipeline_without_rule(config, options)) {
+    options.unmask = "dynamic=0.9";
+    return options;
+  }
   if (growth) {
     const std::string_view own = config.default_unmask;
     const bool suits = own.starts_with("threshold") || own.starts_with("factor");

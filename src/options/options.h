@@ -98,6 +98,7 @@ struct GenerationOptions {
   std::optional<int32_t> sub_block_length;
   std::optional<std::string> commit;
   std::optional<std::string> edit;
+  std::optional<std::string> pipeline;
   std::optional<std::string> sparse;
   std::optional<std::string> sparse_commit;
   std::optional<int32_t> sparse_after;
@@ -297,6 +298,8 @@ inline constexpr std::tuple kRows{
     setting("edit", &O::edit, kBlocks,
             "LLaDA 2: replace written tokens where another is more probable: tau=0.5,most=16 (2.2: tau=0, "
             "always)"),
+    setting("pipeline", &O::pipeline, kBlocks,
+            "Several blocks at once: on, none or add=0.1,full=0.95, shares written (default none; D2F: on)"),
     setting("sparse", &O::sparse, kBlocks,
             "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score "
             "Quest's mean over a block's queries: MAGE leaves it open) or sparsed=K; ,dense-layers=2"),

@@ -449,6 +449,23 @@ TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
   return editing;
 }
 
+std::optional<Pipeline> parse_pipeline(std::string_view text) {
+  constexpr std::string_view kField = "pipeline";
+  if (text == "none") return {};
+  Pipeline pipeline;
+  if (text == "on") return pipeline;
+  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
+    if (name == "add") {
+      pipeline.add = number(kField, name, value, 0.0, 1.0);
+    } else if (name == "full") {
+      pipeline.full = number(kField, name, value, 0.0, 1.0);
+    } else {
+      refuse_setting("pipeline", text, "`pipeline` knows no '{}'; expected add or full, or on or none", name);
+    }
+  });
+  return pipeline;
+}
+
 SparsePolicy parse_sparse(std::string_view text) {
   constexpr std::string_view kField = "sparse";
   constexpr int32_t kMaxCells = 1 << 30;

@@ -49,6 +49,8 @@ SelfCorrection parse_self_correction(std::string_view text);
 
 /// --edit tau=0.5,most=16; `editing` has what the text does not say.
 TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
+/// --pipeline none, on, or add=0.1,full=0.95.
+std::optional<Pipeline> parse_pipeline(std::string_view text);
 /// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2, each but exact also with dense-layers=2.
 SparsePolicy parse_sparse(std::string_view text);
 

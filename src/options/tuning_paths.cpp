@@ -122,6 +122,11 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
       "unmask dynamic", "unmask", {}, "unmask",
       {"dynamic=0.99", "dynamic=0.95", "dynamic=0.9", "dynamic=0.8", "dynamic=0.7", "dynamic=0.5"}));
   if (config.delete_id >= 0) return paths;
+  if (config.whole_prompt || !config.shifted_logits) {
+    paths.push_back(path_over("pipeline", "unmask", {{"unmask", "dynamic=0.9"}}, "pipeline",
+                              {"add=0.9", "add=0.5", "add=0.1"}));
+  }
+  if (config.whole_prompt) return paths;
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
@@ -247,7 +252,7 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
   if (config.paradigm() == Paradigm::kBlocks) {
     if (config.causal_context) {
       set("accept", "exact");
-    } else if (config.delete_id < 0) {
+    } else if (config.delete_id < 0 && options.pipeline.value_or("none") == "none") {
       set("unmask", "low-confidence");
     }
   } else if (config.paradigm() == Paradigm::kSlots) {
@@ -263,7 +268,7 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       "preset",       "steps",          "eos-exit",        "cache",           "refresh",     "cache-block",
       "suffix",       "lock",           "guide-match",     "guide-fallback",  "guide-block", "fill",
       "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",
-      "stop-entropy", "sparse",         "sparse-commit",   "sparse-after"};
+      "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
       "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",

@@ -202,6 +202,28 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   unjudged.accepts_exactly = true;
   EXPECT_THAT(wrong_fields(unjudged, tiny_block_config(4)), ElementsAre("accept"));
   EXPECT_THAT(wrong_fields(unjudged, tiny_nemotron_config()), IsEmpty());
+  BlockStrategy pipelined;
+  pipelined.pipeline = Pipeline();
+  EXPECT_THAT(wrong_fields(pipelined, tiny_block_config(4)), ElementsAre("unmask")) << "no threshold";
+  pipelined.unmask.policy.count = Dynamic();
+  EXPECT_THAT(wrong_fields(pipelined, tiny_block_config(4)), IsEmpty());
+  EXPECT_THAT(wrong_fields(pipelined, tiny_nemotron_config()), ElementsAre("pipeline"));
+  ModelConfig shifted = tiny_block_config(4);
+  shifted.shifted_logits = true;
+  EXPECT_THAT(wrong_fields(pipelined, shifted), ElementsAre("pipeline"));
+  EXPECT_THAT(wrong_fields(pipelined, tiny_d2f_config(4, true)), IsEmpty());
+  EXPECT_THAT(wrong_fields(pipelined, tiny_editing_config()), ElementsAre("pipeline"));
+  pipelined.commit = BlockStrategy::Commit::kSeparate;
+  pipelined.edit = TokenEditing();
+  pipelined.sparse = Mage{.budget = 4, .dense_layers = 0};
+  pipelined.lock.emplace();
+  pipelined.pipeline->add = 1.5;
+  EXPECT_THAT(wrong_fields(pipelined, tiny_block_config(4)),
+              ElementsAre("lock", "pipeline", "edit", "sparse", "lock", "commit"));
+  EXPECT_THAT(wrong_fields(BlockStrategy(), tiny_d2f_config(4)), IsEmpty());
+  BlockStrategy locked;
+  locked.lock.emplace();
+  EXPECT_THAT(wrong_fields(locked, tiny_d2f_config(4)), ElementsAre("lock"));
   BlockStrategy seeded;
   seeded.commit = BlockStrategy::Commit::kSeparate;
   seeded.sparse = Mage{.budget = 4, .dense_layers = 0};

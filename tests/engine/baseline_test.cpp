@@ -32,6 +32,7 @@ std::vector<Plain> plain_decoders() {
     options.unmask = "low-confidence";
     options.commit = "apart";
   };
+  const auto behind_the_prompt = [](GenerationOptions& options) { options.unmask = "low-confidence"; };
   const auto seeded_one_by_one = [](GenerationOptions& options) { options.unmask = "low-confidence"; };
   const auto no_shortcut = [](GenerationOptions& options) {
     options.block_exit = "steps";
@@ -62,6 +63,7 @@ std::vector<Plain> plain_decoders() {
           {"SDAR, blocks of 4", tiny_block_config(4), one_by_one},
           {"SDAR, blocks of 16", tiny_block_config(16), one_by_one},
           {"LLaDA 2", tiny[7], one_by_one},
+          {"D2F, LLaDA", tiny_d2f_config(8), behind_the_prompt},
           {"Fast-dLLM v2", shifted, one_by_one},
           {"Nemotron-Labs-Diffusion", tiny_nemotron_config(), seeded_one_by_one},
           {"GIDD with uniform noise", tiny_gidd_config(1000, 80), no_shortcut},

@@ -225,6 +225,10 @@ TEST(ConstrainedAnswers, AreAcceptedOfBlocksWithAndWithoutEditing) {
       options.temperature = temperature;
       options.edit = "tau=0.01,most=4";
       model.expect_accepted(options, "edited");
+      options.edit.reset();
+      options.unmask = "dynamic=0.1";
+      options.pipeline = "on";
+      model.expect_accepted(options, "several blocks at once");
     }
   }
 }

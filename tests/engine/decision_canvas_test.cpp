@@ -64,6 +64,11 @@ DecideRequest three_questions() {
   return request;
 }
 
+TEST_F(DecisionCanvasTest, AModelWhosePromptIsABlockIsToldToReadItAsMasked) {
+  EXPECT_THAT([&] { lay_out(with_bytes(tiny_d2f_config(8)), three_questions()); },
+              ThrowsMessage<InputError>(HasSubstr("expected --paradigm masked")));
+}
+
 TEST_F(DecisionCanvasTest, AMaskedModelReadsOneCanvasWithAMaskForEachLabel) {
   const ModelConfig config = with_bytes(tiny_configs()[0]);
   const DecisionLayout layout = lay_out(config, three_questions());

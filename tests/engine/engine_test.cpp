@@ -89,6 +89,21 @@ TEST(Engine, GivesARequestTheSameTokensAloneAndInAnyBatch) {
   }
 }
 
+TEST(Engine, GivesARequestWithSeveralBlocksAtOnceTheSameTokensAloneAndInAnyBatch) {
+  for (const bool of_dream : {false, true}) {
+    const auto model = tiny_model(tiny_d2f_config(4, of_dream));
+    std::vector<Wish> all = wishes(model->config());
+    for (Wish& wish : all) {
+      wish.options.cfg_scale.reset();
+      wish.options.unmask = "dynamic=0.03";
+      wish.options.pipeline = "add=0.25,full=0.75";
+    }
+    std::vector<std::vector<TokenId>> alone;
+    for (const Wish& wish : all) alone.push_back(run(model, {wish}, 1, 1).at(0));
+    EXPECT_EQ(run(model, all, 2, 4), alone);
+  }
+}
+
 /// Golden LLaDA in which the embedding of one token is NaN.
 std::shared_ptr<const Model> load_with_damaged_token(TokenId token, ThreadPool& threads) {
   const std::filesystem::path folder = LACUNA_SOURCE_DIR "/tests/golden/llada";
@@ -369,6 +384,8 @@ TEST(Engine, KeepsWhatADecoderCallsFinal) {
   check_final_tokens(tiny_sumi_config(64), "", 0);
   check_final_tokens(tiny_nemotron_config(), "threshold=0.02", 8);
   check_final_tokens(tiny_canvas_config(), "", 8);
+  check_final_tokens(tiny_d2f_config(8), "dynamic=0.02", 8);
+  check_final_tokens(tiny_d2f_config(8, true), "dynamic=0.02", 8);
 }
 
 std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, int32_t most_rows) {

@@ -79,6 +79,11 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
     options.sparse = sparse;
     expect_same(tiny_block_config(4), options, sparse);
   }
+  options = sampled(5);
+  options.pipeline = "add=0.25";
+  options.unmask = "dynamic=0.02";
+  expect_same(tiny_d2f_config(4), options, "several blocks at once");
+  expect_same(tiny_d2f_config(4, true), options, "several blocks at once, shifted");
 }
 
 }  // namespace

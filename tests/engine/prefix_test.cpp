@@ -43,12 +43,17 @@ std::vector<Method> methods() {
     options.sparse_commit = "sparse";
     options.commit = "apart";
   };
+  const auto pipelined = [](GenerationOptions& options) {
+    options.unmask = "dynamic=0.05";
+    options.pipeline = "on";
+  };
   return {{"autoregressive", qwen},
           {"refusion", refusion},
           {"blocks of 4", tiny_block_config(4)},
           {"blocks of 12, which fill no tile", tiny_block_config(12)},
           {"blocks of 4, sparse", tiny_block_config(4), quest},
           {"blocks of 8, shifted", fast},
+          {"blocks of 4, several at once", tiny_block_config(4), pipelined},
           {"canvases", canvases, warm}};
 }
 

@@ -718,12 +718,28 @@ TEST(Config, TakesAQwen3ModelForReFusionWhereItSaysSo) {
   EXPECT_EQ(read(dense("Qwen3ForCausalLM")).paradigm(), Paradigm::kCausal);
 }
 
+TEST(Config, TurnsLladaAndDreamIntoBlocksBehindAPromptWhereAUserSaysSo) {
+  const json dream = published_config("dream-7b");
+  for (const json& published : {llada(), dream}) {
+    EXPECT_FALSE(read(published).block_causal);
+    EXPECT_FALSE(read(as(published, "masked")).block_causal);
+    const ModelConfig config = read(as(published, "blocks"));
+    EXPECT_EQ(config.paradigm(), Paradigm::kBlocks);
+    EXPECT_TRUE(config.whole_prompt);
+    EXPECT_EQ(config.block_length, 32);
+    EXPECT_EQ(config.shifted_logits, published == dream);
+    EXPECT_EQ(config.mask_id, read(published).mask_id);
+  }
+  EXPECT_THAT([] { read(as(published_config("dreamon-7b"), "blocks")); },
+              ThrowsMessage<InputError>(HasSubstr("expected --paradigm masked")));
+}
+
 TEST(Config, RefusesAParadigmThatTheArchitectureDoesNotHave) {
   const auto expect = [](const json& config, const std::string& text) {
     EXPECT_THAT([&] { read(config); },
                 ThrowsMessage<InputError>(AllOf(HasSubstr("\"lacuna.paradigm\""), HasSubstr(text))));
   };
-  expect(as(llada(), "blocks"), "is \"blocks\"; expected \"masked\", which \"LLaDAModelLM\" is");
+  expect(as(llada(), "causal"), "expected masked or blocks");
   expect(as(dense("Qwen3ForCausalLM"), "slots"), "expected \"causal\"");  // without a mask
   expect(as(dense("Qwen3ForCausalLM"), "masked"), "expected causal or slots");
   expect(as(dense("A2DQwen3LMHeadModel"), "any"), "expected masked or blocks");

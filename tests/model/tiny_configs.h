@@ -123,6 +123,14 @@ inline ModelConfig tiny_block_config(int32_t block_length) {
   return config;
 }
 
+/// LLaDA or Dream as D2F trains them: block-causal behind a prompt that is one block.
+inline ModelConfig tiny_d2f_config(int32_t block_length, bool of_dream = false) {
+  ModelConfig config = tiny_configs()[of_dream ? 4 : 0];
+  config.block_causal = config.whole_prompt = true;
+  config.block_length = block_length;
+  return config;
+}
+
 /// A GIDD model with everything that sets its transformer apart.
 inline ModelConfig tiny_gidd_config(float uniform_shift, int64_t max_positions = 4096) {
   ModelConfig config = tiny_configs()[0];

@@ -641,7 +641,53 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 65);
+  EXPECT_EQ(visits, 66);
+}
+
+BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {
+  return std::get<BlockStrategy>(choose_strategy(config, options));
+}
+
+TEST(ChooseStrategy, D2fWritesSeveralBlocksAtOnceAsPublishedWhereTheRuleHasAThreshold) {
+  for (const bool of_dream : {false, true}) {
+    const ModelConfig d2f = tiny_d2f_config(4, of_dream);
+    const BlockStrategy published = blocks_of(d2f, {});
+    EXPECT_EQ(published.pipeline, (Pipeline{0.1, 0.95}));
+    EXPECT_EQ(published.unmask.policy.count, CountRule(Dynamic{0.9}));
+    GenerationOptions options;
+    options.unmask = "low-confidence";
+    EXPECT_FALSE(blocks_of(d2f, options).pipeline);
+    EXPECT_NO_THROW(make_decoder(d2f, options, {1, 2}));
+    options.unmask.reset();
+    options.pipeline = "none";
+    EXPECT_FALSE(blocks_of(d2f, options).pipeline);
+    EXPECT_NE(blocks_of(d2f, options).unmask.policy.count, CountRule(Dynamic{0.9}));
+  }
+  EXPECT_FALSE(blocks_of(tiny_block_config(4), {}).pipeline);
+}
+
+TEST(ChooseStrategy, ReadsAPipelineAndGivesItARuleWithAThreshold) {
+  const ModelConfig sdar = tiny_block_config(4);
+  GenerationOptions options;
+  options.pipeline = "add=0.5";
+  EXPECT_EQ(blocks_of(sdar, options).pipeline, (Pipeline{0.5, 0.95}));
+  EXPECT_EQ(blocks_of(sdar, options).unmask.policy.count, CountRule(Dynamic{0.9}));
+  options.pipeline = "full=1,add=0";
+  EXPECT_EQ(blocks_of(sdar, options).pipeline, (Pipeline{0, 1}));
+  options.unmask = "threshold=0.7";
+  EXPECT_EQ(blocks_of(sdar, options).unmask.policy.count, CountRule(Threshold{0.7}));
+  const auto refusal = [&](const char* text) {
+    options.pipeline = text;
+    try {
+      choose_strategy(sdar, options);
+    } catch (const SettingError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("add=1.5"), HasSubstr("0 to 1"));
+  EXPECT_THAT(refusal("blocks=2"), HasSubstr("expected add or full, or on or none"));
+  EXPECT_THAT(refusal("off"), HasSubstr("has no value"));
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {

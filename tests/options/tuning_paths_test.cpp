@@ -17,8 +17,9 @@ using testing::Not;
 
 std::vector<ModelConfig> every_config() {
   std::vector<ModelConfig> configs = tiny_configs();
-  for (const ModelConfig& config : {tiny_block_config(4), tiny_nemotron_config(), tiny_gidd_config(1000, 80),
-                                    tiny_sumi_config(80), tiny_canvas_config(), tiny_refusion_config()}) {
+  for (const ModelConfig& config :
+       {tiny_block_config(4), tiny_d2f_config(4), tiny_nemotron_config(), tiny_gidd_config(1000, 80),
+        tiny_sumi_config(80), tiny_canvas_config(), tiny_refusion_config()}) {
     configs.push_back(config);
   }
   return configs;
@@ -121,6 +122,9 @@ TEST(BaselineOptions, KeepWhatTheUserChose) {
   EXPECT_EQ(options.unmask, "entropy");
   EXPECT_EQ(options.gen_length, 12);
   EXPECT_EQ(baseline_options(tiny_block_config(4), {}).unmask, "low-confidence");
+  asked.unmask.reset();
+  asked.pipeline = "on";
+  EXPECT_EQ(baseline_options(tiny_block_config(4), asked).unmask, std::nullopt) << "it needs a threshold";
 }
 
 TEST(BaselineOptions, OfWindowsAreTheLeftToRightMode) {
@@ -158,6 +162,7 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
   options.cache = "dual";
   options.lock = "eps=5e-3";
   options.sparse = "mage=64";
+  options.pipeline = "on";
   EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
   for (const char* const rule :
        {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass", "local-leap=0.9",

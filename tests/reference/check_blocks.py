@@ -31,6 +31,7 @@ PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quot
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
          "sparse step", "exact again", "sparse commit", "locked", "locked at a guessed eps", "saved rows")
 VOCAB = 112
+EMBEDDINGS = {"llada": "model.transformer.wte", "llada2": "model.word_embeddings"}
 
 
 def make_block_checkpoint(folder, family, seed):
@@ -52,18 +53,19 @@ def make_block_checkpoint(folder, family, seed):
         config["mask_token_id"], config["eos_token_id"] = mask, ends
         if family in ("sdar", "diffcoder"):
             config["block_size"] = int(rng.choice([2, 4, 8]))
-        name = "model.word_embeddings.weight" if family == "llada2" else "model.embed_tokens.weight"
-        embedding, head = tensors[name], tensors["lm_head.weight"]
+        name = EMBEDDINGS.get(family, "model.embed_tokens") + ".weight"
+        head_name = "model.transformer.ff_out.weight" if family == "llada" else "lm_head.weight"
+        embedding, head = tensors[name], tensors[head_name]
         # All embeddings share a vector, so that positions resemble each other more or less.
         tensors[name] = embedding + strength * rng.standard_normal(embedding.shape[1])
         for token, wins in wanted.items():
             row = rng.standard_normal(embedding.shape[1]) * 4 / np.sqrt(embedding.shape[1])
             head[token] = row * rng.uniform(1.2, 2.2) * bool(wins)
-        tensors["lm_head.weight"] = head * sharpness
+        tensors[head_name] = head * sharpness
 
     size = {"vocab": VOCAB, "hidden": int(rng.choice([32, 48, 64])), "layers": int(rng.integers(3, 6)),
             "kv_heads": kv_heads, "heads": kv_heads * group, "head_dim": int(rng.choice([8, 16, 24])), "tied": False}
-    if family in ("fast_dllm", "a2d_qwen2", "diffcoder"):  # Qwen2 has no width of heads of its own
+    if family in ("fast_dllm", "a2d_qwen2", "diffcoder", "dream", "llada"):  # no width of heads of their own
         size["hidden"] = size["heads"] * size["head_dim"]
     model = make_checkpoint(folder, base, seed, tokenizer=None, edit=edit, dtype="f32", **size)
     if family == "sdar":  # Qwen3 with another mask

@@ -22,7 +22,7 @@ from check_engine import add_backend_arguments
 from models import BLOCK_FAMILIES, FAMILIES
 
 HERE = Path(__file__).resolve().parent
-CHECKS = ("engine", "acceleration", "blocks", "refusion", "uniform", "editing", "seeded", "strided", "growing", "unmasking",
+CHECKS = ("engine", "acceleration", "blocks", "refusion", "uniform", "editing", "pipelined", "seeded", "strided", "growing", "unmasking",
           "diffusion_gemma", "recall")
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
 BY_BACKEND = re.compile(r"^passed by backend: (.*)$", re.MULTILINE)

@@ -316,6 +316,7 @@ class Blocks(Strategy):
     cache: Optional[str] = None
     commit: Optional[str] = None
     edit: Optional[str] = None
+    pipeline: Optional[str] = None  #: "on", "none" or "add=0.1,full=0.95": several blocks at once
     sparse: Optional[Union[str, Mage]] = None
     sparse_commit: Optional[str] = None
     sparse_after: Optional[int] = None

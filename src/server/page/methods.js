@@ -28,10 +28,11 @@ const KINDS = {
     },
   },
   blocks: {
-    fields: ["steps", "block-length", "unmask", "edit", "sparse", "lock", ...COMMON],
+    fields: ["steps", "block-length", "unmask", "edit", "pipeline", "sparse", "lock", ...COMMON],
     methods: {
       "As trained": {},
       "Confident tokens at once": { unmask: "dynamic=0.9" },
+      "Several blocks at once": { pipeline: "on" },
       "SureLock within the block": { unmask: "low-confidence", lock: "eps=5e-4,gate=20" },
       "MAGE": { sparse: "mage=512" },
       "Quest": { sparse: "quest=512,page=16" },
@@ -68,6 +69,7 @@ export const SUGGESTIONS = {
   lock: ["eps=5e-3", "eps=5e-4", "eps=5e-4,gate=20,min-age=1"],
   sparse: ["exact", "mage=512", "quest=512,page=16", "sparsed=512,exact=0.2"],
   edit: ["tau=0.5,most=16"],
+  pipeline: ["on", "none", "add=0.9,full=0.95"],
   refusion: ["lacuna", "paper", "released"],
   fill: ["verified", "side-by-side"],
   sampler: ["adaptive", "threshold=0.99", "threshold=0.9,least=1", "ancestral", "greedy"],

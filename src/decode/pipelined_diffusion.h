@@ -1,0 +1,101 @@
+// Block diffusion whose next blocks begin before a block is done (D2F, Wang et al. 2025). Rows see their own
+// block and all blocks before it, finished or not; a block is kept once it and all blocks before it are
+// finished, so its K/V are exact. docs/methods/block_diffusion.md, section 8, has the rules and where they
+// come from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decode/block_diffusion.h"
+#include "decode/block_grid.h"
+#include "decode/decoder.h"
+
+namespace lacuna {
+
+/// Whether a rule has a threshold that a token must pass by itself; a block that may commit nothing needs
+/// one.
+bool has_threshold(const CountRule& rule);
+
+class PipelinedDecoder final : public Decoder, public Constrainable, public Measurements {
+ public:
+  /// Options must be consistent (make_decoder checks them), without editing, sparse attention, lock and
+  /// sub-blocks; without a pipeline a block begins when the one before is finished. With shifted logits the
+  /// prompt is not empty.
+  PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
+
+  int32_t num_sequences() const override { return 1; }
+  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
+  bool done() const override { return done_; }
+  /// A prompt that is one block depends on all of itself: nothing is shared.
+  ExactPrefix exact_prefix() const override;
+  void skip_prefix(int32_t count) override { num_kept_ = grid_.block_of(count); }
+  const StepPlan& plan() override;
+  PassWork uncached_work() const override;
+  std::optional<BaselineRequest> baseline_request() const override {
+    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  }
+  StepReport apply(const PassResult& result) override;
+  std::vector<int32_t> sampled_positions() const override;
+  Constrainable* constrainable() override { return this; }
+  const Measurements& measurements() const override { return *this; }
+  std::span<const TokenId> canvas() const override;
+  int32_t prompt_length() const override { return prompt_length_; }
+  StopReason stop_reason() const override { return stop_reason_; }
+  int32_t num_final() const override;
+  TokenId held_token(int32_t position) const override {
+    return is_masked(position) ? -1 : tokens_[static_cast<size_t>(position)];
+  }
+  /// From the first block that is not finished to the last one that has begun.
+  IndexRange block() const override;
+  int32_t planned_steps() const override { return (num_blocks_ - first_block_) * options_.steps; }
+
+ private:
+  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
+  int32_t num_masked(int32_t block) const;
+  /// Share of a block's positions behind the prompt that have their token; 1 for blocks of the prompt.
+  double written_share(int32_t block) const;
+  /// Whether a block commits a token in each step, and not only those above the threshold.
+  bool is_full(int32_t block) const;
+  bool keeps_only() const;
+  /// One past the last block that a pass which only keeps K/V computes.
+  int32_t kept_end() const;
+  /// Whether the first masked position is sampled from a row whose K/V are kept by now.
+  bool needs_row_before() const;
+
+  void add_block(int32_t block, bool only_kv);
+  void plan_keeping();
+  void plan_denoising();
+  void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
+  /// The candidates that a block commits.
+  std::vector<Commit> chosen_in(int32_t block, bool is_full, std::span<const Commit> candidates,
+                                std::span<const RowStatistics> rows) const;
+  /// Finds what is finished by now, and begins at most one block.
+  void move_on();
+  /// The first end token of the answer, masks before it or not; empty: none is written.
+  std::optional<int32_t> first_end() const;
+  void finish_if_ended();
+
+  BlockDiffusion options_;
+  Pipeline pipeline_;
+  int32_t prompt_length_;
+  int32_t length_;  // of the canvas, without what fills its last block
+  BlockGrid grid_;
+  std::vector<TokenId> tokens_;  // whole blocks
+  std::vector<bool> is_masked_;  // [tokens_]
+  int32_t first_block_;          // the first that is denoised
+  int32_t num_blocks_;
+  int32_t num_kept_ = 0;        // blocks whose K/V are in their cells
+  int32_t open_;                // the first block that has a mask
+  int32_t begun_end_;           // one past the last block that has begun
+  std::vector<int32_t> steps_;  // [num_blocks_] denoise passes that a block has had
+  int32_t num_passes_ = 0;
+  bool is_planned_ = false;
+  StepPlan plan_;
+  bool done_ = false;
+  StopReason stop_reason_ = StopReason::kLength;
+};
+
+}  // namespace lacuna
