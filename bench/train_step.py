@@ -26,7 +26,7 @@ WORDS = "the of and a to in is you that it he was for on are as with his they at
 
 
 class Time(NamedTuple):
-    """Of a step, or of a run."""
+    """The time of a step or a run."""
     seconds: float
     processor: float  # seconds of all threads
 

@@ -105,11 +105,11 @@ std::vector<FormatSpeed> faster_formats(std::string_view isa) {
 }
 
 std::string describe(const FormatSpeed& speed) {
-  return fmt::format("--weights {}{}: {:.2f}, {:.2f} and {:.2f} times bf16 at 1, 32 and 512 rows; lacuna tune "
-                     "certifies what it costs",
-                     speed.weights,
-                     speed.activations == "auto" ? "" : fmt::format(" --activations {}", speed.activations),
-                     speed.at_1_row, speed.at_32_rows, speed.at_512_rows);
+  return fmt::format(
+      "--weights {}{}: {:.2f}, {:.2f} and {:.2f} times bf16 at 1, 32 and 512 rows; lacuna tune "
+      "certifies what it costs",
+      speed.weights, speed.activations == "auto" ? "" : fmt::format(" --activations {}", speed.activations),
+      speed.at_1_row, speed.at_32_rows, speed.at_512_rows);
 }
 
 WeightFormats weight_formats(const FormatNames& given, const ModelSource& source) {
