@@ -454,13 +454,17 @@ std::optional<Pipeline> parse_pipeline(std::string_view text) {
   if (text == "none") return {};
   Pipeline pipeline;
   if (text == "on") return pipeline;
+  if (text.find('=') == std::string_view::npos) {
+    refuse_setting(kField, text, "`pipeline` is '{}'; expected on, none, or shares as in add=0.1,full=0.95",
+                   text);
+  }
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == "add") {
       pipeline.add = number(kField, name, value, 0.0, 1.0);
     } else if (name == "full") {
       pipeline.full = number(kField, name, value, 0.0, 1.0);
     } else {
-      refuse_setting("pipeline", text, "`pipeline` knows no '{}'; expected add or full, or on or none", name);
+      refuse_setting(kField, text, "`pipeline` knows no '{}'; expected add or full", name);
     }
   });
   return pipeline;

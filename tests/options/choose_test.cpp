@@ -686,8 +686,8 @@ TEST(ChooseStrategy, ReadsAPipelineAndGivesItARuleWithAThreshold) {
     return std::string();
   };
   EXPECT_THAT(refusal("add=1.5"), HasSubstr("0 to 1"));
-  EXPECT_THAT(refusal("blocks=2"), HasSubstr("expected add or full, or on or none"));
-  EXPECT_THAT(refusal("off"), HasSubstr("has no value"));
+  EXPECT_THAT(refusal("blocks=2"), HasSubstr("expected add or full"));
+  EXPECT_THAT(refusal("off"), HasSubstr("expected on, none, or shares"));
 }
 
 TEST(ChooseStrategy, OfSumiIsThePublishedSampler) {
