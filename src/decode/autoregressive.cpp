@@ -1,6 +1,5 @@
 #include "decode/autoregressive.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -54,19 +53,10 @@ StepReport AutoregressiveDecoder::apply(const PassResult& result) {
   if (!is_read) return report;
   report.committed.push_back({position, drawn[0].token, drawn[0].confidence});
   canvas_.push_back(drawn[0].token);
-
-  const bool ended =
-      std::find(options_.end_ids.begin(), options_.end_ids.end(), drawn[0].token) != options_.end_ids.end();
-  if (ended && !options_.ignore_end) {
-    stop_reason_ = StopReason::kEndToken;
-    done_ = true;
-  } else if (options_.find_stop &&
-             options_.find_stop(std::span(canvas_).subspan(static_cast<size_t>(prompt_length_)))) {
-    stop_reason_ = StopReason::kStopText;
-    done_ = true;
-  } else if (position + 1 == num_cells()) {
-    done_ = true;
-  }
+  const std::span answer = std::span(canvas_).subspan(static_cast<size_t>(prompt_length_));
+  const std::optional<StopReason> reason = why_ended(options_, answer);
+  done_ = reason.has_value();
+  stop_reason_ = reason.value_or(stop_reason_);
   return report;
 }
 

@@ -47,9 +47,9 @@ struct DkvCache {
 /// Sparse-dLLM (arXiv 2508.02558): DualCache whose later passes attend to the block and to a share of all
 /// other cells, which the block's second pass chooses in each layer.
 struct SparseDllm {
-  static constexpr double kLeastKeep = 0.01;
+  static constexpr double kMinKeep = 0.01;
   static constexpr int32_t kMaxPool = 99;
-  double keep = 0.5;    ///< share of the other cells, [kLeastKeep, 1]; at least one cell
+  double keep = 0.5;    ///< share of the other cells, [kMinKeep, 1]; at least one cell
   int32_t pool = 3;     ///< odd number up to kMaxPool of neighbours whose best score each of them takes
   int32_t refresh = 0;  ///< passes of a block after which it begins anew; 0: never
   bool operator==(const SparseDllm&) const = default;

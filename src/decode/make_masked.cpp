@@ -23,7 +23,7 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
   }
   if (const auto* sparse = std::get_if<SparseDllm>(&cache)) {
     refresh(sparse->refresh, 0);
-    problems.within_part("cache", "sparse-dllm", sparse->keep, SparseDllm::kLeastKeep, 1.0);
+    problems.within_part("cache", "sparse-dllm", sparse->keep, SparseDllm::kMinKeep, 1.0);
     problems.within_part("cache", "pool", sparse->pool, 1, SparseDllm::kMaxPool);
     if (sparse->pool % 2 == 0) {
       problems.add({"cache", fmt::to_string(sparse->pool), "an odd number",

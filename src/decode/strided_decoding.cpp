@@ -75,18 +75,10 @@ bool StridedDecoder::write_given(std::span<const Commit> tokens) {
 void StridedDecoder::write(const RowStatistics& sample, StepReport& report) {
   report.committed.push_back({length(), sample.token, sample.confidence});
   canvas_.push_back(sample.token);
-  const auto& ends = options_.end_ids;
-  const bool is_end = std::find(ends.begin(), ends.end(), sample.token) != ends.end();
-  if (is_end && !options_.ignore_end) {
-    stop_reason_ = StopReason::kEndToken;
-    done_ = true;
-  } else if (options_.find_stop &&
-             options_.find_stop(std::span(canvas_).subspan(static_cast<size_t>(prompt_length_)))) {
-    stop_reason_ = StopReason::kStopText;
-    done_ = true;
-  } else if (length() == num_cells()) {
-    done_ = true;
-  }
+  const std::span answer = std::span(canvas_).subspan(static_cast<size_t>(prompt_length_));
+  const std::optional<StopReason> reason = why_ended(options_, answer);
+  done_ = reason.has_value();
+  stop_reason_ = reason.value_or(stop_reason_);
 }
 
 StepReport StridedDecoder::apply(const PassResult& result) {

@@ -210,7 +210,7 @@ SparseDllm parse_sparse_dllm(std::string_view text, std::string_view items) {
   for_each_item("cache", named.starts_with(',') ? std::string_view(named).substr(1) : named,
                 [&](std::string_view name, std::string_view value) {
                   if (name == "keep") {
-                    sparse.keep = number("cache", name, value, SparseDllm::kLeastKeep, 1.0);
+                    sparse.keep = number("cache", name, value, SparseDllm::kMinKeep, 1.0);
                   } else if (name == "pool") {
                     sparse.pool = number<int32_t>("cache", name, value, 1, SparseDllm::kMaxPool);
                   } else {
