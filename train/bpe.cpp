@@ -17,8 +17,8 @@ struct Piece {
   int64_t count = 0;
 };
 
-std::map<std::string, int64_t> count_pieces(const std::vector<std::string>& corpus, std::string_view pieces) {
-  const Regex expression(pieces, Regex::Syntax::kExpression, "the piece expression");
+std::map<std::string, int64_t> count_pieces(const std::vector<std::string>& corpus) {
+  const Regex expression(kPieceExpression, Regex::Syntax::kExpression, "the piece expression");
   std::map<std::string, int64_t> counts;
   for (const std::string& text : corpus) {
     int64_t work = Regex::work_for(text);
@@ -40,14 +40,13 @@ void merge(Piece& piece, Pair pair, int32_t merged) {
 
 }  // namespace
 
-Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary, std::string_view expression) {
+Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary) {
   expects(max_vocabulary >= 256, "a byte-level vocabulary holds the 256 bytes");
   Bpe bpe;
-  bpe.pieces = expression;
   for (int byte = 0; byte < 256; ++byte) bpe.vocabulary.emplace_back(1, static_cast<char>(byte));
 
   std::vector<Piece> pieces;
-  for (const auto& [text, count] : count_pieces(corpus, expression)) {
+  for (const auto& [text, count] : count_pieces(corpus)) {
     Piece piece{{}, count};
     for (const char c : text) piece.tokens.push_back(static_cast<unsigned char>(c));
     pieces.push_back(std::move(piece));
@@ -79,8 +78,12 @@ nlohmann::ordered_json added_token(std::string_view content) {
 }
 
 Vocabulary vocabulary_of(const Bpe& bpe) {
-  return {Tokenizer::from_json(tokenizer_json(bpe).dump(), "the learned vocabulary"),
-          ChatTemplate::of_program(std::string(bpe.form->program)), bpe.ids()};
+  TemplateSource source;
+  source.programs.emplace_back(kDefaultTemplate, bpe.form->program);
+  source.places.emplace_back("the learned vocabulary");
+  source.special_tokens = special_tokens_map_json(bpe);
+  return {Tokenizer::from_json(tokenizer_json(bpe).dump(), source.places.front()),
+          ChatTemplate(std::move(source)), bpe.ids()};
 }
 
 nlohmann::ordered_json tokenizer_json(const Bpe& bpe) {
@@ -99,8 +102,10 @@ nlohmann::ordered_json tokenizer_json(const Bpe& bpe) {
     token.update(added_token(content));
     added.push_back(token);
   }
-  const Json split = {
-      {"type", "Split"}, {"pattern", {{"Regex", bpe.pieces}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", kPieceExpression}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
   const Json bytes = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
   return {{"version", "1.0"},

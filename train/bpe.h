@@ -19,25 +19,15 @@ namespace lacuna::train {
 /// it is.
 inline constexpr std::string_view kPieceExpression = R"( ?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+|\s+)";
 
-/// kPieceExpression, but each digit is a piece: numbers that training never had are spelled like all
-/// others.
-inline constexpr std::string_view kDigitPieceExpression = R"( ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+)";
-
-/// Which texts a vocabulary is learned from, and whether numbers are tokens or digits.
+/// Which texts a vocabulary is learned from.
 enum class VocabularyKind : uint8_t {
-  kShared,  ///< words of arithmetic, stories and chat; numbers are tokens: that of the models that ship
-  kWide,    ///< words of `questions` as well; numbers are digits
+  kShared,  ///< words of arithmetic, stories and chat
+  kWide,    ///< words and numbers of `questions` as well
 };
-
-/// The expression of a kind of vocabulary.
-constexpr std::string_view piece_expression(VocabularyKind kind) {
-  return kind == VocabularyKind::kWide ? kDigitPieceExpression : kPieceExpression;
-}
 
 struct Bpe {
   std::vector<std::string> vocabulary;  ///< bytes of each token; the first 256 are the single bytes
   std::vector<std::pair<int32_t, int32_t>> merges;  ///< in order of rank; merge i makes token 256 + i
-  std::string_view pieces = kPieceExpression;       ///< expression that splits text first
   const ChatForm* form = &chatml_form();            ///< special tokens, whose ids follow, and chat template
 
   int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
@@ -50,9 +40,8 @@ struct Bpe {
 
 /// Merges the most frequent pair of neighbours (ties: the pair with the lower ids) until the vocabulary has
 /// `max_vocabulary` tokens or every piece of the corpus is one token. `corpus` is UTF-8; `max_vocabulary` >=
-/// 256. `pieces` is a constant that outlives the result.
-Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary,
-              std::string_view pieces = kPieceExpression);
+/// 256.
+Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary);
 
 /// The tokenizer, template and ids that the files below state.
 Vocabulary vocabulary_of(const Bpe& bpe);

@@ -15,6 +15,28 @@ constexpr std::string_view kChatMlProgram =
     "'<|im_end|>' + "
     "'\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+constexpr std::string_view kAssistantProgram =
+    R"({%- macro turn(role, text) -%}
+{{ '<|im_start|>' + role + '\n' + text + '<|im_end|>\n' }}
+{%- endmacro -%}
+{{ turn('system', 'You are a helpful assistant.') if messages[0].role != 'system' }}
+{%- for message in messages -%}
+{{ turn(message.role, message.content) }}
+{%- endfor -%}
+{{ '<|im_start|>assistant\n' if add_generation_prompt }})";
+
+constexpr std::array<std::string_view, 6> kHeaderTokens = {
+    kStartToken, kEndToken, "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|mdm_mask|>"};
+constexpr std::string_view kHeaderProgram =
+    R"({%- macro head(role) -%}
+{{ '<|start_header_id|>' + role + '<|end_header_id|>\n\n' }}
+{%- endmacro -%}
+{{ bos_token }}
+{%- for message in messages -%}
+{{ head(message.role) + message.content | trim + '<|eot_id|>' }}
+{%- endfor -%}
+{{ head('assistant') }})";
+
 constexpr std::array<std::string_view, 6> kRoleTagTokens = {kStartToken, kEndToken,      kRoleToken,
                                                             "</role>",   "<|role_end|>", "<|mask|>"};
 constexpr std::string_view kRoleTagProgram =
@@ -62,6 +84,16 @@ Call one like this:
 
 const ChatForm& chatml_form() {
   static constexpr ChatForm kForm{kChatMlTokens, kChatMlProgram};
+  return kForm;
+}
+
+const ChatForm& assistant_form() {
+  static constexpr ChatForm kForm{kChatMlTokens, kAssistantProgram};
+  return kForm;
+}
+
+const ChatForm& header_form() {
+  static constexpr ChatForm kForm{kHeaderTokens, kHeaderProgram};
   return kForm;
 }
 

@@ -565,6 +565,7 @@ std::vector<std::string> vocabulary_corpus(VocabularyKind kind) {
   for (std::string& words : word_problem_words()) texts.push_back(std::move(words));
   if (kind == VocabularyKind::kWide) {
     for (std::string& words : question_words()) texts.push_back(std::move(words));
+    for (int number = 0; number <= kMaxAnswer; ++number) texts.push_back(std::to_string(number));
   }
   return texts;
 }

@@ -78,7 +78,7 @@ void add_model_options(CLI::App& app, Arguments& a) {
          "Tokens to learn at most, without special tokens (default 2048; 8192 with --wide-vocabulary)")
       ->check(CLI::Range(256, 1 << 20));
   app.add_flag("--wide-vocabulary", a.wide_vocabulary,
-               "Learn the words of the task questions as well, and spell numbers as digits");
+               "Learn the words and numbers of the task questions as well");
 }
 
 void add_file_options(CLI::App& app, Arguments& a) {

@@ -56,13 +56,13 @@ void report(const Arguments& arguments, const Progress& progress, Transformer& t
 Bpe learn_vocabulary(const Arguments& arguments) {
   const VocabularyKind kind = arguments.wide_vocabulary ? VocabularyKind::kWide : VocabularyKind::kShared;
   const size_t most = arguments.max_vocabulary.value_or(arguments.wide_vocabulary ? 8192 : 2048);
-  return learn_bpe(vocabulary_corpus(kind), most, piece_expression(kind));
+  return learn_bpe(vocabulary_corpus(kind), most);
 }
 
 /// Writes the texts of the new checkpoint, with a vocabulary that is learned.
 Vocabulary make_vocabulary(Arguments& arguments) {
   Bpe bpe = learn_vocabulary(arguments);
-  if (arguments.shape.traits().role_tags) bpe.form = &role_tag_form();
+  bpe.form = &arguments.shape.traits().form();
   arguments.shape.vocabulary = bpe.total_size();
   export_texts(arguments.folder, arguments.shape, bpe);
   return vocabulary_of(bpe);

@@ -26,6 +26,25 @@ TEST(ChatForm, OfChatMlNamesTheRole) {
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
 
+// The texts that the published templates give.
+TEST(ChatForm, OfAnAssistantBeginsWithASystemTurnAsDreamAndQwen2Do) {
+  const Vocabulary vocabulary = vocabulary_with(assistant_form());
+  EXPECT_EQ(rendered(vocabulary, {{"user", " Hi "}}),
+            "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_EQ(rendered(vocabulary, {{"system", "Be brief."}, {"user", "Hi"}}),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+            "<|im_start|>assistant\n");
+}
+
+TEST(ChatForm, OfHeadersIsThatOfLlada) {
+  const Vocabulary vocabulary = vocabulary_with(header_form());
+  EXPECT_EQ(rendered(vocabulary, {{"system", "Be brief."}, {"user", " Hi \n"}}),
+            "<|startoftext|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
 // The texts that LLaDA2's published template gives.
 TEST(ChatForm, OfRoleTagsIsThatOfLlada2) {
   const Vocabulary vocabulary = vocabulary_with(role_tag_form());
