@@ -23,6 +23,12 @@ if(LACUNA_SANITIZE)
     -fsanitize=$<IF:$<BOOL:$<TARGET_PROPERTY:LACUNA_TEST_CODE>>,${sanitize_tests},${sanitize}>
     -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lacuna_compile_options INTERFACE -fsanitize=${LACUNA_SANITIZE})
+  option(LACUNA_SANITIZE_ACCESSES "UBSan checks the pointer of every access, too, which doubles the time to compile" ON)
+  if(NOT LACUNA_SANITIZE_ACCESSES)
+    foreach(check alignment nonnull-attribute null object-size pointer-overflow returns-nonnull-attribute vptr)
+      target_compile_options(lacuna_compile_options INTERFACE -fno-sanitize=${check})
+    endforeach()
+  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND LACUNA_SANITIZE MATCHES undefined)
     # clang 14 fails on coroutines with it: "Cannot represent a difference across sections".
     target_compile_options(lacuna_compile_options INTERFACE -fno-sanitize=function)
