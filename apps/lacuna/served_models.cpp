@@ -55,6 +55,9 @@ std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, con
   print_message("loaded {} in {:.1f} s ({}, {} MiB, {}, {} threads, {} MiB for K/V)\n", model,
                 loaded.load_seconds, name_of(loaded.model->dtype()), loaded.model->weight_bytes() >> 20,
                 loaded.model->device(), loaded.device->threads().size(), limits.memory >> 20);
+  const std::string faster = faster_weights(weight_formats(own, source), source.config,
+                                            loaded.model->weight_bytes(), loaded.model->device());
+  if (!faster.empty()) print_message("faster here: {}\n", faster);
   return std::make_shared<InferenceSession>(opened, std::move(parts), limits);
 }
 

@@ -42,9 +42,18 @@ Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide
   }
 }
 
+bool Guide::reads_alike(std::span<const TokenId> prompt) const {
+  if (!shares_vocabulary_ || main_.tokenizer == nullptr) return shares_vocabulary_;
+  const Tokenizer &main = *main_.tokenizer, &guide = *guide_.tokenizer;
+  return std::none_of(prompt.begin(), prompt.end(), [&](TokenId token) {
+    if (!main.is_special(token) && !guide.is_special(token)) return false;
+    return bytes_of(main, token) != bytes_of(guide, token);
+  });
+}
+
 GuideContext Guide::context(std::span<const TokenId> prompt, const Conversation* conversation) const {
   GuideContext context{&guide_.config, {}, alignment_};
-  if (shares_vocabulary_) {
+  if (reads_alike(prompt)) {
     context.prompt.assign(prompt.begin(), prompt.end());
   } else if (conversation != nullptr) {
     context.prompt = chat_prompt(guide_.chat_template, *guide_.tokenizer, *conversation).tokens;

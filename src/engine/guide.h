@@ -21,7 +21,8 @@ struct TextModel {
 };
 
 /// How a guide reads what `main` writes. Where both number their tokens alike, the guide is given the main
-/// model's ids, prompt included, as Dream and Qwen2.5 are paired; otherwise it reads text.
+/// model's ids, as Dream and Qwen2.5 are paired; otherwise it reads text. A prompt with special tokens that
+/// are others for the guide, as those of another chat template are, is rendered again in its own.
 class Guide {
  public:
   /// Both models must outlive the guide. Where neither has a tokenizer they are taken to share their ids.
@@ -38,6 +39,9 @@ class Guide {
   GuideContext context(std::span<const TokenId> prompt, std::span<const Message> turns) const;
 
  private:
+  /// Whether each token of the prompt is the same text for both, special tokens included.
+  bool reads_alike(std::span<const TokenId> prompt) const;
+
   TextModel main_;
   TextModel guide_;
   bool shares_vocabulary_ = false;

@@ -112,6 +112,16 @@ std::string describe(const FormatSpeed& speed) {
       speed.at_1_row, speed.at_32_rows, speed.at_512_rows);
 }
 
+std::string faster_weights(const WeightFormats& formats, const ModelConfig& config, int64_t weight_bytes,
+                           std::string_view isa) {
+  constexpr int64_t kMinBytes = int64_t{256} << 20;
+  const std::vector<FormatSpeed> known = faster_formats(isa);
+  const bool is_bf16 = formats.dtype == DType::kBF16 && !formats.layers;
+  // As stored: codes are smaller than two bytes a parameter.
+  const bool is_dense = weight_bytes / 2 >= count_parameters(config) * 9 / 10;
+  return is_bf16 && is_dense && weight_bytes >= kMinBytes && !known.empty() ? describe(known.front()) : "";
+}
+
 WeightFormats weight_formats(const FormatNames& given, const ModelSource& source) {
   const FormatNames names = without_fastest(given, source);
   expect_known("dtype", names.dtype, {"f32", "bf16"});

@@ -41,6 +41,12 @@ std::vector<FormatSpeed> faster_formats(std::string_view isa);
 /// The flags that choose it, how much faster it is, and what certifies the loss, in one line.
 std::string describe(const FormatSpeed& speed);
 
+/// describe() of the first of faster_formats(isa) for a model that computes with dense bf16 weights; empty
+/// where there is none, weights are quantized, or all of them are too small to leave caches (256 MiB).
+///   weight_bytes  of the model as it was loaded
+std::string faster_weights(const WeightFormats& formats, const ModelConfig& config, int64_t weight_bytes,
+                           std::string_view isa);
+
 /// Parses format names. Throws SettingError with these fields if one is not a format or they contradict each
 /// other.
 WeightFormats weight_formats(const FormatNames& names, const ModelSource& source);

@@ -213,6 +213,30 @@ TEST(Guide, ASharedVocabularyPassesThePromptOnAsItIs) {
   EXPECT_THAT(context.alignment->read(std::vector<TokenId>{'a', 257}).tokens, ElementsAre('a', 256));
 }
 
+TEST(Guide, APromptWithSpecialTokensThatAreOthersForTheGuideIsRenderedInItsOwnTemplate) {
+  nlohmann::json json = tiny_tokenizer(kMainMerges);
+  add_token(json, 258, "<start_header>", true);
+  add_token(json, 259, "<end_header>", true);
+  const Side main(json, 260, {});
+  json = tiny_tokenizer(kMainMerges);
+  add_token(json, 258, "<|im_start|>", true);
+  add_token(json, 259, "<|im_end|>", true);
+  const Side other(json, 260, {});
+  TextModel text = other.text();
+  text.chat_template = ChatTemplate::built_in("chatml").value();
+  const Guide guide(main.text(), text);
+  ASSERT_TRUE(guide.shares_vocabulary());
+  const std::vector<Message> messages = {{"user", "ab"}};
+  std::vector<TokenId> expected = {258};
+  for (const TokenId id : ids_of_bytes("user\n")) expected.push_back(id);
+  for (const TokenId id : {kAb, TokenId{259}, TokenId{'\n'}, TokenId{258}}) expected.push_back(id);
+  for (const TokenId id : ids_of_bytes("assistant\n")) expected.push_back(id);
+  EXPECT_EQ(guide.context(std::vector<TokenId>{258, 'u', 259, kAb}, messages).prompt, expected);
+  EXPECT_THAT(guide.context(std::vector<TokenId>{258, 'u', 259, kAb}).prompt, ElementsAre('u', kAb));
+  EXPECT_THAT(guide.context(std::vector<TokenId>{'u', 'a', 'b'}, messages).prompt,
+              ElementsAre('u', 'a', 'b'));
+}
+
 TEST(Guide, AnotherVocabularyReadsThePromptsText) {
   const Side main(kMainMerges, 302, {300});
   const Side other(kGuideMerges, 401, {400});

@@ -14,6 +14,21 @@ ModelSource source() {
   return {.folder = {}, .config = tiny_configs()[0]};
 }
 
+TEST(FasterWeights, AreNamedForLargeDenseBf16ModelsWhereSomeAreKnown) {
+  ModelConfig config = tiny_configs()[0];
+  config.vocab_size = 1 << 20;  // so that the embedding alone has more than 256 MiB
+  config.hidden_dim = 256;
+  const int64_t bytes = 2 * count_parameters(config);
+  EXPECT_EQ(faster_weights(DType::kBF16, config, bytes, "avx2"), describe(faster_formats("avx2").front()));
+  EXPECT_EQ(faster_weights(DType::kBF16, config, bytes, "scalar"), "");
+  EXPECT_EQ(faster_weights(DType::kF32, config, 2 * bytes, "avx2"), "");
+  EXPECT_EQ(faster_weights(DType::kBF16, config, bytes / 2, "avx2"), "") << "int8 as stored";
+  WeightFormats int8 = DType::kBF16;
+  int8.layers = weight_format("int8");
+  EXPECT_EQ(faster_weights(int8, config, bytes, "avx2"), "");
+  EXPECT_EQ(faster_weights(DType::kBF16, tiny_configs()[0], 1 << 20, "avx2"), "");
+}
+
 TEST(FasterFormats, AreInOrderOfTheirSpeedAt32RowsAndFasterThanBf16) {
   EXPECT_TRUE(faster_formats("scalar").empty());
   for (const char* isa : {"avx2", "avx512", "amx"}) {

@@ -28,6 +28,14 @@ PLACEHOLDER = re.compile(r"\{\{ *(\w+)((?: +[^\s{}]+)*) *\}\}")
 BLOCK = re.compile(r"\{\{ *if +(\w+) *\}\}\n(.*?)\{\{ *end *\}\}\n", re.DOTALL)
 ORIGINS = ("machines", "commits")
 
+# Models that were trained again, and the commits whose rows are of the models before.
+RETRAINED = re.compile(r"mini-(llada|dream|sdar|qwen)(?![\w-])")
+BEFORE_RETRAINING = frozenset(
+    "0e548bb 1273b53 16e6d83 184d315 1f86e85 2257c17 25b6f43 38443be 40c23c2 4bbd135 5eeb519 635f230 66daa49 80c694d 84da730 "
+    "92a1475 aaad8cd be81807 df7dcd2 edbebb6 f76603e ff5065b".split())
+RETRAINED_NOTE = (" (mini-llada, mini-dream, mini-sdar and mini-qwen were trained again since; `git checkout COMMIT -- models` brings "
+                  "back those of a row)")
+
 
 def table(function):
     """Marks a function that returns (head, rows), or a list of such tables."""
@@ -116,6 +124,7 @@ class Run:
         self.page, self.grid = page, grid_of(page, quick)
         self._rows, self._turn = rows, turn
         self.machines, self.commits = set(), set()
+        self.is_retrained = False  # a row is of a model that was trained again since
         self._asked = []  # commands in order
 
     def row(self, command, timed=False):
@@ -126,6 +135,7 @@ class Run:
         machine = row["machine"]
         self.machines.add(f'{machine["processor"]}, {machine["cores"]} cores, {machine["instructions"]}')
         self.commits.add(row["commit"])
+        self.is_retrained |= row["commit"] in BEFORE_RETRAINING and bool(RETRAINED.search(command))
         return row
 
     def commands_of(self, function, *words):
@@ -189,7 +199,9 @@ class Template:
         prose = BLOCK.sub(lambda block: block[2] if self._functions["if", block[1]](run) else "", self._prose)
         filled = PLACEHOLDER.sub(lambda found: self._fill(found, run, files), prose)
         origins = {"machines": run.machines, "commits": run.commits}  # complete only now
-        filled = PLACEHOLDER.sub(lambda found: "; ".join(sorted(origins[found[2].strip()])), filled)
+        notes = {"commits": RETRAINED_NOTE if run.is_retrained else ""}
+        filled = PLACEHOLDER.sub(
+            lambda found: "; ".join(sorted(origins[found[2].strip()])) + notes.get(found[2].strip(), ""), filled)
         return {self._page.markdown: filled, **files}
 
     def _fill(self, found, run, files):
