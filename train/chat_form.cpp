@@ -15,6 +15,16 @@ constexpr std::string_view kChatMlProgram =
     "'<|im_end|>' + "
     "'\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+constexpr std::string_view kThinkingProgram =
+    R"({%- for message in messages -%}
+{%- set text = message.content -%}
+{%- if message.role == 'assistant' and '</think>' in text -%}
+{%- set text = text.split('</think>')[-1].lstrip('\n') -%}
+{%- endif -%}
+{{ '<|im_start|>' + message.role + '\n' + text + '<|im_end|>\n' }}
+{%- endfor -%}
+{{ '<|im_start|>assistant\n' if add_generation_prompt }})";
+
 constexpr std::string_view kAssistantProgram =
     R"({%- macro turn(role, text) -%}
 {{ '<|im_start|>' + role + '\n' + text + '<|im_end|>\n' }}
@@ -84,6 +94,11 @@ Call one like this:
 
 const ChatForm& chatml_form() {
   static constexpr ChatForm kForm{kChatMlTokens, kChatMlProgram};
+  return kForm;
+}
+
+const ChatForm& thinking_form() {
+  static constexpr ChatForm kForm{kChatMlTokens, kThinkingProgram};
   return kForm;
 }
 

@@ -29,6 +29,9 @@ struct ChatForm {
 /// ChatML: `<|im_start|>user`, a newline, the text, `<|im_end|>`, a newline.
 const ChatForm& chatml_form();
 
+/// SDAR's and Qwen3's: ChatML in which answers given before lose what they thought.
+const ChatForm& thinking_form();
+
 /// Dream's and Qwen2.5's: ChatML in which a conversation without a system turn begins with "You are a helpful
 /// assistant.".
 const ChatForm& assistant_form();

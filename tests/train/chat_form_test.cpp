@@ -37,6 +37,15 @@ TEST(ChatForm, OfAnAssistantBeginsWithASystemTurnAsDreamAndQwen2Do) {
             "<|im_start|>assistant\n");
 }
 
+TEST(ChatForm, WithThoughtsLeavesThoseOfEarlierAnswersOutAsSdarDoes) {
+  const Vocabulary vocabulary = vocabulary_with(thinking_form());
+  EXPECT_EQ(rendered(vocabulary,
+                     {{"user", "Hi"}, {"assistant", "<think>\nshort\n</think>\n\nHello!"}, {"user", "Bye"}}),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nBye<|"
+            "im_end|>\n"
+            "<|im_start|>assistant\n");
+}
+
 TEST(ChatForm, OfHeadersIsThatOfLlada) {
   const Vocabulary vocabulary = vocabulary_with(header_form());
   EXPECT_EQ(rendered(vocabulary, {{"system", "Be brief."}, {"user", " Hi \n"}}),
