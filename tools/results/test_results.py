@@ -120,6 +120,16 @@ class PageTest(Folder):
         self.assertEqual(made["t.md"],
                          "# T\n\nP, 2 cores, avx2 abc 7\n\n| name | seconds |\n| --- | --- |\n| a | 2.0 |\n")
 
+    def test_commits_of_models_that_were_trained_again(self):
+        command = "lacuna eval -m mini-sdar --task chat"
+        self.write("t.jsonl", row("x") | {"commit": "df7dcd2"})
+        self.assertNotIn("trained again", book.make_page(self.page(), self.folder)["t.md"])
+        page = self.page("{{ value commits }} {{ table speed a }}")
+        page.code.speed = book.table(lambda run, name: (["name"], [[run.row(command)["commit"]]]))
+        for commit, noted in (("df7dcd2", True), ("abc", False)):
+            self.write("t.jsonl", row("x") | {"command": command, "commit": commit})
+            self.assertEqual(noted, f"{commit}{book.RETRAINED_NOTE}" in book.make_page(page, self.folder)["t.md"])
+
     def test_unknown_placeholder(self):
         with self.assertRaisesRegex(BookError, "unknown placeholders: table sped"):
             book.make_page(self.page("{{ table sped }}{{ table speed a }}"), self.folder)
