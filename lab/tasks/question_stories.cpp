@@ -384,7 +384,7 @@ std::vector<Step> draw_steps(Draws& draws, const Theme& theme) {
   }
   while (std::ssize(steps) < count) {
     const int number = steps.back().result();
-    if (number == 0 && theme.gains.empty()) break;
+    if ((number == 0 && theme.gains.empty()) || (number >= kMaxAnswer && theme.losses.empty())) break;
     steps.push_back(draw_step(draws, theme, number));
   }
   return steps;

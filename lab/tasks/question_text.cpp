@@ -24,9 +24,12 @@ std::string present_verb(std::string_view verb, const Actor& actor) {
   return plural_verb(verb);
 }
 
+bool is_was(std::string_view verb) {
+  return verb == "was" || verb.starts_with("was ");
+}
+
 std::string past_verb(std::string_view verb, const Actor& actor) {
-  const bool is_be = verb == "was" || verb.starts_with("was ");
-  return is_be && actor.plural && actor.subject != "I" ? plural_verb(verb) : std::string(verb);
+  return is_was(verb) && actor.plural && actor.subject != "I" ? plural_verb(verb) : std::string(verb);
 }
 
 std::string slot_text(std::string_view slot, const Filling& filling) {
@@ -93,9 +96,12 @@ std::string fill_in(std::string_view wording, const Filling& filling) {
     } else {
       const std::string chosen = fill_in(half(inner, filling.past), filling);
       const bool agrees = open == '<';
-      text += !agrees        ? chosen
-              : filling.past ? past_verb(chosen, filling.actor)
-                             : present_verb(chosen, filling.actor);
+      // <has|has> is in the present, <was|was> in the past, whatever the tense of the text.
+      const bool one_tense = half(inner, false) == half(inner, true);
+      const bool past = one_tense ? is_was(chosen) : filling.past;
+      text += !agrees ? chosen
+              : past  ? past_verb(chosen, filling.actor)
+                      : present_verb(chosen, filling.actor);
     }
     at = end;
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tasks/question_people.h"
+#include "tasks/question_shapes.h"
 #include "tasks/question_stories.h"
 #include "tasks/question_sums.h"
 #include "tasks/question_text.h"
@@ -139,6 +140,7 @@ NumberQuestion draw_until_of_split(Split split, const Draw& draw) {
 
 NumberQuestion draw_of_form(Draws& draws, Split split, QuestionForm form, StoryState* state) {
   return draw_until_of_split(split, [&] {
+    if (draws.below(form == QuestionForm::kSum ? 3 : 2) == 0) return draw_shape_question(draws, form);
     if (form == QuestionForm::kStory) return draw_story_question(draws, state);
     return form == QuestionForm::kComparison ? draw_people_question(draws) : draw_sum_question(draws);
   });
@@ -265,6 +267,7 @@ std::vector<std::string> question_wordings(SentenceKind kind) {
 
 std::vector<std::string> question_words() {
   std::vector<std::string> words = story_words();
+  for (std::string& text : shape_words()) words.push_back(std::move(text));
   for (std::string& text : people_words()) words.push_back(std::move(text));
   for (const std::string_view wording : sum_wordings()) {
     const std::string text = fmt::format(fmt::runtime(wording), "7", "7", "7");
@@ -275,6 +278,11 @@ std::vector<std::string> question_words() {
     (words.insert(words.end(), lists.begin(), lists.end()), ...);
   };
   add(kPlainSystems, kNumberOnlySystems, kGreetings, kPresentations, kThanks);
+  for (const std::string_view pronouns :
+       {"he him his", "she her", "it its", "they them their", "we us our", "you your", "I me my"}) {
+    words.push_back(" " + std::string(pronouns));
+    words.push_back(with_capitals(std::string(pronouns)));
+  }
   return words;
 }
 

@@ -5,8 +5,9 @@
 //  - two or three people: sums, differences, "5 more than";
 //  - sums without a story: "What is 12 plus 7?", "Subtract 9 from 40.", up to three operands;
 //  - conversations of two to four turns about all of that, with small talk and requests for stories.
-// Half of all first pairs of numbers are uniform in [0, 99], the others are small. One question in four has
-// number words.
+// Half of the stories and comparisons are put together sentence by sentence, the others are whole texts of
+// question_shapes.h, as are a third of the sums. Half of all first pairs of numbers are uniform in [0, 99],
+// the others are small. One question in four has number words.
 #pragma once
 
 #include <cstdint>

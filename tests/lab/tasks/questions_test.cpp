@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "tasks/question_shapes.h"
 #include "tasks/question_text.h"
 #include "tasks/tasks.h"
 #include "tasks/word_problems.h"
@@ -19,6 +20,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint64_t kSamples = 3000;
 
@@ -50,19 +52,22 @@ int evaluate(const std::string& answer) {
 
 /// The numbers of a text, as digits or words, "a dozen" and "no" among them.
 std::set<int> numbers_of(const std::string& text) {
+  static const std::map<std::string, int> by_word = [] {
+    std::map<std::string, int> words;
+    for (int number = 0; number <= kMaxAsked; ++number) words[number_words(number)] = number;
+    return words;
+  }();
   std::set<int> numbers;
   std::string lower;
   for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const std::regex word("[0-9]+|[a-z]+(-[a-z]+)?");
+  static const std::regex word("[0-9]+|[a-z]+(-[a-z]+)?");
   for (std::sregex_iterator at(lower.begin(), lower.end(), word), end; at != end; ++at) {
     const std::string found = at->str();
     if (std::isdigit(static_cast<unsigned char>(found[0])) != 0) numbers.insert(std::stoi(found));
     if (found == "dozen") numbers.insert(12);
     if (found == "no") numbers.insert(0);
     if (found == "another") numbers.insert(1);
-    for (int number = 0; number <= kMaxAsked; ++number) {
-      if (found == number_words(number)) numbers.insert(number);
-    }
+    if (const auto at_word = by_word.find(found); at_word != by_word.end()) numbers.insert(at_word->second);
   }
   return numbers;
 }
@@ -206,25 +211,91 @@ TEST(Questions, AskForNumbersAloneAndGoOnWithTheSameThings) {
   EXPECT_GT(follow_ups, kSamples / 40);
 }
 
-TEST(Questions, AreGrammatical) {
-  const Task& task = find_task("questions");
+/// The first words of a text that are not grammatical, or nothing.
+std::string grammar_fault(const std::string& text) {
   // One thing is no plural, several are no singular, articles fit, pronouns have their verbs.
-  const std::regex wrong(
+  static const std::regex wrong(
       R"(\b[Aa] [aeio]\w+|\b[Aa]n [^aeiou\W]\w+|\b(she|he|it) (have|are|were|do|go)\b|\b(they|we|you) (has|is|was|does)\b|\bI (is|are|has|does)\b)"
       R"(|  |[{}<>|\[\]()]|\.\.|\?\?|\banother a\b|\b(They|We|You) (has|is|was|does)\b|\b(She|He|It) (have|are|were|do)\b|\bA an?\b| ,| \.)"
       R"(|\banother 1\b|(^|[^0-9-])\b1 (more )?(shells|books|people|dollars|cookies|degrees|birds|children|years|points|pages)\b)");
   // "one", "euro" and the like are spoken with a consonant.
-  const std::regex right(
-      R"(\b[Aa] (one|euro|uni|use)\w*|\b[Aa]n hour\w*|\b(do|does|did|will|must|can|would) (she|he|it|they|we|you|I)\b)");
+  static const std::regex right(
+      R"(\b[Aa] (one|euro|uni|use)\w*|\b[Aa]n hour\w*|\b(do|does|did|will|must|can|would|should) (she|he|it|they|we|you|I)\b)");
+  const std::string checked = std::regex_replace(text, right, "X");
+  std::smatch match;
+  return std::regex_search(checked, match, wrong) ? match.str() : "";
+}
+
+TEST(Questions, AreGrammatical) {
+  const Task& task = find_task("questions");
   for (const Split split : {Split::kTrain, Split::kTest}) {
     for (uint64_t index = 0; index < kSamples; ++index) {
       const Sample sample = task.generate(split, 8, index);
-      const std::string text = std::regex_replace(sample.prompt, right, "X");
-      std::smatch match;
-      ASSERT_FALSE(std::regex_search(text, match, wrong)) << sample.prompt << " (" << match.str() << ")";
+      ASSERT_EQ(grammar_fault(sample.prompt), "") << sample.prompt;
       ASSERT_FALSE(std::islower(static_cast<unsigned char>(sample.prompt[0]))) << sample.prompt;
     }
   }
+}
+
+/// Calls visit(theme, shape, draws) for some questions of every shape.
+template <typename Visit>
+void visit_shapes(uint64_t questions_per_shape, const Visit& visit) {
+  uint64_t index = 0;
+  for (const ShapeTheme& theme : shape_themes()) {
+    for (const QuestionShape& shape : theme.shapes) {
+      for (uint64_t i = 0; i < questions_per_shape; ++i)
+        visit(theme, shape, Draws(RngStream(9, 78, index++)));
+    }
+  }
+}
+
+TEST(QuestionShapes, AreManyForEachForm) {
+  std::map<QuestionForm, std::set<std::string_view>> texts;
+  for (const ShapeTheme& theme : shape_themes()) {
+    for (const QuestionShape& shape : theme.shapes) texts[theme.form].insert(shape.text);
+  }
+  EXPECT_GE(texts[QuestionForm::kStory].size(), 350U);
+  EXPECT_GE(texts[QuestionForm::kComparison].size(), 85U);
+  EXPECT_GE(texts[QuestionForm::kSum].size(), 65U);
+}
+
+TEST(QuestionShapes, AreGrammaticalAndHaveTheirNumbersInTheText) {
+  const std::regex one_of_several(
+      R"((^|[^0-9A-Za-z-])(1|[Oo]ne) (are|were|have|come|go|leave|get|fly|break|join|stand|belong|arrive|run|burn|fall)\b)");
+  visit_shapes(6, [&](const ShapeTheme& theme, const QuestionShape& shape, Draws draws) {
+    const NumberQuestion question = write_shape(draws, theme, shape);
+    const std::string& text = question.text;
+    EXPECT_EQ(grammar_fault(text), "") << text;
+    EXPECT_FALSE(std::regex_search(text, one_of_several)) << text;
+    for (const std::string_view word : theme.nouns) {
+      const Noun noun = Noun::of(word);
+      if (noun.one == noun.many) continue;
+      for (const std::string_view one : {" 1 ", " one "})
+        EXPECT_THAT(text, Not(HasSubstr(std::string(one) + noun.many + " "))) << text;
+    }
+    EXPECT_EQ(text.find('~'), std::string::npos) << text;
+    EXPECT_EQ(text.find('/'), std::string::npos) << text;
+    EXPECT_FALSE(std::islower(static_cast<unsigned char>(text[0]))) << text;
+    const std::set<int> numbers = numbers_of(text);
+    std::set<int> known = numbers;
+    for (const Step& step : question.steps) {
+      EXPECT_TRUE(known.contains(step.left) && known.contains(step.right))
+          << text << worked_answer(question.steps);
+      known.insert(step.result());
+      EXPECT_GE(step.result(), 0) << text;
+      EXPECT_LE(step.result(), kMaxAnswer) << text;
+    }
+  });
+}
+
+TEST(QuestionShapes, AddAndSubtractWhereTheirWordsDecide) {
+  std::map<std::string_view, std::set<bool>> signs;
+  visit_shapes(20, [&](const ShapeTheme& theme, const QuestionShape& shape, Draws draws) {
+    const size_t at = shape.steps.find('?');
+    if (at == 1) signs[shape.text].insert(write_shape(draws, theme, shape).steps[0].adds);
+  });
+  EXPECT_GT(signs.size(), 150U);
+  for (const auto& [text, both] : signs) EXPECT_EQ(both.size(), 2U) << text;
 }
 
 TEST(FillIn, KeepsNumberTenseAndPerson) {
@@ -242,6 +313,7 @@ TEST(FillIn, KeepsNumberTenseAndPerson) {
   filling.actor = {"I", "I", "me", "my", true};
   EXPECT_EQ(fill_in("{N} <is|was> here with {N's} {os}, for {M}", filling),
             "I am here with my leaves, for me");
+  EXPECT_EQ(fill_in("{A} <has|has> {os} and <was|was> here", filling), "I have leaves and was here");
   filling.actor = {"the twins", "they", "them", "their", true};
   filling.past = true;
   EXPECT_EQ(fill_in("{A} <is|was> here with {N's} {os}", filling), "they were here with the twins' leaves");
@@ -280,6 +352,18 @@ TEST(QuestionWords, HaveEveryWordOfTheTaskButRandomOnes) {
     }
   }
   EXPECT_LT(unknown, all / 25);
+
+  // Only names and the nouns of things may be random.
+  visit_shapes(4, [&](const ShapeTheme& theme, const QuestionShape& shape, Draws draws) {
+    if (theme.nouns.data() == kGoods.data()) return;
+    std::set<std::string> words;
+    const std::string text = write_shape(draws, theme, shape).text;
+    add_words_of(text, words);
+    for (const std::string& one : words) {
+      const bool is_name = std::isupper(static_cast<unsigned char>(one[0])) != 0;
+      EXPECT_TRUE(is_name || known.contains(one)) << one << ": " << text;
+    }
+  });
 }
 
 }  // namespace
