@@ -117,7 +117,7 @@ std::string faster_weights(const WeightFormats& formats, const ModelConfig& conf
   constexpr int64_t kMinBytes = int64_t{256} << 20;
   const std::vector<FormatSpeed> known = faster_formats(isa);
   const bool is_bf16 = formats.dtype == DType::kBF16 && !formats.layers;
-  // As stored: codes are smaller than two bytes a parameter.
+  // Codes that a file holds are smaller than two bytes a parameter.
   const bool is_dense = weight_bytes / 2 >= count_parameters(config) * 9 / 10;
   return is_bf16 && is_dense && weight_bytes >= kMinBytes && !known.empty() ? describe(known.front()) : "";
 }

@@ -795,10 +795,11 @@ TEST_F(Cli, MeasuresHowLikelyTextsAre) {
     EXPECT_GE(result["perplexity_high"], result["perplexity"]);
     return result;
   };
-  // Far from 1,226, the perplexity of a uniform guess over the vocabulary.
+  // Far from 1,226, the perplexity of a uniform guess over the vocabulary; mini-sdar's has 4,292 tokens, and
+  // it learned many more texts than these.
   EXPECT_LT(perplexity("mini-qwen3")["perplexity"], 4);
   EXPECT_LT(perplexity("mini-llada --draws 4")["perplexity"], 4);
-  EXPECT_LT(perplexity("mini-sdar --draws 4 --text-task arithmetic --difficulty 2")["perplexity"], 6);
+  EXPECT_LT(perplexity("mini-sdar --draws 4 --text-task arithmetic --difficulty 2")["perplexity"], 20);
   const json exact = perplexity("mini-qwen3");
   EXPECT_EQ(exact["kind"], "exact, left to right");
   EXPECT_EQ(exact["settings"], json({{"seed", 0}}));
