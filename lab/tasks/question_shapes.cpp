@@ -124,7 +124,7 @@ std::string choose_wordings(WordingPicker& picker, std::string_view wording, std
 /// Draws the numbers of equations while it works them out.
 class StepDrawer {
  public:
-  StepDrawer(Draws& draws, int most) : draws_(draws), most_(most) {}
+  StepDrawer(Draws& draws, int max_number) : draws_(draws), max_number_(max_number) {}
 
   /// Nothing where the numbers do not fit.
   std::optional<std::vector<Step>> draw(std::string_view equations);
@@ -140,7 +140,7 @@ class StepDrawer {
   bool add_step(int left, bool adds, char term);
 
   Draws& draws_;
-  int most_;
+  int max_number_;
   ShapeNumbers numbers_ = {};
   std::vector<Step> steps_;
   int last_ = 0;  ///< the last result
@@ -152,8 +152,8 @@ bool StepDrawer::draw_first(int& left, const int& right, bool adds) {
     left = draw_number_pair(draws_, false).first;
     return true;
   }
-  if (!adds && right > most_) return false;
-  left = adds ? draw_further_number(draws_, most_) : draws_.between(right, most_);
+  if (!adds && right > max_number_) return false;
+  left = adds ? draw_further_number(draws_, max_number_) : draws_.between(right, max_number_);
   return true;
 }
 
@@ -161,14 +161,14 @@ bool StepDrawer::add_step(int left, bool adds, char term) {
   int& right = *number_of(term);
   if (right == 0) {
     if (term == 'R') return false;
-    const int limit = adds ? std::min(kMaxAnswer - left, most_) : std::min(left, most_);
+    const int limit = adds ? std::min(kMaxAnswer - left, max_number_) : std::min(left, max_number_);
     if (limit < 1) return false;
     right = draw_further_number(draws_, limit);
   }
   steps_.push_back({left, adds, right});
   const int result = steps_.back().result();
   last_ = result;
-  return result >= 0 && result <= (most_ < kMaxAsked ? most_ : kMaxAnswer);
+  return result >= 0 && result <= (max_number_ < kMaxAsked ? max_number_ : kMaxAnswer);
 }
 
 std::optional<std::vector<Step>> StepDrawer::draw(std::string_view equations) {
@@ -208,7 +208,7 @@ std::optional<std::vector<Step>> StepDrawer::draw(std::string_view equations) {
     if (step.left < 1 || step.right < 1) return std::nullopt;
   }
   for (const int number : numbers_) {
-    if (number > most_) return std::nullopt;
+    if (number > max_number_) return std::nullopt;
   }
   return steps_;
 }
@@ -344,7 +344,7 @@ NumberQuestion write_shape(Draws& draws, const ShapeTheme& theme, const Question
     expects(at != std::string::npos, "each sign has its place");
     equations[at] = sign;
   }
-  StepDrawer drawer(draws, shape.most);
+  StepDrawer drawer(draws, shape.max_number);
   std::optional<std::vector<Step>> steps;
   while (!steps || !shape_fits(*steps, drawer.numbers(), marks)) steps = drawer.draw(equations);
 

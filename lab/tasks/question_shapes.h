@@ -22,13 +22,14 @@ namespace lacuna {
 
 /// "a-b", "a+b-c": one equation for each sign, from left to right. "a+b;c-R": a second sum with the result R
 /// of the first. An equation behind "&" is none of the answer: its result must only be possible. "?" is the
-/// sign of the text's next choice of wordings that add or subtract. Marks behind it: "!" the result is at
-/// least 1,
-/// "*" all numbers are at least 2, "^" the actor is one person with a name.
+/// sign of the text's next choice of wordings that add or subtract. Marks behind it:
+///   "!"  the result is at least 1
+///   "*"  all numbers are at least 2
+///   "^"  the actor is one person with a name
 struct QuestionShape {
   std::string_view text;
   std::string_view steps;
-  int most = kMaxAsked;  ///< of the numbers and, where it is less than kMaxAsked, of all results
+  int max_number = kMaxAsked;  ///< of the numbers and, where it is less than kMaxAsked, of all results
 };
 
 /// Rows with the same nouns; numbers lie in [1, kMaxAsked].

@@ -41,8 +41,9 @@ std::vector<FormatSpeed> faster_formats(std::string_view isa);
 /// The flags that choose it, how much faster it is, and what certifies the loss, in one line.
 std::string describe(const FormatSpeed& speed);
 
-/// describe() of the first of faster_formats(isa) for a model that computes with dense bf16 weights; empty
-/// where there is none, weights are quantized, or all of them are too small to leave caches (256 MiB).
+/// describe() of the fastest format, the first of faster_formats(isa), for a model with dense bf16 weights.
+/// Empty where no format is known to be faster than bf16, where weights are f32 or quantized, and below 256
+/// MiB, which caches may hold.
 ///   weight_bytes  of the model as it was loaded
 std::string faster_weights(const WeightFormats& formats, const ModelConfig& config, int64_t weight_bytes,
                            std::string_view isa);
