@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -27,6 +28,8 @@ SavedPreset promise_of(double risk, const std::string& loss = "changed-answer") 
   return preset;
 }
 
+constexpr std::array<const char*, 8> kAnimals{"fox", "dog", "cat", "bear", "owl", "deer", "frog", "mouse"};
+
 /// A server whose answers are all audited.
 class AuditedServer {
  public:
@@ -43,8 +46,10 @@ class AuditedServer {
   RunningServer& server() { return *server_; }
   void ask(int count, json more = json::object()) {
     for (int i = 0; i < count; ++i) {
-      json body{{"prompt", "Tom has " + std::to_string(10 + i) + " pens. He finds 3 more. How many pens?"},
-                {"max_tokens", 16}};
+      // A story is decided word by word: whoever commits all of it in one pass mixes several.
+      const std::string animal = kAnimals.at(i % kAnimals.size());
+      json body{{"prompt", "Tell a story about Tom the " + animal + ", the lake and the lamp."},
+                {"max_tokens", 32}};
       body.update(more);
       ASSERT_EQ(server_->post("/v1/completions", body).status(), 200);
     }

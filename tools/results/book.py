@@ -29,11 +29,11 @@ BLOCK = re.compile(r"\{\{ *if +(\w+) *\}\}\n(.*?)\{\{ *end *\}\}\n", re.DOTALL)
 ORIGINS = ("machines", "commits")
 
 # Models that were trained again, and the commits whose rows are of the models before.
-RETRAINED = re.compile(r"mini-(dream|sdar|qwen)(?![\w-])")
+RETRAINED = re.compile(r"mini-(llada|dream|sdar|qwen)(?![\w-])")
 BEFORE_RETRAINING = frozenset(
     "0e548bb 1273b53 16e6d83 184d315 1f86e85 2257c17 25b6f43 38443be 40c23c2 4bbd135 5eeb519 635f230 66daa49 80c694d 84da730 "
     "92a1475 aaad8cd be81807 df7dcd2 edbebb6 f76603e ff5065b".split())
-RETRAINED_NOTE = (" (mini-dream, mini-sdar and mini-qwen were trained again since; `git checkout COMMIT -- models` brings "
+RETRAINED_NOTE = (" (mini-llada, mini-dream, mini-sdar and mini-qwen were trained again since; `git checkout COMMIT -- models` brings "
                   "back those of a row)")
 
 
