@@ -111,7 +111,7 @@ PeakProbe probe_for(std::string_view isa, DType dtype) {
   const bool is_bf16 = dtype == DType::kBF16;
   if (isa == "amx" && is_bf16) return {probe_amx_bf16, 4.0 * 2 * 16 * 16 * 32};
   if (isa == "avx512" && is_bf16) return {probe_avx512_bf16, 2.0 * 32 * kSums};
-  if (isa == "amx" || isa == "avx512") return {probe_avx512, 2.0 * 16 * kSums};
+  if (isa == "amx" || isa.starts_with("avx512")) return {probe_avx512, 2.0 * 16 * kSums};
   if (isa == "avx2") return {probe_avx2, 2.0 * 8 * kSums};
   return {probe_scalar, 2.0 * kSums};
 }

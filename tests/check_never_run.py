@@ -22,6 +22,7 @@ HAS_RUN = {
     "src/backend/*mpi*.cpp": "mpirun on one machine",
     "src/kernels/scalar/table.cpp": "make test",
     "src/kernels/avx2/table.cpp": "make test",
+    "src/kernels/avx512_fma/table.cpp": "make test",
     "src/kernels/avx512/table.cpp": "make test",
     "src/kernels/amx/table.cpp": "make test",
 }

@@ -88,8 +88,8 @@ std::string man_page(const CLI::App& program) {
   for (const CLI::App* each : commands_of(program)) add_command(*each, page);
   page += ".SH EXIT STATUS\n.TP\n.B 0\nDone.\n.TP\n.B 1\nFailed.\n.TP\n.B 2\nWrong usage or bad input.\n";
   page +=
-      ".SH ENVIRONMENT\n.TP\n.B LACUNA_ISA\nUse the kernels of scalar, avx2, avx512 or amx, on ARM of "
-      "scalar, neon or neon-i8mm.\n";
+      ".SH ENVIRONMENT\n.TP\n.B LACUNA_ISA\nUse the kernels of scalar, avx2, avx512-fma, avx512 or amx, "
+      "on ARM of scalar, neon or neon-i8mm.\n";
   page += ".TP\n.B LACUNA_*\nEach flag of lacuna serve, in capitals and with underscores; the flag wins.\n";
   page += ".TP\n.B NO_COLOR\nNo colour.\n";
   return page;

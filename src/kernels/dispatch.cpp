@@ -24,18 +24,18 @@ std::string known_names() {
 }  // namespace
 
 KernelTable choose_table(const CpuFeatures& features, std::string_view wanted) {
-  KernelTable widest = scalar_table();
-  if (wanted == widest.name) return widest;
+  KernelTable fastest = scalar_table();
+  if (wanted == fastest.name) return fastest;
   for (const InstructionSet& isa : instruction_sets()) {
     const bool is_supported = features.*isa.is_supported;
     if (isa.name == wanted) {
       if (!is_supported) throw InputError("LACUNA_ISA is '{}', which this CPU cannot run", wanted);
       return isa.table();
     }
-    if (is_supported) widest = isa.table();
+    if (is_supported && features.*isa.is_fast) fastest = isa.table();
   }
   if (!wanted.empty()) throw InputError("LACUNA_ISA is '{}'; expected {}", wanted, known_names());
-  return widest;
+  return fastest;
 }
 
 std::vector<KernelTable> supported_tables() {

@@ -50,8 +50,9 @@ bool has_i8mm() {
 }
 #endif
 
-constexpr InstructionSet kInstructionSets[] = {{"neon", &CpuFeatures::neon, neon_table},
-                                               {"neon-i8mm", &CpuFeatures::neon_i8mm, neon_i8mm_table}};
+constexpr InstructionSet kInstructionSets[] = {
+    {"neon", &CpuFeatures::neon, &CpuFeatures::neon, neon_table},
+    {"neon-i8mm", &CpuFeatures::neon_i8mm, &CpuFeatures::neon_i8mm, neon_i8mm_table}};
 
 }  // namespace
 

@@ -42,9 +42,11 @@ bool cpu_has_f16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & (1U << 29)) != 0;
 }
 
-constexpr InstructionSet kInstructionSets[] = {{"avx2", &CpuFeatures::avx2, avx2_table},
-                                               {"avx512", &CpuFeatures::avx512, avx512_table},
-                                               {"amx", &CpuFeatures::amx, amx_table}};
+constexpr InstructionSet kInstructionSets[] = {
+    {"avx2", &CpuFeatures::avx2, &CpuFeatures::avx2, avx2_table},
+    {"avx512-fma", &CpuFeatures::avx512_fma, &CpuFeatures::avx512_fma, avx512_fma_table},
+    {"avx512", &CpuFeatures::avx512, &CpuFeatures::fast_bf16_dots, avx512_table},
+    {"amx", &CpuFeatures::amx, &CpuFeatures::amx, amx_table}};
 
 }  // namespace
 
@@ -56,10 +58,11 @@ CpuFeatures detect_cpu() {
   __builtin_cpu_init();
   CpuFeatures features;
   features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
-  features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") &&
-                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") &&
-                    __builtin_cpu_supports("avx512vnni");
+  features.avx512_fma = features.avx2 && __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  features.avx512 = features.avx512_fma && __builtin_cpu_supports("avx512bf16");
+  features.fast_bf16_dots = features.avx512 && !__builtin_cpu_is("intel");
   static const bool amx = cpu_has_amx() && system_grants_amx();
   features.amx = features.avx512 && amx;
   return features;

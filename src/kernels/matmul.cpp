@@ -130,6 +130,7 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
     PanelProduct product;
     product.a = form.data.data() + rows.offset_bytes(first_row);
     product.a_strides = rows.strides();
+    product.a_element_bytes = rows.element_bytes();
     product.num_rows = std::min(kRowsOfTask, rows.num_rows() - first_row);
     product.panels = weights.panel(first);
     product.panel_stride = weights.panel_stride;

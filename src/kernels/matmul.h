@@ -65,6 +65,7 @@ class PackedRows {
   const Form& as_integers(const KernelContext& context, const IntegerActivations& activations);
   const RowStrides& strides() const { return strides_; }
   /// Byte offset of `row`.
+  int64_t element_bytes() const { return element_bytes_; }
   int64_t offset_bytes(int64_t row) const { return strides_.offset(row, 0) * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }

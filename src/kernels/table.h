@@ -45,8 +45,9 @@ struct RowStrides {
 
 /// out[r, n] = sum over k of a[r, k] * w[n, k], for whole panels of 16 outputs (see panels.h).
 struct PanelProduct {
-  const void* a = nullptr;    ///< rows [num_rows, depth], packed or as integers; float for f32
-  RowStrides a_strides = {};  ///< in rows or, for bf16 if the table takes them, in tiles
+  const void* a = nullptr;      ///< rows [num_rows, depth], packed or as integers; float for f32
+  RowStrides a_strides = {};    ///< in rows or, for bf16 if the table takes them, in tiles
+  int64_t a_element_bytes = 0;  ///< of the elements that a_strides count, also where the rows are integers
   int64_t num_rows = 0;
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantized panels, from one panel to the next

@@ -9,6 +9,7 @@ namespace lacuna {
 
 const KernelTable& scalar_table();
 const KernelTable& avx2_table();
+const KernelTable& avx512_fma_table();
 const KernelTable& avx512_table();
 const KernelTable& amx_table();
 const KernelTable& neon_table();

@@ -401,7 +401,7 @@ TEST_F(Cli, GivesTheSameTokensOnAnyThreadsAndInAnyBatch) {
 
 TEST_F(Cli, GivesTheSameGreedyTokensWithAnyInstructions) {
   const std::vector<int> expected = tokens_of("llada", "--dtype f32", "LACUNA_ISA=scalar");
-  for (const char* isa : {"avx2", "avx512", "amx", "neon", "neon-i8mm"}) {
+  for (const char* isa : {"avx2", "avx512-fma", "avx512", "amx", "neon", "neon-i8mm"}) {
     const std::string environment = std::string("LACUNA_ISA=") + isa;
     if (lacuna("--version", "", environment).exit_code != 0) continue;  // not on this machine
     EXPECT_EQ(tokens_of("llada", "--dtype f32", environment), expected) << isa;

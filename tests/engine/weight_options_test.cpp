@@ -31,7 +31,7 @@ TEST(FasterWeights, AreNamedForLargeDenseBf16ModelsWhereSomeAreKnown) {
 
 TEST(FasterFormats, AreInOrderOfTheirSpeedAt32RowsAndFasterThanBf16) {
   EXPECT_TRUE(faster_formats("scalar").empty());
-  for (const char* isa : {"avx2", "avx512", "amx"}) {
+  for (const char* isa : {"avx2", "avx512-fma", "avx512", "amx"}) {
     const std::vector<FormatSpeed> found = faster_formats(isa);
     ASSERT_FALSE(found.empty()) << isa;
     for (size_t i = 0; i < found.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
@@ -16,17 +17,19 @@ using testing::HasSubstr;
 
 constexpr CpuFeatures kNothing{};
 
-/// A CPU, and the table that is the widest there. Each has what the ones before have.
+/// A CPU, and the table that is the fastest there. Each has what the ones before have.
 struct Cpu {
-  std::string_view widest;
+  std::string_view fastest;
   CpuFeatures features;
 };
 #if defined(__x86_64__)
-constexpr Cpu kCpus[] = {{"scalar", {}},
-                         {"avx2", {.avx2 = true}},
-                         {"avx512", {.avx2 = true, .avx512 = true}},
-                         {"amx", {.avx2 = true, .avx512 = true, .amx = true}}};
-constexpr const char* kNames = "scalar, avx2, avx512 or amx";
+constexpr Cpu kCpus[] = {
+    {"scalar", {}},
+    {"avx2", {.avx2 = true}},
+    {"avx512-fma", {.avx2 = true, .avx512_fma = true}},
+    {"avx512", {.avx2 = true, .avx512_fma = true, .avx512 = true, .fast_bf16_dots = true}},
+    {"amx", {.avx2 = true, .avx512_fma = true, .avx512 = true, .fast_bf16_dots = true, .amx = true}}};
+constexpr const char* kNames = "scalar, avx2, avx512-fma, avx512 or amx";
 constexpr const char* kNameOfAnother = "neon";
 #elif defined(__aarch64__)
 constexpr Cpu kCpus[] = {
@@ -48,21 +51,32 @@ std::string refusal(const CpuFeatures& features, std::string_view wanted) {
   return "no refusal";
 }
 
-TEST(ChooseTable, TakesTheWidestThatTheMachineHas) {
-  for (const Cpu& cpu : kCpus) EXPECT_EQ(choose_table(cpu.features, "").name, cpu.widest);
+TEST(ChooseTable, TakesTheFastestThatTheMachineHas) {
+  for (const Cpu& cpu : kCpus) EXPECT_EQ(choose_table(cpu.features, "").name, cpu.fastest);
 }
 
 TEST(ChooseTable, TakesANarrowerOneWhenAsked) {
   for (const Cpu& cpu : kCpus)
-    EXPECT_EQ(choose_table(std::rbegin(kCpus)->features, cpu.widest).name, cpu.widest);
+    EXPECT_EQ(choose_table(std::rbegin(kCpus)->features, cpu.fastest).name, cpu.fastest);
 }
+
+#if defined(__x86_64__)
+// Intel's bf16 dot products of AVX-512 run at half the rate of its FMA.
+TEST(ChooseTable, TakesDotProductsOfBf16OnlyWhereTheyAreFast) {
+  CpuFeatures intel{.avx2 = true, .avx512_fma = true, .avx512 = true};
+  EXPECT_EQ(choose_table(intel, "").name, "avx512-fma");
+  EXPECT_EQ(choose_table(intel, "avx512").name, "avx512");
+  intel.amx = true;
+  EXPECT_EQ(choose_table(intel, "").name, "amx");
+}
+#endif
 
 TEST(ChooseTable, RefusesWhatTheMachineLacks) {
   CpuFeatures lacking = kNothing;
   for (const Cpu& cpu : kCpus) {
-    if (cpu.widest == "scalar") continue;
-    EXPECT_THAT(refusal(lacking, cpu.widest),
-                AllOf(HasSubstr("LACUNA_ISA"), HasSubstr(fmt::format("'{}'", cpu.widest))));
+    if (cpu.fastest == "scalar") continue;
+    EXPECT_THAT(refusal(lacking, cpu.fastest),
+                AllOf(HasSubstr("LACUNA_ISA"), HasSubstr(fmt::format("'{}'", cpu.fastest))));
     lacking = cpu.features;
   }
 }
@@ -76,7 +90,7 @@ TEST(ChooseTable, AnswersAnUnknownNameWithTheKnownOnes) {
 
 TEST(ChooseTable, FillsEveryFunctionOfEveryTable) {
   for (const Cpu& cpu : kCpus) {
-    const KernelTable table = choose_table(cpu.features, cpu.widest);
+    const KernelTable table = choose_table(cpu.features, cpu.fastest);
     EXPECT_TRUE(table.bf16_row_element_bytes == 2 || table.bf16_row_element_bytes == 4);
     EXPECT_TRUE(table.pack_row_bf16 && table.panel_product_f32 && table.panel_product_bf16);
     EXPECT_TRUE(table.panel_product_f32_quantized && table.panel_product_bf16_quantized);
@@ -86,14 +100,15 @@ TEST(ChooseTable, FillsEveryFunctionOfEveryTable) {
   }
 }
 
-TEST(SupportedTables, BeginWithScalarAndEndWithTheWidest) {
+TEST(SupportedTables, BeginWithScalarAndHaveTheDefault) {
   const std::vector<KernelTable> tables = supported_tables();
   ASSERT_FALSE(tables.empty());
   EXPECT_EQ(tables.front().name, "scalar");
-  EXPECT_EQ(tables.back().name, choose_table(detect_cpu(), "").name);
+  const std::string_view fastest = choose_table(detect_cpu(), "").name;
+  EXPECT_TRUE(std::ranges::any_of(tables, [&](const KernelTable& table) { return table.name == fastest; }));
 }
 
-TEST(DefaultTable, IsTheOneThatTheEnvironmentNamesOrTheWidest) {
+TEST(DefaultTable, IsTheOneThatTheEnvironmentNamesOrTheFastest) {
   const char* wanted = std::getenv("LACUNA_ISA");
   EXPECT_EQ(default_table().name, choose_table(detect_cpu(), wanted == nullptr ? "" : wanted).name);
 }
@@ -101,7 +116,9 @@ TEST(DefaultTable, IsTheOneThatTheEnvironmentNamesOrTheWidest) {
 TEST(DetectCpu, GivesWiderInstructionSetsOnlyWithTheNarrowerOnes) {
   const CpuFeatures features = detect_cpu();
   EXPECT_TRUE(features.avx512 || !features.amx);
-  EXPECT_TRUE(features.avx2 || !features.avx512);
+  EXPECT_TRUE(features.avx2 || !features.avx512_fma);
+  EXPECT_TRUE(features.avx512_fma || !features.avx512);
+  EXPECT_TRUE(features.avx512 || !features.fast_bf16_dots);
   EXPECT_TRUE(features.neon || !features.neon_i8mm);
 }
 

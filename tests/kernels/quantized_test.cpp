@@ -363,6 +363,7 @@ TEST_P(QuantizedMatmul, GiveARowTheSameBitsInEveryOrderOfSlices) {
             activations != nullptr ? rows.as_integers(context_, *activations) : rows.packed();
         PanelProduct whole = test::product_of(form.data.data(), 0, num_rows, w.view(), out.data(), kOutputs);
         whole.a_strides = rows.strides();
+        whole.a_element_bytes = rows.element_bytes();
         whole.row_sums = form.sums.data();
         whole.row_scales = form.scales.data();
         whole.scales_per_row = activations != nullptr ? activations->scales_per_row(inputs) : 1;

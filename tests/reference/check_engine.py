@@ -32,7 +32,7 @@ ROUTER_TOLERANCE = 5e-6  # an expert chosen by less than this in probability may
 
 # Backends: the instruction set that the program chooses; a given one; a packed copy of the model; three threads; two ranks
 # with --shard layers or rows; CUDA's kernels on simulated threads.
-INSTRUCTION_SETS = ("scalar", "avx2", "avx512", "amx")
+INSTRUCTION_SETS = ("scalar", "avx2", "avx512-fma", "avx512", "amx")
 BACKEND_FLAGS = {"threads": ["--threads", 3], "layers": ["--shard", "layers", "--ranks", 2],
                  "rows": ["--shard", "rows", "--ranks", 2], "simulator": ["--device", "simulator"]}
 BACKENDS = ("auto", *INSTRUCTION_SETS, "packed", *BACKEND_FLAGS)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/avx512/bf16.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/quantized.h"
 #include "kernels/panels.h"

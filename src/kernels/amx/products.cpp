@@ -301,7 +301,7 @@ void quantized_panel_product(const PanelProduct& p) {
 
 float quantize_row_to_int8(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                            float* scales) {
-  return quantize_row<true>(packed, strides, padded_count, out, scales);
+  return quantize_to_int8<bf16, true>(packed, strides, padded_count, out, scales);
 }
 
 void int8_panel_product(const PanelProduct& p) {

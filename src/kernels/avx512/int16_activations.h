@@ -4,10 +4,8 @@
 
 #include <immintrin.h>
 
-#include <bit>
 #include <cstring>
 
-#include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/int16_activations.h"
 #include "kernels/generic/quantized.h"
@@ -52,8 +50,8 @@ struct Int16Kernel {
 
   template <int kPanels, int kRows>
   static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int16Kernel>& slices) {
-    const int64_t a_stride = p.a_strides.row;
-    const bf16* const a = static_cast<const bf16*>(p.a) + first_row * a_stride + slices.k;
+    const int64_t a_stride = p.a_strides.row * p.a_element_bytes / int64_t{sizeof(int16_t)};
+    const auto* const a = static_cast<const int16_t*>(p.a) + first_row * a_stride + slices.k;
     Sum sums[kRows][kPanels][2] = {};
     for (int64_t k = 0; k < slices.depth; k += 4) {
       __m512i words[kPanels];
@@ -128,7 +126,7 @@ struct Int16Kernel {
   }
 
   /// Broadcasts the high or the low bytes of four inputs.
-  static __m512i broadcast(const bf16* a, int part) {
+  static __m512i broadcast(const int16_t* a, int part) {
     int32_t four = 0;
     std::memcpy(&four, a + 2 * part, sizeof four);
     return _mm512_set1_epi32(four);
@@ -142,38 +140,6 @@ void int16_product(const PanelProduct& p) {
 
 bool takes_int16_activations(const Quantization& quantization) {
   return quantization.scales_sums();
-}
-
-/// Each integer is 256 * high + low, both signed bytes. Four inputs are four high bytes and then four low
-/// bytes, both in the order 0, 2, 1, 3, which is that of weights.
-float quantize_row_to_int16(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
-                            float* scales) {
-  const auto* bits = static_cast<const uint16_t*>(packed);
-  const int exponent = std::bit_cast<int>(max_magnitude(bits, strides.k_step, padded_count)) >> 23;
-  if (exponent == generic::kNonFiniteExponent) {
-    std::memset(out, 0, static_cast<size_t>(padded_count) * sizeof(bf16));
-    return *scales = generic::kNaN;
-  }
-  const generic::IntegerScale scale = generic::int16_scale(exponent);
-  const __m512 inverse = _mm512_set1_ps(scale.inverse);
-  const __m512i most = _mm512_set1_epi32(generic::kMaxInt16);
-  const __m128i order = _mm_set_epi8(15, 13, 14, 12, 11, 9, 10, 8, 7, 5, 6, 4, 3, 1, 2, 0);
-  auto* parts = static_cast<__m128i*>(out);
-  __m512i sums = _mm512_setzero_si512();
-  for (int64_t i = 0; i < padded_count; i += 16) {
-    const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits + i));
-    const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen), 16));
-    const __m512i integers = _mm512_min_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)), most);
-    const __m512i rounded_up = _mm512_add_epi32(integers, _mm512_set1_epi32(128));  // the low byte is signed
-    const __m128i high = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(rounded_up, 8)), order);
-    const __m128i low = _mm_shuffle_epi8(_mm512_cvtepi32_epi8(integers), order);
-    _mm_storeu_si128(parts++, _mm_unpacklo_epi32(high, low));
-    _mm_storeu_si128(parts++, _mm_unpackhi_epi32(high, low));
-    for (const __m256i half : {_mm512_castsi512_si256(integers), _mm512_extracti64x4_epi64(integers, 1)})
-      sums = _mm512_add_epi64(sums, _mm512_cvtepi32_epi64(half));
-  }
-  *scales = scale.scale;
-  return scale.scale * static_cast<float>(_mm512_reduce_add_epi64(sums));
 }
 
 }  // namespace

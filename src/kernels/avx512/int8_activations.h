@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "kernels/avx512/int16_activations.h"
-#include "kernels/avx512/quantize_row.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/generic/int8_activations.h"
 #include "kernels/generic/quantized.h"
@@ -44,7 +43,7 @@ struct Int8Kernel {
   template <int kPanels, int kRows>
   static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int8Kernel>& slices) {
     const QuantizedLayout layout(p.quantization, p.depth);
-    const int64_t row_bytes = p.a_strides.row * int64_t{sizeof(bf16)};
+    const int64_t row_bytes = p.a_strides.row * p.a_element_bytes;
     const auto* const rows = static_cast<const std::byte*>(p.a) + first_row * row_bytes;
     float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
     const int64_t out_stride = p.out_stride;

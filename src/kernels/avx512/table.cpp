@@ -1,35 +1,21 @@
-#include "kernels/avx512/int16_activations.h"
-#include "kernels/avx512/int8_activations.h"
-#include "kernels/avx512/vectors.h"
-#include "kernels/generic/product.h"
-#include "kernels/generic/quantized.h"
-#include "kernels/generic/rows.h"
+#include "kernels/avx512/products.h"
 #include "kernels/tables.h"
 
 namespace lacuna {
-namespace {
-
-constexpr KernelTable make_table() {
-  KernelTable table{};
-  table.name = "avx512";
-  generic::fill_row_kernels<Avx512>(table);
-  table.bf16_row_element_bytes = sizeof(bf16);
-  table.pack_row_bf16 = generic::pack_row_as_bf16<Avx512>;
-  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx512>>;
-  table.panel_product_bf16 = generic::panel_product<generic::DenseKernel<Bf16Kernel, bf16>>;
-  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Avx512>>;
-  table.panel_product_bf16_quantized = generic::quantized_product<Bf16Format>;
-  table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
-  table.int8_activations = {quantize_row<false>, int8_product, takes_int8_activations, generic::kInt8Group};
-  return table;
-}
-
-constexpr KernelTable kTable = make_table();
-
-}  // namespace
 
 const KernelTable& avx512_table() {
-  return kTable;
+  static const KernelTable table = [] {
+    KernelTable wider = avx512_fma_table();  // for everything but bf16
+    wider.name = "avx512";
+    wider.bf16_row_element_bytes = sizeof(bf16);
+    wider.pack_row_bf16 = avx512::pack_row;
+    wider.panel_product_bf16 = avx512::dense_panel_product;
+    wider.panel_product_bf16_quantized = avx512::quantized_panel_product;
+    wider.int16_activations.quantize_row = avx512::quantize_row_to_int16;
+    wider.int8_activations.quantize_row = avx512::quantize_row_to_int8;
+    return wider;
+  }();
+  return table;
 }
 
 }  // namespace lacuna

@@ -191,7 +191,7 @@ struct ByteKernel {
   template <int kPanels, int kRows>
   static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<ByteKernel>& slices) {
     static_assert(kPanels == 1);
-    const int64_t row_bytes = p.a_strides.row * Dots::kRowElementBytes;
+    const int64_t row_bytes = p.a_strides.row * p.a_element_bytes;
     const auto* const rows = static_cast<const int8_t*>(p.a) + first_row * row_bytes;
     const auto* const weights = reinterpret_cast<const int8_t*>(slices.begin[0]);
     float* const out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;

@@ -12,8 +12,6 @@ namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
 struct Dots {
-  static constexpr int64_t kRowElementBytes = sizeof(float);  // as pack_row_bf16 of the table writes them
-
   /// Four inputs of sixteen outputs, then the next four.
   static void arrange(const PanelBytes& first, const PanelBytes& second, int8_t* to) {
     for (const PanelBytes* const four : {&first, &second}) {

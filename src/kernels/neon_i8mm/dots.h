@@ -88,8 +88,6 @@ Sum of_second_row(Sum a, Sum b) {
 }
 
 struct MatrixDots {
-  static constexpr int64_t kRowElementBytes = sizeof(bf16);
-
   static void arrange(const PanelBytes& first, const PanelBytes& second, int8_t* to) {
     uint32x4_t words[2][kVectorsOfPanel];
     for (int v = 0; v < kVectorsOfPanel; ++v) {
