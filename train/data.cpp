@@ -19,6 +19,7 @@
 #include "tasks/questions.h"
 #include "tasks/word_problems.h"
 #include "train/chat_form.h"
+#include "train/prompt_noise.h"
 
 namespace lacuna::train {
 namespace {
@@ -35,7 +36,8 @@ enum Purpose : uint8_t {
   kForm,
   kInfill,
   kTail,
-  kDecision
+  kDecision,
+  kPromptNoise
 };  // apart from those of the objective
 
 constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
@@ -324,7 +326,14 @@ BatchSource::Row BatchSource::sample_row(uint64_t index) const {
   const Task& task = *chosen->task;
   const bool spread =
       task.has_lengths && options_.spread > 0 && RngStream(options_.seed, kGap).uniform(index) < kSpreadShare;
-  const Sample sample = make_sample(task, index, spread);
+  Sample sample = make_sample(task, index, spread);
+  if (task.name == kQuestionsTask && options_.prompt_noise > 0) {
+    Draws draws(RngStream(options_.seed, kPromptNoise, index, 0));
+    sample.prompt = with_noise(sample.prompt, options_.prompt_noise, draws);
+    for (Turn& turn : sample.history) {
+      if (turn.role == "user") turn.content = with_noise(turn.content, options_.prompt_noise, draws);
+    }
+  }
   // A retrieval row is raw text: its facts lie at multiples of their length, and its values begin with a
   // space.
   const bool chat =

@@ -62,6 +62,7 @@ struct DataOptions {
   /// Share of rows in which the end tokens from a random position on are given, as decoders that commit the
   /// most confident tokens first see them.
   double given_tail_share = 0;
+  double prompt_noise = 0;   ///< share of the words of user turns of `questions` that change (prompt_noise.h)
   int64_t drill_canvas = 0;  ///< positions behind the prompt of a drill, at least; 0: as canvas
   /// Prompt lengths of tasks that have lengths, sampled evenly.
   int32_t min_length = kDefaultLength;

@@ -133,6 +133,11 @@ void add_data_options(CLI::App& app, Arguments& a) {
                  "llada, dream: share of rows whose end tokens are given from a random place on")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_option(
+         "--prompt-noise", a.data.prompt_noise,
+         "Share of the words in prompts of the task questions that are made up, left out or said twice")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--drill-canvas", a.data.drill_canvas,
                  "Positions behind the prompt of a drill; 0: as --canvas")
       ->check(CLI::NonNegativeNumber)

@@ -379,8 +379,9 @@ NumberQuestion write_shape(Draws& draws, const ShapeTheme& theme, const Question
 std::span<const ShapeTheme> shape_themes() {
   static const std::vector<ShapeTheme> themes = [] {
     std::vector<ShapeTheme> all;
-    for (const auto& part : {thing_shapes(), place_shapes(), owner_shapes(), measure_shapes(),
-                             comparison_shapes(), sum_shapes()})
+    for (const auto& part :
+         {thing_shapes(), place_shapes(), owner_shapes(), measure_shapes(), comparison_shapes(), sum_shapes(),
+          daily_shapes(), daily_more_shapes(), school_shapes(), school_more_shapes()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

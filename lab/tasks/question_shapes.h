@@ -47,6 +47,10 @@ std::span<const ShapeTheme> owner_shapes();
 std::span<const ShapeTheme> measure_shapes();
 std::span<const ShapeTheme> comparison_shapes();
 std::span<const ShapeTheme> sum_shapes();
+std::span<const ShapeTheme> daily_shapes();
+std::span<const ShapeTheme> daily_more_shapes();
+std::span<const ShapeTheme> school_shapes();
+std::span<const ShapeTheme> school_more_shapes();
 
 /// A question of any row of the form, each as often as the others.
 NumberQuestion draw_shape_question(Draws& draws, QuestionForm form);
