@@ -18,6 +18,7 @@
 #include "model/locate.h"
 #include "model/read_config.h"
 #include "options/choose.h"
+#include "packed_copy.h"
 #include "progress_bar.h"
 #include "sharding.h"
 #include "terminal.h"
@@ -26,6 +27,13 @@
 namespace lacuna {
 namespace {
 
+/// RoPE scaled as --rope-scale says.
+void stretch_context(ModelConfig& config, double scale) {
+  if (scale <= 1) return;
+  scale_rope(config.rope, scale, config.rotary_dim);
+  config.max_positions = static_cast<int64_t>(static_cast<double>(config.max_positions) * scale);
+}
+
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
   const WeightFormats formats = weight_formats(flags, source);
@@ -33,6 +41,14 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
   const LoadProgress progress = [&](int64_t done, int64_t total) { bar.update(done, total); };
   if (source.folder.empty()) {
     return Model::random(source.config, flags.random_seed, formats, threads, progress);
+  }
+  if (!flags.pack_cache.empty() && !source.config.packed_for) {
+    const std::filesystem::path copy = cached_copy(flags.pack_cache, source, formats);
+    if (ensure_cached_copy(copy, source, formats, threads)) {
+      ModelSource packed = find_model(copy.string(), config_choices(flags));
+      stretch_context(packed.config, flags.rope_scale);
+      return Model::load(packed.folder, packed.config, formats, threads, progress);
+    }
   }
   return Model::load(source.folder, source.config, formats, threads, progress);
 }
@@ -67,10 +83,7 @@ ModelSource find_model_quietly(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
   for (const std::string& note : use_adapters(source, flags.adapters, "--lora"))
     print_message("lacuna: {}\n", note);
-  if (flags.rope_scale <= 1) return source;
-  ModelConfig& config = source.config;
-  scale_rope(config.rope, flags.rope_scale, config.rotary_dim);
-  config.max_positions = static_cast<int64_t>(static_cast<double>(config.max_positions) * flags.rope_scale);
+  stretch_context(source.config, flags.rope_scale);
   return source;
 }
 
@@ -96,6 +109,12 @@ LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   const Stopwatch clock;
   const DeviceName device = device_named(flags.device);
   check_shard_flags(flags);
+  if (!flags.pack_cache.empty()) {
+    if (device.kind != DeviceName::Kind::kCpu)
+      throw InputError("--device is {}; expected cpu with --pack-cache, whose copies have its layout",
+                       flags.device);
+    refuse_shard(flags, "--pack-cache");
+  }
   LoadedModel loaded;
   if (flags.is_sharded()) {
     require_cpu(flags, "--shard");

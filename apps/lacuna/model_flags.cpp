@@ -116,6 +116,8 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(1.0, 1024.0));
   command.add_flag("--ignore-memory", flags.ignore_memory,
                    "Load a model that needs more memory than is available");
+  command.add_option("--pack-cache", flags.pack_cache,
+                     "Folder of packed copies: the first start writes one, the next ones map it");
   add_lora_flag(command, flags.adapters);
   add_config_flags(command, flags);
   add_shard_flags(command, flags);

@@ -37,6 +37,7 @@ struct ModelFlags : FormatNames, ShardFlags {
   bool ignore_memory = false;
   std::vector<std::string> ignored_config_keys;
   std::string paradigm = "auto";
+  std::string pack_cache;             ///< --pack-cache, a folder; empty: none
   std::vector<std::string> adapters;  ///< --lora: FOLDER[=SCALE], merged one after the other
 };
 

@@ -657,6 +657,33 @@ TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
   EXPECT_THAT(quantized.err, HasSubstr("is a packed copy; expected the original"));
 }
 
+TEST_F(Cli, KeepsAPackedCopyThatTheNextStartMaps) {
+  const std::string model = golden("llada2") + " --weights int8";
+  const std::string cache = " --pack-cache " + (folder_ / "copies").string();
+  const auto copies = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "copies"))
+      names.push_back(entry.path().filename().string());
+    return names;
+  };
+  const std::string without = logits(model);
+  EXPECT_EQ(logits(model + cache), without);
+  const std::vector<std::string> first = copies();
+  ASSERT_EQ(first.size(), 1U);
+  const auto written = std::filesystem::last_write_time(folder_ / "copies" / first[0] / "config.json");
+  EXPECT_EQ(logits(model + cache), without);
+  EXPECT_EQ(copies(), first);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "copies" / first[0] / "config.json"), written);
+  EXPECT_EQ(logits(golden("llada2") + cache), logits(golden("llada2")));
+  EXPECT_EQ(copies().size(), 2U) << "another format has a copy of its own";
+
+  write("file", "");
+  const std::string nowhere = " --pack-cache " + (folder_ / "file").string();
+  const Outcome outcome =
+      lacuna("logits --threads 1 --request request.json --out out.npy -m " + model + nowhere);
+  EXPECT_THAT(outcome.err, HasSubstr("no copy was written"));
+}
+
 TEST_F(Cli, RefusesToPackWhatIsNoCheckpoint) {
   const auto expect_refused = [&](const std::string& arguments, const std::string& text) {
     const Outcome outcome = lacuna("pack " + arguments);
