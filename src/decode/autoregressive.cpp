@@ -6,10 +6,8 @@
 
 namespace lacuna {
 
-AutoregressiveDecoder::AutoregressiveDecoder(Autoregressive options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
-      canvas_(std::move(prompt)),
-      prompt_length_(static_cast<int32_t>(canvas_.size())) {}
+AutoregressiveDecoder::AutoregressiveDecoder(LeftToRight options, std::vector<TokenId> prompt)
+    : LeftToRightDecoder(std::move(options), std::move(prompt)) {}
 
 const StepPlan& AutoregressiveDecoder::plan() {
   build_plan(num_kept_, pass_end(), plan_);
@@ -51,12 +49,7 @@ StepReport AutoregressiveDecoder::apply(const PassResult& result) {
   report.step = position - prompt_length_;
   report.kind = reads_prompt ? "prefill" : "decode";
   if (!is_read) return report;
-  report.committed.push_back({position, drawn[0].token, drawn[0].confidence});
-  canvas_.push_back(drawn[0].token);
-  const std::span answer = std::span(canvas_).subspan(static_cast<size_t>(prompt_length_));
-  const std::optional<StopReason> reason = why_ended(options_, answer);
-  done_ = reason.has_value();
-  stop_reason_ = reason.value_or(stop_reason_);
+  write(drawn[0], report);
   return report;
 }
 

@@ -69,7 +69,7 @@ std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig&
   if (num_drafts > 0 && config.drafts_see_each_other)
     return make_windows(strategy, config, num_drafts, std::move(asked));
   if (num_drafts > 0) return make_strided(strategy, config, num_drafts, std::move(asked));
-  auto settings = left_to_right<Autoregressive>(strategy, config, asked);
+  auto settings = left_to_right<LeftToRight>(strategy, config, asked);
   return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 

@@ -7,9 +7,7 @@
 namespace lacuna {
 
 StridedDecoder::StridedDecoder(StridedDecoding options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
-      canvas_(std::move(prompt)),
-      prompt_length_(static_cast<int32_t>(canvas_.size())) {}
+    : LeftToRightDecoder(std::move(options), std::move(prompt)) {}
 
 const StepPlan& StridedDecoder::plan() {
   build_plan(num_kept_, plan_);
@@ -70,15 +68,6 @@ bool StridedDecoder::write_given(std::span<const Commit> tokens) {
   for (const Commit& each : tokens) canvas_.push_back(each.token);
   drafts_.clear();
   return true;
-}
-
-void StridedDecoder::write(const RowStatistics& sample, StepReport& report) {
-  report.committed.push_back({length(), sample.token, sample.confidence});
-  canvas_.push_back(sample.token);
-  const std::span answer = std::span(canvas_).subspan(static_cast<size_t>(prompt_length_));
-  const std::optional<StopReason> reason = why_ended(options_, answer);
-  done_ = reason.has_value();
-  stop_reason_ = reason.value_or(stop_reason_);
 }
 
 StepReport StridedDecoder::apply(const PassResult& result) {

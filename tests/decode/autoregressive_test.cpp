@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Autoregressive settings(int32_t gen_length) {
-  Autoregressive options;
+LeftToRight settings(int32_t gen_length) {
+  LeftToRight options;
   options.end_ids = {3, 5};
   options.gen_length = gen_length;
   return options;
@@ -68,7 +68,7 @@ TEST(Autoregressive, StopsAtAnEndToken) {
 }
 
 TEST(Autoregressive, GoesOnAfterAnEndTokenIfAsked) {
-  Autoregressive options = settings(3);
+  LeftToRight options = settings(3);
   options.ignore_end = true;
   AutoregressiveDecoder decoder(options, {7});
   give(decoder, 3);
@@ -80,7 +80,7 @@ TEST(Autoregressive, GoesOnAfterAnEndTokenIfAsked) {
 }
 
 TEST(Autoregressive, EveryTokenHasItsOwnNoise) {
-  Autoregressive options = settings(4);
+  LeftToRight options = settings(4);
   options.seed = 9;
   AutoregressiveDecoder decoder(options, {7});
   const RngStream first = decoder.plan().logits[0].noise;
@@ -105,7 +105,7 @@ TEST(Autoregressive, BaselineRecomputesEverythingSoFar) {
 }
 
 TEST(Autoregressive, ReadsALongPromptInParts) {
-  Autoregressive options = settings(2);
+  LeftToRight options = settings(2);
   options.most_rows = 2;
   AutoregressiveDecoder decoder(options, {7, 8, 9, 10, 11});
   EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, 8));

@@ -389,7 +389,7 @@ TEST(Engine, KeepsWhatADecoderCallsFinal) {
 }
 
 std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, int32_t most_rows) {
-  Autoregressive options;
+  LeftToRight options;
   options.gen_length = 6;
   options.most_rows = most_rows;
   ThreadPool threads(1);
