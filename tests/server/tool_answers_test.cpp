@@ -174,7 +174,8 @@ TEST(ToolAnswers, ContinueWithTheResults) {
   body["tool_choice"] = "auto";
   EXPECT_THAT(
       server.post("/apply-template", body).json()["prompt"].get<std::string>(),
-      HasSubstr("</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n19\n</tool_response><|im_end|>"));
+      HasSubstr("</tool_call><|eot_id|><|start_header_id|>user<|end_header_id|>\n\n<tool_response>\n19\n"
+                "</tool_response><|eot_id|>"));
   EXPECT_EQ(server.post("/v1/chat/completions", body).json()["choices"][0]["message"]["role"], "assistant");
 }
 
