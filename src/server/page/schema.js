@@ -6,6 +6,10 @@ import { noTexts } from "./models.js";
 import { LOGPROBS_OF_CHATS, Runs } from "./runs.js";
 
 const EXAMPLES = {
+  "The number alone": {
+    type: "object", properties: { answer: { type: "integer", minimum: 0, maximum: 99 } },
+    required: ["answer"], additionalProperties: false,
+  },
   "Shells and their owner": {
     type: "object",
     properties: { shells: { type: "integer", minimum: 0, maximum: 99 }, owner: { enum: ["Mia", "Sam"] } },
