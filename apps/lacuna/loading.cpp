@@ -27,13 +27,6 @@
 namespace lacuna {
 namespace {
 
-/// RoPE scaled as --rope-scale says.
-void stretch_context(ModelConfig& config, double scale) {
-  if (scale <= 1) return;
-  scale_rope(config.rope, scale, config.rotary_dim);
-  config.max_positions = static_cast<int64_t>(static_cast<double>(config.max_positions) * scale);
-}
-
 std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSource& source,
                                           ThreadPool& threads) {
   const WeightFormats formats = weight_formats(flags, source);
@@ -45,9 +38,9 @@ std::shared_ptr<const Model> load_weights(const ModelFlags& flags, const ModelSo
   if (!flags.pack_cache.empty() && !source.config.packed_for) {
     const std::filesystem::path copy = cached_copy(flags.pack_cache, source, formats);
     if (ensure_cached_copy(copy, source, formats, threads)) {
-      ModelSource packed = find_model(copy.string(), config_choices(flags));
-      stretch_context(packed.config, flags.rope_scale);
-      return Model::load(packed.folder, packed.config, formats, threads, progress);
+      ModelConfig config = source.config;
+      config.adapters.clear();  // the copy has them in its weights
+      return Model::load(copy, config, formats, threads, progress);
     }
   }
   return Model::load(source.folder, source.config, formats, threads, progress);
@@ -83,7 +76,10 @@ ModelSource find_model_quietly(const ModelFlags& flags) {
   ModelSource source = find_model(flags.model, config_choices(flags));
   for (const std::string& note : use_adapters(source, flags.adapters, "--lora"))
     print_message("lacuna: {}\n", note);
-  stretch_context(source.config, flags.rope_scale);
+  if (flags.rope_scale <= 1) return source;
+  ModelConfig& config = source.config;
+  scale_rope(config.rope, flags.rope_scale, config.rotary_dim);
+  config.max_positions = static_cast<int64_t>(static_cast<double>(config.max_positions) * flags.rope_scale);
   return source;
 }
 

@@ -52,6 +52,26 @@ TEST_F(Adapters, AreWrittenIntoACopyThatGivesTheSameTokens) {
   EXPECT_THAT(again.err, HasSubstr("merged"));
 }
 
+TEST_F(Adapters, AreInThePackedCopyThatTheNextStartMaps) {
+  LoraFiles head;  // which the model shares with its embedding, until an adapter changes it
+  head.config["target_modules"] = {"lm_head"};
+  head.config["lora_alpha"] = 64;
+  head.add_update("lm_head", 97, 32);
+  head.write(path("head"));
+  const std::string tied =
+      "run -t 1 --dtype f32 --prompt-tokens 1,2,3 -n 8 -m " LACUNA_SOURCE_DIR "/tests/golden/qwen2";
+  const std::string plain = lacuna(tied).out, changed = lacuna(tied + " --lora head").out;
+  EXPECT_NE(changed, plain);
+  const std::string flags = "-m " + kModel + " --lora style --rope-scale 2";
+  const std::string merged = tokens(flags);
+  for (const char* start : {"first", "next"}) {
+    EXPECT_EQ(tokens(flags + " --pack-cache copies"), merged) << start;
+    EXPECT_EQ(tokens("-m " + kModel + " --pack-cache copies"), tokens("-m " + kModel)) << start;
+    EXPECT_EQ(lacuna(tied + " --lora head --pack-cache copies").out, changed) << start;
+    EXPECT_EQ(lacuna(tied + " --pack-cache copies").out, plain) << start;
+  }
+}
+
 TEST_F(Adapters, ThatDoNotFitAreRefusedInASentence) {
   const auto refusal = [&](const std::string& flags) {
     const ProgramResult result = lacuna(kRun + flags);
