@@ -1,9 +1,7 @@
 #include "kernels/avx2/int16_activations.h"
 #include "kernels/avx2/int8_activations.h"
 #include "kernels/avx2/vectors.h"
-#include "kernels/generic/product.h"
-#include "kernels/generic/quantized.h"
-#include "kernels/generic/rows.h"
+#include "kernels/generic/float_table.h"
 #include "kernels/tables.h"
 
 namespace lacuna {
@@ -26,16 +24,8 @@ void widen_codes_bf16(const int8_t* codes, int64_t count, bf16* out) {
 }
 
 constexpr KernelTable make_table() {
-  KernelTable table{};
-  table.name = "avx2";
-  generic::fill_row_kernels<Avx2>(table);
-  table.bf16_row_element_bytes = sizeof(float);
-  table.pack_row_bf16 = generic::pack_row_as_floats<Avx2>;
+  KernelTable table = generic::float_table<Avx2>("avx2");
   table.widen_codes_bf16 = widen_codes_bf16;
-  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Avx2>>;
-  table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Avx2>>;
-  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Avx2>>;
-  table.panel_product_bf16_quantized = table.panel_product_f32_quantized;
   table.int16_activations = {quantize_row_to_int16, int16_product, takes_int16_activations, 0};
   table.int8_activations = {quantize_row, int8_product, takes_int8_activations, generic::kInt8Group};
   return table;

@@ -1,6 +1,4 @@
-#include "kernels/generic/product.h"
-#include "kernels/generic/quantized.h"
-#include "kernels/generic/rows.h"
+#include "kernels/generic/float_table.h"
 #include "kernels/neon/bytes.h"
 #include "kernels/neon/dots.h"
 #include "kernels/neon/quantize_row.h"
@@ -17,15 +15,8 @@ void bf16_product(const PanelProduct& p) {
 }
 
 constexpr KernelTable make_table() {
-  KernelTable table{};
-  table.name = "neon";
-  generic::fill_row_kernels<Neon>(table);
-  table.bf16_row_element_bytes = sizeof(float);
-  table.pack_row_bf16 = generic::pack_row_as_floats<Neon>;
-  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Neon>>;
+  KernelTable table = generic::float_table<Neon>("neon");
   table.panel_product_bf16 = bf16_product;
-  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Neon>>;
-  table.panel_product_bf16_quantized = table.panel_product_f32_quantized;
   table.int16_activations = {quantize_row_to_int16<float>, byte_product<Dots, 2>, takes_every_quantization,
                              0};
   table.int8_activations = {quantize_row_to_int8<float>, byte_product<Dots, 1>, takes_every_quantization,

@@ -1,8 +1,6 @@
 #include <cmath>
 
-#include "kernels/generic/product.h"
-#include "kernels/generic/quantized.h"
-#include "kernels/generic/rows.h"
+#include "kernels/generic/float_table.h"
 #include "kernels/tables.h"
 
 namespace lacuna {
@@ -60,20 +58,7 @@ struct Scalar {
   }
 };
 
-constexpr KernelTable make_table() {
-  KernelTable table{};
-  table.name = "scalar";
-  generic::fill_row_kernels<Scalar>(table);
-  table.bf16_row_element_bytes = sizeof(float);
-  table.pack_row_bf16 = generic::pack_row_as_floats<Scalar>;
-  table.panel_product_f32 = generic::panel_product<generic::F32Kernel<Scalar>>;
-  table.panel_product_bf16 = generic::panel_product<generic::Bf16AsF32Kernel<Scalar>>;
-  table.panel_product_f32_quantized = generic::quantized_product<generic::F32Format<Scalar>>;
-  table.panel_product_bf16_quantized = table.panel_product_f32_quantized;
-  return table;
-}
-
-constexpr KernelTable kTable = make_table();
+constexpr KernelTable kTable = generic::float_table<Scalar>("scalar");
 
 }  // namespace
 
