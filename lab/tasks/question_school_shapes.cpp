@@ -266,7 +266,7 @@ constexpr auto kAgeRows = std::to_array<QuestionShape>({
     {"{N} moved ~here/to this town/to our street~ at {b} and is {a} now. For how many {os} has {he} lived "
      "there?",
      "a-b*!^"},
-    {"{N} started ~school/work/football/the piano~ at {a} and ~kept on/went on/did it~ for {bo}. How old was "
+    {"{N} started ~school/football/the piano/yoga~ at {a} and ~kept on/went on/did it~ for {bo}. How old was "
      "{he} ~then/at the end~?",
      "a+b*^", 90},
     {"{N} will be {a} in {bo}. ~what is {his} age now?/how old is {he} right now?/tell me {his} age today.~",
