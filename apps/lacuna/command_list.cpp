@@ -128,6 +128,7 @@ constexpr FlagPlace kPlaces[] = {
     {"device", kSpeed},
     {"threads", kSpeed},
     {"pin", kSpeed, kRare},
+    {"numa", kSpeed, kRare},
     {"prompt-tokens", kPrompt},
     {"prompts-file", kPrompt, kRare},
     {"batch", "", kRare},

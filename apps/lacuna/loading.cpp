@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/affinity.h"
+#include "base/busy_cores.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"
@@ -63,6 +66,19 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
   auto pool = std::make_unique<ThreadPool>(threads);
   if (pin) pin_workers(*pool);
   return pool;
+}
+
+void report_busy_cores(int threads) {
+  const int cores = num_usable_cores();
+  if (threads == 0) threads = cores;
+  const int busy = num_busy_threads();
+  const int all_cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (busy == 0 || busy + threads <= all_cores) return;
+  print_message(
+      "lacuna: other programs compute with {} threads, and this one with {}, on {} cores: all take longer, "
+      "and "
+      "times vary; -t N leaves the others their share\n",
+      busy, threads, all_cores);
 }
 
 ModelSource find_model(const ModelFlags& flags) {

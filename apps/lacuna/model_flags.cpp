@@ -5,6 +5,8 @@
 
 #include "backend/device.h"
 #include "backend/shard/shared_memory.h"
+#include "base/numa.h"
+#include "terminal.h"
 #include "weights/weight_format.h"
 #include "words.h"
 
@@ -57,8 +59,19 @@ void add_threads_flag(CLI::App& command, int& threads) {
       ->check(CLI::Range(0, 1024));
 }
 
-void add_pin_flag(CLI::App& command, bool& pin) {
-  command.add_flag("--pin", pin, "Bind each thread except the first to its own core");
+void add_placement_flags(CLI::App& command, bool& pin) {
+  command.add_flag("--pin", pin, "Bind each thread except the first to its own core, physical cores first");
+  command
+      .add_option_function<std::string>(
+          "--numa",
+          [](const std::string& numa) {
+            if (numa == "off") return;
+            interleave_memory();
+            if (num_memory_nodes() == 1)
+              print_message("lacuna: --numa interleave changes nothing: memory is that of one NUMA node\n");
+          },
+          "Memory of machines with several NUMA nodes: local to threads (default off) or interleave")
+      ->check(CLI::IsMember({"off", "interleave"}));
 }
 
 void add_format_flags(CLI::App& command, ModelFlags& flags) {
@@ -109,7 +122,7 @@ void add_loading_flags(CLI::App& command, ModelFlags& flags) {
   add_kv_cache_flag(command, flags.kv_cache);
   add_activations_flag(command, flags.activations);
   add_threads_flag(command, flags.threads);
-  add_pin_flag(command, flags.pin);
+  add_placement_flags(command, flags.pin);
   command
       .add_option("--rope-scale", flags.rope_scale,
                   "Stretch the context this many times by NTK-aware RoPE, 1 to 1024 (default 1)")

@@ -60,7 +60,7 @@ double link_speed(const std::string& text);
 
 void add_model_flag(CLI::App& command, std::string& model);
 void add_threads_flag(CLI::App& command, int& threads);
-void add_pin_flag(CLI::App& command, bool& pin);
+void add_placement_flags(CLI::App& command, bool& pin);
 /// --dtype, --weights, --head-weights.
 void add_format_flags(CLI::App& command, ModelFlags& flags);
 /// --kv-cache.
@@ -77,7 +77,8 @@ void add_config_flags(CLI::App& command, ModelFlags& flags);
 ConfigChoices config_choices(const ModelFlags& flags);
 /// Those for a guide or a judge, which no --paradigm is about.
 ConfigChoices choices_of_other_models(const ModelFlags& flags);
-/// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --rope-scale,
+/// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --numa,
+/// --rope-scale,
 /// --ignore-memory, --lora, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.

@@ -132,6 +132,7 @@ void serve(ServeFlags flags) {
   mallopt(M_ARENA_MAX, 4);  // each keeps what its largest request took
   raise_descriptor_limit();
   // Report errors in the flags before the weights are read.
+  report_busy_cores(flags.threads);
   ServedModels served = open_served_models(flags);
   ServiceSettings settings;
   settings.version = LACUNA_VERSION;

@@ -109,6 +109,7 @@ void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
 }
 
 void bench_step(const StepFlags& flags) {
+  report_busy_cores(flags.threads);
   if (flags.is_sharded() && !flags.by_threads.empty())
     throw InputError("--by-threads: expected no --shard, whose ranks keep their threads");
   if (!flags.by_threads.empty()) require_cpu(flags, "--by-threads");
@@ -194,6 +195,7 @@ void print_decode_table(const nlohmann::ordered_json& report) {
 }
 
 void run_decode_bench(const DecodeFlags& flags) {
+  report_busy_cores(flags.threads);
   const nlohmann::ordered_json report = time_decode(flags);
   if (flags.json) {
     print_data("{}\n", report.dump());
@@ -239,6 +241,7 @@ void print_block_table(const nlohmann::ordered_json& results) {
 }
 
 void run_block_bench(const BlockFlags& flags) {
+  report_busy_cores(flags.threads);
   const nlohmann::ordered_json report = time_blocks(flags);
   if (flags.json) {
     print_data("{}\n", report.dump());
@@ -299,6 +302,7 @@ void print_matmul_table(const nlohmann::ordered_json& report) {
 }
 
 void bench_matmul(const MatmulFlags& flags) {
+  report_busy_cores(flags.threads);
   MatmulBenchOptions options = flags.options;
   if (!flags.shapes.empty()) options.shapes.clear();
   for (const std::string& shape : flags.shapes) options.shapes.push_back(parse_matmul_shape(shape));
@@ -338,7 +342,7 @@ void add_matmul_bench(CLI::App& bench) {
   command->add_option("--repeat", flags->options.repeat, "Timed products of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
   add_threads_flag(*command, flags->threads);
-  add_pin_flag(*command, flags->pin);
+  add_placement_flags(*command, flags->pin);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench_matmul(*flags); });
 }
@@ -367,6 +371,7 @@ void print_attention_table(const nlohmann::ordered_json& report) {
 }
 
 void run_attention_bench(const AttentionFlags& flags) {
+  report_busy_cores(flags.threads);
   const auto threads = make_threads(flags.threads, flags.pin);
   const KernelContext context{default_table(), *threads};
   const nlohmann::ordered_json report =
@@ -403,7 +408,7 @@ void add_attention_bench(CLI::App& bench) {
   command->add_option("--repeat", options.repeat, "Timed calls of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
   add_threads_flag(*command, flags->threads);
-  add_pin_flag(*command, flags->pin);
+  add_placement_flags(*command, flags->pin);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { run_attention_bench(*flags); });
 }
@@ -414,6 +419,7 @@ struct LoadFlags : ModelFlags {
 };
 
 void run_load_bench(const LoadFlags& flags) {
+  report_busy_cores(flags.threads);
   refuse_shard(flags, "bench load");
   const ModelSource source = find_model(flags);
   const auto threads = make_threads(flags.threads, flags.pin);

@@ -1,8 +1,43 @@
 #include "base/affinity.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
+#include <utility>
+
 namespace lacuna {
+namespace {
+
+/// How many hardware threads of the same physical core come before this one; 0 where the system does not say.
+int siblings_before(int core) {
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core));
+  std::string text;
+  std::getline(file, text);
+  return count_below(text, core);
+}
+
+}  // namespace
+
+int count_below(std::string_view list, int number) {
+  int count = 0, first = 0;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  bool is_range = false;
+  while (at < end) {
+    int value = 0;
+    const auto [after, error] = std::from_chars(at, end, value);
+    if (error != std::errc()) break;
+    first = is_range ? first : value;
+    is_range = after < end && *after == '-';
+    if (!is_range) count += std::max(0, std::min(value, number - 1) - first + 1);
+    at = after + 1;
+  }
+  return count;
+}
 
 std::vector<int> usable_cores() {
   cpu_set_t set;
@@ -12,6 +47,15 @@ std::vector<int> usable_cores() {
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   }
+  return cores;
+}
+
+std::vector<int> physical_cores_first(std::vector<int> cores) {
+  std::vector<std::pair<int, int>> ranked;
+  ranked.reserve(cores.size());
+  for (const int core : cores) ranked.emplace_back(siblings_before(core), core);
+  std::sort(ranked.begin(), ranked.end());
+  std::transform(ranked.begin(), ranked.end(), cores.begin(), [](const auto& each) { return each.second; });
   return cores;
 }
 

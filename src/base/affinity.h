@@ -1,6 +1,7 @@
 // Cores that threads may run on.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 namespace lacuna {
@@ -8,6 +9,11 @@ namespace lacuna {
 /// Numbers of the cores that the calling thread may run on.
 std::vector<int> usable_cores();
 int num_usable_cores();
+
+/// The same cores, the first hardware thread of each physical core before the second of any.
+std::vector<int> physical_cores_first(std::vector<int> cores);
+/// Numbers below `number` in a list of Linux, such as "0,2-5,8".
+int count_below(std::string_view list, int number);
 
 /// Binds the calling thread to a core.
 void bind_to_core(int core);

@@ -9,6 +9,10 @@
 namespace lacuna {
 namespace {
 
+/// Workers that count down together at the end of a loop: an atomic of all would pass from core to core as
+/// often as there are workers, one after the other.
+constexpr size_t kGroup = 8;
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -27,6 +31,7 @@ void look_out_for(Happened&& happened) {
 
 ThreadPool::ThreadPool(int num_threads) {
   if (num_threads <= 0) num_threads = std::max(1, num_usable_cores());
+  groups_ = std::vector<Countdown>((static_cast<size_t>(num_threads - 1) + kGroup - 1) / kGroup);
   for (int thread = 1; thread < num_threads; ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
   }
@@ -50,12 +55,16 @@ void ThreadPool::run(const Loop& loop) {
     const std::lock_guard lock(mutex_);
     loop_ = loop;
     next_index_.store(0, std::memory_order_relaxed);
-    busy_ = static_cast<int>(workers_.size());
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      const size_t others = workers_.size() - group * kGroup;
+      groups_[group].left.store(static_cast<int>(std::min(others, kGroup)), std::memory_order_relaxed);
+    }
+    busy_groups_.left = static_cast<int>(groups_.size());
     ++generation_;
   }
   start_.notify_all();
   take_indices(0);
-  const auto is_done = [this] { return busy_ == 0; };
+  const auto is_done = [this] { return busy_groups_.left == 0; };
   look_out_for(is_done);
   if (is_done()) return;
   std::unique_lock lock(mutex_);
@@ -74,7 +83,8 @@ void ThreadPool::work(int thread) {
     if (stopping_) return;
     seen = generation_;
     take_indices(thread);
-    if (--busy_ > 0) continue;
+    if (--groups_[static_cast<size_t>(thread - 1) / kGroup].left > 0) continue;
+    if (--busy_groups_.left > 0) continue;
     { const std::lock_guard lock(mutex_); }  // the caller sleeps by now, or has yet to check
     finish_.notify_one();
   }
@@ -89,7 +99,7 @@ void ThreadPool::take_indices(int thread) {
 }
 
 void pin_workers(ThreadPool& threads) {
-  const std::vector<int> cores = usable_cores();
+  const std::vector<int> cores = physical_cores_first(usable_cores());
   if (threads.size() > static_cast<int>(cores.size())) {
     throw InputError(
         "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",

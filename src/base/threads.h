@@ -37,6 +37,8 @@ class ThreadPool {
   }
 
  private:
+  static constexpr size_t kCacheLine = 64;
+
   struct Loop {
     int64_t count = 0;
     void (*call)(void* body, int64_t index, int thread) = nullptr;
@@ -47,14 +49,22 @@ class ThreadPool {
   void work(int thread);
   void take_indices(int thread);
 
+  /// How many workers, or groups of workers, have not ended their part of a loop. Each has a cache line of
+  /// its own.
+  struct alignas(kCacheLine) Countdown {
+    std::atomic<int> left{0};
+  };
+
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable start_, finish_;
   Loop loop_;
-  std::atomic<int64_t> next_index_{0};
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int> busy_{0};
   std::atomic<bool> stopping_{false};
+  std::vector<Countdown> groups_;  ///< [(workers + 7) / 8]
+  Countdown busy_groups_;
+  // Waiting workers read generation_ all the time; others write next_index_ meanwhile.
+  alignas(kCacheLine) std::atomic<uint64_t> generation_{0};
+  alignas(kCacheLine) std::atomic<int64_t> next_index_{0};
 };
 
 /// Binds each thread of the pool, except the caller, to its own core among those that the caller may use. The

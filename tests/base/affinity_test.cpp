@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -42,6 +43,25 @@ TEST(PinWorkers, BindsEachWorkerToOneCoreAndLeavesTheCallerFree) {
     EXPECT_EQ(cores_of[thread], 1) << "thread " << thread;
     for (size_t other = 1; other < thread; ++other) EXPECT_NE(core_of[thread], core_of[other]);
   }
+}
+
+TEST(Cores, OfAListAreCountedBelowANumber) {
+  EXPECT_EQ(count_below("0,16", 0), 0);
+  EXPECT_EQ(count_below("0,16", 16), 1);
+  EXPECT_EQ(count_below("0-1", 1), 1);
+  EXPECT_EQ(count_below("2-5,8,10-11", 5), 3);
+  EXPECT_EQ(count_below("2-5,8,10-11", 11), 6);
+  EXPECT_EQ(count_below("2-5,8,10-11", 100), 7);
+  EXPECT_EQ(count_below("", 3), 0);
+  EXPECT_EQ(count_below("none", 3), 0);
+}
+
+TEST(Cores, StayTheSameWhenPhysicalOnesComeFirst) {
+  const std::vector<int> cores = usable_cores();
+  std::vector<int> ordered = physical_cores_first(cores);
+  EXPECT_EQ(ordered.size(), cores.size());
+  std::sort(ordered.begin(), ordered.end());
+  EXPECT_EQ(ordered, cores);
 }
 
 TEST(PinWorkers, RefusesMoreThreadsThanCores) {

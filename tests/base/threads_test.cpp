@@ -15,7 +15,7 @@ TEST(ThreadPool, CountsTheCaller) {
 }
 
 TEST(ThreadPool, CallsEachIndexOnceWithAThreadOfThePool) {
-  for (const int num_threads : {1, 2, 3, 8}) {
+  for (const int num_threads : {1, 2, 3, 8, 9, 10, 40}) {
     ThreadPool pool(num_threads);
     for (const int64_t count : {0, 1, 2, 7, 1000}) {
       std::vector<std::atomic<int>> calls(static_cast<size_t>(count));

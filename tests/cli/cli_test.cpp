@@ -1189,6 +1189,15 @@ TEST_F(Cli, ComparesStepsByThreads) {
   expect_refused(lacuna("bench step -m " + golden("llada") + " --threads 1000 --pin"), "--pin binds 1000");
 }
 
+TEST_F(Cli, SpreadsMemoryOverNodesWhereItIsAsked) {
+  const std::string step =
+      "bench step -m " + golden("llada") + " --canvas 64 --rows 16 --repeat 1 --threads 1 --json";
+  const Outcome outcome = lacuna(step + " --numa interleave");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(lacuna(step + " --numa off").exit_code, 0);
+  expect_refused(lacuna(step + " --numa replicate"), "--numa");
+}
+
 TEST_F(Cli, TimesAStep) {
   const Outcome outcome =
       lacuna("bench step -m " + golden("llada") + " --canvas 64 --rows 64,16 --repeat 2 --threads 1 --json");
