@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -347,6 +348,78 @@ void add_matmul_bench(CLI::App& bench) {
   command->callback([flags] { bench_matmul(*flags); });
 }
 
+struct FormatsFlags {
+  MatmulBenchOptions options;
+  int threads = 0;
+  bool pin = false;
+  bool json = false;
+};
+
+/// How many times as fast as bf16 each quantized format is, the fastest at the second row count first.
+nlohmann::ordered_json time_formats(const FormatsFlags& flags, ThreadPool& threads) {
+  nlohmann::ordered_json found = nlohmann::ordered_json::array();
+  for (const char* activations : {"auto", "int8"}) {
+    const KernelContext context{default_table(), threads, activations == std::string("int8")};
+    const auto timed = to_json(bench_matmul(context, flags.options), context, flags.options)["results"];
+    for (const WeightFormat& format : flags.options.formats) {
+      nlohmann::ordered_json speed{
+          {"weights", describe(format)}, {"activations", activations}, {"times", {}}};
+      for (const auto& result : timed) {
+        if (result["dtype"] == speed["weights"]) speed["times"].push_back(result["ratio_to_bf16"]);
+      }
+      found.push_back(speed);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a["times"][1] > b["times"][1]; });
+  return found;
+}
+
+void bench_formats(const FormatsFlags& flags) {
+  report_busy_cores(flags.threads);
+  const auto threads = make_threads(flags.threads, flags.pin);
+  const nlohmann::ordered_json formats = time_formats(flags, *threads);
+  if (flags.json) {
+    print_data("{}\n", nlohmann::ordered_json{{"bench", "formats"},
+                                              {"machine", processor_name()},
+                                              {"isa", default_table().name},
+                                              {"threads", threads->size()},
+                                              {"rows", flags.options.rows},
+                                              {"formats", formats}}
+                           .dump());
+    return;
+  }
+  print_text("{}, {}, {} threads: times as fast as bf16 weights\n", processor_name(), default_table().name,
+             threads->size());
+  print_text("{:>12} {:>12} {:>9} {:>9} {:>9}\n", "--weights", "--activations", "1 row", "32 rows",
+             "512 rows");
+  for (const auto& format : formats) {
+    print_text("{:>12} {:>12}", format["weights"].get<std::string>(),
+               format["activations"].get<std::string>());
+    for (const auto& times : format["times"]) print_text(" {:>9.2f}", times.get<double>());
+    print_text("\n");
+  }
+}
+
+void add_formats_bench(CLI::App& bench) {
+  auto flags = std::make_shared<FormatsFlags>();
+  MatmulBenchOptions& options = flags->options;
+  options.shapes = {{4096, 4096}};
+  options.rows = {1, 32, 512};
+  options.formats.clear();
+  for (const char* name : {"int8", "int4", "int8-group", "int4-group", "int4-min"})
+    options.formats.push_back(*weight_format(name));
+  CLI::App* command = bench.add_subcommand(
+      "formats", "How many times as fast as bf16 quantized weights are here, for matmuls of 4096x4096");
+  command->add_option("--repeat", options.repeat, "Timed products of each kind (default 9)")
+      ->check(CLI::Range(1, 10'000));
+  add_threads_flag(*command, flags->threads);
+  add_placement_flags(*command, flags->pin);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->footer("The ratios that --weights fastest knows were measured so, on one machine of each kind.");
+  command->callback([flags] { bench_formats(*flags); });
+}
+
 struct AttentionFlags {
   AttentionBenchOptions options;
   int threads = 0;
@@ -464,6 +537,7 @@ void add_bench_command(CLI::App& program) {
   CLI::App* bench = program.add_subcommand("bench", "Time parts of the engine on this machine");
   bench->require_subcommand(1);
   add_matmul_bench(*bench);
+  add_formats_bench(*bench);
   add_attention_bench(*bench);
   add_step_bench(*bench);
   add_decode_bench(*bench);

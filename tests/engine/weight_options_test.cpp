@@ -1,6 +1,11 @@
 #include "engine/weight_options.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "decode/setting_error.h"
 #include "kernels/dispatch.h"
@@ -41,6 +46,22 @@ TEST(FasterFormats, AreInOrderOfTheirSpeedAt32RowsAndFasterThanBf16) {
       EXPECT_TRUE(format && format->is_quantized() && format->is_for_cpu());
     }
   }
+}
+
+TEST(FasterFormats, AreThoseOfTheGuide) {
+  std::ifstream page(LACUNA_SOURCE_DIR "/docs/guide/faster.md");
+  std::vector<std::string> written;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `avx") || line.starts_with("| `amx")) written.push_back(line);
+  }
+  std::vector<std::string> known;
+  for (const char* isa : {"avx2", "avx512-fma", "avx512", "amx"}) {
+    for (const FormatSpeed& speed : faster_formats(isa)) {
+      known.push_back(fmt::format("| `{}` | `{}` | `{}` | {:.2f} | {:.2f} | {:.2f} |", isa, speed.weights,
+                                  speed.activations, speed.at_1_row, speed.at_32_rows, speed.at_512_rows));
+    }
+  }
+  EXPECT_EQ(written, known);
 }
 
 TEST(WeightFormats, AreTheFastestWhereAsked) {
