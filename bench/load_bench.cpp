@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/gguf.h"
+#include "bench/machine.h"
 #include "bench/timing.h"
 #include "model/adapters.h"
 #include "model/parameters.h"
@@ -67,6 +68,7 @@ int64_t most_resident_bytes() {
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,
                       const WeightFormats& formats, ThreadPool& threads, const LoadBenchOptions& options) {
   LoadTiming timing;
+  timing.read_bandwidth = measure_read_bandwidth(threads, int64_t{1} << 28);
   timing.predicted_bytes = predict(folder, config, formats);
   for (int i = -1; i < options.repeat; ++i) {
     const int64_t before = resident_bytes();
@@ -104,6 +106,7 @@ nlohmann::ordered_json to_json(const LoadTiming& timing) {
           {"first_use_seconds_median", first_use},
           {"file_bytes", timing.file_bytes},
           {"gbps", static_cast<double>(timing.file_bytes) / (seconds + first_use) / 1e9},
+          {"read_gbps", timing.read_bandwidth / 1e9},
           {"predicted_bytes", timing.predicted_bytes},
           {"weight_bytes", timing.weight_bytes},
           {"mapped_bytes", timing.mapped_bytes},

@@ -22,6 +22,8 @@ struct LoadTiming {
   int64_t mapped_bytes = 0;     ///< the mapped part of weight_bytes
   int64_t peak_bytes = 0;  ///< the most memory that the process gained while it loaded, pages of mapped files
                            ///< included, seen as each parameter arrived
+  double read_bandwidth =
+      0;  ///< bytes per second that all threads read from memory, measured in the same run
   std::vector<double> seconds;
   std::vector<double> first_use_seconds;  ///< to bring in every page of mapped matrices afterwards, as the
                                           ///< first pass will

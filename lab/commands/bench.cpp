@@ -514,7 +514,8 @@ void run_load_bench(const LoadFlags& flags) {
   if (source.folder.empty()) {
     print_text(" to make {:.1f} MiB of random weights\n", value("weight_bytes") / kMiB);
   } else {
-    print_text(", {:.2f} GB/s of the checkpoint's {:.1f} MiB\n", value("gbps"), value("file_bytes") / kMiB);
+    print_text(", {:.2f} GB/s of the checkpoint's {:.1f} MiB; all threads read memory at {:.1f} GB/s\n",
+               value("gbps"), value("file_bytes") / kMiB, value("read_gbps"));
   }
   print_text("memory: {:.1f} MiB of weights, {:.1f} predicted, {:.1f} at the most\n",
              value("weight_bytes") / kMiB, value("predicted_bytes") / kMiB, value("peak_bytes") / kMiB);

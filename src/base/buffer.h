@@ -24,21 +24,33 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(int64_t count) { reserve(count); }
 
+  /// Not zeroed, so that whoever writes an element first touches its memory first.
+  static Buffer uninitialized(int64_t count) {
+    static_assert(std::is_trivially_default_constructible_v<T>);
+    Buffer buffer;
+    buffer.allocate(count);
+    return buffer;
+  }
+
   void reserve(int64_t count) {
     if (count <= size_) return;
-    data_.reset();  // before allocating again, so that two copies never exist at once
-    size_ = 0;
-    const auto elements = static_cast<size_t>(count);
-    if (elements > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
-    data_.reset(reinterpret_cast<T*>(allocate_aligned(elements * sizeof(T))));
-    std::uninitialized_value_construct_n(data_.get(), elements);
-    size_ = count;
+    allocate(count);
+    std::uninitialized_value_construct_n(data_.get(), static_cast<size_t>(count));
   }
 
   T* data() const { return data_.get(); }
   int64_t size() const { return size_; }
 
  private:
+  void allocate(int64_t count) {
+    data_.reset();  // before allocating again, so that two copies never exist at once
+    size_ = 0;
+    const auto elements = static_cast<size_t>(count);
+    if (elements > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
+    data_.reset(reinterpret_cast<T*>(allocate_aligned(elements * sizeof(T))));
+    size_ = count;
+  }
+
   struct Free {
     void operator()(T* memory) const { free_aligned(reinterpret_cast<std::byte*>(memory)); }
   };

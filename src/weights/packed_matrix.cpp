@@ -7,11 +7,31 @@
 namespace lacuna {
 namespace {
 
+/// Stores rows of `inputs` floats in the lanes of a panel. A panel is an array of words, of one f32 or two
+/// bf16, in which the rows' words are transposed: by blocks that stay in the first cache, so that each line
+/// of the panel is written once.
 template <typename Element>
-void store_elements(std::byte* panel, int64_t lane, std::span<const float> row) {
-  auto* elements = reinterpret_cast<Element*>(panel);
-  for (size_t k = 0; k < row.size(); ++k) {
-    elements[panel_offset<Element>(lane, static_cast<int64_t>(k))] = Element(row[k]);
+void store_elements(std::byte* panel, int64_t inputs, std::span<const float> rows) {
+  constexpr int64_t kPerWord = 4 / sizeof(Element);
+  constexpr int64_t kWords = 64;
+  constexpr int64_t kBlock = kWords * kPerWord;
+  const int64_t num_rows = inputs == 0 ? 0 : std::ssize(rows) / inputs;
+  uint32_t words[kPanelWidth][kWords];
+  for (int64_t begin = 0; begin < inputs; begin += kBlock) {
+    const int64_t count = std::min(kBlock, inputs - begin);
+    const int64_t num_words = (count + kPerWord - 1) / kPerWord;
+    for (int64_t lane = 0; lane < num_rows; ++lane) {
+      Element elements[kBlock];
+      elements[count - 1 - (count - 1) % kPerWord + kPerWord - 1] =
+          Element(0.0F);  // the second of a last half word
+      const float* const row = rows.data() + lane * inputs + begin;
+      for (int64_t i = 0; i < count; ++i) elements[i] = Element(row[i]);
+      std::memcpy(words[lane], elements, static_cast<size_t>(num_words) * sizeof(uint32_t));
+    }
+    auto* const to = reinterpret_cast<uint32_t*>(panel) + begin / kPerWord * kPanelWidth;
+    for (int64_t word = 0; word < num_words; ++word) {
+      for (int64_t lane = 0; lane < num_rows; ++lane) to[word * kPanelWidth + lane] = words[lane][word];
+    }
   }
 }
 
@@ -45,7 +65,7 @@ PanelView view_of(const WeightFormat& format, int64_t outputs, int64_t inputs, c
 }  // namespace
 
 PackedMatrix::PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs)
-    : memory_(packed_bytes(format, outputs, inputs)),
+    : memory_(Buffer<std::byte>::uninitialized(packed_bytes(format, outputs, inputs))),
       view_(view_of(format, outputs, inputs, memory_.data())) {}
 
 PackedMatrix::PackedMatrix(std::shared_ptr<const void> owner, const WeightFormat& format, int64_t outputs,
@@ -66,15 +86,19 @@ const std::byte* PackedMatrix::panel_of(int64_t n) const {
   return static_cast<const std::byte*>(view_.panel(n / kPanelWidth));
 }
 
-void PackedMatrix::store_row(int64_t n, std::span<const float> row) {
+void PackedMatrix::store_rows(int64_t first, std::span<const float> rows) {
+  const int64_t inputs = view_.inputs;
   if (view_.is_quantized()) {
     thread_local QuantizedRow quantized;
-    quantize(view_.quantization, row, quantized);
-    store_codes(n, quantized);
+    for (int64_t begin = 0; begin < std::ssize(rows); begin += inputs) {
+      quantize(view_.quantization, rows.subspan(static_cast<size_t>(begin), static_cast<size_t>(inputs)),
+               quantized);
+      store_codes(first++, quantized);
+    }
   } else if (view_.dtype == DType::kBF16) {
-    store_elements<bf16>(own_panel_of(n), n % kPanelWidth, row);
+    store_elements<bf16>(own_panel_of(first), inputs, rows);
   } else {
-    store_elements<float>(own_panel_of(n), n % kPanelWidth, row);
+    store_elements<float>(own_panel_of(first), inputs, rows);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,11 +30,11 @@ class PackedMatrix {
   PackedMatrix(ThreadPool& threads, const WeightFormat& format, int64_t outputs, int64_t inputs,
                ReadRow&& read_row)
       : PackedMatrix(format, outputs, inputs) {
-    for_each_row(threads, [&](int64_t n) {
-      thread_local std::vector<float> row;
-      row.resize(static_cast<size_t>(inputs));
-      read_row(n, row.data());
-      store_row(n, row);
+    for_each_panel(threads, [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> rows;
+      rows.resize(static_cast<size_t>((end - begin) * inputs));
+      for (int64_t n = begin; n < end; ++n) read_row(n, rows.data() + (n - begin) * inputs);
+      store_rows(begin, rows);
     });
   }
 
@@ -43,11 +44,13 @@ class PackedMatrix {
   static PackedMatrix from_codes(ThreadPool& threads, const Quantization& quantization, int64_t outputs,
                                  int64_t inputs, ReadCodes&& read_codes) {
     PackedMatrix matrix(quantization, outputs, inputs);
-    matrix.for_each_row(threads, [&](int64_t n) {
+    matrix.for_each_panel(threads, [&](int64_t begin, int64_t end) {
       thread_local QuantizedRow row;
-      row.resize(quantization, inputs);
-      read_codes(n, row);
-      matrix.store_codes(n, row);
+      for (int64_t n = begin; n < end; ++n) {
+        row.resize(quantization, inputs);
+        read_codes(n, row);
+        matrix.store_codes(n, row);
+      }
     });
     return matrix;
   }
@@ -76,27 +79,31 @@ class PackedMatrix {
   bool is_mapped() const { return owner_ != nullptr; }
 
  private:
+  /// With panels that for_each_panel() has yet to zero.
   PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs);
 
-  /// Between slices of some milliseconds the thread's Budget may end the work (WorkCancelled).
-  template <typename PackRow>
-  void for_each_row(ThreadPool& threads, PackRow&& pack_row) const {
+  /// Zeroes each panel and calls pack(begin, end) with the outputs that it holds. The thread that packs a
+  /// panel touches its memory first. Between slices of some milliseconds the thread's Budget may end the work
+  /// (WorkCancelled).
+  template <typename Pack>
+  void for_each_panel(ThreadPool& threads, Pack&& pack) const {
     constexpr int64_t kWeightsOfThread = 1 << 19;
     const int64_t weights_of_panel = kPanelWidth * std::max<int64_t>(view_.inputs, 1);
     const int64_t slice = threads.size() * std::max<int64_t>(1, kWeightsOfThread / weights_of_panel);
-    const int64_t panels = num_panels(view_.outputs);
-    for (int64_t first = 0; first < panels; first += slice) {
-      const int64_t count = std::min(slice, panels - first);
+    const int64_t all = num_panels(view_.outputs);
+    for (int64_t first = 0; first < all; first += slice) {
+      const int64_t count = std::min(slice, all - first);
       spend_steps(static_cast<size_t>(count * weights_of_panel));
       threads.parallel_for(count, [&](int64_t i, int) {
         const int64_t begin = (first + i) * kPanelWidth;
-        const int64_t end = std::min(view_.outputs, begin + kPanelWidth);
-        for (int64_t n = begin; n < end; ++n) pack_row(n);
+        std::memset(own_panel_of(begin), 0, panels().size() / static_cast<size_t>(all));
+        pack(begin, std::min(view_.outputs, begin + kPanelWidth));
       });
     }
   }
 
-  void store_row(int64_t n, std::span<const float> row);
+  ///   rows  of the outputs of one panel, from `first` on
+  void store_rows(int64_t first, std::span<const float> rows);
   void store_codes(int64_t n, const QuantizedRow& row);
   const std::byte* panel_of(int64_t n) const;
   std::byte* own_panel_of(int64_t n) const { return memory_.data() + (panel_of(n) - panels().data()); }
