@@ -7,6 +7,8 @@
 #include <mach-o/dyld.h>
 #elif defined(__FreeBSD__)
 #include <sys/sysctl.h>
+#else
+#include <sys/syscall.h>
 #endif
 
 #include <string>
@@ -41,6 +43,16 @@ bool open_pipe(std::array<int, 2>& ends) {
   return true;
 #else
   return ::pipe2(ends.data(), O_CLOEXEC) == 0;
+#endif
+}
+
+void close_files_from(int first) {
+#if defined(__linux__)
+  ::syscall(SYS_close_range, first, ~0U, 0U);  // musl has no function for it
+#elif defined(__FreeBSD__)
+  ::closefrom(first);
+#else
+  for (int file = ::getdtablesize() - 1; file >= first; --file) ::close(file);
 #endif
 }
 

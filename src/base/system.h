@@ -16,6 +16,9 @@ std::filesystem::path running_program();
 /// On macOS a program that another thread starts at this moment does inherit them.
 bool open_pipe(std::array<int, 2>& ends);
 
+/// Closes this and all later descriptors. Safe between fork and exec.
+void close_files_from(int first);
+
 /// When the content of a file was changed last.
 inline timespec modification_time(const struct stat& status) {
 #ifdef __APPLE__

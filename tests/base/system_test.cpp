@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "temporary_folder.h"
@@ -25,6 +26,19 @@ TEST(OpenPipe, CarriesBytesAndIsNotInherited) {
     EXPECT_NE(::fcntl(end, F_GETFD) & FD_CLOEXEC, 0);
     ::close(end);
   }
+}
+
+TEST(CloseFilesFrom, LeavesEarlierFilesOpen) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int file = ::dup(0);
+    const int last = ::fcntl(0, F_DUPFD, 200);
+    close_files_from(file + 1);
+    ::_exit(::fcntl(file, F_GETFD) >= 0 && ::fcntl(last, F_GETFD) < 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(FileTimes, TellANewContentFromANewName) {
