@@ -1,13 +1,10 @@
 #include "bench/load_bench.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <string_view>
 
 #include "base/clock.h"
 #include "base/gguf.h"
+#include "base/heap.h"
 #include "bench/machine.h"
 #include "bench/timing.h"
 #include "model/adapters.h"
@@ -43,27 +40,7 @@ void touch(ThreadPool& threads, std::span<const std::byte> bytes) {
   });
 }
 
-/// Memory of this process as reported by the system; 0 if it is not reported.
-int64_t status_bytes(std::string_view key) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key)) continue;
-    int64_t kib = 0;
-    std::istringstream(line.substr(key.size())) >> kib;
-    return kib * 1024;
-  }
-  return 0;
-}
-
 }  // namespace
-
-int64_t resident_bytes() {
-  return status_bytes("VmRSS:");
-}
-
-int64_t most_resident_bytes() {
-  return status_bytes("VmHWM:");
-}
 
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,
                       const WeightFormats& formats, ThreadPool& threads, const LoadBenchOptions& options) {
@@ -71,9 +48,9 @@ LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& co
   timing.read_bandwidth = measure_read_bandwidth(threads, int64_t{1} << 28);
   timing.predicted_bytes = predict(folder, config, formats);
   for (int i = -1; i < options.repeat; ++i) {
-    const int64_t before = resident_bytes();
+    const int64_t before = resident_memory();
     const auto watch = [&](int64_t, int64_t) {
-      timing.peak_bytes = std::max(timing.peak_bytes, resident_bytes() - before);
+      timing.peak_bytes = std::max(timing.peak_bytes, resident_memory() - before);
     };
     const Stopwatch clock;
     const auto model = folder.empty() ? Model::random(config, 0, formats, threads, watch)

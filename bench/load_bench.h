@@ -29,11 +29,6 @@ struct LoadTiming {
                                           ///< first pass will
 };
 
-/// Memory of this process, with pages of mapped files; 0 if the system does not report it.
-int64_t resident_bytes();
-/// Peak of that memory.
-int64_t most_resident_bytes();
-
 /// Loads the folder or .gguf file again and again; a model of random weights where `folder` is empty.
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,
                       const WeightFormats& formats, ThreadPool& threads, const LoadBenchOptions& options);

@@ -7,8 +7,13 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <vector>
+
+#if defined(__APPLE__) || defined(__FreeBSD__)
+#include <sys/sysctl.h>
+#endif
 
 #include "bench/timing.h"
 
@@ -215,6 +220,16 @@ std::vector<double> time_reading(ThreadPool& threads, const Buffer<std::byte>& m
 }  // namespace
 
 std::string processor_name() {
+#if defined(__APPLE__) || defined(__FreeBSD__)
+#ifdef __APPLE__
+  constexpr const char* kName = "machdep.cpu.brand_string";
+#else
+  constexpr const char* kName = "hw.model";
+#endif
+  std::array<char, 256> name = {};
+  size_t size = name.size() - 1;
+  return ::sysctlbyname(kName, name.data(), &size, nullptr, 0) == 0 ? name.data() : "unknown";
+#else
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("model name") && line.find(": ") != std::string::npos) {
@@ -222,6 +237,7 @@ std::string processor_name() {
     }
   }
   return "unknown";
+#endif
 }
 
 double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries) {

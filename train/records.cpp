@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "base/system.h"
 #include "base/written_file.h"
 #include "tokenizer/conversation.h"
 
@@ -55,9 +56,10 @@ uint64_t cache_key(const std::filesystem::path& file, const Vocabulary& vocabula
   // The words of the vocabulary, by what they make of a text of many kinds.
   for (const TokenId token : vocabulary.tokenizer.encode(vocabulary.chat.program() + " The 12 quick été\n\t"))
     key = mix_bits(key ^ static_cast<uint64_t>(token)) + 1;
+  const timespec modified = modification_time(status);
   for (const uint64_t number :
-       {static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(status.st_mtim.tv_sec),
-        static_cast<uint64_t>(status.st_mtim.tv_nsec), static_cast<uint64_t>(row_length),
+       {static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(modified.tv_sec),
+        static_cast<uint64_t>(modified.tv_nsec), static_cast<uint64_t>(row_length),
         static_cast<uint64_t>(vocabulary.tokenizer.size()), static_cast<uint64_t>(vocabulary.ids.end)})
     key = mix_bits(key ^ number) + 1;
   return key;

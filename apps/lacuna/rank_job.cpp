@@ -19,6 +19,7 @@
 #include "backend/shard/sharded_model.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "model/locate.h"
 #include "sharding.h"
 
@@ -41,7 +42,7 @@ pid_t start_process(std::vector<std::string>& command) {
   setsid();
   const int null = open("/dev/null", O_RDWR);
   if (null >= 0) dup2(null, STDIN_FILENO);
-  close_range(3, ~0U, 0);
+  close_files_from(3);
   execvp(arguments[0], arguments.data());
   _exit(127);
 }

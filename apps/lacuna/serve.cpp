@@ -1,15 +1,20 @@
 #include <fmt/core.h>
-#include <malloc.h>
-#include <semaphore.h>
+#include <poll.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "commands.h"
 #include "generation_flags.h"
 #include "lacuna/version.h"
@@ -49,7 +55,7 @@ struct ServeFlags : ServedModelFlags {
   double audit = 0;
 };
 
-sem_t wants_to_stop;
+std::array<int, 2> stop_pipe = {-1, -1};  // ends to read and to write: a byte for each signal to stop
 std::atomic<bool> is_loaded{false};
 
 /// Keys, allowed sites and rates. Throws InputError where the address is public and no key is required.
@@ -97,15 +103,11 @@ AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served
   return audit;
 }
 
-/// Waits for a signal; false where `most` passes first.
+/// Waits for a signal; false where `most` passes first. Negative: waits until one comes.
 bool wait_for_signal(std::chrono::milliseconds most) {
-  timespec end{};
-  clock_gettime(CLOCK_REALTIME, &end);
-  const int64_t nanoseconds = end.tv_nsec + std::chrono::nanoseconds(most).count();
-  constexpr int64_t kSecond = 1'000'000'000;
-  end.tv_sec += nanoseconds / kSecond;
-  end.tv_nsec = nanoseconds % kSecond;
-  return sem_timedwait(&wants_to_stop, &end) == 0;
+  pollfd watched{stop_pipe[0], POLLIN, 0};
+  char byte = 0;
+  return ::poll(&watched, 1, static_cast<int>(most.count())) > 0 && ::read(stop_pipe[0], &byte, 1) == 1;
 }
 
 /// Lets requests that run finish for a while, then ends them with an error. A second signal ends the wait.
@@ -123,13 +125,17 @@ void drain(ModelServer& server, double seconds) {
 
 extern "C" void stop_serving(int /*signal*/) {
   if (!is_loaded) _exit(0);  // nothing is under way
-  sem_post(&wants_to_stop);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(stop_pipe[1], "s", 1);  // the pipe holds thousands
+  errno = error;
 }
 
 void serve(ServeFlags flags) {
+#ifdef __GLIBC__
   // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   mallopt(M_ARENA_MAX, 4);  // each keeps what its largest request took
+#endif
   raise_descriptor_limit();
   // Report errors in the flags before the weights are read.
   report_busy_cores(flags.threads);
@@ -145,7 +151,7 @@ void serve(ServeFlags flags) {
   if (const std::optional<LogFormat> format = log_format_named(flags.log_format)) {
     log.emplace(*format, STDERR_FILENO);
   }
-  sem_init(&wants_to_stop, 0, 0);
+  if (!open_pipe(stop_pipe)) throw InputError("The server cannot make a pipe: {}", std::strerror(errno));
   std::signal(SIGINT, stop_serving);
   std::signal(SIGTERM, stop_serving);
   std::signal(SIGPIPE, SIG_IGN);
@@ -170,7 +176,7 @@ void serve(ServeFlags flags) {
       "at most {} MiB for requests that are read, {} MiB to parse them and {} MiB for replies that wait\n",
       flags.http.all_body_bytes >> 20, kHandlerThreads * kMemoryPerBodyByte * flags.http.body_bytes >> 20,
       flags.http.all_reply_bytes >> 20);
-  while (sem_wait(&wants_to_stop) != 0) {
+  while (!wait_for_signal(std::chrono::milliseconds(-1))) {
   }
   drain(server, flags.drain_seconds);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/heap.h"
 #include "bench/attention_bench.h"
 #include "bench/load_bench.h"
 #include "bench/machine.h"
@@ -137,7 +138,7 @@ void bench_step(const StepFlags& flags) {
                                 {"threads", loaded.device->threads().size()},
                                 {"canvas", flags.options.canvas},
                                 {"repeat", flags.options.repeat},
-                                {"most_resident_bytes", most_resident_bytes()}};
+                                {"most_resident_bytes", most_resident_memory()}};
   report["results"] = results;
   if (!flags.json) return print_step_table(report);
   print_data("{}\n", report.dump());

@@ -140,7 +140,11 @@ void eval_code(const EvalCommandFlags& flags, const CodeBenchmark& benchmark, co
   if (flags.out.empty() && flags.run_tests.empty()) {
     throw InputError("--task {}: expected --out for the completions, or --run-tests", flags.settings.task);
   }
-  if (!flags.run_tests.empty()) check_python(flags.run_tests);
+  if (!flags.run_tests.empty()) {
+    check_python(flags.run_tests);
+    if (const std::string missing = limits_that_are_missing(); !missing.empty())
+      print_message("lacuna: --run-tests: {}\n", missing);
+  }
   OutFile out(flags.out);
   const EvaluationModels models(flags);
   const bool is_chat = !models.evaluated().chat_template.is_none();

@@ -2,11 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <sched.h>
+#include <sys/prctl.h>
+#elif defined(__FreeBSD__)
+#include <sys/procctl.h>
+#endif
 
 #include <csignal>
 #include <filesystem>
@@ -49,18 +54,31 @@ std::string find_program(const std::string& name) {
   return name;
 }
 
-void limit(int resource, int64_t value) {
+template <typename Resource>  // a type of its own in the headers of glibc
+void limit(Resource resource, int64_t value) {
   const rlimit both{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
-  setrlimit(static_cast<__rlimit_resource_t>(resource), &both);
+  setrlimit(resource, &both);
+}
+
+/// Ends the calling process with its parent, and takes the network from it, as far as the system does so.
+void isolate() {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  unshare(CLONE_NEWUSER | CLONE_NEWNET);  // where it is refused, the network stays
+#elif defined(__FreeBSD__)
+  int signal = SIGKILL;
+  procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &signal);
+#endif
 }
 
 /// In the child, between fork and exec: system calls alone.
 [[noreturn]] void become(const char* python, const char* folder, const ProgramLimits& limits) {
   setsid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  unshare(CLONE_NEWUSER | CLONE_NEWNET);  // where it is refused, the network stays
+  isolate();
   limit(RLIMIT_CPU, limits.time.count() / 1000 + 1);
+#ifndef __APPLE__  // which ignores it
   limit(RLIMIT_AS, limits.memory);
+#endif
   limit(RLIMIT_FSIZE, limits.file_size);
   limit(RLIMIT_NOFILE, 64);
   limit(RLIMIT_CORE, 0);
@@ -99,6 +117,16 @@ bool passes(const std::string& python, std::string_view program, const ProgramLi
     return false;
   }
   return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == kPassed;
+}
+
+std::string limits_that_are_missing() {
+#if defined(__linux__)
+  return {};
+#elif defined(__APPLE__)
+  return "macOS neither limits the memory of tested programs nor cuts them off from the network";
+#else
+  return "this system does not cut tested programs off from the network";
+#endif
 }
 
 void check_python(const std::string& python) {

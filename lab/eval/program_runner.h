@@ -19,10 +19,14 @@ struct ProgramLimits {
 
 /// Whether `program` ran to its end without an error, within the limits. It runs in a new, empty folder that
 /// is removed, without input, output or environment, cut off from the network where the system lets an
-/// ordinary user do so (a user and network namespace), and all processes of its group are ended with it.
-/// Programs that leave early, even with exit code 0, do not pass.
+/// ordinary user do so (a user and network namespace of Linux), and all processes of its group are ended with
+/// it. Programs that leave early, even with exit code 0, do not pass. limits_that_are_missing() says what
+/// else the system lacks.
 ///   python  a path, or a name to be found in /usr/local/bin, /usr/bin and /bin
 bool passes(const std::string& python, std::string_view program, const ProgramLimits& limits = {});
+
+/// A sentence about what this system does not limit; empty where it limits everything.
+std::string limits_that_are_missing();
 
 /// InputError, naming the flag --run-tests, where `python` cannot run an empty program.
 void check_python(const std::string& python);

@@ -151,11 +151,11 @@ std::string with_capitals(std::string text) {
 }
 
 std::string random_word(Draws& draws) {
-  constexpr std::string_view kFirst = "bdfgklmnprstvz", kSecond = "aeiou";
+  constexpr std::string_view kConsonants = "bdfgklmnprstvz", kVowels = "aeiou";
   std::string word;
   for (uint32_t syllables = 2 + draws.below(2); syllables > 0; --syllables) {
-    word += kFirst[draws.below(kFirst.size())];
-    word += kSecond[draws.below(kSecond.size())];
+    word += kConsonants[draws.below(kConsonants.size())];
+    word += kVowels[draws.below(kVowels.size())];
   }
   return word;
 }

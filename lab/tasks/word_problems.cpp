@@ -344,7 +344,6 @@ Change draw_change(Draws& draws, const NumberProblem& problem) {
 }
 
 NumberProblem draw_word_problem(Draws& draws) {
-  constexpr int kMinStart = 2, kMaxStart = 20;
   NumberProblem problem;
   const uint32_t kind = draws.below(10);
   const size_t person = draws.below(kPeople.size() + kMoreNames.size());
@@ -355,7 +354,7 @@ NumberProblem draw_word_problem(Draws& draws) {
   problem.object = kind == 1 ? made_up_word(draws) + "s"
                              : std::string(object < kObjects.size() ? kObjects[object]
                                                                     : kMoreObjects[object - kObjects.size()]);
-  problem.start = draws.between(kMinStart, kMaxStart);
+  problem.start = draws.between(2, 20);
   const int count = std::array{1, 2, 2, 2, 3}[draws.below(5)];
   for (int i = 0; i < count; ++i) problem.changes.push_back(draw_change(draws, problem));
   return problem;

@@ -1,12 +1,17 @@
 #include "base/affinity.h"
 
 #include <fmt/format.h>
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#else
 #include <sched.h>
+#endif
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace lacuna {
@@ -39,6 +44,31 @@ int count_below(std::string_view list, int number) {
   return count;
 }
 
+std::vector<int> physical_cores_first(std::vector<int> cores) {
+  std::vector<std::pair<int, int>> ranked;
+  ranked.reserve(cores.size());
+  for (const int core : cores) ranked.emplace_back(siblings_before(core), core);
+  std::sort(ranked.begin(), ranked.end());
+  std::transform(ranked.begin(), ranked.end(), cores.begin(), [](const auto& each) { return each.second; });
+  return cores;
+}
+
+#ifdef __APPLE__
+std::vector<int> usable_cores() {
+  return {};
+}
+
+void bind_to_core(int /*core*/) {}
+
+int num_usable_cores() {
+  // Loops wait for their slowest thread: the slow cores of Apple's processors would hold up the others.
+  int fast_cores = 0;
+  size_t size = sizeof fast_cores;
+  if (::sysctlbyname("hw.perflevel0.physicalcpu", &fast_cores, &size, nullptr, 0) == 0 && fast_cores > 0)
+    return fast_cores;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+#else
 std::vector<int> usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -50,24 +80,16 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
-std::vector<int> physical_cores_first(std::vector<int> cores) {
-  std::vector<std::pair<int, int>> ranked;
-  ranked.reserve(cores.size());
-  for (const int core : cores) ranked.emplace_back(siblings_before(core), core);
-  std::sort(ranked.begin(), ranked.end());
-  std::transform(ranked.begin(), ranked.end(), cores.begin(), [](const auto& each) { return each.second; });
-  return cores;
-}
-
-int num_usable_cores() {
-  return static_cast<int>(usable_cores().size());
-}
-
 void bind_to_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
   sched_setaffinity(0, sizeof(set), &set);
 }
+
+int num_usable_cores() {
+  return std::max(1, static_cast<int>(usable_cores().size()));
+}
+#endif
 
 }  // namespace lacuna

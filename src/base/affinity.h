@@ -6,8 +6,9 @@
 
 namespace lacuna {
 
-/// Numbers of the cores that the calling thread may run on.
+/// Numbers of the cores that the calling thread may run on; none where the system binds no thread to a core.
 std::vector<int> usable_cores();
+/// How many these are, at least 1; on macOS the number of fast cores.
 int num_usable_cores();
 
 /// The same cores, the first hardware thread of each physical core before the second of any.
@@ -15,7 +16,7 @@ std::vector<int> physical_cores_first(std::vector<int> cores);
 /// Numbers below `number` in a list of Linux, such as "0,2-5,8".
 int count_below(std::string_view list, int number);
 
-/// Binds the calling thread to a core.
+/// Binds the calling thread to one of usable_cores().
 void bind_to_core(int core);
 
 }  // namespace lacuna

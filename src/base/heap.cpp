@@ -3,25 +3,73 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#ifdef __APPLE__
+#include <mach/mach.h>
+#else
+#include <sys/resource.h>
 #include <unistd.h>
+#endif
 
 #include <sstream>
+#include <string>
 
 #include "base/error.h"
 #include "base/read_file.h"
 
 namespace lacuna {
+namespace {
 
-int64_t resident_memory() {
-  constexpr size_t kMaxStatusBytes = 4096;
+#ifdef __APPLE__
+mach_task_basic_info memory_of_process() {
+  mach_task_basic_info memory = {};
+  mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
+  ::task_info(::mach_task_self(), MACH_TASK_BASIC_INFO, reinterpret_cast<task_info_t>(&memory), &count);
+  return memory;
+}
+#else
+/// Reads a file of the kernel; empty where there is none.
+std::istringstream kernel_file(const char* path) {
+  constexpr size_t kMaxBytes = 64 << 10;
   try {
-    std::istringstream file(read_whole_file("/proc/self/statm", kMaxStatusBytes));
-    int64_t all = 0, resident = 0;  // in pages, and more that is not asked for
-    return file >> all >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
+    return std::istringstream(read_whole_file(path, kMaxBytes));
   } catch (const InputError&) {
-    return 0;
+    return {};
   }
 }
+#endif
+
+}  // namespace
+
+#ifdef __APPLE__
+int64_t resident_memory() {
+  return static_cast<int64_t>(memory_of_process().resident_size);
+}
+
+int64_t most_resident_memory() {
+  return static_cast<int64_t>(memory_of_process().resident_size_max);
+}
+#else
+int64_t resident_memory() {
+  std::istringstream file = kernel_file("/proc/self/statm");
+  int64_t all = 0, resident = 0;  // in pages, and more that is not asked for
+  return file >> all >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t most_resident_memory() {
+#ifdef __linux__
+  // Not getrusage(), which counts the program that started this one as well.
+  std::istringstream file = kernel_file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    int64_t kibibytes = 0;
+    if (line.starts_with("VmHWM:") && std::istringstream(line.substr(6)) >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+#else
+  rusage usage = {};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} << 10 : 0;
+#endif
+}
+#endif
 
 void return_free_memory() {
 #ifdef __GLIBC__

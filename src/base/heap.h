@@ -9,6 +9,9 @@ namespace lacuna {
 /// where the system does not say.
 int64_t resident_memory();
 
+/// The most that resident_memory() has been since the program began; 0 where the system does not say.
+int64_t most_resident_memory();
+
 /// Gives freed memory that the allocator keeps back to the system. Does nothing where the C library is not
 /// glibc.
 void return_free_memory();

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/open_file.h"
+#include "base/system.h"
 
 namespace lacuna {
 namespace {
@@ -78,8 +79,9 @@ bool has_changed(const Registered& node) {
   const struct stat& then = node.status;
   struct stat now = {};
   if (::fstat(node.descriptor, &now) != 0) return true;
-  if (now.st_size != then.st_size || !is_same_time(now.st_mtim, then.st_mtim)) return true;
-  if (is_same_time(now.st_ctim, then.st_ctim)) return false;
+  if (now.st_size != then.st_size || !is_same_time(modification_time(now), modification_time(then)))
+    return true;
+  if (is_same_time(change_time(now), change_time(then))) return false;
   struct stat named = {};
   const bool keeps_name =
       ::stat(node.path.c_str(), &named) == 0 && named.st_dev == then.st_dev && named.st_ino == then.st_ino;

@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#if defined(__APPLE__)
+#include <mach/mach.h>
+#elif defined(__FreeBSD__)
+#include <sys/sysctl.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -98,12 +104,33 @@ GroupMemory left_in_groups(const fs::path& root) {
   return left;
 }
 
+/// Bytes that the machine has free or could free at once, by its own count.
+int64_t free_memory() {
+#if defined(__APPLE__)
+  vm_statistics64 memory = {};
+  mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
+  const host_t host = ::mach_host_self();
+  ::host_statistics64(host, HOST_VM_INFO64, reinterpret_cast<host_info64_t>(&memory), &count);
+  ::mach_port_deallocate(::mach_task_self(), host);
+  const int64_t pages = int64_t{memory.free_count} + memory.inactive_count;
+#elif defined(__FreeBSD__)
+  int64_t pages = 0;
+  for (const char* const name : {"vm.stats.vm.v_free_count", "vm.stats.vm.v_inactive_count"}) {
+    unsigned count = 0;
+    size_t size = sizeof count;
+    if (::sysctlbyname(name, &count, &size, nullptr, 0) == 0) pages += count;
+  }
+#else
+  const int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
+#endif
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace
 
 AvailableMemory available_memory(const fs::path& root) {
   const std::optional<int64_t> kibibytes = number_in(root / "proc/meminfo", "MemAvailable:");
-  const int64_t machine =
-      kibibytes ? *kibibytes << 10 : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t machine = kibibytes ? *kibibytes << 10 : free_memory();
   const GroupMemory group = left_in_groups(root);
   return {std::min(machine, group.available), group.available < machine,
           std::min(machine, group.before_kill)};

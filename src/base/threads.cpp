@@ -16,6 +16,8 @@ constexpr size_t kGroup = 8;
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // waits for some cycles, while `yield` is a no-op on most cores
 #endif
 }
 
@@ -100,6 +102,7 @@ void ThreadPool::take_indices(int thread) {
 
 void pin_workers(ThreadPool& threads) {
   const std::vector<int> cores = physical_cores_first(usable_cores());
+  if (cores.empty()) throw InputError("--pin: this system cannot bind a thread to a core; expected no --pin");
   if (threads.size() > static_cast<int>(cores.size())) {
     throw InputError(
         "--pin binds {} threads to cores of their own; expected at most {}, the cores that it may use",

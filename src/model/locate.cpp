@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/nearest.h"
+#include "base/system.h"
 
 namespace lacuna {
 namespace {
@@ -157,8 +158,7 @@ std::string missing_weights(const fs::path& folder) {
 fs::path program_file() {
   const char* const given = std::getenv("LACUNA_PROGRAM");
   if (given != nullptr && *given != '\0') return given;
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error);  // empty where there is none
+  return running_program();
 }
 
 ModelPlaces ModelPlaces::from_environment() {

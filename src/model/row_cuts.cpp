@@ -28,7 +28,7 @@ std::vector<bool> possible_cuts(const ModelConfig& config, const StepPlan& plan)
 int32_t nearest_cut(const std::vector<bool>& cuts, int64_t row) {
   for (int64_t distance = 0;; ++distance) {
     const int64_t before = std::max<int64_t>(0, row - distance);
-    const int64_t behind = std::min(std::ssize(cuts) - 1, row + distance);
+    const int64_t behind = std::min<int64_t>(std::ssize(cuts) - 1, row + distance);
     if (cuts[static_cast<size_t>(before)]) return static_cast<int32_t>(before);
     if (cuts[static_cast<size_t>(behind)]) return static_cast<int32_t>(behind);
   }

@@ -36,7 +36,7 @@ size_t free_descriptors() {
   namespace fs = std::filesystem;
   const auto limit = static_cast<size_t>(std::min(present_limit().rlim_cur, kMaxLimit));
   std::error_code error;
-  const fs::directory_iterator open("/proc/self/fd", error);
+  const fs::directory_iterator open("/dev/fd", error);
   const auto used = error ? size_t{64} : static_cast<size_t>(std::distance(begin(open), end(open)));
   return limit - std::min(limit, used);
 }

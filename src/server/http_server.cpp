@@ -57,9 +57,13 @@ constexpr auto kTrimEvery = std::chrono::seconds(2);
 constexpr int64_t kMaxGrowth = 16 << 20;
 constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
 
+#ifndef POLLRDHUP
+#define POLLRDHUP 0  // macOS reports POLLHUP with POLLIN
+#endif
+
 /// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
 bool has_hung_up(tcp::socket& socket) {
-  pollfd state{socket.native_handle(), POLLRDHUP, 0};
+  pollfd state{socket.native_handle(), POLLIN | POLLRDHUP, 0};
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 

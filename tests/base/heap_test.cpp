@@ -8,6 +8,14 @@
 namespace lacuna::heap_test {
 namespace {
 
+TEST(ResidentMemory, GrowsWithWhatIsTouched) {
+  constexpr size_t kBytes = 64 << 20;
+  const int64_t before = resident_memory();
+  const std::vector<char> touched(kBytes, 'x');
+  EXPECT_GE(resident_memory(), before + int64_t{kBytes} / 2);
+  EXPECT_GE(most_resident_memory(), before + int64_t{kBytes} / 2);
+}
+
 // The allocators of sanitizers keep what is freed.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(ReturnFreeMemory, GivesBackWhatALargeRequestLeft) {

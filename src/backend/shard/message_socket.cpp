@@ -1,5 +1,6 @@
 #include "backend/shard/message_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -33,22 +35,83 @@ bool is_readable(int descriptor, std::chrono::milliseconds most) {
   }
 }
 
+#ifdef __linux__
+/// In the abstract namespace, whose names begin with a zero and vanish with their socket.
+std::string full_name(const std::string& name) {
+  return '\0' + name;
+}
+
+void remove_name(const std::string& /*name*/) {}
+
+bool is_of_this_user(int descriptor) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+#else
+std::string full_name(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / name).string();
+}
+
+void remove_name(const std::string& name) {
+  unlink(full_name(name).c_str());
+}
+
+bool is_of_this_user(int descriptor) {
+  uid_t user = 0;
+  gid_t group = 0;
+  return getpeereid(descriptor, &user, &group) == 0 && user == geteuid();
+}
+#endif
+
+#ifdef __APPLE__
+constexpr int kCloseOnExec = 0;
+constexpr int kNoSignal = 0;
+
+int accept_one(int listener) {
+  return ::accept(listener, nullptr, nullptr);
+}
+
+/// Does afterwards what the flags of other systems do at once: a program that another thread starts in
+/// between inherits the socket.
+int prepared(int descriptor) {
+  const int yes = 1;
+  if (descriptor >= 0) {
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &yes, sizeof(yes));
+  }
+  return descriptor;
+}
+#else
+constexpr int kCloseOnExec = SOCK_CLOEXEC;
+constexpr int kNoSignal = MSG_NOSIGNAL;
+
+int accept_one(int listener) {
+  return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+}
+
+int prepared(int descriptor) {
+  return descriptor;
+}
+#endif
+
 struct Address {
   sockaddr_un value{};
   socklen_t size = 0;
 
-  explicit Address(const std::string& name) {
-    if (name.size() + 1 > sizeof(value.sun_path))
+  explicit Address(const std::string& short_name) {
+    const std::string name = full_name(short_name);
+    if (name.size() > sizeof(value.sun_path))
       throw std::system_error(ENAMETOOLONG, std::generic_category(), name);
     value.sun_family = AF_UNIX;
-    std::memcpy(static_cast<char*>(value.sun_path) + 1, name.data(), name.size());
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    std::memcpy(static_cast<char*>(value.sun_path), name.data(), name.size());
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }
 };
 
 int new_socket() {
-  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int descriptor = prepared(socket(AF_UNIX, SOCK_STREAM | kCloseOnExec, 0));
   if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "a socket between processes");
   return descriptor;
 }
@@ -85,8 +148,7 @@ void MessageSocket::send(const json& message) {
 
 void MessageSocket::send_bytes(const void* bytes, size_t count) const {
   for (size_t done = 0; done < count;) {
-    const ssize_t some =
-        ::send(descriptor_, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL);
+    const ssize_t some = ::send(descriptor_, static_cast<const char*>(bytes) + done, count - done, kNoSignal);
     if (some < 0 && errno == EINTR) continue;
     if (some <= 0) throw ConnectionLost("the other process has ended");
     done += static_cast<size_t>(some);
@@ -119,7 +181,7 @@ std::optional<json> MessageSocket::receive(std::chrono::milliseconds most) {
   }
 }
 
-MessageListener::MessageListener(const std::string& name) {
+MessageListener::MessageListener(const std::string& name) : name_(name) {
   const Address address(name);
   descriptor_ = new_socket();
   if (bind(descriptor_, address.get(), address.size) != 0 || listen(descriptor_, 2) != 0) {
@@ -131,16 +193,15 @@ MessageListener::MessageListener(const std::string& name) {
 
 MessageListener::~MessageListener() {
   ::close(descriptor_);
+  remove_name(name_);
 }
 
 std::optional<MessageSocket> MessageListener::accept(std::chrono::milliseconds most) const {
   if (!is_readable(descriptor_, most)) return {};
-  const int descriptor = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+  const int descriptor = prepared(accept_one(descriptor_));
   if (descriptor < 0) return {};
   MessageSocket accepted(descriptor);
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return {};
+  if (!is_of_this_user(descriptor)) return {};
   return accepted;
 }
 

@@ -1,5 +1,5 @@
-// Messages between two processes of one machine and one user, over a Unix socket in Linux' abstract
-// namespace, which needs no file.
+// Messages between two processes of one machine and one user, over a Unix socket: on Linux in the abstract
+// namespace, which needs no file, elsewhere as a file in the folder for temporary ones.
 #pragma once
 
 #include <chrono>
@@ -59,6 +59,7 @@ class MessageListener {
   std::optional<MessageSocket> accept(std::chrono::milliseconds most) const;
 
  private:
+  std::string name_;
   int descriptor_ = -1;
 };
 

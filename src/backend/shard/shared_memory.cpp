@@ -1,6 +1,5 @@
 #include "backend/shard/shared_memory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -19,6 +18,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/system.h"
+
 namespace lacuna {
 namespace {
 
@@ -26,6 +27,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kBetweenChecks{20};
 constexpr std::chrono::milliseconds kBetweenBeats{50};
+#ifdef MAP_NORESERVE
+constexpr int kReserveNothing = MAP_NORESERVE;
+#else
+constexpr int kReserveNothing = 0;  // FreeBSD never reserves memory of a mapping
+#endif
 constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
 
 /// State that a rank publishes to the others, in memory that all of them map.
@@ -44,7 +50,7 @@ class SharedRegion {
   SharedRegion(int count, size_t slot_bytes) : count_(count), slot_bytes_(slot_bytes) {
     const size_t states = sizeof(RankState) * static_cast<size_t>(count);
     bytes_ = states + 2 * static_cast<size_t>(count) * slot_bytes;
-    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | kReserveNothing,
                         /*fd=*/-1, 0);
     if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "shared memory");
     memory_ = static_cast<std::byte*>(memory);
@@ -76,8 +82,7 @@ class LifeLines {
   explicit LifeLines(int count) {
     for (int rank = 0; rank < count; ++rank) {
       std::array<int, 2> ends{-1, -1};
-      if (pipe2(ends.data(), O_CLOEXEC) != 0)
-        throw std::system_error(errno, std::generic_category(), "a pipe between ranks");
+      if (!open_pipe(ends)) throw std::system_error(errno, std::generic_category(), "a pipe between ranks");
       pipes_.push_back(ends);
     }
   }
