@@ -21,8 +21,7 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"I think of a number. ~+when I take away {b}-when I add {b}~, I get {a}. What is my number?", "a?b!"},
     {"I think of a number and ~+take away/subtract-add~ {b}. The result is {a}. Which number is it?", "a?b!"},
     {"think of {a}. ~+add {b}/put {b} to it-take away {b}/take {b} from it~. ~what do you have/what is it "
-     "now/what do you "
-     "get~?",
+     "now/what do you get~?",
      "a?b"},
     {"take {a}, ~+add-subtract/remove~ {b} and ~+add-subtract/remove~ {c}. What ~comes out/is left/do you "
      "get~?",
@@ -32,8 +31,7 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"what number comes {b} ~+after-before~ {a}?", "a?b"},
     {"give the number that is {b} ~+above-below~ {a}.", "a?b"},
     {"{a} ~+and {b} more/and another {b}/increased by {b}-but {b} fewer/with {b} taken away/lowered by {b}~ "
-     "is ~what/how "
-     "much~?",
+     "is ~what/how much~?",
      "a?b*"},
     {"{a} ~+up-down~ by {b} is what?", "a?b"},
     {"count ~+forward/up-back/down~ {b} from {a}. ~where are you/where do you end/what number is that~?",

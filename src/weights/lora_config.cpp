@@ -50,8 +50,7 @@ void check_start(const JsonObject& json, const Json& value) {
   if (value == "gaussian" || value == "eva" || value == "orthogonal") return;
   throw InputError(
       "{}: \"init_lora_weights\" is {}; expected true, false, \"gaussian\", \"eva\" or \"orthogonal\": "
-      "others change the "
-      "base weights too, and PEFT converts such an adapter when it saves it with "
+      "others change the base weights too, and PEFT converts such an adapter when it saves it with "
       "path_initial_model_for_weight_conversion",
       json.file(), shown_value(value));
 }

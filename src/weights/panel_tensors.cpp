@@ -64,8 +64,8 @@ StoredFormat read_format(const TensorFiles& files, const std::string& module) {
   }
   throw InputError(
       "{}: tensor {} holds {}; expected outputs, inputs, the bits of a weight (32, 16, 8 or 4), the inputs "
-      "that "
-      "share a scale (32, 16 or 0), 0 or 1 for minimums, and 0, 1 or 2 for scales in f16, f32 or two levels",
+      "that share a scale (32, 16 or 0), 0 or 1 for minimums, and 0, 1 or 2 for scales in f16, f32 or two "
+      "levels",
       raw.file, in_quotes(name), shown(numbers));
 }
 
