@@ -1,13 +1,14 @@
 // Sums without a story.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kSumsRows = std::to_array<QuestionShape>({
+inline constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"{b} and how ~many/much~ make {a}?", "a-b!"},
     {"{b} and what ~make/give/is~ {a}?", "a-b!"},
     {"{b} + ? = {a}", "a-b!"},
@@ -88,12 +89,6 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"{b} ~+is added to-is subtracted from~ {a}. Say the result.", "a?b"},
 });
 
-constexpr auto kSumThemes = std::to_array<ShapeTheme>({{QuestionForm::kSum, kNone, kNone, kSumsRows}});
-
-}  // namespace
-
-std::span<const ShapeTheme> sum_shapes() {
-  return kSumThemes;
-}
+inline constexpr auto kSumThemes = std::to_array<ShapeTheme>({{QuestionForm::kSum, kNone, kNone, kSumsRows}});
 
 }  // namespace lacuna

@@ -1,13 +1,14 @@
 // Questions that compare people and things, or add them up.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
+inline constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
     // The same facts, and a question that decides.
     {"{N} <has|had> {ao} and {B} {b}. ~+how many (do|did) they have together/how many {os} (is|was) that in "
      "all/what (is|was) their total-how many more (does|did) {N} have than {B}/how many more (does|did) {N} "
@@ -110,7 +111,7 @@ constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
      "a-b+c;&b-c*"},
 });
 
-constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
+inline constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
     {"the red ~box/bag/jar~ (holds|held) {ao}, the blue one {b} ~+more-fewer~. How many {os} (are|were) in "
      "the blue one?",
      "a?b!"},
@@ -136,7 +137,7 @@ constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
 });
 
 // Measures of two people or things.
-constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
+inline constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
     {"{N} (is|was) {a} years old, {B} {b} years ~+older-younger~. How old (is|was) {B}?", "a?b*!", 90},
     {"{N} is {a} years old and {B} is {b}. ~+how old are they together/what is the sum of their ages-how "
      "much older is {N}/how many years younger is {B}~?",
@@ -209,17 +210,11 @@ constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
     {"a phone is at {a} percent and a robot at {b}. How many percent more has the phone?", "a-b*!", 98},
 });
 
-constexpr auto kComparisonThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kComparisonThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kComparison, kGoods, kNone, kPeopleAndThingsRows},
     {QuestionForm::kComparison, kFoods, kNone, kPeopleAndThingsRows},
     {QuestionForm::kComparison, kGoods, kNone, kTwoBoxesRows},
     {QuestionForm::kComparison, kNone, kNone, kMeasuresRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> comparison_shapes() {
-  return kComparisonThemes;
-}
 
 }  // namespace lacuna

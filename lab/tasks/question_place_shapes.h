@@ -1,13 +1,14 @@
 // Questions about what is in a place: people, passengers, animals, plants, vehicles, containers, seats.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kPeopleShapes = std::to_array<QuestionShape>({
+inline constexpr auto kPeopleShapes = std::to_array<QuestionShape>({
     {"{ao} ([a:are|is]|[a:were|was]) {p}. {b} ~+more ([b:come|comes]|came)/more "
      "([b:arrive|arrives]|arrived)/others ([b:join|joins]|joined) them-([b:leave|leaves]|left)/of them "
      "([b:go|goes]|went) home/of them ([b:walk|walks]|walked) away~. {THERE}?",
@@ -81,7 +82,7 @@ constexpr auto kPeopleShapes = std::to_array<QuestionShape>({
      "a?b*"},
 });
 
-constexpr auto kRideShapes = std::to_array<QuestionShape>({
+inline constexpr auto kRideShapes = std::to_array<QuestionShape>({
     {"{ao} ([a:are|is]|[a:were|was]) {p}. {b} ~+([b:get|gets]|got) on/more ([b:climb|climbs]|climbed) "
      "in/([b:board|boards]|boarded)-([b:get|gets]|got) off/([b:step|steps]|stepped) out~. {THERE}?",
      "a?b"},
@@ -113,7 +114,7 @@ constexpr auto kRideShapes = std::to_array<QuestionShape>({
      "a?b*!"},
 });
 
-constexpr auto kAnimalShapes = std::to_array<QuestionShape>({
+inline constexpr auto kAnimalShapes = std::to_array<QuestionShape>({
     {"{ao} {p}, {b} ~+more come/are born-run away/are sold/leave~. ~how many now/how many {os} now/how many "
      "are there now~?",
      "a?b*"},
@@ -149,7 +150,7 @@ constexpr auto kAnimalShapes = std::to_array<QuestionShape>({
      "a-b*"},
 });
 
-constexpr auto kBirdShapes = std::to_array<QuestionShape>({
+inline constexpr auto kBirdShapes = std::to_array<QuestionShape>({
     {"{ao} {p}. {b} ~+more fly to them/more land/join them-fly away/fly off/leave~. How many {os} are there "
      "now?",
      "a?b*"},
@@ -174,7 +175,7 @@ constexpr auto kBirdShapes = std::to_array<QuestionShape>({
      "a?b*"},
 });
 
-constexpr auto kFishShapes = std::to_array<QuestionShape>({
+inline constexpr auto kFishShapes = std::to_array<QuestionShape>({
     {"a ~tank/pond/pool~ (holds|held) {ao}. {x} ~+(puts|put) in {b} more-(takes|took) out {b}~. How many "
      "{os} (are|were) in it (now|then)?",
      "a?b"},
@@ -188,7 +189,7 @@ constexpr auto kFishShapes = std::to_array<QuestionShape>({
      "a-c;&b+c*"},
 });
 
-constexpr auto kPlantShapes = std::to_array<QuestionShape>({
+inline constexpr auto kPlantShapes = std::to_array<QuestionShape>({
     {"{ao} ([a:grow|grows]|grew) {p}. {x} ~+(plants|planted) {b} more/(adds|added) {b}-(cuts|cut) down "
      "{b}/(digs|dug) up {b}~. {THERE}?",
      "a?b"},
@@ -209,7 +210,7 @@ constexpr auto kPlantShapes = std::to_array<QuestionShape>({
      "a-b-c*"},
 });
 
-constexpr auto kVehicleShapes = std::to_array<QuestionShape>({
+inline constexpr auto kVehicleShapes = std::to_array<QuestionShape>({
     {"{ao} {p}, {b} ~+arrive/drive in/come-leave/drive off/go~. ~how many now/how many {os} now/how many are "
      "there now~?",
      "a?b*"},
@@ -227,7 +228,7 @@ constexpr auto kVehicleShapes = std::to_array<QuestionShape>({
     {"{z} people (look|looked) at {ao}. {b} (are|were) sold. {LEFT}?", "a-b*"},
 });
 
-constexpr auto kStockShapes = std::to_array<QuestionShape>({
+inline constexpr auto kStockShapes = std::to_array<QuestionShape>({
     {"a ~shop/store/market stall~ (starts|started) the day with {ao}. By the evening {b} ~+more (are|were) "
      "delivered-(are|were) sold~. {THERE}?",
      "a?b*"},
@@ -266,7 +267,7 @@ constexpr auto kStockShapes = std::to_array<QuestionShape>({
      "b+c;&a-c*"},
 });
 
-constexpr auto kPlaceThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kPlaceThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kPeopleKinds, kRooms, kPeopleShapes},
     {QuestionForm::kStory, kRiders, kRides, kRideShapes},
     {QuestionForm::kStory, kAnimalKinds, kFields, kAnimalShapes},
@@ -276,11 +277,5 @@ constexpr auto kPlaceThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kVehicles, kLots, kVehicleShapes},
     {QuestionForm::kStory, kGoods, kNone, kStockShapes},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> place_shapes() {
-  return kPlaceThemes;
-}
 
 }  // namespace lacuna

@@ -1,13 +1,14 @@
 // Questions about things that have parts: houses, albums, games, teams, machines, ships.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kOwnerRows = std::to_array<QuestionShape>({
+inline constexpr auto kOwnerRows = std::to_array<QuestionShape>({
     {"a ~house/castle/school~ (has|had) {a} windows. {b} ~+new ones (are|were) put in-of them (are|were) "
      "closed up~. How many windows (does|did) it have (now|then)?",
      "a?b*"},
@@ -115,12 +116,7 @@ constexpr auto kOwnerRows = std::to_array<QuestionShape>({
      "a-b*"},
 });
 
-constexpr auto kOwnerThemes = std::to_array<ShapeTheme>({{QuestionForm::kStory, kNone, kNone, kOwnerRows}});
-
-}  // namespace
-
-std::span<const ShapeTheme> owner_shapes() {
-  return kOwnerThemes;
-}
+inline constexpr auto kOwnerThemes =
+    std::to_array<ShapeTheme>({{QuestionForm::kStory, kNone, kNone, kOwnerRows}});
 
 }  // namespace lacuna

@@ -1,13 +1,14 @@
 // Questions about things that people have, about food and about money.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kThingsRows = std::to_array<QuestionShape>({
+inline constexpr auto kThingsRows = std::to_array<QuestionShape>({
     // Groups of one whole.
     {"{N} <has|had> {ao} in one box and {b} in ~another/a second one/the other~. {ALL}?", "a+b"},
     {"{ao} in a red box, {b} in a blue one. ~how many {os} in all/how many together/how many is that~?",
@@ -209,7 +210,7 @@ constexpr auto kThingsRows = std::to_array<QuestionShape>({
      "a+b-c"},
 });
 
-constexpr auto kMealsRows = std::to_array<QuestionShape>({
+inline constexpr auto kMealsRows = std::to_array<QuestionShape>({
     {"{ao} on the plate, {b} eaten. ~left/how many left/how many are left~?", "a-b"},
     {"{ao}, {b} ~rotten/bad/eaten/burned~. How many good ones ~left/remain~?", "a-b"},
     {"{N} <bakes|baked> {ao}. {b} ([b:burn|burns]|burned), and {x} (eats|ate) {c}. {LEFT}?", "a-b-c"},
@@ -253,9 +254,9 @@ constexpr auto kMealsRows = std::to_array<QuestionShape>({
     {"they (serve|served) {ao} at noon and {b} at night. How many {os} (do|did) they serve?", "a+b"},
 });
 
-constexpr auto kCurrenciesNouns =
+inline constexpr auto kCurrenciesNouns =
     std::to_array<std::string_view>({"dollar", "euro", "pound", "cent", "dollar"});
-constexpr auto kPricesRows = std::to_array<QuestionShape>({
+inline constexpr auto kPricesRows = std::to_array<QuestionShape>({
     {"a ~toy/book/ball/game/ticket~ (costs|cost) {ao}. {N} <has|had> {b}. How much more money <does|did> "
      "{he} need?",
      "a-b!"},
@@ -325,16 +326,10 @@ constexpr auto kPricesRows = std::to_array<QuestionShape>({
      "a-b!"},
 });
 
-constexpr auto kThingThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kThingThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kGoods, kNone, kThingsRows},
     {QuestionForm::kStory, kFoods, kNone, kMealsRows},
     {QuestionForm::kStory, kCurrenciesNouns, kNone, kPricesRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> thing_shapes() {
-  return kThingThemes;
-}
 
 }  // namespace lacuna

@@ -1,15 +1,17 @@
 // Questions about measures: lengths, weights, liquids, temperatures, times, pages, floors, charge, ages,
 // points.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kWayUnitsNouns = std::to_array<std::string_view>({"kilometer", "mile", "meter", "km|km"});
-constexpr auto kWaysRows = std::to_array<QuestionShape>({
+inline constexpr auto kWayUnitsNouns =
+    std::to_array<std::string_view>({"kilometer", "mile", "meter", "km|km"});
+inline constexpr auto kWaysRows = std::to_array<QuestionShape>({
     {"the way to ~school/the lake/the town/the beach~ (is|was) {ao} long. {N} <has|had> walked {b}. ~how far "
      "(is|was) it still/how many {os} (are|were) left/how much farther (is|was) it~?",
      "a-b"},
@@ -47,9 +49,9 @@ constexpr auto kWaysRows = std::to_array<QuestionShape>({
      "a+b"},
 });
 
-constexpr auto kLengthsNouns =
+inline constexpr auto kLengthsNouns =
     std::to_array<std::string_view>({"centimeter", "meter", "inch|inches", "cm|cm"});
-constexpr auto kSizesRows = std::to_array<QuestionShape>({
+inline constexpr auto kSizesRows = std::to_array<QuestionShape>({
     {"a ~rope/ribbon/board/stick~ of {ao} (is|was) cut in two. One piece (is|was) {b} long. How long "
      "(is|was) the other piece?",
      "a-b*!"},
@@ -87,9 +89,9 @@ constexpr auto kSizesRows = std::to_array<QuestionShape>({
      "a+b"},
 });
 
-constexpr auto kWeightsNouns =
+inline constexpr auto kWeightsNouns =
     std::to_array<std::string_view>({"kilogram", "pound", "kilo", "kg|kg", "gram"});
-constexpr auto kLoadsRows = std::to_array<QuestionShape>({
+inline constexpr auto kLoadsRows = std::to_array<QuestionShape>({
     {"a bag (weighs|weighed) {ao} with the ~books/stones/apples~ and {b} without them. What (do|did) they "
      "weigh?",
      "a-b!"},
@@ -118,9 +120,9 @@ constexpr auto kLoadsRows = std::to_array<QuestionShape>({
      "a-b-c"},
 });
 
-constexpr auto kVolumesNouns =
+inline constexpr auto kVolumesNouns =
     std::to_array<std::string_view>({"liter", "gallon", "cup", "bucket", "glass|glasses"});
-constexpr auto kLiquidsRows = std::to_array<QuestionShape>({
+inline constexpr auto kLiquidsRows = std::to_array<QuestionShape>({
     {"a ~tank/pot/barrel~ (holds|held) at most {ao}. There ([b:are|is]|[b:were|was]) {b} in it. How much "
      "more can be poured in?",
      "a-b"},
@@ -142,7 +144,7 @@ constexpr auto kLiquidsRows = std::to_array<QuestionShape>({
      "a-b*"},
 });
 
-constexpr auto kHeatsRows = std::to_array<QuestionShape>({
+inline constexpr auto kHeatsRows = std::to_array<QuestionShape>({
     {"at noon it (is|was) {ao}, in the evening {b} {ob} ~+warmer-colder/cooler~. How warm (is|was) it in the "
      "evening?",
      "a?b", 60},
@@ -164,8 +166,8 @@ constexpr auto kHeatsRows = std::to_array<QuestionShape>({
      "a?b", 60},
 });
 
-constexpr auto kSpansNouns = std::to_array<std::string_view>({"minute", "hour", "minute", "second"});
-constexpr auto kTimesRows = std::to_array<QuestionShape>({
+inline constexpr auto kSpansNouns = std::to_array<std::string_view>({"minute", "hour", "minute", "second"});
+inline constexpr auto kTimesRows = std::to_array<QuestionShape>({
     {"a ~movie/show/game~ of {ao} has been on for {b}. How long until the end?", "a-b"},
     {"{N} <needs|needed> {ao} for the ~homework/garden~ and {b} for the ~dishes/windows~. How long "
      "<does|did> {he} need for both?",
@@ -191,7 +193,7 @@ constexpr auto kTimesRows = std::to_array<QuestionShape>({
      "a?b!"},
 });
 
-constexpr auto kReadingsRows = std::to_array<QuestionShape>({
+inline constexpr auto kReadingsRows = std::to_array<QuestionShape>({
     {"a book has {ao}. {N} <has|had> read to page {b}. How many {os} (are|were) left?", "a-b"},
     {"{N} <has|had> {b} of the {ao} of a ~book/comic/story~ left to read. How many {os} <has|had> {he} read?",
      "a-b*!"},
@@ -212,7 +214,7 @@ constexpr auto kReadingsRows = std::to_array<QuestionShape>({
      "a+b"},
 });
 
-constexpr auto kLevelsRows = std::to_array<QuestionShape>({
+inline constexpr auto kLevelsRows = std::to_array<QuestionShape>({
     {"{N} <lives|lived> on floor {a}. {B} (lives|lived) {b} {ob} ~+higher/above {him}-lower/below {him}~. On "
      "which floor (does|did) {B} live?",
      "a?b!", 60},
@@ -230,7 +232,7 @@ constexpr auto kLevelsRows = std::to_array<QuestionShape>({
      "a?b*!", 90},
 });
 
-constexpr auto kChargesRows = std::to_array<QuestionShape>({
+inline constexpr auto kChargesRows = std::to_array<QuestionShape>({
     {"a ~phone/robot/tablet/camera~ (shows|showed) {a} percent. After ~+charging, it has {b} percent more-a "
      "long game, it has {b} percent less~. What does it show then?",
      "a?b!", 98},
@@ -252,7 +254,7 @@ constexpr auto kChargesRows = std::to_array<QuestionShape>({
      "a+b*", 98},
 });
 
-constexpr auto kAgesRows = std::to_array<QuestionShape>({
+inline constexpr auto kAgesRows = std::to_array<QuestionShape>({
     {"in {bo}, {N} will be {a} years old. How old <is|is> {he} ~now/today~?", "a-b*!^"},
     {"{b} {ob} ago {N} was {a} years old. How old is {he} ~now/today~?", "a+b*^", 95},
     {"{N} was {a} when {his} family moved. That was {b} {ob} ago. How old is {he} ~now/today~?", "a+b*^", 95},
@@ -270,7 +272,7 @@ constexpr auto kAgesRows = std::to_array<QuestionShape>({
      "a-b*!^"},
 });
 
-constexpr auto kScoresRows = std::to_array<QuestionShape>({
+inline constexpr auto kScoresRows = std::to_array<QuestionShape>({
     {"{N} <has|had> {ao} from the first ~game/round~ and {b} from the second. How many {os} (is|was) that "
      "~in all/together~?",
      "a+b"},
@@ -289,9 +291,9 @@ constexpr auto kScoresRows = std::to_array<QuestionShape>({
     {"{N} had {bo} before the last round and {a} after it. How many {os} did {he} win in it?", "a-b!"},
 });
 
-constexpr auto kGamePointsNouns = std::to_array<std::string_view>({"point", "goal", "point"});
+inline constexpr auto kGamePointsNouns = std::to_array<std::string_view>({"point", "goal", "point"});
 
-constexpr auto kMeasureThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kMeasureThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kWayUnitsNouns, kNone, kWaysRows},
     {QuestionForm::kStory, kLengthsNouns, kNone, kSizesRows},
     {QuestionForm::kStory, kWeightsNouns, kNone, kLoadsRows},
@@ -304,11 +306,5 @@ constexpr auto kMeasureThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kYears, kNone, kAgesRows},
     {QuestionForm::kStory, kGamePointsNouns, kNone, kScoresRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> measure_shapes() {
-  return kMeasureThemes;
-}
 
 }  // namespace lacuna
