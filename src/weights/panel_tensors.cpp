@@ -157,8 +157,7 @@ std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const TensorFiles& f
     if (!name.ends_with(kPanelsSuffix)) continue;
     const std::string module(name.substr(0, name.size() - kPanelsSuffix.size()));
     const WeightFormat format = read_format(files, module).format;
-    auto found = std::find_if(formats.begin(), formats.end(),
-                              [&](const auto& known) { return known.first == format; });
+    auto found = std::ranges::find_if(formats, [&](const auto& known) { return known.first == format; });
     if (found == formats.end()) found = formats.emplace(formats.end(), format, 0);
     found->second += std::ssize(files.raw(name).bytes);
   }
