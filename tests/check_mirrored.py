@@ -144,6 +144,7 @@ ELSEWHERE = {
     "decode/noise_schedule": "tests/decode/uniform_diffusion_test.cpp",
     "decode/make_*": "tests/decode/make_decoder_test.cpp",
     "decode/refusion_plan": "tests/decode/refusion_test.cpp",
+    "decode/sequence_decoder": "tests/decode/block_diffusion_test.cpp",
     "decode/left_to_right": "tests/decode/autoregressive_test.cpp",
     "decode/stop_text": "tests/engine/stop_test.cpp",
     "options/options": "tests/cli/help_test.cpp",

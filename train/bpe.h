@@ -28,7 +28,7 @@ enum class VocabularyKind : uint8_t {
 struct Bpe {
   std::vector<std::string> vocabulary;  ///< bytes of each token; the first 256 are the single bytes
   std::vector<std::pair<int32_t, int32_t>> merges;  ///< in order of rank; merge i makes token 256 + i
-  const ChatForm* form = &chatml_form();            ///< special tokens, whose ids follow, and chat template
+  const ChatForm* form = &kChatMlForm;              ///< special tokens, whose ids follow, and chat template
 
   int32_t start_id() const { return static_cast<int32_t>(vocabulary.size()); }
   int32_t end_id() const { return start_id() + 1; }

@@ -92,29 +92,8 @@ Call one like this:
 
 }  // namespace
 
-const ChatForm& chatml_form() {
-  static constexpr ChatForm kForm{kChatMlTokens, kChatMlProgram};
-  return kForm;
-}
-
-const ChatForm& thinking_form() {
-  static constexpr ChatForm kForm{kChatMlTokens, kThinkingProgram};
-  return kForm;
-}
-
-const ChatForm& assistant_form() {
-  static constexpr ChatForm kForm{kChatMlTokens, kAssistantProgram};
-  return kForm;
-}
-
-const ChatForm& header_form() {
-  static constexpr ChatForm kForm{kHeaderTokens, kHeaderProgram};
-  return kForm;
-}
-
-const ChatForm& role_tag_form() {
-  static constexpr ChatForm kForm{kRoleTagTokens, kRoleTagProgram};
-  return kForm;
-}
+constinit const ChatForm kChatMlForm{kChatMlTokens, kChatMlProgram},
+    kThinkingForm{kChatMlTokens, kThinkingProgram}, kAssistantForm{kChatMlTokens, kAssistantProgram},
+    kHeaderForm{kHeaderTokens, kHeaderProgram}, kRoleTagForm{kRoleTagTokens, kRoleTagProgram};
 
 }  // namespace lacuna::train

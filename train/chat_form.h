@@ -27,22 +27,22 @@ struct ChatForm {
 };
 
 /// ChatML: `<|im_start|>user`, a newline, the text, `<|im_end|>`, a newline.
-const ChatForm& chatml_form();
+extern const ChatForm kChatMlForm;
 
 /// SDAR's and Qwen3's: ChatML in which answers given before lose what they thought.
-const ChatForm& thinking_form();
+extern const ChatForm kThinkingForm;
 
 /// Dream's and Qwen2.5's: ChatML in which a conversation without a system turn begins with "You are a helpful
 /// assistant.".
-const ChatForm& assistant_form();
+extern const ChatForm kAssistantForm;
 
 /// LLaDA's: the start token, then for each turn `<|start_header_id|>user<|end_header_id|>`, an empty line,
 /// the trimmed text, `<|eot_id|>`. The assistant's next turn is always opened.
-const ChatForm& header_form();
+extern const ChatForm kHeaderForm;
 
 /// LLaDA2's: `<role>HUMAN</role>`, the text, `<|role_end|>`. The first turn is SYSTEM's, with the words
 /// "detailed thinking off".
-const ChatForm& role_tag_form();
+extern const ChatForm kRoleTagForm;
 
 /// Tokens, chat template and special tokens of a checkpoint.
 struct Vocabulary {

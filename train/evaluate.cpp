@@ -75,7 +75,7 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
   torch::Tensor seen = torch::full({tokens.size(0), length}, static_cast<int64_t>(mask_id), torch::kInt64);
   if (uniform) {
     const auto words =
-        static_cast<uint32_t>(model->shape().vocabulary - std::ssize(chatml_form().special_tokens));
+        static_cast<uint32_t>(model->shape().vocabulary - std::ssize(kChatMlForm.special_tokens));
     const RngStream noise(/*seed=*/0, kContextPurpose);
     int64_t* const values = seen.data_ptr<int64_t>();
     for (int64_t i = 0; i < seen.numel(); ++i) values[i] = noise.below(static_cast<uint64_t>(i), words);

@@ -67,8 +67,8 @@ struct FamilyTraits {
   double rotary_share = 1;      ///< of each head's numbers, the first ones, that positions turn
   bool experts = false;         ///< the feed-forward part is a mixture of experts but in the first layer
   bool first_phase = false;     ///< may learn from left to right at first
-  const ChatForm& (*form)() = chatml_form;  ///< special tokens and chat template
-  double logit_soft_cap = 0;                ///< c: logits z become c tanh(z / c); 0: they stay
+  const ChatForm* form = &kChatMlForm;  ///< special tokens and chat template
+  double logit_soft_cap = 0;            ///< c: logits z become c tanh(z / c); 0: they stay
 
   /// Blocks of train/canvas_model.h, a head that is the embedding, and rows of canvases.
   bool has_canvases() const { return objective == Objective::kCanvases; }

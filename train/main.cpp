@@ -62,7 +62,7 @@ Bpe learn_vocabulary(const Arguments& arguments) {
 /// Writes the texts of the new checkpoint, with a vocabulary that is learned.
 Vocabulary make_vocabulary(Arguments& arguments) {
   Bpe bpe = learn_vocabulary(arguments);
-  bpe.form = &arguments.shape.traits().form();
+  bpe.form = arguments.shape.traits().form;
   arguments.shape.vocabulary = bpe.total_size();
   export_texts(arguments.folder, arguments.shape, bpe);
   return vocabulary_of(bpe);

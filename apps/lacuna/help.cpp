@@ -105,8 +105,7 @@ std::string help_page(const CLI::App& command, bool all) {
     page = command.get_description() + "\n\n  lacuna COMMAND [FLAGS]\n";
     add_command_list(command, page);
     page +=
-        "\nFirst steps: lacuna run mini-llada \"Mia has 12 shells. She finds 7 more. How many shells "
-        "does "
+        "\nFirst steps: lacuna run mini-llada \"Mia has 12 shells. She finds 7 more. How many shells does "
         "Mia have now?\"\n`lacuna help COMMAND` explains a command; --version names this version.\n";
     return page;
   }

@@ -113,8 +113,7 @@ class ModelTools {
         {"text"}, true);
     add("decide",
         "Answers questions about a text with probabilities: questions by names, each with a type (noul: yes "
-        "or "
-        "no; choice: criteria are labels with descriptions or null; score: criteria are levels) and "
+        "or no; choice: criteria are labels with descriptions or null; score: criteria are levels) and "
         "instructions.",
         {{"state", {{"description", "text, object or list that the questions are about"}}},
          {"questions", {{"type", "object"}}}},

@@ -82,8 +82,7 @@ void print_plans(const PlanFlags& flags, const MachineSpeeds& speeds, const std:
   }
   print_text(
       "\nWeights and K/V of one sequence are those of the machine that keeps the most, received is by one "
-      "machine "
-      "in a pass.\n");
+      "machine in a pass.\n");
   if (std::any_of(plans.begin(), plans.end(), [](const MachinePlan& plan) { return !plan.is_possible; }))
     print_text("* Not possible: the model has fewer layers than there are machines.\n");
 }

@@ -178,8 +178,7 @@ void add_pull_command(CLI::App& program) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->footer(
       "The folder is printed at the end. An interrupted download is resumed by the same command. HF_TOKEN, "
-      "HF_HOME, "
-      "HF_HUB_CACHE, HF_ENDPOINT and the proxy variables are honoured: docs/guide/get_models.md.");
+      "HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and the proxy variables are honoured: docs/guide/get_models.md.");
   command->callback([flags] { pull_command(*flags); });
 }
 

@@ -193,8 +193,7 @@ std::string explain_idle_lock(const GenerationResult& result) {
   }
   return fmt::format(
       "--lock delta: no row locks where no error can be promised, and divergences do not contract here (95th "
-      "percentile "
-      "{:.3g} from pass to pass; Theorem 1 needs less than {}); eps=E locks without a promise",
+      "percentile {:.3g} from pass to pass; Theorem 1 needs less than {}); eps=E locks without a promise",
       estimate.contraction, kMaxContraction);
 }
 

@@ -77,8 +77,7 @@ ShardBy fastest(const ModelFlags& flags, const ModelSource& source, const CpuDev
   if (chosen == nullptr) {
     throw InputError(
         "--shard auto: {} does not fit into the {} of memory that each of {} ranks has; expected more ranks, "
-        "formats "
-        "of --weights that take less, or --ignore-memory",
+        "formats of --weights that take less, or --ignore-memory",
         flags.model, human_bytes(memory), ranks.size());
   }
   if (ranks.rank() == 0) print_message("{}\n", reason_for(*chosen, plans, speeds, memory));
@@ -97,8 +96,7 @@ void check_memory(const ModelFlags& flags, const ModelSource& source, const Mode
   if (weights + rest <= memory) return;
   throw InputError(
       "--shard {}: {} needs {} of memory on each rank (weights {}, K/V and buffers {} for {} tokens), and {} "
-      "are "
-      "available to it; expected more ranks, formats of --weights that take less{}, or --ignore-memory",
+      "are available to it; expected more ranks, formats of --weights that take less{}, or --ignore-memory",
       flags.shard, flags.model, human_bytes(weights + rest), human_bytes(weights), human_bytes(rest), canvas,
       human_bytes(memory), part.by == ShardBy::kRows ? ", --shard outputs or layers" : "");
 }

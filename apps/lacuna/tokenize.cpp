@@ -126,8 +126,7 @@ void add_tokenize_command(CLI::App& program) {
       ->needs(decode);
   CLI::Option* chat = command->add_flag("--chat", flags->chat,
                                         "Read messages as JSON (a list, or a request with \"messages\") and "
-                                        "write the prompt that the chat template "
-                                        "makes of them");
+                                        "write the prompt that the chat template makes of them");
   chat->excludes(decode);
   command
       ->add_option("-p,--prompt", flags->prompt, "With --chat: the text of one user's turn, in place of JSON")

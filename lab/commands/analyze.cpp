@@ -322,8 +322,7 @@ ModelSource find_analyzed(const InstrumentCommand& instrument, const AnalyzeFlag
   if (instrument.tries_sparse_attention && !has_sparse) {
     throw InputError(
         "--model {}: expected a block-diffusion model (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N with "
-        "an "
-        "autoregressive one",
+        "an autoregressive one",
         flags.model);
   }
   const std::string sparse = flags.generation.sparse.value_or("exact");

@@ -231,8 +231,7 @@ void add_eval_command(CLI::App& program) {
   command->get_option("--length")
       ->description(
           "Tokens of a prompt: retrieval (default 1024), longbench (longer ones lose their middle), "
-          "continuations "
-          "(64); of a piece for perplexity (256)");
+          "continuations (64); of a piece for perplexity (256)");
   add_benchmark_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print one JSON object")->group("Output");
   command->add_option("--show", flags->show, "Print this many failures to standard error")
@@ -242,8 +241,7 @@ void add_eval_command(CLI::App& program) {
   command->footer(
       "The seed chooses the samples, and sample i is generated with seed + i. Without --gen-length, as many "
       "positions are generated as the task's longest answer needs. docs/guide/evaluate.md has the rules of "
-      "every "
-      "task.");
+      "every task.");
   command->callback([flags, command] { eval(*flags, *command); });
 }
 

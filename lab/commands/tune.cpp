@@ -95,8 +95,7 @@ void check_flags(const TuneFlags& flags) {
   if (!flags.save.empty() && !is_preset_name(flags.save)) {
     throw InputError(
         "--save is '{}'; expected a name of up to 64 lower-case letters, digits, '.', '_' and '-', and not "
-        "exact, "
-        "balanced or fast",
+        "exact, balanced or fast",
         flags.save);
   }
   if (!flags.task.empty()) check_options(find_task(flags.task), flags.task_options);

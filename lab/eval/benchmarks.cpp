@@ -108,8 +108,7 @@ std::vector<std::string> gsm8k_flashdlm_turns(const std::vector<WordProblem>& so
     return fmt::format(
         "Given the following problem, reason and give a final answer to the problem.\n\nProblem: {}\n\nYour "
         "response should end with \"The final answer is [answer]\" where [answer] is just the final number "
-        "to the "
-        "problem.",
+        "to the problem.",
         problem);
   };
   std::vector<std::string> turns;

@@ -68,8 +68,7 @@ class Tuner {
     const double needed = static_cast<double>(fewest) * per_prompt / kBaselineShare / *log_.speed();
     throw InputError(
         "--budget allows the baseline on {} prompts; the promise needs {}: expected a budget of at least "
-        "{:.1f} "
-        "minutes, a larger --risk or a smaller --confidence",
+        "{:.1f} minutes, a larger --risk or a smaller --confidence",
         prompts_, fewest, needed / 60);
   }
 
@@ -292,8 +291,7 @@ PromptSplit split_prompts(const Promise& promise, int32_t prompts) {
                                      : std::string();
     throw InputError(
         "a risk of {} at a confidence of {} needs at least {} prompts, {} to choose settings and {} to test "
-        "them; "
-        "found {}{}",
+        "them; found {}{}",
         promise.risk, promise.confidence, fewest_prompts(promise), kFewestRacePrompts, needed, prompts,
         smallest);
   }

@@ -150,8 +150,7 @@ class LockInstrument final : public Instrument {
     if (bytes <= most_bytes_) return;
     throw InputError(
         "analyze lock: three distributions of {} positions over {} tokens need {:.1f} GiB; expected a canvas "
-        "that "
-        "needs at most {:.1f} GiB",
+        "that needs at most {:.1f} GiB",
         length_, config_.vocab_size, static_cast<double>(bytes) / (1 << 30),
         static_cast<double>(most_bytes_) / (1 << 30));
   }

@@ -478,8 +478,7 @@ void check(const RecallSettings& settings, const ModelConfig& config) {
   if (!config.block_causal || config.causal_context) {
     throw InputError(
         "analyze recall needs a model of block diffusion (SDAR, Fast-dLLM v2, LLaDA 2), or --as-blocks N "
-        "with "
-        "an autoregressive one");
+        "with an autoregressive one");
   }
   if (config.num_layers <= kDenseLayers) {
     throw InputError(

@@ -6,8 +6,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tasks/question_comparison_shapes.h"
+#include "tasks/question_daily_more_shapes.h"
+#include "tasks/question_daily_shapes.h"
+#include "tasks/question_measure_shapes.h"
+#include "tasks/question_owner_shapes.h"
+#include "tasks/question_place_shapes.h"
+#include "tasks/question_school_more_shapes.h"
+#include "tasks/question_school_shapes.h"
 #include "tasks/question_stories.h"
+#include "tasks/question_sum_shapes.h"
 #include "tasks/question_text.h"
+#include "tasks/question_thing_shapes.h"
 
 namespace lacuna {
 namespace {
@@ -379,10 +389,9 @@ NumberQuestion write_shape(Draws& draws, const ShapeTheme& theme, const Question
 std::span<const ShapeTheme> shape_themes() {
   static const std::vector<ShapeTheme> themes = [] {
     std::vector<ShapeTheme> all;
-    for (const auto& part :
-         {thing_shapes(), place_shapes(), owner_shapes(), measure_shapes(), comparison_shapes(), sum_shapes(),
-          daily_shapes(), daily_more_shapes(), school_shapes(), school_more_shapes()})
-      all.insert(all.end(), part.begin(), part.end());
+    const auto add = [&](const auto&... parts) { (all.insert(all.end(), parts.begin(), parts.end()), ...); };
+    add(kThingThemes, kPlaceThemes, kOwnerThemes, kMeasureThemes, kComparisonThemes, kSumThemes, kDailyThemes,
+        kDailyMoreThemes, kSchoolThemes, kSchoolMoreThemes);
     return all;
   }();
   return themes;

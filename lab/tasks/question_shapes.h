@@ -39,18 +39,8 @@ struct ShapeTheme {
   std::span<const QuestionShape> shapes;
 };
 
-/// All rows, from the question_*_shapes.cpp files.
+/// All rows, from the question_*_shapes.h files.
 std::span<const ShapeTheme> shape_themes();
-std::span<const ShapeTheme> thing_shapes();
-std::span<const ShapeTheme> place_shapes();
-std::span<const ShapeTheme> owner_shapes();
-std::span<const ShapeTheme> measure_shapes();
-std::span<const ShapeTheme> comparison_shapes();
-std::span<const ShapeTheme> sum_shapes();
-std::span<const ShapeTheme> daily_shapes();
-std::span<const ShapeTheme> daily_more_shapes();
-std::span<const ShapeTheme> school_shapes();
-std::span<const ShapeTheme> school_more_shapes();
 
 /// A question of any row of the form, each as often as the others.
 NumberQuestion draw_shape_question(Draws& draws, QuestionForm form);

@@ -349,7 +349,7 @@ class GrammarCompiler {
   /// Whether a rule stands at the end of a part.
   static bool ends_with(const GrammarPart& part, size_t rule, int depth) {
     if (part.rule == rule) return true;
-    return depth > 0 && std::any_of(part.group.begin(), part.group.end(), [&](const GrammarSequence& each) {
+    return depth > 0 && std::ranges::any_of(part.group, [&](const GrammarSequence& each) {
              return !each.empty() && ends_with(each.back(), rule, depth - 1);
            });
   }
@@ -384,7 +384,7 @@ class GrammarCompiler {
         open.push_back(std::move(longer));
       }
     }
-    std::reverse(done.begin(), done.end());
+    std::ranges::reverse(done);
     return done;
   }
 
@@ -427,8 +427,7 @@ Expression gbnf_expression(std::string_view grammar, std::string_view what, Auto
   constexpr size_t kStepsPerByte = 100;
   spend_steps(grammar.size() * kStepsPerByte);
   const std::vector<GrammarRule> rules = GrammarParser(grammar, what).parse();
-  const auto root =
-      std::find_if(rules.begin(), rules.end(), [](const GrammarRule& rule) { return rule.name == "root"; });
+  const auto root = std::ranges::find_if(rules, [](const GrammarRule& rule) { return rule.name == "root"; });
   if (root == rules.end()) throw InputError("{}: has no rule \"root\"", what);
   for (int depth = kRecursionDepth;; --depth) {
     const BytesMark mark;

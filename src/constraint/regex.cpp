@@ -71,20 +71,10 @@ std::optional<CodePointSet> class_escape(uint32_t letter) {
 }
 
 std::optional<uint32_t> control_escape(uint32_t letter) {
-  switch (letter) {
-    case 't':
-      return '\t';
-    case 'n':
-      return '\n';
-    case 'v':
-      return '\v';
-    case 'f':
-      return '\f';
-    case 'r':
-      return '\r';
-    default:
-      return std::nullopt;
-  }
+  constexpr std::string_view kLetters = "tnvfr", kControls = "\t\n\v\f\r";
+  const size_t at = letter < 0x80 ? kLetters.find(static_cast<char>(letter)) : kLetters.npos;
+  if (at == kLetters.npos) return {};
+  return static_cast<uint32_t>(kControls[at]);
 }
 
 /// Recursive descent over ECMA-262's grammar with the flag "u".

@@ -139,6 +139,9 @@ class SchemaCompiler {
   std::vector<std::string_view> named_keys(const Schemas& schemas,
                                            std::unordered_set<std::string_view>& required);
   static std::vector<FreeProperties> free_properties(const Schemas& schemas);
+  Expression value_of_member(const Schemas& schemas,
+                             const std::unordered_set<const nlohmann::ordered_json*>& namers,
+                             Schemas of_member);
   Expression property(const Schemas& schemas, std::string_view key);
   bool is_name_allowed(const Schemas& schemas, std::string_view key);
   const ByteAutomaton& names(const SchemaReader& schema);

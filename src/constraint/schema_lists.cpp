@@ -47,7 +47,7 @@ Expression SchemaCompiler::item_separator() const {
 
 Expression SchemaCompiler::list(const Schemas& schemas) {
   const auto is_unique = [](const SchemaReader& schema) { return schema.is_true("uniqueItems"); };
-  const auto unique_one = std::find_if(schemas.begin(), schemas.end(), is_unique);
+  const auto unique_one = std::ranges::find_if(schemas, is_unique);
   const Counts length = counts(schemas, "minItems", "maxItems", kMaxItems);
   const bool needs_unique = unique_one != schemas.end() && length.most.value_or(kMaxItems) > 1;
   if (needs_unique) ++canonical_;
@@ -98,8 +98,7 @@ std::optional<SchemaCompiler::ListItems> SchemaCompiler::list_items(const Schema
     if (first.back().is_nothing()) limit_to(i);
   }
   // All items from the last of the first ones on are alike, unless each list has its own.
-  const bool has_tuples =
-      std::any_of(items.begin(), items.end(), [](const auto& each) { return !each.first.empty(); });
+  const bool has_tuples = std::ranges::any_of(items, [](const auto& each) { return !each.first.empty(); });
   Expression rest = has_tuples && (!length.most || num_first < static_cast<size_t>(*length.most))
                         ? item(num_first)
                     : first.empty() ? Expression::nothing()

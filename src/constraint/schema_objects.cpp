@@ -80,7 +80,7 @@ std::vector<std::string_view> SchemaCompiler::named_keys(const Schemas& schemas,
     }
   }
   // Equal objects have one text only if all of them have one order.
-  if (canonical_ > 0) std::sort(keys.begin(), keys.end());
+  if (canonical_ > 0) std::ranges::sort(keys);
   return keys;
 }
 
@@ -113,6 +113,19 @@ bool SchemaCompiler::matches(const std::string& text, std::string_view key, cons
   return known->second.accepts(key);
 }
 
+/// The value of a member that these schemas describe, and those of free members unless they name it, too.
+///   namers  whose schemas describe the member
+Expression SchemaCompiler::value_of_member(const Schemas& schemas,
+                                           const std::unordered_set<const ordered_json*>& namers,
+                                           Schemas of_member) {
+  for (const FreeProperties& free : free_properties(schemas)) {
+    const bool is_named = std::ranges::any_of(
+        free.namers, [&](const SchemaReader& each) { return namers.contains(&each.value()); });
+    if (!is_named) of_member.push_back(free.schema);
+  }
+  return of_member.empty() ? free_part() : value(std::move(of_member));
+}
+
 Expression SchemaCompiler::property(const Schemas& schemas, std::string_view key) {
   Schemas of_property;
   std::unordered_set<const ordered_json*> namers;  // schemas that describe the key
@@ -127,13 +140,7 @@ Expression SchemaCompiler::property(const Schemas& schemas, std::string_view key
       namers.insert(&schema.value());
     }
   }
-  for (const FreeProperties& free : free_properties(schemas)) {
-    const bool is_named = std::any_of(free.namers.begin(), free.namers.end(), [&](const SchemaReader& each) {
-      return namers.contains(&each.value());
-    });
-    if (!is_named) of_property.push_back(free.schema);
-  }
-  return of_property.empty() ? free_part() : value(std::move(of_property));
+  return value_of_member(schemas, namers, std::move(of_property));
 }
 
 /// Names of keys that a schema of "propertyNames" allows, as JSON texts.
@@ -144,7 +151,7 @@ const ByteAutomaton& SchemaCompiler::names(const SchemaReader& schema) {
 }
 
 bool SchemaCompiler::is_name_allowed(const Schemas& schemas, std::string_view key) {
-  return std::all_of(schemas.begin(), schemas.end(), [&](const SchemaReader& schema) {
+  return std::ranges::all_of(schemas, [&](const SchemaReader& schema) {
     const auto own = schema.schema("propertyNames");
     spend_steps(key.size() * kStepsPerPart);
     return !own || names(*own).accepts(json_text(ordered_json(key), options_.layout));
@@ -157,7 +164,7 @@ Expression SchemaCompiler::free_members(const Schemas& schemas, const std::vecto
   std::vector<std::string> patterns;
   for (const SchemaReader& schema : schemas) {
     for (const auto& [text, property] : schema.named_schemas("patternProperties")) {
-      if (std::find(patterns.begin(), patterns.end(), text) == patterns.end()) patterns.emplace_back(text);
+      if (std::ranges::find(patterns, text) == patterns.end()) patterns.emplace_back(text);
       if (patterns.size() > kMaxPatterns)
         schema.refuse_unsupported("patternProperties",
                                   fmt::format("at most {} patterns in one object are", kMaxPatterns));
@@ -207,7 +214,7 @@ Expression SchemaCompiler::new_free_key(const Schemas& schemas, const std::vecto
 Expression SchemaCompiler::free_member_value(const Schemas& schemas, const std::vector<std::string>& patterns,
                                              unsigned matched) {
   const auto is_matched = [&](std::string_view text) {
-    const auto at = std::find(patterns.begin(), patterns.end(), text) - patterns.begin();
+    const auto at = std::ranges::find(patterns, text) - patterns.begin();
     return (matched >> at & 1U) != 0;
   };
   Schemas of_member;
@@ -219,13 +226,7 @@ Expression SchemaCompiler::free_member_value(const Schemas& schemas, const std::
       namers.insert(&schema.value());
     }
   }
-  for (const FreeProperties& free : free_properties(schemas)) {
-    const bool is_named = std::any_of(free.namers.begin(), free.namers.end(), [&](const SchemaReader& each) {
-      return namers.contains(&each.value());
-    });
-    if (!is_named) of_member.push_back(free.schema);
-  }
-  return of_member.empty() ? free_part() : value(std::move(of_member));
+  return value_of_member(schemas, namers, std::move(of_member));
 }
 
 /// Objects of any keys with several members at least: the keys of the first ones have different lengths, by

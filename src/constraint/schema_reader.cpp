@@ -74,7 +74,7 @@ std::string unescaped(std::string_view part) {
 bool is_exact(const ordered_json& value) {
   if (value.is_number_float()) return std::abs(value.get<double>()) < kMaxExactInteger;
   if (!value.is_structured()) return true;
-  return std::all_of(value.begin(), value.end(), [](const ordered_json& part) { return is_exact(part); });
+  return std::ranges::all_of(value, [](const ordered_json& part) { return is_exact(part); });
 }
 
 /// A set of these texts is about to be made.
@@ -87,7 +87,7 @@ void spend_copy(const Texts& texts) {
 
 bool have_common(const std::set<std::string>& a, const std::set<std::string>& b) {
   spend_steps(a.size() * kStepsPerLookUp);
-  return std::any_of(a.begin(), a.end(), [&](const std::string& text) { return b.contains(text); });
+  return std::ranges::any_of(a, [&](const std::string& text) { return b.contains(text); });
 }
 
 }  // namespace
@@ -403,8 +403,7 @@ std::optional<JsonTypes> SchemaReader::types() const {
   JsonTypes types = 0;
   const auto add = [&](const ordered_json& name) {
     const std::string text = name.is_string() ? in_lower_case(name.get_ref<const std::string&>()) : "";
-    const auto* known =
-        std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.first == text; });
+    const auto* known = std::ranges::find_if(kNames, [&](const auto& entry) { return entry.first == text; });
     if (known == kNames.end())
       refuse("type", "null, boolean, integer, number, string, array, object, or a list of them");
     types |= known->second;
@@ -485,8 +484,7 @@ const ListedValues* SchemaReader::values() const {
     if (!is_exact(*constant)) refuse("const", "numbers that 64 bits hold exactly");
     const std::vector<std::string> others = std::exchange(listed, {}).canonical;
     add(*constant);
-    if (list && std::find(others.begin(), others.end(), listed.canonical.front()) == others.end())
-      listed = {};
+    if (list && std::ranges::find(others, listed.canonical.front()) == others.end()) listed = {};
   }
   return &memory_->values.emplace(value_, std::move(listed)).first->second;
 }
@@ -561,7 +559,7 @@ bool are_disjoint(const SchemaOutline& a, const SchemaOutline& b) {
   if (a.values && b.values && !have_common(*a.values, *b.values)) return true;
   if (common != kTypeObject) return false;
   spend_steps(a.tags.size() * kStepsPerLookUp);
-  return std::any_of(a.tags.begin(), a.tags.end(), [&](const auto& tag) {
+  return std::ranges::any_of(a.tags, [&](const auto& tag) {
     const auto other = b.tags.find(tag.first);
     return other != b.tags.end() && !have_common(tag.second, other->second);
   });

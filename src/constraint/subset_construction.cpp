@@ -83,17 +83,8 @@ class SubsetConstruction {
   }
 
   bool passes(const Nfa::Edge& edge, bool at_begin, bool at_end) const {
-    switch (edge.kind) {
-      case Nfa::EdgeKind::kSymbols:
-        return false;
-      case Nfa::EdgeKind::kEmpty:
-        return true;
-      case Nfa::EdgeKind::kIfAtBegin:
-        return at_begin;
-      case Nfa::EdgeKind::kIfAtEnd:
-        return at_end;
-    }
-    return false;
+    return edge.kind == Nfa::EdgeKind::kEmpty || (edge.kind == Nfa::EdgeKind::kIfAtBegin && at_begin) ||
+           (edge.kind == Nfa::EdgeKind::kIfAtEnd && at_end);
   }
 
   /// All states that can be reached without a symbol.

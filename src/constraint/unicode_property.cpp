@@ -90,9 +90,8 @@ std::optional<CodePointSet> unicode_property(std::string_view name) {
   if (name == "ASCII") return CodePointSet({{0, 0x7F}});
   if (name == "Assigned") return CodePointSet(category_intervals()[0]).complement();
   const bool is_cased = name == "LC" || name == "Cased_Letter";
-  const auto* group = std::find_if(kGroups.begin(), kGroups.end(), [&](const CategoryName& each) {
-    return name == each.brief || name == each.full;
-  });
+  const auto* group = std::ranges::find_if(
+      kGroups, [&](const CategoryName& each) { return name == each.brief || name == each.full; });
   Intervals found;
   bool is_known = false;
   for (size_t i = 0; i < kNumCategories; ++i) {

@@ -37,10 +37,8 @@ PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t l
 }
 
 BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
-      prompt_length_(static_cast<int32_t>(prompt.size())),
-      length_(prompt_length_ + options_.gen_length),
-      tokens_(std::move(prompt)),
+    : SequenceDecoder(std::move(prompt), options.gen_length),
+      options_(std::move(options)),
       first_block_(prompt_length_ / options_.block_length),
       sparse_({}, 0, 0) {
   expects(!options_.shifted_logits || (options_.commits_apart && prompt_length_ > 0),
@@ -54,10 +52,6 @@ BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector
   sparse_ =
       SparseSchedule(options_.sparse, (num_blocks - first_block_) * options_.steps, options_.sparse_after);
   start_block(first_block_);
-}
-
-std::span<const TokenId> BlockDiffusionDecoder::canvas() const {
-  return std::span(tokens_).first(static_cast<size_t>(length_));
 }
 
 void BlockDiffusionDecoder::start_block(int32_t block) {
@@ -130,16 +124,12 @@ ExactPrefix BlockDiffusionDecoder::exact_prefix() const {
   return {options_.block_length, begin_of(wanted), begin_of(first_block_), begin_of(kept)};
 }
 
-const StepPlan& BlockDiffusionDecoder::plan() {
-  if (is_planned_) return plan_;
-  is_planned_ = true;
-  plan_.clear();
+void BlockDiffusionDecoder::build_plan() {
   if (keeps_only()) {
     plan_keeping();
   } else {
     plan_denoising();
   }
-  return plan_;
 }
 
 void BlockDiffusionDecoder::add_group(std::span<const int32_t> positions, int32_t prefix,
@@ -234,10 +224,7 @@ PassWork BlockDiffusionDecoder::uncached_work() const {
 
 StepReport BlockDiffusionDecoder::apply(const PassResult& result) {
   const std::span<const RowStatistics> drawn = result.samples;
-  expects(is_planned_ && drawn.size() == plan_.logits.size(), "apply: one draw for each that was planned");
-  is_planned_ = false;
-  StepReport report;
-  report.step = num_passes_++;
+  StepReport report = begin_report(result);
   report.block = block_ - first_block_;
   const int32_t block = block_;
   const bool denoises = !keeps_only();
@@ -326,8 +313,7 @@ void BlockDiffusionDecoder::finish_if_ended() {
   const int32_t final_end = options_.edit && !done_ ? begin_of(block_) : length_;
   for (int32_t position = prompt_length_; position < final_end && !is_masked(position); ++position) {
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    if (std::find(options_.end_ids.begin(), options_.end_ids.end(), token) == options_.end_ids.end())
-      continue;
+    if (std::ranges::find(options_.end_ids, token) == options_.end_ids.end()) continue;
     done_ = true;
     stop_reason_ = StopReason::kEndToken;
     length_ = position + 1;

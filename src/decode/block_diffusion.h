@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "decode/decoder.h"
 #include "decode/row_lock.h"
+#include "decode/sequence_decoder.h"
 #include "decode/sparse_policy.h"
 #include "decode/surelock.h"
 #include "decode/unmask.h"
@@ -77,21 +77,14 @@ int32_t most_kept_blocks(int32_t block_length);
 /// Work of a pass over the last of `num_blocks` blocks without a cache: every row of all of them.
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
 
-class BlockDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
+class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable {
  public:
   /// Options must be consistent (make_decoder checks them); with shifted logits the prompt is not empty.
   BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
 
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
-  bool done() const override { return done_; }
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
-  const StepPlan& plan() override;
   PassWork uncached_work() const override;
-  std::optional<BaselineRequest> baseline_request() const override {
-    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
-  }
   bool remembers_outputs() const override { return options_.lock.has_value(); }
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
@@ -99,10 +92,6 @@ class BlockDiffusionDecoder final : public Decoder, public Constrainable, public
   const DriftEstimate* drift_estimate() const override;
   std::vector<int32_t> sampled_positions() const override;
   Constrainable* constrainable() override { return this; }
-  const Measurements& measurements() const override { return *this; }
-  std::span<const TokenId> canvas() const override;
-  int32_t prompt_length() const override { return prompt_length_; }
-  StopReason stop_reason() const override { return stop_reason_; }
 
   int32_t num_final() const override;
   TokenId held_token(int32_t position) const override {
@@ -130,6 +119,7 @@ class BlockDiffusionDecoder final : public Decoder, public Constrainable, public
   /// Positions that the step samples: masked ones of the sub-block, or all that may be edited.
   std::vector<int32_t> drawn_positions() const;
 
+  void build_plan() override;
   void plan_keeping();
   void plan_denoising();
   /// Whether the step computes all rows of the block that are not locked.
@@ -148,26 +138,17 @@ class BlockDiffusionDecoder final : public Decoder, public Constrainable, public
   void finish_if_ended();
 
   BlockDiffusion options_;
-  int32_t prompt_length_;
-  int32_t length_;               // of the canvas, without what fills its last block
-  std::vector<TokenId> tokens_;  // whole blocks
   std::vector<bool> is_masked_;  // [tokens_]
   int32_t first_block_;          // the first that is denoised
   int32_t block_ = 0;
-  int32_t num_kept_ = 0;  // blocks whose K/V are in their cells
-  int32_t num_passes_ = 0;
   int32_t step_ = 0;        // of the block
   int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled
   BlockProgress progress_;  // of the sub-block
   SparseSchedule sparse_;
   SparseAttention attention_;  // of the planned step
-  bool is_planned_ = false;
-  StepPlan plan_;
   std::optional<RowLock> lock_;
   std::optional<Canvas> locked_block_;  // with a lock: the block, from position 0 on
   bool may_lock_ = false;               // after the pass whose follow-up is due
-  bool done_ = false;
-  StopReason stop_reason_ = StopReason::kLength;
 };
 
 }  // namespace lacuna

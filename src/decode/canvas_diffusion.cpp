@@ -33,9 +33,7 @@ std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double
 }
 
 CanvasDiffusionDecoder::CanvasDiffusionDecoder(CanvasDiffusion options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
-      prompt_length_(static_cast<int32_t>(prompt.size())),
-      tokens_(std::move(prompt)) {
+    : SequenceDecoder(std::move(prompt), options.gen_length), options_(std::move(options)) {
   start_canvas(0);
 }
 
@@ -85,14 +83,10 @@ bool CanvasDiffusionDecoder::reads_only() const {
   return block().begin - num_kept_ > kReadRows;
 }
 
-const StepPlan& CanvasDiffusionDecoder::plan() {
-  if (is_planned_) return plan_;
-  is_planned_ = true;
-  plan_.clear();
+void CanvasDiffusionDecoder::build_plan() {
   const int32_t end = std::min(block().begin, num_kept_ + kReadRows);
   add_reading(num_kept_, end, plan_);
   if (!reads_only()) add_denoising(plan_);
-  return plan_;
 }
 
 void CanvasDiffusionDecoder::add_reading(int32_t begin, int32_t end, StepPlan& plan) const {
@@ -151,11 +145,7 @@ PassWork CanvasDiffusionDecoder::uncached_work() const {
 }
 
 StepReport CanvasDiffusionDecoder::apply(const PassResult& result) {
-  expects(is_planned_ && result.samples.size() == plan_.logits.size(),
-          "apply: one draw for each that was planned");
-  is_planned_ = false;
-  StepReport report;
-  report.step = num_passes_++;
+  StepReport report = begin_report(result);
   report.block = canvas_;
   report.kind = reads_only() ? "prefill" : "denoise";
   num_kept_ = std::min(block().begin, num_kept_ + kReadRows);

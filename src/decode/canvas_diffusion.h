@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/decoder.h"
+#include "decode/sequence_decoder.h"
 #include "model/sampling.h"
 
 namespace lacuna {
@@ -34,18 +34,15 @@ struct CanvasDiffusion {
 ///   entropies  nats     returns positions in ascending order; at least one of a canvas that is not empty
 std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double bound);
 
-class CanvasDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
+class CanvasDiffusionDecoder final : public SequenceDecoder, public Constrainable {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   CanvasDiffusionDecoder(CanvasDiffusion options, std::vector<TokenId> prompt);
 
-  int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return begin_of(num_canvases()); }
-  bool done() const override { return done_; }
   /// No pass asks anything of the prompt but its K/V.
   ExactPrefix exact_prefix() const override { return {1, prompt_length_, prompt_length_, num_kept_}; }
   void skip_prefix(int32_t count) override { num_kept_ = count; }
-  const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override {
     return BaselineRequest{prompt_length_, options_.gen_length, answer_length()};
@@ -55,12 +52,9 @@ class CanvasDiffusionDecoder final : public Decoder, public Constrainable, publi
   bool commits_best_tokens() const override { return true; }
   /// Up to the canvas that is denoised, which shows the last pass's best tokens.
   Constrainable* constrainable() override { return this; }
-  const Measurements& measurements() const override { return *this; }
   std::span<const TokenId> canvas() const override;
-  int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;
   IndexRange block() const override { return {begin_of(canvas_), begin_of(canvas_ + 1)}; }
-  StopReason stop_reason() const override { return stop_reason_; }
   int32_t planned_steps() const override { return num_canvases() * options_.steps; }
 
  private:
@@ -72,6 +66,7 @@ class CanvasDiffusionDecoder final : public Decoder, public Constrainable, publi
   void start_canvas(int32_t canvas);
   TokenId random_token(int32_t step, int32_t position) const;
   float temperature() const;
+  void build_plan() override;
   void add_reading(int32_t begin, int32_t end, StepPlan& plan) const;
   void add_denoising(StepPlan& plan) const;
   /// Takes the best tokens, and chooses what the next pass is fed.
@@ -79,18 +74,11 @@ class CanvasDiffusionDecoder final : public Decoder, public Constrainable, publi
   void finish_canvas();
 
   CanvasDiffusion options_;
-  int32_t prompt_length_;
-  std::vector<TokenId> tokens_;  // prompt, canvases that are done, and the best tokens of the current one
+  // tokens_: prompt, canvases that are done, and the best tokens of the current one
   std::vector<TokenId> inputs_;  // of the current canvas
-  int32_t num_kept_ = 0;         // positions whose K/V are final
   int32_t canvas_ = 0;
   int32_t step_ = 0;  // of the canvas
   int32_t num_stable_ = 0;
-  int32_t num_passes_ = 0;
-  StepPlan plan_;
-  bool is_planned_ = false;
-  bool done_ = false;
-  StopReason stop_reason_ = StopReason::kLength;
 };
 
 }  // namespace lacuna

@@ -49,10 +49,8 @@ int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t
 
 EditingDiffusionDecoder::EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt,
                                                  std::vector<TokenId> answer, std::vector<GrowingHole> holes)
-    : options_(std::move(options)),
-      prompt_length_(static_cast<int32_t>(prompt.size())),
-      length_(prompt_length_ + options_.gen_length),
-      tokens_(std::move(prompt)),
+    : SequenceDecoder(std::move(prompt), options.gen_length),
+      options_(std::move(options)),
       first_block_(prompt_length_ / options_.block_length),
       holes_(std::move(holes)) {
   for (GrowingHole& hole : holes_) {
@@ -67,10 +65,6 @@ EditingDiffusionDecoder::EditingDiffusionDecoder(EditingDiffusion options, std::
   tokens_.resize(static_cast<size_t>(begin_of(num_blocks)),
                  is_infill() ? options_.filler_id : options_.mask_id);
   start_block(first_block_);
-}
-
-std::span<const TokenId> EditingDiffusionDecoder::canvas() const {
-  return std::span(tokens_).first(static_cast<size_t>(length_));
 }
 
 int32_t EditingDiffusionDecoder::num_final() const {
@@ -119,13 +113,10 @@ void EditingDiffusionDecoder::number_draws() {
   }
 }
 
-const StepPlan& EditingDiffusionDecoder::plan() {
-  if (is_planned_) return plan_;
-  is_planned_ = true;
-  plan_.clear();
+void EditingDiffusionDecoder::build_plan() {
   const int32_t kept_end = std::min(block_, num_kept_ + most_kept_blocks(options_.block_length));
   for (int32_t block = num_kept_; block < kept_end; ++block) add_group(block, true);
-  if (keeps_only()) return plan_;
+  if (keeps_only()) return;
   first_row_ = plan_.num_rows();
   add_group(block_, false);
   SamplingRule best = options_.sampling;
@@ -139,7 +130,6 @@ const StepPlan& EditingDiffusionDecoder::plan() {
   for (size_t i = 0; i < edited_.size(); ++i) {
     if (!edited_[i].is_fixed()) plan_.logits.push_back(draw_at(i, is_open(i) ? kMaskRule : kTokenRule));
   }
-  return plan_;
 }
 
 void EditingDiffusionDecoder::add_group(int32_t block, bool only_kv) {
@@ -168,22 +158,18 @@ PassWork EditingDiffusionDecoder::uncached_work() const {
 }
 
 std::optional<BaselineRequest> EditingDiffusionDecoder::baseline_request() const {
-  BaselineRequest request{prompt_length_, options_.gen_length, length_ - prompt_length_};
+  std::optional<BaselineRequest> request = SequenceDecoder::baseline_request();
   if (!is_infill()) return request;
   int32_t in_holes = 0;
   for (const IndexRange& range : ranges_) in_holes += range.end - range.begin;
-  request.answer_masks = std::max(num_original_, in_holes);
+  request->answer_masks = std::max(num_original_, in_holes);
   return request;
 }
 
 StepReport EditingDiffusionDecoder::apply(const PassResult& result) {
-  expects(is_planned_ && result.samples.size() == plan_.logits.size(),
-          "apply: one draw for each that was planned");
-  is_planned_ = false;
+  StepReport report = begin_report(result);
   further_.clear();
   replaced_.clear();
-  StepReport report;
-  report.step = num_passes_++;
   report.block = block_ - first_block_;
   if (keeps_only()) {
     report.kind = "prefill";
@@ -352,8 +338,7 @@ void EditingDiffusionDecoder::finish_block() {
   const int32_t end = std::min(begin_of(block_ + 1), length_);
   for (int32_t position = begin; position < end; ++position) {
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    if (std::find(options_.end_ids.begin(), options_.end_ids.end(), token) == options_.end_ids.end())
-      continue;
+    if (std::ranges::find(options_.end_ids, token) == options_.end_ids.end()) continue;
     length_ = position + 1;
     stop_reason_ = StopReason::kEndToken;
     done_ = true;

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "decode/decoder.h"
 #include "decode/growing_diffusion.h"
+#include "decode/sequence_decoder.h"
 #include "model/sampling.h"
 
 namespace lacuna {
@@ -62,7 +62,7 @@ std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
 int32_t infill_block_length(int32_t block_length, int32_t prompt_length, int32_t answer_length,
                             int64_t positions);
 
-class EditingDiffusionDecoder final : public Decoder, public Measurements {
+class EditingDiffusionDecoder final : public SequenceDecoder {
  public:
   /// Options must be consistent (make_decoder checks them).
   ///   answer  text of an infill after the prompt, with masks in its holes; empty: gen_length masks
@@ -71,24 +71,16 @@ class EditingDiffusionDecoder final : public Decoder, public Measurements {
   EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt,
                           std::vector<TokenId> answer = {}, std::vector<GrowingHole> holes = {});
 
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
-  bool done() const override { return done_; }
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
-  const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override;
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
-  const Measurements& measurements() const override { return *this; }
-  std::span<const TokenId> canvas() const override;
   std::span<const IndexRange> holes() const override { return ranges_; }
-  int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override;
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
-  StopReason stop_reason() const override { return stop_reason_; }
   int32_t planned_steps() const override {
     return (num_cells() / options_.block_length - first_block_) * options_.steps;
   }
@@ -99,6 +91,7 @@ class EditingDiffusionDecoder final : public Decoder, public Measurements {
   bool is_open(size_t i) const;
   bool keeps_only() const;
   void start_block(int32_t block);
+  void build_plan() override;
   void add_group(int32_t block, bool only_kv);
   LogitRow draw_at(size_t i, int32_t rule) const;
   /// Chooses what the pass writes; true: edits among it must give way to plain tokens first.
@@ -115,16 +108,11 @@ class EditingDiffusionDecoder final : public Decoder, public Measurements {
   void finish_block();
 
   EditingDiffusion options_;
-  int32_t prompt_length_;
-  int32_t length_;               // of the canvas, without what fills its last block
-  std::vector<TokenId> tokens_;  // whole blocks
   int32_t first_block_;
   std::vector<GrowingHole> holes_;  // of an infill, positions of the canvas
   std::vector<IndexRange> ranges_;  // the same positions
   std::vector<bool> keeps_length_;  // of each hole
   int32_t text_end_ = 0;            // of an infill
-  int32_t num_kept_ = 0;            // blocks whose K/V are in their cells
-  int32_t num_passes_ = 0;
 
   // The block that is edited:
   int32_t block_ = 0;
@@ -136,15 +124,11 @@ class EditingDiffusionDecoder final : public Decoder, public Measurements {
   std::set<std::vector<TokenId>> seen_;
 
   // The current pass:
-  StepPlan plan_;
-  bool is_planned_ = false;
   int32_t first_row_ = 0;
   std::vector<TokenId> written_;       // of the block
   std::vector<double> probabilities_;  // probability of each written token
   std::vector<LogitRow> further_;      // edits of the last pass: the best plain tokens are wanted
   std::vector<size_t> replaced_;       // where they are
-  bool done_ = false;
-  StopReason stop_reason_ = StopReason::kLength;
 };
 
 }  // namespace lacuna

@@ -21,12 +21,10 @@ bool has_threshold(const CountRule& rule) {
 }
 
 PipelinedDecoder::PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
+    : SequenceDecoder(std::move(prompt), options.gen_length),
+      options_(std::move(options)),
       pipeline_(options_.pipeline.value_or(Pipeline{.add = 1, .full = 1})),
-      prompt_length_(static_cast<int32_t>(prompt.size())),
-      length_(prompt_length_ + options_.gen_length),
       grid_{options_.block_length, options_.whole_prompt ? prompt_length_ : 0, options_.max_positions},
-      tokens_(std::move(prompt)),
       first_block_(grid_.block_of(prompt_length_)),
       num_blocks_(grid_.block_of(length_ - 1) + 1),
       open_(first_block_),
@@ -40,10 +38,6 @@ PipelinedDecoder::PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> 
 }
 
 // The canvas.
-
-std::span<const TokenId> PipelinedDecoder::canvas() const {
-  return std::span(tokens_).first(static_cast<size_t>(length_));
-}
 
 int32_t PipelinedDecoder::num_masked(int32_t block) const {
   return static_cast<int32_t>(std::count(is_masked_.begin() + grid_.begin_of(block),
@@ -102,16 +96,12 @@ std::vector<int32_t> PipelinedDecoder::sampled_positions() const {
   return positions;
 }
 
-const StepPlan& PipelinedDecoder::plan() {
-  if (is_planned_) return plan_;
-  is_planned_ = true;
-  plan_.clear();
+void PipelinedDecoder::build_plan() {
   if (keeps_only()) {
     plan_keeping();
   } else {
     plan_denoising();
   }
-  return plan_;
 }
 
 void PipelinedDecoder::add_block(int32_t block, bool only_kv) {
@@ -173,10 +163,7 @@ PassWork PipelinedDecoder::uncached_work() const {
 // Results.
 
 StepReport PipelinedDecoder::apply(const PassResult& result) {
-  expects(is_planned_ && result.samples.size() == plan_.logits.size(),
-          "apply: one draw for each that was planned");
-  StepReport report;
-  report.step = num_passes_++;
+  StepReport report = begin_report(result);
   report.block = open_ - first_block_;
   if (keeps_only()) {
     report.kind = num_kept_ < first_block_ ? "prefill" : "commit";
@@ -185,7 +172,6 @@ StepReport PipelinedDecoder::apply(const PassResult& result) {
     report.kind = "denoise";
     apply_denoised(result.samples, report);
   }
-  is_planned_ = false;
   std::erase_if(report.committed, [&](const Commit& commit) { return commit.position >= length_; });
   return report;
 }
@@ -248,8 +234,7 @@ std::optional<int32_t> PipelinedDecoder::first_end() const {
   const int32_t behind = std::min(length_, grid_.begin_of(begun_end_));
   for (int32_t position = prompt_length_; position < behind; ++position) {
     const TokenId token = held_token(position);
-    if (std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end())
-      return position;
+    if (std::ranges::find(options_.end_ids, token) != options_.end_ids.end()) return position;
   }
   return {};
 }

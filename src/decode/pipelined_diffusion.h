@@ -11,7 +11,7 @@
 
 #include "decode/block_diffusion.h"
 #include "decode/block_grid.h"
-#include "decode/decoder.h"
+#include "decode/sequence_decoder.h"
 
 namespace lacuna {
 
@@ -19,31 +19,20 @@ namespace lacuna {
 /// one.
 bool has_threshold(const CountRule& rule);
 
-class PipelinedDecoder final : public Decoder, public Constrainable, public Measurements {
+class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
  public:
   /// Options must be consistent (make_decoder checks them), without editing, sparse attention, lock and
   /// sub-blocks; without a pipeline a block begins when the one before is finished. With shifted logits the
   /// prompt is not empty.
   PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
 
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
-  bool done() const override { return done_; }
   /// A prompt that is one block depends on all of itself: nothing is shared.
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = grid_.block_of(count); }
-  const StepPlan& plan() override;
   PassWork uncached_work() const override;
-  std::optional<BaselineRequest> baseline_request() const override {
-    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
-  }
   StepReport apply(const PassResult& result) override;
   std::vector<int32_t> sampled_positions() const override;
   Constrainable* constrainable() override { return this; }
-  const Measurements& measurements() const override { return *this; }
-  std::span<const TokenId> canvas() const override;
-  int32_t prompt_length() const override { return prompt_length_; }
-  StopReason stop_reason() const override { return stop_reason_; }
   int32_t num_final() const override;
   TokenId held_token(int32_t position) const override {
     return is_masked(position) ? -1 : tokens_[static_cast<size_t>(position)];
@@ -66,6 +55,7 @@ class PipelinedDecoder final : public Decoder, public Constrainable, public Meas
   bool needs_row_before() const;
 
   void add_block(int32_t block, bool only_kv);
+  void build_plan() override;
   void plan_keeping();
   void plan_denoising();
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
@@ -80,22 +70,13 @@ class PipelinedDecoder final : public Decoder, public Constrainable, public Meas
 
   BlockDiffusion options_;
   Pipeline pipeline_;
-  int32_t prompt_length_;
-  int32_t length_;  // of the canvas, without what fills its last block
   BlockGrid grid_;
-  std::vector<TokenId> tokens_;  // whole blocks
   std::vector<bool> is_masked_;  // [tokens_]
   int32_t first_block_;          // the first that is denoised
   int32_t num_blocks_;
-  int32_t num_kept_ = 0;        // blocks whose K/V are in their cells
   int32_t open_;                // the first block that has a mask
   int32_t begun_end_;           // one past the last block that has begun
   std::vector<int32_t> steps_;  // [num_blocks_] denoise passes that a block has had
-  int32_t num_passes_ = 0;
-  bool is_planned_ = false;
-  StepPlan plan_;
-  bool done_ = false;
-  StopReason stop_reason_ = StopReason::kLength;
 };
 
 }  // namespace lacuna

@@ -22,10 +22,8 @@ int32_t cells_of(const SeededDiffusion& options, size_t prompt_length) {
 }  // namespace
 
 SeededDiffusionDecoder::SeededDiffusionDecoder(SeededDiffusion options, std::vector<TokenId> prompt)
-    : options_(std::move(options)),
-      prompt_length_(static_cast<int32_t>(prompt.size())),
-      length_(prompt_length_ + options_.gen_length),
-      tokens_(std::move(prompt)),
+    : SequenceDecoder(std::move(prompt), options.gen_length),
+      options_(std::move(options)),
       block_{prompt_length_, prompt_length_},
       num_written_(prompt_length_),
       num_read_(prompt_length_) {
@@ -42,7 +40,7 @@ int32_t SeededDiffusionDecoder::planned_steps() const {
 
 bool SeededDiffusionDecoder::is_end(int32_t position) const {
   const TokenId token = tokens_[static_cast<size_t>(position)];
-  return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
+  return std::ranges::find(options_.end_ids, token) != options_.end_ids.end();
 }
 
 int32_t SeededDiffusionDecoder::read_end() const {
@@ -59,17 +57,13 @@ std::vector<int32_t> SeededDiffusionDecoder::masked_positions() const {
 
 // Plans.
 
-const StepPlan& SeededDiffusionDecoder::plan() {
+void SeededDiffusionDecoder::build_plan() {
   expects(!done_, "plan: the request is not done");
-  if (is_planned_) return plan_;
-  is_planned_ = true;
-  plan_.clear();
   if (denoises()) {
     plan_denoising();
   } else {
     plan_reading();
   }
-  return plan_;
 }
 
 LogitRow SeededDiffusionDecoder::logit_row(int32_t row, const RngStream& noise) const {
@@ -153,17 +147,13 @@ std::vector<TokenId> SeededDiffusionDecoder::judged_drafts() const {
 // Handling of the samples.
 
 StepReport SeededDiffusionDecoder::apply(const PassResult& result) {
-  expects(is_planned_ && result.samples.size() == plan_.logits.size(),
-          "apply: one draw for each that was planned");
-  StepReport report;
-  report.step = num_passes_++;
+  StepReport report = begin_report(result);
   report.block = std::max(num_blocks_ - 1, 0);
   if (denoises()) {
     apply_denoised(result.samples, report);
   } else {
     apply_read(result.samples, report);
   }
-  is_planned_ = false;
   return report;
 }
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/decoder.h"
+#include "decode/sequence_decoder.h"
 #include "decode/unmask.h"
 #include "model/sampling.h"
 
@@ -29,22 +29,15 @@ struct SeededDiffusion {
   uint64_t seed = 0;
 };
 
-class SeededDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
+class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainable {
  public:
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   SeededDiffusionDecoder(SeededDiffusion options, std::vector<TokenId> prompt);
 
-  int32_t num_sequences() const override { return 1; }
-  int32_t num_cells() const override { return static_cast<int32_t>(tokens_.size()); }
-  bool done() const override { return done_; }
   /// The last token of the prompt is always read: the first seed comes from its row.
   ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_, num_kept_}; }
   void skip_prefix(int32_t count) override { num_kept_ = count; }
-  const StepPlan& plan() override;
   PassWork uncached_work() const override;
-  std::optional<BaselineRequest> baseline_request() const override {
-    return BaselineRequest{prompt_length_, options_.gen_length, length_ - prompt_length_};
-  }
   StepReport apply(const PassResult& result) override;
   std::vector<int32_t> sampled_positions() const override;
   std::vector<TokenId> judged_drafts() const override;
@@ -54,14 +47,8 @@ class SeededDiffusionDecoder final : public Decoder, public Constrainable, publi
     return is_held ? tokens_[static_cast<size_t>(position)] : -1;
   }
   Constrainable* constrainable() override { return this; }
-  const Measurements& measurements() const override { return *this; }
-  std::span<const TokenId> canvas() const override {
-    return std::span(tokens_).first(static_cast<size_t>(length_));
-  }
-  int32_t prompt_length() const override { return prompt_length_; }
   int32_t num_final() const override { return std::min(num_written_, length_) - prompt_length_; }
   IndexRange block() const override { return block_; }
-  StopReason stop_reason() const override { return stop_reason_; }
   int32_t planned_steps() const override;
 
  private:
@@ -75,6 +62,7 @@ class SeededDiffusionDecoder final : public Decoder, public Constrainable, publi
   bool judges() const { return options_.verifies && block_.size() > 0; }
   std::vector<int32_t> masked_positions() const;
 
+  void build_plan() override;
   void plan_reading();
   void plan_denoising();
   LogitRow logit_row(int32_t row, const RngStream& noise) const;
@@ -92,21 +80,12 @@ class SeededDiffusionDecoder final : public Decoder, public Constrainable, publi
   bool ends_before(int32_t end);
 
   SeededDiffusion options_;
-  int32_t prompt_length_;
-  int32_t length_;               // of the prompt and the answer
-  std::vector<TokenId> tokens_;  // and what fills the last block
   std::vector<bool> is_masked_;  // [tokens_]
   IndexRange block_;             // positions being denoised or judged; empty while the prompt is read
   int32_t num_written_;          // tokens that stay, from the first on
-  int32_t num_kept_ = 0;         // tokens whose K/V are in their cells
   int32_t num_read_;             // tokens that the causal context is to hold
   int32_t num_blocks_ = 0;       // blocks begun so far
-  int32_t num_passes_ = 0;
   BlockProgress progress_;
-  bool is_planned_ = false;
-  StepPlan plan_;
-  bool done_ = false;
-  StopReason stop_reason_ = StopReason::kLength;
 };
 
 }  // namespace lacuna

@@ -93,9 +93,7 @@ bool Engine::make_sequences(Request& request, const KvPrefix& prefix) {
   if (decoder.num_guide_cells() > 0)
     of_guide.push_back(pools_[1]->make_sequence({decoder.num_guide_cells()}));
   const auto is_missing = [](const auto& sequence) { return sequence == nullptr; };
-  if (std::none_of(own.begin(), own.end(), is_missing) &&
-      std::none_of(of_guide.begin(), of_guide.end(), is_missing))
-    return true;
+  if (std::ranges::none_of(own, is_missing) && std::ranges::none_of(of_guide, is_missing)) return true;
   free_sequences(request);
   return false;
 }
@@ -258,8 +256,7 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
     const int64_t rows = rows_of_turn(request);
     wanting.push_back({index, rows, request.fair_share_rows + *request.constraint_rows});
   }
-  std::stable_sort(wanting.begin(), wanting.end(),
-                   [](const Turn& a, const Turn& b) { return a.share < b.share; });
+  std::ranges::stable_sort(wanting, [](const Turn& a, const Turn& b) { return a.share < b.share; });
   std::vector<size_t> chosen;
   int64_t rows_left = most_rows_;
   for (const Turn& turn : wanting) {
@@ -274,7 +271,7 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
       request.fair_share_rows += request.decoder->plan().num_rows();
     }
   }
-  std::sort(chosen.begin(), chosen.end());
+  std::ranges::sort(chosen);
   return chosen;
 }
 

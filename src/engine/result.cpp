@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "engine/stop.h"
@@ -20,7 +21,7 @@ std::unordered_set<TokenId> set_of(std::span<const TokenId> tokens) {
 std::string explain_end(std::span<const TokenId> tokens, const ModelConfig& config) {
   const std::unordered_set<TokenId> ends = set_of(config.end_ids);
   const auto is_end = [&](TokenId token) { return ends.contains(token); };
-  const auto num_ends = std::count_if(tokens.begin(), tokens.end(), is_end);
+  const auto num_ends = std::ranges::count_if(tokens, is_end);
   const auto size = static_cast<int64_t>(tokens.size());
   const std::string what = num_ends == size && size > 1 ? fmt::format("all {} tokens are end tokens", size)
                                                         : "its first token is an end token";
@@ -53,15 +54,8 @@ double rate(double count, double seconds) {
 }  // namespace
 
 std::string_view name_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::kLength:
-      return "length";
-    case StopReason::kEndToken:
-      return "eos";
-    case StopReason::kStopText:
-      return "stop";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"length", "eos", "stop"};
+  return kNames[static_cast<size_t>(reason)];
 }
 
 double GenerationResult::tokens_per_second() const {
@@ -78,8 +72,7 @@ double GenerationResult::canvas_tokens_per_second() const {
 
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids) {
   const std::unordered_set<TokenId> ends = set_of(end_ids);
-  const auto end =
-      std::find_if(generated.begin(), generated.end(), [&](TokenId token) { return ends.contains(token); });
+  const auto end = std::ranges::find_if(generated, [&](TokenId token) { return ends.contains(token); });
   return generated.first(static_cast<size_t>(end - generated.begin()));
 }
 

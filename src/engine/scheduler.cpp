@@ -126,7 +126,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
     const MutexLock lock(mutex_);
     if (is_draining_) throw SchedulingError(Reason::kStopping, "the server is stopping");
     const auto is_own = [&](const auto& entry) { return !client.empty() && entry.second.client == client; };
-    const auto num_own = std::count_if(requests_.begin(), requests_.end(), is_own);
+    const auto num_own = std::ranges::count_if(requests_, is_own);
     if (!client.empty() && num_own + static_cast<int64_t>(jobs.size()) > limits_.max_per_client) {
       throw SchedulingError(Reason::kTooManyFromClient,
                             fmt::format("{} requests of this client are running or waiting and {} more came; "
@@ -368,8 +368,7 @@ void Scheduler::observe_request(uint64_t id, const StepEvent& event) {
 template <typename Chosen>
 Scheduler::RequestNode Scheduler::take_first(const Chosen& chosen) {
   const MutexLock lock(mutex_);
-  const auto found = std::find_if(requests_.begin(), requests_.end(),
-                                  [&](const auto& entry) { return chosen(entry.second); });
+  const auto found = std::ranges::find_if(requests_, [&](const auto& entry) { return chosen(entry.second); });
   return found == requests_.end() ? RequestNode() : requests_.extract(found);
 }
 

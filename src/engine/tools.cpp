@@ -17,9 +17,8 @@ void add_function(Tools& tools, CallableFunction function, const nlohmann::order
     throw InputError("tools has more than {} functions; expected at most that many", kMaxFunctions);
   if (!is_function_name(function.name))
     throw InputError("{}.name is {}; expected {}", place, in_quotes(function.name), kFunctionNameForm);
-  const bool is_known =
-      std::any_of(tools.functions.begin(), tools.functions.end(),
-                  [&](const ToolFunction& each) { return each.function.name == function.name; });
+  const bool is_known = std::ranges::any_of(
+      tools.functions, [&](const ToolFunction& each) { return each.function.name == function.name; });
   if (is_known)
     throw InputError("{}.name is {}, the name of an earlier function; expected another one", place,
                      in_quotes(function.name));
@@ -29,9 +28,8 @@ void add_function(Tools& tools, CallableFunction function, const nlohmann::order
 void choose_function(std::string name, std::string_view place, Tools& tools) {
   tools.choice = ToolChoice::kNamed;
   tools.chosen = std::move(name);
-  const bool exists =
-      std::any_of(tools.functions.begin(), tools.functions.end(),
-                  [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
+  const bool exists = std::ranges::any_of(
+      tools.functions, [&](const ToolFunction& each) { return each.function.name == tools.chosen; });
   if (!exists)
     throw InputError("{} is {}; expected the name of one of tools", place, in_quotes(tools.chosen));
 }

@@ -9,8 +9,7 @@ std::filesystem::path pull(const PullOptions& options, PullObserver& /*observer*
                            const std::atomic<bool>& /*stop*/) {
   throw InputError(
       "This build has no libcurl and cannot download {}; build with libcurl (-DLACUNA_CURL=ON), or download "
-      "it with "
-      "the Python client: hf download {}",
+      "it with the Python client: hf download {}",
       options.model.text(), options.model.id());
 }
 

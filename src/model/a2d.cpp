@@ -28,34 +28,29 @@ ModelConfig make_a2d(const JsonObject& json, ModelConfig config) {
   return config;
 }
 
+constexpr std::string_view kMaskedChoice = R"({"lacuna": {"paradigm": "masked"}})";
+constexpr std::string_view kBlocksChoice = R"({"lacuna": {"paradigm": "blocks"}})";
+
+constexpr std::string_view kA2dQwen2With05b = R"({"architectures": ["A2DQwen2LMHeadModel"],
+    "hidden_size": 896, "intermediate_size": 4864,
+    "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+    "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
+    "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
+    "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})";
 constexpr PublishedConfig kPublishedA2dQwen2[] = {
-    PublishedConfig{"a2d-qwen2.5-0.5b-mdlm", R"({"architectures": ["A2DQwen2LMHeadModel"],
-      "hidden_size": 896, "intermediate_size": 4864,
-      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "masked"},
-      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
-    PublishedConfig{"a2d-qwen2.5-0.5b-bd3lm", R"({"architectures": ["A2DQwen2LMHeadModel"],
-      "hidden_size": 896, "intermediate_size": 4864,
-      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "blocks"},
-      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
+    PublishedConfig{"a2d-qwen2.5-0.5b-mdlm", kA2dQwen2With05b, kMaskedChoice},
+    PublishedConfig{"a2d-qwen2.5-0.5b-bd3lm", kA2dQwen2With05b, kBlocksChoice},
 };
 
+constexpr std::string_view kA2dQwen3With06b = R"({"architectures": ["A2DQwen3LMHeadModel"], "head_dim": 128,
+    "hidden_size": 1024, "intermediate_size": 3072,
+    "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+    "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
+    "rope_theta": 1000000, "rms_norm_eps": 1e-06,
+    "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})";
 constexpr PublishedConfig kPublishedA2dQwen3[] = {
-    PublishedConfig{"a2d-qwen3-0.6b-mdlm", R"({"architectures": ["A2DQwen3LMHeadModel"], "head_dim": 128,
-      "hidden_size": 1024, "intermediate_size": 3072,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "masked"},
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
-    PublishedConfig{"a2d-qwen3-0.6b-bd3lm", R"({"architectures": ["A2DQwen3LMHeadModel"], "head_dim": 128,
-      "hidden_size": 1024, "intermediate_size": 3072,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "blocks"},
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})"},
+    PublishedConfig{"a2d-qwen3-0.6b-mdlm", kA2dQwen3With06b, kMaskedChoice},
+    PublishedConfig{"a2d-qwen3-0.6b-bd3lm", kA2dQwen3With06b, kBlocksChoice},
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.

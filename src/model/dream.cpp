@@ -36,19 +36,9 @@ constexpr PublishedConfig kPublishedDream[] = {
     PublishedConfig{"dream-7b", kDream7b},
     PublishedConfig{"dream-coder-7b", kDream7b},
     PublishedConfig{"diffucoder-7b", kDream7b},
-    PublishedConfig{"d2f-dream-7b", R"({"architectures": ["DreamModel"],
-      "hidden_size": 3584, "intermediate_size": 18944,
-      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "blocks"},
-      "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})"},
-    PublishedConfig{"dreamon-7b", R"({"architectures": ["DreamModel"],
-      "hidden_size": 3584, "intermediate_size": 18944,
-      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 2048,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
-      "mask_token_id": 151666, "expand_token_id": 151667, "bos_token_id": 151665, "eos_token_id": 151643,
-      "pad_token_id": 151643})"},
+    PublishedConfig{"d2f-dream-7b", kDream7b, R"({"lacuna": {"paradigm": "blocks"}})"},
+    PublishedConfig{"dreamon-7b", kDream7b, R"({"max_position_embeddings": 2048,
+      "expand_token_id": 151667, "bos_token_id": 151665, "eos_token_id": 151643})"},
 };
 
 // Without effect where "use_sliding_window" is false, as it must be.

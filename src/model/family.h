@@ -90,7 +90,8 @@ struct GgufDialect {
 /// A published config.json without the keys that are not read: a name for random:NAME.
 struct PublishedConfig {
   std::string_view name;
-  std::string_view json;
+  std::string_view json;            ///< of this model, or of one that it differs little from
+  std::string_view changes = "{}";  ///< the keys of `json` that differ, and those that it lacks
 };
 
 /// A published model's mask, for files that do not name it. Only a vocabulary of this size means that model.

@@ -76,19 +76,15 @@ LayerTensorNames name_gidd_layer(int64_t layer) {
   return names;
 }
 
+constexpr std::string_view kGidd3b = R"({"architectures": ["GiddForDiffusionLM"],
+    "hidden_size": 3072, "num_hidden_layers": 19, "num_attention_heads": 24, "vocab_size": 131072,
+    "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
+    "head_scaling": 0.16666666666666666, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})";
 constexpr PublishedConfig kPublishedGidd[] = {
-    PublishedConfig{"gidd-3b", R"({"architectures": ["GiddForDiffusionLM"],
-      "hidden_size": 3072, "num_hidden_layers": 19, "num_attention_heads": 24, "vocab_size": 131072,
-      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
-      "head_scaling": 0.16666666666666666, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
-    PublishedConfig{"gidd-mask-3b", R"({"architectures": ["GiddForDiffusionLM"],
-      "hidden_size": 3072, "num_hidden_layers": 18, "num_attention_heads": 24, "vocab_size": 131072,
-      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
-      "head_scaling": 0.16666666666666666, "noise_type": -1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
-    PublishedConfig{"gidd-10b", R"({"architectures": ["GiddForDiffusionLM"],
-      "hidden_size": 4608, "num_hidden_layers": 34, "num_attention_heads": 36, "vocab_size": 131072,
-      "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
-      "head_scaling": 0.1111111111111111, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})"},
+    PublishedConfig{"gidd-3b", kGidd3b},
+    PublishedConfig{"gidd-mask-3b", kGidd3b, R"({"num_hidden_layers": 18, "noise_type": -1000.0})"},
+    PublishedConfig{"gidd-10b", kGidd3b, R"({"hidden_size": 4608, "num_hidden_layers": 34,
+      "num_attention_heads": 36, "head_scaling": 0.1111111111111111})"},
 };
 
 // Initial values, and which of two implementations of the same attention runs.

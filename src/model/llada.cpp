@@ -96,19 +96,15 @@ nlohmann::json read_llada_gguf(const GgufKeys& keys) {
           {"rms_norm_eps", sizes["rms_norm_eps"]}};
 }
 
+constexpr std::string_view kLlada8b = R"({"architectures": ["LLaDAModelLM"],
+    "block_type": "llama", "layer_norm_type": "rms", "activation_type": "silu", "rope": true,
+    "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
+    "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
+    "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
+    "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})";
 constexpr PublishedConfig kPublishedLlada[] = {
-    PublishedConfig{"llada-8b", R"({"architectures": ["LLaDAModelLM"],
-      "block_type": "llama", "layer_norm_type": "rms", "activation_type": "silu", "rope": true,
-      "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
-      "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
-      "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
-      "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
-    PublishedConfig{"d2f-llada-8b", R"({"architectures": ["LLaDAModelLM"],
-      "block_type": "llama", "layer_norm_type": "rms", "activation_type": "silu", "rope": true,
-      "d_model": 4096, "mlp_hidden_size": 12288, "n_layers": 32, "n_heads": 32, "n_kv_heads": 32,
-      "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
-      "rope_theta": 500000.0, "rms_norm_eps": 1e-05, "lacuna": {"paradigm": "blocks"},
-      "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})"},
+    PublishedConfig{"llada-8b", kLlada8b},
+    PublishedConfig{"d2f-llada-8b", kLlada8b, R"({"lacuna": {"paradigm": "blocks"}})"},
 };
 
 // Keys of its own class that published files hold and that change no forward pass: how OLMo was trained and

@@ -203,29 +203,17 @@ constexpr std::string_view kLlada2Flash = R"({"architectures": ["LLaDA2MoeModelL
     "rope_theta": 600000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
     "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})";
 
+constexpr std::string_view kChangesOfLlada22 = R"({
+    "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
+    "max_position_embeddings": 131072, "rope_theta": 3000000})";
+
 constexpr PublishedConfig kPublishedLlada2[] = {
     PublishedConfig{"llada2-mini", kLlada2Mini},
     PublishedConfig{"llada2.1-mini", kLlada2Mini},
     PublishedConfig{"llada2-flash", kLlada2Flash},
     PublishedConfig{"llada2.1-flash", kLlada2Flash},
-    PublishedConfig{"llada2.2-mini", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
-      "hidden_size": 2048, "intermediate_size": 5120, "first_k_dense_replace": 1,
-      "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
-      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 512,
-      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
-      "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
-      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 131072,
-      "rope_theta": 3000000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
-      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
-    PublishedConfig{"llada2.2-flash", R"({"architectures": ["LLaDA2MoeModelLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 9216, "first_k_dense_replace": 1,
-      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1024,
-      "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "use_bias": false,
-      "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
-      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 131072,
-      "rope_theta": 3000000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06,
-      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
+    PublishedConfig{"llada2.2-mini", kLlada2Mini, kChangesOfLlada22},
+    PublishedConfig{"llada2.2-flash", kLlada2Flash, kChangesOfLlada22},
 };
 
 // Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers that

@@ -37,34 +37,23 @@ TensorNames nemotron_labs_tensors() {
   return names;
 }
 
+constexpr std::string_view kNemotronLabs8b = R"({"architectures": ["NemotronLabsDiffusionModel"],
+    "head_dim": 128, "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 34, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 131072, "tie_word_embeddings": false, "max_position_embeddings": 262144,
+    "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+      "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
+    "rms_norm_eps": 1e-05, "dlm_paradigm": "bidirectional", "block_size": 32,
+    "mask_token_id": 100, "bos_token_id": 1, "eos_token_id": 11})";
 constexpr PublishedConfig kPublishedNemotronLabs[] = {
-    PublishedConfig{"nemotron-labs-diffusion-3b-base", R"({"architectures": ["NemotronLabsDiffusionModel"],
-      "head_dim": 128, "hidden_size": 3072, "intermediate_size": 9216,
-      "num_hidden_layers": 26, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 131072, "tie_word_embeddings": false, "max_position_embeddings": 4096,
-      "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 0.25,
-        "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
-        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
-      "rms_norm_eps": 1e-05, "dlm_paradigm": "bidirectional", "block_size": 32,
-      "mask_token_id": 100, "bos_token_id": 1, "eos_token_id": 2})"},
-    PublishedConfig{"nemotron-labs-diffusion-8b", R"({"architectures": ["NemotronLabsDiffusionModel"],
-      "head_dim": 128, "hidden_size": 4096, "intermediate_size": 14336,
-      "num_hidden_layers": 34, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 131072, "tie_word_embeddings": false, "max_position_embeddings": 262144,
-      "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
-        "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
-        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
-      "rms_norm_eps": 1e-05, "dlm_paradigm": "bidirectional", "block_size": 32,
-      "mask_token_id": 100, "bos_token_id": 1, "eos_token_id": 11})"},
-    PublishedConfig{"nemotron-labs-diffusion-14b", R"({"architectures": ["NemotronLabsDiffusionModel"],
-      "head_dim": 128, "hidden_size": 5120, "intermediate_size": 16384,
-      "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 131072, "tie_word_embeddings": false, "max_position_embeddings": 262144,
-      "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000000.0, "factor": 16.0,
-        "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
-        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
-      "rms_norm_eps": 1e-05, "dlm_paradigm": "bidirectional", "block_size": 32,
-      "mask_token_id": 100, "bos_token_id": 1, "eos_token_id": 11})"},
+    PublishedConfig{"nemotron-labs-diffusion-3b-base", kNemotronLabs8b, R"({
+      "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 26,
+      "max_position_embeddings": 4096, "rope_parameters": {"factor": 0.25}, "eos_token_id": 2})"},
+    PublishedConfig{"nemotron-labs-diffusion-8b", kNemotronLabs8b},
+    PublishedConfig{"nemotron-labs-diffusion-14b", kNemotronLabs8b, R"({
+      "hidden_size": 5120, "intermediate_size": 16384, "num_hidden_layers": 40,
+      "rope_parameters": {"rope_theta": 1000000000.0}})"},
 };
 
 // Keys of training alone.

@@ -141,94 +141,65 @@ ModelConfig read_fast_dllm(const JsonObject& json) {
   return config;
 }
 
+constexpr std::string_view kQwen25With7b = R"({"architectures": ["Qwen2ForCausalLM"],
+    "hidden_size": 3584, "intermediate_size": 18944,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+    "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+    "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
+
 constexpr PublishedConfig kPublishedQwen2[] = {
-    PublishedConfig{"qwen2.5-0.5b", R"({"architectures": ["Qwen2ForCausalLM"],
-      "hidden_size": 896, "intermediate_size": 4864,
+    PublishedConfig{"qwen2.5-0.5b", kQwen25With7b, R"({"hidden_size": 896, "intermediate_size": 4864,
       "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"qwen2.5-1.5b", R"({"architectures": ["Qwen2ForCausalLM"],
-      "hidden_size": 1536, "intermediate_size": 8960,
-      "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 131072,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"qwen2.5-7b", R"({"architectures": ["Qwen2ForCausalLM"],
-      "hidden_size": 3584, "intermediate_size": 18944,
-      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768})"},
+    PublishedConfig{"qwen2.5-1.5b", kQwen25With7b, R"({"hidden_size": 1536, "intermediate_size": 8960,
+      "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": true})"},
+    PublishedConfig{"qwen2.5-7b", kQwen25With7b},
     // Unverified but for the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
-    PublishedConfig{"open-dcoder-0.5b", R"({"architectures": ["Qwen2ForCausalLM"],
-      "hidden_size": 896, "intermediate_size": 4864,
+    PublishedConfig{"open-dcoder-0.5b", kQwen25With7b, R"({"hidden_size": 896, "intermediate_size": 4864,
       "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
       "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "masked"},
-      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+      "lacuna": {"paradigm": "masked"}, "mask_token_id": 151665})"},
 };
 
+constexpr std::string_view kQwen3With8b = R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
+    "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+    "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
+
 constexpr PublishedConfig kPublishedQwen3[] = {
-    PublishedConfig{"qwen3-0.6b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
-      "hidden_size": 1024, "intermediate_size": 3072,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"qwen3-1.7b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
-      "hidden_size": 2048, "intermediate_size": 6144,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"qwen3-4b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
-      "hidden_size": 2560, "intermediate_size": 9728,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"qwen3-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 12288,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{"qwen3-0.6b", kQwen3With8b, R"({"hidden_size": 1024, "intermediate_size": 3072,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
+    PublishedConfig{"qwen3-1.7b", kQwen3With8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
+    PublishedConfig{"qwen3-4b", kQwen3With8b,
+                    R"({"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": true})"},
+    PublishedConfig{"qwen3-8b", kQwen3With8b},
     // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from Qwen3-8B.
-    PublishedConfig{"refusion-8b", R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 12288,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151671, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "lacuna": {"paradigm": "slots"},
+    PublishedConfig{"refusion-8b", kQwen3With8b, R"({"vocab_size": 151671, "lacuna": {"paradigm": "slots"},
       "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
 };
 
-// TraDo has the class and the sizes; its own files were not seen.
-constexpr std::string_view kSdar4b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
-    "hidden_size": 2560, "intermediate_size": 9728,
-    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-    "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-    "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
-    "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
-
-constexpr std::string_view kSdar8b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
+constexpr std::string_view kSdarWith8b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
     "hidden_size": 4096, "intermediate_size": 12288,
     "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
     "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
     "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
     "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
+constexpr std::string_view kSizesOf4b = R"({"hidden_size": 2560, "intermediate_size": 9728})";
 
+// TraDo has the class and the sizes; its own files were not seen.
 constexpr PublishedConfig kPublishedSdar[] = {
-    PublishedConfig{"sdar-1.7b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
-      "hidden_size": 2048, "intermediate_size": 6144,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 4,
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-    PublishedConfig{"sdar-4b", kSdar4b},
-    PublishedConfig{"trado-4b", kSdar4b},
-    PublishedConfig{"sdar-8b", kSdar8b},
-    PublishedConfig{"trado-8b", kSdar8b},
+    PublishedConfig{"sdar-1.7b", kSdarWith8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16})"},
+    PublishedConfig{"sdar-4b", kSdarWith8b, kSizesOf4b},
+    PublishedConfig{"trado-4b", kSdarWith8b, kSizesOf4b},
+    PublishedConfig{"sdar-8b", kSdarWith8b},
+    PublishedConfig{"trado-8b", kSdarWith8b},
     // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
-    PublishedConfig{"i-dlm-8b", R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 12288,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "block_size": 3, "lacuna": {"paradigm": "causal"},
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
+    PublishedConfig{
+        "i-dlm-8b", kSdarWith8b,
+        R"({"max_position_embeddings": 40960, "block_size": 3, "lacuna": {"paradigm": "causal"}})"},
 };
 
 constexpr PublishedConfig kPublishedFastDllm[] = {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -27,15 +28,6 @@ std::string published_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-const PublishedConfig* find_published(std::string_view name) {
-  for (const FamilyEntry& family : families()) {
-    for (const PublishedConfig& published : family.published) {
-      if (published.name == name) return &published;
-    }
-  }
-  return nullptr;
-}
-
 int64_t parse_layers(std::string_view option, std::string_view argument) {
   constexpr std::string_view kKey = "layers=";
   int64_t layers = 0;
@@ -57,17 +49,30 @@ bool is_random_spec(std::string_view argument) {
   return argument.starts_with(kPrefix);
 }
 
+nlohmann::json published_config(std::string_view name) {
+  for (const FamilyEntry& family : families()) {
+    for (const PublishedConfig& published : family.published) {
+      if (published.name != name) continue;
+      nlohmann::json config = nlohmann::json::parse(published.json);
+      config.merge_patch(nlohmann::json::parse(published.changes));
+      return config;
+    }
+  }
+  return {};
+}
+
 ModelConfig parse_random_spec(std::string_view argument) {
   expects(is_random_spec(argument), "parse_random_spec() is given a random: argument");
   const std::string_view spec = argument.substr(kPrefix.size());
   const size_t comma = std::min(spec.find(','), spec.size());
   const std::string_view name = spec.substr(0, comma);
-  const PublishedConfig* published = find_published(name);
-  if (published == nullptr) {
+  const nlohmann::json published = published_config(name);
+  if (published.is_null()) {
     throw InputError("{}: there is no published model {}; expected one of {}", in_quotes(argument),
                      in_quotes(name), published_names());
   }
-  ModelConfig config = read_config_texts({.config = published->json}, std::string(argument));
+  const std::string text = published.dump();
+  ModelConfig config = read_config_texts({.config = text}, std::string(argument));
   if (comma < spec.size()) {
     const int64_t published_layers = config.num_layers;
     config.num_layers = parse_layers(spec.substr(comma + 1), argument);

@@ -1,6 +1,7 @@
 // Models with published shapes and random weights, for work on speed without a download.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 #include "model/config.h"
@@ -9,6 +10,9 @@ namespace lacuna {
 
 /// Whether a MODEL argument asks for one: "random:llada-8b".
 bool is_random_spec(std::string_view argument);
+
+/// The config.json of a published model, by the name that random:NAME has; null: there is no such model.
+nlohmann::json published_config(std::string_view name);
 
 /// The config of "random:NAME[,layers=N]": the published one of NAME, with N layers if given. Throws
 /// InputError that lists the names.

@@ -23,8 +23,7 @@ std::string_view setting_named(std::string_view name) {
   GenerationOptions options;
   std::string_view found;
   visit_options(options, [&](const Setting& setting, auto&) {
-    const bool is_alias =
-        std::find(setting.aliases.begin(), setting.aliases.end(), wanted) != setting.aliases.end();
+    const bool is_alias = std::ranges::find(setting.aliases, wanted) != setting.aliases.end();
     if (setting.name == wanted || is_alias) found = setting.name;
   });
   return found;

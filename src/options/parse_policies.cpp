@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -65,40 +68,59 @@ std::set<std::string, std::less<>> for_each_item(std::string_view field, std::st
   return seen;
 }
 
-void apply_lock_item(std::string_view name, std::string_view value, SureLock& lock) {
-  const auto real = [&](double least, double most) { return number("lock", name, value, least, most); };
-  const auto whole = [&](int32_t least) { return number<int32_t>("lock", name, value, least, kMaxPasses); };
-  if (name == "eps") {
-    lock.eps = real(0, 1e6);
-  } else if (name == "delta") {
-    lock.delta = real(1e-6, 1e6);
-  } else if (name == "gate") {
-    lock.gate = value == "off" ? 100 : real(0, 100);
-  } else if (name == "min-age") {
-    lock.min_age = whole(0);
-  } else if (name == "population") {
-    lock.gate_counts_unlocked = choice("lock", name, value, "candidates", "unlocked");
-  } else if (name == "prompt") {
-    lock.eager_prompt = choice("lock", name, value, "paper", "eager");
-  } else if (name == "unlock-every") {
-    lock.unlock_every = whole(1);
-  } else if (name == "budget") {
-    lock.probes = whole(1);
-  } else if (name == "unlock-eps") {
-    lock.unlock_eps = real(0, 1e6);
-  } else if (name == "interval") {
-    lock.min_locked_passes = whole(0);
-  } else if (name == "cooldown") {
-    lock.cooldown = whole(0);
-  } else if (name == "strictness") {
-    lock.strictness = real(0, 1);
-  } else {
-    refuse_setting(
-        "lock", name,
-        "`lock` knows no '{}'; expected eps, delta, gate, min-age, population, prompt, unlock-every, budget, "
-        "unlock-eps, interval, cooldown or strictness",
-        name);
+/// One NAME of a setting of NAME=VALUE,..., and what takes its value.
+struct Item {
+  std::string_view name;
+  std::function<void(std::string_view field, std::string_view value)> take;
+};
+
+/// A number from `least` to `most`.
+template <typename To, typename T>
+requires std::is_arithmetic_v<T> Item item(std::string_view name, To& to, T least, T most) {
+  return {name, [=, &to](std::string_view field, std::string_view value) {
+            to = static_cast<To>(number(field, name, value, least, most));
+          }};
+}
+
+/// A number of passes, tokens or positions.
+Item item(std::string_view name, int32_t& to, int32_t least) {
+  return item(name, to, least, kMaxPasses);
+}
+
+/// True for `yes`, false for `no`.
+Item item(std::string_view name, bool& to, std::string_view no, std::string_view yes) {
+  return {name, [=, &to](std::string_view field, std::string_view value) {
+            to = choice(field, name, value, no, yes);
+          }};
+}
+
+/// What an unknown name is refused with.
+struct UnknownItem {
+  std::string_view field;
+  std::string_view method = {};  ///< " tokens" of `grow`
+  std::string_view before = {};  ///< in front of the list of names
+  bool shows_setting = false;    ///< the problem's value is the whole setting, not the name
+};
+
+/// "a, b or c".
+std::string listed(std::span<const Item> items) {
+  std::string names;
+  for (const Item& each : items) {
+    if (!names.empty()) names += &each == &items.back() ? " or " : ", ";
+    names += each.name;
   }
+  return names;
+}
+
+/// Reads NAME=VALUE,NAME=VALUE,...; returns the names.
+std::set<std::string, std::less<>> read_items(std::string_view text, std::initializer_list<Item> items,
+                                              const UnknownItem& unknown) {
+  return for_each_item(unknown.field, text, [&](std::string_view name, std::string_view value) {
+    const auto known = std::ranges::find(items, name, &Item::name);
+    if (known != items.end()) return known->take(unknown.field, value);
+    refuse_setting(unknown.field, unknown.shows_setting ? text : name, "`{}`{} knows no '{}'; expected {}{}",
+                   unknown.field, unknown.method, name, unknown.before, listed(items));
+  });
 }
 
 /// Parses the value of "name=value"; `fallback` if the text has no "=".
@@ -207,17 +229,10 @@ SparseDllm parse_sparse_dllm(std::string_view text, std::string_view items) {
   SparseDllm sparse;
   if (items == ",") refuse_setting("cache", text, "`cache` '{}': nothing follows the last comma", text);
   const std::string named = items.starts_with('=') ? "keep" + std::string(items) : std::string(items);
-  for_each_item("cache", named.starts_with(',') ? std::string_view(named).substr(1) : named,
-                [&](std::string_view name, std::string_view value) {
-                  if (name == "keep") {
-                    sparse.keep = number("cache", name, value, SparseDllm::kMinKeep, 1.0);
-                  } else if (name == "pool") {
-                    sparse.pool = number<int32_t>("cache", name, value, 1, SparseDllm::kMaxPool);
-                  } else {
-                    refuse_setting("cache", name, "`cache` sparse-dllm knows no '{}'; expected keep or pool",
-                                   name);
-                  }
-                });
+  read_items(named.starts_with(',') ? std::string_view(named).substr(1) : named,
+             {item("keep", sparse.keep, SparseDllm::kMinKeep, 1.0),
+              item("pool", sparse.pool, 1, SparseDllm::kMaxPool)},
+             {.field = "cache", .method = " sparse-dllm"});
   return sparse;
 }
 
@@ -247,9 +262,24 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
 
 SureLock parse_lock(std::string_view text) {
   SureLock lock;
-  const std::set<std::string, std::less<>> seen = for_each_item(
-      "lock", text,
-      [&](std::string_view name, std::string_view value) { apply_lock_item(name, value, lock); });
+  const Item gate = item("gate", lock.gate, 0.0, 100.0);
+  const auto seen = read_items(text,
+                               {item("eps", lock.eps, 0.0, 1e6),
+                                item("delta", lock.delta, 1e-6, 1e6),
+                                {"gate",
+                                 [&](std::string_view field, std::string_view value) {
+                                   value == "off" ? void(lock.gate = 100) : gate.take(field, value);
+                                 }},
+                                item("min-age", lock.min_age, 0),
+                                item("population", lock.gate_counts_unlocked, "candidates", "unlocked"),
+                                item("prompt", lock.eager_prompt, "paper", "eager"),
+                                item("unlock-every", lock.unlock_every, 1),
+                                item("budget", lock.probes, 1),
+                                item("unlock-eps", lock.unlock_eps, 0.0, 1e6),
+                                item("interval", lock.min_locked_passes, 0),
+                                item("cooldown", lock.cooldown, 0),
+                                item("strictness", lock.strictness, 0.0, 1.0)},
+                               {.field = "lock"});
   const auto given = [&](std::string_view name) { return seen.find(name) != seen.end(); };
   if (!given("eps") && !given("delta"))
     refuse_setting("lock", text, "`lock` '{}': expected eps=EPS or delta=DELTA", text);
@@ -267,43 +297,6 @@ SureLock parse_lock(std::string_view text) {
   return lock;
 }
 
-namespace {
-
-void apply_token_growth_item(std::string_view name, std::string_view value, TokenGrowth& growth) {
-  if (name == "start") {
-    growth.start = number<int32_t>("grow", name, value, 1, kMaxPasses);
-  } else if (name == "budget") {
-    growth.budget = number<int32_t>("grow", name, value, 1, kMaxPasses);
-  } else if (name == "rest") {
-    growth.drops_rest = choice("grow", name, value, "keep", "drop");
-  } else {
-    refuse_setting("grow", name, "`grow` tokens knows no '{}'; expected start, budget or rest", name);
-  }
-}
-
-void apply_end_mass_item(std::string_view name, std::string_view value, EndMassGrowth& growth) {
-  const auto whole = [&](int32_t least) { return number<int32_t>("grow", name, value, least, kMaxPasses); };
-  const auto probability = [&] { return number("grow", name, value, 0.0, 1.0); };
-  if (name == "start") {
-    growth.start = whole(1);
-  } else if (name == "by") {
-    growth.by = whole(2);
-  } else if (name == "tail") {
-    growth.tail = whole(1);
-  } else if (name == "enough") {
-    growth.enough = probability();
-  } else if (name == "plenty") {
-    growth.plenty = probability();
-  } else if (name == "unsure") {
-    growth.unsure = probability();
-  } else {
-    refuse_setting("grow", name,
-                   "`grow` end-mass knows no '{}'; expected start, by, tail, enough, plenty or unsure", name);
-  }
-}
-
-}  // namespace
-
 std::optional<CanvasGrowth> parse_growth(std::string_view text) {
   if (text == "none") return {};
   const std::string_view method = text.substr(0, text.find(','));
@@ -312,16 +305,19 @@ std::optional<CanvasGrowth> parse_growth(std::string_view text) {
   if (!items.empty()) items.remove_prefix(1);
   if (method == "tokens") {
     TokenGrowth growth;
-    for_each_item("grow", items, [&](std::string_view name, std::string_view value) {
-      apply_token_growth_item(name, value, growth);
-    });
+    read_items(items,
+               {item("start", growth.start, 1), item("budget", growth.budget, 1),
+                item("rest", growth.drops_rest, "keep", "drop")},
+               {.field = "grow", .method = " tokens"});
     return growth;
   }
   if (method == "end-mass") {
     EndMassGrowth growth;
-    for_each_item("grow", items, [&](std::string_view name, std::string_view value) {
-      apply_end_mass_item(name, value, growth);
-    });
+    read_items(items,
+               {item("start", growth.start, 1), item("by", growth.by, 2), item("tail", growth.tail, 1),
+                item("enough", growth.enough, 0.0, 1.0), item("plenty", growth.plenty, 0.0, 1.0),
+                item("unsure", growth.unsure, 0.0, 1.0)},
+               {.field = "grow", .method = " end-mass"});
     return growth;
   }
   refuse_setting("grow", text,
@@ -378,74 +374,34 @@ void parse_sampler(std::string_view text, UniformStrategy& strategy) {
 }
 
 BoundaryRefresh parse_boundary(std::string_view text) {
-  constexpr std::string_view kField = "boundary";
   BoundaryRefresh boundary;
-  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    if (name == "blocks") {
-      boundary.blocks = number<int32_t>(kField, name, value, 2, kMaxPasses);
-    } else if (name == "full-every") {
-      boundary.full_every = number<int32_t>(kField, name, value, 1, kMaxPasses);
-    } else {
-      refuse_setting("boundary", text, "`boundary` knows no '{}'; expected blocks or full-every", name);
-    }
-  });
+  read_items(text, {item("blocks", boundary.blocks, 2), item("full-every", boundary.full_every, 1)},
+             {.field = "boundary", .shows_setting = true});
   return boundary;
 }
 
 DriftRefresh parse_drift(std::string_view text) {
-  constexpr std::string_view kField = "drift";
   DriftRefresh drift;
-  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    if (name == "tau") {
-      drift.tau = number(kField, name, value, 0.0, 2.0);
-    } else if (name == "page") {
-      drift.page = number<int32_t>(kField, name, value, 1, kMaxPasses);
-    } else if (name == "budget") {
-      drift.budget = number<int32_t>(kField, name, value, 1, kMaxPasses);
-    } else {
-      refuse_setting("drift", text, "`drift` knows no '{}'; expected tau, page or budget", name);
-    }
-  });
+  read_items(text,
+             {item("tau", drift.tau, 0.0, 2.0), item("page", drift.page, 1), item("budget", drift.budget, 1)},
+             {.field = "drift", .shows_setting = true});
   return drift;
 }
 
 SelfCorrection parse_self_correction(std::string_view text) {
-  constexpr std::string_view kField = "self_correct";
   SelfCorrection correction;
   if (text == "on") return correction;
-  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    const auto whole = [&](int32_t least) { return number<int32_t>(kField, name, value, least, kMaxPasses); };
-    if (name == "most") {
-      correction.most = whole(1);
-    } else if (name == "temperature") {
-      correction.temperature = static_cast<float>(number(kField, name, value, 0.0, 1e3));
-    } else if (name == "patience") {
-      correction.patience = whole(0);
-    } else if (name == "tokens") {
-      correction.tokens = whole(1);
-    } else if (name == "full-every") {
-      correction.full_every = whole(1);
-    } else {
-      refuse_setting(
-          "self_correct", text,
-          "`self_correct` knows no '{}'; expected on, or most, temperature, patience, tokens or full-every",
-          name);
-    }
-  });
+  read_items(text,
+             {item("most", correction.most, 1), item("temperature", correction.temperature, 0.0, 1e3),
+              item("patience", correction.patience, 0), item("tokens", correction.tokens, 1),
+              item("full-every", correction.full_every, 1)},
+             {.field = "self_correct", .before = "on, or ", .shows_setting = true});
   return correction;
 }
 
 TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
-  constexpr std::string_view kField = "edit";
-  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    if (name == "tau") {
-      editing.tau = number(kField, name, value, 0.0, 1.0);
-    } else if (name == "most") {
-      editing.most = number<int32_t>(kField, name, value, 0, kMaxPasses);
-    } else {
-      refuse_setting("edit", text, "`edit` knows no '{}'; expected tau or most", name);
-    }
-  });
+  read_items(text, {item("tau", editing.tau, 0.0, 1.0), item("most", editing.most, 0)},
+             {.field = "edit", .shows_setting = true});
   return editing;
 }
 
@@ -458,15 +414,8 @@ std::optional<Pipeline> parse_pipeline(std::string_view text) {
     refuse_setting(kField, text, "`pipeline` is '{}'; expected on, none, or shares as in add=0.1,full=0.95",
                    text);
   }
-  for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
-    if (name == "add") {
-      pipeline.add = number(kField, name, value, 0.0, 1.0);
-    } else if (name == "full") {
-      pipeline.full = number(kField, name, value, 0.0, 1.0);
-    } else {
-      refuse_setting(kField, text, "`pipeline` knows no '{}'; expected add or full", name);
-    }
-  });
+  read_items(text, {item("add", pipeline.add, 0.0, 1.0), item("full", pipeline.full, 0.0, 1.0)},
+             {.field = kField, .shows_setting = true});
   return pipeline;
 }
 

@@ -97,8 +97,7 @@ GenerationOptions with_preset(const ModelConfig& config, GenerationOptions optio
   const std::string& name = *asked.preset;
   options.preset.reset();
   const std::span<const Preset> known = presets_of(config);
-  const auto preset =
-      std::find_if(known.begin(), known.end(), [&](const Preset& each) { return each.name == name; });
+  const auto preset = std::ranges::find_if(known, [&](const Preset& each) { return each.name == name; });
   if (preset == known.end()) {
     refuse_setting(
         "preset", name,

@@ -144,14 +144,13 @@ std::filesystem::path file_of(std::string_view name) {
 }
 
 std::string value_text(const std::vector<TuningSetting>& settings, std::string_view name) {
-  const auto found = std::find_if(settings.begin(), settings.end(),
-                                  [&](const TuningSetting& setting) { return setting.name == name; });
+  const auto found =
+      std::ranges::find_if(settings, [&](const TuningSetting& setting) { return setting.name == name; });
   return found == settings.end() ? std::string() : found->value;
 }
 
 bool sets(const std::vector<TuningSetting>& settings, std::string_view name) {
-  return std::any_of(settings.begin(), settings.end(),
-                     [&](const TuningSetting& setting) { return setting.name == name; });
+  return std::ranges::any_of(settings, [&](const TuningSetting& setting) { return setting.name == name; });
 }
 
 }  // namespace
@@ -263,8 +262,7 @@ std::vector<SavedPreset> saved_presets() {
     } catch (const InputError&) {  // --preset says what is wrong with it
     }
   }
-  std::sort(presets.begin(), presets.end(),
-            [](const SavedPreset& a, const SavedPreset& b) { return a.name < b.name; });
+  std::ranges::sort(presets, [](const SavedPreset& a, const SavedPreset& b) { return a.name < b.name; });
   return presets;
 }
 

@@ -217,7 +217,7 @@ std::vector<TuningSetting> collect_settings(std::span<const TuningPath> paths,
   for (size_t i = 0; i < paths.size(); ++i) {
     if (levels[i] == 0 || !takes(paths[i])) continue;
     for (const TuningSetting& setting : paths[i].levels.at(static_cast<size_t>(levels[i]) - 1)) {
-      if (std::find(settings.begin(), settings.end(), setting) == settings.end()) settings.push_back(setting);
+      if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
     }
   }
   return settings;
@@ -229,9 +229,9 @@ std::vector<TuningPath> tuning_paths(const ModelConfig& config, const Generation
                                      bool has_guide) {
   std::vector<TuningPath> paths = family_paths(config, asked, has_guide);
   std::erase_if(paths, [&](const TuningPath& path) {
-    return std::any_of(path.levels.begin(), path.levels.end(), [&](const Level& level) {
-      return std::any_of(level.begin(), level.end(),
-                         [&](const TuningSetting& setting) { return is_given(asked, setting.name); });
+    return std::ranges::any_of(path.levels, [&](const Level& level) {
+      return std::ranges::any_of(level,
+                                 [&](const TuningSetting& setting) { return is_given(asked, setting.name); });
     });
   });
   return paths;
@@ -240,8 +240,7 @@ std::vector<TuningPath> tuning_paths(const ModelConfig& config, const Generation
 std::vector<std::string> methods_of(std::span<const TuningPath> paths) {
   std::vector<std::string> methods;
   for (const TuningPath& path : paths) {
-    if (std::find(methods.begin(), methods.end(), path.method) == methods.end())
-      methods.push_back(path.method);
+    if (std::ranges::find(methods, path.method) == methods.end()) methods.push_back(path.method);
   }
   return methods;
 }
@@ -296,19 +295,19 @@ std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const 
   for (size_t i = 0; i < paths.size(); ++i) {
     if (levels[i] == 0) continue;
     const TuningPath& path = paths[i];
-    if (std::find(methods.begin(), methods.end(), path.method) != methods.end()) return {};
+    if (std::ranges::find(methods, path.method) != methods.end()) return {};
     methods.push_back(path.method);
     if (path.is_of_loading) continue;
     is_guided = is_guided || path.uses_guide;
     for (const TuningSetting& setting : path.levels.at(static_cast<size_t>(levels[i]) - 1)) {
-      const auto same = std::find_if(chosen.begin(), chosen.end(),
-                                     [&](const TuningSetting& each) { return each.name == setting.name; });
+      const auto same =
+          std::ranges::find_if(chosen, [&](const TuningSetting& each) { return each.name == setting.name; });
       if (same != chosen.end() && same->value != setting.value) return {};
       chosen.push_back(setting);
     }
   }
   const auto excludes_guide = [](std::string_view method) { return method == "unmask" || method == "steps"; };
-  if (is_guided && std::any_of(methods.begin(), methods.end(), excludes_guide)) return {};
+  if (is_guided && std::ranges::any_of(methods, excludes_guide)) return {};
   GenerationOptions options = asked;
   for (const TuningSetting& setting : chosen) set_if_unset(options, setting.name, setting.value);
   return baseline_options(config, options);

@@ -160,8 +160,7 @@ void Checkpoint::expect_dense(const std::string& module) const {
     if (!found) continue;
     throw InputError(
         "{}: tensor {} is of quantized weights, and config.json has no \"quantization_config\" that says "
-        "how; "
-        "expected both",
+        "how; expected both",
         found->file, in_quotes(name));
   }
 }

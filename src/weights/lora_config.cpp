@@ -50,8 +50,7 @@ void check_start(const JsonObject& json, const Json& value) {
   if (value == "gaussian" || value == "eva" || value == "orthogonal") return;
   throw InputError(
       "{}: \"init_lora_weights\" is {}; expected true, false, \"gaussian\", \"eva\" or \"orthogonal\": "
-      "others change the "
-      "base weights too, and PEFT converts such an adapter when it saves it with "
+      "others change the base weights too, and PEFT converts such an adapter when it saves it with "
       "path_initial_model_for_weight_conversion",
       json.file(), shown_value(value));
 }
@@ -179,9 +178,8 @@ bool LoraConfig::matches(const NamePattern& pattern, const std::string& text,
 
 const LoraPatternValue* LoraConfig::find(const std::vector<LoraPatternValue>& patterns,
                                          const std::string& module) const {
-  const auto found = std::find_if(patterns.begin(), patterns.end(), [&](const LoraPatternValue& each) {
-    return matches(each.pattern, each.key, module);
-  });
+  const auto found = std::ranges::find_if(
+      patterns, [&](const LoraPatternValue& each) { return matches(each.pattern, each.key, module); });
   return found == patterns.end() ? nullptr : &*found;
 }
 
@@ -199,8 +197,8 @@ float LoraConfig::scaling_of(const std::string& module) const {
 
 bool LoraConfig::fits(const LoraTargets& targets, const std::string& module) const {
   if (targets.pattern) return matches(*targets.pattern, targets.text, module);
-  return std::any_of(targets.names.begin(), targets.names.end(),
-                     [&](const std::string& name) { return module == name || module.ends_with("." + name); });
+  return std::ranges::any_of(
+      targets.names, [&](const std::string& name) { return module == name || module.ends_with("." + name); });
 }
 
 std::optional<int64_t> LoraConfig::layer_of(const std::string& module) const {
@@ -217,8 +215,7 @@ void LoraConfig::expect_targeted(const std::string& module, std::string_view ten
   if (excluded_ && fits(*excluded_, module)) key = "exclude_modules";
   if (!layers_.empty()) {
     const std::optional<int64_t> layer = layer_of(module);
-    if (!layer || std::find(layers_.begin(), layers_.end(), *layer) == layers_.end())
-      key = "layers_to_transform";
+    if (!layer || std::ranges::find(layers_, *layer) == layers_.end()) key = "layers_to_transform";
   }
   if (key == nullptr) return;
   throw InputError("{}: \"{}\" leaves out the module {}, of which tensor {} is; expected both to agree",

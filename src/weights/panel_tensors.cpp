@@ -64,8 +64,8 @@ StoredFormat read_format(const TensorFiles& files, const std::string& module) {
   }
   throw InputError(
       "{}: tensor {} holds {}; expected outputs, inputs, the bits of a weight (32, 16, 8 or 4), the inputs "
-      "that "
-      "share a scale (32, 16 or 0), 0 or 1 for minimums, and 0, 1 or 2 for scales in f16, f32 or two levels",
+      "that share a scale (32, 16 or 0), 0 or 1 for minimums, and 0, 1 or 2 for scales in f16, f32 or two "
+      "levels",
       raw.file, in_quotes(name), shown(numbers));
 }
 
@@ -157,8 +157,7 @@ std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const TensorFiles& f
     if (!name.ends_with(kPanelsSuffix)) continue;
     const std::string module(name.substr(0, name.size() - kPanelsSuffix.size()));
     const WeightFormat format = read_format(files, module).format;
-    auto found = std::find_if(formats.begin(), formats.end(),
-                              [&](const auto& known) { return known.first == format; });
+    auto found = std::ranges::find_if(formats, [&](const auto& known) { return known.first == format; });
     if (found == formats.end()) found = formats.emplace(formats.end(), format, 0);
     found->second += std::ssize(files.raw(name).bytes);
   }

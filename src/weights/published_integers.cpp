@@ -305,8 +305,7 @@ std::unique_ptr<StoredMatrix> open_compressed_int8(const PublishedModule& module
   const auto zero_at = [bytes = zeros.bytes, has_all, groups = grid.groups](int64_t n, int64_t g) {
     return std::to_integer<uint32_t>(bytes[has_all ? static_cast<size_t>(n * groups + g) : 0]) ^ 0x80U;
   };
-  const bool are_zero = std::all_of(zeros.bytes.begin(), zeros.bytes.end(),
-                                    [](std::byte zero) { return zero == std::byte{0}; });
+  const bool are_zero = std::ranges::all_of(zeros.bytes, [](std::byte zero) { return zero == std::byte{0}; });
   if (are_zero) return grouped_matrix(std::move(integers));
   integers.offset = GroupOffset::kZeroPoints;
   integers.read_groups = [read = integers.read_groups, zero_at](int64_t n, std::span<float> scales,
@@ -347,8 +346,7 @@ std::unique_ptr<StoredMatrix> open_compressed_packed(const PublishedModule& modu
   if (!module.holds(kZeros)) return grouped_matrix(std::move(integers));
   const RawTensor zeros = module.raw(kZeros);
   // Symmetric weights may come with zero points that are all 0, unpacked.
-  const bool are_zero = std::all_of(zeros.bytes.begin(), zeros.bytes.end(),
-                                    [](std::byte zero) { return zero == std::byte{0}; });
+  const bool are_zero = std::ranges::all_of(zeros.bytes, [](std::byte zero) { return zero == std::byte{0}; });
   if (zeros.type == "I8" && are_zero) return grouped_matrix(std::move(integers));
   const std::vector<int64_t> expected = {divided_up(module.outputs * bits, kCodeWordBits), grid.groups};
   if (zeros.type != "I32" || zeros.shape != expected)

@@ -222,8 +222,7 @@ std::unique_ptr<StoredMatrix> open_quantized(const TensorFiles& files, std::stri
   }
   throw InputError(
       "{}: the codes of {} are {} of shape {} with scales of shape {}; expected U8 for [{}, {}] weights, of "
-      "8 "
-      "or 4 bits, with a scale for all inputs, 32 or 16 of them",
+      "8 or 4 bits, with a scale for all inputs, 32 or 16 of them",
       codes.file, in_quotes(module), codes.type, shown(codes.shape), shown(scales.shape), outputs, inputs);
 }
 

@@ -1,6 +1,7 @@
 #include "weights/safetensors_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -15,16 +16,8 @@ namespace lacuna {
 namespace {
 
 std::string_view type_name(const TensorToWrite& tensor) {
-  if (!tensor.type.empty()) return tensor.type;
-  switch (tensor.dtype) {
-    case DType::kF32:
-      return "F32";
-    case DType::kF16:
-      return "F16";
-    case DType::kBF16:
-      return "BF16";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 3> kNames = {"F32", "F16", "BF16"};
+  return tensor.type.empty() ? kNames[static_cast<size_t>(tensor.dtype)] : tensor.type;
 }
 
 size_t element_bytes(const TensorToWrite& tensor) {

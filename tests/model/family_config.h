@@ -4,26 +4,15 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "model/config.h"
 #include "model/config_texts.h"
-#include "model/families.h"
+#include "model/random_spec.h"
 
 namespace lacuna {
-
-/// By the name that random:NAME has.
-inline nlohmann::json published_config(std::string_view name) {
-  for (const FamilyEntry& family : families()) {
-    for (const PublishedConfig& published : family.published) {
-      if (published.name == name) return nlohmann::json::parse(published.json);
-    }
-  }
-  throw std::runtime_error("no published config " + std::string(name));
-}
 
 inline ModelConfig read_json_config(const nlohmann::json& config, const nlohmann::json& generation = {},
                                     const nlohmann::json& tokenizer = {}, const ConfigChoices& choices = {}) {

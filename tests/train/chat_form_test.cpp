@@ -22,13 +22,13 @@ std::string rendered(const Vocabulary& vocabulary, const std::vector<Message>& m
 }
 
 TEST(ChatForm, OfChatMlNamesTheRole) {
-  EXPECT_EQ(rendered(vocabulary_with(chatml_form()), {{"user", "Hi"}}),
+  EXPECT_EQ(rendered(vocabulary_with(kChatMlForm), {{"user", "Hi"}}),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
 
 // The texts that the published templates give.
 TEST(ChatForm, OfAnAssistantBeginsWithASystemTurnAsDreamAndQwen2Do) {
-  const Vocabulary vocabulary = vocabulary_with(assistant_form());
+  const Vocabulary vocabulary = vocabulary_with(kAssistantForm);
   EXPECT_EQ(rendered(vocabulary, {{"user", " Hi "}}),
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
             "<|im_start|>assistant\n");
@@ -38,7 +38,7 @@ TEST(ChatForm, OfAnAssistantBeginsWithASystemTurnAsDreamAndQwen2Do) {
 }
 
 TEST(ChatForm, WithThoughtsLeavesThoseOfEarlierAnswersOutAsSdarDoes) {
-  const Vocabulary vocabulary = vocabulary_with(thinking_form());
+  const Vocabulary vocabulary = vocabulary_with(kThinkingForm);
   EXPECT_EQ(rendered(vocabulary,
                      {{"user", "Hi"}, {"assistant", "<think>\nshort\n</think>\n\nHello!"}, {"user", "Bye"}}),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nBye<|"
@@ -47,7 +47,7 @@ TEST(ChatForm, WithThoughtsLeavesThoseOfEarlierAnswersOutAsSdarDoes) {
 }
 
 TEST(ChatForm, OfHeadersIsThatOfLlada) {
-  const Vocabulary vocabulary = vocabulary_with(header_form());
+  const Vocabulary vocabulary = vocabulary_with(kHeaderForm);
   EXPECT_EQ(rendered(vocabulary, {{"system", "Be brief."}, {"user", " Hi \n"}}),
             "<|startoftext|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
             "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
@@ -56,7 +56,7 @@ TEST(ChatForm, OfHeadersIsThatOfLlada) {
 
 // The texts that LLaDA2's published template gives.
 TEST(ChatForm, OfRoleTagsIsThatOfLlada2) {
-  const Vocabulary vocabulary = vocabulary_with(role_tag_form());
+  const Vocabulary vocabulary = vocabulary_with(kRoleTagForm);
   EXPECT_EQ(rendered(vocabulary, {{"user", "Hi"}}),
             "<role>SYSTEM</role>detailed thinking off<|role_end|><role>HUMAN</role>Hi<|role_end|>"
             "<role>ASSISTANT</role>");
@@ -73,8 +73,8 @@ TEST(ChatForm, OfRoleTagsIsThatOfLlada2) {
 }
 
 TEST(ChatForm, OfRoleTagsHasOneTokenForEachOfItsTags) {
-  const Vocabulary vocabulary = vocabulary_with(role_tag_form());
-  for (const std::string_view token : role_tag_form().special_tokens)
+  const Vocabulary vocabulary = vocabulary_with(kRoleTagForm);
+  for (const std::string_view token : kRoleTagForm.special_tokens)
     EXPECT_TRUE(vocabulary.tokenizer.id_of(token)) << token;
   const std::vector<TokenId> prompt =
       render(vocabulary.chat, vocabulary.tokenizer, std::vector<Message>{{"user", "ab"}});

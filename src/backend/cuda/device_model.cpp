@@ -56,8 +56,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
     if (!has_attention(head_dim)) {
       throw InputError(
           "heads of this model have {} dimensions; CUDA kernels are built for 16, 32, 64, 128, 256 and 512, "
-          "and "
-          "--device cpu runs it",
+          "and --device cpu runs it",
           head_dim);
     }
     if (in_f32) continue;
@@ -66,8 +65,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
     if (needed <= shared_bytes) continue;
     throw InputError(
         "heads of this model have {} dimensions, for which a block needs {} of shared memory and the device "
-        "has {}; "
-        "--device cpu runs it",
+        "has {}; --device cpu runs it",
         head_dim, human_bytes(needed), human_bytes(shared_bytes));
   }
 }

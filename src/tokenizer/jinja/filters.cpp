@@ -12,8 +12,7 @@ std::vector<NamedFilter> all_filters() {
   for (const auto& part : {text_filters(), sequence_filters(), selection_filters(), value_filters()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
-  std::sort(all.begin(), all.end(),
-            [](const auto& left, const auto& right) { return left.name < right.name; });
+  std::ranges::sort(all, {}, &NamedFilter::name);
   return all;
 }
 
@@ -25,9 +24,7 @@ const std::vector<NamedFilter>& filters() {
 }  // namespace
 
 Filter find_filter(std::string_view name) {
-  const auto found =
-      std::lower_bound(filters().begin(), filters().end(), name,
-                       [](const NamedFilter& each, std::string_view key) { return each.name < key; });
+  const auto found = std::ranges::lower_bound(filters(), name, {}, &NamedFilter::name);
   return found != filters().end() && found->name == name ? found->filter : nullptr;
 }
 

@@ -213,8 +213,7 @@ constexpr std::array<std::pair<std::string_view, Function>, 7> kFunctions = {
 }  // namespace
 
 std::optional<Value> find_function(std::string_view name) {
-  const auto* found = std::find_if(kFunctions.begin(), kFunctions.end(),
-                                   [&](const auto& each) { return each.first == name; });
+  const auto* found = std::ranges::find_if(kFunctions, [&](const auto& each) { return each.first == name; });
   if (found == kFunctions.end()) return std::nullopt;
   auto function = std::make_shared<GlobalFunction>();
   function->name = found->first;

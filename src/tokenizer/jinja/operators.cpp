@@ -104,8 +104,7 @@ bool sequences_equal(Runtime& runtime, const Value& left, const Value& right) {
   };
   if (is_set(a) && is_set(b)) {  // views of a dictionary are sets
     if (a.items.size() != b.items.size()) return false;
-    return std::all_of(a.items.begin(), a.items.end(),
-                       [&](const Value& item) { return is_in(runtime, item, right); });
+    return std::ranges::all_of(a.items, [&](const Value& item) { return is_in(runtime, item, right); });
   }
   if (a.kind != b.kind || a.kind == Sequence::Kind::kValues || a.items.size() != b.items.size()) return false;
   for (size_t i = 0; i < a.items.size(); ++i) {

@@ -250,8 +250,8 @@ Value Evaluator::call_macro(Macro& macro, const Arguments& arguments) {
   for (size_t i = 0; i < num_names; ++i) {
     const std::string& name = signature.names[i];
     Value value = Value::undefined(fmt::format("the parameter '{}' is not given", name));
-    const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
-                                    [&](const auto& each) { return each.first == name; });
+    const auto named =
+        std::ranges::find_if(arguments.named, [&](const auto& each) { return each.first == name; });
     if (i < arguments.positional.size()) {
       value = arguments.positional[i];
     } else if (named != arguments.named.end()) {
@@ -262,8 +262,7 @@ Value Evaluator::call_macro(Macro& macro, const Arguments& arguments) {
     }
     scope_->set(runtime_, name, std::move(value));
   }
-  const bool names_caller =
-      std::find(signature.names.begin(), signature.names.end(), "caller") != signature.names.end();
+  const bool names_caller = std::ranges::find(signature.names, "caller") != signature.names.end();
   if (signature.reads_caller && !names_caller) {
     scope_->set(runtime_, "caller", Value::undefined("no caller is defined"));
   }

@@ -170,8 +170,7 @@ constexpr std::array kTests = {
 }  // namespace
 
 Test find_test(std::string_view name) {
-  const auto* found =
-      std::find_if(kTests.begin(), kTests.end(), [&](const NamedTest& each) { return each.name == name; });
+  const auto* found = std::ranges::find_if(kTests, [&](const NamedTest& each) { return each.name == name; });
   return found == kTests.end() ? nullptr : found->test;
 }
 

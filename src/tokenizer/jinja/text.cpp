@@ -1,6 +1,7 @@
 #include "tokenizer/jinja/text.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tokenizer/jinja/letter_case.h"
 
@@ -451,29 +452,18 @@ Text replace(Runtime& runtime, const Text& text, const Text& old, const Text& wi
 }
 
 Text escape(Runtime& runtime, const Text& text) {
+  constexpr std::u32string_view kEscaped = U"&<>'\"";
+  constexpr std::array<std::string_view, 5> kEscapes = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   if (text.is_markup) return text;
   TextBuilder builder(runtime);
   runtime.touch(text.bytes.size() * 8);
   for (Characters characters(text); !characters.at_end(); characters.advance()) {
     const bool is_input = characters.is_input();
-    switch (characters.value()) {
-      case U'&':
-        builder.append("&amp;", is_input);
-        break;
-      case U'<':
-        builder.append("&lt;", is_input);
-        break;
-      case U'>':
-        builder.append("&gt;", is_input);
-        break;
-      case U'\'':
-        builder.append("&#39;", is_input);
-        break;
-      case U'"':
-        builder.append("&#34;", is_input);
-        break;
-      default:
-        builder.append_character(characters.value(), is_input);
+    const size_t escape = kEscaped.find(characters.value());
+    if (escape == kEscaped.npos) {
+      builder.append_character(characters.value(), is_input);
+    } else {
+      builder.append(kEscapes[escape], is_input);
     }
   }
   return builder.take(true);

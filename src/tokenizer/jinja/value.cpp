@@ -1,6 +1,7 @@
 #include "tokenizer/jinja/value.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace lacuna::jinja {
@@ -42,8 +43,7 @@ Value Value::text(Runtime& runtime, Text text) {
 Value Value::literal(std::string_view bytes) {
   auto object = std::make_shared<TextObject>();
   object->text.bytes = bytes;
-  object->text.length =
-      std::count_if(bytes.begin(), bytes.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+  object->text.length = std::ranges::count_if(bytes, [](char byte) { return (byte & 0xc0) != 0x80; });
   return {Type::kText, std::move(object)};
 }
 
@@ -251,7 +251,7 @@ std::vector<const Value*> Arguments::bind(std::string_view function,
   }
   for (size_t i = 0; i < positional.size(); ++i) bound[i] = &positional[i];
   for (const auto& [name, value] : named) {
-    const auto place = std::find(names.begin(), names.end(), name);
+    const auto place = std::ranges::find(names, name);
     if (place == names.end()) fail("{}() takes no argument '{}'", function, name);
     const Value*& slot = bound[static_cast<size_t>(place - names.begin())];
     if (slot != nullptr) fail("{}() is given '{}' twice", function, name);
@@ -291,47 +291,13 @@ std::vector<Value> items_of(Runtime& runtime, const Value& value) {
 }
 
 std::string_view type_name(const Value& value) {
-  switch (value.type()) {
-    case Value::Type::kUndefined:
-      return "Undefined";
-    case Value::Type::kNone:
-      return "None";
-    case Value::Type::kBool:
-      return "bool";
-    case Value::Type::kInt:
-      return "int";
-    case Value::Type::kFloat:
-      return "float";
-    case Value::Type::kText:
-      return "str";
-    case Value::Type::kSequence:
-      switch (value.as_sequence().kind) {
-        case Sequence::Kind::kList:
-          return "list";
-        case Sequence::Kind::kTuple:
-          return "tuple";
-        case Sequence::Kind::kRange:
-          return "range";
-        case Sequence::Kind::kKeys:
-          return "dict_keys";
-        case Sequence::Kind::kValues:
-          return "dict_values";
-        case Sequence::Kind::kItems:
-          return "dict_items";
-      }
-      return "list";
-    case Value::Type::kDict:
-      return "dict";
-    case Value::Type::kNamespace:
-      return "namespace";
-    case Value::Type::kGenerator:
-      return "generator";
-    case Value::Type::kLoop:
-      return "loop";
-    case Value::Type::kCallable:
-      return "function";
-  }
-  return "";
+  constexpr std::array<std::string_view, 12> kNames = {"Undefined", "None",      "bool", "int",
+                                                       "float",     "str",       "",     "dict",
+                                                       "namespace", "generator", "loop", "function"};
+  constexpr std::array<std::string_view, 6> kSequences = {"list",      "tuple",       "range",
+                                                          "dict_keys", "dict_values", "dict_items"};
+  if (value.type() != Value::Type::kSequence) return kNames[static_cast<size_t>(value.type())];
+  return kSequences[static_cast<size_t>(value.as_sequence().kind)];
 }
 
 void expect_defined(const Value& value) {

@@ -1,13 +1,14 @@
 // Sums without a story.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kSumsRows = std::to_array<QuestionShape>({
+inline constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"{b} and how ~many/much~ make {a}?", "a-b!"},
     {"{b} and what ~make/give/is~ {a}?", "a-b!"},
     {"{b} + ? = {a}", "a-b!"},
@@ -21,8 +22,7 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"I think of a number. ~+when I take away {b}-when I add {b}~, I get {a}. What is my number?", "a?b!"},
     {"I think of a number and ~+take away/subtract-add~ {b}. The result is {a}. Which number is it?", "a?b!"},
     {"think of {a}. ~+add {b}/put {b} to it-take away {b}/take {b} from it~. ~what do you have/what is it "
-     "now/what do you "
-     "get~?",
+     "now/what do you get~?",
      "a?b"},
     {"take {a}, ~+add-subtract/remove~ {b} and ~+add-subtract/remove~ {c}. What ~comes out/is left/do you "
      "get~?",
@@ -32,8 +32,7 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"what number comes {b} ~+after-before~ {a}?", "a?b"},
     {"give the number that is {b} ~+above-below~ {a}.", "a?b"},
     {"{a} ~+and {b} more/and another {b}/increased by {b}-but {b} fewer/with {b} taken away/lowered by {b}~ "
-     "is ~what/how "
-     "much~?",
+     "is ~what/how much~?",
      "a?b*"},
     {"{a} ~+up-down~ by {b} is what?", "a?b"},
     {"count ~+forward/up-back/down~ {b} from {a}. ~where are you/where do you end/what number is that~?",
@@ -90,12 +89,6 @@ constexpr auto kSumsRows = std::to_array<QuestionShape>({
     {"{b} ~+is added to-is subtracted from~ {a}. Say the result.", "a?b"},
 });
 
-constexpr auto kSumThemes = std::to_array<ShapeTheme>({{QuestionForm::kSum, kNone, kNone, kSumsRows}});
-
-}  // namespace
-
-std::span<const ShapeTheme> sum_shapes() {
-  return kSumThemes;
-}
+inline constexpr auto kSumThemes = std::to_array<ShapeTheme>({{QuestionForm::kSum, kNone, kNone, kSumsRows}});
 
 }  // namespace lacuna

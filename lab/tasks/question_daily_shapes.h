@@ -1,25 +1,26 @@
 // Short stories as many different people would tell them: things, clothes, food, animals, plants, vehicles.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kTreasureNouns = std::to_array<std::string_view>(
+inline constexpr auto kTreasureNouns = std::to_array<std::string_view>(
     {"coin", "button", "marble", "bead", "shell", "stone", "key", "sticker", "stamp", "pebble", "acorn",
      "ring", "token", "badge", "paper clip", "eraser", "pearl", "jewel", "screw"});
-constexpr auto kKnitNouns = std::to_array<std::string_view>(
+inline constexpr auto kKnitNouns = std::to_array<std::string_view>(
     {"scarf|scarves", "sock", "hat", "glove", "sweater", "mitten", "cap", "blanket", "vest", "shawl"});
-constexpr auto kBakeNouns =
+inline constexpr auto kBakeNouns =
     std::to_array<std::string_view>({"cookie", "muffin", "cupcake", "bun", "pretzel", "roll", "loaf|loaves",
                                      "pie", "cake", "bagel", "tart", "brownie", "scone"});
-constexpr auto kFruitNouns =
+inline constexpr auto kFruitNouns =
     std::to_array<std::string_view>({"apple", "pear", "plum", "orange", "peach|peaches", "lemon", "apricot",
                                      "fig", "mango|mangoes", "quince", "cherry|cherries"});
 
-constexpr auto kPossessionRows = std::to_array<QuestionShape>({
+inline constexpr auto kPossessionRows = std::to_array<QuestionShape>({
     {"how many {os} will {N} have if {he} already <has|has> {a} and {x} ~hands over/brings/adds~ {b} "
      "more?",
      "a+b"},
@@ -153,7 +154,7 @@ constexpr auto kPossessionRows = std::to_array<QuestionShape>({
      "a-c+d;&b-d*"},
 });
 
-constexpr auto kPocketRows = std::to_array<QuestionShape>({
+inline constexpr auto kPocketRows = std::to_array<QuestionShape>({
     {"{N} emptied {his} pockets: {ao} in the left one, {b} in the right one. {he} ~tossed/threw~ {c} "
      "away. How many did {he} keep?",
      "a+b-c"},
@@ -190,7 +191,7 @@ constexpr auto kPocketRows = std::to_array<QuestionShape>({
      "a+b+c-d*"},
 });
 
-constexpr auto kClothesRows = std::to_array<QuestionShape>({
+inline constexpr auto kClothesRows = std::to_array<QuestionShape>({
     {"{N} ~knitted/made/crocheted~ {ao} in ~autumn/January/a month~ and {b} in ~winter/March/the next "
      "month~. All but {c} were given away. How many did {he} give away?",
      "a+b-c*!"},
@@ -217,7 +218,7 @@ constexpr auto kClothesRows = std::to_array<QuestionShape>({
      "a-b-c*!"},
 });
 
-constexpr auto kFoodRows = std::to_array<QuestionShape>({
+inline constexpr auto kFoodRows = std::to_array<QuestionShape>({
     {"{N} ~gobbled/munched/wolfed down~ {b} of the {ao} in the ~lunchbox/picnic basket/pantry~. How many "
      "were saved for later?",
      "a-b*"},
@@ -281,7 +282,7 @@ constexpr auto kFoodRows = std::to_array<QuestionShape>({
      "a+c+b*"},
 });
 
-constexpr auto kBakingRows = std::to_array<QuestionShape>({
+inline constexpr auto kBakingRows = std::to_array<QuestionShape>({
     {"{N} slid {ao} into the oven. {b} ~came out burnt/burned/fell apart~, so {he} baked {c} more, which "
      "turned out well. How many good {os} did {he} have?",
      "a-b+c"},
@@ -308,7 +309,7 @@ constexpr auto kBakingRows = std::to_array<QuestionShape>({
      "a+c+b*"},
 });
 
-constexpr auto kFruitRows = std::to_array<QuestionShape>({
+inline constexpr auto kFruitRows = std::to_array<QuestionShape>({
     {"{N} ~plucked/gathered/harvested~ {ao} from the lower branches and {b} from the top ones. {c} ~had "
      "worms/were rotten/were still green~. How many could be eaten?",
      "a+b-c*"},
@@ -332,7 +333,7 @@ constexpr auto kFruitRows = std::to_array<QuestionShape>({
      "a-b+c*"},
 });
 
-constexpr auto kAnimalRows = std::to_array<QuestionShape>({
+inline constexpr auto kAnimalRows = std::to_array<QuestionShape>({
     {"{ao} lived {p}. In spring {b} [b:were|was] born, and in autumn {c} [c:were|was] ~given to a "
      "neighbor/sold/taken to a zoo~. How many {os} lived there after that?",
      "a+b-c"},
@@ -388,7 +389,7 @@ constexpr auto kAnimalRows = std::to_array<QuestionShape>({
      "a+b-c*"},
 });
 
-constexpr auto kBirdRows = std::to_array<QuestionShape>({
+inline constexpr auto kBirdRows = std::to_array<QuestionShape>({
     {"{ao} rested {p}. Something rustled, and {b} fluttered off. How many ~did not stir/stayed calm/were "
      "not scared~?",
      "a-b*"},
@@ -426,7 +427,7 @@ constexpr auto kBirdRows = std::to_array<QuestionShape>({
      "a-b*!"},
 });
 
-constexpr auto kFishRows = std::to_array<QuestionShape>({
+inline constexpr auto kFishRows = std::to_array<QuestionShape>({
     {"{ao} ~glided/drifted/moved~ about {p} until {b} [b:were|was] scooped out with a net. How many {os} "
      "did the net miss?",
      "a-b"},
@@ -448,7 +449,7 @@ constexpr auto kFishRows = std::to_array<QuestionShape>({
      "a+b-c*"},
 });
 
-constexpr auto kPlantRows = std::to_array<QuestionShape>({
+inline constexpr auto kPlantRows = std::to_array<QuestionShape>({
     {"lightning and wind felled {b} of the {ao} {p}. The village replaced them with {c} young "
      "[c:ones|one]. How many {os} stand there today?",
      "a-b+c*"},
@@ -487,7 +488,7 @@ constexpr auto kPlantRows = std::to_array<QuestionShape>({
      "a-b-c*"},
 });
 
-constexpr auto kVehicleRows = std::to_array<QuestionShape>({
+inline constexpr auto kVehicleRows = std::to_array<QuestionShape>({
     {"{ao} [a:were|was] parked {p} at eight. By nine {b} had ~pulled out/driven off/left~ and {c} had "
      "~pulled in/driven up/arrived~. How many {os} were parked there at nine?",
      "a-b+c"},
@@ -522,7 +523,7 @@ constexpr auto kVehicleRows = std::to_array<QuestionShape>({
      "a-b-c*"},
 });
 
-constexpr auto kDailyThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kDailyThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kGoods, kNone, kPossessionRows},
     {QuestionForm::kStory, kTreasureNouns, kNone, kPocketRows},
     {QuestionForm::kStory, kKnitNouns, kNone, kClothesRows},
@@ -535,11 +536,5 @@ constexpr auto kDailyThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kPlants, kGardens, kPlantRows},
     {QuestionForm::kStory, kVehicles, kLots, kVehicleRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> daily_shapes() {
-  return kDailyThemes;
-}
 
 }  // namespace lacuna

@@ -1,51 +1,43 @@
 // Questions that compare people and things, or add them up.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
+inline constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
     // The same facts, and a question that decides.
     {"{N} <has|had> {ao} and {B} {b}. ~+how many (do|did) they have together/how many {os} (is|was) that in "
-     "all/what "
-     "(is|was) their total-how many more (does|did) {N} have than {B}/how many more (does|did) {N} have/what "
-     "(is|was) "
-     "the difference/how many fewer (does|did) {B} have~?",
+     "all/what (is|was) their total-how many more (does|did) {N} have than {B}/how many more (does|did) {N} "
+     "have/what (is|was) the difference/how many fewer (does|did) {B} have~?",
      "a?b!"},
     {"{N} <finds|found> {ao}, {B} {b}. ~+how many (do|did) they find together/how many {os} (do|did) both "
-     "find in "
-     "all-how many more (does|did) {N} find/how many fewer (does|did) {B} find~?",
+     "find in all-how many more (does|did) {N} find/how many fewer (does|did) {B} find~?",
      "a?b!"},
     {"while {N} <collects|collected> {ao}, {B} (collects|collected) {b}. ~+how many (is|was) that "
-     "together/how many {os} "
-     "(do|did) they collect in all-how many fewer (does|did) {B} collect/how many more (does|did) {N} "
-     "collect~?",
+     "together/how many {os} (do|did) they collect in all-how many fewer (does|did) {B} collect/how many "
+     "more (does|did) {N} collect~?",
      "a?b!"},
     {"{N}: {ao}. {B}: {b}. ~+sum/together/total/how many in all-difference/how many more for {N}/how many "
      "fewer for {B}~?",
      "a?b!"},
     {"{B} (has|had) {bo}, but {N} <has|had> {a}. ~+how many (is|was) that together/how many (do|did) both "
-     "have-by how "
-     "many (is|was) {N} ahead/how many more (does|did) {N} have~?",
+     "have-by how many (is|was) {N} ahead/how many more (does|did) {N} have~?",
      "a?b!"},
     {"{N} <sells|sold> {ao} and {B} {b}. ~+what (do|did) they sell in all/how many {os} (are|were) sold-how "
-     "many more "
-     "{os} (does|did) {N} sell than {B}~?",
+     "many more {os} (does|did) {N} sell than {B}~?",
      "a?b!"},
     {"{N} with {ao} and {B} with {b} ~+put all their {os} together. How many (are|were) there-compare. What "
-     "(is|was) the "
-     "difference~?",
+     "(is|was) the difference~?",
      "a?b!"},
     {"with {ao}, {N} <has|had> ~more than/a lead over~ {B}, who (has|had) {b}. ~+how many (is|was) that "
-     "together-how many "
-     "more (is|was) that/how big (is|was) the difference~?",
+     "together-how many more (is|was) that/how big (is|was) the difference~?",
      "a?b!"},
     {"the number of {os} that {N} <has|had> (is|was) {a}, and {B} (has|had) {b}. ~+how many (do|did) they "
-     "have in "
-     "all-who (has|had) more, and by how many~?",
+     "have in all-who (has|had) more, and by how many~?",
      "a?b!"},
     {"let us count: {N} <has|had> {ao}, {B} (has|had) {b}. ~+what is the sum-what is the difference~?",
      "a?b!"},
@@ -65,8 +57,7 @@ constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
      "all?",
      "a?b;a+R!"},
     {"{B} (has|had) {b} ~+more-fewer~ than {N}, {C} {c} ~+more-fewer~ than {B}. {N} <has|had> {ao}. How many "
-     "(does|did) "
-     "{C} have?",
+     "(does|did) {C} have?",
      "a?b?c!"},
     {"{N} <has|had> {ao}, {B} {b} ~+more-fewer~ than {N}, {C} {c} ~+more-fewer~ than {B}. How many "
      "(does|did) {C} have?",
@@ -120,21 +111,18 @@ constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
      "a-b+c;&b-c*"},
 });
 
-constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
+inline constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
     {"the red ~box/bag/jar~ (holds|held) {ao}, the blue one {b} ~+more-fewer~. How many {os} (are|were) in "
      "the blue one?",
      "a?b!"},
     {"one box (holds|held) {ao}, the other {b}. ~+how many {os} (are|were) in both/how many {os} (is|was) "
-     "that "
-     "together-how many more (are|were) in the first/what (is|was) the difference~?",
+     "that together-how many more (are|were) in the first/what (is|was) the difference~?",
      "a?b!"},
     {"on the table there ([a:are|is]|[a:were|was]) {ao}, on the floor {b} ~+more-fewer~ than on the table. "
-     "How many "
-     "(are|were) on the floor?",
+     "How many (are|were) on the floor?",
      "a?b!"},
     {"there are {ao} and {bq}. ~+how many things are there-how many more {os} than {qs} are there/how many "
-     "fewer {qs} "
-     "are there~?",
+     "fewer {qs} are there~?",
      "a?b*!"},
     {"there are {b} ~+more-fewer~ {qs} than {os}. There are {ao}. How many {qs} are there?", "a?b*!"},
     {"a shop sold {ao} today and {b} yesterday. ~+how many on both days-how many more today/how many fewer "
@@ -142,24 +130,21 @@ constexpr auto kTwoBoxesRows = std::to_array<QuestionShape>({
      "a?b!"},
     {"this week {ao}, last week {b}. ~+how many {os} in both weeks-how many more this week~?", "a?b!"},
     {"in class one there ([a:are|is]|[a:were|was]) {ao}, in class two {b} ~+more-fewer~ than in class one. "
-     "How many in "
-     "class two?",
+     "How many in class two?",
      "a?b!"},
     {"how many {os} must be moved away from {a} to leave {b}?", "a-b*!"},
     {"a large box has {ao}, and a small box has {b} fewer. How many {os} do both boxes have?", "a-b;a+R!"},
 });
 
 // Measures of two people or things.
-constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
+inline constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
     {"{N} (is|was) {a} years old, {B} {b} years ~+older-younger~. How old (is|was) {B}?", "a?b*!", 90},
     {"{N} is {a} years old and {B} is {b}. ~+how old are they together/what is the sum of their ages-how "
-     "much older is "
-     "{N}/how many years younger is {B}~?",
+     "much older is {N}/how many years younger is {B}~?",
      "a?b*!"},
     {"{N} is {b} years ~+younger-older~ than {B}. {N} is {a}. How old is {B}?", "a?b*!", 90},
     {"{N} is {a}. {B} is {b} years ~+older-younger~ than {N}, and {C} is {c} years ~+older-younger~ than "
-     "{B}. How old is "
-     "{C}?",
+     "{B}. How old is {C}?",
      "a?b?c*!", 90},
     {"at {a}, {N} is {b} years ~+younger-older~ than {his} ~sister/brother/cousin~. How old is that "
      "~child/person~?",
@@ -168,17 +153,14 @@ constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
      "run?",
      "a?b*!"},
     {"{N} <runs|ran> {a} ~meters/miles/kilometers~ and {B} {b}. ~+how far (do|did) they run together-how "
-     "much farther "
-     "(does|did) {N} run/how much less (does|did) {B} run~?",
+     "much farther (does|did) {N} run/how much less (does|did) {B} run~?",
      "a?b*!"},
     {"{N} <jumps|jumped> {a} inches high, {B} {b}. How many inches higher (does|did) {N} jump?", "a-b*!"},
     {"the dog of {N} weighs {a} ~kilograms/pounds~, that of {B} {b}. ~+what do both weigh together-how much "
-     "heavier is "
-     "the dog of {N}/how much lighter is the dog of {B}~?",
+     "heavier is the dog of {N}/how much lighter is the dog of {B}~?",
      "a?b*!"},
     {"a ~goat/sheep/box~ (weighs|weighed) {a} ~kilograms/pounds~, a ~pig/calf/bag~ {b} ~+more-less~. What "
-     "(does|did) the "
-     "second one weigh?",
+     "(does|did) the second one weigh?",
      "a?b*!"},
     {"a chair is {a} centimeters high, a table {b} centimeters ~+higher-lower~. How high is the table?",
      "a?b*!"},
@@ -186,28 +168,23 @@ constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
      "(is|was) the tree?",
      "a?b*!"},
     {"the tower is {a} meters high, the tree {b}. ~how much higher is the tower/how much lower is the "
-     "tree/by how many "
-     "meters is the tower higher~?",
+     "tree/by how many meters is the tower higher~?",
      "a-b*!"},
     {"one river is {a} miles long, another {b}. How much longer is the first?", "a-b*!"},
     {"the north had {a} degrees, the south {b} degrees ~+more-less~. How many degrees did the south have?",
      "a?b*!", 60},
     {"in one town it is {a} degrees, in another {b}. How much warmer is it in the first?", "a-b*!", 60},
     {"the ~ball/book/hat~ of {N} (costs|cost) {a} ~dollars/euros~, that of {B} {b} ~+more-less~. What "
-     "(does|did) that of "
-     "{B} cost?",
+     "(does|did) that of {B} cost?",
      "a?b*!"},
     {"a bike (costs|cost) {a} ~dollars/euros~, a scooter {b}. ~+what (do|did) both cost-how much cheaper "
-     "(is|was) the "
-     "scooter/how much more (does|did) the bike cost~?",
+     "(is|was) the scooter/how much more (does|did) the bike cost~?",
      "a?b*!"},
     {"{N} <scores|scored> {a} points, {B} {b}. ~+how many points (is|was) that together-by how many points "
-     "(does|did) {N} "
-     "win/how many points behind (is|was) {B}~?",
+     "(does|did) {N} win/how many points behind (is|was) {B}~?",
      "a?b*!"},
     {"{N} <reads|read> {a} pages, {B} {b}. ~+how many pages (is|was) that in all-how many more pages "
-     "(does|did) {N} "
-     "read~?",
+     "(does|did) {N} read~?",
      "a?b*!"},
     {"{N} <reads|read> {a} pages, {B} {b} ~+more-fewer~. How many pages (does|did) {B} read?", "a?b*!"},
     {"{N} <needs|needed> {a} minutes for the way, {B} {b} minutes ~+more/longer-less~. How long (does|did) "
@@ -219,8 +196,7 @@ constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
     {"{N} <has|had> {a} ~dollars/euros/cents~, {B} {b} ~+more-less~. How much money (does|did) {B} have?",
      "a?b*!"},
     {"{N} <has|had> {a} ~dollars/euros/cents~ and {B} {b}. ~+how much (is|was) that together-how much more "
-     "(does|did) {N} "
-     "have~?",
+     "(does|did) {N} have~?",
      "a?b*!"},
     {"a red rope is {a} meters long, a blue rope {b} meters ~+longer-shorter~. How long is the blue rope?",
      "a?b*!"},
@@ -229,23 +205,16 @@ constexpr auto kMeasuresRows = std::to_array<QuestionShape>({
     {"one bus has {a} seats, the other {b}. ~+how many seats have both-how many more seats has the first~?",
      "a?b*!"},
     {"the first class has {a} children, the second {b}. ~+how many children are in both classes-how many "
-     "fewer children "
-     "are in the second/how many more are in the first~?",
+     "fewer children are in the second/how many more are in the first~?",
      "a?b*!"},
     {"a phone is at {a} percent and a robot at {b}. How many percent more has the phone?", "a-b*!", 98},
 });
 
-constexpr auto kComparisonThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kComparisonThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kComparison, kGoods, kNone, kPeopleAndThingsRows},
     {QuestionForm::kComparison, kFoods, kNone, kPeopleAndThingsRows},
     {QuestionForm::kComparison, kGoods, kNone, kTwoBoxesRows},
     {QuestionForm::kComparison, kNone, kNone, kMeasuresRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> comparison_shapes() {
-  return kComparisonThemes;
-}
 
 }  // namespace lacuna

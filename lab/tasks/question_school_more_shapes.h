@@ -1,14 +1,15 @@
 // Questions as in schoolbooks and as people ask them: parts, purchases, trips, books, warmth, lifts, seats,
 // and bare sums in words.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kPartRows = std::to_array<QuestionShape>({
+inline constexpr auto kPartRows = std::to_array<QuestionShape>({
     {"there are {ao}, and {b} of these are ~{color}/cheap/dusty~. How many are not?", "a-b*!"},
     {"if {b} out of {ao} are ~gone/away/missing~, what remains?", "a-b*"},
     {"{a} {oa} in a ~bag/box/jar/pile~. {b} are mine, the rest ~are yours/are my friend's/belong to others~. "
@@ -75,7 +76,7 @@ constexpr auto kPartRows = std::to_array<QuestionShape>({
     {"not one of my {ao} is lost, and I just got {b} ~more/new ones/extra~. My total?", "a+b"},
 });
 
-constexpr auto kShoppingRows = std::to_array<QuestionShape>({
+inline constexpr auto kShoppingRows = std::to_array<QuestionShape>({
     {"a ~cake/pie/pizza~ is {ao}, a ~drink/coffee/juice~ is {b}. What do I pay for both?", "a+b"},
     {"what is the change from {ao} if a ~book/toy/lamp~ ~costs/is~ {b}?", "a-b"},
     {"{N} <pays|paid> with {ao} for a ~meal/ticket/hat~ of {b}. How much change ~(is|was) due/<does|did> "
@@ -118,7 +119,7 @@ constexpr auto kShoppingRows = std::to_array<QuestionShape>({
     {"what did the ~hat/mug/vase~ cost if it and a card for {b} {ob} came to {a} together?", "a-b!"},
 });
 
-constexpr auto kDailyRows = std::to_array<QuestionShape>({
+inline constexpr auto kDailyRows = std::to_array<QuestionShape>({
     // Pages and lessons.
     {"my book is {a} pages long and I'm on page {b}. How many pages to the end?", "a-b*!"},
     {"{a} pages of homework reading: {b} done on the bus, {c} ~at lunch/in bed/at home~. What is left to "
@@ -250,7 +251,7 @@ constexpr auto kDailyRows = std::to_array<QuestionShape>({
     {"in a quiz with {a} questions I skipped {b} and got {c} wrong. How many did I get right?", "a-b-c*!"},
 });
 
-constexpr auto kAskedSumRows = std::to_array<QuestionShape>({
+inline constexpr auto kAskedSumRows = std::to_array<QuestionShape>({
     {"hey, what do I get for {a} ~+plus/and-minus/less~ {b}?", "a?b"},
     {"{b} from {a} leaves ~what/how many/how much/which number~?", "a-b"},
     {"take {b} off {a}~ and tell me the result./. What do you have?/, please./. What is that?~", "a-b"},
@@ -352,18 +353,12 @@ constexpr auto kAskedSumRows = std::to_array<QuestionShape>({
      "a?b!"},
 });
 
-constexpr auto kSchoolMoreThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kSchoolMoreThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kGoods, kNone, kPartRows},
     {QuestionForm::kStory, kFoods, kNone, kPartRows},
     {QuestionForm::kStory, kMoneyUnits, kNone, kShoppingRows},
     {QuestionForm::kStory, kNone, kNone, kDailyRows},
     {QuestionForm::kSum, kNone, kNone, kAskedSumRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> school_more_shapes() {
-  return kSchoolMoreThemes;
-}
 
 }  // namespace lacuna

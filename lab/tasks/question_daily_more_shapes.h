@@ -1,33 +1,34 @@
 // Short stories as many different people would tell them: crowds, shops, mail, money, measures.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kBookNouns =
+inline constexpr auto kBookNouns =
     std::to_array<std::string_view>({"book", "comic", "magazine", "novel", "cookbook", "atlas|atlases",
                                      "storybook", "dictionary|dictionaries"});
-constexpr auto kMailNouns =
+inline constexpr auto kMailNouns =
     std::to_array<std::string_view>({"letter", "postcard", "card", "greeting card", "invitation", "note"});
-constexpr auto kFileNouns = std::to_array<std::string_view>(
+inline constexpr auto kFileNouns = std::to_array<std::string_view>(
     {"photo", "video", "song", "message", "file", "game", "recording", "drawing"});
-constexpr auto kToyNouns = std::to_array<std::string_view>(
+inline constexpr auto kToyNouns = std::to_array<std::string_view>(
     {"toy car", "doll", "ball", "building block", "teddy bear", "marble", "robot", "puppet", "toy soldier",
      "toy train", "dinosaur", "spinning top"});
-constexpr auto kCurrencyNouns =
+inline constexpr auto kCurrencyNouns =
     std::to_array<std::string_view>({"dollar", "euro", "pound", "cent", "dollar"});
-constexpr auto kVolumeNouns =
+inline constexpr auto kVolumeNouns =
     std::to_array<std::string_view>({"liter", "gallon", "cup", "bucket", "pint", "glass|glasses"});
-constexpr auto kLengthNouns =
+inline constexpr auto kLengthNouns =
     std::to_array<std::string_view>({"centimeter", "meter", "inch|inches", "cm|cm"});
-constexpr auto kWayNouns = std::to_array<std::string_view>({"kilometer", "mile", "meter", "km|km"});
-constexpr auto kSpanNouns = std::to_array<std::string_view>({"minute", "hour", "second", "minute"});
-constexpr auto kPointNouns = std::to_array<std::string_view>({"point"});
+inline constexpr auto kWayNouns = std::to_array<std::string_view>({"kilometer", "mile", "meter", "km|km"});
+inline constexpr auto kSpanNouns = std::to_array<std::string_view>({"minute", "hour", "second", "minute"});
+inline constexpr auto kPointNouns = std::to_array<std::string_view>({"point"});
 
-constexpr auto kPeopleRows = std::to_array<QuestionShape>({
+inline constexpr auto kPeopleRows = std::to_array<QuestionShape>({
     {"{ao} gathered {p}. A phone rang and {b} had to ~rush off/hurry away/leave~; a little later {c} "
      "~strolled in/walked in/arrived~. How many {os} were together then?",
      "a-b+c*"},
@@ -83,7 +84,7 @@ constexpr auto kPeopleRows = std::to_array<QuestionShape>({
      "a-b-c*!"},
 });
 
-constexpr auto kTeamRows = std::to_array<QuestionShape>({
+inline constexpr auto kTeamRows = std::to_array<QuestionShape>({
     {"in our class there are {a} pupils. {b} take the bus, {c} cycle, and everybody else walks. How many "
      "walk to school?",
      "a-b-c*!"},
@@ -130,7 +131,7 @@ constexpr auto kTeamRows = std::to_array<QuestionShape>({
      "a-b-c*"},
 });
 
-constexpr auto kRideRows = std::to_array<QuestionShape>({
+inline constexpr auto kRideRows = std::to_array<QuestionShape>({
     {"{ao} boarded at the ~harbor/terminal/first stop~, {b} at the next, and {c} ~got out/got off/left~ "
      "there. How many {os} rode on?",
      "a+b-c;&a-c*"},
@@ -157,7 +158,7 @@ constexpr auto kRideRows = std::to_array<QuestionShape>({
      "b+a-c*"},
 });
 
-constexpr auto kStockRows = std::to_array<QuestionShape>({
+inline constexpr auto kStockRows = std::to_array<QuestionShape>({
     {"the shop window displayed {ao}. Customers ~bought/took home/carried off~ {b}, and the owner put "
      "{c} from the storeroom in their place. How many {os} are in the window?",
      "a-b+c*"},
@@ -194,7 +195,7 @@ constexpr auto kStockRows = std::to_array<QuestionShape>({
      "a?b!"},
 });
 
-constexpr auto kSchoolBookRows = std::to_array<QuestionShape>({
+inline constexpr auto kSchoolBookRows = std::to_array<QuestionShape>({
     {"{N} checked out {ao} from the library, brought back {b} ~the next week/in May/early~ and checked "
      "out {c} [c:others|other]. How many must {he} return one day?",
      "a-b+c"},
@@ -215,7 +216,7 @@ constexpr auto kSchoolBookRows = std::to_array<QuestionShape>({
      "a+b-c*"},
 });
 
-constexpr auto kMailRows = std::to_array<QuestionShape>({
+inline constexpr auto kMailRows = std::to_array<QuestionShape>({
     {"{N} ~mailed/posted/sent off~ {b} of the {ao} that {he} had written. How many were still on {his} "
      "desk?",
      "a-b*"},
@@ -235,7 +236,7 @@ constexpr auto kMailRows = std::to_array<QuestionShape>({
      "a-b+c"},
 });
 
-constexpr auto kScreenRows = std::to_array<QuestionShape>({
+inline constexpr auto kScreenRows = std::to_array<QuestionShape>({
     {"{N} ~deleted/erased/removed~ {b} of the {ao} on {his} phone and then ~downloaded/saved/received~ "
      "{c} new [c:ones|one]. How many are on the phone?",
      "a-b+c*"},
@@ -254,7 +255,7 @@ constexpr auto kScreenRows = std::to_array<QuestionShape>({
      "a-b+c;&b-c*"},
 });
 
-constexpr auto kToyRows = std::to_array<QuestionShape>({
+inline constexpr auto kToyRows = std::to_array<QuestionShape>({
     {"the twins own {ao} together. One has {b}. How many has the other?", "a-b*!"},
     {"the toddler ~flung/threw/hurled~ {b} of the {ao} out of the ~crib/playpen/window~. How many did "
      "she keep?",
@@ -280,7 +281,7 @@ constexpr auto kToyRows = std::to_array<QuestionShape>({
     {"{N} bought {B} {bo}, as {B} had so few. Now {B} has {a}. How few had they been?", "a-b!"},
 });
 
-constexpr auto kMoneyRows = std::to_array<QuestionShape>({
+inline constexpr auto kMoneyRows = std::to_array<QuestionShape>({
     {"{N} broke open the piggy bank and found {ao}. A ~comic/movie ticket/kite~ cost {him} {b}, an ice "
      "cream {c}. How much can {he} put back?",
      "a-b-c"},
@@ -340,7 +341,7 @@ constexpr auto kMoneyRows = std::to_array<QuestionShape>({
      "a+b-c"},
 });
 
-constexpr auto kLiquidRows = std::to_array<QuestionShape>({
+inline constexpr auto kLiquidRows = std::to_array<QuestionShape>({
     {"of the {ao} of ~lemonade/soup/punch~ that {N} made, {b} got spilled and {c} got drunk. How many "
      "{os} were left over?",
      "a-b-c*"},
@@ -366,7 +367,7 @@ constexpr auto kLiquidRows = std::to_array<QuestionShape>({
     {"a leaky bucket: {ao} at the well, {b} at home. How many {os} dripped out?", "a-b!"},
 });
 
-constexpr auto kLengthRows = std::to_array<QuestionShape>({
+inline constexpr auto kLengthRows = std::to_array<QuestionShape>({
     {"{N} ~snipped/cut/trimmed~ {bo} off a ribbon of {a} and later another {c}. How long was what "
      "remained?",
      "a-b-c!*"},
@@ -396,7 +397,7 @@ constexpr auto kLengthRows = std::to_array<QuestionShape>({
      "a-b-c"},
 });
 
-constexpr auto kWayRows = std::to_array<QuestionShape>({
+inline constexpr auto kWayRows = std::to_array<QuestionShape>({
     {"it is {ao} to ~grandma/the sea/the airport~. We drove {b}, had ice cream, and drove {c} more. How "
      "far is it still?",
      "a-b-c!"},
@@ -413,7 +414,7 @@ constexpr auto kWayRows = std::to_array<QuestionShape>({
      "a-b!"},
 });
 
-constexpr auto kTimeRows = std::to_array<QuestionShape>({
+inline constexpr auto kTimeRows = std::to_array<QuestionShape>({
     {"{N} promised to practice for {ao}. {he} ~managed/did/finished~ {b} before supper and {c} after it. "
      "How much was still missing?",
      "a-b-c!"},
@@ -437,7 +438,7 @@ constexpr auto kTimeRows = std::to_array<QuestionShape>({
      "a-b-c^"},
 });
 
-constexpr auto kPageRows = std::to_array<QuestionShape>({
+inline constexpr auto kPageRows = std::to_array<QuestionShape>({
     {"{N} skipped {b} of the {ao} of a dull ~novel/report/chapter~ and read the rest. How many {os} did "
      "{he} read?",
      "a-b*!"},
@@ -455,7 +456,7 @@ constexpr auto kPageRows = std::to_array<QuestionShape>({
      "a-b-c"},
 });
 
-constexpr auto kPointRows = std::to_array<QuestionShape>({
+inline constexpr auto kPointRows = std::to_array<QuestionShape>({
     {"{N} scored {ao} in the first half and {b} in the second, but the ~judges/referees~ took {c} off. "
      "What was {his} final score?",
      "a+b-c"},
@@ -471,7 +472,7 @@ constexpr auto kPointRows = std::to_array<QuestionShape>({
     {"{N} and {B} scored {ao} as a pair, and {B} alone made {b}. How many did {N} make?", "a-b!*"},
 });
 
-constexpr auto kFixedRows = std::to_array<QuestionShape>({
+inline constexpr auto kFixedRows = std::to_array<QuestionShape>({
     {"it was warm, and {b} of our {a} snowmen ~melted/fell over/were knocked down~. How many are "
      "standing?",
      "a-b*"},
@@ -547,7 +548,7 @@ constexpr auto kFixedRows = std::to_array<QuestionShape>({
      "b-c;&a-b*!^"},
 });
 
-constexpr auto kDailyMoreThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kDailyMoreThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kPeopleKinds, kRooms, kPeopleRows},
     {QuestionForm::kStory, kNone, kNone, kTeamRows},
     {QuestionForm::kStory, kRiders, kRides, kRideRows},
@@ -565,11 +566,5 @@ constexpr auto kDailyMoreThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kStory, kPointNouns, kNone, kPointRows},
     {QuestionForm::kStory, kNone, kNone, kFixedRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> daily_more_shapes() {
-  return kDailyMoreThemes;
-}
 
 }  // namespace lacuna

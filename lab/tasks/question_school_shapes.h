@@ -1,13 +1,14 @@
 // Questions as in schoolbooks, about two or three people and what they have, their ages, money and scores.
+#pragma once
+
 #include <array>
 
 #include "tasks/question_shapes.h"
 #include "tasks/question_themes.h"
 
 namespace lacuna {
-namespace {
 
-constexpr auto kPairRows = std::to_array<QuestionShape>({
+inline constexpr auto kPairRows = std::to_array<QuestionShape>({
     // How many more, how many fewer.
     {"~compare/look at~ the ~collections/piles/boxes~ of {N} and {B}: {ao} for {N}, {b} for {B}. ~how many "
      "more {os} has {N}/by how many is {N} ahead of {B}/how many {os} is {B} behind {N}~?",
@@ -146,7 +147,7 @@ constexpr auto kPairRows = std::to_array<QuestionShape>({
      "a+b"},
 });
 
-constexpr auto kGivingRows = std::to_array<QuestionShape>({
+inline constexpr auto kGivingRows = std::to_array<QuestionShape>({
     {"{N} ~hands/passes/slips~ {B} {c} of {his} {ao}. {B} ~already had/had before/used to have~ {b}. How "
      "many does {B} have now?",
      "b+c;&a-c*"},
@@ -199,7 +200,7 @@ constexpr auto kGivingRows = std::to_array<QuestionShape>({
     {"pass {b} {ob} from {N}, who has {a}, to {B}, who has {c}. What does {B} have then?", "c+b;&a-b"},
 });
 
-constexpr auto kTrioRows = std::to_array<QuestionShape>({
+inline constexpr auto kTrioRows = std::to_array<QuestionShape>({
     {"{N}, {B} and {C} are ~friends/neighbors/cousins~. {N} has {ao}, {B} {b} and {C} {c}. ~how many do the "
      "three have/how many {os} have they got together/add up all their {os}. How many~?",
      "a+b+c"},
@@ -236,7 +237,7 @@ constexpr auto kTrioRows = std::to_array<QuestionShape>({
     {"{N}, {B} and {C} need {a} {oa} together. {N} has {b}, {B} has {c}. How many must {C} have?", "a-b-c*!"},
 });
 
-constexpr auto kAgeRows = std::to_array<QuestionShape>({
+inline constexpr auto kAgeRows = std::to_array<QuestionShape>({
     {"{N} is {a}. ~how old will {he} be/what will {his} age be~ in {bo}?", "a+b*^", 95},
     {"how old was {N} {b} {ob} ago, if {he} is {a} ~now/today/this year~?", "a-b*!^"},
     {"today {N} turns {a}. ~+what age will {he} be in {bo}/how old will {he} be {bo} from now-what age was "
@@ -279,7 +280,7 @@ constexpr auto kAgeRows = std::to_array<QuestionShape>({
      "a?b*!"},
 });
 
-constexpr auto kPursesRows = std::to_array<QuestionShape>({
+inline constexpr auto kPursesRows = std::to_array<QuestionShape>({
     {"{N} has saved {ao}, {B} {b}. How much ~+have they saved together/is that for both/do they have in "
      "all-more has {N} saved/less has {B} saved~?",
      "a?b!"},
@@ -317,7 +318,7 @@ constexpr auto kPursesRows = std::to_array<QuestionShape>({
     {"{N} pays {B} {b} {ob} of the {a} that {he} owes. What debt ~remains/is left~?", "a-b*"},
 });
 
-constexpr auto kFiguresRows = std::to_array<QuestionShape>({
+inline constexpr auto kFiguresRows = std::to_array<QuestionShape>({
     {"a table is {b} ~centimeters/inches~ high, and {N} is {a} taller than the table. How tall is {N}?",
      "b+a*^"},
     {"{N} and {B} stand back to back. {N} measures {a} inches, {B} {b}. How much ~taller is {N}/shorter is "
@@ -397,7 +398,7 @@ constexpr auto kFiguresRows = std::to_array<QuestionShape>({
     {"{N} has {a} days of holiday, {B} {b} ~+more-fewer~. How many days off does {B} have?", "a?b*!"},
 });
 
-constexpr auto kSchoolThemes = std::to_array<ShapeTheme>({
+inline constexpr auto kSchoolThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kComparison, kGoods, kNone, kPairRows},
     {QuestionForm::kComparison, kFoods, kNone, kPairRows},
     {QuestionForm::kComparison, kGoods, kNone, kGivingRows},
@@ -406,11 +407,5 @@ constexpr auto kSchoolThemes = std::to_array<ShapeTheme>({
     {QuestionForm::kComparison, kMoneyUnits, kNone, kPursesRows},
     {QuestionForm::kComparison, kNone, kNone, kFiguresRows},
 });
-
-}  // namespace
-
-std::span<const ShapeTheme> school_shapes() {
-  return kSchoolThemes;
-}
 
 }  // namespace lacuna
