@@ -74,7 +74,7 @@ void measure_attention(Stream& stream, const CheckSizes& sizes, CheckReport& rep
                                  {"cells", cells},
                                  {"us", 1e6 * seconds},
                                  {"gbs", bytes_per_second / 1e9},
-                                 {"share_of_copy", bytes_per_second / report.copy_bytes_per_second},
+                                 {"share_of_copy", report.share_of_copy(bytes_per_second)},
                                  {"tflops", flops / seconds / 1e12}});
       }
     }
