@@ -1,7 +1,7 @@
 """Everything that needs a CUDA device, in one command; `make gpu-check` runs it.
 
     python3 bench/gpu/check.py                     builds the preset `cuda`, and runs all checks
-    python3 bench/gpu/check.py --pack FOLDER       builds, and copies the programs with the libraries that they need
+    python3 bench/gpu/check.py --pack FOLDER       builds, and writes an archive of the programs with their libraries
     python3 bench/gpu/check.py --packed FOLDER     runs what was packed, with the models of this tree, without compilers
     python3 bench/gpu/check.py --plan a|b          runs the steps of a short lease (plans.py) instead of all
     python3 bench/gpu/check.py --rehearse          runs the steps with small sizes in the simulator
@@ -15,10 +15,13 @@ makes docs/results/gpu.md of the lines. What does not fit into the time is left 
 Exit codes: 0, 1: something failed, 2: wrong usage, 77: there is no device. Only the standard library is used.
 """
 import argparse
+import atexit
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 import plans
@@ -29,6 +32,7 @@ NO_DEVICE = 77
 PROGRAMS = {"gpu_check": "bench/gpu/gpu_check", "cuda_device_tests": "tests/backend/cuda/cuda_device_tests",
             "lacuna": "lacuna"}
 SIMULATED = {**PROGRAMS, "cuda_device_tests": "tests/backend/cuda/cuda_tests"}
+ARCHIVE = "programs.tar.xz"
 SLOWER = 20  # limits of a rehearsal
 LIBRARIES_OF_THE_SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso")
 
@@ -69,24 +73,40 @@ def libraries_of(program):
 
 
 def pack(built, folder, max_mib):
-    """Copies programs and libraries; returns a problem or None. Models are not copied: they are in the tree, which comes along."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "lib").mkdir(parents=True)
-    for name, path in PROGRAMS.items():
-        shutil.copy2(built / path, folder / name)
-        for library in libraries_of(built / path):
-            shutil.copy2(library, folder / "lib" / library.name)
-    for file in (*(folder / name for name in PROGRAMS), *(folder / "lib").iterdir()):
-        subprocess.run(["strip", "--strip-unneeded", str(file)], check=True)
-    (folder / "commit").write_text(commit() + "\n", encoding="utf-8")
-    if str(ROOT).encode() in (folder / "cuda_device_tests").read_bytes():
-        return f"cuda_device_tests holds the path {ROOT}, where another machine has nothing"
-    sizes = {file: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
-    for file, size in sorted(sizes.items(), key=lambda item: -item[1]):
-        print(f"{size / 2**20:7.2f} MiB  {file.relative_to(folder)}")
-    mib = sum(sizes.values()) / 2**20
-    print(f"{mib:7.2f} MiB in all")
+    """Writes programs and libraries to an archive; returns a problem or None. Models are not copied: they are in the tree, which
+    comes along."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        loose = Path(temporary)
+        (loose / "lib").mkdir()
+        for name, path in PROGRAMS.items():
+            shutil.copy2(built / path, loose / name)
+            for library in libraries_of(built / path):
+                shutil.copy2(library, loose / "lib" / library.name)
+        for file in (*(loose / name for name in PROGRAMS), *(loose / "lib").iterdir()):
+            subprocess.run(["strip", "--strip-unneeded", str(file)], check=True)
+        (loose / "commit").write_text(commit() + "\n", encoding="utf-8")
+        if str(ROOT).encode() in (loose / "cuda_device_tests").read_bytes():
+            return f"cuda_device_tests holds the path {ROOT}, where another machine has nothing"
+        for file in sorted(loose.rglob("*"), key=lambda file: -file.stat().st_size):
+            if file.is_file():
+                print(f"{file.stat().st_size / 2**20:7.2f} MiB  {file.relative_to(loose)}")
+        with tarfile.open(folder / ARCHIVE, "w:xz") as archive:
+            archive.add(loose, ".")
+    mib = (folder / ARCHIVE).stat().st_size / 2**20
+    print(f"{mib:7.2f} MiB  {folder / ARCHIVE}")
     return f"the pack has {mib:.1f} MiB; expected at most --max-mib {max_mib:g}" if mib > max_mib else None
+
+
+def unpack(folder):
+    """The folder with the programs of a pack; of a loose one, itself."""
+    if not (folder / ARCHIVE).exists():
+        return folder.resolve()
+    loose = Path(tempfile.mkdtemp(prefix="gpu-check-"))
+    atexit.register(shutil.rmtree, loose, ignore_errors=True)
+    with tarfile.open(folder / ARCHIVE) as archive:
+        archive.extractall(loose)
+    return loose
 
 
 def parse_arguments(arguments):
@@ -147,8 +167,8 @@ def main(arguments):
     if "LACUNA_CUBLASLT" not in environment and cublaslt():
         environment["LACUNA_CUBLASLT"] = cublaslt()
     if options.packed:
-        programs = {name: options.packed.resolve() / name for name in PROGRAMS}
-        environment["LD_LIBRARY_PATH"] = f'{options.packed.resolve() / "lib"}:{environment.get("LD_LIBRARY_PATH", "")}'
+        options.packed = unpack(options.packed)
+        programs = {name: options.packed / name for name in PROGRAMS}
         return run_checks(programs, options, environment)
     if not options.pack and not options.rehearse and not has_driver():
         print("gpu-check: there is no CUDA device: this machine has no NVIDIA driver", file=sys.stderr)

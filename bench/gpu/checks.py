@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -189,6 +190,8 @@ class Checks:
             first = last_object(output)
             self._lines.common = {key: first[key] for key in COMMON}
             self.add(first["what"], **{key: value for key, value in first.items() if key not in (*COMMON, "what")})
+        else:
+            print(f"gpu-check: {job.problem()}", file=sys.stderr)
         return job.code
 
     def facts(self):

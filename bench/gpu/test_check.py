@@ -4,8 +4,8 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -326,20 +326,25 @@ class KilledTest(Folder):
 class PackTest(Folder):
     """Programs for another machine."""
 
-    def test_a_pack_that_is_too_large_or_names_this_tree_is_refused(self):
-        built = self.folder / "built"
-        for path in check.PROGRAMS.values():
+    def test_a_pack_is_small_and_names_nothing_of_this_tree(self):
+        built, packed = self.folder / "built", self.folder / "packed"
+        for name, path in check.PROGRAMS.items():
             (built / path).parent.mkdir(parents=True, exist_ok=True)
-            (built / path).write_bytes(b"x" * (1 << 18))
-        tests = built / check.PROGRAMS["cuda_device_tests"]
-        done = subprocess.CompletedProcess([], 0, stdout="libz.so.1 => /none/libz.so.1 (0)\n")
+            (self.folder / name).rename(built / path)
+        shutil.copy2(self.folder / "logits.py", built)
         self.patch(check, "libraries_of", lambda _: [])
-        with mock.patch.object(check.subprocess, "run", return_value=done), contextlib.redirect_stdout(io.StringIO()) as said:
-            self.assertIsNone(check.pack(built, self.folder / "packed", 1))
-            self.assertIn("0.75 MiB in all", said.getvalue())
-            self.assertIn("expected at most --max-mib 0.5", check.pack(built, self.folder / "packed", 0.5))
-            tests.write_bytes(str(check.ROOT).encode())
-            self.assertIn("cuda_device_tests holds the path", check.pack(built, self.folder / "packed", 1))
+        self.patch(check, "commit", lambda *_: "abc")
+        with mock.patch.object(check.subprocess, "run"), contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertIsNone(check.pack(built, packed, 1))
+            self.assertIn("cuda_device_tests", said.getvalue())
+            self.assertIn("expected at most --max-mib 0.0001", check.pack(built, packed, 0.0001))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            code = check.main(["--packed", str(packed), "--plan", "a", "--out", str(self.out)])
+        self.assertEqual(code, 0)
+        self.assertEqual(len(self.of(running.read_lines(self.out), "tests", "suite")), 2)
+        (built / check.PROGRAMS["cuda_device_tests"]).write_bytes(str(check.ROOT).encode())
+        with mock.patch.object(check.subprocess, "run"), contextlib.redirect_stdout(io.StringIO()):
+            self.assertIn("cuda_device_tests holds the path", check.pack(built, packed, 1))
 
 
 if __name__ == "__main__":
