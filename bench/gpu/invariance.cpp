@@ -196,12 +196,11 @@ class Sequence {
 
   /// Rows [begin, end), where the keys and values of earlier ones are kept.
   std::vector<uint16_t> run(int32_t begin, int32_t end) const {
-    GroupCells group{.first_row = 0, .num_rows = end - begin, .first_page = 0, .first_seen_by = {}};
-    group.first_seen_by.assign(static_cast<size_t>(cells_), 0);
-    for (int32_t row = 0; row < static_cast<int32_t>(rows_); ++row) {
-      const int32_t seen_by = row < begin ? 0 : row < end ? row - begin : kNeverSeen;
-      group.first_seen_by[static_cast<size_t>(cells_ - rows_ + row)] = seen_by;
-    }
+    GroupCells group{.first_row = 0, .num_rows = end - begin, .first_page = 0, .seen = {}};
+    const auto kept = static_cast<int32_t>(cells_ - rows_);
+    group.seen = {{0, kept + begin}};
+    for (int32_t row = begin; row < end; ++row)
+      group.seen.push_back({kept + row, kept + row + 1, row - begin});
     const PagePool pool{memory_.as<uint16_t>(), 1, kKvHeads, kHeadDim};
     const UploadedAttention attention(stream_, {{group}}, pool, kHeads);
     const DeviceBuffer queries =

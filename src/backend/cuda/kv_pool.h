@@ -211,8 +211,9 @@ class CudaSequence final : public KvSequence {
   void read_outputs(std::span<const int32_t> cells, Matrix<float> out) const override;
 
   const std::shared_ptr<PageArena>& arena() const { return arena_; }
-  std::vector<std::shared_ptr<KvPageShare>>& pages() { return pages_; }
   const std::vector<std::shared_ptr<KvPageShare>>& pages() const { return pages_; }
+  /// Takes a page that another sequence has, too, in the place of its own.
+  void share_page(size_t index, const std::shared_ptr<KvPageShare>& page);
   /// Appends its pages, the sink's last.
   void add_page_table(std::vector<int32_t>& table) const;
   /// [num_cells, hidden_dim] f32; of 0 bytes where outputs are not remembered.
@@ -224,6 +225,7 @@ class CudaSequence final : public KvSequence {
  private:
   std::shared_ptr<PageArena> arena_;
   std::vector<std::shared_ptr<KvPageShare>> pages_;
+  std::vector<int32_t> page_table_;  // which pages these are, in one place
   RowMemory rows_;
   DeviceBuffer outputs_, soft_embeddings_;
   mutable SparseMemory sparse_;
