@@ -197,12 +197,14 @@ class Checks:
     def facts(self):
         """The machine, and which program there is."""
         if shutil.which("nvidia-smi"):
-            keys = "driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu,ecc.mode.current,mig.mode.current"
+            keys = ("driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu,ecc.mode.current,"
+                    "mig.mode.current")
             output = []
             self.run(Job(["nvidia-smi", f"--query-gpu={keys}", "--format=csv,noheader"], 5, output.append, name="nvidia-smi"))
             self.add("nvidia_smi", query=keys, result=output)
         _, version = self.output("lacuna", "--version")
-        self.add("program", version=" ".join(version), cores=len(os.sched_getaffinity(0)), libc=" ".join(os.confstr("CS_GNU_LIBC_VERSION").split()))
+        self.add("program", version=" ".join(version), cores=len(os.sched_getaffinity(0)),
+                 libc=os.confstr("CS_GNU_LIBC_VERSION"))
 
     def kernels(self, section, *words):
         """A section of gpu_check, whose lines are written as they come."""
@@ -332,11 +334,11 @@ class Checks:
     def profile(self):
         """Counters of some kernels: products at 32 and 1,024 rows, attention, draws."""
         tool = (self.require_tool("ncu"), "--clock-control", "none", "--csv", "--page", "details",
-                "--kernel-name", "regex:product|attend|merge|draw", "--launch-count", "24",
+                "--kernel-name", "regex:product|attend|merge|draw", "--filter-mode", "per-launch-config", "--launch-count", "1",
                 *(word for section in ("SpeedOfLight", "Occupancy", "WarpStateStats", "LaunchStats")
                   for word in ("--section", section)))
         words = ("--only", "products,attention,statistics", "--once", "--formats", "bf16", "--rows", "32,1024",
-                 "--attention-rows", "32", "--cells", "32768")
+                 "--shapes", "8b attention output,8b gate and up,8b down,sdar-8b", "--attention-rows", "32", "--cells", "32768")
         job, output = self.output("gpu_check", *words, tool=tool)
         kernels = profiled_kernels(output)
         for kernel in kernels:
