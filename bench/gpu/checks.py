@@ -113,7 +113,7 @@ class Suite:
             self._said.append(line)
 
     def line(self, job):
-        """What the line says when the process has ended."""
+        """Values of the line that says how the process has ended."""
         found = {"suite": self.name, "passed": self.passed, "skipped": self.skipped, "failed": list(self.failed),
                  "seconds": round(job.seconds, 2)}
         if self.running is not None:

@@ -42,7 +42,7 @@ void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, 
 
 /// Products in every format and with every epilogue, and those of experts.
 void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report);
-/// What turns sums of q, k and v into queries and cells, and attention, for cells of every format.
+/// The step from sums of q, k and v to queries and cells, and attention, for cells of both formats.
 void compare_cells(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report);
 
 }  // namespace lacuna::cuda

@@ -22,7 +22,7 @@ inline CellGroup cells_by_cell(const StepPlan& plan, const RowGroup& group, int6
     if (index >= cells.first_seen_by.size()) cells.first_seen_by.resize(index + 1, kNeverSeen);
     cells.first_seen_by[index] = std::min(cells.first_seen_by[index], row);
   };
-  const auto begin_of = [&](int32_t row) {  // of its window
+  const auto begin_of = [&](int32_t row) {  // of the row's window
     const int64_t position = plan.positions[static_cast<size_t>(group.rows.begin + row)];
     return window == 0 ? 0 : std::max<int64_t>(0, position + 1 - window);
   };
