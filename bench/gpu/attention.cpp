@@ -23,9 +23,8 @@ class TimedAttention {
     std::vector<int32_t> table;
     for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * 7 + 3) % pages));
     table_ = upload(stream, table);
-    GroupCells group{
-        .first_row = 0, .num_rows = static_cast<int32_t>(rows), .first_page = 0, .first_seen_by = {}};
-    group.first_seen_by.assign(static_cast<size_t>(cells), 0);
+    GroupCells group{.first_row = 0, .num_rows = static_cast<int32_t>(rows), .first_page = 0, .seen = {}};
+    group.seen = {{0, static_cast<int32_t>(cells)}};
     attention_ = UploadedAttention(stream, {{group}}, pool_, shape.heads);
     queries_ = upload(stream, random_bf16(static_cast<size_t>(rows * shape.heads * shape.head_dim), 9));
     out_ = DeviceBuffer(queries_.bytes());
@@ -74,7 +73,7 @@ void measure_attention(Stream& stream, const CheckSizes& sizes, CheckReport& rep
                                  {"cells", cells},
                                  {"us", 1e6 * seconds},
                                  {"gbs", bytes_per_second / 1e9},
-                                 {"share_of_copy", bytes_per_second / report.copy_bytes_per_second},
+                                 {"share_of_copy", report.share_of_copy(bytes_per_second)},
                                  {"tflops", flops / seconds / 1e12}});
       }
     }

@@ -39,6 +39,7 @@ struct CheckSizes {
   int timed_calls = 0;       ///< of a kernel, recorded in one graph
   int repeat = 0;            ///< timed launches of a graph; the median counts
   std::vector<WeightShape> weights;
+  std::vector<std::string> formats;  ///< of weights; empty: all
   std::vector<int64_t> rows;
   std::vector<AttentionShape> attention;
   std::vector<int64_t> attention_rows;
@@ -65,6 +66,9 @@ class CheckReport {
 
   /// `what` names the kind of the line.
   void add(const std::string& what, const Line& more);
+
+  /// A share of the copy bandwidth, or null where that is not known.
+  Line share_of_copy(double bytes_per_second) const;
 
   double copy_bytes_per_second = 0;  ///< read and written; 0 until it is measured
   int num_failures = 0;              ///< checks of bits that failed

@@ -1,25 +1,14 @@
-#include <algorithm>
 #include <numeric>
-#include <string>
 
-#include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/probe.h"
-#include "backend/cuda/kernels/product.h"
-#include "backend/cuda/kernels/quantized_product.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/kernels/statistics.h"
-#include "backend/cuda/kernels/wide_product.h"
 #include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/hopper_sum.h"
-#include "bench/gpu/uploaded_attention.h"
+#include "bench/gpu/random_plans.h"
 
 namespace lacuna::cuda {
-namespace {
-
-constexpr int64_t kOutputs = 200;  // not a multiple of a block's
-
-using Rows = std::vector<int32_t>;
 
 Rows all_rows(int64_t count) {
   Rows rows(static_cast<size_t>(count));
@@ -37,100 +26,7 @@ Rows random_rows(int64_t count, const RngStream& random) {
   return rows;
 }
 
-/// Compares rows of random plans with those of a plan of all rows.
-///   run  computes rows: [rows.size()] times the same number of values
-template <typename Value>
-void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, CheckReport& report,
-             const std::function<std::vector<Value>(const Rows&)>& run) {
-  const std::vector<Value> whole = run(all_rows(sizes.plan_rows));
-  const auto width = static_cast<int64_t>(whole.size()) / sizes.plan_rows;
-  int64_t rows_compared = 0;
-  int64_t different = 0;
-  for (int plan = 0; plan < sizes.plans; ++plan) {
-    const Rows rows = random_rows(sizes.plan_rows, RngStream(seed, plan));
-    const std::vector<Value> some = run(rows);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto one = some.begin() + static_cast<int64_t>(i) * width;
-      different += std::equal(one, one + width, whole.begin() + rows[i] * width) ? 0 : 1;
-    }
-    rows_compared += static_cast<int64_t>(rows.size());
-  }
-  report.num_failures += different > 0 ? 1 : 0;
-  report.add("invariance",
-             {{"kernel", kernel}, {"plans", sizes.plans}, {"rows", rows_compared}, {"different", different}});
-}
-
-/// Products of every format.
-class Products {
- public:
-  enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt8Group, kInt4Group, kInt4Min };
-
-  Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
-    x_ = upload(stream, random_bf16(static_cast<size_t>(sizes.plan_rows * depth_), 21));
-    weights_ = upload(stream, random_bf16(static_cast<size_t>(kOutputs * depth_), 22));
-    codes_ = upload(stream, random_e4m3(static_cast<size_t>(kOutputs * depth_), 23));
-    scales_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 24));
-    minimums_ = upload(stream, random_numbers(static_cast<size_t>(kOutputs * depth_ / kCodeGroup), 25));
-  }
-
-  ///   is_wide  by the kernel of many rows
-  std::vector<float> run(const Rows& rows, Format format, bool is_wide = false) const {
-    const DeviceBuffer list = upload(stream_, rows);
-    const DeviceBuffer out(rows.size() * static_cast<size_t>(kOutputs) * sizeof(float));
-    ProductArguments a;
-    a.x = x_.as<uint16_t>();
-    a.rows = list.as<int32_t>();
-    a.out_f32 = out.as<float>();
-    a.num_rows = static_cast<int64_t>(rows.size());
-    a.num_outputs = kOutputs;
-    a.depth = depth_;
-    a.out_stride = kOutputs;
-    if (format >= Format::kInt8Group) {
-      const GroupFormat of_groups = format == Format::kInt8Group   ? GroupFormat::kInt8
-                                    : format == Format::kInt4Group ? GroupFormat::kInt4
-                                                                   : GroupFormat::kInt4Min;
-      const QuantizedProductArguments quantized{
-          a, {codes_.as<uint8_t>(), scales_.as<float>(), minimums_.as<float>(), of_groups}};
-      is_wide ? wide_quantized_product(stream_, quantized) : quantized_product(stream_, quantized);
-      return download<float>(stream_, out);
-    }
-    const bool is_coded = format != Format::kBf16;
-    a.weights = is_coded ? nullptr : weights_.as<uint16_t>();
-    a.codes = is_coded ? codes_.as<uint8_t>() : nullptr;
-    a.code_format = format == Format::kFp8 ? CodeFormat::kE4m3 : CodeFormat::kInt8;
-    a.scales = is_coded ? scales_.as<float>() : nullptr;
-    is_wide ? wide_product(stream_, a) : product(stream_, a);
-    return download<float>(stream_, out);
-  }
-
- private:
-  Stream& stream_;
-  int64_t depth_;
-  DeviceBuffer x_, weights_, codes_, scales_, minimums_;
-};
-
-void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
-  const Products products(stream, sizes);
-  struct Named {
-    Products::Format format;
-    std::string name;
-  };
-  const Named formats[] = {{Products::Format::kBf16, "bf16"},
-                           {Products::Format::kInt8, "int8"},
-                           {Products::Format::kFp8, "fp8"},
-                           {Products::Format::kInt8Group, "int8-group"},
-                           {Products::Format::kInt4Group, "int4-group"},
-                           {Products::Format::kInt4Min, "int4-min"}};
-  for (const Named& of : formats) {
-    compare<float>("product, " + of.name, sizes, seed, report,
-                   [&](const Rows& rows) { return products.run(rows, of.format); });
-    // A plan of all rows goes to one kernel, and those of some rows to the other.
-    compare<float>("product of few and of many rows, " + of.name, sizes, seed, report, [&](const Rows& rows) {
-      return products.run(rows, of.format, std::ssize(rows) < sizes.plan_rows);
-    });
-    ++seed;
-  }
-}
+namespace {
 
 void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   const int64_t hidden = sizes.plan_depth;
@@ -177,87 +73,13 @@ void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, Check
   });
 }
 
-/// Rows in causal order behind a prefix, in scattered pages.
-class Sequence {
- public:
-  Sequence(Stream& stream, const CheckSizes& sizes) : stream_(stream), rows_(sizes.plan_rows) {
-    constexpr int64_t kPagesFactor = 7;
-    cells_ = sizes.plan_cells + rows_;
-    const int64_t pages = cells_ / kPageCells + 2;
-    std::vector<int32_t> table;
-    for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>((i * kPagesFactor + 3) % pages));
-    table_ = upload(stream, table);
-    memory_ =
-        upload(stream, random_bf16(static_cast<size_t>(pages * kKvHeads * 2 * kPageCells * kHeadDim), 28));
-    queries_ = random_bf16(static_cast<size_t>(rows_ * kHeads * kHeadDim), 29);
-  }
-
-  int64_t rows() const { return rows_; }
-
-  /// Rows [begin, end), where the keys and values of earlier ones are kept.
-  std::vector<uint16_t> run(int32_t begin, int32_t end) const {
-    GroupCells group{.first_row = 0, .num_rows = end - begin, .first_page = 0, .first_seen_by = {}};
-    group.first_seen_by.assign(static_cast<size_t>(cells_), 0);
-    for (int32_t row = 0; row < static_cast<int32_t>(rows_); ++row) {
-      const int32_t seen_by = row < begin ? 0 : row < end ? row - begin : kNeverSeen;
-      group.first_seen_by[static_cast<size_t>(cells_ - rows_ + row)] = seen_by;
-    }
-    const PagePool pool{memory_.as<uint16_t>(), 1, kKvHeads, kHeadDim};
-    const UploadedAttention attention(stream_, {{group}}, pool, kHeads);
-    const DeviceBuffer queries =
-        upload(stream_, std::vector<uint16_t>(queries_.begin() + begin * kHeads * kHeadDim,
-                                              queries_.begin() + end * kHeads * kHeadDim));
-    const DeviceBuffer out(queries.bytes());
-    attention.send(stream_, {.pool = {},
-                             .page_table = table_.as<int32_t>(),
-                             .queries = queries.as<uint16_t>(),
-                             .out = out.as<uint16_t>(),
-                             .out_stride = kHeads * kHeadDim});
-    return download<uint16_t>(stream_, out);
-  }
-
-  static constexpr int32_t kHeads = 8, kKvHeads = 2, kHeadDim = 128;
-
- private:
-  Stream& stream_;
-  int64_t rows_;
-  int64_t cells_ = 0;
-  DeviceBuffer table_, memory_;
-  std::vector<uint16_t> queries_;
-};
-
-void compare_attention(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
-  const Sequence sequence(stream, sizes);
-  const auto count = static_cast<uint32_t>(sequence.rows());
-  const std::vector<uint16_t> whole = sequence.run(0, static_cast<int32_t>(count));
-  constexpr int64_t kWidth = int64_t{Sequence::kHeads} * Sequence::kHeadDim;
-  int64_t rows = 0;
-  int64_t different = 0;
-  for (int plan = 0; plan < sizes.plans; ++plan) {
-    const RngStream random(seed, plan);
-    const auto begin = static_cast<int32_t>(random.below(0, count));
-    const auto end = begin + 1 + static_cast<int32_t>(random.below(1, count - static_cast<uint32_t>(begin)));
-    const std::vector<uint16_t> some = sequence.run(begin, end);
-    for (int64_t row = begin; row < end; ++row) {
-      const auto one = some.begin() + (row - begin) * kWidth;
-      different += std::equal(one, one + kWidth, whole.begin() + row * kWidth) ? 0 : 1;
-    }
-    rows += end - begin;
-  }
-  report.num_failures += different > 0 ? 1 : 0;
-  report.add("invariance", {{"kernel", "attention behind a kept prefix"},
-                            {"plans", sizes.plans},
-                            {"rows", rows},
-                            {"different", different}});
-}
-
 }  // namespace
 
 void check_invariance(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
   compare_products(stream, sizes, seed, report);
   compare_norms(stream, sizes, seed + 4, report);
   compare_draws(stream, sizes, seed + 5, report);
-  compare_attention(stream, sizes, seed + 6, report);
+  compare_cells(stream, sizes, seed + 6, report);
 }
 
 void check_sums(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {

@@ -4,8 +4,12 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "backend/cuda/device.h"
 #include "bench/gpu/gpu_check.h"
@@ -20,8 +24,57 @@ struct Options {
   std::string commit = "unknown";
   uint64_t seed = 1;
   bool tiny = false;
+  bool once = false;
   bool only_devices = false;
+  double copy_gbs = 0;
+  // Empty: those of the sizes.
+  std::vector<std::string> only, shapes, formats;
+  std::vector<int64_t> rows, attention_rows, cells;
+  int plans = 0;
 };
+
+struct Section {
+  const char* name;
+  std::function<void(Stream&, const CheckSizes&, uint64_t seed, CheckReport&)> run;
+};
+
+template <void (*measure)(Stream&, const CheckSizes&, CheckReport&)>
+void without_seed(Stream& stream, const CheckSizes& sizes, uint64_t, CheckReport& report) {
+  measure(stream, sizes, report);
+}
+
+/// In the order in which they run.
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {{"sums", check_sums},
+                                           {"invariance", check_invariance},
+                                           {"peaks", without_seed<measure_peaks>},
+                                           {"products", without_seed<measure_products>},
+                                           {"attention", without_seed<measure_attention>},
+                                           {"statistics", without_seed<measure_statistics>}};
+  return all;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+CheckSizes sizes_of(const Options& options) {
+  CheckSizes sizes = options.tiny ? tiny_sizes() : full_sizes();
+  if (!options.rows.empty()) sizes.rows = options.rows;
+  if (!options.attention_rows.empty()) sizes.attention_rows = options.attention_rows;
+  if (!options.cells.empty()) sizes.cells = options.cells;
+  if (options.plans > 0) sizes.plans = options.plans;
+  sizes.formats = options.formats;
+  std::erase_if(sizes.weights, [&](const WeightShape& shape) { return !has(options.shapes, shape.name); });
+  std::erase_if(sizes.attention,
+                [&](const AttentionShape& shape) { return !has(options.shapes, shape.name); });
+  if (options.once) {
+    sizes.rotate_bytes = 1;
+    sizes.timed_calls = 1;
+    sizes.repeat = 1;
+  }
+  return sizes;
+}
 
 int run(const Options& options) {
   const DeviceList list = list_devices();
@@ -50,14 +103,12 @@ int run(const Options& options) {
                         {"total_bytes", memory.total},
                         {"free_bytes", memory.free}});
   if (options.only_devices) return 0;
-  const CheckSizes sizes = options.tiny ? tiny_sizes() : full_sizes();
+  report.copy_bytes_per_second = 1e9 * options.copy_gbs;
+  const CheckSizes sizes = sizes_of(options);
   Stream stream;
-  check_sums(stream, sizes, options.seed, report);
-  check_invariance(stream, sizes, options.seed, report);
-  measure_peaks(stream, sizes, report);
-  measure_products(stream, sizes, report);
-  measure_attention(stream, sizes, report);
-  measure_statistics(stream, sizes, report);
+  for (const Section& section : sections()) {
+    if (has(options.only, section.name)) section.run(stream, sizes, options.seed, report);
+  }
   return report.num_failures > 0 ? 1 : 0;
 }
 
@@ -74,6 +125,23 @@ int main(int argc, char** argv) {
   app.add_option("--commit", options.commit, "Name of the commit, for the lines")->capture_default_str();
   app.add_option("--seed", options.seed, "Of random plans and numbers")->capture_default_str();
   app.add_flag("--tiny", options.tiny, "Tries everything with small sizes; times then mean nothing");
+  app.add_flag("--once", options.once,
+               "Runs each kernel a few times, for a profiler; times then mean little");
+  std::vector<std::string> names;
+  for (const auto& section : lacuna::cuda::sections()) names.emplace_back(section.name);
+  app.add_option("--only", options.only, "Sections, separated by commas (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option("--copy-gbs", options.copy_gbs,
+                 "Bandwidth of a copy that an earlier run has measured, for shares of it");
+  app.add_option("--plans", options.plans, "Random plans per kernel whose bits are compared");
+  app.add_option("--shapes", options.shapes, "Names of weights and attentions (default: all)")
+      ->delimiter(',');
+  app.add_option("--formats", options.formats, "Of weights: bf16, int8, fp8, int4 (default: all)")
+      ->delimiter(',');
+  app.add_option("--rows", options.rows, "Of products")->delimiter(',');
+  app.add_option("--attention-rows", options.attention_rows, "Of attention")->delimiter(',');
+  app.add_option("--cells", options.cells, "Of attention")->delimiter(',');
   app.add_flag("--only-device", options.only_devices, "Says which device there is, and no more");
   try {
     app.parse(argc, argv);

@@ -117,6 +117,9 @@ class TimedProduct {
 void measure_products(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
   for (const WeightShape& shape : sizes.weights) {
     for (const FormatTraits& traits : kFormats) {
+      const bool is_wanted =
+          sizes.formats.empty() || std::count(sizes.formats.begin(), sizes.formats.end(), traits.name) > 0;
+      if (!is_wanted) continue;
       TimedProduct timed(stream, sizes, shape, traits);
       for (const int64_t rows : sizes.rows) {
         const double seconds = timed.seconds(sizes, rows);
@@ -128,7 +131,7 @@ void measure_products(Stream& stream, const CheckSizes& sizes, CheckReport& repo
                                   {"rows", rows},
                                   {"us", 1e6 * seconds},
                                   {"gbs", bytes_per_second / 1e9},
-                                  {"share_of_copy", bytes_per_second / report.copy_bytes_per_second}};
+                                  {"share_of_copy", report.share_of_copy(bytes_per_second)}};
         if (traits.format == Format::kBf16) {
           const LibraryTime library = timed.library(sizes, rows);
           if (library.why_not.empty()) line["library_us"] = 1e6 * library.seconds;

@@ -59,6 +59,11 @@ CheckSizes tiny_sizes() {
 CheckReport::CheckReport(Line common, std::function<void(const Line&)> emit)
     : common_(std::move(common)), emit_(std::move(emit)) {}
 
+CheckReport::Line CheckReport::share_of_copy(double bytes_per_second) const {
+  if (copy_bytes_per_second == 0) return nullptr;
+  return bytes_per_second / copy_bytes_per_second;
+}
+
 void CheckReport::add(const std::string& what, const Line& more) {
   Line line = common_;
   line["what"] = what;

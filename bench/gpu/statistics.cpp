@@ -14,7 +14,7 @@ void add_line(CheckReport& report, const char* kernel, int64_t rows, int64_t byt
                             {"rows", rows},
                             {"us", 1e6 * seconds},
                             {"gbs", bytes_per_second / 1e9},
-                            {"share_of_copy", bytes_per_second / report.copy_bytes_per_second}});
+                            {"share_of_copy", report.share_of_copy(bytes_per_second)}});
 }
 
 void measure_norm(Stream& stream, const CheckSizes& sizes, CheckReport& report) {

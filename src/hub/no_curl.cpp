@@ -13,6 +13,10 @@ std::filesystem::path pull(const PullOptions& options, PullObserver& /*observer*
       options.model.text(), options.model.id());
 }
 
+std::string HttpHead::last(std::string_view /*name*/) const {
+  return {};
+}
+
 HttpClient::HttpClient(const std::atomic<bool>& stop) : stop_(stop) {
   throw InputError("This build has no libcurl and cannot ask servers; build with libcurl (-DLACUNA_CURL=ON)");
 }

@@ -21,6 +21,7 @@
 #include "kernels/dispatch.h"
 #include "model/model.h"
 #include "model/tiny_configs.h"
+#include "source_folder.h"
 
 namespace lacuna {
 
@@ -38,7 +39,7 @@ inline const std::vector<std::string>& golden_block_families() {
 }
 
 inline std::filesystem::path golden_folder(const std::string& family) {
-  return std::filesystem::path(LACUNA_SOURCE_DIR) / "tests/golden" / family;
+  return source_folder() / "tests/golden" / family;
 }
 
 inline std::string read_text(const std::filesystem::path& path) {

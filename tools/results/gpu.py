@@ -12,6 +12,7 @@ from text import code, percent, times
 FULL = {"lines": "build/gpu/gpu.jsonl", "kept": "docs/results/gpu.jsonl"}
 QUICK = {}
 COMMON = ("device", "driver", "cuda", "commit")
+PROGRESS = ("plan", "begin", "end", "suites")  # lines that say how far a run has come
 
 
 def measure(_measurer, grid):
@@ -19,7 +20,7 @@ def measure(_measurer, grid):
     path = ROOT / grid.lines
     if not path.exists():
         raise BookError(f"{path} does not exist: `make gpu-check` writes it on a machine with a CUDA device")
-    new = [{"kind": line["what"], **line} for line in read_lines(path)]
+    new = [{"kind": line["what"], **line} for line in read_lines(path) if line["what"] not in PROGRESS]
     if not any("copy_gbs" in row for row in new):
         raise BookError(f"{path} has no copy bandwidth, which the shares of its kernels are relative to")
     devices = {row["device"] for row in new}
@@ -72,8 +73,10 @@ def bits(run):
     """Kernel tests and comparisons of bits."""
     rows = []
     for device in devices(run):
-        for found in of(run, "tests", device):
-            rows.append([device, "kernel tests", found["passed"], len(found["failed"])])
+        suites = of(run, "tests", device)
+        if suites:
+            rows.append([device, "kernel tests", sum(found["passed"] for found in suites),
+                         sum(len(found["failed"]) for found in suites)])
         for found in of(run, "invariance", device):
             rows.append([device, f'{found["kernel"]}: rows of {found["plans"]} random plans', found["rows"],
                          found["different"]])

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "backend/cuda/kernels/attention.h"
@@ -6,52 +7,79 @@
 namespace lacuna::cuda {
 namespace {
 
-/// The tile's cells, where all rows see all of them: -1.
-int32_t add_mask(const GroupCells& group, int32_t tile, AttentionPlan& plan) {
-  const auto rows_of = [&](int32_t cell) {
-    const auto index = static_cast<size_t>(cell);
-    if (index >= group.first_seen_by.size()) return std::pair(kNeverSeen, kNeverSeen);
-    return std::pair(group.first_seen_by[index],
-                     group.end_seen_by.empty() ? kNeverSeen : group.end_seen_by[index]);
-  };
-  bool all = true;
-  for (int32_t i = 0; i < kPageCells; ++i) {
-    const auto [first, end] = rows_of(tile * kPageCells + i);
-    all &= first == 0 && end >= group.num_rows;
-  }
-  if (all) return -1;
-  const auto first_mask = static_cast<int32_t>(plan.masks.size());
-  for (int32_t i = 0; i < kPageCells; ++i) {
-    const auto [first, end] = rows_of(tile * kPageCells + i);
-    plan.masks.push_back(first);
-    plan.mask_ends.push_back(end);
-  }
-  return first_mask;
-}
+/// Adds runs of a group's tiles, of one chunk after the other.
+class Runs {
+ public:
+  Runs(const GroupCells& group, AttentionPlan& plan) : group_(group), plan_(plan) {}
 
-bool is_seen(const GroupCells& group, int32_t tile) {
-  const auto begin = group.first_seen_by.begin() + int64_t{tile} * kPageCells;
-  const auto end = std::min(begin + kPageCells, group.first_seen_by.end());
-  return std::any_of(begin, end, [&](int32_t row) { return row < group.num_rows; });
-}
-
-/// Runs of the tiles [tile, end) that some row sees; neighbours of one kind share a run.
-void add_runs(const GroupCells& group, int32_t tile, int32_t end, AttentionPlan& plan) {
-  const size_t first_run = plan.runs.size();
-  for (; tile < end; ++tile) {
-    if (!is_seen(group, tile)) continue;
-    const int32_t mask = add_mask(group, tile, plan);
-    if (plan.runs.size() > first_run) {
-      TileRun& last = plan.runs.back();
-      const bool follows = last.first_tile + last.count == tile && (last.first_mask < 0) == (mask < 0);
-      if (follows) {
-        ++last.count;
-        continue;
+  /// Runs of the tiles [tile, end) that some row sees; neighbours of one kind share a run.
+  void add(int32_t tile, int32_t end) {
+    first_run_ = plan_.runs.size();
+    while (tile < end) {
+      const int32_t first_cell = tile * kPageCells;
+      while (next_ < group_.seen.size() && group_.seen[next_].end <= first_cell) ++next_;
+      if (next_ == group_.seen.size()) return;
+      const SeenCells& seen = group_.seen[next_];
+      const int32_t whole_tiles = std::min(seen.end / kPageCells, end) - tile;
+      if (seen.begin >= first_cell + kPageCells) {
+        tile = seen.begin / kPageCells;
+      } else if (seen.begin <= first_cell && is_seen_by_all(seen) && whole_tiles > 0) {
+        add_run(tile, whole_tiles, -1);
+        tile += whole_tiles;
+      } else {
+        add_mixed(tile++);
       }
     }
-    plan.runs.push_back({tile, 1, mask});
   }
-}
+
+ private:
+  bool is_seen_by_all(const SeenCells& cells) const {
+    return cells.first_row == 0 && cells.end_row >= group_.num_rows;
+  }
+
+  void add_run(int32_t tile, int32_t count, int32_t mask) {
+    if (plan_.runs.size() > first_run_) {
+      TileRun& last = plan_.runs.back();
+      if (last.first_tile + last.count == tile && (last.first_mask < 0) == (mask < 0)) {
+        last.count += count;
+        return;
+      }
+    }
+    plan_.runs.push_back({tile, count, mask});
+  }
+
+  /// A tile whose cells are seen by different rows, or some by none.
+  void add_mixed(int32_t tile) {
+    std::array<int32_t, kPageCells> first, end;
+    first.fill(kNeverSeen);
+    end.fill(kNeverSeen);
+    const int32_t first_cell = tile * kPageCells;
+    bool by_some = false;
+    int32_t num_by_all = 0;
+    for (size_t i = next_; i < group_.seen.size() && group_.seen[i].begin < first_cell + kPageCells; ++i) {
+      const SeenCells& seen = group_.seen[i];
+      const int32_t from = std::max(seen.begin - first_cell, 0);
+      const int32_t to = std::min(seen.end - first_cell, kPageCells);
+      std::fill(first.begin() + from, first.begin() + to, seen.first_row);
+      std::fill(end.begin() + from, end.begin() + to, seen.end_row);
+      by_some |= seen.first_row < group_.num_rows;
+      if (is_seen_by_all(seen)) num_by_all += to - from;
+    }
+    if (!by_some) return;
+    if (num_by_all == kPageCells) {
+      add_run(tile, 1, -1);
+      return;
+    }
+    add_run(tile, 1, static_cast<int32_t>(plan_.masks.size()));
+    plan_.masks.insert(plan_.masks.end(), first.begin(), first.end());
+    plan_.mask_ends.insert(plan_.mask_ends.end(), end.begin(), end.end());
+  }
+
+  const GroupCells& group_;
+  AttentionPlan& plan_;
+  size_t next_ = 0;       // the first range that does not end before the tile
+  size_t first_run_ = 0;  // of the chunk
+};
 
 }  // namespace
 
@@ -60,15 +88,22 @@ int32_t chunk_end(int32_t cell) {
   return (cell / size + 1) * size;
 }
 
+size_t num_merges(const GroupCells& group, int32_t heads_per_kv_head) {
+  return static_cast<size_t>((group.num_rows * heads_per_kv_head + kTaskQueries - 1) / kTaskQueries);
+}
+
 AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_per_kv_head) {
   AttentionPlan plan;
+  std::vector<AttendTask> chunks;
+  bool has_ends = false;
   for (const GroupCells& group : groups) {
-    std::vector<AttendTask> chunks;
-    const auto cells = static_cast<int32_t>(group.first_seen_by.size());
+    chunks.clear();
+    Runs runs(group, plan);
+    const int32_t cells = group.seen.empty() ? 0 : group.seen.back().end;
     for (int32_t cell = 0; cell < cells; cell = chunk_end(cell)) {
       const auto first_run = static_cast<int32_t>(plan.runs.size());
       const int32_t end = std::min(chunk_end(cell), cells);
-      add_runs(group, cell / kPageCells, (end + kPageCells - 1) / kPageCells, plan);
+      runs.add(cell / kPageCells, (end + kPageCells - 1) / kPageCells);
       const int32_t num_runs = static_cast<int32_t>(plan.runs.size()) - first_run;
       if (num_runs == 0) continue;
       chunks.push_back(
@@ -82,9 +117,9 @@ AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_p
         plan.tasks.push_back(task);
       }
     }
+    has_ends |= std::any_of(group.seen.begin(), group.seen.end(),
+                            [](const SeenCells& seen) { return seen.end_row != kNeverSeen; });
   }
-  const bool has_ends = std::any_of(groups.begin(), groups.end(),
-                                    [](const GroupCells& group) { return !group.end_seen_by.empty(); });
   if (!has_ends) plan.mask_ends.clear();
   return plan;
 }

@@ -44,6 +44,7 @@ struct PassMemory {
   DeviceBuffer statistics, further_statistics;  ///< DrawStatistics
   PassGraphs graphs;                            ///< of passes that use this memory
   HostBuffer results;                           ///< what is copied back: the statistics, then the K/V drift
+  HostBuffer answers;                           ///< what is copied back for follow-ups
 };
 
 struct DeviceModel {

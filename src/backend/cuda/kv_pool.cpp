@@ -193,6 +193,7 @@ CudaSequence::CudaSequence(const SequenceShape& shape, std::shared_ptr<PageArena
       soft_embeddings_(std::move(soft_embeddings)),
       taken_bytes_(std::move(taken_bytes)) {
   *taken_bytes_ += rows_.bytes(shape);
+  for (const auto& page : pages_) page_table_.push_back(page->page());
 }
 
 CudaSequence::~CudaSequence() {
@@ -209,8 +210,13 @@ int32_t CudaSequence::sink_cell() const {
   return arena_->sink_page() < 0 ? -1 : static_cast<int32_t>(pages_.size()) * kPageCells;
 }
 
+void CudaSequence::share_page(size_t index, const std::shared_ptr<KvPageShare>& page) {
+  pages_[index] = page;
+  page_table_[index] = page->page();
+}
+
 void CudaSequence::add_page_table(std::vector<int32_t>& table) const {
-  for (const auto& page : pages_) table.push_back(page->page());
+  table.insert(table.end(), page_table_.begin(), page_table_.end());
   if (arena_->sink_page() >= 0) table.push_back(arena_->sink_page());
 }
 
@@ -335,14 +341,15 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
 
 void CudaPool::take_prefix(KvSequence& to, const KvPrefix& prefix) {
   const auto& from = on_device(*prefix.sequence).pages();
-  auto& pages = on_device(to).pages();
+  CudaSequence& own = on_device(to);
   const auto whole = static_cast<size_t>(prefix.count / kPageCells);
   expects(prefix.count <= to.shape().num_cells && prefix.count <= prefix.sequence->shape().num_cells,
           "take_prefix: both have cells for it");
-  for (size_t i = 0; i < whole; ++i) pages[i] = from[i];
+  for (size_t i = 0; i < whole; ++i) own.share_page(i, from[i]);
   const int64_t rest = prefix.count % kPageCells;
   if (rest == 0) return;
-  on_stream(arena_->device(), [&] { arena_->copy_cells(from[whole]->page(), pages[whole]->page(), rest); });
+  on_stream(arena_->device(),
+            [&] { arena_->copy_cells(from[whole]->page(), own.pages()[whole]->page(), rest); });
 }
 
 }  // namespace lacuna::cuda

@@ -31,6 +31,13 @@ struct DeviceStream {
   int64_t num_graph_passes = 0;  ///< passes whose layers were sent as a graph; for tests
 };
 
+/// Notes why the device failed, unless that is known, and throws it. The caller holds the device's mutex.
+[[noreturn]] inline void fail(DeviceStream& device, const std::exception& error) {
+  if (device.failure.empty())
+    device.failure = "the device failed and computes nothing more: " + std::string(error.what());
+  throw lacuna::DeviceError(device.failure);
+}
+
 /// Calls `work` with the device's mutex held and the device in use. After a failure there, all
 /// later calls throw the same DeviceError. InputError and std::logic_error are the caller's; a pass for which
 /// there is too little memory fails alone.
@@ -54,8 +61,21 @@ auto on_stream(DeviceStream& device, Work&& work) {
     throw std::runtime_error(
         "the device has too little memory left for this pass; expected fewer rows in it");
   } catch (const std::exception& error) {
-    device.failure = "the device failed and computes nothing more: " + std::string(error.what());
-    throw lacuna::DeviceError(device.failure);
+    fail(device, error);
+  }
+}
+
+/// Waits for what was sent before `event`. Other threads have the mutex meanwhile, and send passes. Failures
+/// are those of on_stream().
+inline void wait_for(DeviceStream& device, const Event& event) {
+  on_stream(device, [] {});
+  try {
+    device.stream.wait(event);
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(device.mutex);
+    fail(device, error);
   }
 }
 
@@ -191,8 +211,9 @@ class CudaSequence final : public KvSequence {
   void read_outputs(std::span<const int32_t> cells, Matrix<float> out) const override;
 
   const std::shared_ptr<PageArena>& arena() const { return arena_; }
-  std::vector<std::shared_ptr<KvPageShare>>& pages() { return pages_; }
   const std::vector<std::shared_ptr<KvPageShare>>& pages() const { return pages_; }
+  /// Takes a page that another sequence has, too, in the place of its own.
+  void share_page(size_t index, const std::shared_ptr<KvPageShare>& page);
   /// Appends its pages, the sink's last.
   void add_page_table(std::vector<int32_t>& table) const;
   /// [num_cells, hidden_dim] f32; of 0 bytes where outputs are not remembered.
@@ -204,6 +225,7 @@ class CudaSequence final : public KvSequence {
  private:
   std::shared_ptr<PageArena> arena_;
   std::vector<std::shared_ptr<KvPageShare>> pages_;
+  std::vector<int32_t> page_table_;  // which pages these are, in one place
   RowMemory rows_;
   DeviceBuffer outputs_, soft_embeddings_;
   mutable SparseMemory sparse_;

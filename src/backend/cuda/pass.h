@@ -60,8 +60,6 @@ class DevicePass {
   /// The plans of all layers.
   std::vector<AttentionOfLayers*> attentions();
   GroupCells cells_of(const RowGroup& group, int32_t first_page, int64_t layer, bool slides) const;
-  /// Takes out of a group's cells what lies before the window of layers that slide.
-  void narrow_to_window(const RowGroup& group, GroupCells& cells) const;
   void extend_rotations();
   void extend_rotations(const RopeConfig& rope, std::span<const float> frequencies, Rotations& rotations);
   void reserve_scratch();

@@ -1,8 +1,10 @@
 // The plan of a pass as arrays of the device: rows, cells, windows, and the tasks of attention.
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "backend/cuda/pass.h"
+#include "backend/cuda/seen_cells.h"
 #include "backend/cuda/soft_embeddings.h"
 
 namespace lacuna::cuda {
@@ -185,12 +187,15 @@ DevicePass::AttentionOfLayers DevicePass::plan_attention_from(int64_t first_laye
   const auto heads = static_cast<int32_t>(config_.num_heads / kv_heads);
   AttentionOfLayers made;
   made.first = first_layer;
+  const size_t num_output_groups = groups.size();
+  groups.insert(groups.end(), std::make_move_iterator(only_kv.begin()),
+                std::make_move_iterator(only_kv.end()));
   made.plan = plan_attention(groups, heads);
-  made.num_output_tasks = made.plan.tasks.size();
-  made.num_output_merges = made.plan.merges.size();
-  if (only_kv.empty()) return made;
-  groups.insert(groups.end(), only_kv.begin(), only_kv.end());
-  made.plan = plan_attention(groups, heads);  // the same tasks, and those of the others behind them
+  for (size_t i = 0; i < num_output_groups; ++i) made.num_output_merges += num_merges(groups[i], heads);
+  if (made.num_output_merges > 0) {
+    const MergeTask& last = made.plan.merges[made.num_output_merges - 1];
+    made.num_output_tasks = static_cast<size_t>(last.first_task + last.num_tasks);
+  }
   return made;
 }
 
@@ -202,62 +207,15 @@ const DevicePass::AttentionOfLayers& DevicePass::attention_of(int64_t layer) con
 }
 
 GroupCells DevicePass::cells_of(const RowGroup& group, int32_t first_page, int64_t layer, bool slides) const {
-  GroupCells cells{.first_row = group.rows.begin,
-                   .num_rows = group.rows.size(),
-                   .first_page = first_page,
-                   .first_seen_by = {}};
+  GroupCells cells{
+      .first_row = group.rows.begin, .num_rows = group.rows.size(), .first_page = first_page, .seen = {}};
   if (SparsePass::is_confined(group, layer)) {
     sparse_.confine(group, cells);
     return cells;
   }
-  std::vector<int32_t>& seen_by = cells.first_seen_by;
-  const auto see = [&](int32_t cell, int32_t row) {
-    const auto index = static_cast<size_t>(cell);
-    if (index >= seen_by.size()) seen_by.resize(index + 1, kNeverSeen);
-    seen_by[index] = std::min(seen_by[index], row);
-  };
-  for (const IndexRange& range : group.visible) {
-    for (int32_t cell = range.begin; cell < range.end; ++cell) see(cell, 0);
-  }
-  for (int32_t i = 0; i < group.rows.size() && group.own_rows != OwnRows::kNone; ++i) {
-    const int32_t row = group.rows.begin + i;
-    const int32_t cell = plan_.cells[static_cast<size_t>(row)];
-    see(cell, group.own_rows == OwnRows::kCausal ? i : 0);
-  }
-  if (slides) narrow_to_window(group, cells);
   const int32_t sink = sequences_[static_cast<size_t>(group.sequence)]->sink_cell();
-  if (sink >= 0) see(sink, 0);
-  if (!cells.end_seen_by.empty()) cells.end_seen_by.resize(seen_by.size(), kNeverSeen);
+  cells.seen = seen_cells(plan_, group, slides ? config_.sliding->window : 0, sink);
   return cells;
-}
-
-void DevicePass::narrow_to_window(const RowGroup& group, GroupCells& cells) const {
-  const auto begin_of = [&](int32_t index) {  // of the window of a row of the group
-    const int32_t row = group.rows.begin + index;
-    const int64_t position = plan_.positions[static_cast<size_t>(row)];
-    return std::max<int64_t>(0, position + 1 - config_.sliding->window);
-  };
-  // Cells before the first row's window are hidden from all. A group's own cells are not, unless it is
-  // causal.
-  const int64_t first_begin = begin_of(0);
-  std::vector<int32_t>& seen_by = cells.first_seen_by;
-  const bool is_causal = group.own_rows == OwnRows::kCausal;
-  std::vector<bool> is_own(seen_by.size());
-  for (int32_t row = group.rows.begin; row < group.rows.end && group.own_rows != OwnRows::kNone; ++row)
-    is_own[static_cast<size_t>(plan_.cells[static_cast<size_t>(row)])] = true;
-  for (size_t cell = 0; cell < seen_by.size(); ++cell) {
-    if (static_cast<int64_t>(cell) < first_begin && !is_own[cell]) seen_by[cell] = kNeverSeen;
-  }
-  if (!is_causal || begin_of(group.rows.size() - 1) == 0) return;
-  cells.end_seen_by.assign(seen_by.size(), kNeverSeen);
-  const auto positions = plan_.positions.begin();
-  expects(std::is_sorted(positions + group.rows.begin, positions + group.rows.end),
-          "rows that see each other causally through a window have ascending positions");
-  int32_t end = 0;  // the first row whose window begins behind the cell: windows follow the rows
-  for (size_t cell = 0; cell < seen_by.size(); ++cell) {
-    while (end < group.rows.size() && begin_of(end) <= static_cast<int64_t>(cell)) ++end;
-    if (end < group.rows.size()) cells.end_seen_by[cell] = end;
-  }
 }
 
 }  // namespace lacuna::cuda

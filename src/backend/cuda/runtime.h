@@ -97,7 +97,8 @@ class Graph {
 };
 
 /// Work in order. Nothing has happened when a call returns, and all of it when wait() does. A stream belongs
-/// to the device that its thread uses (use_device() in device.h); any thread may call it, one at a time.
+/// to the device that its thread uses (use_device() in device.h); any thread may call it, one at a time, and
+/// further ones may wait().
 class Stream {
  public:
   Stream();

@@ -119,9 +119,10 @@ struct Stream::State {
 
 DeviceBuffer::DeviceBuffer(size_t bytes) : OwnedMemory(allocate_device(bytes)) {
   if (bytes == 0) return;
-  check_call("cudaMemset", cudaMemset(as<std::byte>(), 0xff, bytes));
-  // Streams do not wait for cudaMemset, which returns before it is done.
-  check_call("cudaDeviceSynchronize", cudaDeviceSynchronize());
+  // Nobody may wait for the whole device while another thread records a graph, so a stream of its own.
+  Stream stream;
+  stream.fill(as<std::byte>(), 0xff, bytes);
+  stream.wait();
 }
 
 HostBuffer::HostBuffer(size_t bytes) : OwnedMemory(allocate_pinned(bytes)) {}

@@ -1,6 +1,9 @@
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -23,7 +26,7 @@ OwnedMemory allocate(size_t bytes) {
 }  // namespace
 
 struct Event::State {
-  bool pending = true;
+  std::atomic<bool> pending = true;
   Clock::time_point when;
 };
 
@@ -32,19 +35,31 @@ struct Graph::State {
 };
 
 struct Stream::State {
+  std::mutex running;  // held by the thread that runs the work; taken before `queue`
+  std::mutex queue;
   std::vector<std::function<void()>> waiting;
   size_t next = 0;
+  std::exception_ptr fault;  // of work that took the rest along
   std::unique_ptr<Graph::State> captured;
 
-  void run_one() {
-    const std::function<void()> work = std::move(waiting[next]);
-    if (++next == waiting.size()) clear();
+  /// Runs the next work; returns whether there was any.
+  bool run_one() {
+    std::function<void()> work;
+    {
+      const std::lock_guard lock(queue);
+      if (next == waiting.size()) return false;
+      work = std::move(waiting[next]);
+      if (++next == waiting.size()) clear();
+    }
     try {
       work();
     } catch (...) {
+      const std::lock_guard lock(queue);
       clear();
+      fault = std::current_exception();
       throw;
     }
+    return true;
   }
   void clear() {
     waiting.clear();
@@ -87,20 +102,24 @@ void Stream::record(Event& event) {
   expects(state_->captured == nullptr, "an event is not recorded while a graph is");
   event.state_ = std::make_shared<Event::State>();
   enqueue([state = event.state_] {
-    state->pending = false;
     state->when = Clock::now();
+    state->pending = false;
   });
 }
 
 void Stream::wait(const Event& event) {
+  const std::lock_guard lock(state_->running);
   while (!event.is_done()) {
-    expects(state_->next < state_->waiting.size(), "a stream waits for an event that it recorded");
-    state_->run_one();
+    if (state_->run_one()) continue;
+    if (state_->fault != nullptr) std::rethrow_exception(state_->fault);
+    expects(false, "a stream waits for an event that it recorded");
   }
 }
 
 void Stream::wait() {
-  while (state_->next < state_->waiting.size()) state_->run_one();
+  const std::lock_guard lock(state_->running);
+  while (state_->run_one()) {
+  }
 }
 
 void Stream::begin_capture() {
@@ -121,6 +140,7 @@ void Stream::launch(const Graph& graph) {
 }
 
 void Stream::enqueue(std::function<void()> work) {
+  const std::lock_guard lock(state_->queue);
   (state_->captured ? state_->captured->nodes : state_->waiting).push_back(std::move(work));
 }
 

@@ -138,7 +138,7 @@ void SparsePass::confine(const RowGroup& group, GroupCells& cells) const {
   const auto own =
       std::find_if(groups_.begin(), groups_.end(), [&](const Group& other) { return other.group == &group; });
   expects(own != groups_.end() && own->selection >= 0, "confine: the group is confined");
-  cells.first_seen_by.assign(static_cast<size_t>(own->num_walked), 0);
+  cells.seen = {{0, own->num_walked}};
   cells.selection = own->selection;
 }
 

@@ -79,7 +79,7 @@ CudaTicket::CudaTicket(DeviceModel& model, const CpuDevice& host, PassMemories& 
 CudaTicket::~CudaTicket() {
   try {
     // Copies from and to this pass's memory must have run before another pass has it.
-    on_stream(*model_.device, [&] { model_.stream().wait(done_); });
+    wait_for(*model_.device, done_);
     memories_.give_back(std::move(memory_));
   } catch (const std::exception&) {
     // The device failed, which the next pass says.
@@ -105,7 +105,7 @@ void CudaTicket::send() {
 const PassResult& CudaTicket::wait() {
   if (has_result_) return result_;
   const Stopwatch clock;
-  on_stream(*model_.device, [&] { model_.stream().wait(done_); });
+  wait_for(*model_.device, done_);
   times_.other += clock.seconds();
   samples_.resize(plan_.logits.size());
   take_statistics(memory_->results.as<DrawStatistics>(), drawn_, plan_.logits, samples_);
@@ -132,6 +132,22 @@ void CudaTicket::take_statistics(const DrawStatistics* drawn, std::span<const si
   }
 }
 
+template <typename Send>
+void CudaTicket::ask(Send&& send) {
+  on_stream(*model_.device, [&] {
+    memory_->questions.clear();
+    send(model_.stream());
+    model_.stream().record(answered_);
+  });
+  wait_for(*model_.device, answered_);
+}
+
+template <typename T>
+std::span<T> CudaTicket::answers(size_t count) {
+  if (memory_->answers.bytes() < count * sizeof(T)) memory_->answers = HostBuffer(count * sizeof(T));
+  return {memory_->answers.as<T>(), count};
+}
+
 template <typename Body>
 void CudaTicket::on_host_threads(int64_t count, Body&& body) {
   const std::lock_guard lock(host_.mutex());
@@ -155,15 +171,13 @@ void CudaTicket::for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
       if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
     }
     const Stopwatch clock;
-    logits_.resize(rows.size() * static_cast<size_t>(vocab));
-    on_stream(*model_.device, [&] {
-      memory_->questions.clear();
+    ask([&](Stream& stream) {
+      logits_ = answers<float>(rows.size() * static_cast<size_t>(vocab));
       const Staged<int32_t> list = memory_->questions.add(rows);
-      memory_->questions.send(model_.stream());
+      memory_->questions.send(stream);
       head_.reserve(std::ssize(rows));
       head_.logits_of_rows(memory_->questions.at(list), std::ssize(rows));
-      model_.stream().copy(logits_.data(), model_.scratch.logits.as<float>(), logits_.size() * sizeof(float));
-      model_.stream().wait();
+      stream.copy(logits_.data(), model_.scratch.logits.as<float>(), logits_.size_bytes());
     });
     times_.head += clock.seconds();
     scale_logits();
@@ -219,19 +233,16 @@ void CudaTicket::sample_more(std::span<const LogitRow> wanted) {
   const std::vector<size_t>& on_device_indices = halves.first;
   const std::vector<size_t>& on_host_indices = halves.second;
   if (!on_device_indices.empty()) {
-    std::vector<DrawStatistics> drawn(on_device_indices.size());
-    const size_t bytes = drawn.size() * sizeof(DrawStatistics);
+    std::span<DrawStatistics> drawn;
     const Stopwatch clock;
-    on_stream(*model_.device, [&] {
-      Stream& stream = model_.stream();
-      memory_->questions.clear();
+    ask([&](Stream& stream) {
+      drawn = answers<DrawStatistics>(on_device_indices.size());
       const std::vector<LogitRow> rows = selected(wanted, on_device_indices);
       head_.stage_draws(plan_, rows, soft_embeddings_of(plan_, sequences_, rows), memory_->questions);
       memory_->questions.send(stream);
-      grow(stream, memory_->further_statistics, static_cast<int64_t>(bytes));
+      grow(stream, memory_->further_statistics, static_cast<int64_t>(drawn.size_bytes()));
       head_.draw_all(memory_->questions, memory_->further_statistics.as<DrawStatistics>());
-      stream.copy(drawn.data(), memory_->further_statistics.as<std::byte>(), bytes);
-      stream.wait();
+      stream.copy(drawn.data(), memory_->further_statistics.as<std::byte>(), drawn.size_bytes());
     });
     times_.head += clock.seconds();
     take_statistics(drawn.data(), on_device_indices, wanted, further_samples_);
@@ -288,10 +299,8 @@ void CudaTicket::compare(std::span<const DriftProbe> probes) {
       if (is_guided) add(probe.unconditional_row >= 0 ? probe.unconditional_row : probe.row, probe.cell);
     }
     const auto count = std::ssize(rows);
-    std::vector<double> measured(2 * chunk.size());
-    on_stream(*model_.device, [&] {
-      Stream& stream = model_.stream();
-      memory_->questions.clear();
+    std::span<double> measured;
+    ask([&](Stream& stream) {
       const Staged<int32_t> now_list = memory_->questions.add(rows);
       const Staged<const float*> before_list = memory_->questions.add(before);
       memory_->questions.send(stream);
@@ -300,18 +309,17 @@ void CudaTicket::compare(std::span<const DriftProbe> probes) {
       head_.logits_of_outputs(memory_->questions.at(before_list), count, count);
       const float* logits = model_.scratch.logits.as<float>();
       if (is_guided) {
-        logits_.resize(static_cast<size_t>(2 * count * vocab));
-        stream.copy(logits_.data(), logits, logits_.size() * sizeof(float));
+        logits_ = answers<float>(static_cast<size_t>(2 * count * vocab));
+        stream.copy(logits_.data(), logits, logits_.size_bytes());
       } else {
-        grow(stream, memory_->further_statistics, static_cast<int64_t>(measured.size() * sizeof(double)));
+        measured = answers<double>(2 * chunk.size());
+        grow(stream, memory_->further_statistics, static_cast<int64_t>(measured.size_bytes()));
         measure_drift(stream,
                       {logits, logits + count * vocab, memory_->further_statistics.as<double>(), vocab, vocab,
                        model_.config.logit_scale},
                       static_cast<uint32_t>(count));
-        stream.copy(measured.data(), memory_->further_statistics.as<double>(),
-                    measured.size() * sizeof(double));
+        stream.copy(measured.data(), memory_->further_statistics.as<double>(), measured.size_bytes());
       }
-      stream.wait();
     });
     if (is_guided) scale_logits();
     for (size_t i = 0; i < chunk.size(); ++i) {
@@ -355,12 +363,11 @@ void CudaTicket::remember_outputs() {
     }
   }
   if (rows.empty()) return;
-  on_stream(*model_.device, [&] {
-    memory_->questions.clear();
+  ask([&](Stream& stream) {
     const Staged<int32_t> list = memory_->questions.add(rows);
     const Staged<float*> to = memory_->questions.add(outputs);
-    memory_->questions.send(model_.stream());
-    rms_norm(model_.stream(),
+    memory_->questions.send(stream);
+    rms_norm(stream,
              {.residual = memory_->residual.as<float>(),
               .rows = memory_->questions.at(list),
               .weight = model_.weights.final_norm.as<float>(),
@@ -368,7 +375,6 @@ void CudaTicket::remember_outputs() {
               .hidden = model_.config.hidden_dim,
               .epsilon = model_.config.norm_eps},
              static_cast<uint32_t>(rows.size()));
-    model_.stream().wait();  // the staging memory is free again
   });
 }
 

@@ -57,6 +57,12 @@ class CudaTicket final : public PassTicket {
   /// From downloaded logits: rows now, then `count` rows as they were; of both, those that guide come second.
   Drift guided_drift(const DriftProbe& probe, int64_t index, int64_t count);
 
+  /// Calls send(stream), which may stage questions, and waits for what it sent without the device's mutex.
+  template <typename Send>
+  void ask(Send&& send);
+  /// Pinned memory for `count` values that a question brings, until the next.
+  template <typename T>
+  std::span<T> answers(size_t count);
   /// Multiplies downloaded logits by the model's scale of logits.
   void scale_logits();
   /// Calls use(first, logits) for one chunk of downloaded logits after the other, with guidance applied.
@@ -77,11 +83,11 @@ class CudaTicket final : public PassTicket {
   std::vector<const CudaSequence*> sequences_;
   std::vector<int32_t> row_sequence_;
   std::vector<size_t> drawn_, host_drawn_;  // of the plan's logits
-  Event done_;
+  Event done_, answered_;
   bool has_result_ = false;
   PassResult result_;
   std::vector<RowStatistics> samples_, further_samples_;
-  std::vector<float> logits_;
+  std::span<float> logits_;  // of the last question that brought some
   std::vector<Drift> drifts_;
   std::vector<ClassStatistics> classes_;
   PassTimes times_;

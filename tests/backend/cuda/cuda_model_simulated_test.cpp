@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <stdexcept>
+#include <thread>
 
 #include "backend/cuda/cuda_model.h"
 #include "backend/cuda/device_model.h"
@@ -35,6 +38,36 @@ TEST(SimulatedCudaModel, ComputesNothingMoreOnceTheDeviceHasFailed) {
   const auto sentence = HasSubstr("the device failed and computes nothing more: an illegal address was read");
   EXPECT_THAT([&] { model->submit(plan, sequences)->wait(); }, ThrowsMessage<lacuna::DeviceError>(sentence));
   EXPECT_THAT([&] { model->submit(plan, sequences)->wait(); }, ThrowsMessage<lacuna::DeviceError>(sentence));
+}
+
+TEST(SimulatedCudaModel, TakesPassesOfOthersWhileOneThreadWaits) {
+  const ModelConfig config = supported_configs().front();
+  const auto device = open_cuda_device(0);
+  const auto model = load_on_cuda(device, one_thread(), {}, config, DType::kBF16, kWeightSeed, {}, {1 << 20});
+  const auto pool = model->make_pool(KvPool::kNoLimit);
+  const auto first = pool->make_sequence({256}), second = pool->make_sequence({256});
+  const std::vector<KvSequence*> of_first = {first.get()}, of_second = {second.get()};
+  const StepPlan plan = canvas_plan(random_tokens(2, 5, config.vocab_size), own_rows_of(config));
+  for (int i = 0; i < 2; ++i) {  // the second round is a graph, which needs more memory
+    const auto one = model->submit(plan, of_first), other = model->submit(plan, of_second);
+    one->wait();
+  }
+  std::promise<void> has_begun, is_sent;
+  bool was_sent = false;
+  device->stream()->stream.enqueue([&] {
+    has_begun.set_value();
+    was_sent = is_sent.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  });
+  const auto ticket = model->submit(plan, of_first);
+  std::thread other([&] {
+    has_begun.get_future().wait();
+    const auto others = model->submit(plan, of_second);
+    is_sent.set_value();
+    others->wait();
+  });
+  ticket->wait();
+  other.join();
+  EXPECT_TRUE(was_sent);
 }
 
 TEST(SimulatedCudaDevice, WorksOnAfterAPassForWhichThereWasTooLittleMemory) {

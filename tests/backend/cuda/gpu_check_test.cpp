@@ -28,7 +28,7 @@ TEST(GpuCheck, FindsThatNoRowsBitsDependOnItsCompany) {
   Collected collected;
   Stream stream;
   check_invariance(stream, tiny_sizes(), 5, collected.report);
-  ASSERT_EQ(collected.counts()["invariance"], 15);
+  ASSERT_EQ(collected.counts()["invariance"], 46);
   for (const Line& line : collected.lines) {
     EXPECT_EQ(line.at("different"), 0) << line;
     EXPECT_GT(line.at("rows"), 0) << line;

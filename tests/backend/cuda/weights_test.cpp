@@ -12,6 +12,7 @@
 #include "cuda_models.h"
 #include "logits.h"
 #include "model/read_config.h"
+#include "source_folder.h"
 #include "temporary_folder.h"
 #include "weights/checkpoint.h"
 #include "weights/quantize.h"
@@ -96,7 +97,7 @@ void write_exact_copy(const std::filesystem::path& from, const std::filesystem::
 
 TEST(DeviceWeights, GiveTheSameBitsInFp8AndInBf16WhereFp8IsExact) {
   for (const char* name : {"mini-llada", "mini-llada2"}) {
-    const std::filesystem::path original = std::filesystem::path(LACUNA_SOURCE_DIR) / "models" / name;
+    const std::filesystem::path original = source_folder() / "models" / name;
     if (!exists(original))
       GTEST_SKIP() << original << " is not on this machine";  // where a device runs what was built elsewhere
     const TemporaryFolder folder;

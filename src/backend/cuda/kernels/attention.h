@@ -90,16 +90,21 @@ struct MergeTask {
   int32_t num_tasks = 0;
 };
 
+/// Cells that the same rows of a group see.
+struct SeenCells {
+  int32_t begin = 0;
+  int32_t end = 0;
+  int32_t first_row = 0;         ///< the lowest row of the group that sees them
+  int32_t end_row = kNeverSeen;  ///< the row of the group from which on they are not seen any more
+};
+
 /// Cells that one group sees, on the host.
 struct GroupCells {
   int32_t first_row = 0;  ///< in the plan
   int32_t num_rows = 0;
-  int32_t first_page = 0;  ///< index of its sequence's first page in the page table
-  /// [cells] the lowest row of the group that sees each cell from 0 on; kNeverSeen: none.
-  std::vector<int32_t> first_seen_by;
-  int32_t selection = -1;  ///< AttendTask::selection; the cells are then the list's
-  /// [cells] the row of the group from which on a cell is not seen any more; empty: it is, to the last row
-  std::vector<int32_t> end_seen_by = {};
+  int32_t first_page = 0;       ///< index of its sequence's first page in the page table
+  std::vector<SeenCells> seen;  ///< ascending and apart
+  int32_t selection = -1;       ///< AttendTask::selection; the cells are then the list's
 };
 
 /// The work of one pass, the same for all layers and kv heads.
@@ -114,6 +119,8 @@ struct AttentionPlan {
 
 /// Where chunks begin: every 512 cells, from 8,192 on every 1,024, from 16,384 on every 2,048.
 int32_t chunk_end(int32_t cell);
+/// Merges of a group.
+size_t num_merges(const GroupCells& group, int32_t heads_per_kv_head);
 AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_per_kv_head);
 
 struct AttendArguments {

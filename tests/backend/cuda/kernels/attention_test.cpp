@@ -57,7 +57,7 @@ struct Store {
   }
 };
 
-std::vector<uint16_t> run(const Store& store, const std::vector<GroupCells>& groups,
+std::vector<uint16_t> run(const Store& store, const std::vector<CellGroup>& groups,
                           const std::vector<uint16_t>& queries) {
   const Shape& shape = store.shape;
   Stream stream;
@@ -65,7 +65,7 @@ std::vector<uint16_t> run(const Store& store, const std::vector<GroupCells>& gro
   const DeviceBuffer table = upload(stream, store.page_table);
   const DeviceBuffer q = upload(stream, queries);
   const PagePool pool{memory.as<uint16_t>(), 2, shape.kv_heads, shape.head_dim};
-  const UploadedAttention attention(stream, groups, pool, shape.heads);
+  const UploadedAttention attention(stream, ranges_of(groups), pool, shape.heads);
   const DeviceBuffer out(queries.size() * sizeof(uint16_t));
   attention.send(stream, {.pool = {},
                           .page_table = table.as<int32_t>(),
@@ -78,7 +78,7 @@ std::vector<uint16_t> run(const Store& store, const std::vector<GroupCells>& gro
 }
 
 /// One head of one row, by the definition, in double.
-std::vector<double> attended(const Store& store, const GroupCells& group, int32_t row, int64_t head,
+std::vector<double> attended(const Store& store, const CellGroup& group, int32_t row, int64_t head,
                              const uint16_t* query) {
   const Shape& shape = store.shape;
   const auto dim = static_cast<size_t>(shape.head_dim);
@@ -102,10 +102,10 @@ std::vector<double> attended(const Store& store, const GroupCells& group, int32_
   return out;
 }
 
-void expect_definition(const Store& store, const std::vector<GroupCells>& groups,
+void expect_definition(const Store& store, const std::vector<CellGroup>& groups,
                        const std::vector<uint16_t>& queries, const std::vector<uint16_t>& got) {
   const auto dim = static_cast<size_t>(store.shape.head_dim);
-  for (const GroupCells& group : groups) {
+  for (const CellGroup& group : groups) {
     for (int32_t row = 0; row < group.num_rows; ++row) {
       for (int64_t head = 0; head < store.shape.heads; ++head) {
         const size_t at =
@@ -123,9 +123,9 @@ void expect_definition(const Store& store, const std::vector<GroupCells>& groups
   }
 }
 
-Store filled(const Shape& shape, int32_t pages, const std::vector<GroupCells>& groups) {
+Store filled(const Shape& shape, int32_t pages, const std::vector<CellGroup>& groups) {
   Store store(shape, pages);
-  for (const GroupCells& group : groups) {
+  for (const CellGroup& group : groups) {
     for (size_t cell = 0; cell < group.first_seen_by.size(); ++cell) {
       if (group.first_seen_by[cell] != kNeverSeen) store.write(static_cast<int32_t>(cell));
     }
@@ -145,12 +145,12 @@ TEST(AttentionPlan, BeginsChunksAtFixedCells) {
 }
 
 TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
-  GroupCells group{.first_row = 0, .num_rows = 2, .first_page = 0, .first_seen_by = {}};
+  CellGroup group{.first_row = 0, .num_rows = 2, .first_page = 0, .first_seen_by = {}};
   group.first_seen_by.assign(1100, kNeverSeen);
   std::fill_n(group.first_seen_by.begin(), 64, 0);
   group.first_seen_by[70] = 1;
   group.first_seen_by[1030] = 0;
-  const AttentionPlan plan = plan_attention({{group}}, 2);
+  const AttentionPlan plan = plan_attention({{group.ranges()}}, 2);
   ASSERT_EQ(plan.tasks.size(), 2U);  // the chunk from 512 on is not seen
   ASSERT_EQ(plan.runs.size(), 3U);
   EXPECT_EQ(plan.runs[0].count, 2);
@@ -164,8 +164,8 @@ TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
 TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
   for (const Shape& shape : {Shape{2, 1, 16, 0}, Shape{4, 2, 32, 0}, Shape{2, 2, 64, 0}, Shape{6, 1, 128, 3},
                              Shape{2, 1, 256, 0}, Shape{4, 1, 512, 0}}) {
-    const std::vector<GroupCells> groups = {group_of(0, 17, 45, 70, false), group_of(17, 15, 0, 90, true),
-                                            group_of(32, 1, 100, 110, false)};
+    const std::vector<CellGroup> groups = {group_of(0, 17, 45, 70, false), group_of(17, 15, 0, 90, true),
+                                           group_of(32, 1, 100, 110, false)};
     const Store store = filled(shape, 4, groups);
     const auto queries = random_queries(shape, 33);
     std::vector<uint16_t> first;
@@ -179,8 +179,8 @@ TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
 }
 
 /// A causal group of which each row sees as many cells as a window has, its own the last.
-GroupCells windowed_group(int32_t num_rows, int32_t prefix, int32_t window) {
-  GroupCells group = group_of(0, num_rows, prefix, prefix, true);
+CellGroup windowed_group(int32_t num_rows, int32_t prefix, int32_t window) {
+  CellGroup group = group_of(0, num_rows, prefix, prefix, true);
   for (int32_t cell = 0; cell < prefix + num_rows; ++cell)
     group.end_seen_by.push_back(std::max(0, cell + window - prefix));
   for (int32_t cell = 0; cell + window <= prefix; ++cell)
@@ -189,17 +189,17 @@ GroupCells windowed_group(int32_t num_rows, int32_t prefix, int32_t window) {
 }
 
 TEST(AttentionPlan, ListsTheRowsThatAWindowEndsWith) {
-  const AttentionPlan plan = plan_attention({{windowed_group(40, 0, 34)}}, 1);
+  const AttentionPlan plan = plan_attention({{windowed_group(40, 0, 34).ranges()}}, 1);
   ASSERT_EQ(plan.runs.size(), 1U);
   EXPECT_EQ(plan.runs[0].first_mask, 0);
   ASSERT_EQ(plan.mask_ends.size(), plan.masks.size());
   EXPECT_THAT(std::vector(plan.mask_ends.begin(), plan.mask_ends.begin() + 3), ElementsAre(34, 35, 36));
-  EXPECT_TRUE(plan_attention({{group_of(0, 40, 0, 0, true)}}, 1).mask_ends.empty());
+  EXPECT_TRUE(plan_attention({{group_of(0, 40, 0, 0, true).ranges()}}, 1).mask_ends.empty());
 }
 
 TEST(AttentionKernel, ShowsRowsWhatTheirWindowsHold) {
   for (const Shape& shape : {Shape{4, 2, 32, 0}, Shape{2, 1, 256, 0}}) {
-    const std::vector<GroupCells> groups = {windowed_group(50, 70, 40)};
+    const std::vector<CellGroup> groups = {windowed_group(50, 70, 40)};
     const Store store = filled(shape, 4, groups);
     const auto queries = random_queries(shape, 50);
     const auto got = run(store, groups, queries);
@@ -207,7 +207,7 @@ TEST(AttentionKernel, ShowsRowsWhatTheirWindowsHold) {
     // A row alone, which sees the same cells.
     const auto width = static_cast<int64_t>(shape.heads * shape.head_dim);
     for (const int32_t row : {0, 33, 49}) {
-      GroupCells alone = groups[0];
+      CellGroup alone = groups[0];
       alone.num_rows = 1;
       for (size_t cell = 0; cell < alone.first_seen_by.size(); ++cell) {
         const bool sees = alone.first_seen_by[cell] <= row && row < alone.end_seen_by[cell];
@@ -223,7 +223,7 @@ TEST(AttentionKernel, ShowsRowsWhatTheirWindowsHold) {
 
 TEST(AttentionKernel, MergesChunksOfALongPrefix) {
   const Shape shape{2, 1, 32, 0};
-  const std::vector<GroupCells> groups = {group_of(0, 3, 1300, 1310, true)};
+  const std::vector<CellGroup> groups = {group_of(0, 3, 1300, 1310, true)};
   const Store store = filled(shape, 43, groups);
   const auto queries = random_queries(shape, 3);
   expect_definition(store, groups, queries, run(store, groups, queries));
@@ -231,14 +231,14 @@ TEST(AttentionKernel, MergesChunksOfALongPrefix) {
 
 TEST(AttentionKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   const Shape shape{4, 2, 64, 0};
-  const std::vector<GroupCells> together = {group_of(0, 40, 500, 505, true)};
+  const std::vector<CellGroup> together = {group_of(0, 40, 500, 505, true)};
   const Store store = filled(shape, 18, together);
   const auto queries = random_queries(shape, 40);
   const auto got = run(store, together, queries);
   const auto width = static_cast<int64_t>(shape.heads * shape.head_dim);
   // The same row with its predecessors kept: in the middle of a tile, and across the end of a chunk.
   for (const int32_t row : {0, 6, 7, 20, 39}) {
-    GroupCells alone{
+    CellGroup alone{
         .first_row = 0, .num_rows = 1, .first_page = 0, .first_seen_by = together[0].first_seen_by};
     for (int32_t& seen_by : alone.first_seen_by) seen_by = seen_by <= row ? 0 : kNeverSeen;
     const std::vector<uint16_t> query(queries.begin() + row * width, queries.begin() + (row + 1) * width);
@@ -249,7 +249,7 @@ TEST(AttentionKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
 
 TEST(AttentionKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
   const Shape shape{2, 1, 64, 0};
-  const std::vector<GroupCells> groups = {group_of(0, 2, 64, 64, false)};
+  const std::vector<CellGroup> groups = {group_of(0, 2, 64, 64, false)};
   const auto counts =
       simt::bank_counts_of([&] { run(filled(shape, 4, groups), groups, random_queries(shape, 2)); });
   if (!counts) GTEST_SKIP() << simt::kOnlySimulated;

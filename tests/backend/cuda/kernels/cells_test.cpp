@@ -111,7 +111,7 @@ struct Selection {
 
 struct Input {
   Shape shape;
-  std::vector<GroupCells> groups;
+  std::vector<CellGroup> groups;
   std::vector<Selection> selections;  // of groups that name them
   std::vector<float> queries;         // of all rows
 
@@ -145,7 +145,8 @@ std::vector<float> attended(const Input& input, const Store& store) {
   }
   const DeviceBuffer device_selections = upload(stream, selections);
   const DeviceBuffer device_behind = upload(stream, behind);
-  const AttentionPlan plan = plan_attention(input.groups, static_cast<int32_t>(shape.heads / shape.kv_heads));
+  const AttentionPlan plan =
+      plan_attention(ranges_of(input.groups), static_cast<int32_t>(shape.heads / shape.kv_heads));
   const DeviceBuffer tasks = upload(stream, plan.tasks);
   const DeviceBuffer merges = upload(stream, plan.merges);
   const DeviceBuffer runs = upload(stream, plan.runs);
@@ -187,7 +188,7 @@ std::vector<float> attended(const Input& input, const Store& store) {
 }
 
 /// The cells that a row of a group sees.
-std::vector<int32_t> seen_cells(const Input& input, const GroupCells& group, int32_t row, int64_t kv_head) {
+std::vector<int32_t> seen_cells(const Input& input, const CellGroup& group, int32_t row, int64_t kv_head) {
   std::vector<int32_t> cells;
   if (group.selection >= 0) {
     const Selection& selection = input.selections[static_cast<size_t>(group.selection)];
@@ -202,7 +203,7 @@ std::vector<int32_t> seen_cells(const Input& input, const GroupCells& group, int
 }
 
 /// One head of one row, by the definition, in double.
-std::vector<double> defined(const Input& input, const Store& store, const GroupCells& group, int32_t row,
+std::vector<double> defined(const Input& input, const Store& store, const CellGroup& group, int32_t row,
                             int64_t head) {
   const Shape& shape = input.shape;
   const int64_t kv_head = head / (shape.heads / shape.kv_heads);
@@ -226,7 +227,7 @@ std::vector<double> defined(const Input& input, const Store& store, const GroupC
 void expect_definition(const Input& input, const Store& store, const std::vector<float>& got) {
   // Values are within 2; weights and what is attended are rounded to bf16, or f32 after sums over cells.
   const double part = input.shape.queries_in_f32 ? 0x1p-24 * 200 : 0.004;
-  for (const GroupCells& group : input.groups) {
+  for (const CellGroup& group : input.groups) {
     for (int32_t row = 0; row < group.num_rows; ++row) {
       for (int64_t head = 0; head < input.shape.heads; ++head) {
         const std::vector<double> expected = defined(input, store, group, row, head);
@@ -314,11 +315,11 @@ TEST(ChosenCells, AreAllThatAConfinedGroupAttendsTo) {
         selection.chosen.push_back(some_cells(150, count, 10 * i + static_cast<uint64_t>(head)));
       selection.behind = cells_between(160, i == 0 ? 163 : 192);
       input.selections.push_back(selection);
-      GroupCells group{.first_row = static_cast<int32_t>(3 * i),
-                       .num_rows = i == 0 ? 3 : 2,
-                       .first_page = 0,
-                       .first_seen_by = std::vector<int32_t>(count + selection.behind.size(), 0),
-                       .selection = static_cast<int32_t>(i)};
+      CellGroup group{.first_row = static_cast<int32_t>(3 * i),
+                      .num_rows = i == 0 ? 3 : 2,
+                      .first_page = 0,
+                      .first_seen_by = std::vector<int32_t>(count + selection.behind.size(), 0),
+                      .selection = static_cast<int32_t>(i)};
       input.groups.push_back(group);
     }
     input.groups.push_back(group_of(5, 2, 150, 160, true));  // sees all

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bench/gpu/device_vectors.h"
+#include "group_cells.h"
 #include "model/sparse_attention.h"
 #include "orders.h"
 
@@ -103,12 +104,12 @@ std::vector<float> mass_of(const Input& input, int32_t first_row, int32_t num_ce
   const DeviceBuffer memory = upload(stream, input.memory);
   const DeviceBuffer table = upload(stream, input.table);
   const DeviceBuffer queries = upload(stream, input.queries);
-  const std::vector<GroupCells> groups = {
+  const std::vector<CellGroup> groups = {
       {.first_row = first_row,
        .num_rows = rows,
        .first_page = 0,
        .first_seen_by = std::vector<int32_t>(static_cast<size_t>(visible), 0)}};
-  const AttentionPlan plan = plan_attention(groups, kHeads / kKvHeads);
+  const AttentionPlan plan = plan_attention(ranges_of(groups), kHeads / kKvHeads);
   const DeviceBuffer tasks = upload(stream, plan.tasks);
   const DeviceBuffer merges = upload(stream, plan.merges);
   const DeviceBuffer runs = upload(stream, plan.runs);
