@@ -38,39 +38,6 @@ struct CodeShared {
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// Starts the copies of the inputs [k, k + kDepthStep) of all rows; zeros for those that do not exist.
-template <int kRowTiles>
-LACUNA_DEVICE void load_row_inputs(const ProductArguments& a, uint16_t (&to)[16 * kRowTiles][kProductStride],
-                                   int64_t k) {
-  constexpr int kPieces = kProductPieces;
-  for (int piece = static_cast<int>(simt::thread_index()); piece < 16 * kRowTiles * kPieces;
-       piece += kProductThreads) {
-    const int row = piece / kPieces;
-    const int part = piece % kPieces * 8;
-    const bool valid = row < a.num_rows;
-    const int64_t source = valid && a.rows != nullptr ? int64_t{a.rows[row]} : row;
-    simt::copy_async_16(&to[row][part], valid ? a.x + source * a.depth + k + part : a.x, valid);
-  }
-}
-
-/// The same of the codes of the block's outputs, and of all rows.
-template <int kRowTiles, GroupFormat kFormat>
-LACUNA_DEVICE void load_codes(const QuantizedProductArguments& a, CodeShared<kRowTiles, kFormat>& memory,
-                              int stage, int64_t k) {
-  constexpr int kCodePieces = code_bytes(kFormat) / 16;
-  const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
-  for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kCodePieces;
-       piece += kProductThreads) {
-    const int output = piece / kCodePieces;
-    const int part = piece % kCodePieces * 16;
-    const bool valid = first_output + output < a.product.num_outputs;
-    const int64_t at = ((first_output + output) * a.product.depth + k) * bits_of(kFormat) / 8 + part;
-    const uint8_t* values = a.codes.values;
-    simt::copy_async_16(&memory.codes[stage][output][part], valid ? values + at : values, valid);
-  }
-  load_row_inputs<kRowTiles>(a.product, memory.rows[stage], k);
-}
-
 /// Inputs k and k + 1 of an output as bf16; k is even.
 template <GroupFormat kFormat>
 LACUNA_DEVICE uint32_t widen(const uint8_t* codes, uint32_t k) {
@@ -154,28 +121,23 @@ LACUNA_DEVICE void scale_and_add(const QuantizedProductArguments& a, int64_t fir
 template <int kRowTiles, GroupFormat kFormat>
 LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles, kFormat>>();
+  auto codes = copies_of_weights<code_bytes(kFormat)>(a.codes.values, a.product);
+  auto rows = copies_of_rows<kRowTiles>(a.product);
+  const auto load = [&](int stage) {
+    codes.start(memory.codes[stage]);
+    rows.start(memory.rows[stage]);
+  };
+  const auto steps = static_cast<int>(a.product.depth / kDepthStep);
+  Pipeline<kProductStages, decltype(load)> pipeline(steps, load);
   float c[kRowTiles][2 + sum_columns(kFormat)][4] = {};
   float sums[kRowTiles][2][4] = {};
   const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
-  const int64_t steps = a.product.depth / kDepthStep;
-  for (int stage = 0; stage < kProductStages - 1; ++stage) {
-    if (stage < steps) load_codes(a, memory, stage, stage * kDepthStep);
-    simt::commit_copies();
-  }
-  for (int64_t step = 0; step < steps; ++step) {
-    simt::wait_copies<kProductStages - 2>();
-    simt::sync_threads();  // all copies of this step are there, and all have read what the next load
-                           // overwrites
-    const int64_t ahead = step + kProductStages - 1;
-    if (ahead < steps) load_codes(a, memory, static_cast<int>(ahead % kProductStages), ahead * kDepthStep);
-    simt::commit_copies();
+  for (int step = 0; step < steps; ++step) {
+    const int stage = pipeline.next();
     LACUNA_UNROLL
     for (uint32_t k = 0; k < kDepthStep; k += 16) {
-      multiply_codes(memory, static_cast<int>(step % kProductStages), k, c);
-      if ((k + 16) % kCodeGroup == 0) {
-        const int64_t group = (step * kDepthStep + k) / kCodeGroup;
-        scale_and_add(a, first, group, c, sums);
-      }
+      multiply_codes(memory, stage, k, c);
+      if ((k + 16) % kCodeGroup == 0) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
     }
   }
   finish_block(a.product, sums);

@@ -81,6 +81,21 @@ T atomic_add(T* to, T value) {
   return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
+/// Reads all bytes of a T at once, from an address that suits it.
+template <typename T>
+T load(const void* from, const Location& at = Location::current()) {
+  if (reinterpret_cast<uintptr_t>(from) % alignof(T) != 0) fail("reads from an address that does not suit", at);
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+/// Writes them, likewise.
+template <typename T>
+void store(void* to, const T& value, const Location& at = Location::current()) {
+  if (reinterpret_cast<uintptr_t>(to) % alignof(T) != 0) fail("writes to an address that does not suit", at);
+  std::memcpy(to, &value, sizeof(T));
+}
+
 inline bool is_aligned_16(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % 16 == 0;
 }
@@ -179,6 +194,9 @@ inline float round_even(float x) {
 
 /// Never contracted with a sum.
 inline double multiply(double a, double b) {
+  return a * b;
+}
+inline float rounded_product(float a, float b) {
   return a * b;
 }
 inline int leading_ones(uint64_t bits) {
