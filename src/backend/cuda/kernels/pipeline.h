@@ -7,9 +7,9 @@
 
 namespace lacuna::cuda {
 
-/// The pieces of 16 bytes that a thread copies of each step of kRows rows. What their addresses are made of is
-/// computed once.
-///   kStepBytes  of a row
+/// The pieces that a thread copies of each step of kRows rows. What their addresses are made of is computed
+/// once.
+///   kStepBytes  of a row, 8 or a multiple of 16
 template <int kThreads, int kRows, int kStepBytes>
 class RowCopies {
  public:
@@ -20,7 +20,7 @@ class RowCopies {
   template <typename IndexOf>
   LACUNA_DEVICE RowCopies(const void* from, int64_t row_bytes, int64_t count, const IndexOf& index_of)
       : row_(static_cast<int>(simt::thread_index()) / kPieces),
-        byte_(static_cast<int>(simt::thread_index()) % kPieces * 16),
+        byte_(static_cast<int>(simt::thread_index()) % kPieces * kPieceBytes),
         left_(static_cast<int>(count < kRows ? count : kRows) - row_),
         row_bytes_(static_cast<uint32_t>(row_bytes)),
         next_(static_cast<const uint8_t*>(from) + byte_) {
@@ -34,18 +34,21 @@ class RowCopies {
   LACUNA_DEVICE void start(Number (&to)[kRows][kWidth]) {
     LACUNA_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      Number* row = to[row_ + i * kRowsApart];
-      simt::copy_async_16(row + byte_ / static_cast<int>(sizeof(Number)),
-                          next_ + uint64_t{rows_[i]} * row_bytes_, exists(i));
+      if (kRowsApart > kRows && row_ >= kRows) continue;  // more threads than pieces
+      Number* piece = to[row_ + i * kRowsApart] + byte_ / static_cast<int>(sizeof(Number));
+      const uint8_t* from = next_ + uint64_t{rows_[i]} * row_bytes_;
+      kPieceBytes == 16 ? simt::copy_async_16(piece, from, exists(i))
+                        : simt::copy_async_8(piece, from, exists(i));
     }
     next_ += kStepBytes;
   }
 
  private:
-  static constexpr int kPieces = kStepBytes / 16;  // of a row
+  static constexpr int kPieceBytes = kStepBytes < 16 ? 8 : 16;
+  static constexpr int kPieces = kStepBytes / kPieceBytes;  // of a row
   static constexpr int kRowsApart = kThreads / kPieces;
-  static constexpr int kCount = kRows / kRowsApart;
-  static_assert(kThreads % kPieces == 0 && kRows % kRowsApart == 0);
+  static constexpr int kCount = kRowsApart > kRows ? 1 : kRows / kRowsApart;
+  static_assert(kThreads % kPieces == 0 && (kRowsApart > kRows || kRows % kRowsApart == 0));
 
   LACUNA_DEVICE bool exists(int i) const { return i * kRowsApart < left_; }
 

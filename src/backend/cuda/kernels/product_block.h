@@ -43,9 +43,9 @@ struct CodeProductShared {
 template <int kStepBytes>
 LACUNA_DEVICE auto copies_of_weights(const void* weights, const ProductArguments& a) {
   const int64_t first = int64_t{simt::block_index().x} * kProductOutputs;
-  return RowCopies<kProductThreads, kProductOutputs, kStepBytes>(
-      weights, a.depth / kDepthStep * kStepBytes, a.num_outputs - first,
-      [&](int output) { return first + output; });
+  return RowCopies<kProductThreads, kProductOutputs, kStepBytes>(weights, a.depth / kDepthStep * kStepBytes,
+                                                                 a.num_outputs - first,
+                                                                 [&](int output) { return first + output; });
 }
 
 /// The same of the rows of x.

@@ -40,7 +40,7 @@ class OutputPlaces {
     LACUNA_UNROLL
     for (int i = 0; i < kRows; ++i) {
       const int64_t index = first_row + 8 * i + simt::lane_index() / 4;
-      rows_[i] = index >= a.num_rows      ? kNone
+      rows_[i] = index >= a.num_rows     ? kNone
                  : a.out_rows != nullptr ? a.out_rows[index]
                                          : static_cast<int32_t>(index);
     }
@@ -184,7 +184,8 @@ LACUNA_DEVICE void finish_at(const ProductArguments& a, const Places& places,
 template <int kRowTiles, int kColumns>
 LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int64_t first_output,
                               float (&sums)[kRowTiles][kColumns][4]) {
-  const bool is_aligned = a.out_stride % 2 == 0 && reinterpret_cast<uintptr_t>(a.out_f32) % 8 == 0;
+  const bool is_aligned = a.out_stride % 2 == 0 && reinterpret_cast<uintptr_t>(a.out_f32) % 8 == 0 &&
+                          reinterpret_cast<uintptr_t>(a.out_bf16) % 4 == 0;
   if (is_aligned && first_output + 8 * kColumns <= a.num_outputs) {
     finish_at(a, OutputPlaces<true, kRowTiles, kColumns>(a, first_row, first_output), sums);
   } else {

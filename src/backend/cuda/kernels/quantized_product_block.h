@@ -19,6 +19,11 @@ constexpr int code_row(GroupFormat format) {
   return code_bytes(format) + 16;
 }
 
+/// Numbers of a group besides its codes: a scale, and a minimum where there are any.
+constexpr int num_factors(GroupFormat format) {
+  return format == GroupFormat::kInt4Min ? 2 : 1;
+}
+
 /// Calls `use` with a format that is known when kernels are compiled.
 template <typename Use>
 void for_format(GroupFormat format, Use&& use) {
@@ -32,8 +37,17 @@ void for_format(GroupFormat format, Use&& use) {
   }
 }
 
+/// Scales or minimums of the groups of a step.
+template <int kOutputs>
+struct StepFactors {
+  static constexpr int kGroups = kDepthStep / kCodeGroup;
+
+  float of[kOutputs][kGroups];
+};
+
 template <int kRowTiles, GroupFormat kFormat>
 struct CodeShared {
+  alignas(128) StepFactors<kProductOutputs> factors[kProductStages][num_factors(kFormat)];
   alignas(128) uint8_t codes[kProductStages][kProductOutputs][code_row(kFormat)];
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
@@ -80,40 +94,38 @@ LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles, kFormat>& memory, 
 }
 
 /// Adds c, scaled, to the sums, and clears it: the end of a group of codes.
-///   first  output of the warp's first column
-///   c      with a column of the inputs' sums at the end where there are minimums
-template <int kRowTiles, int kProducts, int kColumns>
-LACUNA_DEVICE void scale_and_add(const QuantizedProductArguments& a, int64_t first, int64_t group,
-                                 float (&c)[kRowTiles][kProducts][4], float (&sums)[kRowTiles][kColumns][4]) {
-  const auto num_groups = static_cast<uint32_t>(a.product.depth / kCodeGroup);
-  const auto add_all = [&](const float* factors, const auto& product) {
+///   factors  of the warp's outputs, scales and then minimums, of the groups of a step
+///   group    of the step
+///   c        with a column of the inputs' sums at the end where there are minimums
+template <int kOutputs, int kFactors, int kRowTiles, int kProducts, int kColumns>
+LACUNA_DEVICE void scale_and_add(const StepFactors<kOutputs> (&factors)[kFactors], uint32_t first_output,
+                                 int group, float (&c)[kRowTiles][kProducts][4],
+                                 float (&sums)[kRowTiles][kColumns][4]) {
+  LACUNA_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
     LACUNA_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
+    for (int column = 0; column < 2; ++column) {
+      const uint32_t output = first_output + 8 * j + column + 2 * (simt::lane_index() % 4);
+      float factor[kFactors];
       LACUNA_UNROLL
-      for (int column = 0; column < 2; ++column) {
-        const auto output = static_cast<uint32_t>(first + 8 * j + column) + 2 * (simt::lane_index() % 4);
-        const float factor =
-            output < a.product.num_outputs ? factors[output * num_groups + static_cast<uint32_t>(group)] : 0;
+      for (int i = 0; i < kFactors; ++i) factor[i] = factors[i].of[output][group];
+      LACUNA_UNROLL
+      for (int tile = 0; tile < kRowTiles; ++tile) {
         LACUNA_UNROLL
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          LACUNA_UNROLL
-          for (int part = column; part < 4; part += 2) {
-            sums[tile][j][part] += product(tile, j, part) * factor;
-          }
+        for (int part = column; part < 4; part += 2) {
+          float& sum = sums[tile][j][part];
+          sum += c[tile][j][part] * factor[0];
+          if constexpr (kFactors > 1) sum += c[tile][kColumns][part] * factor[1];
+          c[tile][j][part] = 0;
         }
       }
     }
-  };
-  add_all(a.codes.scales, [&](int tile, int j, int part) { return c[tile][j][part]; });
-  if constexpr (kProducts > kColumns)
-    add_all(a.codes.minimums, [&](int tile, int, int part) { return c[tile][kColumns][part]; });
+  }
+  if constexpr (kProducts == kColumns) return;
   LACUNA_UNROLL
   for (int tile = 0; tile < kRowTiles; ++tile) {
     LACUNA_UNROLL
-    for (int j = 0; j < kProducts; ++j) {
-      LACUNA_UNROLL
-      for (int part = 0; part < 4; ++part) c[tile][j][part] = 0;
-    }
+    for (int part = 0; part < 4; ++part) c[tile][kProducts - 1][part] = 0;
   }
 }
 
@@ -123,7 +135,12 @@ LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles, kFormat>>();
   auto codes = copies_of_weights<code_bytes(kFormat)>(a.codes.values, a.product);
   auto rows = copies_of_rows<kRowTiles>(a.product);
+  constexpr int kFactorBytes = StepFactors<kProductOutputs>::kGroups * sizeof(float);
+  auto scales = copies_of_weights<kFactorBytes>(a.codes.scales, a.product);
+  auto minimums = copies_of_weights<kFactorBytes>(a.codes.minimums, a.product);
   const auto load = [&](int stage) {
+    scales.start(memory.factors[stage][0].of);
+    if constexpr (num_factors(kFormat) > 1) minimums.start(memory.factors[stage][1].of);
     codes.start(memory.codes[stage]);
     rows.start(memory.rows[stage]);
   };
@@ -131,13 +148,14 @@ LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   Pipeline<kProductStages, decltype(load)> pipeline(steps, load);
   float c[kRowTiles][2 + sum_columns(kFormat)][4] = {};
   float sums[kRowTiles][2][4] = {};
-  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
+  const uint32_t first = simt::warp_index() * 16;
   for (int step = 0; step < steps; ++step) {
     const int stage = pipeline.next();
     LACUNA_UNROLL
-    for (uint32_t k = 0; k < kDepthStep; k += 16) {
-      multiply_codes(memory, stage, k, c);
-      if ((k + 16) % kCodeGroup == 0) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
+    for (int k = 0; k < kDepthStep; k += 16) {
+      multiply_codes(memory, stage, static_cast<uint32_t>(k), c);
+      if ((k + 16) % kCodeGroup == 0)
+        scale_and_add(memory.factors[stage], first, k / static_cast<int>(kCodeGroup), c, sums);
     }
   }
   finish_block(a.product, sums);

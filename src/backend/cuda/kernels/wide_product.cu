@@ -32,7 +32,7 @@ struct alignas(16) EightNumbers {
 
 /// Weights in bf16, as stored.
 struct Bf16Weights {
-  static constexpr bool kHasGroups = false;
+  static constexpr int kNumFactors = 0;  // of a group of codes; 0: there are no groups
   static constexpr int kSumColumns = 0;
   static constexpr int kStepBytes = 2 * kDepthStep;  // of an output
   static LACUNA_DEVICE const void* source(const Arguments& a) { return a.product.weights; }
@@ -59,7 +59,7 @@ LACUNA_DEVICE void for_octets(const Widen& widen) {
 ///   kInGroups  with a scale per group instead of per output
 template <CodeFormat kFormat, bool kInGroups = false>
 struct ByteWeights {
-  static constexpr bool kHasGroups = kInGroups;
+  static constexpr int kNumFactors = kInGroups ? 1 : 0;
   static constexpr int kSumColumns = 0;
   static constexpr int kStepBytes = kDepthStep;
   static LACUNA_DEVICE const void* source(const Arguments& a) {
@@ -87,7 +87,7 @@ struct ByteWeights {
 /// The same of 4 bits, two to a byte.
 template <GroupFormat kFormat>
 struct Int4Weights {
-  static constexpr bool kHasGroups = true;
+  static constexpr int kNumFactors = num_factors(kFormat);
   static constexpr int kSumColumns = sum_columns(kFormat);
   static constexpr int kStepBytes = kDepthStep / 2;
   static LACUNA_DEVICE const void* source(const Arguments& a) { return a.codes.values; }
@@ -110,8 +110,15 @@ struct Int4Weights {
   }
 };
 
+template <int kNumFactors>
+struct WideFactors {
+  alignas(128) StepFactors<kTileOutputs> factors[kStages][kNumFactors];
+};
+template <>
+struct WideFactors<0> {};
+
 template <typename Weights>
-struct WideShared {
+struct WideShared : WideFactors<Weights::kNumFactors> {
   Weights weights;
   alignas(128) uint16_t rows[kStages][kTileRows][kProductStride];
 };
@@ -148,11 +155,13 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
   multiply_block(c, rows, b);
 }
 
-template <typename Weights>
-LACUNA_DEVICE auto copies_of_outputs(const Arguments& a) {
-  return RowCopies<kThreads, kTileOutputs, Weights::kStepBytes>(
-      Weights::source(a), a.product.depth / kDepthStep * Weights::kStepBytes,
-      a.product.num_outputs - first_output(), [](int output) { return first_output() + output; });
+/// The copies of the tile's rows of weights.
+///   kStepBytes  of a row
+template <int kStepBytes>
+LACUNA_DEVICE auto copies_of_outputs(const void* weights, const ProductArguments& p) {
+  return RowCopies<kThreads, kTileOutputs, kStepBytes>(weights, p.depth / kDepthStep * kStepBytes,
+                                                       p.num_outputs - first_output(),
+                                                       [](int output) { return first_output() + output; });
 }
 
 LACUNA_DEVICE auto copies_of_rows(const ProductArguments& p) {
@@ -165,38 +174,43 @@ LACUNA_DEVICE auto copies_of_rows(const ProductArguments& p) {
 /// are added.
 template <typename Weights>
 LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory, Sums& sums) {
-  auto outputs = copies_of_outputs<Weights>(a);
+  constexpr int kFactorBytes = StepFactors<kTileOutputs>::kGroups * sizeof(float);
+  auto scales = copies_of_outputs<kFactorBytes>(a.codes.scales, a.product);
+  auto minimums = copies_of_outputs<kFactorBytes>(a.codes.minimums, a.product);
+  auto outputs = copies_of_outputs<Weights::kStepBytes>(Weights::source(a), a.product);
   auto rows = copies_of_rows(a.product);
   const auto load = [&](int stage) {
+    if constexpr (Weights::kNumFactors > 0) scales.start(memory.factors[stage][0].of);
+    if constexpr (Weights::kNumFactors > 1) minimums.start(memory.factors[stage][1].of);
     outputs.start(memory.weights.stages[stage]);
     rows.start(memory.rows[stage]);
   };
   const auto steps = static_cast<int>(a.product.depth / kDepthStep);
   Pipeline<kStages, decltype(load)> pipeline(steps, load);
   Products<Weights> c = {};
-  const int64_t first = first_output() + warp_index() / 2 * kWarpOutputs;
   for (int slice = 0; slice < steps; slice += kSliceSteps) {
     const int end = slice + kSliceSteps < steps ? slice + kSliceSteps : steps;
     for (int step = slice; step < end; ++step) {
       const int stage = pipeline.next();
       memory.weights.widen(stage);
       LACUNA_UNROLL
-      for (uint32_t k = 0; k < kDepthStep; k += 16) {
-        multiply_step(memory, stage, k, c);
-        if constexpr (Weights::kHasGroups) {
-          const bool group_ends = (k + 16) % kCodeGroup == 0;
-          if (group_ends) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
+      for (int k = 0; k < kDepthStep; k += 16) {
+        multiply_step(memory, stage, static_cast<uint32_t>(k), c);
+        if constexpr (Weights::kNumFactors > 0) {
+          if ((k + 16) % kCodeGroup == 0)
+            scale_and_add(memory.factors[stage], warp_index() / 2 * kWarpOutputs,
+                          k / static_cast<int>(kCodeGroup), c, sums);
         }
       }
     }
-    if constexpr (!Weights::kHasGroups) end_slice(c, sums);
+    if constexpr (Weights::kNumFactors == 0) end_slice(c, sums);
   }
 }
 
 /// One tile of rows, one of outputs. Blocks of the same outputs follow each other, so that weights are read
 /// from the last-level cache by all but the first.
 template <typename Weights>
-LACUNA_KERNEL wide_product_kernel(Arguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kThreads, Weights::kNumFactors > 1 ? 0 : 1) wide_product_kernel(Arguments a) {
   Sums sums = {};
   multiply_tile(a, shared<WideShared<Weights>>(), sums);
   const ProductArguments& p = a.product;

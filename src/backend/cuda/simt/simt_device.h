@@ -7,6 +7,7 @@
 #include "backend/cuda/simt/shape.h"
 
 #define LACUNA_KERNEL __global__ void
+#define LACUNA_BLOCK_OF(threads, blocks) __launch_bounds__(threads, blocks)
 #define LACUNA_DEVICE __device__ __forceinline__
 #define LACUNA_UNROLL _Pragma("unroll")
 
@@ -107,6 +108,17 @@ LACUNA_DEVICE void multiply_block(float (&c)[kRows][kColumns][4], const uint32_t
   }
 }
 
+LACUNA_DEVICE void copy_async_8(void* to, const void* from, bool valid) {
+  asm volatile(
+      "{\n"
+      ".reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.ca.shared.global [%0], [%1], 8, ignore;\n"
+      "}"
+      :
+      : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(static_cast<uint32_t>(valid))
+      : "memory");
+}
 LACUNA_DEVICE void copy_async_16(void* to, const void* from, bool valid) {
   asm volatile(
       "{\n"
