@@ -1,4 +1,4 @@
-// What becomes of the sums that a warp holds at the end of a product.
+// The end of a product: scale, bias and epilogue of the sums that a warp holds.
 #pragma once
 
 #include "backend/cuda/kernels/product.h"

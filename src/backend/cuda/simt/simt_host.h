@@ -85,19 +85,20 @@ T atomic_add(T* to, T value) {
   return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
-/// Reads all bytes of a T at once, from an address that suits it.
+/// Reads a T at once, from an address that is a multiple of its size.
 template <typename T>
 T load(const void* from, const Location& at = Location::current()) {
   if (reinterpret_cast<uintptr_t>(from) % alignof(T) != 0)
-    fail("reads from an address that does not suit", at);
+    fail("loads from an address that is not a multiple of the size", at);
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
-/// Writes them, likewise.
+/// Writes one, likewise.
 template <typename T>
 void store(void* to, const T& value, const Location& at = Location::current()) {
-  if (reinterpret_cast<uintptr_t>(to) % alignof(T) != 0) fail("writes to an address that does not suit", at);
+  if (reinterpret_cast<uintptr_t>(to) % alignof(T) != 0)
+    fail("stores to an address that is not a multiple of the size", at);
   std::memcpy(to, &value, sizeof(T));
 }
 
