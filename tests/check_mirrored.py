@@ -27,6 +27,8 @@ ELSEWHERE = {
     "backend/cuda/kernels/f32_product_block": "tests/backend/cuda/kernels/f32_product_test.cpp",
     "backend/cuda/kernels/quantized_product_block": "tests/backend/cuda/kernels/quantized_product_test.cpp",
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
+    "backend/cuda/kernels/pipeline": "tests/backend/cuda/kernels/product_test.cpp",
+    "backend/cuda/kernels/product_epilogue": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_*": "tests/backend/cuda/runtime_test.cpp",
     "backend/cuda/device_*": "tests/backend/cuda/device_test.cpp",
     "backend/cuda/check_cuda": "",  # errors of a device

@@ -207,6 +207,21 @@ TEST(PlantedFaults, RefusesAnAsynchronousCopyToAnAddressThatIsNotAligned) {
   EXPECT_THAT(fault(0, 4), HasSubstr("gives cp.async an address"));
 }
 
+TEST(PlantedFaults, RefusesALoadOfSeveralNumbersFromAnAddressThatIsNotAligned) {
+  const auto fault = [&](size_t load_offset, size_t store_offset) {
+    return fault_of({.threads = 32, .shared_bytes = 64}, [&] {
+      auto& memory = shared<std::array<std::byte, 64>>();
+      const auto words = load<Words2>(memory.data() + load_offset);
+      store(memory.data() + store_offset, words);
+    });
+  };
+  EXPECT_THAT(fault(4, 0),
+              AllOf(HasSubstr("thread 0 loads from an address that is not a multiple of the size"),
+                    HasSubstr("planted_faults_test.cpp:")));
+  EXPECT_THAT(fault(8, 12), HasSubstr("thread 0 stores to an address that is not a multiple of the size"));
+  EXPECT_EQ(fault(8, 16), "");
+}
+
 TEST(PlantedFaults, RefusesMoreSharedMemoryThanTheLaunchGave) {
   EXPECT_THAT(
       fault_of({.threads = 32, .shared_bytes = 60}, [] { shared<std::array<std::byte, 64>>()[0] = {}; }),

@@ -211,6 +211,24 @@ TEST(Simulator, LetsAsynchronousCopiesArriveAtTheWaitForTheirGroup) {
   EXPECT_THAT(seen, ElementsAre(~0U, ~0U, 1U, ~0U, 1U, 8U, 0U, 8U));
 }
 
+TEST(Simulator, CopiesEightBytesAsynchronouslyAndNoneBehindThem) {
+  alignas(8) const std::array<uint32_t, 4> source = {1, 2, 3, 4};
+  std::vector<uint32_t> seen;
+  simulate({.threads = 32, .shared_bytes = 32 * sizeof(Words4)}, [&] {
+    Words4& mine = shared<std::array<Words4, 32>>()[thread_index()];
+    const auto look = [&] {
+      if (thread_index() == 5) seen.insert(seen.end(), mine.words, mine.words + 4);
+    };
+    mine = {{9, 9, 9, 9}};
+    copy_async_8(&mine, source.data() + 2, true);
+    commit_copies();
+    look();
+    wait_copies<0>();
+    look();
+  });
+  EXPECT_THAT(seen, ElementsAre(~0U, ~0U, 9U, 9U, 3U, 4U, 9U, 9U));
+}
+
 TEST(Simulator, RefusesLaunchesThatADeviceWouldRefuse) {
   const auto nothing = [] {};
   EXPECT_THROW(simulate({.threads = 33}, nothing), Fault);

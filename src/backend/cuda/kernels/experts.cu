@@ -205,21 +205,21 @@ LACUNA_DEVICE ProductArguments product_of(const GroupedArguments& a, const Exper
 }
 
 template <int kRowTiles>
-LACUNA_KERNEL grouped_kernel(GroupedArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) grouped_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;  // the whole block
   product_block<kRowTiles>(product_of(a, tile));
 }
 
 template <int kRowTiles, CodeFormat kFormat>
-LACUNA_KERNEL grouped_code_kernel(GroupedArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) grouped_code_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
   product_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(product_of(a, tile));
 }
 
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_KERNEL grouped_quantized_kernel(GroupedArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) grouped_quantized_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
   if (tile.count == 0) return;
   const int64_t skipped = tile.expert * a.expert_stride;

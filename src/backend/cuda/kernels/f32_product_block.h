@@ -34,20 +34,21 @@ LACUNA_DEVICE void load_f32(const ProductArguments& a, F32ProductShared& memory,
 /// Writes a thread's sums: outputs `first`, `first` + 8, ...
 LACUNA_DEVICE void finish_f32(const ProductArguments& a, int64_t row, int64_t first,
                               const float (&sums)[kF32Outputs]) {
+  const auto bias_of = [&](int64_t output) { return a.bias != nullptr ? a.bias[output] : 0; };
   LACUNA_UNROLL
   for (int j = 0; j < kF32Outputs; j += 2) {
     const int64_t output = first + 8 * j;
     if (output >= a.num_outputs) continue;
     if (is_gated(a.epilogue)) {
-      const float gate = biased(a, sums[j], output);
-      const float up = biased(a, sums[j + 1], output + 8);
+      const float gate = biased(a, sums[j], 1, bias_of(output));
+      const float up = biased(a, sums[j + 1], 1, bias_of(output + 8));
       a.out_f32[row * a.out_stride + output / 16 * 8 + output % 8] = gated(a.epilogue, gate, up);
       continue;
     }
     for (int i = j; i < j + 2; ++i) {
       const int64_t at = first + 8 * i;
       if (at >= a.num_outputs) continue;
-      const float value = biased(a, sums[i], at);
+      const float value = biased(a, sums[i], 1, bias_of(at));
       float& out = a.out_f32[row * a.out_stride + at];
       if (a.epilogue == Epilogue::kStore) out = value;
       if (a.epilogue == Epilogue::kAddScaled) out += a.scale * value;

@@ -5,12 +5,12 @@ namespace lacuna::cuda {
 namespace {
 
 template <int kRowTiles>
-LACUNA_KERNEL product_kernel(ProductArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) product_kernel(ProductArguments a) {
   product_block<kRowTiles>(a);
 }
 
 template <int kRowTiles, CodeFormat kFormat>
-LACUNA_KERNEL code_product_kernel(ProductArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) code_product_kernel(ProductArguments a) {
   product_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(a);
 }
 

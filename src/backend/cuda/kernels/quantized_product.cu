@@ -5,7 +5,8 @@ namespace lacuna::cuda {
 namespace {
 
 template <int kRowTiles, GroupFormat kFormat>
-LACUNA_KERNEL quantized_product_kernel(QuantizedProductArguments a) {
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, kRowTiles == 8 && num_factors(kFormat) > 1 ? 0 : 1)
+    quantized_product_kernel(QuantizedProductArguments a) {
   quantized_product_block<kRowTiles, kFormat>(a);
 }
 

@@ -19,6 +19,11 @@ constexpr int code_row(GroupFormat format) {
   return code_bytes(format) + 16;
 }
 
+/// Numbers of a group besides its codes: a scale, and a minimum where there are any.
+constexpr int num_factors(GroupFormat format) {
+  return format == GroupFormat::kInt4Min ? 2 : 1;
+}
+
 /// Calls `use` with a format that is known when kernels are compiled.
 template <typename Use>
 void for_format(GroupFormat format, Use&& use) {
@@ -32,44 +37,20 @@ void for_format(GroupFormat format, Use&& use) {
   }
 }
 
+/// Scales or minimums of the groups of a step.
+template <int kOutputs>
+struct StepFactors {
+  static constexpr int kGroups = kDepthStep / kCodeGroup;
+
+  float of[kOutputs][kGroups];
+};
+
 template <int kRowTiles, GroupFormat kFormat>
 struct CodeShared {
+  alignas(128) StepFactors<kProductOutputs> factors[kProductStages][num_factors(kFormat)];
   alignas(128) uint8_t codes[kProductStages][kProductOutputs][code_row(kFormat)];
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
-
-/// Starts the copies of the inputs [k, k + kDepthStep) of all rows; zeros for those that do not exist.
-template <int kRowTiles>
-LACUNA_DEVICE void load_row_inputs(const ProductArguments& a, uint16_t (&to)[16 * kRowTiles][kProductStride],
-                                   int64_t k) {
-  constexpr int kPieces = kProductPieces;
-  for (int piece = static_cast<int>(simt::thread_index()); piece < 16 * kRowTiles * kPieces;
-       piece += kProductThreads) {
-    const int row = piece / kPieces;
-    const int part = piece % kPieces * 8;
-    const bool valid = row < a.num_rows;
-    const int64_t source = valid && a.rows != nullptr ? int64_t{a.rows[row]} : row;
-    simt::copy_async_16(&to[row][part], valid ? a.x + source * a.depth + k + part : a.x, valid);
-  }
-}
-
-/// The same of the codes of the block's outputs, and of all rows.
-template <int kRowTiles, GroupFormat kFormat>
-LACUNA_DEVICE void load_codes(const QuantizedProductArguments& a, CodeShared<kRowTiles, kFormat>& memory,
-                              int stage, int64_t k) {
-  constexpr int kCodePieces = code_bytes(kFormat) / 16;
-  const int64_t first_output = int64_t{simt::block_index().x} * kProductOutputs;
-  for (int piece = static_cast<int>(simt::thread_index()); piece < kProductOutputs * kCodePieces;
-       piece += kProductThreads) {
-    const int output = piece / kCodePieces;
-    const int part = piece % kCodePieces * 16;
-    const bool valid = first_output + output < a.product.num_outputs;
-    const int64_t at = ((first_output + output) * a.product.depth + k) * bits_of(kFormat) / 8 + part;
-    const uint8_t* values = a.codes.values;
-    simt::copy_async_16(&memory.codes[stage][output][part], valid ? values + at : values, valid);
-  }
-  load_row_inputs<kRowTiles>(a.product, memory.rows[stage], k);
-}
 
 /// Inputs k and k + 1 of an output as bf16; k is even.
 template <GroupFormat kFormat>
@@ -113,40 +94,38 @@ LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles, kFormat>& memory, 
 }
 
 /// Adds c, scaled, to the sums, and clears it: the end of a group of codes.
-///   first  output of the warp's first column
-///   c      with a column of the inputs' sums at the end where there are minimums
-template <int kRowTiles, int kProducts, int kColumns>
-LACUNA_DEVICE void scale_and_add(const QuantizedProductArguments& a, int64_t first, int64_t group,
-                                 float (&c)[kRowTiles][kProducts][4], float (&sums)[kRowTiles][kColumns][4]) {
-  const auto num_groups = static_cast<uint32_t>(a.product.depth / kCodeGroup);
-  const auto add_all = [&](const float* factors, const auto& product) {
+///   factors  of the warp's outputs, scales and then minimums, of the groups of a step
+///   group    of the step
+///   c        with a column of the inputs' sums at the end where there are minimums
+template <int kOutputs, int kFactors, int kRowTiles, int kProducts, int kColumns>
+LACUNA_DEVICE void scale_and_add(const StepFactors<kOutputs> (&factors)[kFactors], uint32_t first_output,
+                                 int group, float (&c)[kRowTiles][kProducts][4],
+                                 float (&sums)[kRowTiles][kColumns][4]) {
+  LACUNA_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
     LACUNA_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
+    for (int column = 0; column < 2; ++column) {
+      const uint32_t output = first_output + 8 * j + column + 2 * (simt::lane_index() % 4);
+      float factor[kFactors];
       LACUNA_UNROLL
-      for (int column = 0; column < 2; ++column) {
-        const auto output = static_cast<uint32_t>(first + 8 * j + column) + 2 * (simt::lane_index() % 4);
-        const float factor =
-            output < a.product.num_outputs ? factors[output * num_groups + static_cast<uint32_t>(group)] : 0;
+      for (int i = 0; i < kFactors; ++i) factor[i] = factors[i].of[output][group];
+      LACUNA_UNROLL
+      for (int tile = 0; tile < kRowTiles; ++tile) {
         LACUNA_UNROLL
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          LACUNA_UNROLL
-          for (int part = column; part < 4; part += 2) {
-            sums[tile][j][part] += product(tile, j, part) * factor;
-          }
+        for (int part = column; part < 4; part += 2) {
+          float& sum = sums[tile][j][part];
+          sum += c[tile][j][part] * factor[0];
+          if constexpr (kFactors > 1) sum += c[tile][kColumns][part] * factor[1];
+          c[tile][j][part] = 0;
         }
       }
     }
-  };
-  add_all(a.codes.scales, [&](int tile, int j, int part) { return c[tile][j][part]; });
-  if constexpr (kProducts > kColumns)
-    add_all(a.codes.minimums, [&](int tile, int, int part) { return c[tile][kColumns][part]; });
+  }
+  if constexpr (kProducts == kColumns) return;
   LACUNA_UNROLL
   for (int tile = 0; tile < kRowTiles; ++tile) {
     LACUNA_UNROLL
-    for (int j = 0; j < kProducts; ++j) {
-      LACUNA_UNROLL
-      for (int part = 0; part < 4; ++part) c[tile][j][part] = 0;
-    }
+    for (int part = 0; part < 4; ++part) c[tile][kProducts - 1][part] = 0;
   }
 }
 
@@ -154,28 +133,29 @@ LACUNA_DEVICE void scale_and_add(const QuantizedProductArguments& a, int64_t fir
 template <int kRowTiles, GroupFormat kFormat>
 LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles, kFormat>>();
+  auto codes = copies_of_weights<code_bytes(kFormat)>(a.codes.values, a.product);
+  auto rows = copies_of_rows<kRowTiles>(a.product);
+  constexpr int kFactorBytes = StepFactors<kProductOutputs>::kGroups * sizeof(float);
+  auto scales = copies_of_weights<kFactorBytes>(a.codes.scales, a.product);
+  auto minimums = copies_of_weights<kFactorBytes>(a.codes.minimums, a.product);
+  const auto load = [&](int stage) {
+    scales.start(memory.factors[stage][0].of);
+    if constexpr (num_factors(kFormat) > 1) minimums.start(memory.factors[stage][1].of);
+    codes.start(memory.codes[stage]);
+    rows.start(memory.rows[stage]);
+  };
+  const auto steps = static_cast<int>(a.product.depth / kDepthStep);
+  Pipeline<kProductStages, decltype(load)> pipeline(steps, load);
   float c[kRowTiles][2 + sum_columns(kFormat)][4] = {};
   float sums[kRowTiles][2][4] = {};
-  const int64_t first = int64_t{simt::block_index().x} * kProductOutputs + int64_t{simt::warp_index()} * 16;
-  const int64_t steps = a.product.depth / kDepthStep;
-  for (int stage = 0; stage < kProductStages - 1; ++stage) {
-    if (stage < steps) load_codes(a, memory, stage, stage * kDepthStep);
-    simt::commit_copies();
-  }
-  for (int64_t step = 0; step < steps; ++step) {
-    simt::wait_copies<kProductStages - 2>();
-    simt::sync_threads();  // all copies of this step are there, and all have read what the next load
-                           // overwrites
-    const int64_t ahead = step + kProductStages - 1;
-    if (ahead < steps) load_codes(a, memory, static_cast<int>(ahead % kProductStages), ahead * kDepthStep);
-    simt::commit_copies();
+  const uint32_t first = simt::warp_index() * 16;
+  for (int step = 0; step < steps; ++step) {
+    const int stage = pipeline.next();
     LACUNA_UNROLL
-    for (uint32_t k = 0; k < kDepthStep; k += 16) {
-      multiply_codes(memory, static_cast<int>(step % kProductStages), k, c);
-      if ((k + 16) % kCodeGroup == 0) {
-        const int64_t group = (step * kDepthStep + k) / kCodeGroup;
-        scale_and_add(a, first, group, c, sums);
-      }
+    for (int k = 0; k < kDepthStep; k += 16) {
+      multiply_codes(memory, stage, static_cast<uint32_t>(k), c);
+      if ((k + 16) % kCodeGroup == 0)
+        scale_and_add(memory.factors[stage], first, k / static_cast<int>(kCodeGroup), c, sums);
     }
   }
   finish_block(a.product, sums);

@@ -14,83 +14,111 @@ constexpr int kWarpRows = 64;
 constexpr int kWarpOutputs = 32;
 constexpr int kRowTiles = kWarpRows / 16;
 constexpr int kColumns = kWarpOutputs / 8;
-constexpr int kPairs = kDepthStep / 2;  // of inputs of a stage
 
 using Sums = float[kRowTiles][kColumns][4];
 template <typename Weights>
 using Products = float[kRowTiles][kColumns + Weights::kSumColumns][4];
 using Arguments = QuantizedProductArguments;
 
+struct alignas(8) EightBytes {
+  uint32_t words[2];
+
+  LACUNA_DEVICE uint8_t at(int i) const { return static_cast<uint8_t>(words[i / 4] >> i % 4 * 8 & 0xffU); }
+};
+/// In bf16.
+struct alignas(16) EightNumbers {
+  uint32_t pairs[4];
+};
+
 /// Weights in bf16, as stored.
 struct Bf16Weights {
-  static constexpr bool kHasGroups = false;
+  static constexpr int kNumFactors = 0;  // of a group of codes; 0: there are no groups
   static constexpr int kSumColumns = 0;
-  alignas(128) uint16_t weights[kStages][kTileOutputs][kProductStride];
+  static constexpr int kStepBytes = 2 * kDepthStep;  // of an output
+  static LACUNA_DEVICE const void* source(const Arguments& a) { return a.product.weights; }
 
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) {
-    return reinterpret_cast<const uint8_t*>(a.product.weights);
-  }
-  static constexpr int bytes_of(int inputs) { return 2 * inputs; }
-  LACUNA_DEVICE uint8_t* place(int stage, int output) {
-    return reinterpret_cast<uint8_t*>(weights[stage][output]);
-  }
-  LACUNA_DEVICE const uint16_t* widened(int stage, uint32_t output) const { return weights[stage][output]; }
+  alignas(128) uint16_t stages[kStages][kTileOutputs][kProductStride];
+
+  LACUNA_DEVICE const uint16_t* widened(int stage, uint32_t output) const { return stages[stage][output]; }
   LACUNA_DEVICE void widen(int) {}
 };
+
+/// Calls `widen` with eight inputs of an output at a time, until the block has all of a stage.
+template <typename Widen>
+LACUNA_DEVICE void for_octets(const Widen& widen) {
+  constexpr int kOctets = kDepthStep / 8;
+  LACUNA_UNROLL
+  for (int i = 0; i < kTileOutputs * kOctets / static_cast<int>(kThreads); ++i) {
+    const int octet = static_cast<int>(thread_index()) % kOctets;
+    widen((static_cast<int>(thread_index()) + i * static_cast<int>(kThreads)) / kOctets, octet * 8);
+  }
+  sync_threads();
+}
 
 /// 8-bit codes, and a stage of them as bf16.
 ///   kInGroups  with a scale per group instead of per output
 template <CodeFormat kFormat, bool kInGroups = false>
 struct ByteWeights {
-  static constexpr bool kHasGroups = kInGroups;
+  static constexpr int kNumFactors = kInGroups ? 1 : 0;
   static constexpr int kSumColumns = 0;
-  alignas(128) uint8_t codes[kStages][kTileOutputs][kDepthStep];
-  alignas(128) uint16_t weights[kTileOutputs][kProductStride];
-
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) {
+  static constexpr int kStepBytes = kDepthStep;
+  static LACUNA_DEVICE const void* source(const Arguments& a) {
     return kInGroups ? a.codes.values : a.product.codes;
   }
-  static constexpr int bytes_of(int inputs) { return inputs; }
-  LACUNA_DEVICE uint8_t* place(int stage, int output) { return codes[stage][output]; }
+
+  alignas(128) uint8_t stages[kStages][kTileOutputs][kDepthStep];
+  alignas(128) uint16_t weights[kTileOutputs][kProductStride];
+
   LACUNA_DEVICE const uint16_t* widened(int, uint32_t output) const { return weights[output]; }
   LACUNA_DEVICE void widen(int stage) {
-    for (int i = static_cast<int>(thread_index()); i < kTileOutputs * kPairs; i += kThreads) {
-      const int output = i / kPairs;
-      const int k = i % kPairs * 2;
-      const uint8_t* pair = &codes[stage][output][k];
-      weights[output][k] = to_bf16(value_of_code<kFormat>(pair[0]));
-      weights[output][k + 1] = to_bf16(value_of_code<kFormat>(pair[1]));
-    }
-    sync_threads();
+    for_octets([&](int output, int k) {
+      const auto codes = load<EightBytes>(&stages[stage][output][k]);
+      EightNumbers numbers;
+      LACUNA_UNROLL
+      for (int i = 0; i < 8; i += 2) {
+        numbers.pairs[i / 2] =
+            pack_bf16(value_of_code<kFormat>(codes.at(i)), value_of_code<kFormat>(codes.at(i + 1)));
+      }
+      store(&weights[output][k], numbers);
+    });
   }
 };
 
 /// The same of 4 bits, two to a byte.
 template <GroupFormat kFormat>
 struct Int4Weights {
-  static constexpr bool kHasGroups = true;
+  static constexpr int kNumFactors = num_factors(kFormat);
   static constexpr int kSumColumns = sum_columns(kFormat);
-  alignas(128) uint8_t codes[kStages][kTileOutputs][kDepthStep / 2];
+  static constexpr int kStepBytes = kDepthStep / 2;
+  static LACUNA_DEVICE const void* source(const Arguments& a) { return a.codes.values; }
+
+  alignas(128) uint8_t stages[kStages][kTileOutputs][kDepthStep / 2];
   alignas(128) uint16_t weights[kTileOutputs][kProductStride];
 
-  static LACUNA_DEVICE const uint8_t* memory(const Arguments& a) { return a.codes.values; }
-  static constexpr int bytes_of(int inputs) { return inputs / 2; }
-  LACUNA_DEVICE uint8_t* place(int stage, int output) { return codes[stage][output]; }
   LACUNA_DEVICE const uint16_t* widened(int, uint32_t output) const { return weights[output]; }
   LACUNA_DEVICE void widen(int stage) {
-    for (int i = static_cast<int>(thread_index()); i < kTileOutputs * kPairs; i += kThreads) {
-      const int output = i / kPairs;
-      const int byte = i % kPairs;
-      const int pair = codes[stage][output][byte];
-      weights[output][2 * byte] = to_bf16(static_cast<float>(pair % 16 - 8));
-      weights[output][2 * byte + 1] = to_bf16(static_cast<float>(pair / 16 - 8));
-    }
-    sync_threads();
+    for_octets([&](int output, int k) {
+      const uint32_t codes = load<uint32_t>(&stages[stage][output][k / 2]);
+      const auto value = [&](int i) {
+        return static_cast<float>(static_cast<int>(codes >> 4 * i & 0xfU) - 8);
+      };
+      EightNumbers numbers;
+      LACUNA_UNROLL
+      for (int i = 0; i < 8; i += 2) numbers.pairs[i / 2] = pack_bf16(value(i), value(i + 1));
+      store(&weights[output][k], numbers);
+    });
   }
 };
 
+template <int kNumFactors>
+struct WideFactors {
+  alignas(128) StepFactors<kTileOutputs> factors[kStages][kNumFactors];
+};
+template <>
+struct WideFactors<0> {};
+
 template <typename Weights>
-struct WideShared {
+struct WideShared : WideFactors<Weights::kNumFactors> {
   Weights weights;
   alignas(128) uint16_t rows[kStages][kTileRows][kProductStride];
 };
@@ -100,32 +128,6 @@ LACUNA_DEVICE int64_t first_row() {
 }
 LACUNA_DEVICE int64_t first_output() {
   return int64_t{block_index().y} * kTileOutputs;
-}
-
-/// Starts the copies of the inputs [k, k + kDepthStep); zeros for rows and outputs that do not exist.
-template <typename Weights>
-LACUNA_DEVICE void load_stage(const Arguments& a, WideShared<Weights>& memory, int stage, int64_t k) {
-  const ProductArguments& p = a.product;
-  for (int piece = static_cast<int>(thread_index()); piece < kTileRows * kProductPieces; piece += kThreads) {
-    const int row = piece / kProductPieces;
-    const int part = piece % kProductPieces * 8;
-    const int64_t index = first_row() + row;
-    const bool valid = index < p.num_rows;
-    const int64_t source = valid && p.rows != nullptr ? int64_t{p.rows[index]} : index;
-    copy_async_16(&memory.rows[stage][row][part], valid ? p.x + source * p.depth + k + part : p.x, valid);
-  }
-  constexpr int kStepBytes = Weights::bytes_of(kDepthStep);
-  constexpr int kPieces = kStepBytes / 16;
-  const int64_t row_bytes = p.depth / kDepthStep * kStepBytes;
-  const uint8_t* from = Weights::memory(a) + k / kDepthStep * kStepBytes;
-  for (int piece = static_cast<int>(thread_index()); piece < kTileOutputs * kPieces; piece += kThreads) {
-    const int output = piece / kPieces;
-    const int part = piece % kPieces * 16;
-    const int64_t index = first_output() + output;
-    const bool valid = index < p.num_outputs;
-    copy_async_16(memory.weights.place(stage, output) + part, valid ? from + index * row_bytes + part : from,
-                  valid);
-  }
 }
 
 /// Sixteen inputs of a warp's rows and outputs.
@@ -153,49 +155,65 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
   multiply_block(c, rows, b);
 }
 
+/// The copies of the tile's rows of weights.
+///   kStepBytes  of a row
+template <int kStepBytes>
+LACUNA_DEVICE auto copies_of_outputs(const void* weights, const ProductArguments& p) {
+  return RowCopies<kThreads, kTileOutputs, kStepBytes>(weights, p.depth / kDepthStep * kStepBytes,
+                                                       p.num_outputs - first_output(),
+                                                       [](int output) { return first_output() + output; });
+}
+
+LACUNA_DEVICE auto copies_of_rows(const ProductArguments& p) {
+  return RowCopies<kThreads, kTileRows, 2 * kDepthStep>(
+      p.x, p.depth * int64_t{sizeof(uint16_t)}, p.num_rows - first_row(),
+      [&](int row) { return p.rows != nullptr ? int64_t{p.rows[first_row() + row]} : first_row() + row; });
+}
+
+/// The products of a tile. Sums over groups of codes are scaled one after the other; else slices of the depth
+/// are added.
 template <typename Weights>
-LACUNA_DEVICE void multiply_stage(const Arguments& a, const WideShared<Weights>& memory, int stage,
-                                  int64_t step, Products<Weights>& c, Sums& sums) {
-  const int64_t first = first_output() + warp_index() / 2 * kWarpOutputs;
-  LACUNA_UNROLL
-  for (uint32_t k = 0; k < kDepthStep; k += 16) {
-    multiply_step(memory, stage, k, c);
-    if constexpr (Weights::kHasGroups) {
-      const bool group_ends = (k + 16) % kCodeGroup == 0;
-      if (group_ends) scale_and_add(a, first, (step * kDepthStep + k) / kCodeGroup, c, sums);
+LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory, Sums& sums) {
+  constexpr int kFactorBytes = StepFactors<kTileOutputs>::kGroups * sizeof(float);
+  auto scales = copies_of_outputs<kFactorBytes>(a.codes.scales, a.product);
+  auto minimums = copies_of_outputs<kFactorBytes>(a.codes.minimums, a.product);
+  auto outputs = copies_of_outputs<Weights::kStepBytes>(Weights::source(a), a.product);
+  auto rows = copies_of_rows(a.product);
+  const auto load = [&](int stage) {
+    if constexpr (Weights::kNumFactors > 0) scales.start(memory.factors[stage][0].of);
+    if constexpr (Weights::kNumFactors > 1) minimums.start(memory.factors[stage][1].of);
+    outputs.start(memory.weights.stages[stage]);
+    rows.start(memory.rows[stage]);
+  };
+  const auto steps = static_cast<int>(a.product.depth / kDepthStep);
+  Pipeline<kStages, decltype(load)> pipeline(steps, load);
+  Products<Weights> c = {};
+  for (int slice = 0; slice < steps; slice += kSliceSteps) {
+    const int end = slice + kSliceSteps < steps ? slice + kSliceSteps : steps;
+    for (int step = slice; step < end; ++step) {
+      const int stage = pipeline.next();
+      memory.weights.widen(stage);
+      LACUNA_UNROLL
+      for (int k = 0; k < kDepthStep; k += 16) {
+        multiply_step(memory, stage, static_cast<uint32_t>(k), c);
+        if constexpr (Weights::kNumFactors > 0) {
+          if ((k + 16) % kCodeGroup == 0)
+            scale_and_add(memory.factors[stage], warp_index() / 2 * kWarpOutputs,
+                          k / static_cast<int>(kCodeGroup), c, sums);
+        }
+      }
     }
-  }
-  if constexpr (!Weights::kHasGroups) {
-    const bool slice_ends =
-        (step + 1) * kDepthStep % kDepthSlice == 0 || (step + 1) * kDepthStep == a.product.depth;
-    if (slice_ends) end_slice(c, sums);
+    if constexpr (Weights::kNumFactors == 0) end_slice(c, sums);
   }
 }
 
 /// One tile of rows, one of outputs. Blocks of the same outputs follow each other, so that weights are read
 /// from the last-level cache by all but the first.
 template <typename Weights>
-LACUNA_KERNEL wide_product_kernel(Arguments a) {
-  auto& memory = shared<WideShared<Weights>>();
-  const ProductArguments& p = a.product;
-  Products<Weights> c = {};
+LACUNA_KERNEL LACUNA_BLOCK_OF(kThreads, Weights::kNumFactors > 1 ? 0 : 1) wide_product_kernel(Arguments a) {
   Sums sums = {};
-  const int64_t steps = p.depth / kDepthStep;
-  for (int stage = 0; stage < kStages - 1; ++stage) {
-    if (stage < steps) load_stage(a, memory, stage, stage * kDepthStep);
-    commit_copies();
-  }
-  for (int64_t step = 0; step < steps; ++step) {
-    wait_copies<kStages - 2>();
-    sync_threads();  // all copies of this step are there, and all have read what the next load and the
-                     // widening overwrite
-    const int64_t ahead = step + kStages - 1;
-    if (ahead < steps) load_stage(a, memory, static_cast<int>(ahead % kStages), ahead * kDepthStep);
-    commit_copies();
-    const auto stage = static_cast<int>(step % kStages);
-    memory.weights.widen(stage);
-    multiply_stage(a, memory, stage, step, c, sums);
-  }
+  multiply_tile(a, shared<WideShared<Weights>>(), sums);
+  const ProductArguments& p = a.product;
   finish_all(p, first_row() + warp_index() % 2 * kWarpRows, first_output() + warp_index() / 2 * kWarpOutputs,
              sums);
   if (block_index().y + 1 != grid_size().y) return;

@@ -77,6 +77,7 @@ void meet_block(const Location& at);
 /// A copy that is under way: its bytes, read at issue, arrive at the wait.
 struct AsyncCopy {
   void* to = nullptr;
+  int bytes = 16;  ///< 8 or 16
   alignas(16) uint32_t words[4] = {};
 };
 void add_async_copy(const AsyncCopy& copy);

@@ -7,6 +7,7 @@
 #include "backend/cuda/simt/shape.h"
 
 #define LACUNA_KERNEL __global__ void
+#define LACUNA_BLOCK_OF(threads, blocks) __launch_bounds__(threads, blocks)
 #define LACUNA_DEVICE __device__ __forceinline__
 #define LACUNA_UNROLL _Pragma("unroll")
 
@@ -63,6 +64,15 @@ LACUNA_DEVICE T atomic_add(T* to, T value) {
   return atomicAdd(to, value);
 }
 
+template <typename T>
+LACUNA_DEVICE T load(const void* from) {
+  return *static_cast<const T*>(from);
+}
+template <typename T>
+LACUNA_DEVICE void store(void* to, const T& value) {
+  *static_cast<T*>(to) = value;
+}
+
 LACUNA_DEVICE uint32_t shared_address(const void* address) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(address));
 }
@@ -98,11 +108,27 @@ LACUNA_DEVICE void multiply_block(float (&c)[kRows][kColumns][4], const uint32_t
   }
 }
 
+LACUNA_DEVICE void copy_async_8(void* to, const void* from, bool valid) {
+  asm volatile(
+      "{\n"
+      ".reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.ca.shared.global [%0], [%1], 8, ignore;\n"
+      "}"
+      :
+      : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(static_cast<uint32_t>(valid))
+      : "memory");
+}
 LACUNA_DEVICE void copy_async_16(void* to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
-               : "memory");
+  asm volatile(
+      "{\n"
+      ".reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n"
+      "}"
+      :
+      : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(static_cast<uint32_t>(valid))
+      : "memory");
 }
 LACUNA_DEVICE void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -152,6 +178,9 @@ LACUNA_DEVICE float round_even(float x) {
 }
 LACUNA_DEVICE double multiply(double a, double b) {
   return __dmul_rn(a, b);
+}
+LACUNA_DEVICE float rounded_product(float a, float b) {
+  return __fmul_rn(a, b);
 }
 LACUNA_DEVICE int leading_ones(uint64_t bits) {
   return __clzll(static_cast<long long>(~bits));

@@ -13,6 +13,10 @@
 #include "base/dtype.h"
 
 #define LACUNA_KERNEL void
+/// Behind LACUNA_KERNEL: a block has at most so many threads, and so many blocks at least run at once on a
+/// multiprocessor. With one block nvcc takes the registers that let loads run ahead; with zero, or without
+/// this, it saves registers.
+#define LACUNA_BLOCK_OF(threads, blocks)
 #define LACUNA_DEVICE inline
 #define LACUNA_UNROLL
 
@@ -81,10 +85,30 @@ T atomic_add(T* to, T value) {
   return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
+/// Reads a T at once, from an address that is a multiple of its size.
+template <typename T>
+T load(const void* from, const Location& at = Location::current()) {
+  if (reinterpret_cast<uintptr_t>(from) % alignof(T) != 0)
+    fail("loads from an address that is not a multiple of the size", at);
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+/// Writes one, likewise.
+template <typename T>
+void store(void* to, const T& value, const Location& at = Location::current()) {
+  if (reinterpret_cast<uintptr_t>(to) % alignof(T) != 0)
+    fail("stores to an address that is not a multiple of the size", at);
+  std::memcpy(to, &value, sizeof(T));
+}
+
 inline bool is_aligned_16(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % 16 == 0;
 }
 
+struct alignas(8) Words2 {
+  uint32_t words[2];
+};
 struct alignas(16) Words4 {
   uint32_t words[4];
 };
@@ -110,8 +134,19 @@ void multiply_block(float (&c)[kRows][kColumns][4], const uint32_t (&a)[kRows][4
   meet_warp(WarpOperation::kMultiply, &slot, multiply_all, at);
 }
 
-/// Copies 16 bytes to shared memory while the thread continues; zeros where not `valid`. Until the wait, the
+/// Copies 8 bytes to shared memory while the thread continues; zeros where not `valid`. Until the wait, the
 /// target holds NaN, so that whoever reads early, or still reads what lay there, is found out.
+inline void copy_async_8(void* to, const void* from, bool valid, const Location& at = Location::current()) {
+  AsyncCopy copy{.to = to, .bytes = 8};
+  if (valid) {
+    const auto words = load<Words2>(from, at);
+    for (int i = 0; i < 2; ++i) copy.words[i] = words.words[i];
+  }
+  store(to, Words2{{~0U, ~0U}}, at);
+  add_async_copy(copy);
+}
+
+/// The same of 16 bytes.
 inline void copy_async_16(void* to, const void* from, bool valid, const Location& at = Location::current()) {
   if (!is_aligned_16(to) || (valid && !is_aligned_16(from))) {
     fail("gives cp.async an address that is not a multiple of 16", at);
@@ -134,7 +169,11 @@ template <int kPending>
 void wait_copies() {
   AsyncCopy copy;
   while (take_async_copy(kPending, copy)) {
-    *static_cast<Words4*>(copy.to) = {{copy.words[0], copy.words[1], copy.words[2], copy.words[3]}};
+    if (copy.bytes == 8) {
+      store(copy.to, Words2{{copy.words[0], copy.words[1]}});
+    } else {
+      *static_cast<Words4*>(copy.to) = {{copy.words[0], copy.words[1], copy.words[2], copy.words[3]}};
+    }
   }
 }
 
@@ -179,6 +218,9 @@ inline float round_even(float x) {
 
 /// Never contracted with a sum.
 inline double multiply(double a, double b) {
+  return a * b;
+}
+inline float rounded_product(float a, float b) {
   return a * b;
 }
 inline int leading_ones(uint64_t bits) {

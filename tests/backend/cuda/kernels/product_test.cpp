@@ -101,13 +101,14 @@ TEST(ProductKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   }
 }
 
-TEST(ProductKernel, AddsToTheResidualStreamOfTheRowsItIsTold) {
-  Operands operands(3, 20, 64);
+/// Adds the products of three rows to three of five rows.
+void expect_added(int64_t outputs, int64_t out_stride) {
+  Operands operands(3, outputs, 64);
   Stream stream;
   const DeviceBuffer x = upload(stream, operands.x);
   const DeviceBuffer weights = upload(stream, operands.weights);
   const DeviceBuffer list = upload(stream, operands.rows);
-  const std::vector<float> before = random_numbers(size_t{5} * 20, 9);
+  const std::vector<float> before = random_numbers(static_cast<size_t>(5 * out_stride), 9);
   const DeviceBuffer residual = upload(stream, before);
   product(stream, {.x = x.as<uint16_t>(),
                    .rows = list.as<int32_t>(),
@@ -115,23 +116,33 @@ TEST(ProductKernel, AddsToTheResidualStreamOfTheRowsItIsTold) {
                    .out_f32 = residual.as<float>(),
                    .out_rows = list.as<int32_t>(),
                    .num_rows = 3,
-                   .num_outputs = 20,
+                   .num_outputs = outputs,
                    .depth = 64,
-                   .out_stride = 20,
+                   .out_stride = out_stride,
                    .scale = 0.5F,
                    .epilogue = Epilogue::kAddScaled});
   const auto after = download<float>(stream, residual);
   for (int32_t row = 0; row < 5; ++row) {
-    for (int64_t n = 0; n < 20; ++n) {
-      const auto at = static_cast<size_t>(row * 20 + n);
-      const bool named = row >= 1 && row <= 3;
-      const auto sum = named ? operands.sum(row, n) : ProductSum{};
-      ASSERT_NEAR(after[at], before[at] + 0.5 * sum.value, operands.bound(sum) + 1e-6) << row;
-      if (!named) {
-        EXPECT_EQ(after[at], before[at]);
+    for (int64_t n = 0; n < out_stride; ++n) {
+      const auto at = static_cast<size_t>(row * out_stride + n);
+      const bool added = row >= 1 && row <= 3 && n < outputs;
+      const auto sum = added ? operands.sum(row, n) : ProductSum{};
+      ASSERT_NEAR(after[at], before[at] + 0.5 * sum.value, operands.bound(sum) + 1e-6) << row << ", " << n;
+      if (!added) {
+        EXPECT_EQ(after[at], before[at]) << row << ", " << n;
       }
     }
   }
+}
+
+TEST(ProductKernel, AddsToTheResidualStreamOfTheRowsItIsTold) {
+  expect_added(20, 20);
+}
+
+TEST(ProductKernel, WritesNothingBehindTheLastOutputOfARow) {
+  expect_added(19, 20);  // half of a pair
+  expect_added(19, 21);  // pairs are not aligned
+  expect_added(64, 65);
 }
 
 /// The output of a feed-forward layer's first product, rows one after the other.
