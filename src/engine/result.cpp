@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
 #include "engine/stop.h"
@@ -54,8 +53,15 @@ double rate(double count, double seconds) {
 }  // namespace
 
 std::string_view name_of(StopReason reason) {
-  constexpr std::array<std::string_view, 3> kNames = {"length", "eos", "stop"};
-  return kNames[static_cast<size_t>(reason)];
+  switch (reason) {
+    case StopReason::kLength:
+      return "length";
+    case StopReason::kEndToken:
+      return "eos";
+    case StopReason::kStopText:
+      return "stop";
+  }
+  return "";
 }
 
 double GenerationResult::tokens_per_second() const {

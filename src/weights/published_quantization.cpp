@@ -311,9 +311,23 @@ void read_if_present(const fs::path& path, Read&& read) {
 }  // namespace
 
 std::string_view name_of(QuantMethod method) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "mlx", "gptq", "awq", "fp8", "compressed-tensors", "modelopt", "bitsandbytes"};
-  return kNames[static_cast<size_t>(method)];
+  switch (method) {
+    case QuantMethod::kMlx:
+      return "mlx";
+    case QuantMethod::kGptq:
+      return "gptq";
+    case QuantMethod::kAwq:
+      return "awq";
+    case QuantMethod::kFp8:
+      return "fp8";
+    case QuantMethod::kCompressedTensors:
+      return "compressed-tensors";
+    case QuantMethod::kModelOpt:
+      return "modelopt";
+    case QuantMethod::kBitsAndBytes:
+      return "bitsandbytes";
+  }
+  return "?";
 }
 
 const CodeSizes& PublishedQuantization::sizes_for(std::string_view module) const {

@@ -1,7 +1,6 @@
 #include "weights/safetensors_writer.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -16,8 +15,16 @@ namespace lacuna {
 namespace {
 
 std::string_view type_name(const TensorToWrite& tensor) {
-  constexpr std::array<std::string_view, 3> kNames = {"F32", "F16", "BF16"};
-  return tensor.type.empty() ? kNames[static_cast<size_t>(tensor.dtype)] : tensor.type;
+  if (!tensor.type.empty()) return tensor.type;
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return "F32";
+    case DType::kF16:
+      return "F16";
+    case DType::kBF16:
+      return "BF16";
+  }
+  return "?";
 }
 
 size_t element_bytes(const TensorToWrite& tensor) {
