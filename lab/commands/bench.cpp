@@ -350,6 +350,7 @@ void add_matmul_bench(CLI::App& bench) {
 }
 
 struct FormatsFlags {
+  std::string shape = "4096x4096";
   MatmulBenchOptions options;
   int threads = 0;
   bool pin = false;
@@ -357,12 +358,12 @@ struct FormatsFlags {
 };
 
 /// How many times as fast as bf16 each quantized format is, the fastest at the second row count first.
-nlohmann::ordered_json time_formats(const FormatsFlags& flags, ThreadPool& threads) {
+nlohmann::ordered_json time_formats(const MatmulBenchOptions& options, ThreadPool& threads) {
   nlohmann::ordered_json found = nlohmann::ordered_json::array();
   for (const char* activations : {"auto", "int8"}) {
     const KernelContext context{default_table(), threads, activations == std::string("int8")};
-    const auto timed = to_json(bench_matmul(context, flags.options), context, flags.options)["results"];
-    for (const WeightFormat& format : flags.options.formats) {
+    const auto timed = to_json(bench_matmul(context, options), context, options)["results"];
+    for (const WeightFormat& format : options.formats) {
       nlohmann::ordered_json speed{
           {"weights", describe(format)}, {"activations", activations}, {"times", {}}};
       for (const auto& result : timed) {
@@ -378,8 +379,10 @@ nlohmann::ordered_json time_formats(const FormatsFlags& flags, ThreadPool& threa
 
 void bench_formats(const FormatsFlags& flags) {
   report_busy_cores(flags.threads);
+  MatmulBenchOptions options = flags.options;
+  options.shapes = {parse_matmul_shape(flags.shape)};
   const auto threads = make_threads(flags.threads, flags.pin);
-  const nlohmann::ordered_json formats = time_formats(flags, *threads);
+  const nlohmann::ordered_json formats = time_formats(options, *threads);
   if (flags.json) {
     print_data("{}\n", nlohmann::ordered_json{{"bench", "formats"},
                                               {"machine", processor_name()},
@@ -405,13 +408,17 @@ void bench_formats(const FormatsFlags& flags) {
 void add_formats_bench(CLI::App& bench) {
   auto flags = std::make_shared<FormatsFlags>();
   MatmulBenchOptions& options = flags->options;
-  options.shapes = {{4096, 4096}};
   options.rows = {1, 32, 512};
   options.formats.clear();
   for (const char* name : {"int8", "int4", "int8-group", "int4-group", "int4-min"})
     options.formats.push_back(*weight_format(name));
   CLI::App* command = bench.add_subcommand(
-      "formats", "How many times as fast as bf16 quantized weights are here, for matmuls of 4096x4096");
+      "formats",
+      "How many times as fast as bf16 quantized weights are here, for matmuls of 1, 32 and 512 rows");
+  command->add_option("--shape", flags->shape, "Inputs x outputs (default 4096x4096)");
+  command->add_flag(
+      "--in-cache", options.in_cache,
+      "Multiply with one copy of the weights, instead of alternating between copies of at least 1 GiB");
   command->add_option("--repeat", options.repeat, "Timed products of each kind (default 9)")
       ->check(CLI::Range(1, 10'000));
   add_threads_flag(*command, flags->threads);

@@ -1189,6 +1189,20 @@ TEST_F(Cli, ComparesStepsByThreads) {
   expect_refused(lacuna("bench step -m " + golden("llada") + " --threads 1000 --pin"), "--pin binds 1000");
 }
 
+TEST_F(Cli, ComparesFormatsWithBf16) {
+  const Outcome outcome = lacuna("bench formats --shape 64x64 --in-cache --repeat 1 --threads 1 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  ASSERT_EQ(report["formats"].size(), 10) << "five formats, with and without int8 activations";
+  double last = report["formats"][0]["times"][1];
+  for (const json& format : report["formats"]) {
+    ASSERT_EQ(format["times"].size(), 3);
+    EXPECT_GT(format["times"][0], 0);
+    EXPECT_LE(format["times"][1], last) << "the fastest at 32 rows come first";
+    last = format["times"][1];
+  }
+}
+
 TEST_F(Cli, SpreadsMemoryOverNodesWhereItIsAsked) {
   const std::string step =
       "bench step -m " + golden("llada") + " --canvas 64 --rows 16 --repeat 1 --threads 1 --json";
