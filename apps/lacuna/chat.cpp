@@ -46,8 +46,7 @@ bool reset_setting(std::string_view wanted, GenerationOptions& options) {
     const auto is_wanted = [&](std::string_view alias) {
       return wanted == alias || (alias.starts_with('-') && wanted == alias.substr(1));
     };
-    if (wanted != setting.name && std::none_of(setting.aliases.begin(), setting.aliases.end(), is_wanted))
-      return;
+    if (wanted != setting.name && std::ranges::none_of(setting.aliases, is_wanted)) return;
     is_known = true;
     field = {};
   });

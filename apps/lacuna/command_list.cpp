@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "server/object_fields.h"
+
 namespace lacuna {
 namespace {
 
@@ -15,186 +17,95 @@ constexpr std::string_view kConvert = "Convert";
 constexpr std::string_view kShell = "Help";
 
 constexpr CommandEntry kEntries[] = {
-    {"run",
-     kRun,
-     {R"(lacuna run mini-llada "Mia has 12 shells. She finds 7 more. How many shells does Mia have now?")",
-      R"(echo "Tom has 9 coins. He loses 4. How many coins does Tom have now?" | lacuna run -m mini-sdar --json)"}},
-    {"chat", kRun, {"lacuna chat mini-llada", "lacuna chat mini-sdar --no-live"}},
-    {"infill",
-     kRun,
-     {R"(lacuna infill mini-llada "Mia has 12 shells. She [[1]] 5 of them. Now she has [[1]] shells.")",
-      R"(lacuna infill mini-dream "Tom has 9 coins. He [[1]] 4 coins. Now he has 13 coins.")"}},
-    {"decide",
-     kRun,
-     {R"(lacuna decide -m mini-decide --state "Mia has 12 shells. She loses 5." -q "What does Mia have?" --choice "shells, hats")",
-      R"(lacuna decide -m mini-decide --state "Ben the fox sees the bell. Ben is very sad." -q "Is Ben sad?" --json)"}},
-    {"batch",
-     kRun,
-     {"lacuna batch -m mini-llada requests.jsonl answers.jsonl",
-      "lacuna batch --endpoint http://127.0.0.1:8080 requests.jsonl answers.jsonl"}},
-    {"replay", kRun, {"lacuna replay trace.jsonl", "lacuna replay trace.jsonl --fps 5"}},
-    {"serve", kServe, {"lacuna serve mini-llada", "lacuna serve mini-sdar --port 8081 --api-key secret"}},
-    {"mcp",
-     kServe,
-     {"lacuna mcp -m mini-llada", "lacuna mcp -m mini-llada --gen-length 64 --temperature 0.7"}},
-    {"pull",
-     kGet,
-     {"lacuna pull GSAI-ML/LLaDA-8B-Instruct", "lacuna pull JetLM/SDAR-1.7B-Chat --revision main"}},
-    {"list", kGet, {"lacuna list", "lacuna list --json"}},
-    {"inspect",
-     kInside,
-     {"lacuna inspect mini-llada", "lacuna inspect -m random:llada-8b --weights int4-group"}},
-    {"tokenize",
-     kInside,
-     {R"(echo "Mia has 12 shells." | lacuna tokenize -m mini-llada)",
-      R"(echo "[5, 6, 7]" | lacuna tokenize -m mini-llada --decode)"}},
-    {"logits",
-     kInside,
-     {"lacuna logits -m mini-llada --request request.json --out logits.npy",
-      "lacuna logits -m mini-llada --request request.json --out logits.npy --dtype f32"}},
-    {"analyze",
-     kInside,
-     {"lacuna analyze drift -m mini-gidd --gen-length 32 --block-length 8",
-      "lacuna analyze recall -m mini-sdar --task arithmetic --gen-length 32 --budgets 16,32"}},
-    {"eval",
-     kMeasure,
-     {"lacuna eval -m mini-llada --task arithmetic --samples 20",
-      "lacuna eval -m mini-sdar --task arithmetic --samples 20 --json"}},
-    {"compare",
-     kMeasure,
-     {R"(lacuna compare -m mini-llada --task arithmetic --samples 20 --b "--cache dual --block-length 8")",
-      R"(lacuna compare -m mini-dream --task arithmetic --samples 20 --b "--unmask threshold=0.9")"}},
-    {"tune",
-     kMeasure,
-     {"lacuna tune -m mini-llada --task arithmetic --risk 0.1 --samples 60",
-      "lacuna tune -m mini-llada --task arithmetic --risk 0.1 --samples 60 --save quick"}},
-    {"bench",
-     kMeasure,
-     {"lacuna bench step -m mini-llada",
-      "lacuna bench decode -m random:llada-8b,layers=1 --gen-length 32 --steps 4"}},
-    {"plan",
-     kMeasure,
-     {"lacuna plan -m random:llada-8b --machines 4 --link 10Gb",
-      "lacuna plan -m random:llada2-mini --weights int4 --machines 4 --cores 64 --link 100Gb --rows 256 "
-      "--json"}},
-    {"merge",
-     kConvert,
-     {"lacuna merge -m Dream-org/Dream-v0-Base-7B --lora my-adapter -o merged",
-      "lacuna merge -m my-model --lora style --lora facts=0.5 -o merged --dtype bf16"}},
-    {"quantize",
-     kConvert,
-     {"lacuna quantize -m mini-llada --to int8-group -o my-int8",
-      "lacuna quantize -m mini-llada --to int4-group -o my-int4 --json"}},
-    {"pack",
-     kConvert,
-     {"lacuna pack -m mini-llada -o my-packed",
-      "lacuna pack -m mini-llada --weights int4 -o my-packed-int4"}},
-    {"help", kShell, {"lacuna help run", "lacuna help bench step"}},
-    {"completion",
-     kShell,
-     {"source <(lacuna completion bash)", "lacuna completion fish > ~/.config/fish/completions/lacuna.fish"}},
-    {"man", kShell, {"lacuna man > lacuna.1", "lacuna man | man -l -"}},
+    {"run", kRun,
+     R"(lacuna run mini-llada "Mia has 12 shells. She finds 7 more. How many shells does Mia have now?")",
+     R"(echo "Tom has 9 coins. He loses 4. How many coins does Tom have now?" | lacuna run -m mini-sdar --json)"},
+    {"chat", kRun, "lacuna chat mini-llada", "lacuna chat mini-sdar --no-live"},
+    {"infill", kRun,
+     R"(lacuna infill mini-llada "Mia has 12 shells. She [[1]] 5 of them. Now she has [[1]] shells.")",
+     R"(lacuna infill mini-dream "Tom has 9 coins. He [[1]] 4 coins. Now he has 13 coins.")"},
+    {"decide", kRun,
+     R"(lacuna decide -m mini-decide --state "Mia has 12 shells. She loses 5." -q "What does Mia have?" --choice "shells, hats")",
+     R"(lacuna decide -m mini-decide --state "Ben the fox sees the bell. Ben is very sad." -q "Is Ben sad?" --json)"},
+    {"batch", kRun, "lacuna batch -m mini-llada requests.jsonl answers.jsonl",
+     "lacuna batch --endpoint http://127.0.0.1:8080 requests.jsonl answers.jsonl"},
+    {"replay", kRun, "lacuna replay trace.jsonl", "lacuna replay trace.jsonl --fps 5"},
+    {"serve", kServe, "lacuna serve mini-llada", "lacuna serve mini-sdar --port 8081 --api-key secret"},
+    {"mcp", kServe, "lacuna mcp -m mini-llada", "lacuna mcp -m mini-llada --gen-length 64 --temperature 0.7"},
+    {"pull", kGet, "lacuna pull GSAI-ML/LLaDA-8B-Instruct",
+     "lacuna pull JetLM/SDAR-1.7B-Chat --revision main"},
+    {"list", kGet, "lacuna list", "lacuna list --json"},
+    {"inspect", kInside, "lacuna inspect mini-llada",
+     "lacuna inspect -m random:llada-8b --weights int4-group"},
+    {"tokenize", kInside, R"(echo "Mia has 12 shells." | lacuna tokenize -m mini-llada)",
+     R"(echo "[5, 6, 7]" | lacuna tokenize -m mini-llada --decode)"},
+    {"logits", kInside, "lacuna logits -m mini-llada --request request.json --out logits.npy",
+     "lacuna logits -m mini-llada --request request.json --out logits.npy --dtype f32"},
+    {"analyze", kInside, "lacuna analyze drift -m mini-gidd --gen-length 32 --block-length 8",
+     "lacuna analyze recall -m mini-sdar --task arithmetic --gen-length 32 --budgets 16,32"},
+    {"eval", kMeasure, "lacuna eval -m mini-llada --task arithmetic --samples 20",
+     "lacuna eval -m mini-sdar --task arithmetic --samples 20 --json"},
+    {"compare", kMeasure,
+     R"(lacuna compare -m mini-llada --task arithmetic --samples 20 --b "--cache dual --block-length 8")",
+     R"(lacuna compare -m mini-dream --task arithmetic --samples 20 --b "--unmask threshold=0.9")"},
+    {"tune", kMeasure, "lacuna tune -m mini-llada --task arithmetic --risk 0.1 --samples 60",
+     "lacuna tune -m mini-llada --task arithmetic --risk 0.1 --samples 60 --save quick"},
+    {"bench", kMeasure, "lacuna bench step -m mini-llada",
+     "lacuna bench decode -m random:llada-8b,layers=1 --gen-length 32 --steps 4"},
+    {"plan", kMeasure, "lacuna plan -m random:llada-8b --machines 4 --link 10Gb",
+     "lacuna plan -m random:llada2-mini --weights int4 --machines 4 --cores 64 --link 100Gb --rows 256 "
+     "--json"},
+    {"merge", kConvert, "lacuna merge -m Dream-org/Dream-v0-Base-7B --lora my-adapter -o merged",
+     "lacuna merge -m my-model --lora style --lora facts=0.5 -o merged --dtype bf16"},
+    {"quantize", kConvert, "lacuna quantize -m mini-llada --to int8-group -o my-int8",
+     "lacuna quantize -m mini-llada --to int4-group -o my-int4 --json"},
+    {"pack", kConvert, "lacuna pack -m mini-llada -o my-packed",
+     "lacuna pack -m mini-llada --weights int4 -o my-packed-int4"},
+    {"help", kShell, "lacuna help run", "lacuna help bench step"},
+    {"completion", kShell, "source <(lacuna completion bash)",
+     "lacuna completion fish > ~/.config/fish/completions/lacuna.fish"},
+    {"man", kShell, "lacuna man > lacuna.1", "lacuna man | man -l -"},
 };
 
-/// Where --help shows a flag, for those that do not say it themselves or that several commands share.
+/// Where --help shows flags, for those that do not say it themselves or that several commands share. Names
+/// have spaces between.
 struct FlagPlace {
-  std::string_view name;
-  std::string_view group;
-  bool is_rare = false;
+  std::string_view group;  ///< empty: the flags say it themselves
+  std::string_view common;
+  std::string_view rare;
+
+  bool has(std::string_view name) const { return has_name(common, name) || has_name(rare, name); }
 };
 
-constexpr bool kRare = true;
 constexpr std::string_view kModel = "Model";
 constexpr std::string_view kPrompt = "Prompt";
 constexpr std::string_view kSampling = "Sampling";
 constexpr std::string_view kSpeed = "Speed";
-constexpr std::string_view kGuide = "Speed: guided diffusion";
-constexpr std::string_view kMasked = "LLaDA and Dream";
-constexpr std::string_view kBlocks = "Block diffusion (SDAR, LLaDA 2, Fast-dLLM v2)";
-constexpr std::string_view kUniform = "Uniform diffusion (GIDD, Sumi)";
-constexpr std::string_view kSlots = "ReFusion";
 constexpr std::string_view kServer = "Server";
 
 constexpr FlagPlace kPlaces[] = {
-    {"trace-plans", "Output", kRare},
-    {"model", kModel},
-    {"dtype", kModel},
-    {"weights", kModel},
-    {"head-weights", kModel, kRare},
-    {"kv-cache", kModel},
-    {"activations", kModel, kRare},
-    {"lora", kModel},
-    {"rope-scale", kModel, kRare},
-    {"device", kSpeed},
-    {"threads", kSpeed},
-    {"pin", kSpeed, kRare},
-    {"numa", kSpeed, kRare},
-    {"prompt-tokens", kPrompt},
-    {"prompts-file", kPrompt, kRare},
-    {"batch", "", kRare},
-    {"chat-template", kPrompt, kRare},
-    {"gen-length", kSampling},
-    {"steps", kSampling},
-    {"block-length", kSampling},
-    {"unmask", kSampling},
-    {"temperature", kSampling},
-    {"top-p", kSampling},
-    {"top-k", kSampling},
-    {"seed", kSampling},
-    {"stop", kSampling},
-    {"ignore-eos", kSampling, kRare},
-    {"cfg-scale", kSampling, kRare},
-    {"suppress-mask", kSampling, kRare},
-    {"preset", kSpeed},
-    {"cache", kSpeed},
-    {"refresh", kSpeed, kRare},
-    {"cache-block", kSpeed, kRare},
-    {"suffix", kSpeed, kRare},
-    {"eos-exit", kSpeed},
-    {"accept", kSpeed, kRare},
-    {"lock", kSpeed},
-    {"guide", kSpeed},
-    {"guide-match", kGuide, kRare},
-    {"guide-fallback", kGuide, kRare},
-    {"guide-block", kGuide, kRare},
-    {"alg-temp", kMasked, kRare},
-    {"eps", kMasked, kRare},
-    {"logits-eos-inf", kMasked, kRare},
-    {"confidence-eos-eot-inf", kMasked, kRare},
-    {"sub-block-length", kBlocks, kRare},
-    {"commit", kBlocks, kRare},
-    {"edit", kBlocks, kRare},
-    {"pipeline", kBlocks, kRare},
-    {"sparse", kBlocks, kRare},
-    {"sparse-commit", kBlocks, kRare},
-    {"sparse-after", kBlocks, kRare},
-    {"sampler", kUniform, kRare},
-    {"tokens-per-step", kUniform, kRare},
-    {"schedule", kUniform, kRare},
-    {"min-length", kUniform, kRare},
-    {"context", kUniform, kRare},
-    {"noise", kUniform, kRare},
-    {"boundary", kUniform, kRare},
-    {"drift", kUniform, kRare},
-    {"block-exit", kUniform, kRare},
-    {"last-layer", kUniform, kRare},
-    {"self-correct", kUniform, kRare},
-    {"refusion", kSlots, kRare},
-    {"slot-size", kSlots, kRare},
-    {"slot-threshold", kSlots, kRare},
-    {"token-threshold", kSlots, kRare},
-    {"fill", kSlots, kRare},
-    {"kv", kSlots, kRare},
-    {"revoke", kSlots, kRare},
-    {"kv-memory", kServer, kRare},
-    {"prefix-memory", kServer, kRare},
-    {"pass-rows", kServer, kRare},
+    {"Output", "", "trace-plans"},
+    {kModel, "model dtype weights kv-cache lora", "head-weights activations rope-scale"},
+    {kSpeed, "device threads preset cache eos-exit lock guide", "pin numa refresh cache-block suffix accept"},
+    {kPrompt, "prompt-tokens", "prompts-file chat-template"},
+    {"", "", "batch"},
+    {kSampling, "gen-length steps block-length unmask temperature top-p top-k seed stop",
+     "ignore-eos cfg-scale suppress-mask"},
+    {"Speed: guided diffusion", "", "guide-match guide-fallback guide-block"},
+    {"LLaDA and Dream", "", "alg-temp eps logits-eos-inf confidence-eos-eot-inf"},
+    {"Block diffusion (SDAR, LLaDA 2, Fast-dLLM v2)", "",
+     "sub-block-length commit edit pipeline sparse sparse-commit sparse-after"},
+    {"Uniform diffusion (GIDD, Sumi)", "",
+     "sampler tokens-per-step schedule min-length context noise boundary drift block-exit last-layer "
+     "self-correct"},
+    {"ReFusion", "", "refusion slot-size slot-threshold token-threshold fill kv revoke"},
+    {kServer, "", "kv-memory prefix-memory pass-rows"},
 };
 
 const FlagPlace* place_of(const CLI::Option& option) {
   if (option.get_lnames().empty()) return nullptr;
   const auto* place = std::find_if(std::begin(kPlaces), std::end(kPlaces), [&](const FlagPlace& each) {
-    return each.name == option.get_lnames().front();
+    return each.has(option.get_lnames().front());
   });
   return place == std::end(kPlaces) ? nullptr : place;
 }
@@ -261,7 +172,7 @@ std::vector<std::string> groups_of(std::span<const CLI::Option* const> options) 
 
 bool is_rare(const CLI::Option& option) {
   const FlagPlace* place = place_of(option);
-  return place != nullptr && place->is_rare && !option.get_required();
+  return place != nullptr && has_name(place->rare, option.get_lnames().front()) && !option.get_required();
 }
 
 bool is_flag(const CLI::Option& option) {

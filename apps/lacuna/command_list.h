@@ -15,7 +15,9 @@ namespace lacuna {
 struct CommandEntry {
   std::string_view name;   ///< "run"; of a command's command: "bench step"
   std::string_view group;  ///< heading in the list of commands; empty: that of the command above
-  std::array<std::string_view, 2> examples;
+  std::string_view example, another;
+
+  std::array<std::string_view, 2> examples() const { return {example, another}; }
 };
 
 /// Null for a command without an entry.

@@ -210,25 +210,21 @@ void add_decide_command(CLI::App& program) {
       ->add_option("-f,--file,--prompt-file", flags->file,
                    "Read the text from a file; - for standard input (default: standard input)")
       ->group("Prompt");
+  const auto add = [&](const char* names, auto& field, const char* help) {
+    return command->add_option(names, field, help)->group("Questions");
+  };
   add_question_flags(command, flags);
-  command
-      ->add_option("--questions", flags->questions_file,
-                   "JSON file with questions, and with a text or without, as OpenAI's /v1/decisions or "
-                   "System One take them")
-      ->group("Questions");
-  command
-      ->add_option("--orders", flags->orders,
-                   "2: means over the options of choices as given and in reverse order (default 1)")
-      ->check(CLI::Range(1, 2))
-      ->group("Questions");
+  add("--questions", flags->questions_file,
+      "JSON file with questions, and with a text or without, as OpenAI's /v1/decisions or "
+      "System One take them");
+  add("--orders", flags->orders,
+      "2: means over the options of choices as given and in reverse order (default 1)")
+      ->check(CLI::Range(1, 2));
   command->add_flag("--independent", flags->independent, "Ask each question on a canvas of its own")
       ->group("Questions");
-  command
-      ->add_option("--draws", flags->draws,
-                   "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
-      ->check(CLI::Range(1, kMaxDraws))
-      ->group("Questions");
-  command->add_option("--seed", flags->seed, "Seed of the noise of --draws (default 0)")->group("Questions");
+  add("--draws", flags->draws, "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
+      ->check(CLI::Range(1, kMaxDraws));
+  add("--seed", flags->seed, "Seed of the noise of --draws (default 0)");
   add_template_flags(*command, flags->prompt_template, "Prompt");
   command->add_flag("--json", flags->json, "Print one JSON object, in the format of the questions")
       ->group("Output");

@@ -109,14 +109,13 @@ std::string help_page(const CLI::App& command, bool all) {
         "Mia have now?\"\n`lacuna help COMMAND` explains a command; --version names this version.\n";
     return page;
   }
-  if (entry != nullptr) page = fmt::format("  {}\n\n", fmt::join(entry->examples, "\n  "));
+  if (entry != nullptr) page = fmt::format("  {}\n\n", fmt::join(entry->examples(), "\n  "));
   page += fmt::format("{}\n\nUsage: {}\n", command.get_description(), usage_of(command));
   add_command_list(command, page);
   add_options(command, all, page);
   if (!command.get_footer().empty()) page += "\n" + command.get_footer() + "\n";
   const std::vector<const CLI::Option*> options = options_of(command);
-  if (!all &&
-      std::any_of(options.begin(), options.end(), [](const auto* option) { return is_rare(*option); })) {
+  if (!all && std::ranges::any_of(options, [](const auto* option) { return is_rare(*option); })) {
     page += fmt::format("\nMore flags: lacuna {} --help-all\n", path);
   }
   return page;

@@ -276,12 +276,11 @@ Json report(const Findings& findings, int64_t canvas) {
             {"qkv_bias", config.qkv_bias},
             {"attention_output_bias", config.attn_output_bias}};
   if (config.sliding) {
-    json["sliding"] = {
-        {"layers", std::count(config.sliding->layers.begin(), config.sliding->layers.end(), true)},
-        {"window", config.sliding->window},
-        {"kv_heads", config.sliding->num_kv_heads},
-        {"head_dim", config.sliding->head_dim},
-        {"rope_theta", config.sliding->rope.theta}};
+    json["sliding"] = {{"layers", std::ranges::count(config.sliding->layers, true)},
+                       {"window", config.sliding->window},
+                       {"kv_heads", config.sliding->num_kv_heads},
+                       {"head_dim", config.sliding->head_dim},
+                       {"rope_theta", config.sliding->rope.theta}};
   }
   if (config.denoises_whole_canvas()) {
     const WholeCanvas& published = *config.noise->whole_canvas;

@@ -171,9 +171,8 @@ void add_logits_command(CLI::App& program) {
       ->add_option(
           "--request", flags->request,
           "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
-          "\"clean_prefix\": N rows that see none after them, for GIDD, \"canvas_begin\": P where "
-          "the canvas begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for "
-          "DiffusionGemma}")
+          "\"clean_prefix\": N rows that see none after them, for GIDD, \"canvas_begin\": P where the canvas "
+          "begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for DiffusionGemma}")
       ->required();
   command
       ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")

@@ -50,7 +50,7 @@ std::string roff(std::string_view text) {
 
 void add_examples(const CommandEntry& entry, std::string& page) {
   page += ".PP\nExamples:\n.PP\n.nf\n.RS\n";
-  for (const std::string_view example : entry.examples) page += roff(example) + "\n";
+  for (const std::string_view example : entry.examples()) page += roff(example) + "\n";
   page += ".RE\n.fi\n";
 }
 

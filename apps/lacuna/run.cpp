@@ -244,25 +244,17 @@ void add_run_command(CLI::App& program) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = program.add_subcommand("run", "Answer a prompt by filling in the canvas");
   add_chat_flags(*command, *flags);
-  command
-      ->add_option("-p,--prompt", flags->prompt,
-                   "Text of the user's turn; \"-\", or no prompt at all: standard input")
-      ->group("Prompt");
+  const auto add = [&](const char* names, auto& field, const char* help) {
+    return command->add_option(names, field, help)->group("Prompt");
+  };
+  add("-p,--prompt", flags->prompt, "Text of the user's turn; \"-\", or no prompt at all: standard input");
   add_text_words(*command, "PROMPT", "--prompt");
-  command
-      ->add_option("-f,--prompt-file,--file", flags->prompt_file,
-                   "Read the prompt from a file; \"-\": standard input")
-      ->group("Prompt");
-  command->add_option("--prompt-tokens", flags->prompt_tokens, "Token ids, \"1,2,3\"; no template is applied")
-      ->group("Prompt");
-  command
-      ->add_option("--prompts-file", flags->prompts_file,
-                   "JSON lines with \"prompt\" or \"prompt_tokens\", and \"seed\" if it differs; answers "
-                   "keep the order")
-      ->group("Prompt");
-  command->add_option("--batch", flags->batch, "Prompts that share each forward pass (default 1)")
-      ->check(CLI::Range(1, 4096))
-      ->group("Prompt");
+  add("-f,--prompt-file,--file", flags->prompt_file, "Read the prompt from a file; \"-\": standard input");
+  add("--prompt-tokens", flags->prompt_tokens, "Token ids, \"1,2,3\"; no template is applied");
+  add("--prompts-file", flags->prompts_file,
+      "JSON lines with \"prompt\" or \"prompt_tokens\", and \"seed\" if it differs; answers keep the order");
+  add("--batch", flags->batch, "Prompts that share each forward pass (default 1)")
+      ->check(CLI::Range(1, 4096));
   add_generation_flags(*command, flags->generation);
   command->add_flag("--json", flags->json, "Print one JSON object per prompt")->group("Output");
   command->add_option("--trace", flags->trace, "Write one JSON object per forward pass to this file")

@@ -437,27 +437,22 @@ void analyze(const InstrumentCommand& instrument, const AnalyzeFlags& flags) {
 }
 
 void add_recall_flags(CLI::App& command, AnalyzeFlags& flags) {
-  command
-      .add_option("--budgets", flags.recall.budgets,
-                  "Cells of each layer and kv head that are chosen, ascending (default 64,128,256)")
+  const auto add = [&](const char* names, auto& field, const char* help) {
+    return command.add_option(names, field, help)->group("Recall");
+  };
+  add("--budgets", flags.recall.budgets,
+      "Cells of each layer and kv head that are chosen, ascending (default 64,128,256)")
       ->delimiter(',')
       ->expected(1, 64)
-      ->check(number<int32_t>())
-      ->group("Recall");
-  command.add_option("--page", flags.recall.page_size, "Cells of a page of Quest (default 16)")
-      ->check(CLI::Range(1, 1 << 16))
-      ->group("Recall");
-  command
-      .add_option("--as-blocks", flags.as_blocks,
-                  "Control experiment: run an autoregressive model as block diffusion with blocks of this "
-                  "many positions")
-      ->check(CLI::Range(1, 1 << 16))
-      ->group("Recall");
-  command
-      .add_option("--mask-token", flags.mask_token,
-                  "--as-blocks: the token that stands for a mask (default: the tokenizer's)")
-      ->check(number<TokenId>())
-      ->group("Recall");
+      ->check(number<int32_t>());
+  add("--page", flags.recall.page_size, "Cells of a page of Quest (default 16)")
+      ->check(CLI::Range(1, 1 << 16));
+  add("--as-blocks", flags.as_blocks,
+      "Control experiment: run an autoregressive model as block diffusion with blocks of this many positions")
+      ->check(CLI::Range(1, 1 << 16));
+  add("--mask-token", flags.mask_token,
+      "--as-blocks: the token that stands for a mask (default: the tokenizer's)")
+      ->check(number<TokenId>());
 }
 
 void add_map_flags(CLI::App& command, AnalyzeFlags& flags) {
@@ -478,23 +473,19 @@ void add_instrument(const InstrumentCommand& instrument, CLI::App& parent) {
   auto flags = std::make_shared<AnalyzeFlags>();
   CLI::App* command = parent.add_subcommand(instrument.name, instrument.help);
   add_model_flags(*command, *flags);
-  command->add_option("-p,--prompt", flags->prompt, "Text of the user's turn")->group("Requests");
-  command->add_option("--task", flags->task, task_names() + " (default arithmetic)")->group("Requests");
-  command
-      ->add_option("--length", flags->task_options.length,
-                   fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength,
-                               kMaxLength, kDefaultLength))
-      ->group("Requests");
-  command
-      ->add_option("--prompt-length", flags->prompt_length,
-                   "Random tokens of each prompt, for models without a tokenizer")
-      ->check(CLI::Range(1, 1 << 20))
-      ->group("Requests");
-  command
-      ->add_option("--samples", flags->samples,
-                   "Samples of the task's test split, or random prompts (default 4); they run one by one")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group("Requests");
+  const auto add = [&](const char* names, auto& field, const std::string& help) {
+    return command->add_option(names, field, help)->group("Requests");
+  };
+  add("-p,--prompt", flags->prompt, "Text of the user's turn");
+  add("--task", flags->task, task_names() + " (default arithmetic)");
+  add("--length", flags->task_options.length,
+      fmt::format("Tokens of a prompt of retrieval, {} to {} (default {})", kMinLength, kMaxLength,
+                  kDefaultLength));
+  add("--prompt-length", flags->prompt_length, "Random tokens of each prompt, for models without a tokenizer")
+      ->check(CLI::Range(1, 1 << 20));
+  add("--samples", flags->samples,
+      "Samples of the task's test split, or random prompts (default 4); they run one by one")
+      ->check(CLI::Range(1, 1'000'000));
   command->add_flag("--raw", flags->raw, "Apply no chat template")->group("Requests");
   add_generation_flags(*command, flags->generation);
   if (instrument.tries_sparse_attention) add_recall_flags(*command, *flags);

@@ -166,58 +166,37 @@ std::string benchmark_names() {
 }
 
 void add_benchmark_flags(CLI::App& command, EvalCommandFlags& flags) {
-  command
-      .add_option(
-          "--data", flags.data,
-          "File of a published benchmark or of prompts for continuations (JSON lines, also .gz), or a text "
-          "for perplexity")
-      ->group("Task");
-  command
-      .add_option("--shots", flags.shots,
-                  "gsm8k and multiple choice: solved questions before the question (default 0)")
-      ->check(CLI::Range(0, 64))
-      ->group("Task");
-  command
-      .add_option("--shots-data", flags.shots_data,
-                  "File whose first questions (mmlu-pro: of the subject) are the solved ones of --shots")
-      ->group("Task");
-  command
-      .add_option("--scoring", flags.scoring,
-                  "Multiple choice: likelihood of the options, or generation of an explained answer "
-                  "(default: generation for models with a chat template)")
-      ->check(CLI::IsMember({"likelihood", "generation"}))
-      ->group("Task");
-  command
-      .add_option("--templates", flags.templates,
-                  "longbench: its dataset2prompt.json (default: the context, then the input)")
-      ->group("Task");
-  command
-      .add_option("--prompts", flags.prompts,
-                  "gsm8k: whose prompts, harness (lm-evaluation-harness) or flashdlm (default harness)")
-      ->check(CLI::IsMember({"harness", "flashdlm"}))
-      ->group("Task");
-  command.add_option("--turns", flags.turns, "mt-bench: ask this many turns of each question (default: all)")
-      ->check(CLI::Range(1, 100))
-      ->group("Task");
-  command
-      .add_option(
-          "--run-tests", flags.run_tests,
-          "humaneval, mbpp: run the tests with this Python interpreter, with limits but without a sandbox")
-      ->group("Task");
+  const auto add = [&](const char* names, auto& field, const char* help) {
+    return command.add_option(names, field, help)->group("Task");
+  };
+  add("--data", flags.data,
+      "File of a published benchmark or of prompts for continuations (JSON lines, also .gz), or a text "
+      "for perplexity");
+  add("--shots", flags.shots, "gsm8k and multiple choice: solved questions before the question (default 0)")
+      ->check(CLI::Range(0, 64));
+  add("--shots-data", flags.shots_data,
+      "File whose first questions (mmlu-pro: of the subject) are the solved ones of --shots");
+  add("--scoring", flags.scoring,
+      "Multiple choice: likelihood of the options, or generation of an explained answer "
+      "(default: generation for models with a chat template)")
+      ->check(CLI::IsMember({"likelihood", "generation"}));
+  add("--templates", flags.templates,
+      "longbench: its dataset2prompt.json (default: the context, then the input)");
+  add("--prompts", flags.prompts,
+      "gsm8k: whose prompts, harness (lm-evaluation-harness) or flashdlm (default harness)")
+      ->check(CLI::IsMember({"harness", "flashdlm"}));
+  add("--turns", flags.turns, "mt-bench: ask this many turns of each question (default: all)")
+      ->check(CLI::Range(1, 100));
+  add("--run-tests", flags.run_tests,
+      "humaneval, mbpp: run the tests with this Python interpreter, with limits but without a sandbox");
   command
       .add_flag("--fit", flags.fits,
                 "decisions: fit temperatures on as many other stories, and keep them in decisions.json of "
                 "the model")
       ->group("Task");
-  command
-      .add_option("--text-task", flags.text_task,
-                  "perplexity: the task whose texts are scored (default stories)")
-      ->group("Task");
-  command
-      .add_option("--draws", flags.draws,
-                  "Likelihoods: random samples of the masks of each text (default 32)")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group("Task");
+  add("--text-task", flags.text_task, "perplexity: the task whose texts are scored (default stories)");
+  add("--draws", flags.draws, "Likelihoods: random samples of the masks of each text (default 32)")
+      ->check(CLI::Range(1, 1'000'000));
 }
 
 }  // namespace

@@ -39,13 +39,12 @@ std::vector<float> values_of(std::span<const RowStep* const> steps, float RowSte
 }
 
 int64_t count_of(std::span<const RowStep* const> steps, bool RowStep::*flag) {
-  return std::count_if(steps.begin(), steps.end(), [&](const RowStep* step) { return step->*flag; });
+  return std::ranges::count_if(steps, [&](const RowStep* step) { return step->*flag; });
 }
 
 /// Share of the contractions below 1.
 Json contracting(std::span<const float> contractions) {
-  const auto below =
-      std::count_if(contractions.begin(), contractions.end(), [](float value) { return value < 1; });
+  const auto below = std::ranges::count_if(contractions, [](float value) { return value < 1; });
   return share_of(below, std::ssize(contractions));
 }
 
@@ -74,8 +73,8 @@ using StepsBy = std::map<int32_t, std::vector<const RowStep*>>;
 void add_groups(const char* key, const StepsBy& groups, Json& out) {
   for (const auto& [index, steps] : groups) {
     std::vector<float> divergences = values_of(steps, &RowStep::divergence);
-    const auto passing = std::count_if(
-        steps.begin(), steps.end(), [](const RowStep* step) { return step->converged && step->confident; });
+    const auto passing =
+        std::ranges::count_if(steps, [](const RowStep* step) { return step->converged && step->confident; });
     out.push_back({{key, index},
                    {"divergence_q50", number_or_null(quantile(divergences, 0.5))},
                    {"divergence_q95", number_or_null(quantile(divergences, 0.95))},

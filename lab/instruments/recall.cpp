@@ -71,11 +71,11 @@ class Recording {
     const int64_t layer = row.layer - kDenseLayers;
     if (row.head == 0) {
       const int64_t begin = (layer * block_.size() + block_row) * hidden_dim_;
-      std::copy(row.hidden.begin(), row.hidden.end(), hidden_.begin() + begin);
+      std::ranges::copy(row.hidden, hidden_.begin() + begin);
     }
     const int64_t unit = layer * num_kv_heads_ + row.head / num_heads_;
     const int64_t place = (unit * block_.size() + block_row) * num_heads_ + row.head % num_heads_;
-    std::copy(row.query.begin(), row.query.end(), queries_.begin() + place * head_dim_);
+    std::ranges::copy(row.query, queries_.begin() + place * head_dim_);
     float* weights = weights_.data() + place * block_.end;
     std::fill_n(weights, block_.end, 0.0F);
     const float* weight = row.weights.data();
@@ -235,8 +235,7 @@ class RecallInstrument final : public Instrument {
   /// Budgets that are smaller than the prefix: the first ones.
   size_t num_budgets() const {
     const auto& budgets = settings_.budgets;
-    return static_cast<size_t>(std::lower_bound(budgets.begin(), budgets.end(), block_begin_) -
-                               budgets.begin());
+    return static_cast<size_t>(std::ranges::lower_bound(budgets, block_begin_) - budgets.begin());
   }
 
   bool is_masked(const FollowedPass& pass, int32_t position) const {

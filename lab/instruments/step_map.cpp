@@ -1,5 +1,7 @@
 #include "instruments/step_map.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -28,22 +30,10 @@ std::string_view name_of(MapAxis axis) {
 }
 
 MapSettings parse_map(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, MapSettings (*)()>, 3> kMaps = {{
-      {"step,layer",
-       [] {
-         return MapSettings{MapAxis::kStep, MapAxis::kLayer};
-       }},
-      {"step,position",
-       [] {
-         return MapSettings{MapAxis::kStep, MapAxis::kPosition};
-       }},
-      {"layer,position",
-       [] {
-         return MapSettings{MapAxis::kLayer, MapAxis::kPosition};
-       }},
-  }};
-  for (const auto& [name, make] : kMaps) {
-    if (name == text) return make();
+  for (const auto& [rows, columns] : {std::pair{MapAxis::kStep, MapAxis::kLayer},
+                                      {MapAxis::kStep, MapAxis::kPosition},
+                                      {MapAxis::kLayer, MapAxis::kPosition}}) {
+    if (text == fmt::format("{},{}", name_of(rows), name_of(columns))) return {rows, columns};
   }
   throw InputError("--map {}: expected step,layer, step,position or layer,position", text);
 }

@@ -1,8 +1,10 @@
 #include "api/request_json.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "api/tools.h"
 #include "base/error.h"
@@ -70,24 +72,21 @@ std::vector<TokenId> tokens_of(const std::string& place, const Json& value) {
 }  // namespace
 
 LoadOptions load_options(const Json& object, const std::string& place) {
+  using Text = std::pair<std::string_view, std::string LoadOptions::*>;
+  constexpr Text kTexts[] = {{"dtype", &LoadOptions::dtype},
+                             {"weights", &LoadOptions::weights},
+                             {"head_weights", &LoadOptions::head_weights},
+                             {"kv_cache", &LoadOptions::kv_cache},
+                             {"activations", &LoadOptions::activations},
+                             {"device", &LoadOptions::device},
+                             {"guide", &LoadOptions::guide}};
   LoadOptions options;
   for (const auto& [key, value] : object.items()) {
-    if (key == "dtype") {
-      options.dtype = text_of(place, key, value);
-    } else if (key == "weights") {
-      options.weights = text_of(place, key, value);
-    } else if (key == "head_weights") {
-      options.head_weights = text_of(place, key, value);
-    } else if (key == "kv_cache") {
-      options.kv_cache = text_of(place, key, value);
-    } else if (key == "activations") {
-      options.activations = text_of(place, key, value);
-    } else if (key == "device") {
-      options.device = text_of(place, key, value);
+    const auto* text = std::ranges::find(kTexts, key, &Text::first);
+    if (text != std::end(kTexts)) {
+      options.*text->second = text_of(place, key, value);
     } else if (key == "lora") {
       options.lora = texts_of(place, key, value);
-    } else if (key == "guide") {
-      options.guide = text_of(place, key, value);
     } else if (key == "threads") {
       options.threads = static_cast<int32_t>(integer_of(place, key, value, {0, 1024}));
     } else if (key == "random_seed") {

@@ -53,9 +53,8 @@ class MergedMatrix : public StoredMatrix {
   }
 
   void read(int64_t n, float* out) const override {
-    const bool is_replaced = std::any_of(edits_.begin(), edits_.end(), [&](const auto& each) {
-      return each->edit.replacement != nullptr && each->edit.covers(n);
-    });
+    const bool is_replaced = std::ranges::any_of(
+        edits_, [&](const auto& each) { return each->edit.replacement != nullptr && each->edit.covers(n); });
     if (!is_replaced) base_->read(n, out);
     for (const std::unique_ptr<LazyEdit>& each : edits_) {
       const RowEdit& edit = each->edit;
@@ -186,7 +185,7 @@ class EditFinder {
 
   /// A replacement comes first, so that later adapters cannot undo what earlier ones added.
   void put(std::vector<RowEdit>& edits, const RowEdit& edit, const TensorView& tensor) const {
-    const bool is_changed = std::any_of(edits.begin(), edits.end(), [&](const RowEdit& other) {
+    const bool is_changed = std::ranges::any_of(edits, [&](const RowEdit& other) {
       return other.first < edit.first + edit.count && edit.first < other.first + other.count;
     });
     if (is_changed) refuse(tensor, "it would replace what another adapter changes");
@@ -276,8 +275,8 @@ class MergedWeights : public AdaptedWeights {
 
   /// Whether embedding and head differ although the files hold one matrix for both.
   bool unties() const {
-    const bool all_keep = std::all_of(adapters_.begin(), adapters_.end(),
-                                      [](const LoraAdapter& adapter) { return adapter.keeps_tied(); });
+    const bool all_keep =
+        std::ranges::all_of(adapters_, [](const LoraAdapter& adapter) { return adapter.keeps_tied(); });
     return changes(head_) || (changes(embedding_) && !all_keep);
   }
 

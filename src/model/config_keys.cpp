@@ -248,7 +248,7 @@ const std::vector<Property>& sizes() {
 const Property* property_of(std::string_view key) {
   for (const std::vector<Property>* const known : {&properties(), &sizes()}) {
     for (const Property& property : *known) {
-      if (std::find(property.keys.begin(), property.keys.end(), key) != property.keys.end()) return &property;
+      if (std::ranges::find(property.keys, key) != property.keys.end()) return &property;
     }
   }
   return nullptr;
@@ -275,7 +275,7 @@ bool is_same(const Json& value, const Json& computed) {
 bool fits(const Json& value, const Json& computed) {
   if (computed.is_null()) return false;
   if (!value.is_array()) return is_same(value, computed);
-  return std::all_of(value.begin(), value.end(), [&](const Json& each) { return is_same(each, computed); });
+  return std::ranges::all_of(value, [&](const Json& each) { return is_same(each, computed); });
 }
 
 [[noreturn]] void refuse_unknown(const JsonObject& object, std::span<const std::string> unknown) {
@@ -297,10 +297,9 @@ bool is_bookkeeping_key(std::string_view key) {
   key = without_text_config(key);
   const auto starts = [&](std::string_view begin) { return key.starts_with(begin); };
   const auto ends = [&](std::string_view end) { return key.ends_with(end); };
-  return std::find(kBookkeeping.begin(), kBookkeeping.end(), key) != kBookkeeping.end() ||
-         std::any_of(kToolPrefixes.begin(), kToolPrefixes.end(), starts) ||
-         std::any_of(kFlashPrefixes.begin(), kFlashPrefixes.end(), starts) ||
-         std::any_of(kHarmlessEnds.begin(), kHarmlessEnds.end(), ends);
+  return std::ranges::find(kBookkeeping, key) != kBookkeeping.end() ||
+         std::ranges::any_of(kToolPrefixes, starts) || std::ranges::any_of(kFlashPrefixes, starts) ||
+         std::ranges::any_of(kHarmlessEnds, ends);
 }
 
 bool switches_nothing_on(std::string_view key, const Json& value) {
@@ -309,9 +308,8 @@ bool switches_nothing_on(std::string_view key, const Json& value) {
   if (!value.is_number()) return false;
   constexpr std::array kScaleWords =
       std::to_array<std::string_view>({"scale", "scaling", "multiplier", "factor"});
-  const bool is_scale = std::any_of(kScaleWords.begin(), kScaleWords.end(), [&](std::string_view word) {
-    return key.find(word) != std::string_view::npos;
-  });
+  const bool is_scale = std::ranges::any_of(
+      kScaleWords, [&](std::string_view word) { return key.find(word) != std::string_view::npos; });
   return value.get<double>() == (is_scale ? 1 : 0);
 }
 
@@ -321,8 +319,8 @@ std::vector<std::string> check_unread_keys(const JsonObject& object, const Model
   std::vector<std::string> unknown, passed;
   for (const JsonObject::Unread& unread : object.unread()) {
     const std::string_view key = without_text_config(unread.path);
-    if (is_bookkeeping_key(key) || std::find(harmless.begin(), harmless.end(), key) != harmless.end() ||
-        std::find(ignored.begin(), ignored.end(), unread.path) != ignored.end())
+    if (is_bookkeeping_key(key) || std::ranges::find(harmless, key) != harmless.end() ||
+        std::ranges::find(ignored, unread.path) != ignored.end())
       continue;
     if (const Property* const property = property_of(key)) {
       const Json computed = property->computed(config);

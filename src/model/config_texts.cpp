@@ -55,7 +55,7 @@ std::string_view why_unsupported(std::string_view architecture) {
 }
 
 std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
 }
 
@@ -68,9 +68,7 @@ const FamilyEntry* family_of_type(const JsonObject& json) {
     const FamilyEntry* found = nullptr;
     for (const FamilyEntry& entry : families()) {
       const auto& types = entry.model_types;
-      if ((of_library && !entry.is_library_class) ||
-          std::find(types.begin(), types.end(), type) == types.end())
-        continue;
+      if ((of_library && !entry.is_library_class) || std::ranges::find(types, type) == types.end()) continue;
       if (found != nullptr) return nullptr;
       found = &entry;
     }
@@ -101,7 +99,7 @@ const FamilyEntry& find_family(const JsonObject& json) {
 void check_model_type(const JsonObject& json, const FamilyEntry& family) {
   const std::string type = lower_case(json.text("model_type", ""));
   const auto& known = family.model_types;
-  if (type.empty() || std::find(known.begin(), known.end(), type) != known.end()) return;
+  if (type.empty() || std::ranges::find(known, type) != known.end()) return;
   json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));
 }
 
@@ -332,7 +330,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   check_paradigm(json, config);
   const auto& ignored = choices.ignored_keys;
   const auto is_ignored = [&](std::string_view key) {
-    return std::find(ignored.begin(), ignored.end(), key) != ignored.end();
+    return std::ranges::find(ignored, key) != ignored.end();
   };
   if (!is_ignored("auto_map")) check_own_code(json, family, config);
   // Files that say so and have a head of their own (model/unread_tensors.h).

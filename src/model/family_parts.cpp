@@ -16,7 +16,7 @@ namespace lacuna {
 namespace {
 
 bool has_name(std::string text, std::string_view lower_case_name) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text.find(lower_case_name) != std::string::npos;
 }
 
@@ -81,7 +81,7 @@ std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_l
   const JsonObject own = json.object("lacuna");
   if (!own.has("paradigm")) return {};  // its other keys are refused later
   const std::optional<Paradigm> chosen = paradigm_named(own.text("paradigm"));
-  if (chosen && std::find(known.begin(), known.end(), *chosen) != known.end()) return chosen;
+  if (chosen && std::ranges::find(known, *chosen) != known.end()) return chosen;
   std::vector<std::string_view> names;
   for (const Paradigm each : known) names.push_back(name_of(each));
   own.refuse("paradigm", fmt::format("{}", fmt::join(names, " or ")));
@@ -93,8 +93,7 @@ bool says_its_name(const JsonObject& json, std::string_view lower_case_name) {
   if (!json.has("auto_map")) return false;
   const JsonObject classes = json.object("auto_map");
   constexpr std::array<const char*, 3> kModels = {"AutoConfig", "AutoModel", "AutoModelForCausalLM"};
-  return std::any_of(kModels.begin(), kModels.end(),
-                     [&](const char* key) { return says(classes.text(key, "")); });
+  return std::ranges::any_of(kModels, [&](const char* key) { return says(classes.text(key, "")); });
 }
 
 bool folder_says_its_name(const JsonObject& json, std::string_view lower_case_name) {

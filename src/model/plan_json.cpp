@@ -110,7 +110,7 @@ ordered_json rule_json(const SamplingRule& rule) {
 
 void expect_keys(const JsonObject& object, std::initializer_list<std::string_view> known) {
   for (const std::string& key : object.keys()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    if (std::ranges::find(known, key) != known.end()) continue;
     object.refuse(key, fmt::format("one of {}", fmt::join(known, ", ")));
   }
 }
@@ -150,7 +150,7 @@ template <typename Enum, size_t N>
 Enum name_at(const JsonObject& object, std::string_view key, Enum usual,
              const std::array<std::string_view, N>& names) {
   const std::string name = object.text(key, std::string(names.at(static_cast<size_t>(usual))));
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end()) object.refuse(key, fmt::format("one of {}", fmt::join(names, ", ")));
   return static_cast<Enum>(found - names.begin());
 }
@@ -193,8 +193,7 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   group.canvas = name_at(object, "canvas", usual.canvas, kCanvasRows);
   if (object.has("sparse")) {
     group.sparse = read_sparse(object.object("sparse"));
-    const bool is_visible =
-        std::find(group.visible.begin(), group.visible.end(), group.sparse.among) != group.visible.end();
+    const bool is_visible = std::ranges::find(group.visible, group.sparse.among) != group.visible.end();
     if (!is_visible) object.refuse("sparse", "cells \"among\" that are one of the visible ranges");
   }
   return group;

@@ -60,8 +60,8 @@ bool is_address(const std::string& host) {
 }
 
 bool contains(const std::vector<std::string>& list, std::string_view value) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](const std::string& each) { return lower_case(each) == lower_case(value); });
+  return std::ranges::any_of(list,
+                             [&](const std::string& each) { return lower_case(each) == lower_case(value); });
 }
 
 }  // namespace
@@ -96,10 +96,9 @@ std::string admit_headers(std::string_view wanted) {
     // Only characters of header names are copied into a header of the reply.
     constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_";
     if (lower.find_first_not_of(kNameCharacters) != std::string::npos) continue;
-    const bool is_known =
-        std::any_of(kAdmittedHeaders.begin(), kAdmittedHeaders.end(), [&](std::string_view known) {
-          return lower == known || (known.ends_with('-') && lower.starts_with(known));
-        });
+    const bool is_known = std::ranges::any_of(kAdmittedHeaders, [&](std::string_view known) {
+      return lower == known || (known.ends_with('-') && lower.starts_with(known));
+    });
     if (is_known) admitted.append(admitted.empty() ? "" : ", ").append(name);
   }
   return admitted.empty() ? std::string(kUsualHeaders) : admitted;

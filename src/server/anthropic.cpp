@@ -164,25 +164,22 @@ constexpr std::string_view kTexts =
     R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})";
 
 constexpr RequestField kFields[] = {
-    {"model", R"({"type": "string"})", "a model of this server"},
-    {"messages", R"({"type": "array", "items": {"type": "object"}})",
-     "messages of user and assistant, with text or blocks: text, tool_use, tool_result", read_messages, true},
+    {"model", kString, "a model of this server"},
+    {"messages", kObjects, "messages of user and assistant, with text or blocks: text, tool_use, tool_result",
+     read_messages, true},
     {"system", kTexts, "a system message before them", read_system},
-    {"max_tokens", R"({"type": "integer", "minimum": 1})", "the most positions of the answer", read_limit,
-     true},
-    {"stop_sequences", R"({"type": "array", "items": {"type": "string"}})", "texts that end the answer",
-     read_stop_sequences},
-    {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
-    {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
-    {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
-    {"stream", R"({"type": "boolean"})", "events in the place of one object", read_stream},
-    {"output_config", R"({"type": "object"})", "format: json_schema with a schema", read_output},
-    {"output_format", R"({"type": "object"})", "type json_schema with a schema", read_output},
-    {"thinking", R"({"type": "object"})", "disabled: the chat template's enable_thinking is false",
-     read_thinking},
-    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
-    {"tool_choice", R"({"type": "object"})", "type auto, any, tool (with name) or none"},
-    {"thread", R"({"type": "object"})", "left out where its type is create; nothing is stored", read_thread},
+    {"max_tokens", kPositiveInteger, "the most positions of the answer", read_limit, true},
+    {"stop_sequences", kStrings, "texts that end the answer", read_stop_sequences},
+    {"temperature", kNumber, "0: the likeliest token", as_setting<setting::kTemperature>},
+    {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
+    {"top_k", kInteger, "without effect at temperature 0", as_setting<setting::kTopK>},
+    {"stream", kBoolean, "events in the place of one object", read_stream},
+    {"output_config", kObject, "format: json_schema with a schema", read_output},
+    {"output_format", kObject, "type json_schema with a schema", read_output},
+    {"thinking", kObject, "disabled: the chat template's enable_thinking is false", read_thinking},
+    {"tools", kObjects, "functions that the answer may call"},
+    {"tool_choice", kObject, "type auto, any, tool (with name) or none"},
+    {"thread", kObject, "left out where its type is create; nothing is stored", read_thread},
 };
 
 RequestFields fields() {
@@ -347,22 +344,16 @@ std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
 }
 
 std::string_view error_type(int status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 404:
-      return "not_found_error";
-    case 413:
-      return "request_too_large";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-      return "overloaded_error";
-    default:
-      return status < 500 ? "invalid_request_error" : "api_error";
+  constexpr std::array<std::pair<int, std::string_view>, 6> kTypes = {{{401, "authentication_error"},
+                                                                       {403, "permission_error"},
+                                                                       {404, "not_found_error"},
+                                                                       {413, "request_too_large"},
+                                                                       {429, "rate_limit_error"},
+                                                                       {503, "overloaded_error"}}};
+  for (const auto& [of_status, type] : kTypes) {
+    if (of_status == status) return type;
   }
+  return status < 500 ? "invalid_request_error" : "api_error";
 }
 
 constexpr std::array<std::string_view, 2> kAnswerFormats = {"output_config", "output_format"};

@@ -124,10 +124,9 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
   check_logprobs(request);
   const bool scores_masks = request.echoes && request.wants_logprobs && config().fills_canvas();
   if ((request.given_tokens || request.likelihood_draws) && !scores_masks) {
-    throw FieldError(
-        request.given_tokens ? "lacuna.given_tokens" : "lacuna.likelihood_draws",
-        "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of masked "
-        "models, of echo with logprobs");
+    throw FieldError(request.given_tokens ? "lacuna.given_tokens" : "lacuna.likelihood_draws",
+                     "lacuna.given_tokens and lacuna.likelihood_draws have no effect here; they are of "
+                     "masked models, of echo with logprobs");
   }
   expect_unchanged_files();
   if (!request.answers_nothing.empty()) return answer_nothing(dialect, request, reply_to);

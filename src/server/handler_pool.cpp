@@ -121,7 +121,7 @@ void HandlerPool::work() {
     while (waiting_.empty() && !is_stopping_) changed_.wait(mutex_);
     if (is_stopping_) return;
     const auto* const clients = &clients_;  // clang does not see within lambdas that the mutex is held
-    const auto next = std::min_element(waiting_.begin(), waiting_.end(), [&](const Job& a, const Job& b) {
+    const auto next = std::ranges::min_element(waiting_, [&](const Job& a, const Job& b) {
       const Client& of_a = clients->at(a.client);
       const Client& of_b = clients->at(b.client);
       return std::tie(of_a.running, of_a.turn) < std::tie(of_b.running, of_b.turn);
@@ -168,12 +168,11 @@ void HandlerPool::end(const Running& running) {
 void HandlerPool::let_long_go_on() {
   const auto* const clients = &clients_;  // clang does not see within lambdas that the mutex is held
   while (num_long_ < limits_.long_jobs && !waiting_long_.empty()) {
-    const auto next =
-        std::min_element(waiting_long_.begin(), waiting_long_.end(), [&](const Running* a, const Running* b) {
-          const Client& of_a = clients->at(a->client);
-          const Client& of_b = clients->at(b->client);
-          return std::tie(of_a.long_running, of_a.long_turn) < std::tie(of_b.long_running, of_b.long_turn);
-        });
+    const auto next = std::ranges::min_element(waiting_long_, [&](const Running* a, const Running* b) {
+      const Client& of_a = clients->at(a->client);
+      const Client& of_b = clients->at(b->client);
+      return std::tie(of_a.long_running, of_a.long_turn) < std::tie(of_b.long_running, of_b.long_turn);
+    });
     Client& client = clients_[(*next)->client];
     ++client.long_running;
     client.long_turn = ++num_turns_;

@@ -265,7 +265,7 @@ void ModelPool::State::free_retired() {
     const std::shared_ptr<Held> held = retired[i];
     free(std::exchange(held->session, nullptr));
     // It counts as being in memory until now.
-    retired.erase(std::find(retired.begin(), retired.end(), held));
+    retired.erase(std::ranges::find(retired, held));
     i = 0;
   }
 }
@@ -416,8 +416,7 @@ ModelPool::~ModelPool() {
   // Requests that run would never end where their scheduler was stopped: it ends them first.
   for (size_t i = 0; i < models_.size(); ++i) state_->retire(i);
   const auto is_leased = [](const auto& held) { return held->num_leases > 0; };
-  while (std::any_of(state_->retired.begin(), state_->retired.end(), is_leased))
-    state_->changed.wait(state_->mutex);
+  while (std::ranges::any_of(state_->retired, is_leased)) state_->changed.wait(state_->mutex);
   state_->free_retired();
 }
 

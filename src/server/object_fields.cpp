@@ -135,9 +135,8 @@ class Walk {
     const ordered_json* type = find_value(object, "type");
     const std::string_view word =
         type != nullptr && type->is_string() ? std::string_view(type->get_ref<const std::string&>()) : "?";
-    const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const ObjectFields& each) {
-      return each.types.empty() || has_name(each.types, word);
-    });
+    const auto row = std::ranges::find_if(
+        rows_, [&](const ObjectFields& each) { return each.types.empty() || has_name(each.types, word); });
     if (row == rows_.end()) return;
     for (const auto& [key, value] : object.items()) {
       if (value.is_null() || has_name(row->names, key)) continue;
@@ -177,11 +176,10 @@ void note_object_fields(const ordered_json& body, std::span<const ObjectFields> 
                         const std::function<bool(std::string_view)>& is_shown, GenerationRequest& request) {
   while (!objects.empty()) {
     const std::string_view path = objects.front().path;
-    const auto end = std::find_if(objects.begin(), objects.end(),
-                                  [&](const ObjectFields& row) { return row.path != path; });
+    const auto end = std::ranges::find_if(objects, [&](const ObjectFields& row) { return row.path != path; });
     const std::string_view first = path.substr(0, path.find('.'));
-    const bool is_field = std::any_of(fields.begin(), fields.end(),
-                                      [&](const RequestField& field) { return field.name == first; });
+    const bool is_field =
+        std::ranges::any_of(fields, [&](const RequestField& field) { return field.name == first; });
     const auto rows = objects.first(static_cast<size_t>(end - objects.begin()));
     if (is_field) Walk(rows, is_shown, request).at(body, path, "");
     objects = objects.subspan(rows.size());

@@ -20,14 +20,14 @@ using nlohmann::ordered_json;
 
 // The members of "options".
 constexpr RequestField kOptions[] = {
-    {"num_predict", R"({"type": "integer"})", "the most positions of the answer; 0, -1 or -2: the default",
+    {"num_predict", kInteger, "the most positions of the answer; 0, -1 or -2: the default",
      [](const FieldValue& field, GenerationRequest& request) {
        if (field.value != 0) read_open_limit(field, request);
      }},
-    {"temperature", R"({"type": "number"})", "0: the likeliest token", as_setting<setting::kTemperature>},
-    {"top_p", R"({"type": "number"})", "without effect at temperature 0", as_setting<setting::kTopP>},
-    {"top_k", R"({"type": "integer"})", "without effect at temperature 0", as_setting<setting::kTopK>},
-    {"seed", R"({"type": "integer"})", "of all sampling", read_seed},
+    {"temperature", kNumber, "0: the likeliest token", as_setting<setting::kTemperature>},
+    {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
+    {"top_k", kInteger, "without effect at temperature 0", as_setting<setting::kTopK>},
+    {"seed", kInteger, "of all sampling", read_seed},
     {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
      "texts that end the answer", read_stop_texts},
 };
@@ -142,34 +142,33 @@ void read_think(const FieldValue& field, GenerationRequest& request) {
 }
 
 constexpr RequestField kShared[] = {
-    {"model", R"({"type": "string"})", "a model of this server"},
-    {"options", R"({"type": "object"})", "num_predict, temperature, top_p, top_k, seed, stop", read_options},
-    {"format", R"({})", "json, or a JSON schema that the answer is valid against"},
-    {"truncate", R"({"type": "boolean"})", "left out: no prompt is cut", leave_out_field},
-    {"shift", R"({"type": "boolean"})", "left out: no prompt is cut", leave_out_field},
-    {"stream", R"({"type": "boolean"})", "lines of JSON (default true)", read_stream},
-    {"think", R"({})", "false: the chat template's enable_thinking", read_think},
-    {"logprobs", R"({"type": "boolean"})", "the logprob of every token", read_logprobs},
-    {"top_logprobs", R"({"type": "integer", "minimum": 0, "maximum": 20})",
-     "tokens that are listed for each position, together with logprobs", read_top_logprobs},
+    {"model", kString, "a model of this server"},
+    {"options", kObject, "num_predict, temperature, top_p, top_k, seed, stop", read_options},
+    {"format", kAnyValue, "json, or a JSON schema that the answer is valid against"},
+    {"truncate", kBoolean, "left out: no prompt is cut", leave_out_field},
+    {"shift", kBoolean, "left out: no prompt is cut", leave_out_field},
+    {"stream", kBoolean, "lines of JSON (default true)", read_stream},
+    {"think", kAnyValue, "false: the chat template's enable_thinking", read_think},
+    {"logprobs", kBoolean, "the logprob of every token", read_logprobs},
+    {"top_logprobs", kAlternativeCount, "tokens that are listed for each position, together with logprobs",
+     read_top_logprobs},
 };
 
 constexpr RequestField kChat[] = {
-    {"messages", R"({"type": "array", "items": {"type": "object"}})", "messages with role and content",
-     read_messages},
-    {"tools", R"({"type": "array", "items": {"type": "object"}})", "functions that the answer may call"},
+    {"messages", kObjects, "messages with role and content", read_messages},
+    {"tools", kObjects, "functions that the answer may call"},
 };
 
 constexpr RequestField kGenerate[] = {
-    {"prompt", R"({"type": "string"})", "the user's text; none: the model is loaded", read_prompt},
-    {"system", R"({"type": "string"})", "a system message before it", read_system},
-    {"raw", R"({"type": "boolean"})", "the prompt without the chat template", read_raw},
-    {"suffix", R"({"type": "string"})", "text that follows what is filled in"},
-    {"template", R"({"type": "string"})", "refused", refuse_field},
-    {"context", R"({"type": "array"})", "refused", refuse_field},
-    {"images", R"({"type": "array"})", "refused", refuse_field},
-    {"width", R"({"type": "integer"})", "left out: answers are text", leave_out_field},
-    {"height", R"({"type": "integer"})", "left out: answers are text", leave_out_field},
+    {"prompt", kString, "the user's text; none: the model is loaded", read_prompt},
+    {"system", kString, "a system message before it", read_system},
+    {"raw", kBoolean, "the prompt without the chat template", read_raw},
+    {"suffix", kString, "text that follows what is filled in"},
+    {"template", kString, "refused", refuse_field},
+    {"context", kList, "refused", refuse_field},
+    {"images", kList, "refused", refuse_field},
+    {"width", kInteger, "left out: answers are text", leave_out_field},
+    {"height", kInteger, "left out: answers are text", leave_out_field},
 };
 
 RequestFields chat_fields() {

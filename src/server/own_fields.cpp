@@ -50,13 +50,11 @@ void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) 
 }
 
 constexpr RequestField kOwnMembers[] = {
-    {"events", R"({"type": "boolean"})", "each step's changes (OpenAI's endpoints)", read_events},
-    {"step_map", R"({"type": "boolean"})", "the pass that committed each token", read_step_map},
-    {"guide", R"({"type": "boolean"})", "the server's guide verifies drafts", read_guide},
-    {"given_tokens", R"({"type": "integer", "minimum": 1})", "tokens of a scored prompt that are given",
-     read_given_tokens},
-    {"likelihood_draws", R"({"type": "integer", "minimum": 1})", "passes of a likelihood bound",
-     read_likelihood_draws},
+    {"events", kBoolean, "each step's changes (OpenAI's endpoints)", read_events},
+    {"step_map", kBoolean, "the pass that committed each token", read_step_map},
+    {"guide", kBoolean, "the server's guide verifies drafts", read_guide},
+    {"given_tokens", kPositiveInteger, "tokens of a scored prompt that are given", read_given_tokens},
+    {"likelihood_draws", kPositiveInteger, "passes of a likelihood bound", read_likelihood_draws},
 };
 
 void read_own_object(const FieldValue& field, GenerationRequest& request) {
@@ -71,8 +69,8 @@ void read_own_object(const FieldValue& field, GenerationRequest& request) {
 }
 
 constexpr RequestField kOwnField[] = {
-    {"lacuna", R"({"type": "object"})",
-     "settings by the names of lacuna run, and what clients of this server ask for", read_own_object},
+    {"lacuna", kObject, "settings by the names of lacuna run, and what clients of this server ask for",
+     read_own_object},
 };
 
 }  // namespace

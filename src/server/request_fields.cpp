@@ -121,7 +121,7 @@ std::vector<RequestField> join(std::initializer_list<RequestFields> lists) {
   for (const RequestFields list : lists) {
     for (const RequestField& field : list) {
       const auto has_name = [&](const RequestField& other) { return other.name == field.name; };
-      if (std::none_of(all.begin(), all.end(), has_name)) all.push_back(field);
+      if (std::ranges::none_of(all, has_name)) all.push_back(field);
     }
   }
   return all;
@@ -273,7 +273,7 @@ std::string printable(std::string name) {
 
 void add_once(std::string name, std::vector<std::string>& names, GenerationRequest& request) {
   name = printable(std::move(name));
-  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (std::ranges::find(names, name) != names.end()) return;
   if (names.size() == kMaxIgnoredNames) {
     ++request.num_unnamed;
   } else {
@@ -316,7 +316,7 @@ void add_unknown(std::string name, GenerationRequest& request) {
 void lower_limit(int32_t most, GenerationRequest& request) {
   const std::string key = request.name_of("gen_length").value_or("max_tokens");
   const auto is_named = [&](const std::string& name) { return name.starts_with(key + " ("); };
-  if (std::none_of(request.left_out.begin(), request.left_out.end(), is_named))
+  if (std::ranges::none_of(request.left_out, is_named))
     request.left_out.push_back(fmt::format("{} ({} at most)", key, most));
 }
 
@@ -326,15 +326,14 @@ void leave_out_field(const FieldValue& field, GenerationRequest& request) {
 
 void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request) {
   const auto has_name = [&](const RequestField& field) { return field.name == place; };
-  if (std::none_of(fields.begin(), fields.end(), has_name)) add_unknown(place, request);
+  if (std::ranges::none_of(fields, has_name)) add_unknown(place, request);
 }
 
 void note_unknown_fields(const ordered_json& object, std::string_view place, RequestFields fields,
                          bool (*is_known)(std::string_view name), GenerationRequest& request) {
   for (const auto& [key, value] : object.items()) {
     const bool is_listed =
-        std::any_of(fields.begin(), fields.end(),
-                    [&name = key](const RequestField& field) { return field.name == name; });
+        std::ranges::any_of(fields, [&name = key](const RequestField& field) { return field.name == name; });
     if (!is_listed && (is_known == nullptr || !is_known(key)))
       add_unknown(fmt::format("{}{}", place, key), request);
   }

@@ -35,6 +35,17 @@ struct FieldValue {
   FieldValue required(std::string_view key) const;  ///< the same; FieldError where the object has none
 };
 
+// JSON Schemas of fields.
+inline constexpr std::string_view kAnyValue = "{}", kBoolean = R"({"type": "boolean"})",
+                                  kInteger = R"({"type": "integer"})",
+                                  kPositiveInteger = R"({"type": "integer", "minimum": 1})",
+                                  kAlternativeCount = R"({"type": "integer", "minimum": 0, "maximum": 20})",
+                                  kNumber = R"({"type": "number"})", kString = R"({"type": "string"})",
+                                  kList = R"({"type": "array"})",
+                                  kStrings = R"({"type": "array", "items": {"type": "string"}})",
+                                  kObjects = R"({"type": "array", "items": {"type": "object"}})",
+                                  kObject = R"({"type": "object"})";
+
 struct RequestField {
   std::string_view name;
   std::string_view schema;  ///< JSON Schema of the value, as text
