@@ -1,6 +1,7 @@
 #include "loading.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -69,6 +70,7 @@ std::unique_ptr<ThreadPool> make_threads(int threads, bool pin) {
 }
 
 void report_busy_cores(int threads) {
+  if (isatty(STDERR_FILENO) == 0) return;
   const int cores = num_usable_cores();
   if (threads == 0) threads = cores;
   const int busy = num_busy_threads();

@@ -33,8 +33,8 @@ ModelSource find_model_quietly(const ModelFlags& flags);
 /// The number of threads that --threads gives, bound to cores with --pin.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
-/// Says on standard error where other programs compute on cores that `threads` (as --threads gives them)
-/// need.
+/// Says on standard error, if that is a terminal, where other programs compute on cores that `threads` (as
+/// --threads gives them) need.
 void report_busy_cores(int threads);
 
 /// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
