@@ -33,7 +33,7 @@ void touch(ThreadPool& threads, std::span<const std::byte> bytes) {
   constexpr int64_t kPage = 4096;
   constexpr int64_t kStretch = 256 * kPage;
   threads.parallel_for((std::ssize(bytes) + kStretch - 1) / kStretch, [&](int64_t i, int) {
-    const int64_t end = std::min((i + 1) * kStretch, std::ssize(bytes));
+    const int64_t end = std::min<int64_t>((i + 1) * kStretch, std::ssize(bytes));
     for (int64_t at = i * kStretch; at < end; at += kPage) {
       static_cast<void>(*static_cast<const volatile std::byte*>(bytes.data() + at));
     }

@@ -1,5 +1,6 @@
 // The row operations of every instruction set's table.
 #include <array>
+#include <numbers>
 
 #include "definitions.h"
 
