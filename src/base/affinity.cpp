@@ -9,20 +9,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "base/read_file.h"
 
 namespace lacuna {
 namespace {
 
 /// How many hardware threads of the same physical core come before this one; 0 where the system does not say.
 int siblings_before(int core) {
-  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core));
-  std::string text;
-  std::getline(file, text);
-  return count_below(text, core);
+  return count_below(
+      read_kernel_file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core)),
+      core);
 }
 
 }  // namespace

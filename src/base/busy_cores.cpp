@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <thread>
+
+#include "base/read_file.h"
 
 namespace lacuna {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 /// Threads that run or wait for a core, from "0.50 0.41 0.33 2/196 4711"; 1, this one, where there is no such
 /// file.
 int num_runnable_threads() {
-  std::ifstream file("/proc/loadavg");
+  std::istringstream file(read_kernel_file("/proc/loadavg"));
   double averages[3] = {};
   int runnable = 0;
   return file >> averages[0] >> averages[1] >> averages[2] >> runnable ? runnable : 1;

@@ -13,7 +13,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "base/read_file.h"
 
 namespace lacuna {
@@ -25,16 +24,6 @@ mach_task_basic_info memory_of_process() {
   mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
   ::task_info(::mach_task_self(), MACH_TASK_BASIC_INFO, reinterpret_cast<task_info_t>(&memory), &count);
   return memory;
-}
-#else
-/// Reads a file of the kernel; empty where there is none.
-std::istringstream kernel_file(const char* path) {
-  constexpr size_t kMaxBytes = 64 << 10;
-  try {
-    return std::istringstream(read_whole_file(path, kMaxBytes));
-  } catch (const InputError&) {
-    return {};
-  }
 }
 #endif
 
@@ -50,7 +39,7 @@ int64_t most_resident_memory() {
 }
 #else
 int64_t resident_memory() {
-  std::istringstream file = kernel_file("/proc/self/statm");
+  std::istringstream file(read_kernel_file("/proc/self/statm"));
   int64_t all = 0, resident = 0;  // in pages, and more that is not asked for
   return file >> all >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
 }
@@ -58,7 +47,7 @@ int64_t resident_memory() {
 int64_t most_resident_memory() {
 #ifdef __linux__
   // Not getrusage(), which counts the program that started this one as well.
-  std::istringstream file = kernel_file("/proc/self/status");
+  std::istringstream file(read_kernel_file("/proc/self/status"));
   for (std::string line; std::getline(file, line);) {
     int64_t kibibytes = 0;
     if (line.starts_with("VmHWM:") && std::istringstream(line.substr(6)) >> kibibytes) return kibibytes << 10;

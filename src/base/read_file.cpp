@@ -38,4 +38,13 @@ std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes,
   return bytes;
 }
 
+std::string read_kernel_file(const std::filesystem::path& path) {
+  constexpr size_t kMaxBytes = 64 << 10;
+  try {
+    return read_whole_file(path, kMaxBytes);
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 }  // namespace lacuna

@@ -15,4 +15,7 @@ namespace lacuna {
 std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes,
                             FileKind kind = FileKind::kRegular);
 
+/// The text of a file in /proc or /sys; empty where there is none, as on other systems than Linux.
+std::string read_kernel_file(const std::filesystem::path& path);
+
 }  // namespace lacuna

@@ -75,5 +75,10 @@ TEST(ReadWholeFile, ReadsAPipeThatWasAskedForToItsEnd) {
   writer.join();
 }
 
+TEST(KernelFile, IsReadWhereItIsThereAndEmptyElsewhere) {
+  EXPECT_EQ(read_kernel_file("/proc/self/no such file"), "");
+  if (std::filesystem::exists("/proc/self/comm")) EXPECT_NE(read_kernel_file("/proc/self/comm"), "");
+}
+
 }  // namespace
 }  // namespace lacuna::read_file_test

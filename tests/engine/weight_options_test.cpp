@@ -57,8 +57,9 @@ TEST(FasterFormats, AreThoseOfTheGuide) {
   std::vector<std::string> known;
   for (const char* isa : {"avx2", "avx512-fma", "avx512", "amx"}) {
     for (const FormatSpeed& speed : faster_formats(isa)) {
-      known.push_back(fmt::format("| `{}` | `{}` | `{}` | {:.2f} | {:.2f} | {:.2f} |", isa, speed.weights,
-                                  speed.activations, speed.at_1_row, speed.at_32_rows, speed.at_512_rows));
+      known.push_back(fmt::format("| `{}` | `{}` | `{}` | `{:.2f}` | `{:.2f}` | `{:.2f}` |", isa,
+                                  speed.weights, speed.activations, speed.at_1_row, speed.at_32_rows,
+                                  speed.at_512_rows));
     }
   }
   EXPECT_EQ(written, known);
