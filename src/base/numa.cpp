@@ -18,7 +18,7 @@ namespace lacuna {
 #ifdef __linux__
 namespace {
 
-constexpr size_t kMaxNodes = 1024;  // as many as Linux has at most
+constexpr size_t kMaxNodes = 1024;  // Linux has no more
 constexpr size_t kBitsOfWord = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kMaxNodes / kBitsOfWord>;
 

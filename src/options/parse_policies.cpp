@@ -94,7 +94,7 @@ Item item(std::string_view name, bool& to, std::string_view no, std::string_view
           }};
 }
 
-/// What an unknown name is refused with.
+/// The refusal of an unknown name.
 struct UnknownItem {
   std::string_view field;
   std::string_view method = {};  ///< " tokens" of `grow`
