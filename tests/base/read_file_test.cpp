@@ -77,7 +77,8 @@ TEST(ReadWholeFile, ReadsAPipeThatWasAskedForToItsEnd) {
 
 TEST(KernelFile, IsReadWhereItIsThereAndEmptyElsewhere) {
   EXPECT_EQ(read_kernel_file("/proc/self/no such file"), "");
-  if (std::filesystem::exists("/proc/self/comm")) EXPECT_NE(read_kernel_file("/proc/self/comm"), "");
+  if (!std::filesystem::exists("/proc/self/comm")) GTEST_SKIP() << "this system has no such files";
+  EXPECT_NE(read_kernel_file("/proc/self/comm"), "");
 }
 
 }  // namespace
