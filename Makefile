@@ -160,7 +160,7 @@ train-test: scripts/bootstrap
 clean:
 	rm -rf build
 
-# The longest two steps first: Ninja begins with what is listed first, and one core would wait for them at the end.
+# The two longest steps at the same time: Ninja would begin the second when the first has ended, and one core would wait for it.
 build/release/lacuna: build/release/build.ninja FORCE
 	cmake --build --preset release -j $(JOBS) --target $(addsuffix .dir/Unity/unity_0_cxx.cxx.o,apps/lacuna/CMakeFiles/lacuna CMakeFiles/lacuna_server)
 	cmake --build --preset release -j $(JOBS) --target lacuna

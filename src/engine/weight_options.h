@@ -26,7 +26,7 @@ struct FormatNames {
 };
 
 /// How many times as fast as bf16 weights the matmuls of a format are on CPUs of an instruction set, in one
-/// run of `lacuna bench matmul --shape 4096x4096 --rows 1,32,512` on one machine of each kind
+/// run of `lacuna bench formats` on one machine of each kind
 /// (docs/guide/faster.md has the machines). Others with these instructions differ.
 struct FormatSpeed {
   std::string_view isa, weights, activations;  ///< names of LACUNA_ISA and FormatNames
