@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from errors import BookError
+from errors import BookError, CommandError
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (":!docs/results",)  # what measuring itself changes
@@ -50,10 +50,21 @@ def cells_by_head(lines):
     return tables
 
 
+def text_of(answer):
+    """The text of an answer of `lacuna eval --out`; of MT-Bench's form, its turns."""
+    return answer["text"] if "text" in answer else "\n".join(answer["choices"][0]["turns"])
+
+
 def fingerprints(path):
     """Six digits for the text of each answer of `lacuna eval --out`, all of them together."""
-    texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [text_of(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     return "".join(hashlib.blake2b(text.encode(), digest_size=3).hexdigest() for text in texts)
+
+
+def only_turn(result):
+    """The figures of `lacuna eval`, those of MT-Bench's first turn where it asked for one turn."""
+    turns = result.get("turns", [])
+    return turns[0] if len(turns) == 1 else result
 
 
 def trace_result(lines):
@@ -116,6 +127,7 @@ class Measurer:
         result = json.loads(lines[-1] if lines[-1].startswith("{") else "\n".join(lines))
         if not command.startswith("lacuna eval "):
             return {"result": result}
+        result = only_turn(result)
         if answers.exists():
             result["answers"] = fingerprints(answers)
         return {"seed": result["settings"].get("seed", 0), "result": result,
@@ -130,5 +142,5 @@ class Measurer:
                               check=False, env={**self._environment, "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)})
         if done.returncode != 0 or not (done.stdout.strip() or program == "lacuna"):
             reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-            raise BookError(f"`{command}` failed: {reason}")
+            raise CommandError(command, reason, done.returncode)
         return done.stdout

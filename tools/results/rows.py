@@ -55,6 +55,10 @@ class Rows:
         """How many runs of the command are known."""
         return self._runs.get(command, 0)
 
+    def known(self):
+        """The row of each known command, in the order of the file."""
+        return list(self._rows.values())
+
     def row(self, command, runs=1):
         """The row of a command, after measuring what is missing to `runs` runs."""
         while self._measure and self.runs(command) < runs:
