@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import analysis
+import real_text_run
 import reproduce
 from book import PAGES, make_page
 from errors import BookError
@@ -16,6 +17,7 @@ Writes the pages under docs/results: runs the commands that a page needs and who
 rows in NAME.jsonl, and renders NAME.md with its figures. A run may be interrupted: known rows are not measured again.
 `check` renders every page from the known rows and says which differ from the committed ones. `repeat NAME` runs the
 commands of a page's rows again and compares all figures but timings with the recorded ones; it records nothing.
+`real-text` measures the rows of the page real_text with models and files that its flags name: `real-text --help`.
 `reproduce PAPER TABLE` shows, tries or runs the commands of a paper's table on released checkpoints; it has flags of
 its own: `reproduce --help`. `draw FIGURE.svg` draws what `lacuna analyze ... --json` printed, or a trainer's log.csv."""
 
@@ -25,7 +27,7 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="python3 tools/results", description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*PAGES, "check", "repeat"], metavar="NAME",
-                        help=f"page to write: {', '.join(PAGES)}; or check, repeat, reproduce or draw")
+                        help=f"page to write: {', '.join(PAGES)}; or check, repeat, real-text, reproduce or draw")
     parser.add_argument("page", choices=list(PAGES), metavar="PAGE", nargs="?", help="page that `repeat` compares")
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--only-known", action="store_true", help="render the page from known rows; measure nothing")
@@ -66,9 +68,12 @@ def write_page(page, options):
     """Measures what is missing and writes the files of a page."""
     folder = folder_of(page, options)
     folder.mkdir(parents=True, exist_ok=True)
+    if options.fresh and page.measured_by:
+        raise BookError(f"`python3 tools/results {page.measured_by} --fresh` measures the rows of {page.name} again")
     if options.fresh:
         (folder / f"{page.name}.jsonl").unlink(missing_ok=True)
-    measure = None if options.only_known else Measurer(options.lacuna, options.dirty, page.environment)
+    is_known = options.only_known or page.measured_by
+    measure = None if is_known else Measurer(options.lacuna, options.dirty, page.environment)
     for name, made in make_page(page, folder, measure, options.quick).items():
         path = folder / name
         path.write_text(made if isinstance(made, str) else to_svg(made), encoding="utf-8")
@@ -106,8 +111,9 @@ def repeat_page(page, options):
 def main(arguments):
     """Returns the exit code."""
     try:
-        if arguments[:1] in (["reproduce"], ["draw"]):
-            return {"reproduce": reproduce, "draw": analysis}[arguments[0]].main(arguments[1:])
+        commands = {"reproduce": reproduce, "draw": analysis, "real-text": real_text_run}
+        if arguments and arguments[0] in commands:
+            return commands[arguments[0]].main(arguments[1:])
         options = parse_arguments(arguments)
         if options.name == "check":
             return check(options)

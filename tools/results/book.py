@@ -72,6 +72,7 @@ class Page:
     folder: str = "docs/results"
     borrows: tuple = ()  # pages whose rows it uses as well
     environment: dict = field(default_factory=dict)  # of its commands
+    measured_by: str = ""  # the command of tools/results that measures its rows, where the page's own name does not
 
     @property
     def code(self):
@@ -108,6 +109,7 @@ PAGES = {page.name: page for page in (
     Page("uniform"),
     Page("zoo"),
     Page("tune"),
+    Page("real_text", measured_by="real-text"),
     Page("claims", borrows=("masked", "lock", "weak_guide", "refusion", "uniform", "mage", "frontier", "shapes")),
 )}
 
@@ -148,6 +150,10 @@ class Run:
     def of_kind(self, kind):
         """Rows of a kind."""
         return [row for row in self._rows.kinds if row["kind"] == kind]
+
+    def known(self):
+        """Rows that need no measuring, of all commands of the page's file."""
+        return self._rows.known()
 
     def result(self, command):
         """Output of a command."""
