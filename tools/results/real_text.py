@@ -102,7 +102,7 @@ def shared_beginning(first, second):
 
 def agreement(answers, baseline):
     """How two lists of answers agree, as sums over answers: equal texts, beginnings in common and, where answers have tokens,
-    equal tokens. Tokens are counted as `lacuna compare` does: by position, of the longer answer."""
+    equal tokens, by position, of the longer answer."""
     found = {"texts": len(answers), "same_texts": 0, "beginnings": 0.0, "tokens": 0, "same_tokens": 0}
     for one, other in zip(answers, baseline, strict=True):
         found["same_texts"] += one["text"] == other["text"]
@@ -125,11 +125,11 @@ class Measured:
         samples = sum(found["samples"] for found in results)
         passes = [found["passes_mean"] * found["samples"] for found in results]
         tokens = sum(found["tokens_per_forward"] * count for found, count in zip(results, passes))
-        all_rows = sum(found["rows"] for found in results)
-        self.rows_per_token = all_rows / tokens if tokens else math.nan
+        self.all_rows = sum(found["rows"] for found in results)
+        self.rows_per_token = self.all_rows / tokens if tokens else math.nan
         self.passes = sum(passes) / samples
         self.seconds = sum(found["processor_seconds"] for found in results)
-        self.sparse_share = sum(found["sparse_rows"] for found in results) / all_rows
+        self.sparse_share = sum(found["sparse_rows"] for found in results) / self.all_rows
         judged = [found["judge"] for found in results]
         judge_tokens = sum(found["tokens"] for found in judged)
         self.repetition = sum(found["repetition"] * found["tokens"] for found in judged) / max(1, judge_tokens)
@@ -181,13 +181,14 @@ def cells(setting, found, baseline, gen_length, with_sparse):
     shown = flags_text(setting, gen_length)
     if setting == BASELINES[setting.model]:
         shown = f"baseline: {shown}"
-    columns = 10 if with_sparse else 9
+    columns = 11 if with_sparse else 10
     if found.refused:
         return [setting.model, shown, "refused: " + found.refused.replace("|", "\\|"), *["-"] * (columns - 1)]
     sums = found.agreement
     time = found.seconds / baseline.seconds if found.machines == baseline.machines else math.nan
     same_tokens = percent(sums["same_tokens"] / sums["tokens"]) if sums["tokens"] else "-"
-    return [setting.model, shown, number(found.rows_per_token, 1), number(found.passes, 1), number(time, 2),
+    return [setting.model, shown, number(found.rows_per_token, 1), number(found.all_rows / baseline.all_rows, 3),
+            number(found.passes, 1), number(time, 2),
             *([percent(found.sparse_share)] if with_sparse else []), f"{sums['same_texts']} of {sums['texts']}", same_tokens,
             percent(sums["beginnings"] / sums["texts"]), found.perplexity(WIKITEXT), found.perplexity(MT_BENCH),
             percent(found.repetition)]
@@ -206,8 +207,8 @@ def section(run, page):
             rows += [cells(each, known[each], known[baseline], gen_length, with_sparse) for each in (baseline, *shown)]
     parts = []
     if rows:
-        head = ["model", "setting", "rows per token", "passes", "time", *(["sparse rows"] if with_sparse else []), "same texts",
-                "same tokens", "same beginning", "perplexity, WikiText", "perplexity, MT-Bench", "repetition"]
+        head = ["model", "setting", "rows per token", "rows", "passes", "time", *(["sparse rows"] if with_sparse else []),
+                "same texts", "same tokens", "same beginning", "perplexity, WikiText", "perplexity, MT-Bench", "repetition"]
         parts.append(text.table(head, rows))
     if missing:
         parts.append("Not measured yet:\n\n" + "\n".join(f"- {each.model}: {flags_text(each, gen_length)}" for each in missing))

@@ -117,15 +117,24 @@ class Plan:
         return {name: found for name, found in self.inputs.items() if f'"${name}"' in command}
 
 
+def kept_answer(answer):
+    """Text and tokens of an answer of `lacuna eval --out`. Tokens end with the end token; those behind it do not belong to
+    the answer, and masks are left there where decoding stopped."""
+    kept = {"text": text_of(answer)}
+    if "tokens" in answer:
+        stats = answer["stats"]
+        count = round(stats["tokens_per_forward"] * stats["forward_passes"]) + (answer["stop_reason"] == "eos")
+        kept["tokens"] = answer["tokens"][:count]
+    return kept
+
+
 class TextMeasurer(Measurer):
     """Makes rows that have the answers."""
 
     def _result(self, command, folder):
         found = super()._result(command, folder)
         lines = (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines()
-        answers = [json.loads(line) for line in lines]
-        return found | {"full_answers": [{"text": text_of(each)} | ({"tokens": each["tokens"]} if "tokens" in each else {})
-                                         for each in answers]}
+        return found | {"full_answers": [kept_answer(json.loads(line)) for line in lines]}
 
 
 def check_rows(rows, plan):

@@ -143,9 +143,9 @@ class RealTextTest(unittest.TestCase):
     def test_table_has_the_agreement_with_the_baseline(self):
         self.measure()
         perplexity = "12.35 (10 to 20)"
-        self.assertIn(f"| masked | `--unmask threshold=0.9` | 6.2 | 4.0 | 0.25 | 2 of 4 | 75.0% | 75.0% | {perplexity} | "
+        self.assertIn(f"| masked | `--unmask threshold=0.9` | 6.2 | 1.000 | 4.0 | 0.25 | 2 of 4 | 75.0% | 75.0% | {perplexity} | "
                       f"{perplexity} | 25.0% |\n", self.page())
-        self.assertIn("| masked | baseline: `--unmask low-confidence` | 6.2 | 4.0 | 1.00 | 4 of 4 | 100.0% | 100.0% |",
+        self.assertIn("| masked | baseline: `--unmask low-confidence` | 6.2 | 1.000 | 4.0 | 1.00 | 4 of 4 | 100.0% | 100.0% |",
                       self.page())
         self.assertIn("- blocks: `--unmask dynamic=0.9`", self.page())
 
@@ -154,7 +154,7 @@ class RealTextTest(unittest.TestCase):
         rows = self.rows()
         rows[2]["machine"]["processor"] = "Q"
         self.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        self.assertIn("| masked | `--unmask threshold=0.9` | 6.2 | 4.0 | - |", self.page())
+        self.assertIn("| masked | `--unmask threshold=0.9` | 6.2 | 1.000 | 4.0 | - |", self.page())
 
     def test_page_without_rows(self):
         self.assertIn("**Nothing is measured yet.**", self.page())
@@ -165,6 +165,14 @@ class RealTextTest(unittest.TestCase):
 
 
 class AgreementTest(unittest.TestCase):
+    def test_tokens_end_with_the_end_token(self):
+        answer = {"text": "ab", "tokens": [1, 2, 9, 9, 7], "stop_reason": "eos",
+                  "stats": {"tokens_per_forward": 2 / 3, "forward_passes": 3}}
+        self.assertEqual(real_text_run.kept_answer(answer), {"text": "ab", "tokens": [1, 2, 9]})
+        answer |= {"tokens": [1, 2], "stop_reason": "length"}
+        self.assertEqual(real_text_run.kept_answer(answer)["tokens"], [1, 2])
+        self.assertEqual(real_text_run.kept_answer({"choices": [{"turns": ["a"]}]}), {"text": "a"})
+
     def test_shared_beginning(self):
         self.assertEqual(real_text.shared_beginning("abcd", "abx"), 0.5)
         self.assertEqual(real_text.shared_beginning("ab", "abcd"), 0.5)
