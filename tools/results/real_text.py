@@ -1,5 +1,5 @@
 """The methods on real text: agreement with the uncached baseline, perplexity by a judge, rows and time."""
-import math
+import re
 from dataclasses import dataclass
 
 import text
@@ -10,7 +10,11 @@ MASKED, BLOCKS = "masked", "blocks"  # the models
 WIKITEXT, MT_BENCH = "wikitext", "mt-bench"  # the texts
 PROMPT_TOKENS = 64  # of a text that is continued
 GEN_LENGTH = 32  # where no row says otherwise
+COLUMNS = ["model", "setting", "rows per token", "rows", "passes", "time", "sparse rows", "same texts", "same as exact",
+           "same tokens", "same beginning", "perplexity, WikiText", "perplexity, MT-Bench", "repetition"]
 GUIDED = "--guide \"$GUIDE\" --cache free --eos-exit --guide-match"
+
+APPROXIMATIONS = re.compile(r" ?--(cache|lock|sparse|suffix) \S+")  # of a pass; other flags say what is decoded
 
 FULL, QUICK = {}, {}
 
@@ -25,6 +29,12 @@ class Setting:
     def at(self, gen_length):
         """The flags for answers of so many positions."""
         return self.flags.replace("{half}", str(max(1, gen_length // 2)))
+
+    @property
+    def exact_flags(self):
+        """The flags without cache, lock, suffix and sparse attention; "" where it has none of them, or a guide."""
+        flags = APPROXIMATIONS.sub("", self.flags).strip()
+        return "" if flags == self.flags or self.needs_guide else flags
 
     @property
     def needs_guide(self):
@@ -82,6 +92,16 @@ MORE = [
     *settings(BLOCKS, "sampling", "--unmask low-confidence --repeat-penalty 1.1"),
 ]
 SETTINGS = [*BASELINES.values(), *MAIN, *MORE]
+BY_FLAGS = {(each.model, each.flags): each for each in SETTINGS}
+
+
+def exact_of(setting):
+    """The setting that decodes the same without approximations; None where there is none."""
+    return BY_FLAGS.get((setting.model, setting.exact_flags))
+
+
+# Settings with which others are compared: their rows keep the answers.
+COMPARED = {*BASELINES.values(), *filter(None, map(exact_of, SETTINGS))}
 
 
 def command_of(setting, kind, gen_length, samples, threads):
@@ -124,17 +144,20 @@ class Measured:
             return
         samples = sum(found["samples"] for found in results)
         passes = [found["passes_mean"] * found["samples"] for found in results]
-        tokens = sum(found["tokens_per_forward"] * count for found, count in zip(results, passes))
+        self.tokens = sum(found["tokens_per_forward"] * count for found, count in zip(results, passes))
         self.all_rows = sum(found["rows"] for found in results)
-        self.rows_per_token = self.all_rows / tokens if tokens else math.nan
+        self.sparse_rows = sum(found["sparse_rows"] for found in results)
         self.passes = sum(passes) / samples
         self.seconds = sum(found["processor_seconds"] for found in results)
-        self.sparse_share = sum(found["sparse_rows"] for found in results) / self.all_rows
         judged = [found["judge"] for found in results]
         judge_tokens = sum(found["tokens"] for found in judged)
         self.repetition = sum(found["repetition"] * found["tokens"] for found in judged) / max(1, judge_tokens)
-        sums = [row["agreement"] for row in rows.values()]
-        self.agreement = {key: sum(each[key] for each in sums) for key in sums[0]}
+        self.agreement, self.agreement_exact = self._sums("agreement"), self._sums("agreement_exact")
+
+    def _sums(self, key):
+        """The sums of both kinds of text; nothing where a row has none."""
+        found = [row.get(key) for row in self.rows.values()]
+        return {name: sum(each[name] for each in found) for name in found[0]} if all(found) else {}
 
     @property
     def machines(self):
@@ -154,11 +177,6 @@ def flags_text(setting, gen_length):
     return code(setting.at(gen_length).replace('"$GUIDE"', "GUIDE"))
 
 
-def number(found, places):
-    """A number of a table."""
-    return "-" if math.isnan(found) else f"{found:.{places}f}"
-
-
 def gen_length_of(rows):
     """Positions of the answers of a file of rows."""
     return next((row["gen_length"] for row in rows), GEN_LENGTH)
@@ -176,42 +194,58 @@ def measured(run):
     return found
 
 
-def cells(setting, found, baseline, gen_length, with_sparse):
-    """One line of a table."""
+def cells(setting, found, baseline, gen_length):
+    """Cells of a setting by column; the columns that it lacks have none."""
     shown = flags_text(setting, gen_length)
-    if setting == BASELINES[setting.model]:
+    if setting in BASELINES.values():
         shown = f"baseline: {shown}"
-    columns = 11 if with_sparse else 10
+    made = {"model": setting.model, "setting": shown}
     if found.refused:
-        return [setting.model, shown, "refused: " + found.refused.replace("|", "\\|"), *["-"] * (columns - 1)]
-    sums = found.agreement
-    time = found.seconds / baseline.seconds if found.machines == baseline.machines else math.nan
-    same_tokens = percent(sums["same_tokens"] / sums["tokens"]) if sums["tokens"] else "-"
-    return [setting.model, shown, number(found.rows_per_token, 1), number(found.all_rows / baseline.all_rows, 3),
-            number(found.passes, 1), number(time, 2),
-            *([percent(found.sparse_share)] if with_sparse else []), f"{sums['same_texts']} of {sums['texts']}", same_tokens,
-            percent(sums["beginnings"] / sums["texts"]), found.perplexity(WIKITEXT), found.perplexity(MT_BENCH),
-            percent(found.repetition)]
+        return made | {"rows per token": "refused: " + found.refused.replace("|", "\\|")}
+    sums, exact = found.agreement, found.agreement_exact
+    if found.machines == baseline.machines:
+        made["time"] = f"{found.seconds / baseline.seconds:.2f}"
+    if exact:
+        made["same as exact"] = f"{exact['same_texts']} of {exact['texts']}"
+    if sums["tokens"]:
+        made["same tokens"] = percent(sums["same_tokens"] / sums["tokens"])
+    if found.tokens:
+        made["rows per token"] = f"{found.all_rows / found.tokens:.1f}"
+    return made | {
+        "rows": f"{found.all_rows / baseline.all_rows:.3f}",
+        "passes": f"{found.passes:.1f}",
+        "sparse rows": percent(found.sparse_rows / found.all_rows),
+        "same texts": f"{sums['same_texts']} of {sums['texts']}",
+        "same beginning": percent(sums["beginnings"] / sums["texts"]),
+        "perplexity, WikiText": found.perplexity(WIKITEXT),
+        "perplexity, MT-Bench": found.perplexity(MT_BENCH),
+        "repetition": percent(found.repetition),
+    }
+
+
+def columns_of(page):
+    """Columns of the table of a page."""
+    has_exact = any(page in each.pages and exact_of(each) for each in SETTINGS)
+    hidden = {"" if page == "sparse_attention" else "sparse rows", "" if has_exact else "same as exact"}
+    return [each for each in COLUMNS if each not in hidden]
 
 
 @value
 def section(run, page):
     """The table of a page of docs/methods, with the baselines of its models."""
-    known, gen_length, with_sparse = measured(run), gen_length_of(run.known()), page == "sparse_attention"
-    rows, missing = [], []
+    known, gen_length, columns = measured(run), gen_length_of(run.known()), columns_of(page)
+    lines, missing = [], []
     for model, baseline in BASELINES.items():
-        asked = [setting for setting in SETTINGS if setting.model == model and page in setting.pages]
-        shown = [setting for setting in asked if setting in known and baseline in known]
-        missing += [setting for setting in asked if setting not in shown]
-        if shown:
-            rows += [cells(each, known[each], known[baseline], gen_length, with_sparse) for each in (baseline, *shown)]
+        asked_for = [each for each in SETTINGS if each.model == model and page in each.pages]
+        shown = [each for each in asked_for if each in known and baseline in known]
+        missing += [each for each in asked_for if each not in shown]
+        lines += [cells(each, known[each], known[baseline], gen_length) for each in ([baseline] if shown else []) + shown]
     parts = []
-    if rows:
-        head = ["model", "setting", "rows per token", "rows", "passes", "time", *(["sparse rows"] if with_sparse else []),
-                "same texts", "same tokens", "same beginning", "perplexity, WikiText", "perplexity, MT-Bench", "repetition"]
-        parts.append(text.table(head, rows))
+    if lines:
+        parts.append(text.table(columns, [[line.get(column, "-") for column in columns] for line in lines]))
     if missing:
-        parts.append("Not measured yet:\n\n" + "\n".join(f"- {each.model}: {flags_text(each, gen_length)}" for each in missing))
+        names = [f"- {each.model}: {flags_text(each, gen_length)}" for each in missing]
+        parts.append("\n".join(["Not measured yet:", "", *names]))
     return "\n\n".join(parts)
 
 

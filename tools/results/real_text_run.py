@@ -9,7 +9,7 @@ from pathlib import Path
 from book import PAGES, make_page
 from errors import BookError, CommandError
 from measure import ROOT, Measurer, text_of
-from real_text import BASELINES, BLOCKS, MASKED, MT_BENCH, SETTINGS, WIKITEXT, Setting, agreement, command_of
+from real_text import BASELINES, BLOCKS, COMPARED, MASKED, MT_BENCH, SETTINGS, WIKITEXT, Setting, agreement, command_of, exact_of
 from rows import append_line, read_lines
 
 PAGE = "real_text"
@@ -156,9 +156,10 @@ def drop_unfinished(path):
             path.write_text("".join(lines[:-1]), encoding="utf-8")
 
 
-def measure_cell(setting, kind, plan, measure, baseline):
-    """The row of a cell. `baseline`: answers of the model's baseline on the same texts; None for the baseline itself,
-    whose row keeps its answers."""
+def measure_cell(setting, kind, plan, measure, kept):
+    """The row of a cell. `kept`: answers on texts of this kind by setting; those of this one are added where others are
+    compared with it."""
+    baseline = BASELINES[setting.model]
     command = plan.command(setting, kind)
     options = plan.options
     facts = {"model": setting.model, "flags": setting.at(options.gen_length), "text": kind, "gen_length": options.gen_length,
@@ -166,13 +167,17 @@ def measure_cell(setting, kind, plan, measure, baseline):
     try:
         row = measure(command)
     except CommandError as error:
-        if error.exit_code != REFUSED or baseline is None:
+        if error.exit_code != REFUSED or setting == baseline:
             raise
         print(f"  refused: {error.reason}", file=sys.stderr)
         return {"command": command, **measure.origin(), **facts, "result": {"refused": error.reason.removeprefix("lacuna: ")}}
     answers = row.pop("full_answers")
-    kept = {"full_answers": answers} if baseline is None else {}
-    return row | facts | {"agreement": agreement(answers, answers if baseline is None else baseline)} | kept
+    if setting in COMPARED:
+        kept[setting] = answers
+        facts["full_answers"] = answers
+    row |= facts | {"agreement": agreement(answers, kept[baseline])}
+    exact = kept.get(exact_of(setting))
+    return row | ({"agreement_exact": agreement(answers, exact)} if exact else {})
 
 
 def left(seconds, done, remaining):
@@ -189,24 +194,23 @@ def measure_all(plan, path, measure):
     rows = read_lines(path)
     check_rows(rows, plan)
     known = {row["command"] for row in rows}
-    baselines = {(row["model"], row["text"]): row["full_answers"] for row in rows if "full_answers" in row}
+    kept = {kind: {setting: row["full_answers"] for setting in COMPARED for row in rows if "full_answers" in row
+                   and (row["model"], row["flags"], row["text"]) == (setting.model, setting.at(row["gen_length"]), kind)}
+            for kind in (WIKITEXT, MT_BENCH)}
     missing = [cell for cell in plan.cells() if plan.command(*cell) not in known]
     print(f"{len(plan.cells())} commands, of which {len(plan.cells()) - len(missing)} have rows", file=sys.stderr)
     errors, start = [], time.monotonic()
     for done, (setting, kind) in enumerate(missing):
         print(f"[{left(time.monotonic() - start, done, len(missing) - done)}]", file=sys.stderr)
-        is_baseline = setting == BASELINES[setting.model]
         try:
-            row = measure_cell(setting, kind, plan, measure, None if is_baseline else baselines[setting.model, kind])
+            row = measure_cell(setting, kind, plan, measure, kept[kind])
         except CommandError as error:
-            if is_baseline:
+            if setting in BASELINES.values():
                 raise
             print(f"\n{error}", file=sys.stderr)
             errors.append(error)
             continue
         append_line(path, row)
-        if is_baseline:
-            baselines[setting.model, kind] = row["full_answers"]
     return errors
 
 

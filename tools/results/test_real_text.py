@@ -97,7 +97,15 @@ class RealTextTest(unittest.TestCase):
         self.assertIn(" --unmask low-confidence --gen-length 8 --temperature 0 ", commands[0])
         self.assertNotIn(str(self.folder), self.path.read_text())
         self.assertEqual(self.rows()[0]["inputs"].keys(), {"MASKED", "WIKITEXT", "JUDGE"})
-        self.assertEqual(["full_answers" in row for row in self.rows()], [True, True, False, False])
+        self.assertEqual(["full_answers" in row for row in self.rows()], [True] * 4)  # others are compared with both settings
+
+    def test_caches_are_compared_with_the_same_decoding_without_them(self):
+        self.measure("--first", "3")
+        row = self.rows()[-1]
+        self.assertEqual(row["flags"], "--unmask low-confidence --cache dkv")
+        self.assertEqual((row["agreement_exact"], "full_answers" in row), (row["agreement"], False))
+        self.assertRegex(self.page(), r"--cache dkv` \| 6.2 \| 1.000 \| 4.0 \| 0.25 \| 2 of 4 \| 2 of 4 \| 75.0% \|")
+        self.assertRegex(self.page(), r"`--unmask threshold=0.9` \| 6.2 \| 1.000 \| 4.0 \| 0.25 \| 2 of 4 \| - \| 75.0% \|")
 
     def test_known_rows_are_not_measured_again(self):
         self.measure()
@@ -201,6 +209,20 @@ class SettingsTest(unittest.TestCase):
             heading = prose.split(f"\n[The method](../methods/{page}.md)")[0].rsplit("\n## ", 1)[1].strip()
             anchor = heading.lower().replace(" ", "-")
             self.assertIn(f"(../results/real_text.md#{anchor})", (METHODS / f"{page}.md").read_text(encoding="utf-8"))
+
+    def test_exact_flags(self):
+        for flags, expected in (("--unmask a --cache dual --eos-exit", "--unmask a --eos-exit"), ("--unmask a", ""),
+                                ("--unmask a --sparse quest=16,page=4", "--unmask a"),
+                                ("--block-length 8 --suffix 8 --unmask a", "--block-length 8 --unmask a"),
+                                ('--guide "$GUIDE" --cache free', "")):
+            self.assertEqual(real_text.Setting(MASKED, (), flags).exact_flags, expected)
+
+    def test_settings_follow_those_that_they_are_compared_with(self):
+        compared = [(each, real_text.exact_of(each)) for each in SETTINGS if real_text.exact_of(each)]
+        self.assertGreater(len(compared), 15)
+        for setting, exact in compared:
+            self.assertIn(exact, real_text.COMPARED)
+            self.assertLess(SETTINGS.index(exact), SETTINGS.index(setting))
 
     def test_flags_follow_the_length(self):
         half = next(each for each in SETTINGS if "{half}" in each.flags)
