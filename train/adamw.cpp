@@ -1,10 +1,14 @@
 #include "train/adamw.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -12,12 +16,36 @@ namespace lacuna::train {
 namespace {
 
 constexpr int64_t kGrain = 1 << 17;  // elements that a thread takes at a time
+constexpr int64_t kBlock = 1 << 11;  // elements whose gradients are added up at a time
 
 struct Factors {
   float gradient_scale, beta1, beta2, weight_decay, step, root_bias2, epsilon, average_share;
 };
 
-/// Elements of one parameter.
+using Block = std::array<float, kBlock>;
+
+void add_values(const float* in, int64_t count, float* sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += in[i];
+}
+
+void add_values(const at::BFloat16* in, int64_t count, float* sum) {
+  const auto* const bits = reinterpret_cast<const uint16_t*>(in);
+  for (int64_t i = 0; i < count; ++i) sum[i] += std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+}
+
+/// The sums of gradients [first, first + count).
+void add_up(const GradientParts& parts, int64_t first, int64_t count, Block& sums) {
+  std::fill_n(sums.begin(), count, 0.F);
+  for (const torch::Tensor& part : parts) {
+    if (part.scalar_type() == torch::kFloat32) {
+      add_values(part.data_ptr<float>() + first, count, sums.data());
+    } else {
+      add_values(part.data_ptr<at::BFloat16>() + first, count, sums.data());
+    }
+  }
+}
+
+/// Elements of one weight.
 struct Part {
   Factors factors;
   int64_t count;
@@ -45,16 +73,53 @@ void update_part(const Part& part) {
   }
 }
 
-void update_parts(const std::vector<Part>& parts) {
+/// To the nearest bf16, ties to even; weights are finite.
+void round_values(const float* in, int64_t count, at::BFloat16* out) {
+  auto* const bits = reinterpret_cast<uint16_t*>(out);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto x = std::bit_cast<uint32_t>(in[i]);
+    bits[i] = static_cast<uint16_t>((x + 0x7fff + ((x >> 16) & 1)) >> 16);
+  }
+}
+
+/// Runs task(0), ..., task(count - 1) on LibTorch's number of threads.
+void run_tasks(size_t count, const std::function<void(size_t)>& task) {
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < parts.size(); i = next++) update_part(parts[i]);
+    for (size_t i = next++; i < count; i = next++) task(i);
   };
   std::vector<std::future<void>> others;
-  const auto threads = std::min(parts.size(), static_cast<size_t>(std::max(1, torch::get_num_threads())));
+  const auto threads = std::min(count, static_cast<size_t>(std::max(1, torch::get_num_threads())));
   for (size_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
   work();
   for (std::future<void>& other : others) other.get();
+}
+
+/// A range of the elements of one weight.
+struct Range {
+  size_t weight;
+  int64_t first, count;
+};
+
+std::vector<Range> ranges_of(const std::vector<GradientParts>& gradients) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const int64_t all = gradients[i].front().numel();
+    for (int64_t first = 0; first < all; first += kGrain)
+      ranges.push_back({i, first, std::min(kGrain, all - first)});
+  }
+  return ranges;
+}
+
+/// Calls body(first, sums, count) for the blocks of a range.
+template <typename Body>
+void for_each_block(const Range& range, const GradientParts& parts, Body&& body) {
+  Block sums;
+  for (int64_t first = range.first; first < range.first + range.count; first += kBlock) {
+    const int64_t count = std::min(kBlock, range.first + range.count - first);
+    add_up(parts, first, count, sums);
+    body(first, sums, count);
+  }
 }
 
 torch::optim::AdamWParamState& state_of(torch::optim::AdamW& optimizer, const torch::Tensor& parameter) {
@@ -68,41 +133,87 @@ torch::optim::AdamWParamState& state_of(torch::optim::AdamW& optimizer, const to
   return static_cast<torch::optim::AdamWParamState&>(*state);
 }
 
-bool is_plain(const torch::Tensor& values) {
-  return values.device().is_cpu() && values.scalar_type() == torch::kFloat32 && values.is_contiguous();
+bool is_plain(const torch::Tensor& values, torch::ScalarType type) {
+  return values.device().is_cpu() && values.scalar_type() == type && values.is_contiguous();
 }
 
-void update_with_operations(torch::optim::AdamW& optimizer, const std::vector<torch::Tensor>& parameters,
-                            const std::vector<torch::Tensor>& averages, const AdamWNumbers& numbers) {
-  for (const torch::Tensor& parameter : parameters) parameter.grad().mul_(numbers.gradient_scale);
+bool are_plain(const std::vector<GradientParts>& gradients) {
+  return std::all_of(gradients.begin(), gradients.end(), [](const GradientParts& parts) {
+    return std::all_of(parts.begin(), parts.end(), [](const torch::Tensor& part) {
+      return is_plain(part, torch::kFloat32) || is_plain(part, torch::kBFloat16);
+    });
+  });
+}
+
+torch::Tensor sum_of(const GradientParts& parts, torch::ScalarType type) {
+  torch::Tensor sum = parts.front().to(type);
+  for (size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i].to(type);
+  return sum;
+}
+
+void update_with_operations(torch::optim::AdamW& optimizer, const std::vector<LearnedWeight>& weights,
+                            const std::vector<GradientParts>& gradients, const AdamWNumbers& numbers) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const torch::Tensor& values = weights[i].values;
+    values.mutable_grad() = sum_of(gradients[i], values.scalar_type()) * numbers.gradient_scale;
+  }
   optimizer.step();
-  for (size_t i = 0; i < averages.size(); ++i) averages[i].lerp_(parameters[i], 1 - numbers.average_decay);
+  for (const LearnedWeight& weight : weights) {
+    weight.values.mutable_grad() = torch::Tensor();
+    torch::Tensor average = weight.average, rounded = weight.rounded;
+    average.lerp_(weight.values, 1 - numbers.average_decay);
+    if (rounded.defined()) rounded.copy_(weight.values);
+  }
 }
 
 }  // namespace
 
-double gradient_norm(const std::vector<torch::Tensor>& parameters) {
+double gradient_norm(const std::vector<GradientParts>& gradients) {
   const torch::NoGradGuard no_grad;
   double squares = 0;
-  for (const torch::Tensor& parameter : parameters) {
-    const double norm = parameter.grad().norm().item<double>();
-    squares += norm * norm;
+  if (!are_plain(gradients)) {
+    for (const GradientParts& parts : gradients)
+      squares += sum_of(parts, torch::kFloat64).square().sum().item<double>();
+    return std::sqrt(squares);
   }
-  return std::sqrt(squares);
+  const std::vector<Range> ranges = ranges_of(gradients);
+  std::vector<double> of_ranges(ranges.size());
+  run_tasks(ranges.size(), [&](size_t i) {
+    const GradientParts& parts = gradients[ranges[i].weight];
+    for_each_block(ranges[i], parts, [&](int64_t, const Block& sums, int64_t count) {
+      constexpr size_t kLanes = 16;
+      std::array<float, kLanes> lanes = {};
+      for (int64_t j = 0; j < count; ++j) {
+        const float g = sums[static_cast<size_t>(j)];
+        lanes[static_cast<size_t>(j) % kLanes] += g * g;
+      }
+      of_ranges[i] += std::accumulate(lanes.begin(), lanes.end(), 0.0);
+    });
+  });
+  return std::sqrt(std::accumulate(of_ranges.begin(), of_ranges.end(), 0.0));
 }
 
-void update(torch::optim::AdamW& optimizer, const std::vector<torch::Tensor>& parameters,
-            const std::vector<torch::Tensor>& averages, const AdamWNumbers& numbers) {
+void update(torch::optim::AdamW& optimizer, const std::vector<LearnedWeight>& weights,
+            const std::vector<GradientParts>& given, const AdamWNumbers& numbers) {
   const torch::NoGradGuard no_grad;
-  std::unordered_map<const void*, size_t> index_of;
-  bool are_plain = true;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    index_of[parameters[i].unsafeGetTensorImpl()] = i;
-    are_plain = are_plain && is_plain(parameters[i]) && is_plain(averages[i]);
+  std::vector<GradientParts> gradients = given;  // contiguous, until the update is done
+  for (GradientParts& parts : gradients) {
+    for (torch::Tensor& part : parts) part = part.contiguous();
   }
-  if (!are_plain) return update_with_operations(optimizer, parameters, averages, numbers);
-  std::vector<torch::Tensor> gradients;  // until the update is done
-  std::vector<Part> parts;
+  std::unordered_map<const void*, size_t> index_of;
+  bool is_fast = are_plain(gradients);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    index_of[weights[i].values.unsafeGetTensorImpl()] = i;
+    is_fast = is_fast && is_plain(weights[i].values, torch::kFloat32) &&
+              is_plain(weights[i].average, torch::kFloat32);
+  }
+  if (!is_fast) return update_with_operations(optimizer, weights, gradients, numbers);
+
+  struct State {
+    Factors factors;
+    float *mean, *square;
+  };
+  std::vector<State> states(weights.size());
   for (auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
     const auto [beta1, beta2] = options.betas();
@@ -110,25 +221,29 @@ void update(torch::optim::AdamW& optimizer, const std::vector<torch::Tensor>& pa
       torch::optim::AdamWParamState& state = state_of(optimizer, parameter);
       state.step(state.step() + 1);
       const auto step = static_cast<double>(state.step());
-      const Factors factors{static_cast<float>(numbers.gradient_scale),
-                            static_cast<float>(beta1),
-                            static_cast<float>(beta2),
-                            static_cast<float>(1 - options.lr() * options.weight_decay()),
-                            static_cast<float>(options.lr() / (1 - std::pow(beta1, step))),
-                            static_cast<float>(std::sqrt(1 - std::pow(beta2, step))),
-                            static_cast<float>(options.eps()),
-                            static_cast<float>(1 - numbers.average_decay)};
-      gradients.push_back(parameter.grad().contiguous());
-      const torch::Tensor& average = averages[index_of.at(parameter.unsafeGetTensorImpl())];
-      for (int64_t first = 0; first < parameter.numel(); first += kGrain) {
-        parts.push_back({factors, std::min(kGrain, parameter.numel() - first),
-                         gradients.back().data_ptr<float>() + first, parameter.data_ptr<float>() + first,
-                         state.exp_avg().data_ptr<float>() + first,
-                         state.exp_avg_sq().data_ptr<float>() + first, average.data_ptr<float>() + first});
-      }
+      states[index_of.at(parameter.unsafeGetTensorImpl())] = {
+          {static_cast<float>(numbers.gradient_scale), static_cast<float>(beta1), static_cast<float>(beta2),
+           static_cast<float>(1 - options.lr() * options.weight_decay()),
+           static_cast<float>(options.lr() / (1 - std::pow(beta1, step))),
+           static_cast<float>(std::sqrt(1 - std::pow(beta2, step))), static_cast<float>(options.eps()),
+           static_cast<float>(1 - numbers.average_decay)},
+          state.exp_avg().data_ptr<float>(),
+          state.exp_avg_sq().data_ptr<float>()};
     }
   }
-  update_parts(parts);
+  const std::vector<Range> ranges = ranges_of(gradients);
+  run_tasks(ranges.size(), [&](size_t i) {
+    const LearnedWeight& weight = weights[ranges[i].weight];
+    const State& state = states[ranges[i].weight];
+    float* const values = weight.values.data_ptr<float>();
+    for_each_block(ranges[i], gradients[ranges[i].weight],
+                   [&](int64_t first, const Block& sums, int64_t count) {
+                     update_part({state.factors, count, sums.data(), values + first, state.mean + first,
+                                  state.square + first, weight.average.data_ptr<float>() + first});
+                     if (weight.rounded.defined())
+                       round_values(values + first, count, weight.rounded.data_ptr<at::BFloat16>() + first);
+                   });
+  });
 }
 
 }  // namespace lacuna::train

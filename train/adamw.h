@@ -16,8 +16,18 @@ struct AdamWNumbers {
   double average_decay = 0;   ///< of the moving average
 };
 
+/// A weight that is learned.
+struct LearnedWeight {
+  torch::Tensor values;   ///< f32, a parameter of the optimizer
+  torch::Tensor average;  ///< the moving average of the values
+  torch::Tensor rounded;  ///< bf16, follows the values; undefined where nothing reads it
+};
+
+/// Gradients of one weight by parts of the batch, which count together: of its shape, f32 or bf16.
+using GradientParts = std::vector<torch::Tensor>;
+
 /// sqrt of the sum of squares of all gradients.
-double gradient_norm(const std::vector<torch::Tensor>& parameters);
+double gradient_norm(const std::vector<GradientParts>& gradients);
 
 /// One step of `optimizer` on its parameters, with its groups' options and its state, which stays as LibTorch
 /// has it: with gradient g, weight w, moments m and v, step t,
@@ -27,9 +37,9 @@ double gradient_norm(const std::vector<torch::Tensor>& parameters);
 ///
 /// and of each average a = w + average_decay (a - w). The same bits for any number of threads. On other
 /// devices than the CPU LibTorch's operations do it.
-///   parameters  those of the optimizer in any order, f32 with gradients
-///   averages    one for each of `parameters`
-void update(torch::optim::AdamW& optimizer, const std::vector<torch::Tensor>& parameters,
-            const std::vector<torch::Tensor>& averages, const AdamWNumbers& numbers);
+///   weights    those of the optimizer in any order
+///   gradients  one for each of `weights`
+void update(torch::optim::AdamW& optimizer, const std::vector<LearnedWeight>& weights,
+            const std::vector<GradientParts>& gradients, const AdamWNumbers& numbers);
 
 }  // namespace lacuna::train

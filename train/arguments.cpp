@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "eval/decisions.h"
+#include "train/export.h"
 
 namespace lacuna::train {
 namespace {
@@ -178,7 +179,7 @@ void complete_objective(Arguments& arguments) {
 
 void complete(Arguments& arguments) {
   arguments.shape.family = find_family(arguments.family);
-  if (arguments.train.minutes <= 0 && arguments.train.steps <= 0) {
+  if (arguments.train.minutes <= 0 && arguments.train.steps <= 0 && !arguments.only_exports) {
     throw InputError("training needs an end: give --minutes or --steps");
   }
   check_experts(arguments.shape);
@@ -191,6 +192,10 @@ void complete(Arguments& arguments) {
   arguments.shape.ffn_width = arguments.ffn_width.value_or(ffn_width);
   parse_tasks(arguments, arguments.data);
   if (!arguments.lora.empty()) arguments.lora_shape = parse_lora(arguments.lora);
+  if (!arguments.adapter.empty()) arguments.lora_shape = adapter_shape(arguments.adapter);
+  if ((arguments.only_exports || !arguments.adapter.empty()) && arguments.start.empty())
+    throw InputError("{}: expected --init as well, the checkpoint that is adapted",
+                     arguments.only_exports ? "--only-export" : "--adapter");
   if (!arguments.data_files.empty() && arguments.start.empty())
     throw InputError("--data: expected --init as well, the checkpoint whose tokenizer reads the texts");
   if (!arguments.data_files.empty() && (arguments.wide_vocabulary || arguments.max_vocabulary))

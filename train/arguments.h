@@ -25,6 +25,8 @@ struct Arguments {
   int64_t row_length = 512;
   std::string lora;
   LoraShape lora_shape;
+  std::string adapter;
+  bool only_exports = false;
   std::string teacher;
   std::string objective = "default";
   std::optional<double> lambda, cart_p, clean_weight;

@@ -17,15 +17,8 @@ torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
   return layer;
 }
 
-torch::Tensor gated(const torch::Tensor& gate, const torch::Tensor& up) {
+torch::Tensor gelu_gated(const torch::Tensor& gate, const torch::Tensor& up) {
   return torch::gelu(gate, "tanh") * up;
-}
-
-torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
-  const std::vector<torch::Tensor> halves = x.chunk(2, -1);
-  return torch::cat({halves[0] * sequence.cos - halves[1] * sequence.sin,
-                     halves[1] * sequence.cos + halves[0] * sequence.sin},
-                    -1);
 }
 
 /// Rows before the canvas are causal, those of the canvas see all.
@@ -60,19 +53,20 @@ Sequence canvas_sequence(const ModelShape& shape, const CanvasLayer& layer, cons
       torch::pow(layer.rope_theta, -pairs / static_cast<double>(half)) * pairs.lt(layer.turning_pairs);
   torch::Tensor angles = positions.to(torch::kFloat64).unsqueeze(-1) * frequencies;
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
-  Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32),
-                    unseen.defined() ? unseen : unseen_before(positions.size(-1), canvas_begin)};
-  sequence.unseen = sequence.unseen.to(positions.device());
-  if (!layer.slides) return sequence;
-  torch::Tensor reach = positions - shape.canvas.window;
-  if (canvas_begin >= 0) {
-    torch::Tensor of_canvas = reach.slice(-1, canvas_begin);
-    of_canvas.copy_(of_canvas.slice(-1, 0, 1).clone().expand_as(of_canvas));
+  torch::Tensor not_seen = unseen.defined() ? unseen : unseen_before(positions.size(-1), canvas_begin);
+  not_seen = not_seen.to(positions.device());
+  if (layer.slides) {
+    torch::Tensor reach = positions - shape.canvas.window;
+    if (canvas_begin >= 0) {
+      torch::Tensor of_canvas = reach.slice(-1, canvas_begin);
+      of_canvas.copy_(of_canvas.slice(-1, 0, 1).clone().expand_as(of_canvas));
+    }
+    torch::Tensor too_far = positions.unsqueeze(-2) <= reach.unsqueeze(-1);
+    if (too_far.dim() == 3) too_far = too_far.unsqueeze(1);
+    not_seen = not_seen.logical_or(too_far);
   }
-  torch::Tensor too_far = positions.unsqueeze(-2) <= reach.unsqueeze(-1);
-  if (too_far.dim() == 3) too_far = too_far.unsqueeze(1);
-  sequence.unseen = sequence.unseen.logical_or(too_far);
-  return sequence;
+  return {angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32),
+          c10::make_intrusive<Visibility>(not_seen)};
 }
 
 CanvasBlockImpl::CanvasBlockImpl(const ModelShape& shape, int64_t layer)
@@ -118,17 +112,12 @@ torch::Tensor CanvasBlockImpl::attend(const torch::Tensor& h, const Sequence& se
   const auto split_heads = [this](const torch::Tensor& y) {  // [B, T, H D] -> [B, H, T, D]
     return y.view({y.size(0), y.size(1), -1, layer_.head_width}).transpose(1, 2);
   };
-  const auto for_each_head = [this](const torch::Tensor& y) {
-    return y.repeat_interleave(heads_ / layer_.kv_heads, 1);
-  };
-  const torch::Tensor q = rotate(q_norm_(split_heads(q_(h))), sequence);
+  const auto turned = [&](const torch::Tensor& y) { return rotated(y, sequence.cos, sequence.sin); };
+  const torch::Tensor q = turned(q_norm_(split_heads(q_(h))));
   const torch::Tensor raw_k = split_heads(k_(h));
-  const torch::Tensor k = rotate(k_norm_(raw_k), sequence);
+  const torch::Tensor k = turned(k_norm_(raw_k));
   const torch::Tensor v = unit_norm(layer_.slides ? split_heads(v_(h)) : raw_k, epsilon_);
-  const torch::Tensor scores = torch::matmul(q, for_each_head(k).transpose(-1, -2))
-                                   .masked_fill(sequence.unseen, -std::numeric_limits<double>::infinity());
-  const torch::Tensor mixed = torch::matmul(torch::softmax(scores, -1), for_each_head(v));
-  return o_(mixed.transpose(1, 2).flatten(2));
+  return o_(attention(q, k, v, sequence.visible, /*scale=*/1, /*soft_cap=*/0));
 }
 
 torch::Tensor CanvasBlockImpl::shares(const torch::Tensor& rows) {
@@ -148,14 +137,14 @@ torch::Tensor CanvasBlockImpl::experts(const torch::Tensor& h) {
   const std::vector<torch::Tensor> both = torch::linear(expert_norm_(rows), expert_gate_up_.flatten(0, 1))
                                               .unflatten(1, {of_all.size(1), -1})
                                               .chunk(2, -1);
-  const torch::Tensor weighted = (gated(both[0], both[1]) * of_all.unsqueeze(-1)).flatten(1);
+  const torch::Tensor weighted = (gelu_gated(both[0], both[1]) * of_all.unsqueeze(-1)).flatten(1);
   return torch::linear(weighted, expert_down_.transpose(0, 1).flatten(1)).view(h.sizes());
 }
 
 torch::Tensor CanvasBlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
   const torch::Tensor h = x + post_attn_norm_(attend(attn_norm_(x), sequence));
   const torch::Tensor normed = ffn_norm_(h);
-  const torch::Tensor dense = post_dense_norm_(down_(gated(gate_(normed), up_(normed))));
+  const torch::Tensor dense = post_dense_norm_(down_(gelu_gated(gate_(normed), up_(normed))));
   const torch::Tensor both = dense + post_expert_norm_(experts(h));
   return (h + post_ffn_norm_(both)) * layer_scalar_;
 }
@@ -168,7 +157,7 @@ SelfConditioningImpl::SelfConditioningImpl(const ModelShape& shape)
 
 torch::Tensor SelfConditioningImpl::forward(const torch::Tensor& soft) {
   const torch::Tensor n = norm_(soft);
-  return down_(gated(gate_(n), up_(n)));
+  return down_(gelu_gated(gate_(n), up_(n)));
 }
 
 }  // namespace lacuna::train

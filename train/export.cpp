@@ -61,23 +61,17 @@ void export_weights(const std::filesystem::path& folder, const Transformer& upda
 }
 
 void export_adapter(const std::filesystem::path& folder, const Transformer& model, const std::string& base) {
-  constexpr std::string_view kWeight = ".weight";
   std::vector<torch::Tensor> storage;
   std::vector<TensorToWrite> tensors;
   std::set<std::string> modules;
   for (const auto& item : model->named_parameters()) {
-    const size_t update = item.key().find(kUpdate);
-    if (update == std::string::npos) continue;
-    std::string module =
-        published_name(model->shape().family, item.key().substr(0, update) + std::string(kWeight));
-    module.resize(module.size() - kWeight.size());
-    modules.insert(module.substr(module.rfind('.') + 1));
-    const bool is_a = item.key().ends_with("_a");
-    storage.push_back(item.value().detach().cpu().contiguous());
-    const torch::Tensor& values = storage.back();
+    if (item.key().find(kUpdate) == std::string::npos) continue;
+    const UpdateName name = update_name(model->shape().family, item.key());
+    modules.insert(name.module.substr(name.module.rfind('.') + 1));
+    const torch::Tensor values = item.value().detach().cpu().contiguous();
+    storage.push_back(values);
     const std::span<const float> floats(values.data_ptr<float>(), static_cast<size_t>(values.numel()));
-    tensors.push_back({fmt::format("base_model.model.{}.lora_{}.weight", module, is_a ? "A" : "B"),
-                       DType::kF32, values.sizes().vec(), std::as_bytes(floats)});
+    tensors.push_back({name.tensor, DType::kF32, values.sizes().vec(), std::as_bytes(floats)});
   }
   write_safetensors(folder / "adapter_model.safetensors", tensors, {{"format", "pt"}});
   write_json(folder / "adapter_config.json", {{"base_model_name_or_path", base},

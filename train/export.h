@@ -33,6 +33,12 @@ void export_weights(const std::filesystem::path& folder, const Transformer& mode
 /// are for.
 void export_adapter(const std::filesystem::path& folder, const Transformer& model, const std::string& base);
 
+/// The rank and alpha of the adapter in a folder, which must have one rank and plain scaling (alpha / rank).
+LoraShape adapter_shape(const std::filesystem::path& folder);
+/// Reads the low-rank updates of a model, to which they were added with the same shape, from what
+/// export_adapter() wrote. Throws InputError if one is missing or has another shape.
+void import_adapter(const std::filesystem::path& folder, Transformer& model);
+
 /// Reads the weights of a checkpoint folder, or of a GGUF file of a dense model, with the tensor names and
 /// the sizes of `model`: Dream's are those of Qwen2, ReFusion's those of Qwen3. Throws InputError if one is
 /// missing or has another shape. A Qwen3 model, or one of its layout, also starts a LLaDA model, a Qwen2

@@ -97,6 +97,13 @@ void add_file_options(CLI::App& app, Arguments& a) {
          "r=RANK[,alpha=ALPHA]: learn low-rank updates of the matrices of all layers and nothing else "
          "(alpha: 2 RANK where not given); the adapter is written to OUT/adapter as PEFT has it")
       ->type_name("r=RANK,alpha=ALPHA");
+  app.add_option(
+         "--adapter", a.adapter,
+         "Begin with the low-rank updates of this folder (OUT/adapter of another run), whose rank and "
+         "alpha take the place of --lora")
+      ->excludes("--lora");
+  app.add_flag("--only-export", a.only_exports,
+               "Train nothing: write the model that --init and --adapter are together");
   app.add_flag(
       "--checkpoint-activations", a.checkpoints_activations,
       "Keep the inputs of blocks alone and compute blocks again for the gradients: less memory, a third "

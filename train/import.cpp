@@ -17,6 +17,8 @@
 #include "train/names.h"
 #include "weights/checkpoint.h"
 #include "weights/gguf.h"
+#include "weights/lora_config.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna::train {
 namespace {
@@ -200,6 +202,25 @@ void import_weights(const std::filesystem::path& folder, Transformer& model, con
     }
   }
   if (has_more_norms) fold_head_norms(stored, model);
+}
+
+LoraShape adapter_shape(const std::filesystem::path& folder) {
+  const LoraConfig config = LoraConfig::read(folder / "adapter_config.json");
+  const int64_t rank = config.rank_of("");
+  return {rank, static_cast<double>(config.scaling_of("")) * static_cast<double>(rank)};
+}
+
+void import_adapter(const std::filesystem::path& folder, Transformer& model) {
+  const torch::NoGradGuard no_grad;
+  const TensorFiles files = TensorFiles::open_file(folder / "adapter_model.safetensors");
+  for (const auto& item : model->named_parameters()) {
+    if (item.key().find(kUpdate) == std::string::npos) continue;
+    torch::Tensor values = torch::empty(item.value().sizes());
+    widen(files.tensor(update_name(model->shape().family, item.key()).tensor, values.sizes().vec()), 0,
+          {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+    torch::Tensor update = item.value();
+    update.copy_(values);
+  }
 }
 
 }  // namespace lacuna::train

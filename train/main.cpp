@@ -118,7 +118,7 @@ int run(Arguments arguments) {
   torch::manual_seed(arguments.train.seed);
 
   std::optional<Start> start;
-  if (!arguments.data_files.empty()) start = Start::open(arguments.start);
+  if (!arguments.data_files.empty() || arguments.only_exports) start = Start::open(arguments.start);
   const Vocabulary vocabulary = start ? keep_vocabulary(arguments, *start) : make_vocabulary(arguments);
   const std::vector<Records> records = read_data(arguments, vocabulary);
 
@@ -130,6 +130,12 @@ int run(Arguments arguments) {
     import_weights(arguments.start, model, &words);
   }
   if (arguments.lora_shape.rank > 0) model->add_lora(arguments.lora_shape);
+  if (!arguments.adapter.empty()) import_adapter(arguments.adapter, model);
+  if (arguments.only_exports) {
+    export_weights(folder, model);
+    fmt::print("the model is in {}\n", folder.string());
+    return 0;
+  }
   model->keep_activations(!arguments.checkpoints_activations);
   const torch::Device device = find_device(arguments.device);
   model->to(device);

@@ -37,8 +37,8 @@ double estimated_bytes(const ModelShape& shape, const KeptWeights& kept, const E
       kFloat * (kCopies * static_cast<double>(kept.parameters) + static_cast<double>(kept.teacher) +
                 (kLearnedCopies + kept.threads) * static_cast<double>(kept.learned));
 
-  // Bytes per row: activations that autograd keeps in every layer, the scores of one layer, and the logits.
-  constexpr double kWidths = 24, kFfnWidths = 5, kScores = 3, kLogits = 4;
+  // Numbers per row: activations that autograd keeps in every layer, and the logits.
+  constexpr double kWidths = 14, kFfnWidths = 5, kLogits = 2;
   const auto layers = static_cast<double>(shape.layers);
   const bool has_both = shape.traits().has_canvases();  // dense parts next to the experts
   const int64_t shared = has_both ? shape.ffn_width : shape.experts.ffn_width;
@@ -46,13 +46,17 @@ double estimated_bytes(const ModelShape& shape, const KeptWeights& kept, const E
       shape.traits().experts ? shape.experts.count * shape.experts.ffn_width + shared : 0;
   const auto inner_width = static_cast<double>(std::max(shape.ffn_width, of_experts));
   const auto rows = static_cast<double>(examples.inputs.numel());
-  const double scores = static_cast<double>(shape.heads * examples.inputs.size(1));
-  const double in_layer = kWidths * static_cast<double>(shape.width) + kFfnWidths * inner_width + scores;
+  const auto length = static_cast<double>(examples.inputs.size(1));
+  const auto heads = static_cast<double>(shape.heads);
+  const double in_layer = kWidths * static_cast<double>(shape.width) + kFfnWidths * inner_width + heads;
   const double logits =
       kLogits * static_cast<double>(examples.rows.size(0)) * static_cast<double>(shape.vocabulary);
   const double in_layers =
       kept.keeps_activations ? layers * in_layer : layers * static_cast<double>(shape.width) + in_layer;
-  return weights + kFloat * (rows * (in_layers + kScores * scores) + logits);
+  constexpr double kScores = 4;  // copies of the scores of a tile
+  const double scores = kScores * heads * Visibility::kQueries * length * static_cast<double>(kept.threads);
+  const double mask = rows * length / kFloat;  // a byte for each row and position
+  return weights + kFloat * (rows * in_layers + logits + scores + mask);
 }
 
 double available_bytes() {

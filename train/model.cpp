@@ -1,11 +1,11 @@
 #include "train/model.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "train/canvas_model.h"
+#include "train/fused.h"
 #include "train/recompute.h"
 
 namespace lacuna::train {
@@ -13,15 +13,6 @@ namespace {
 
 torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
   return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
-}
-
-/// Rotates the halves of what positions turn of each head against each other: x [B, H, T, D], cos and sin as
-/// in Sequence.
-torch::Tensor rotate(const torch::Tensor& x, const Sequence& sequence) {
-  const torch::Tensor &cos = sequence.cos, &sin = sequence.sin;
-  const int64_t half = cos.size(-1);
-  const torch::Tensor first = x.slice(-1, 0, half), second = x.slice(-1, half, 2 * half);
-  return torch::cat({first * cos - second * sin, second * cos + first * sin, x.slice(-1, 2 * half)}, -1);
 }
 
 constexpr double kBalanceGradient = 1e-6;  // small, so that it weighs little where gradients are clipped
@@ -37,62 +28,6 @@ struct BalancedLoad : torch::autograd::Function<BalancedLoad> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     return {gradients[0], context->get_saved_variables()[0], torch::Tensor()};
-  }
-};
-
-/// Sum of f(i) over [0, count), a multiple of 4 or not, in four partial sums.
-template <typename Term>
-float sum_of(int64_t count, Term&& term) {
-  std::array<float, 4> sums = {};
-  int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    for (int64_t j = 0; j < 4; ++j) sums[static_cast<size_t>(j)] += term(i + j);
-  }
-  for (; i < count; ++i) sums[0] += term(i);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-/// RMSNorm with one loop over each row instead of an operation for each of its terms: in models as narrow as
-/// these, norms would take a third of a step. f32 on the CPU.
-struct FusedRmsNorm : torch::autograd::Function<FusedRmsNorm> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& any_x,
-                               const torch::Tensor& weight, double epsilon) {
-    const torch::Tensor x = any_x.contiguous();
-    const int64_t width = x.size(-1), rows = x.numel() / width;
-    torch::Tensor y = torch::empty_like(x), scales = torch::empty({rows});
-    const float* const w = weight.data_ptr<float>();
-    for (int64_t row = 0; row < rows; ++row) {
-      const float* const in = x.data_ptr<float>() + row * width;
-      float* const out = y.data_ptr<float>() + row * width;
-      const float squares = sum_of(width, [&](int64_t i) { return in[i] * in[i]; });
-      const float scale = 1 / std::sqrt(squares / static_cast<float>(width) + static_cast<float>(epsilon));
-      scales.data_ptr<float>()[row] = scale;
-      for (int64_t i = 0; i < width; ++i) out[i] = in[i] * scale * w[i];
-    }
-    context->save_for_backward({x, weight, scales});
-    return y;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const torch::Tensor gradient = gradients[0].contiguous();
-    const int64_t width = gradient.size(-1), rows = gradient.numel() / width;
-    torch::Tensor of_x = torch::empty_like(saved[0]), of_weight = torch::zeros_like(saved[1]);
-    const float* const w = saved[1].data_ptr<float>();
-    float* const dw = of_weight.data_ptr<float>();
-    for (int64_t row = 0; row < rows; ++row) {
-      const float* const in = saved[0].data_ptr<float>() + row * width;
-      const float* const g = gradient.data_ptr<float>() + row * width;
-      float* const dx = of_x.data_ptr<float>() + row * width;
-      const float scale = saved[2].data_ptr<float>()[row];
-      const float dot = sum_of(width, [&](int64_t i) { return g[i] * w[i] * in[i]; });
-      const float along = dot * scale * scale / static_cast<float>(width);
-      for (int64_t i = 0; i < width; ++i) {
-        dx[i] = scale * (g[i] * w[i] - in[i] * along);
-        dw[i] += g[i] * in[i] * scale;
-      }
-    }
-    return {of_x, of_weight, torch::Tensor()};
   }
 };
 
@@ -113,14 +48,12 @@ Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, 
           : torch::tensor(shape.rotations, doubles);
   torch::Tensor angles = positions.to(torch::kFloat64).unsqueeze(-1) * frequencies;
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
-  Sequence sequence{angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32), unseen};
-  if (!unseen.defined()) sequence.unseen = unseen_by_family(shape, positions.size(-1));
-  if (sequence.unseen.defined()) sequence.unseen = sequence.unseen.to(positions.device());
-  if (shape.traits().kv_sink && sequence.unseen.defined()) {
-    const torch::Tensor seen = torch::zeros_like(sequence.unseen.slice(-1, 0, 1));
-    sequence.unseen = torch::cat({seen, sequence.unseen}, -1);
-  }
-  return sequence;
+  torch::Tensor not_seen = unseen.defined() ? unseen : unseen_by_family(shape, positions.size(-1));
+  if (not_seen.defined()) not_seen = not_seen.to(positions.device());
+  if (shape.traits().kv_sink && not_seen.defined())
+    not_seen = torch::cat({torch::zeros_like(not_seen.slice(-1, 0, 1)), not_seen}, -1);
+  return {angles.cos().to(torch::kFloat32), angles.sin().to(torch::kFloat32),
+          c10::make_intrusive<Visibility>(not_seen)};
 }
 
 /// One block, which lives as long as the model; its activations are kept or computed again.
@@ -153,19 +86,11 @@ torch::Tensor RmsNormImpl::forward(const torch::Tensor& x) {
   return rms_norm(x, offset_ ? 1 + weight_ : weight_, epsilon_);
 }
 
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon) {
-  const torch::Tensor wide = x.to(torch::kFloat32);
-  if (x.device().is_cpu() && weight.scalar_type() == torch::kFloat32)
-    return FusedRmsNorm::apply(wide, weight, epsilon);
-  return wide * torch::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + epsilon) * weight;
-}
-
 ProjectionImpl::ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias)
     : LinearImpl(torch::nn::LinearOptions(inputs, outputs).bias(has_bias)) {}
 
 torch::Tensor ProjectionImpl::forward(const torch::Tensor& x) {
-  const torch::Tensor y = LinearImpl::forward(x);
-  return has_update() ? y + scale_ * torch::linear(torch::linear(x, lora_a), lora_b) : y;
+  return has_update() ? updated_product(x, weight, bias, lora_a, lora_b, scale_) : LinearImpl::forward(x);
 }
 
 void ProjectionImpl::add_update(int64_t rank, double scale) {
@@ -186,7 +111,7 @@ GatedImpl::GatedImpl(int64_t width, int64_t ffn_width)
       down(register_module("down", linear(ffn_width, width))) {}
 
 torch::Tensor GatedImpl::forward(const torch::Tensor& x) {
-  return down(torch::silu(gate(x)) * up(x));
+  return down(gated(gate(x), up(x)));
 }
 
 ExpertsImpl::ExpertsImpl(const ModelShape& shape)
@@ -292,13 +217,10 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
     if (!norm) return split_heads(y, heads);
     return traits_->qk_norm == QkNorm::kHeads ? norm(split_heads(y, heads)) : split_heads(norm(y), heads);
   };
-  const torch::Tensor q = rotate(normed_heads(q_(h), heads_, q_norm_), sequence);
-  torch::Tensor k = rotate(normed_heads(k_(h), kv_heads_, k_norm_), sequence);
+  const auto turned = [&](const torch::Tensor& y) { return rotated(y, sequence.cos, sequence.sin); };
+  const torch::Tensor q = turned(normed_heads(q_(h), heads_, q_norm_));
+  torch::Tensor k = turned(normed_heads(k_(h), kv_heads_, k_norm_));
   torch::Tensor v = split_heads(v_(h), kv_heads_);
-  if (kv_heads_ < heads_) {  // neighbouring query heads share a key and a value
-    k = k.repeat_interleave(heads_ / kv_heads_, 1);
-    v = v.repeat_interleave(heads_ / kv_heads_, 1);
-  }
   if (traits_->kv_sink) {
     const auto with_sink = [](const torch::Tensor& sink, const torch::Tensor& y) {
       return torch::cat({sink.unsqueeze(0).unsqueeze(2).expand({y.size(0), -1, -1, -1}), y}, 2);
@@ -307,25 +229,24 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
     v = with_sink(v_sink_, v);
   }
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  torch::Tensor scores = torch::matmul(q * scale, k.transpose(-1, -2));
-  const double cap = traits_->attn_soft_cap;
-  if (cap > 0) scores = cap * torch::tanh(scores / cap);
-  if (sequence.unseen.defined()) {
-    scores = scores.masked_fill(sequence.unseen, -std::numeric_limits<double>::infinity());
-  }
-  return o_(torch::matmul(torch::softmax(scores, -1), v).transpose(1, 2).flatten(2));
+  return o_(attention(q, k, v, sequence.visible, scale, traits_->attn_soft_cap));
 }
 
 torch::Tensor BlockImpl::feed_forward(const torch::Tensor& h) {
   if (experts_) return experts_(h);
   if (traits_->squared_relu) return down_(torch::relu(up_(h)).square());
-  return down_(torch::silu(gate_(h)) * up_(h));
+  return down_(gated(gate_(h), up_(h)));
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
-  const auto branch = [this](const torch::Tensor& y) { return branch_scale_ == 1 ? y : branch_scale_ * y; };
-  const torch::Tensor y = x + branch(attend(attn_norm_(x), sequence));
-  return y + branch(feed_forward(ffn_norm_(y)));
+  // Rounded once for all matrices that read it.
+  const auto operand = [](const torch::Tensor& h) { return h.to(product_type(h)); };
+  const auto sum = [this](const torch::Tensor& residual, const torch::Tensor& y) {
+    const torch::Tensor wide = y.to(residual.scalar_type());
+    return residual + (branch_scale_ == 1 ? wide : branch_scale_ * wide);
+  };
+  const torch::Tensor y = sum(x, attend(operand(attn_norm_(x)), sequence));
+  return sum(y, feed_forward(operand(ffn_norm_(y))));
 }
 
 TransformerImpl::TransformerImpl(const ModelShape& shape)
@@ -371,6 +292,7 @@ std::vector<torch::Tensor> TransformerImpl::residuals(const torch::Tensor& token
   if (conditioning_) return canvas_residuals(tokens, places, unseen, canvas);
   const Sequence sequence = make_sequence(shape_, places, unseen);
   torch::Tensor x = embedding_(tokens);
+  if (x.scalar_type() == torch::kBFloat16) x = x.to(torch::kFloat32);
   std::vector<torch::Tensor> after;
   for (const auto& block : *blocks_)
     after.push_back(x = run_block(*block->as<Block>(), x, sequence, keeps_activations_));
@@ -413,6 +335,15 @@ void TransformerImpl::add_lora(const LoraShape& lora) {
   lora_ = lora;
 }
 
+void TransformerImpl::keep_matrices_in(torch::ScalarType type) {
+  for (const auto& module : modules(/*include_self=*/false)) {
+    const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(module);
+    if (linear) linear->weight.set_data(linear->weight.detach().to(type));
+  }
+  torch::Tensor& embedding = embedding_->weight;
+  if (!embedding.requires_grad()) embedding.set_data(embedding.detach().to(type));
+}
+
 Transformer merged_model(const Transformer& model) {
   const torch::NoGradGuard no_grad;
   Transformer merged(model->shape());
@@ -443,15 +374,16 @@ torch::Tensor TransformerImpl::soft_embedding(const torch::Tensor& probabilities
          std::sqrt(static_cast<double>(shape_.width));
 }
 
+double TransformerImpl::logit_scale() const {
+  const double width = shape_.traits().head_scale_width;
+  return width > 0 ? width / static_cast<double>(shape_.width) : 1;
+}
+
 torch::Tensor TransformerImpl::logits(const torch::Tensor& hidden) {
-  if (!head_) {
-    const torch::Tensor logits = torch::linear(hidden, embedding_->weight);
-    const double cap = shape_.traits().logit_soft_cap;
-    return cap > 0 ? cap * torch::tanh(logits.to(torch::kFloat32) / cap) : logits;
-  }
-  const double scaled_width = shape_.traits().head_scale_width;
-  const torch::Tensor logits = head_(hidden);
-  return scaled_width > 0 ? logits * (scaled_width / static_cast<double>(shape_.width)) : logits;
+  const torch::Tensor logits = torch::linear(hidden, head());
+  const double cap = shape_.traits().logit_soft_cap;
+  if (cap > 0) return cap * torch::tanh(logits.to(torch::kFloat32) / cap);
+  return logit_scale() == 1 ? logits : logits * logit_scale();
 }
 
 }  // namespace lacuna::train

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train/family.h"
+#include "train/fused.h"
 
 namespace lacuna::train {
 
@@ -72,9 +73,6 @@ struct ModelShape {
   bool causal() const { return traits().causal || left_to_right; }
 };
 
-/// x / sqrt(mean(x^2) + epsilon) * weight, in f32 whatever the type of x. x [..., width], weight [width].
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
-
 /// RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight, or * (1 + weight) where weights are offsets; computed in
 /// f32 whatever the type of x.
 class RmsNormImpl : public torch::nn::Module {
@@ -89,8 +87,8 @@ class RmsNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RmsNorm);
 
-/// y = W x + b; with a low-rank update (LoRA: Hu et al. 2021, arXiv 2106.09685) W x + b + s B (A x), where W
-/// and b stay as they are and A and B are learned.
+/// y = W x + b; with a low-rank update y = W x + b + s B (A x), where W and b stay as they are and A and B
+/// are learned (updated_product() of train/fused.h).
 class ProjectionImpl : public torch::nn::LinearImpl {
  public:
   ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias = false);
@@ -151,9 +149,7 @@ torch::Tensor unseen_by_blocks(int64_t length, int64_t block_length);
 /// Inputs that all blocks of a pass over T positions share.
 struct Sequence {
   torch::Tensor cos, sin;  ///< [T, rotary_width / 2] or [B, 1, T, rotary_width / 2]: RoPE's rotations
-  /// [T, T] or [B, 1, T, T] bool: what a position must not attend to; undefined: nothing. A sink is one more
-  /// column in front.
-  torch::Tensor unseen;
+  c10::intrusive_ptr<Visibility> visible;  ///< what a position attends to; a sink is one more key in front
 };
 
 /// One pre-norm block: attention over the sequence, then the feed-forward part.
@@ -225,7 +221,15 @@ class TransformerImpl : public torch::nn::Module {
   /// Logits [..., vocabulary] of hidden states [..., width].
   torch::Tensor logits(const torch::Tensor& hidden);
 
+  /// The matrix [vocabulary, width] of the head, perhaps the embedding, and the factor of its logits.
+  const torch::Tensor& head() const { return head_ ? head_->weight : embedding_->weight; }
+  double logit_scale() const;
+
   const ModelShape& shape() const { return shape_; }
+
+  /// Keeps the weights of linear maps in `type`, which rounds them: all but the embedding where it is
+  /// learned, norms, biases and low-rank updates.
+  void keep_matrices_in(torch::ScalarType type);
 
   /// Whether the backward pass finds the activations of every block, or their inputs alone and computes the
   /// blocks again: less memory, a third more time. True at first.

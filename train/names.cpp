@@ -179,4 +179,14 @@ std::vector<PublishedTensor> published_tensors(const Transformer& model, Family 
       model, [family](std::string_view parameter) { return published_name(family, parameter); });
 }
 
+UpdateName update_name(Family family, const std::string& parameter) {
+  constexpr std::string_view kWeight = ".weight";
+  UpdateName name;
+  name.module = published_name(family, parameter.substr(0, parameter.find(kUpdate)) + std::string(kWeight));
+  name.module.resize(name.module.size() - kWeight.size());
+  name.tensor =
+      fmt::format("base_model.model.{}.lora_{}.weight", name.module, parameter.ends_with("_a") ? "A" : "B");
+  return name;
+}
+
 }  // namespace lacuna::train

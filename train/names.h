@@ -25,6 +25,13 @@ std::string gguf_name(std::string_view parameter);
 /// In the names of the parameters of a low-rank update, and of no others.
 inline constexpr std::string_view kUpdate = ".lora_";
 
+/// Where PEFT has a parameter of a low-rank update.
+struct UpdateName {
+  std::string module;  ///< "model.layers.2.self_attn.q_proj"
+  std::string tensor;  ///< "base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight"
+};
+UpdateName update_name(Family family, const std::string& parameter);
+
 /// Neighbouring parameters of the model that are one published tensor, one behind the other.
 struct PublishedTensor {
   std::string name;

@@ -20,7 +20,10 @@ torch::Tensor soft_embeddings(Transformer& model, const Examples& examples) {
       .index_copy(0, conditioned, soft);
 }
 
-torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
+namespace {
+
+/// The normalised hidden states [M, width] of the rows that predict.
+torch::Tensor predicting_rows(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
   const std::vector<torch::Tensor> residuals =
       model->residuals(examples.inputs, examples.positions, examples.unseen, {examples.canvas_begin, soft});
   // Only rows that predict need the head.
@@ -36,7 +39,23 @@ torch::Tensor predict(Transformer& model, const Examples& examples, const torch:
       read = read.index_copy(0, early, rows_after(residual, examples.rows.index_select(0, early)));
     }
   }
-  return model->logits(model->normed(read));
+  return model->normed(read);
+}
+
+}  // namespace
+
+torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
+  return model->logits(predicting_rows(model, examples, soft));
+}
+
+torch::Tensor loss_of(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
+  const torch::Tensor rows = predicting_rows(model, examples, soft);
+  const bool is_plain = !examples.log_snr.defined() && !examples.confidence_weights.defined() &&
+                        model->shape().traits().logit_soft_cap == 0;
+  if (!is_plain || !rows.device().is_cpu() || rows.scalar_type() != torch::kFloat32)
+    return weighted_loss(model->logits(rows), examples);
+  return cross_entropy(rows, model->head(), examples.targets, examples.weights, model->logit_scale(),
+                       examples.barred);
 }
 
 }  // namespace lacuna::train

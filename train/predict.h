@@ -18,4 +18,8 @@ torch::Tensor soft_embeddings(Transformer& model, const Examples& examples);
 /// soft_embeddings() has it.
 torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft = {});
 
+/// weighted_loss() of what predict() gives. The plain cross entropy of a model in f32 on the CPU is computed
+/// with the logits of a few rows at a time.
+torch::Tensor loss_of(Transformer& model, const Examples& examples, const torch::Tensor& soft = {});
+
 }  // namespace lacuna::train

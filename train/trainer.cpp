@@ -30,13 +30,41 @@ double seconds_since(Clock::time_point start) {
 constexpr double kFinalRate = 0.01;  // share of the peak at the end
 constexpr int64_t kLogSteps = 50;    // between lines of the log
 
+std::vector<torch::Tensor> learned_parameters(const Transformer& model) {
+  std::vector<torch::Tensor> learned;
+  for (const auto& item : model->learned()) learned.push_back(item.value());
+  return learned;
+}
+
+/// The f32 values of what the model learns. With products in bf16 the model keeps its matrices rounded.
+std::vector<LearnedWeight> learned_weights(Transformer& model, bool has_bf16_products) {
+  std::vector<LearnedWeight> weights;
+  for (const torch::Tensor& parameter : learned_parameters(model))
+    weights.push_back({parameter, parameter.detach().clone(), {}});
+  if (!has_bf16_products) return weights;
+  for (LearnedWeight& weight : weights) weight.values = weight.values.detach().clone();
+  model->keep_matrices_in(torch::kBFloat16);
+  size_t i = 0;
+  for (const torch::Tensor& parameter : learned_parameters(model)) {
+    LearnedWeight& weight = weights[i++];
+    if (parameter.scalar_type() == torch::kBFloat16) {
+      weight.rounded = parameter.detach();
+    } else {
+      weight.values = parameter;
+    }
+  }
+  return weights;
+}
+
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transformer& model,
+                                                                const std::vector<LearnedWeight>& weights,
                                                                 const TrainOptions& options) {
   std::vector<torch::Tensor> decayed, free;
+  size_t i = 0;
   for (const auto& item : model->learned()) {
     const bool matrix = item.value().dim() >= 2 && item.key().find("embedding") == std::string::npos &&
                         !item.key().ends_with("_sink");
-    (matrix ? decayed : free).push_back(item.value());
+    (matrix ? decayed : free).push_back(weights[i++].values);
   }
   const auto group = [&](std::vector<torch::Tensor> parameters, double decay) {
     auto adamw =
@@ -97,19 +125,33 @@ Trainer::Trainer(Transformer model, BatchSource source, const Vocabulary& vocabu
       options_(options),
       folder_(std::move(folder)),
       device_(model_->parameters().front().device()),
-      optimizer_(parameter_groups(model_, options_), torch::optim::AdamWOptions(options_.peak_rate)) {
-  for (const auto& item : model_->learned()) {
-    learned_.push_back(item.value());
-    average_.push_back(item.value().detach().clone());
-  }
+      weights_(learned_weights(model_, options_.bf16_products && device_.is_cpu())),
+      optimizer_(parameter_groups(model_, weights_, options_),
+                 torch::optim::AdamWOptions(options_.peak_rate)) {
+  learned_ = learned_parameters(model_);
+  gradients_.resize(learned_.size());
 }
 
 void Trainer::resume() {
-  progress_ = load_checkpoint(folder_ / "checkpoint.pt", learned_, average_, optimizer_);
+  std::vector<torch::Tensor> values, averages;
+  for (const LearnedWeight& weight : weights_) {
+    values.push_back(weight.values);
+    averages.push_back(weight.average);
+  }
+  progress_ = load_checkpoint(folder_ / "checkpoint.pt", values, averages, optimizer_);
+  const torch::NoGradGuard no_grad;
+  for (LearnedWeight& weight : weights_) {
+    if (weight.rounded.defined()) weight.rounded.copy_(weight.values);
+  }
 }
 
 void Trainer::save() const {
-  save_checkpoint(folder_ / "checkpoint.pt", learned_, average_, optimizer_, progress_);
+  std::vector<torch::Tensor> values, averages;
+  for (const LearnedWeight& weight : weights_) {
+    values.push_back(weight.values);
+    averages.push_back(weight.average);
+  }
+  save_checkpoint(folder_ / "checkpoint.pt", values, averages, optimizer_, progress_);
 }
 
 double Trainer::done() const {
@@ -123,7 +165,7 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
   torch::Tensor loss;
   {
     const Bf16Products products(options_.bf16_products);
-    loss = weighted_loss(predict(model_, examples, soft_embeddings(model_, examples)), examples);
+    loss = loss_of(model_, examples, soft_embeddings(model_, examples));
   }
   // Self-conditioning has no part in the loss of rows without it.
   auto values = torch::autograd::grad({loss}, learned_, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
@@ -195,7 +237,7 @@ double Trainer::needed_bytes() {
   return largest;
 }
 
-double Trainer::add_gradients(uint64_t number, bool is_first) {
+double Trainer::add_gradients(uint64_t number) {
   const Batch batch = teacher_ ? Batch{} : source_.batch(number);
   const Examples examples = teacher_ ? make_distillation(number) : make_step(batch, number);
   const int64_t tokens = (teacher_ ? trajectory_->batch : batch).tokens.numel();
@@ -214,15 +256,16 @@ double Trainer::add_gradients(uint64_t number, bool is_first) {
     }));
   }
   double loss = 0;
-  for (size_t shard = 0; shard < parts.size(); ++shard) {
-    const Gradients gradients = parts[shard].get();
+  for (auto& part : parts) {
+    const Gradients gradients = part.get();
     loss += gradients.loss;
-    for (size_t i = 0; i < learned_.size(); ++i) {
-      if (shard == 0 && is_first) {
-        learned_[i].mutable_grad() = gradients.values[i];
-      } else {
-        learned_[i].mutable_grad().add_(gradients.values[i]);
-      }
+    for (size_t i = 0; i < learned_.size(); ++i) gradients_[i].push_back(gradients.values[i]);
+  }
+  if (options_.accumulate > 1) {  // parts of many batches would take more memory than their sum
+    for (GradientParts& of_weight : gradients_) {
+      torch::Tensor sum = of_weight.front().to(torch::kFloat32);
+      for (size_t i = 1; i < of_weight.size(); ++i) sum.add_(of_weight[i]);
+      of_weight = {sum};
     }
   }
   progress_.tokens += tokens;
@@ -236,8 +279,7 @@ double Trainer::held_out_loss(Transformer& averaged) {
   double loss = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     const Examples examples = moved(make_step(batches[i], kHeldOutSteps + i), device_);
-    loss += weighted_loss(predict(averaged, examples, soft_embeddings(averaged, examples)), examples)
-                .item<double>();
+    loss += loss_of(averaged, examples, soft_embeddings(averaged, examples)).item<double>();
   }
   return loss / static_cast<double>(batches.size());
 }
@@ -251,17 +293,18 @@ double Trainer::step() {
   double loss = 0;
   const auto batches = static_cast<uint64_t>(options_.accumulate);
   for (uint64_t i = 0; i < batches; ++i) {
-    loss += add_gradients(static_cast<uint64_t>(progress_.step) * batches + i, /*is_first=*/i == 0) /
-            static_cast<double>(batches);
+    loss += add_gradients(static_cast<uint64_t>(progress_.step) * batches + i) / static_cast<double>(batches);
   }
   // Gradients are sums over the batches here.
-  const double norm = gradient_norm(learned_) / static_cast<double>(batches);
+  const double norm = gradient_norm(gradients_) / static_cast<double>(batches);
   const double clip = std::min(1.0, options_.clip_norm / (norm + 1e-6));
   // Early on the average follows the weights more closely, or it would remember the random start.
   const auto count = static_cast<double>(progress_.step);
-  update(optimizer_, learned_, average_,
+  update(optimizer_, weights_, gradients_,
          {.gradient_scale = clip / static_cast<double>(batches),
           .average_decay = std::min(options_.average_decay, (1 + count) / (10 + count))});
+
+  for (GradientParts& of_weight : gradients_) of_weight.clear();
 
   ++progress_.step;
   progress_.seconds += seconds_since(start);
@@ -276,7 +319,7 @@ Transformer Trainer::averaged_model() const {
   const auto copies = copy->parameters(), originals = model_->parameters();
   for (size_t i = 0; i < copies.size(); ++i) copies[i].copy_(originals[i]);
   size_t next = 0;
-  for (const auto& item : copy->learned()) item.value().copy_(average_[next++]);
+  for (const auto& item : copy->learned()) item.value().copy_(weights_[next++].average);
   return copy;
 }
 

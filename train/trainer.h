@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "train/adamw.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/evaluate.h"
@@ -109,8 +110,8 @@ class Trainer {
   /// The examples of a teacher's trajectory.
   Examples make_distillation(uint64_t number);
   Gradients differentiate(const Examples& examples);
-  /// Adds the gradients of a batch to those of the learned parameters, or sets them; returns the loss.
-  double add_gradients(uint64_t number, bool is_first);
+  /// Adds the gradients of a batch to those of the step; returns the loss.
+  double add_gradients(uint64_t number);
   double done() const;
   /// A line on standard error, in the log and in the event file.
   void report(std::ofstream& log, EventFile& events, double loss, double speed, bool evaluates);
@@ -123,9 +124,11 @@ class Trainer {
   const Vocabulary* vocabulary_;
   TrainOptions options_;
   std::filesystem::path folder_;
-  std::vector<torch::Tensor> learned_;  // parameters of the model
-  std::vector<torch::Tensor> average_;  // moving average of the learned parameters
   torch::Device device_;                // of the model
+  std::vector<torch::Tensor> learned_;  // parameters of the model
+  std::vector<LearnedWeight>
+      weights_;  // their f32 values, which the model has rounded where products are in bf16
+  std::vector<GradientParts> gradients_;  // of the step, one for each of the weights
   torch::optim::AdamW optimizer_;
   Progress progress_;
   std::atomic<bool> stopped_ = false;

@@ -13,6 +13,7 @@ namespace {
 /// Parameters in two groups, one of which decays.
 struct Setting {
   std::vector<torch::Tensor> parameters, averages;
+  std::vector<GradientParts> gradients;
   std::unique_ptr<torch::optim::AdamW> optimizer;
 
   Setting() {
@@ -33,7 +34,17 @@ struct Setting {
 
   void set_gradients(int step) {
     torch::manual_seed(100 + step);
-    for (const torch::Tensor& parameter : parameters) parameter.mutable_grad() = torch::randn_like(parameter);
+    gradients.clear();
+    for (const torch::Tensor& parameter : parameters) {
+      parameter.mutable_grad() = torch::randn_like(parameter);
+      gradients.push_back({parameter.grad()});
+    }
+  }
+
+  std::vector<LearnedWeight> weights() const {
+    std::vector<LearnedWeight> weights;
+    for (size_t i = 0; i < parameters.size(); ++i) weights.push_back({parameters[i], averages[i], {}});
+    return weights;
   }
 };
 
@@ -42,7 +53,7 @@ TEST(Update, IsLibTorchsAdamWWithScaledGradientsAndAMovingAverage) {
   for (int step = 0; step < 7; ++step) {
     ours.set_gradients(step);
     theirs.set_gradients(step);
-    update(*ours.optimizer, ours.parameters, ours.averages, {.gradient_scale = 0.3, .average_decay = 0.9});
+    update(*ours.optimizer, ours.weights(), ours.gradients, {.gradient_scale = 0.3, .average_decay = 0.9});
     const torch::NoGradGuard no_grad;
     for (const torch::Tensor& parameter : theirs.parameters) parameter.grad().mul_(0.3);
     theirs.optimizer->step();
@@ -58,7 +69,7 @@ TEST(Update, ContinuesFromTheStateThatLibTorchSaves) {
   Setting whole, first, second;
   const auto step = [](Setting& setting, int number) {
     setting.set_gradients(number);
-    update(*setting.optimizer, setting.parameters, setting.averages, {});
+    update(*setting.optimizer, setting.weights(), setting.gradients, {});
   };
   for (int i = 0; i < 6; ++i) step(whole, i);
   for (int i = 0; i < 3; ++i) step(first, i);
@@ -84,11 +95,45 @@ TEST(Update, HasTheSameBitsForAnyNumberOfThreads) {
     torch::set_num_threads(threads);
     Setting setting;
     setting.set_gradients(0);
-    update(*setting.optimizer, setting.parameters, setting.averages, {.average_decay = 0.5});
+    update(*setting.optimizer, setting.weights(), setting.gradients, {.average_decay = 0.5});
     results.push_back(setting.parameters[0].detach().clone());
   }
   torch::set_num_threads(before);
   EXPECT_TRUE(results[0].equal(results[1]));
+}
+
+TEST(Update, AddsUpPartsOfGradientsAndKeepsRoundedWeights) {
+  Setting whole, parts;
+  whole.set_gradients(0);
+  parts.set_gradients(0);
+  std::vector<LearnedWeight> weights = parts.weights();
+  for (size_t i = 0; i < 2; ++i) {
+    const torch::Tensor half = torch::randn_like(weights[i].values).to(torch::kBFloat16);
+    parts.gradients[i] = {whole.gradients[i][0] - half.to(torch::kFloat32), half};
+    weights[i].rounded = torch::zeros_like(weights[i].values, torch::kBFloat16);
+  }
+  EXPECT_NEAR(gradient_norm(parts.gradients), gradient_norm(whole.gradients), 1e-3);
+  update(*whole.optimizer, whole.weights(), whole.gradients, {.average_decay = 0.9});
+  update(*parts.optimizer, weights, parts.gradients, {.average_decay = 0.9});
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(parts.parameters[i].allclose(whole.parameters[i], 1e-4, 1e-5));
+    EXPECT_TRUE(weights[i].rounded.equal(parts.parameters[i].to(torch::kBFloat16)));
+  }
+}
+
+TEST(Update, IsTheSameWithLibTorchsOperations) {
+  Setting fast, slow;
+  fast.set_gradients(0);
+  slow.set_gradients(0);
+  update(*fast.optimizer, fast.weights(), fast.gradients, {.gradient_scale = 0.3, .average_decay = 0.9});
+  for (GradientParts& parts : slow.gradients)
+    parts = {parts[0].to(torch::kFloat64)};  // not f32: the operations
+  update(*slow.optimizer, slow.weights(), slow.gradients, {.gradient_scale = 0.3, .average_decay = 0.9});
+  EXPECT_NEAR(gradient_norm(slow.gradients), gradient_norm(fast.gradients), 1e-3);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(slow.parameters[i].allclose(fast.parameters[i], 1e-5, 1e-6));
+    EXPECT_TRUE(slow.averages[i].allclose(fast.averages[i], 1e-5, 1e-6));
+  }
 }
 
 TEST(GradientNorm, IsThatOfAllGradientsTogether) {
@@ -97,7 +142,7 @@ TEST(GradientNorm, IsThatOfAllGradientsTogether) {
   double squares = 0;
   for (const torch::Tensor& parameter : setting.parameters)
     squares += parameter.grad().square().sum().item<double>();
-  EXPECT_NEAR(gradient_norm(setting.parameters), std::sqrt(squares), 1e-3);
+  EXPECT_NEAR(gradient_norm(setting.gradients), std::sqrt(squares), 1e-3);
 }
 
 }  // namespace

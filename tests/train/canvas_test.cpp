@@ -243,8 +243,10 @@ TEST_F(CanvasModel, HidesFromSlidingLayersWhatIsBeforeTheirWindowAndGivesACanvas
   const ModelShape shape = tiny_shape();
   constexpr int64_t kLength = 12, kBegin = 8;
   const torch::Tensor positions = torch::arange(kLength);
-  const torch::Tensor sliding = canvas_sequence(shape, canvas_layer(shape, 0), positions, {}, kBegin).unseen;
-  const torch::Tensor full = canvas_sequence(shape, canvas_layer(shape, 1), positions, {}, kBegin).unseen;
+  const torch::Tensor sliding =
+      canvas_sequence(shape, canvas_layer(shape, 0), positions, {}, kBegin).visible->unseen;
+  const torch::Tensor full =
+      canvas_sequence(shape, canvas_layer(shape, 1), positions, {}, kBegin).visible->unseen;
   for (int64_t row = 0; row < kLength; ++row) {
     for (int64_t key = 0; key < kLength; ++key) {
       const bool sees = row >= kBegin || key <= row;

@@ -85,9 +85,10 @@ TEST(Guide, MakesABlockDiffusionModelWithTheCommandsOfItsPage) {
     std::ifstream output(folder.path() / "output.txt");
     EXPECT_EQ(status, 0) << command << "\n" << std::string{std::istreambuf_iterator<char>(output), {}};
   }
-  EXPECT_GE(trained, 5);
+  EXPECT_GE(trained, 7);
   EXPECT_GE(run, 4);
-  for (const char* const out : {"ones", "blocks", "sure", "fewer"}) {
+  EXPECT_TRUE(fs::exists(folder.path() / "again/model.safetensors"));
+  for (const char* const out : {"ones", "blocks", "sure", "fewer", "more"}) {
     EXPECT_TRUE(fs::exists(folder.path() / out / "adapter/adapter_model.safetensors")) << out;
     EXPECT_TRUE(fs::exists(folder.path() / out / "log.csv")) << out;
   }

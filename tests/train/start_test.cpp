@@ -432,6 +432,16 @@ TEST_F(StartTest, LearnsUpdatesAloneWhoseAdapterGivesTheMergedLogits) {
       engine_logits(to_, model->shape().vocabulary, " --lora " + (to_ / "adapter").string());
   EXPECT_LT(difference(adapted, of_updates), 20 * kTolerance) << "weights are bf16 there";
   EXPECT_GT(difference(adapted, plain), 100 * kTolerance);
+  // Another run begins with it.
+  const LoraShape shape = adapter_shape(to_ / "adapter");
+  EXPECT_EQ(shape.rank, trained->lora().rank);
+  EXPECT_EQ(shape.alpha, trained->lora().alpha);
+  Transformer again = become(trained->shape().family);
+  again->add_lora(shape);
+  import_adapter(to_ / "adapter", again);
+  const torch::Tensor continued =
+      again->logits(again->hidden(torch::tensor(tokens_).unsqueeze(0))).squeeze(0);
+  EXPECT_LT(difference(continued, of_updates), kTolerance);
 }
 
 TEST_F(StartTest, LowersTheLossOfEveryObjectiveAndResumesToTheSameBits) {

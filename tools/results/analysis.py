@@ -100,18 +100,21 @@ def panels_of(spec, cells, rows, columns):
 
 
 def curves(lines):
-    """Losses over steps, and next to them the accuracies on unseen samples, where the log has any."""
+    """Losses over steps, or over tokens where several runs follow each other, and next to them the accuracies on unseen samples, where the
+    log has any."""
     log = list(csv.DictReader(lines))
-    if not log or not {"step", "loss"} <= set(log[0]):
+    axis = "step" if log and "step" in log[0] else "tokens"
+    if not log or not {axis, "loss"} <= set(log[0]):
         raise BookError("no step and loss; expected the log.csv of lacuna-train")
-    found = {name: [(int(line["step"]), float(line[name])) for line in log if line[name]]
-             for name in log[0] if name == "loss" or name.startswith("accuracy_")}
-    accuracies = {name.removeprefix("accuracy_"): points for name, points in found.items() if name != "loss" and points}
-    drawn, axes = figures.axes("Loss", "step", "loss", columns=2 if accuracies else 1)
+    found = {name: [(int(line[axis]), float(line[name])) for line in log if line[name]]
+             for name in log[0] if name in ("loss", "held_out_loss") or name.startswith("accuracy_")}
+    accuracies = {name.removeprefix("accuracy_"): points for name, points in found.items() if name.startswith("accuracy_") and points}
+    drawn, axes = figures.axes("Loss", axis, "loss", columns=2 if accuracies else 1)
     losses = axes[0] if accuracies else axes
     losses.set_yscale("log")
     figures.plain_ticks(losses.yaxis)
-    figures.line_chart(losses, {"loss": found["loss"]}, ".-")
+    lines = {"training": found["loss"], "held out": found.get("held_out_loss", [])}
+    figures.line_chart(losses, {name: points for name, points in lines.items() if points}, ".-")
     if accuracies:
         axes[1].set(title="Accuracy on unseen samples", ylabel="accuracy", ylim=(0, 1))
         figures.line_chart(axes[1], accuracies, ".-")

@@ -1,0 +1,563 @@
+#include "train/fused.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+// Loops over rows are compiled for several instruction sets.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LACUNA_ROW_LOOP __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LACUNA_ROW_LOOP
+#endif
+
+namespace lacuna::train {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Autocast is off during the lifetime of this object: operands have the types that they were given.
+using ExactTypes = c10::impl::ExcludeDispatchKeyGuard;
+constexpr c10::DispatchKey kAutocast = c10::DispatchKey::AutocastCPU;
+
+// ---- loops over one row -----------------------------------------------------------------------------------
+
+// Pointers do not alias, and loops do not check whether they do: results must not depend on addresses.
+
+LACUNA_ROW_LOOP void widen(const uint16_t* __restrict in, int64_t count, float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(in[i]) << 16;
+    std::memcpy(out + i, &bits, sizeof(bits));
+  }
+}
+
+/// To the nearest bf16, ties to even; numbers are finite here.
+LACUNA_ROW_LOOP void narrow(const float* __restrict in, int64_t count, uint16_t* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, in + i, sizeof(bits));
+    out[i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+}
+
+LACUNA_ROW_LOOP float sum_of_products(const float* __restrict a, const float* __restrict b, int64_t count) {
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+LACUNA_ROW_LOOP void scale_row(const float* __restrict x, const float* __restrict weight, float scale,
+                               int64_t count, float* __restrict y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * scale * weight[i];
+}
+
+/// Gradients of scale_row() with the scale of RMSNorm; weighted[i] = g[i] * weight[i].
+LACUNA_ROW_LOOP void norm_gradient(const float* __restrict x, const float* __restrict g,
+                                   const float* __restrict weighted, float scale, float along, int64_t count,
+                                   float* __restrict of_x, float* __restrict of_weight) {
+  for (int64_t i = 0; i < count; ++i) {
+    of_x[i] = scale * (weighted[i] - x[i] * along);
+    of_weight[i] += g[i] * x[i] * scale;
+  }
+}
+
+LACUNA_ROW_LOOP void multiply(const float* __restrict a, const float* __restrict b, int64_t count,
+                              float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = a[i] * b[i];
+}
+
+LACUNA_ROW_LOOP void gate_row(const float* __restrict gate, const float* __restrict up, int64_t count,
+                              float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+}
+
+LACUNA_ROW_LOOP void gate_gradient(const float* __restrict gate, const float* __restrict up,
+                                   const float* __restrict g, int64_t count, float* __restrict of_gate,
+                                   float* __restrict of_up) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float sigmoid = 1 / (1 + std::exp(-gate[i]));
+    of_up[i] = g[i] * gate[i] * sigmoid;
+    of_gate[i] = g[i] * up[i] * sigmoid * (1 + gate[i] * (1 - sigmoid));
+  }
+}
+
+/// (a, b) -> (a cos - b sin, b cos + a sin) with sin times `sign`.
+LACUNA_ROW_LOOP void rotate_row(const float* __restrict x, const float* __restrict cos,
+                                const float* __restrict sin, float sign, int64_t half,
+                                float* __restrict out) {
+  for (int64_t i = 0; i < half; ++i) {
+    const float s = sign * sin[i];
+    out[i] = x[i] * cos[i] - x[half + i] * s;
+    out[half + i] = x[half + i] * cos[i] + x[i] * s;
+  }
+}
+
+LACUNA_ROW_LOOP float largest(const float* __restrict x, int64_t count) {
+  float most = x[0];
+  for (int64_t i = 1; i < count; ++i) most = x[i] > most ? x[i] : most;
+  return most;
+}
+
+LACUNA_ROW_LOOP float sum_of_exponentials(const float* __restrict x, float less, int64_t count) {
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += std::exp(x[i] - less);
+  return sum;
+}
+
+/// x = scale exp(x - less).
+LACUNA_ROW_LOOP void to_exponentials(float* x, float less, float scale, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = scale * std::exp(x[i] - less);
+}
+
+// ---- tensors as rows --------------------------------------------------------------------------------------
+
+bool has_row_loops(const torch::Tensor& x) {
+  return x.device().is_cpu() && (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16);
+}
+
+/// Numbers at `at` of a tensor in f32: its own, or widened into `space`.
+const float* read_row(const torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space) {
+  if (x.scalar_type() == torch::kFloat32) return x.data_ptr<float>() + at;
+  space.resize(static_cast<size_t>(count));
+  widen(reinterpret_cast<const uint16_t*>(x.data_ptr<at::BFloat16>()) + at, count, space.data());
+  return space.data();
+}
+
+/// Calls fill(row) with room for `count` numbers, and stores them at `at`.
+template <typename Fill>
+void write_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Fill&& fill) {
+  if (x.scalar_type() == torch::kFloat32) return fill(x.data_ptr<float>() + at);
+  space.resize(static_cast<size_t>(count));
+  fill(space.data());
+  narrow(space.data(), count, reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>()) + at);
+}
+
+/// Calls change(row) with the numbers at `at`, and stores what became of them.
+template <typename Change>
+void change_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Change&& change) {
+  if (x.scalar_type() == torch::kFloat32) return change(x.data_ptr<float>() + at);
+  read_row(x, at, count, space);
+  change(space.data());
+  narrow(space.data(), count, reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>()) + at);
+}
+
+// ---- norms ------------------------------------------------------------------------------------------------
+
+struct RmsNormOfRows : torch::autograd::Function<RmsNormOfRows> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_x,
+                               const torch::Tensor& weight, double epsilon) {
+    const torch::Tensor x = any_x.contiguous();
+    const int64_t width = x.size(-1), rows = x.numel() / width;
+    torch::Tensor y = torch::empty_like(x), scales = torch::empty({rows});
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* const in = x.data_ptr<float>() + row * width;
+      const float mean = sum_of_products(in, in, width) / static_cast<float>(width);
+      const float scale = 1 / std::sqrt(mean + static_cast<float>(epsilon));
+      scales.data_ptr<float>()[row] = scale;
+      scale_row(in, weight.data_ptr<float>(), scale, width, y.data_ptr<float>() + row * width);
+    }
+    context->save_for_backward({x, weight, scales});
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor gradient = gradients[0].contiguous();
+    const int64_t width = gradient.size(-1), rows = gradient.numel() / width;
+    torch::Tensor of_x = torch::empty_like(saved[0]), of_weight = torch::zeros_like(saved[1]);
+    std::vector<float> weighted(static_cast<size_t>(width));
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* const in = saved[0].data_ptr<float>() + row * width;
+      const float* const g = gradient.data_ptr<float>() + row * width;
+      const float scale = saved[2].data_ptr<float>()[row];
+      multiply(g, saved[1].data_ptr<float>(), width, weighted.data());
+      const float dot = sum_of_products(weighted.data(), in, width);
+      norm_gradient(in, g, weighted.data(), scale, dot * scale * scale / static_cast<float>(width), width,
+                    of_x.data_ptr<float>() + row * width, of_weight.data_ptr<float>());
+    }
+    return {of_x, of_weight, torch::Tensor()};
+  }
+};
+
+// ---- gates ------------------------------------------------------------------------------------------------
+
+struct GatedRows : torch::autograd::Function<GatedRows> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_gate,
+                               const torch::Tensor& any_up) {
+    const torch::Tensor gate = any_gate.contiguous(), up = any_up.contiguous();
+    torch::Tensor y = torch::empty_like(gate);
+    const int64_t width = gate.size(-1);
+    std::vector<float> a, b, c;
+    for (int64_t at = 0; at < gate.numel(); at += width) {
+      const float* const g = read_row(gate, at, width, a);
+      const float* const u = read_row(up, at, width, b);
+      write_row(y, at, width, c, [&](float* out) { gate_row(g, u, width, out); });
+    }
+    context->save_for_backward({gate, up});
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor gradient = gradients[0].contiguous();
+    torch::Tensor of_gate = torch::empty_like(saved[0]), of_up = torch::empty_like(saved[1]);
+    const int64_t width = gradient.size(-1);
+    std::vector<float> a, b, c, d, e;
+    for (int64_t at = 0; at < gradient.numel(); at += width) {
+      const float* const gate = read_row(saved[0], at, width, a);
+      const float* const up = read_row(saved[1], at, width, b);
+      const float* const g = read_row(gradient, at, width, c);
+      write_row(of_gate, at, width, d, [&](float* out_gate) {
+        write_row(of_up, at, width, e,
+                  [&](float* out_up) { gate_gradient(gate, up, g, width, out_gate, out_up); });
+      });
+    }
+    return {of_gate, of_up};
+  }
+};
+
+// ---- rotations --------------------------------------------------------------------------------------------
+
+/// x [B, H, T, D] rotated forwards or backwards (sign 1 or -1), into `out` of the same shape. Both may have
+/// any strides, but heads without gaps; cos and sin are contiguous.
+void rotate_all(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin, float sign,
+                torch::Tensor& out) {
+  const int64_t half = cos.size(-1), width = x.size(-1), length = x.size(2);
+  const bool has_rows = cos.dim() == 4;  // angles of each row of the batch
+  std::vector<float> a, b;
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    for (int64_t head = 0; head < x.size(1); ++head) {
+      for (int64_t t = 0; t < length; ++t) {
+        const auto place = [&](const torch::Tensor& y) {
+          return row * y.stride(0) + head * y.stride(1) + t * y.stride(2);
+        };
+        const int64_t angles = ((has_rows ? row * length : 0) + t) * half;
+        const float* const in = read_row(x, place(x), width, a);
+        write_row(out, place(out), width, b, [&](float* to) {
+          rotate_row(in, cos.data_ptr<float>() + angles, sin.data_ptr<float>() + angles, sign, half, to);
+          std::copy(in + 2 * half, in + width, to + 2 * half);
+        });
+      }
+    }
+  }
+}
+
+struct RotatedHeads : torch::autograd::Function<RotatedHeads> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_x,
+                               const torch::Tensor& any_cos, const torch::Tensor& any_sin) {
+    const torch::Tensor x = any_x.stride(-1) == 1 ? any_x : any_x.contiguous();
+    const torch::Tensor cos = any_cos.contiguous(), sin = any_sin.contiguous();
+    torch::Tensor out = torch::empty(x.sizes(), x.options().dtype(torch::kFloat32));
+    rotate_all(x, cos, sin, 1, out);
+    context->save_for_backward({cos, sin});
+    context->saved_data["is_bf16"] = x.scalar_type() == torch::kBFloat16;
+    return out;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor gradient = gradients[0].contiguous();
+    const auto type = context->saved_data["is_bf16"].toBool() ? torch::kBFloat16 : torch::kFloat32;
+    // In the layout of the projections, [B, T, H, D].
+    torch::Tensor rows =
+        torch::empty({gradient.size(0), gradient.size(2), gradient.size(1), gradient.size(3)},
+                     gradient.options().dtype(type));
+    torch::Tensor heads = rows.transpose(1, 2);
+    rotate_all(gradient, saved[0], saved[1], -1, heads);
+    return {heads, torch::Tensor(), torch::Tensor()};
+  }
+};
+
+// ---- low-rank updates -------------------------------------------------------------------------------------
+
+constexpr const char* kScale = "scale";
+
+struct UpdatedProduct : torch::autograd::Function<UpdatedProduct> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& any_weight, const torch::Tensor& any_a,
+                               const torch::Tensor& any_b, double scale) {
+    const torch::ScalarType type = product_type(x);
+    const ExactTypes exact(kAutocast);
+    const torch::Tensor rows = x.reshape({-1, x.size(-1)}).to(type);
+    const torch::Tensor weight = any_weight.to(type), a = any_a.to(type), b = (any_b * scale).to(type);
+    torch::Tensor y = torch::mm(rows, weight.t());
+    const torch::Tensor inner = torch::mm(rows, a.t());
+    y.addmm_(inner, b.t());
+    context->save_for_backward({rows, weight, a, b, inner});
+    context->saved_data[kScale] = scale;
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    context->saved_data["sizes"] = x.sizes().vec();
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    return y.view(sizes);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const ExactTypes exact(kAutocast);
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor &rows = saved[0], &weight = saved[1], &a = saved[2], &b = saved[3], &inner = saved[4];
+    const torch::Tensor g = gradients[0].reshape({-1, weight.size(0)}).to(weight.scalar_type());
+    const torch::Tensor of_inner = torch::mm(g, b);
+    torch::Tensor of_x = torch::mm(g, weight);
+    of_x.addmm_(of_inner, a);
+    const auto wide = [](const torch::Tensor& y) {
+      return y.scalar_type() == torch::kBFloat16 ? y.to(torch::kFloat32) : y;
+    };
+    const torch::Tensor of_a = wide(torch::mm(of_inner.t(), rows));
+    const torch::Tensor of_b = wide(torch::mm(g.t(), inner)) * context->saved_data[kScale].toDouble();
+    const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
+    return {of_x.view(context->saved_data["sizes"].toIntVector()).to(type), torch::Tensor(), of_a, of_b,
+            torch::Tensor()};
+  }
+};
+
+// ---- attention --------------------------------------------------------------------------------------------
+
+/// Rows of one part of the batch that are computed together, and the keys that they see.
+struct Tile {
+  int64_t row, first, count;
+  const std::vector<Visibility::Range>* keys;
+
+  /// The seen keys of y [G, S, D]: [G, seen, D].
+  torch::Tensor seen(const torch::Tensor& y) const {
+    if (keys->size() == 1) return y.slice(1, keys->front().first, keys->front().second);
+    std::vector<torch::Tensor> parts;
+    for (const auto& [begin, end] : *keys) parts.push_back(y.slice(1, begin, end));
+    return torch::cat(parts, 1);
+  }
+  /// Adds gradients of seen keys [G, seen, D] to those of all.
+  void add_seen(const torch::Tensor& part, torch::Tensor all) const {
+    int64_t at = 0;
+    for (const auto& [begin, end] : *keys) {
+      all.slice(1, begin, end).add_(part.slice(1, at, at + end - begin));
+      at += end - begin;
+    }
+  }
+};
+
+/// Calls body(tile) for all rows of a batch.
+template <typename Body>
+void for_each_tile(const Visibility& visible, int64_t batch, int64_t length, int64_t keys, Body&& body) {
+  const std::vector<Visibility::Range> all = {{0, keys}};
+  for (int64_t row = 0; row < batch; ++row) {
+    for (int64_t first = 0; first < length; first += Visibility::kQueries) {
+      const auto* seen = &all;
+      if (!visible.ranges.empty()) {
+        const auto& of_row = visible.ranges[visible.ranges.size() == 1 ? 0 : static_cast<size_t>(row)];
+        seen = &of_row[static_cast<size_t>(first / Visibility::kQueries)];
+      }
+      body(Tile{row, first, std::min(Visibility::kQueries, length - first), seen});
+    }
+  }
+}
+
+struct Attention : torch::autograd::Function<Attention> {
+  /// Capped scores of the tile's rows [G, H / G * count, seen], those of unseen keys -inf.
+  static torch::Tensor scores_of(const Tile& tile, const torch::Tensor& queries, const torch::Tensor& keys,
+                                 const Visibility& visible, double scale, double cap) {
+    torch::Tensor scores = torch::bmm(queries, keys.transpose(1, 2)).mul_(scale);
+    if (cap > 0) scores.div_(cap).tanh_().mul_(cap);
+    if (visible.unseen.defined()) {
+      torch::Tensor unseen = visible.unseen;
+      if (unseen.dim() == 4) unseen = unseen[unseen.size(0) == 1 ? 0 : tile.row][0];
+      unseen = unseen.slice(0, tile.first, tile.first + tile.count);
+      std::vector<torch::Tensor> parts;
+      for (const auto& [begin, end] : *tile.keys) parts.push_back(unseen.slice(1, begin, end));
+      const torch::Tensor of_tile = torch::cat(parts, 1);
+      scores.view({scores.size(0), -1, tile.count, scores.size(2)})
+          .masked_fill_(of_tile, -std::numeric_limits<double>::infinity());
+    }
+    return scores;
+  }
+
+  /// Rows of a tile of y [B, H, T, D]: [G, H / G * count, D].
+  static torch::Tensor rows_of(const Tile& tile, const torch::Tensor& y, int64_t groups) {
+    return y[tile.row].slice(1, tile.first, tile.first + tile.count).reshape({groups, -1, y.size(3)});
+  }
+
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& any_v, const c10::intrusive_ptr<Visibility>& visible,
+                               double scale, double cap) {
+    const torch::ScalarType out_type = product_type(q);
+    const ExactTypes exact(kAutocast);
+    const torch::Tensor v = any_v.to(q.scalar_type()).contiguous();
+    const int64_t heads = q.size(1), length = q.size(2), width = q.size(3), groups = k.size(1);
+    torch::Tensor out = torch::empty({q.size(0), length, heads, width}, q.options().dtype(out_type));
+    torch::Tensor logs = torch::empty({q.size(0), heads, length, 1}, q.options());
+    for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
+      torch::Tensor scores =
+          scores_of(tile, rows_of(tile, q, groups), tile.seen(k[tile.row]), *visible, scale, cap);
+      const torch::Tensor most = scores.amax(-1, /*keepdim=*/true);
+      scores.sub_(most).exp_();
+      const torch::Tensor sums = scores.sum(-1, /*keepdim=*/true);
+      const torch::Tensor read = torch::bmm(scores, tile.seen(v[tile.row])).div_(sums);
+      out[tile.row]
+          .slice(0, tile.first, tile.first + tile.count)
+          .copy_(read.view({heads, tile.count, width}).transpose(0, 1));
+      logs[tile.row]
+          .slice(1, tile.first, tile.first + tile.count)
+          .copy_((most + sums.log()).view({heads, tile.count, 1}));
+    });
+    context->save_for_backward({q, k, v, logs});
+    context->saved_data["visible"] = c10::IValue::make_capsule(visible);
+    context->saved_data[kScale] = scale;
+    context->saved_data["cap"] = cap;
+    context->saved_data["type"] = static_cast<int64_t>(any_v.scalar_type());
+    return out.flatten(2);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const ExactTypes exact(kAutocast);
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &logs = saved[3];
+    const auto visible =
+        c10::static_intrusive_pointer_cast<Visibility>(context->saved_data["visible"].toCapsule());
+    const double scale = context->saved_data[kScale].toDouble(), cap = context->saved_data["cap"].toDouble();
+    const int64_t heads = q.size(1), length = q.size(2), width = q.size(3), groups = k.size(1);
+    const torch::Tensor g = gradients[0].unflatten(2, {heads, width}).transpose(1, 2);  // [B, H, T, D]
+    torch::Tensor of_q = torch::empty_like(q), of_k = torch::zeros_like(k), of_v = torch::zeros_like(v);
+    for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
+      const torch::Tensor queries = rows_of(tile, q, groups), keys = tile.seen(k[tile.row]);
+      const torch::Tensor of_read = rows_of(tile, g, groups).to(q.scalar_type());
+      const torch::Tensor scores = scores_of(tile, queries, keys, *visible, scale, cap);
+      const torch::Tensor shares = (scores - rows_of(tile, logs, groups)).exp_();
+      tile.add_seen(torch::bmm(shares.transpose(1, 2), of_read), of_v[tile.row]);
+      torch::Tensor of_scores = torch::bmm(of_read, tile.seen(v[tile.row]).transpose(1, 2));
+      of_scores.mul_(shares);
+      of_scores.sub_(shares * of_scores.sum(-1, /*keepdim=*/true));
+      if (cap > 0) of_scores.mul_(1 - (scores / cap).square_()).masked_fill_(shares == 0, 0);
+      of_scores.mul_(scale);
+      of_q[tile.row]
+          .slice(1, tile.first, tile.first + tile.count)
+          .copy_(torch::bmm(of_scores, keys).view({heads, tile.count, width}));
+      tile.add_seen(torch::bmm(of_scores.transpose(1, 2), queries), of_k[tile.row]);
+    });
+    const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
+    return {of_q, of_k, of_v.to(type), torch::Tensor(), torch::Tensor(), torch::Tensor()};
+  }
+};
+
+// ---- the loss ---------------------------------------------------------------------------------------------
+
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static constexpr int64_t kRows = 128;  // whose logits exist at a time, where the head is not learned
+
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_hidden,
+                               const torch::Tensor& any_head, const torch::Tensor& targets,
+                               const torch::Tensor& weights, double scale, int64_t barred) {
+    const torch::ScalarType type = product_type(any_hidden);
+    const ExactTypes exact(kAutocast);
+    const torch::Tensor hidden = any_hidden.to(type), head = any_head.to(type);
+    const bool learns_head = any_head.requires_grad();
+    const int64_t rows = hidden.size(0), vocabulary = head.size(0);
+    const int64_t step = learns_head ? std::max<int64_t>(1, rows) : kRows;
+    torch::Tensor of_hidden = torch::empty_like(hidden), of_head;
+    double loss = 0;
+    std::vector<float> space;
+    for (int64_t first = 0; first < rows; first += step) {
+      const torch::Tensor part = hidden.slice(0, first, std::min(rows, first + step));
+      torch::Tensor logits = torch::mm(part, head.t());  // then their gradients
+      if (scale != 1) logits.mul_(scale);
+      if (barred >= 0) logits.select(1, barred).fill_(-kBarred);
+      for (int64_t row = 0; row < part.size(0); ++row) {
+        const float weight = weights.data_ptr<float>()[first + row];
+        const int64_t target = targets.data_ptr<int64_t>()[first + row];
+        change_row(logits, row * vocabulary, vocabulary, space, [&](float* x) {
+          const float most = largest(x, vocabulary);
+          const float log_sum = most + std::log(sum_of_exponentials(x, most, vocabulary));
+          loss += static_cast<double>(weight) * static_cast<double>(log_sum - x[target]);
+          to_exponentials(x, log_sum, weight, vocabulary);
+          x[target] -= weight;
+        });
+      }
+      if (scale != 1) logits.mul_(scale);
+      of_hidden.slice(0, first, first + part.size(0)).copy_(torch::mm(logits, head));
+      if (learns_head) of_head = torch::mm(logits.t(), part).to(any_head.scalar_type());
+    }
+    context->save_for_backward({of_hidden.to(any_hidden.scalar_type()), of_head});
+    return torch::tensor(loss, torch::kFloat64).to(torch::kFloat32);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto scaled = [&](const torch::Tensor& y) { return y.defined() ? y * gradients[0] : y; };
+    return {scaled(saved[0]), scaled(saved[1]), torch::Tensor(),
+            torch::Tensor(),  torch::Tensor(),  torch::Tensor()};
+  }
+
+ private:
+  static constexpr float kBarred = 1e30F;  // below all logits; its exponential is 0
+};
+
+}  // namespace
+
+torch::ScalarType product_type(const torch::Tensor& x) {
+  return at::autocast::is_cpu_enabled() && x.device().is_cpu() ? at::autocast::get_autocast_cpu_dtype()
+                                                               : x.scalar_type();
+}
+
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon) {
+  const torch::Tensor wide = x.to(torch::kFloat32);
+  if (x.device().is_cpu() && weight.scalar_type() == torch::kFloat32)
+    return RmsNormOfRows::apply(wide, weight, epsilon);
+  return wide * torch::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + epsilon) * weight;
+}
+
+torch::Tensor gated(const torch::Tensor& gate, const torch::Tensor& up) {
+  if (has_row_loops(gate) && gate.scalar_type() == up.scalar_type()) return GatedRows::apply(gate, up);
+  return torch::silu(gate) * up;
+}
+
+torch::Tensor rotated(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
+  if (has_row_loops(x) && cos.scalar_type() == torch::kFloat32) return RotatedHeads::apply(x, cos, sin);
+  const int64_t half = cos.size(-1);
+  const torch::Tensor first = x.slice(-1, 0, half), second = x.slice(-1, half, 2 * half);
+  return torch::cat({first * cos - second * sin, second * cos + first * sin, x.slice(-1, 2 * half)}, -1);
+}
+
+torch::Tensor updated_product(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                              const torch::Tensor& a, const torch::Tensor& b, double scale) {
+  const torch::Tensor y = UpdatedProduct::apply(x, weight, a, b, scale);
+  return bias.defined() ? y + bias.to(y.scalar_type()) : y;
+}
+
+Visibility::Visibility(torch::Tensor not_seen) : unseen(std::move(not_seen)) {
+  if (!unseen.defined()) return;
+  const torch::Tensor on_cpu = unseen.cpu().contiguous();
+  const int64_t length = on_cpu.size(-2), keys = on_cpu.size(-1);
+  const bool* const values = on_cpu.data_ptr<bool>();
+  for (int64_t row = 0; row < on_cpu.numel() / (length * keys); ++row) {
+    auto& of_row = ranges.emplace_back();
+    for (int64_t first = 0; first < length; first += kQueries) {
+      auto& of_tile = of_row.emplace_back();
+      for (int64_t key = 0; key < keys; key += kKeys) {
+        const int64_t end = std::min(keys, key + kKeys);
+        bool is_seen = false;
+        for (int64_t query = first; query < std::min(length, first + kQueries) && !is_seen; ++query) {
+          const bool* const line = values + (row * length + query) * keys;
+          is_seen = std::memchr(line + key, 0, static_cast<size_t>(end - key)) != nullptr;
+        }
+        if (!is_seen) continue;
+        if (!of_tile.empty() && of_tile.back().second == key) {
+          of_tile.back().second = end;
+        } else {
+          of_tile.push_back({key, end});
+        }
+      }
+      if (of_tile.empty()) of_tile.push_back({0, keys});  // a row without keys is not a number
+    }
+  }
+}
+
+torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                        const c10::intrusive_ptr<Visibility>& visible, double scale, double soft_cap) {
+  return Attention::apply(q, k, v, visible, scale, soft_cap);
+}
+
+torch::Tensor cross_entropy(const torch::Tensor& hidden, const torch::Tensor& head,
+                            const torch::Tensor& targets, const torch::Tensor& weights, double scale,
+                            int64_t barred) {
+  return CrossEntropy::apply(hidden, head, targets.contiguous(), weights.contiguous(), scale, barred);
+}
+
+}  // namespace lacuna::train
