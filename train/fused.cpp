@@ -445,7 +445,8 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_hidden,
                                const torch::Tensor& any_head, const torch::Tensor& targets,
-                               const torch::Tensor& weights, double scale, int64_t barred) {
+                               const torch::Tensor& weights, double scale, int64_t barred,
+                               bool has_gradients) {
     const torch::ScalarType type = product_type(any_hidden);
     const ExactTypes exact(kAutocast);
     const torch::Tensor hidden = any_hidden.to(type), head = any_head.to(type);
@@ -467,10 +468,12 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
           const float most = largest(x, vocabulary);
           const float log_sum = most + std::log(sum_of_exponentials(x, most, vocabulary));
           loss += static_cast<double>(weight) * static_cast<double>(log_sum - x[target]);
+          if (!has_gradients) return;
           to_exponentials(x, log_sum, weight, vocabulary);
           x[target] -= weight;
         });
       }
+      if (!has_gradients) continue;
       if (scale != 1) logits.mul_(scale);
       of_hidden.slice(0, first, first + part.size(0)).copy_(torch::mm(logits, head));
       if (learns_head) of_head = torch::mm(logits.t(), part).to(any_head.scalar_type());
@@ -480,8 +483,9 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto scaled = [&](const torch::Tensor& y) { return y.defined() ? y * gradients[0] : y; };
-    return {scaled(saved[0]), scaled(saved[1]), torch::Tensor(),
+    const bool is_one = gradients[0].item<float>() == 1;  // that of the loss itself
+    const auto scaled = [&](const torch::Tensor& y) { return is_one || !y.defined() ? y : y * gradients[0]; };
+    return {scaled(saved[0]), scaled(saved[1]), torch::Tensor(), torch::Tensor(),
             torch::Tensor(),  torch::Tensor(),  torch::Tensor()};
   }
 
@@ -557,7 +561,8 @@ torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const to
 torch::Tensor cross_entropy(const torch::Tensor& hidden, const torch::Tensor& head,
                             const torch::Tensor& targets, const torch::Tensor& weights, double scale,
                             int64_t barred) {
-  return CrossEntropy::apply(hidden, head, targets.contiguous(), weights.contiguous(), scale, barred);
+  return CrossEntropy::apply(hidden, head, targets.contiguous(), weights.contiguous(), scale, barred,
+                             at::GradMode::is_enabled());
 }
 
 }  // namespace lacuna::train

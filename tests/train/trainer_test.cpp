@@ -106,14 +106,14 @@ TEST_F(TrainerTest, MultipliesInBf16NearlyAsInF32) {
 }
 
 TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
-  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd, Family::kDiffusionGemma}) {
-    Trainer whole = trainer(1, 1, 24, family);
+  const auto check = [&](Family family, bool bf16_products) {
+    Trainer whole = trainer(1, 1, 24, family, bf16_products);
     for (int i = 0; i < 20; ++i) whole.step();
 
-    Trainer first = trainer(1, 1, 24, family);
+    Trainer first = trainer(1, 1, 24, family, bf16_products);
     for (int i = 0; i < 9; ++i) first.step();
     first.save();
-    Trainer second = trainer(1, /*weights_seed=*/2, 24, family);
+    Trainer second = trainer(1, /*weights_seed=*/2, 24, family, bf16_products);
     second.resume();
     EXPECT_EQ(second.progress().step, 9);
     EXPECT_EQ(second.progress().tokens, first.progress().tokens);
@@ -122,7 +122,10 @@ TEST_F(TrainerTest, ResumesAsIfItHadNeverStopped) {
     EXPECT_EQ(second.progress().tokens, whole.progress().tokens);
     EXPECT_EQ(distance(second.averaged_model(), whole.averaged_model()), 0);
     EXPECT_EQ(second.step(), whole.step());
-  }
+  };
+  for (const Family family : {Family::kLlada, Family::kRefusion, Family::kGidd, Family::kDiffusionGemma})
+    check(family, /*bf16_products=*/false);
+  check(Family::kRefusion, /*bf16_products=*/true);
 }
 
 TEST_F(TrainerTest, LearnsTheTrajectoriesOfATeacherAndResumesToTheSameBits) {
