@@ -31,7 +31,7 @@ FAMILIES = {"blocks": ("--family", "fast-dllm-v2", "--block-length", "4"), "mask
 LORA = "r=8,alpha=16"
 MEASURED_TOKENS = 64
 MEASURED = {
-    "blocks": {"one_token_a_pass": (), "dynamic=0.9": ("--unmask", "dynamic=0.9"), "dynamic=0.5": ("--unmask", "dynamic=0.5")},
+    "blocks": {"one_token_a_pass": ("--unmask", "low-confidence"), "dynamic=0.9": ("--unmask", "dynamic=0.9"), "dynamic=0.5": ("--unmask", "dynamic=0.5")},
     "masked": {"one_token_a_pass": ("--eos-exit",), "threshold=0.9": ("--unmask", "threshold=0.9", "--eos-exit")},
 }
 CURVE = ["tokens", "seconds", "loss", "held_out_loss", "tokens_per_second"]

@@ -144,6 +144,6 @@ def main(arguments):
     if not given.out.endswith(".svg"):
         raise BookError(f"{given.out}: the figure is an SVG file; expected a name that ends with .svg")
     lines = Path(given.input).read_text(encoding="utf-8").splitlines() if given.input else list(sys.stdin)
-    is_log = bool(lines) and lines[0].startswith("step,")
+    is_log = bool(lines) and lines[0].startswith(("step,", "tokens,"))
     Path(given.out).write_text(figures.to_svg(curves(lines) if is_log else figure_of(read_rows(lines))), encoding="utf-8")
     return 0
