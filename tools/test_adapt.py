@@ -22,9 +22,9 @@ def write_safetensors(path, tensors):
 
 class Adapt(unittest.TestCase):
     def test_asks_no_question_twice_and_measures_with_others_than_it_trains_with(self):
-        prompts = adapt.made_up_prompts(None)
+        prompts = adapt.synthetic_prompts(None)
         self.assertEqual(len(prompts), len(set(prompts)))
-        self.assertEqual(prompts[:50], adapt.made_up_prompts(50))
+        self.assertEqual(prompts[:50], adapt.synthetic_prompts(50))
         self.assertGreaterEqual(len(prompts), 2400 + 200)
 
     def test_counts_the_tokens_before_the_first_difference(self):

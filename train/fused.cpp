@@ -441,7 +441,7 @@ struct Attention : torch::autograd::Function<Attention> {
 // ---- the loss ---------------------------------------------------------------------------------------------
 
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
-  static constexpr int64_t kRows = 128;  // whose logits exist at a time, where the head is not learned
+  static constexpr int64_t kRows = 128;  // rows of logits at a time, where the head is not learned
 
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_hidden,
                                const torch::Tensor& any_head, const torch::Tensor& targets,
@@ -483,7 +483,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const bool is_one = gradients[0].item<float>() == 1;  // that of the loss itself
+    const bool is_one = gradients[0].item<float>() == 1;  // the loss itself is differentiated
     const auto scaled = [&](const torch::Tensor& y) { return is_one || !y.defined() ? y : y * gradients[0]; };
     return {scaled(saved[0]), scaled(saved[1]), torch::Tensor(), torch::Tensor(),
             torch::Tensor(),  torch::Tensor(),  torch::Tensor()};

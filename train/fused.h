@@ -40,7 +40,7 @@ struct Visibility : torch::CustomClassHolder {
   explicit Visibility(torch::Tensor unseen);
 
   torch::Tensor unseen;
-  /// Of each row of the batch, or of all: for each kQueries rows, the ranges of keys that one of them sees.
+  /// For each row of the batch, or for all: for each kQueries rows, the ranges of keys that one of them sees.
   std::vector<std::vector<std::vector<Range>>> ranges;
 };
 
