@@ -14,10 +14,10 @@ import argparse
 import array
 import csv
 import json
+import os.path
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -77,11 +77,11 @@ def write_requests(path, url, bodies):
             file.write(json.dumps({"custom_id": str(index), "method": "POST", "url": url, "body": body}) + "\n")
 
 
-def batch(flags, requests, answers):
-    """The answers' bodies by the number of the request. Answers that exist are not asked for again."""
-    real_weights.run(flags.lacuna, "batch", "-m", flags.base, "--dtype", "bf16", "--threads", flags.threads, requests, answers)
+def batch(flags, model, requests, answers, *settings):
+    """Bodies of the answers by the number of their request. Answers in the file `answers` are not asked for again."""
+    real_weights.run(flags.lacuna, "batch", "-m", model, "--threads", flags.threads, *settings, requests, answers)
     bodies = {}
-    for line in open(answers):
+    for line in answers.read_text().splitlines():
         answer = json.loads(line)
         if answer.get("response") and answer["response"]["status_code"] == 200:
             bodies[int(answer["custom_id"])] = answer["response"]["body"]
@@ -93,7 +93,7 @@ def own_prompts(flags, count):
     requests = flags.build / "own_prompts.jsonl"
     write_requests(requests, "/v1/completions",
                    [{"prompt": SYSTEM, "max_tokens": 48, "temperature": 0.8, "top_p": 0.9, "seed": seed} for seed in range(count)])
-    bodies = batch(flags, requests, flags.build / "own_prompts_out.jsonl")
+    bodies = batch(flags, flags.base, requests, flags.build / "own_prompts_out.jsonl", "--dtype", "bf16")
     texts = [bodies[index]["choices"][0] for index in sorted(bodies)]
     return list(dict.fromkeys(each["text"].strip() for each in texts if each["finish_reason"] == "stop" and len(each["text"].strip()) > 8))
 
@@ -110,7 +110,7 @@ def make_data(flags):
     requests = flags.build / "prompts.jsonl"
     write_requests(requests, "/v1/chat/completions",
                    [{"messages": [{"role": "user", "content": prompt}], "max_tokens": ANSWER_TOKENS, "temperature": 0} for prompt in prompts])
-    bodies = batch(flags, requests, flags.build / "answers.jsonl")
+    bodies = batch(flags, flags.base, requests, flags.build / "answers.jsonl", "--dtype", "bf16")
     finished = {index: body["choices"][0]["message"]["content"] for index, body in bodies.items()
                 if body["choices"][0]["finish_reason"] == "stop"}
     with open(talks, "w") as file:
@@ -122,7 +122,7 @@ def make_data(flags):
 
 
 def count_tokens(curve):
-    """Tokens of the last line of a curve; 0 where there is none."""
+    """Tokens that earlier runs were trained on, from their curve."""
     if not curve.exists():
         return 0
     rows = list(csv.DictReader(open(curve)))
@@ -151,7 +151,7 @@ def keep_rounded(source, target):
 
 
 def train(flags, kind):
-    """One more run, from the adapter in the repository where there is one. Its end becomes the new adapter."""
+    """Trains once more, from the kept adapter if there is one, and keeps the result."""
     out, kept = flags.build / f"{kind}-run", flags.adapters / kind
     resumes = (out / "checkpoint.pt").exists()
     starts = ["--adapter", kept] if (kept / "adapter_model.safetensors").exists() else ["--lora", LORA]
@@ -180,9 +180,7 @@ def keep(out, kept, before):
 def assemble(flags, kind):
     """A folder that runs: the weights of SmolLM2 with the adapter in the repository."""
     out = flags.build / kind
-    if not (out / "model.safetensors").exists():
-        real_weights.run(flags.trainer, *FAMILIES[kind], "--init", flags.base, "--adapter", flags.adapters / kind, "--only-export", "--out", out)
-    return out
+    real_weights.run(flags.trainer, *FAMILIES[kind], "--init", flags.base, "--adapter", flags.adapters / kind, "--only-export", "--out", out)
 
 
 def ask(flags, model, name, prompts, *settings):
@@ -192,13 +190,14 @@ def ask(flags, model, name, prompts, *settings):
                    [{"messages": [{"role": "user", "content": prompt}], "max_tokens": MEASURED_TOKENS, "temperature": 0, "lacuna": {"step_map": True}}
                     for prompt in prompts])
     answers.unlink(missing_ok=True)
-    real_weights.run(flags.lacuna, "batch", "-m", model, "--threads", flags.threads, *settings, requests, answers)
-    bodies = {int(line["custom_id"]): line["response"]["body"]["choices"][0]["lacuna"] for line in map(json.loads, open(answers))}
-    return [(bodies[index]["tokens"], 1 + max(bodies[index]["step_map"], default=0)) for index in range(len(prompts))]
+    bodies = batch(flags, model, requests, answers, *settings)
+    found = [bodies[index]["choices"][0]["lacuna"] for index in range(len(prompts))]
+    return [(each["tokens"], 1 + max(each["step_map"], default=0)) for each in found]
 
 
 def shared_start(a, b):
-    return next((index for index, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    """Tokens of two answers before their first difference."""
+    return len(os.path.commonprefix([a, b]))
 
 
 def nats_per_token(flags, model, *settings):

@@ -1,7 +1,6 @@
 #include "train/canvas_model.h"
 
 #include <cmath>
-#include <limits>
 
 namespace lacuna::train {
 namespace {

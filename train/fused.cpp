@@ -319,7 +319,7 @@ struct Tile {
   int64_t row, first, count;
   const std::vector<Visibility::Range>* keys;
 
-  /// The seen keys of y [G, S, D]: [G, seen, D].
+  /// The seen keys of y [G, S, D] or [G, S]: [G, seen, D] or [G, seen].
   torch::Tensor seen(const torch::Tensor& y) const {
     if (keys->size() == 1) return y.slice(1, keys->front().first, keys->front().second);
     std::vector<torch::Tensor> parts;
@@ -361,12 +361,9 @@ struct Attention : torch::autograd::Function<Attention> {
     if (visible.unseen.defined()) {
       torch::Tensor unseen = visible.unseen;
       if (unseen.dim() == 4) unseen = unseen[unseen.size(0) == 1 ? 0 : tile.row][0];
-      unseen = unseen.slice(0, tile.first, tile.first + tile.count);
-      std::vector<torch::Tensor> parts;
-      for (const auto& [begin, end] : *tile.keys) parts.push_back(unseen.slice(1, begin, end));
-      const torch::Tensor of_tile = torch::cat(parts, 1);
       scores.view({scores.size(0), -1, tile.count, scores.size(2)})
-          .masked_fill_(of_tile, -std::numeric_limits<double>::infinity());
+          .masked_fill_(tile.seen(unseen.slice(0, tile.first, tile.first + tile.count)),
+                        -std::numeric_limits<double>::infinity());
     }
     return scores;
   }

@@ -40,20 +40,23 @@ std::vector<torch::Tensor> learned_parameters(const Transformer& model) {
 std::vector<LearnedWeight> learned_weights(Transformer& model, bool has_bf16_products) {
   std::vector<LearnedWeight> weights;
   for (const torch::Tensor& parameter : learned_parameters(model))
-    weights.push_back({parameter, parameter.detach().clone(), {}});
+    weights.push_back({parameter.detach(), parameter.detach().clone(), {}});
   if (!has_bf16_products) return weights;
-  for (LearnedWeight& weight : weights) weight.values = weight.values.detach().clone();
-  model->keep_matrices_in(torch::kBFloat16);
+  model->keep_matrices_in(torch::kBFloat16);  // gives them other memory: the f32 values stay in `weights`
   size_t i = 0;
   for (const torch::Tensor& parameter : learned_parameters(model)) {
-    LearnedWeight& weight = weights[i++];
-    if (parameter.scalar_type() == torch::kBFloat16) {
-      weight.rounded = parameter.detach();
-    } else {
-      weight.values = parameter;
-    }
+    if (parameter.scalar_type() == torch::kBFloat16) weights[i].rounded = parameter.detach();
+    ++i;
   }
   return weights;
+}
+
+/// One tensor of each weight: its values or its average.
+std::vector<torch::Tensor> tensors_of(const std::vector<LearnedWeight>& weights,
+                                      torch::Tensor LearnedWeight::*tensor) {
+  std::vector<torch::Tensor> tensors;
+  for (const LearnedWeight& weight : weights) tensors.push_back(weight.*tensor);
+  return tensors;
 }
 
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Transformer& model,
@@ -133,11 +136,8 @@ Trainer::Trainer(Transformer model, BatchSource source, const Vocabulary& vocabu
 }
 
 void Trainer::resume() {
-  std::vector<torch::Tensor> values, averages;
-  for (const LearnedWeight& weight : weights_) {
-    values.push_back(weight.values);
-    averages.push_back(weight.average);
-  }
+  std::vector<torch::Tensor> values = tensors_of(weights_, &LearnedWeight::values);
+  std::vector<torch::Tensor> averages = tensors_of(weights_, &LearnedWeight::average);
   progress_ = load_checkpoint(folder_ / "checkpoint.pt", values, averages, optimizer_);
   const torch::NoGradGuard no_grad;
   for (LearnedWeight& weight : weights_) {
@@ -146,11 +146,8 @@ void Trainer::resume() {
 }
 
 void Trainer::save() const {
-  std::vector<torch::Tensor> values, averages;
-  for (const LearnedWeight& weight : weights_) {
-    values.push_back(weight.values);
-    averages.push_back(weight.average);
-  }
+  std::vector<torch::Tensor> values = tensors_of(weights_, &LearnedWeight::values);
+  std::vector<torch::Tensor> averages = tensors_of(weights_, &LearnedWeight::average);
   save_checkpoint(folder_ / "checkpoint.pt", values, averages, optimizer_, progress_);
 }
 

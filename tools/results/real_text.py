@@ -1,4 +1,5 @@
 """The methods on real text: agreement with the uncached baseline, perplexity by a judge, rows and time."""
+import os.path
 import re
 from dataclasses import dataclass
 
@@ -96,7 +97,7 @@ BY_FLAGS = {(each.model, each.flags): each for each in SETTINGS}
 
 
 def exact_of(setting):
-    """The setting that decodes the same without approximations; None where there is none."""
+    """The same setting without approximations, or None if it is not measured."""
     return BY_FLAGS.get((setting.model, setting.exact_flags))
 
 
@@ -115,9 +116,7 @@ def command_of(setting, kind, gen_length, samples, threads):
 def shared_beginning(first, second):
     """Characters that two texts have in common from their beginning on, as a share of the longer one."""
     longest = max(len(first), len(second))
-    same = next((index for index, pair in enumerate(zip(first, second)) if pair[0] != pair[1]),
-                min(len(first), len(second)))
-    return same / longest if longest else 1.0
+    return len(os.path.commonprefix([first, second])) / longest if longest else 1.0
 
 
 def agreement(answers, baseline):
