@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <future>
@@ -11,6 +10,8 @@
 #include <numeric>
 #include <unordered_map>
 #include <utility>
+
+#include "train/row_loops.h"
 
 namespace lacuna::train {
 namespace {
@@ -24,44 +25,35 @@ struct Factors {
 
 using Block = std::array<float, kBlock>;
 
-void add_values(const float* in, int64_t count, float* sum) {
-  for (int64_t i = 0; i < count; ++i) sum[i] += in[i];
+/// The numbers of a tensor of bf16, as row loops read them.
+uint16_t* bits_of(const torch::Tensor& x) {
+  return reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>());
 }
 
-void add_values(const at::BFloat16* in, int64_t count, float* sum) {
-  const auto* const bits = reinterpret_cast<const uint16_t*>(in);
-  for (int64_t i = 0; i < count; ++i) sum[i] += std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+/// Numbers [first, first + count) of a gradient.
+void read_part(const torch::Tensor& part, int64_t first, int64_t count, Block& values) {
+  if (part.scalar_type() == torch::kFloat32) {
+    std::copy_n(part.data_ptr<float>() + first, count, values.begin());
+  } else {
+    widen(bits_of(part) + first, count, values.data());
+  }
 }
 
 /// The sums of gradients [first, first + count).
 void add_up(const GradientParts& parts, int64_t first, int64_t count, Block& sums) {
-  std::fill_n(sums.begin(), count, 0.F);
-  for (const torch::Tensor& part : parts) {
-    if (part.scalar_type() == torch::kFloat32) {
-      add_values(part.data_ptr<float>() + first, count, sums.data());
-    } else {
-      add_values(part.data_ptr<at::BFloat16>() + first, count, sums.data());
-    }
+  read_part(parts.front(), first, count, sums);
+  Block values;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    read_part(parts[i], first, count, values);
+    add_row(values.data(), count, sums.data());
   }
 }
 
-/// Elements of one weight.
-struct Part {
-  Factors factors;
-  int64_t count;
-  const float* gradient;
-  float *weight, *mean, *square, *average;
-};
-
-/// One loop that the compiler turns into vectors: see the options of this file.
-void update_part(const Part& part) {
-  const Factors f = part.factors;
-  const float* __restrict const gradient = part.gradient;
-  float* __restrict const weight = part.weight;
-  float* __restrict const mean = part.mean;
-  float* __restrict const square = part.square;
-  float* __restrict const average = part.average;
-  for (int64_t i = 0; i < part.count; ++i) {
+LACUNA_ROW_LOOP void update_part(const Factors& factors, int64_t count, const float* __restrict gradient,
+                                 float* __restrict weight, float* __restrict mean, float* __restrict square,
+                                 float* __restrict average) {
+  const Factors f = factors;
+  for (int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] * f.gradient_scale;
     const float m = f.beta1 * mean[i] + (1 - f.beta1) * g;
     const float v = f.beta2 * square[i] + (1 - f.beta2) * g * g;
@@ -70,15 +62,6 @@ void update_part(const Part& part) {
     square[i] = v;
     weight[i] = w;
     average[i] += f.average_share * (w - average[i]);
-  }
-}
-
-/// To the nearest bf16, ties to even; weights are finite.
-void round_values(const float* in, int64_t count, at::BFloat16* out) {
-  auto* const bits = reinterpret_cast<uint16_t*>(out);
-  for (int64_t i = 0; i < count; ++i) {
-    const auto x = std::bit_cast<uint32_t>(in[i]);
-    bits[i] = static_cast<uint16_t>((x + 0x7fff + ((x >> 16) & 1)) >> 16);
   }
 }
 
@@ -181,13 +164,7 @@ double gradient_norm(const std::vector<GradientParts>& gradients) {
   run_tasks(ranges.size(), [&](size_t i) {
     const GradientParts& parts = gradients[ranges[i].weight];
     for_each_block(ranges[i], parts, [&](int64_t, const Block& sums, int64_t count) {
-      constexpr size_t kLanes = 16;
-      std::array<float, kLanes> lanes = {};
-      for (int64_t j = 0; j < count; ++j) {
-        const float g = sums[static_cast<size_t>(j)];
-        lanes[static_cast<size_t>(j) % kLanes] += g * g;
-      }
-      of_ranges[i] += std::accumulate(lanes.begin(), lanes.end(), 0.0);
+      of_ranges[i] += static_cast<double>(sum_of_products(sums.data(), sums.data(), count));
     });
   });
   return std::sqrt(std::accumulate(of_ranges.begin(), of_ranges.end(), 0.0));
@@ -238,10 +215,10 @@ void update(torch::optim::AdamW& optimizer, const std::vector<LearnedWeight>& we
     float* const values = weight.values.data_ptr<float>();
     for_each_block(ranges[i], gradients[ranges[i].weight],
                    [&](int64_t first, const Block& sums, int64_t count) {
-                     update_part({state.factors, count, sums.data(), values + first, state.mean + first,
-                                  state.square + first, weight.average.data_ptr<float>() + first});
+                     update_part(state.factors, count, sums.data(), values + first, state.mean + first,
+                                 state.square + first, weight.average.data_ptr<float>() + first);
                      if (weight.rounded.defined())
-                       round_values(values + first, count, weight.rounded.data_ptr<at::BFloat16>() + first);
+                       narrow(values + first, count, bits_of(weight.rounded) + first);
                    });
   });
 }

@@ -8,12 +8,7 @@
 #include <cstring>
 #include <limits>
 
-// Loops over rows are compiled for several instruction sets.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LACUNA_ROW_LOOP __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define LACUNA_ROW_LOOP
-#endif
+#include "train/row_loops.h"
 
 namespace lacuna::train {
 namespace {
@@ -24,95 +19,6 @@ using torch::autograd::variable_list;
 /// Autocast is off during the lifetime of this object: operands have the types that they were given.
 using ExactTypes = c10::impl::ExcludeDispatchKeyGuard;
 constexpr c10::DispatchKey kAutocast = c10::DispatchKey::AutocastCPU;
-
-// ---- loops over one row -----------------------------------------------------------------------------------
-
-// Pointers do not alias, and loops do not check whether they do: results must not depend on addresses.
-
-LACUNA_ROW_LOOP void widen(const uint16_t* __restrict in, int64_t count, float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(in[i]) << 16;
-    std::memcpy(out + i, &bits, sizeof(bits));
-  }
-}
-
-/// To the nearest bf16, ties to even; numbers are finite here.
-LACUNA_ROW_LOOP void narrow(const float* __restrict in, int64_t count, uint16_t* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, in + i, sizeof(bits));
-    out[i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
-}
-
-LACUNA_ROW_LOOP float sum_of_products(const float* __restrict a, const float* __restrict b, int64_t count) {
-  float sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-LACUNA_ROW_LOOP void scale_row(const float* __restrict x, const float* __restrict weight, float scale,
-                               int64_t count, float* __restrict y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * scale * weight[i];
-}
-
-/// Gradients of scale_row() with the scale of RMSNorm; weighted[i] = g[i] * weight[i].
-LACUNA_ROW_LOOP void norm_gradient(const float* __restrict x, const float* __restrict g,
-                                   const float* __restrict weighted, float scale, float along, int64_t count,
-                                   float* __restrict of_x, float* __restrict of_weight) {
-  for (int64_t i = 0; i < count; ++i) {
-    of_x[i] = scale * (weighted[i] - x[i] * along);
-    of_weight[i] += g[i] * x[i] * scale;
-  }
-}
-
-LACUNA_ROW_LOOP void multiply(const float* __restrict a, const float* __restrict b, int64_t count,
-                              float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = a[i] * b[i];
-}
-
-LACUNA_ROW_LOOP void gate_row(const float* __restrict gate, const float* __restrict up, int64_t count,
-                              float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-}
-
-LACUNA_ROW_LOOP void gate_gradient(const float* __restrict gate, const float* __restrict up,
-                                   const float* __restrict g, int64_t count, float* __restrict of_gate,
-                                   float* __restrict of_up) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float sigmoid = 1 / (1 + std::exp(-gate[i]));
-    of_up[i] = g[i] * gate[i] * sigmoid;
-    of_gate[i] = g[i] * up[i] * sigmoid * (1 + gate[i] * (1 - sigmoid));
-  }
-}
-
-/// (a, b) -> (a cos - b sin, b cos + a sin) with sin times `sign`.
-LACUNA_ROW_LOOP void rotate_row(const float* __restrict x, const float* __restrict cos,
-                                const float* __restrict sin, float sign, int64_t half,
-                                float* __restrict out) {
-  for (int64_t i = 0; i < half; ++i) {
-    const float s = sign * sin[i];
-    out[i] = x[i] * cos[i] - x[half + i] * s;
-    out[half + i] = x[half + i] * cos[i] + x[i] * s;
-  }
-}
-
-LACUNA_ROW_LOOP float largest(const float* __restrict x, int64_t count) {
-  float most = x[0];
-  for (int64_t i = 1; i < count; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
-
-LACUNA_ROW_LOOP float sum_of_exponentials(const float* __restrict x, float less, int64_t count) {
-  float sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += std::exp(x[i] - less);
-  return sum;
-}
-
-/// x = scale exp(x - less).
-LACUNA_ROW_LOOP void to_exponentials(float* x, float less, float scale, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) x[i] = scale * std::exp(x[i] - less);
-}
 
 // ---- tensors as rows --------------------------------------------------------------------------------------
 
@@ -145,6 +51,34 @@ void change_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>&
   change(space.data());
   narrow(space.data(), count, reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>()) + at);
 }
+
+// ---- embeddings -------------------------------------------------------------------------------------------
+
+struct EmbeddedTokens : torch::autograd::Function<EmbeddedTokens> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_tokens,
+                               const torch::Tensor& weight, bool has_head) {
+    const torch::Tensor tokens = any_tokens.contiguous();
+    context->save_for_backward({tokens});
+    context->saved_data["rows"] = weight.size(0);
+    context->saved_data["has head"] = has_head;
+    context->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    return torch::embedding(weight, tokens).to(torch::kFloat32);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const torch::Tensor tokens = context->get_saved_variables()[0].flatten();
+    const torch::Tensor of_rows = gradients[0].flatten(0, -2);
+    const auto [ids, places, counts] = at::_unique2(tokens, /*sorted=*/true, /*return_inverse=*/true);
+    // Rows of a token are added up in f32.
+    const torch::Tensor sums =
+        torch::zeros({ids.size(0), of_rows.size(1)}, of_rows.options()).index_add_(0, places, of_rows);
+    const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
+    torch::Tensor of_weight = at::_sparse_coo_tensor_unsafe(
+        ids.unsqueeze(0), sums.to(type), {context->saved_data["rows"].toInt(), of_rows.size(1)});
+    of_weight._coalesced_(true);
+    const bool is_added = context->saved_data["has head"].toBool();  // to the dense gradient of the head
+    return {torch::Tensor(), is_added ? of_weight : of_weight.to_dense(), torch::Tensor()};
+  }
+};
 
 // ---- norms ------------------------------------------------------------------------------------------------
 
@@ -353,19 +287,33 @@ void for_each_tile(const Visibility& visible, int64_t batch, int64_t length, int
 }
 
 struct Attention : torch::autograd::Function<Attention> {
-  /// Capped scores of the tile's rows [G, H / G * count, seen], those of unseen keys -inf.
-  static torch::Tensor scores_of(const Tile& tile, const torch::Tensor& queries, const torch::Tensor& keys,
-                                 const Visibility& visible, double scale, double cap) {
-    torch::Tensor scores = torch::bmm(queries, keys.transpose(1, 2)).mul_(scale);
-    if (cap > 0) scores.div_(cap).tanh_().mul_(cap);
-    if (visible.unseen.defined()) {
-      torch::Tensor unseen = visible.unseen;
+  /// Scores of the tile's rows [G, H / G * count, seen] that are neither scaled, capped nor hidden.
+  static torch::Tensor products_of(const torch::Tensor& queries, const torch::Tensor& keys) {
+    return torch::bmm(queries, keys.transpose(1, 2));
+  }
+
+  /// Calls body(row, scores, slopes) for each row of products, which are scores then. Slopes are those of the
+  /// cap, null without one.
+  template <typename Body>
+  static void for_each_row(const Tile& tile, torch::Tensor& products, const Visibility& visible, double scale,
+                           double cap, Body&& body) {
+    const int64_t seen = products.size(2), rows = products.numel() / seen;
+    torch::Tensor unseen = visible.unseen;
+    if (unseen.defined()) {
       if (unseen.dim() == 4) unseen = unseen[unseen.size(0) == 1 ? 0 : tile.row][0];
-      scores.view({scores.size(0), -1, tile.count, scores.size(2)})
-          .masked_fill_(tile.seen(unseen.slice(0, tile.first, tile.first + tile.count)),
-                        -std::numeric_limits<double>::infinity());
+      unseen = tile.seen(unseen.slice(0, tile.first, tile.first + tile.count)).contiguous();
     }
-    return scores;
+    std::vector<float> slopes(cap > 0 ? static_cast<size_t>(seen) : 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      float* const scores = products.data_ptr<float>() + row * seen;
+      scale_by(static_cast<float>(scale), seen, scores);
+      if (cap > 0) cap_scores(scores, static_cast<float>(cap), seen, slopes.data());
+      if (unseen.defined()) {
+        const auto* const hidden = reinterpret_cast<const uint8_t*>(unseen.data_ptr<bool>());
+        hide_scores(scores, hidden + row % tile.count * seen, seen);
+      }
+      body(row, scores, cap > 0 ? slopes.data() : nullptr);
+    }
   }
 
   /// Rows of a tile of y [B, H, T, D]: [G, H / G * count, D].
@@ -383,18 +331,19 @@ struct Attention : torch::autograd::Function<Attention> {
     torch::Tensor out = torch::empty({q.size(0), length, heads, width}, q.options().dtype(out_type));
     torch::Tensor logs = torch::empty({q.size(0), heads, length, 1}, q.options());
     for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
-      torch::Tensor scores =
-          scores_of(tile, rows_of(tile, q, groups), tile.seen(k[tile.row]), *visible, scale, cap);
-      const torch::Tensor most = scores.amax(-1, /*keepdim=*/true);
-      scores.sub_(most).exp_();
-      const torch::Tensor sums = scores.sum(-1, /*keepdim=*/true);
-      const torch::Tensor read = torch::bmm(scores, tile.seen(v[tile.row])).div_(sums);
+      torch::Tensor shares = products_of(rows_of(tile, q, groups), tile.seen(k[tile.row]));
+      const int64_t seen = shares.size(2);
+      torch::Tensor of_rows = torch::empty({heads, tile.count, 1}, q.options());
+      for_each_row(tile, shares, *visible, scale, cap, [&](int64_t row, float* scores, const float*) {
+        const float most = largest(scores, seen);
+        const float sum = to_exponentials(scores, most, seen);
+        scale_by(1 / sum, seen, scores);
+        of_rows.data_ptr<float>()[row] = most + std::log(sum);
+      });
       out[tile.row]
           .slice(0, tile.first, tile.first + tile.count)
-          .copy_(read.view({heads, tile.count, width}).transpose(0, 1));
-      logs[tile.row]
-          .slice(1, tile.first, tile.first + tile.count)
-          .copy_((most + sums.log()).view({heads, tile.count, 1}));
+          .copy_(torch::bmm(shares, tile.seen(v[tile.row])).view({heads, tile.count, width}).transpose(0, 1));
+      logs[tile.row].slice(1, tile.first, tile.first + tile.count).copy_(of_rows);
     });
     context->save_for_backward({q, k, v, logs});
     context->saved_data["visible"] = c10::IValue::make_capsule(visible);
@@ -417,14 +366,18 @@ struct Attention : torch::autograd::Function<Attention> {
     for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
       const torch::Tensor queries = rows_of(tile, q, groups), keys = tile.seen(k[tile.row]);
       const torch::Tensor of_read = rows_of(tile, g, groups).to(q.scalar_type());
-      const torch::Tensor scores = scores_of(tile, queries, keys, *visible, scale, cap);
-      const torch::Tensor shares = (scores - rows_of(tile, logs, groups)).exp_();
+      torch::Tensor shares = products_of(queries, keys);
+      torch::Tensor of_scores = products_of(of_read, tile.seen(v[tile.row]));
+      const torch::Tensor of_rows = rows_of(tile, logs, groups).contiguous();
+      const int64_t seen = shares.size(2);
+      for_each_row(tile, shares, *visible, scale, cap, [&](int64_t row, float* scores, const float* slopes) {
+        float* const of_row = of_scores.data_ptr<float>() + row * seen;
+        to_exponentials(scores, of_rows.data_ptr<float>()[row], seen);
+        share_gradient(scores, sum_of_products(scores, of_row, seen), static_cast<float>(scale), seen,
+                       of_row);
+        if (slopes) multiply_by(slopes, seen, of_row);
+      });
       tile.add_seen(torch::bmm(shares.transpose(1, 2), of_read), of_v[tile.row]);
-      torch::Tensor of_scores = torch::bmm(of_read, tile.seen(v[tile.row]).transpose(1, 2));
-      of_scores.mul_(shares);
-      of_scores.sub_(shares * of_scores.sum(-1, /*keepdim=*/true));
-      if (cap > 0) of_scores.mul_(1 - (scores / cap).square_()).masked_fill_(shares == 0, 0);
-      of_scores.mul_(scale);
       of_q[tile.row]
           .slice(1, tile.first, tile.first + tile.count)
           .copy_(torch::bmm(of_scores, keys).view({heads, tile.count, width}));
@@ -457,16 +410,16 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
       const torch::Tensor part = hidden.slice(0, first, std::min(rows, first + step));
       torch::Tensor logits = torch::mm(part, head.t());  // then their gradients
       if (scale != 1) logits.mul_(scale);
-      if (barred >= 0) logits.select(1, barred).fill_(-kBarred);
+      if (barred >= 0) logits.select(1, barred).fill_(kHidden);
       for (int64_t row = 0; row < part.size(0); ++row) {
         const float weight = weights.data_ptr<float>()[first + row];
         const int64_t target = targets.data_ptr<int64_t>()[first + row];
         change_row(logits, row * vocabulary, vocabulary, space, [&](float* x) {
           const float most = largest(x, vocabulary);
-          const float log_sum = most + std::log(sum_of_exponentials(x, most, vocabulary));
-          loss += static_cast<double>(weight) * static_cast<double>(log_sum - x[target]);
-          if (!has_gradients) return;
-          to_exponentials(x, log_sum, weight, vocabulary);
+          const float wanted = x[target];
+          const float sum = to_exponentials(x, most, vocabulary);
+          loss += static_cast<double>(weight) * static_cast<double>(most + std::log(sum) - wanted);
+          scale_by(weight / sum, vocabulary, x);
           x[target] -= weight;
         });
       }
@@ -475,19 +428,26 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
       of_hidden.slice(0, first, first + part.size(0)).copy_(torch::mm(logits, head));
       if (learns_head) of_head = torch::mm(logits.t(), part).to(any_head.scalar_type());
     }
-    context->save_for_backward({of_hidden.to(any_hidden.scalar_type()), of_head});
+    context->saved_data[kOfHidden] = of_hidden.to(any_hidden.scalar_type());
+    context->saved_data[kOfHead] = of_head;
     return torch::tensor(loss, torch::kFloat64).to(torch::kFloat32);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const bool is_one = gradients[0].item<float>() == 1;  // the loss itself is differentiated
-    const auto scaled = [&](const torch::Tensor& y) { return is_one || !y.defined() ? y : y * gradients[0]; };
-    return {scaled(saved[0]), scaled(saved[1]), torch::Tensor(), torch::Tensor(),
-            torch::Tensor(),  torch::Tensor(),  torch::Tensor()};
+    const float factor = gradients[0].item<float>();  // 1 where the loss itself is differentiated
+    // Nobody else holds the gradient then: what the embedding adds to that of a tied head is added in place.
+    const auto take = [&](const char* name) {
+      torch::Tensor y = std::move(context->saved_data[name]).toTensor();
+      context->saved_data.erase(name);
+      return factor == 1 || !y.defined() ? y : y * factor;
+    };
+    variable_list of_inputs(7);
+    of_inputs[0] = take(kOfHidden);
+    of_inputs[1] = take(kOfHead);
+    return of_inputs;
   }
 
  private:
-  static constexpr float kBarred = 1e30F;  // below all logits; its exponential is 0
+  static constexpr const char *kOfHidden = "hidden", *kOfHead = "head";
 };
 
 }  // namespace
@@ -495,6 +455,11 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 torch::ScalarType product_type(const torch::Tensor& x) {
   return at::autocast::is_cpu_enabled() && x.device().is_cpu() ? at::autocast::get_autocast_cpu_dtype()
                                                                : x.scalar_type();
+}
+
+torch::Tensor embedded(const torch::Tensor& tokens, const torch::Tensor& weight, bool has_head) {
+  if (has_row_loops(weight)) return EmbeddedTokens::apply(tokens, weight, has_head);
+  return torch::embedding(weight, tokens);
 }
 
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon) {
@@ -545,13 +510,23 @@ Visibility::Visibility(torch::Tensor not_seen) : unseen(std::move(not_seen)) {
           of_tile.push_back({key, end});
         }
       }
-      if (of_tile.empty()) of_tile.push_back({0, keys});  // a row without keys is not a number
+      if (of_tile.empty()) of_tile.push_back({0, keys});  // rows without keys read all of them
     }
   }
 }
 
 torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const c10::intrusive_ptr<Visibility>& visible, double scale, double soft_cap) {
+  if (!q.device().is_cpu() || q.scalar_type() != torch::kFloat32) {
+    const auto of_heads = [&](const torch::Tensor& y) {
+      return y.to(q.scalar_type()).repeat_interleave(q.size(1) / y.size(1), 1);
+    };
+    torch::Tensor scores = torch::matmul(q, of_heads(k).transpose(2, 3)) * scale;
+    if (soft_cap > 0) scores = soft_cap * torch::tanh(scores / soft_cap);
+    if (visible->unseen.defined())
+      scores = scores.masked_fill(visible->unseen, -std::numeric_limits<double>::infinity());
+    return torch::matmul(torch::softmax(scores, -1), of_heads(v)).transpose(1, 2).flatten(2);
+  }
   return Attention::apply(q, k, v, visible, scale, soft_cap);
 }
 

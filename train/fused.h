@@ -14,6 +14,10 @@ namespace lacuna::train {
 /// bf16 where matmuls are in bf16 (autocast), else the type of x.
 torch::ScalarType product_type(const torch::Tensor& x);
 
+/// Rows of `weight` [vocabulary, width] in f32: [..., width] for tokens [...]. `has_head`: the weight is that
+/// of the head, too. Its gradient here is sparse then, which adds to that of the head without a copy.
+torch::Tensor embedded(const torch::Tensor& tokens, const torch::Tensor& weight, bool has_head);
+
 /// x / sqrt(mean(x^2) + epsilon) * weight, in f32 whatever the type of x. x [..., width], weight [width].
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 

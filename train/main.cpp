@@ -193,6 +193,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     lacuna::train::use_best_blas_kernels(argv);
+    lacuna::train::keep_freed_memory();
     return lacuna::train::run(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

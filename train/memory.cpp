@@ -1,5 +1,9 @@
 #include "train/memory.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -76,6 +80,17 @@ void expect_to_fit(double needed, double available) {
       "--accumulate), --checkpoint-activations, shorter --lengths, --canvas or --row-length, or a smaller "
       "model",
       needed / kGib, available / kGib);
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kNever = std::numeric_limits<int>::max();
+  constexpr int kGrowth = 1 << 26;  // bytes that are asked for at a time, at least
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_TOP_PAD, kGrowth);
+#endif
 }
 
 }  // namespace lacuna::train

@@ -1,4 +1,4 @@
-// Checks before a training run whether it fits into memory.
+// The memory of a training run: whether it fits, and that it is used again from step to step.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,10 @@ double available_bytes();
 
 /// Throws InputError if training needs more memory than is available.
 void expect_to_fit(double needed, double available);
+
+/// From here on freed memory stays with the process, for all of its threads: a step allocates what the one
+/// before has freed, and the kernel need not clear it again. Before the first thread begins. With glibc;
+/// nothing otherwise.
+void keep_freed_memory();
 
 }  // namespace lacuna::train

@@ -291,8 +291,7 @@ std::vector<torch::Tensor> TransformerImpl::residuals(const torch::Tensor& token
       positions.defined() ? positions : torch::arange(tokens.size(1), tokens.device());
   if (conditioning_) return canvas_residuals(tokens, places, unseen, canvas);
   const Sequence sequence = make_sequence(shape_, places, unseen);
-  torch::Tensor x = embedding_(tokens);
-  if (x.scalar_type() == torch::kBFloat16) x = x.to(torch::kFloat32);
+  torch::Tensor x = embedded(tokens, embedding_->weight, !head_);
   std::vector<torch::Tensor> after;
   for (const auto& block : *blocks_)
     after.push_back(x = run_block(*block->as<Block>(), x, sequence, keeps_activations_));
@@ -303,7 +302,8 @@ std::vector<torch::Tensor> TransformerImpl::canvas_residuals(const torch::Tensor
                                                              const torch::Tensor& positions,
                                                              const torch::Tensor& unseen,
                                                              const CanvasRows& canvas) {
-  torch::Tensor x = embedding_(tokens) * std::sqrt(static_cast<double>(shape_.width));
+  torch::Tensor x =
+      embedded(tokens, embedding_->weight, !head_) * std::sqrt(static_cast<double>(shape_.width));
   if (canvas.begin >= 0) {
     torch::Tensor rows = x.slice(1, canvas.begin);
     if (canvas.soft.defined()) rows = rows + conditioning_->forward(canvas.soft);
@@ -340,8 +340,7 @@ void TransformerImpl::keep_matrices_in(torch::ScalarType type) {
     const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(module);
     if (linear) linear->weight.set_data(linear->weight.detach().to(type));
   }
-  torch::Tensor& embedding = embedding_->weight;
-  if (!embedding.requires_grad()) embedding.set_data(embedding.detach().to(type));
+  embedding_->weight.set_data(embedding_->weight.detach().to(type));
 }
 
 Transformer merged_model(const Transformer& model) {

@@ -227,8 +227,8 @@ class TransformerImpl : public torch::nn::Module {
 
   const ModelShape& shape() const { return shape_; }
 
-  /// Keeps the weights of linear maps in `type`, which rounds them: all but the embedding where it is
-  /// learned, norms, biases and low-rank updates.
+  /// Keeps the weights of linear maps and the embedding in `type`, which rounds them: all but norms, biases
+  /// and low-rank updates.
   void keep_matrices_in(torch::ScalarType type);
 
   /// Whether the backward pass finds the activations of every block, or their inputs alone and computes the

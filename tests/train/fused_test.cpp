@@ -41,6 +41,36 @@ void expect_same(const Operation& fused, const Operation& plain, const Tensors& 
 constexpr double kRoundings = 2e-6;  // of f32, relative to the largest number
 constexpr double kBf16Roundings = 2e-2;
 
+TEST(Fused, EmbeddingsAreRowsAndGradientsAddUpInF32) {
+  torch::manual_seed(6);
+  const torch::Tensor tokens = torch::tensor({5, 0, 5, 5, 2, 8, 0, 5}).view({2, 4});
+  const torch::Tensor of_rows = torch::randn({2, 4, 3});
+  const torch::Tensor wanted = torch::zeros({9, 3}).index_add_(0, tokens.flatten(), of_rows.flatten(0, 1));
+  for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
+    const torch::Tensor weight = torch::randn({9, 3}).to(type).requires_grad_();
+    const torch::Tensor rows = embedded(tokens, weight, false);
+    EXPECT_EQ(rows.scalar_type(), torch::kFloat32);
+    EXPECT_TRUE(torch::equal(rows, torch::embedding(weight.to(torch::kFloat32), tokens)));
+    const torch::Tensor got = torch::autograd::grad({(rows * of_rows).sum()}, {weight})[0];
+    EXPECT_EQ(got.scalar_type(), type);
+    EXPECT_TRUE(torch::allclose(got, wanted.to(type), 1e-5, 1e-6)) << type;
+  }
+}
+
+TEST(Fused, ATiedHeadAndEmbeddingLearnFromBoth) {
+  torch::manual_seed(7);
+  const torch::Tensor tokens = torch::tensor({3, 1, 3}), targets = torch::tensor({0, 3, 4});
+  const torch::Tensor weights = torch::ones({3});
+  const auto fused = [&](const Tensors& x) {
+    return cross_entropy(embedded(tokens, x[0], true), x[0], targets, weights, 1, -1);
+  };
+  const auto plain = [&](const Tensors& x) {
+    const torch::Tensor logits = torch::matmul(torch::embedding(x[0], tokens), x[0].t());
+    return -torch::log_softmax(logits, -1).gather(1, targets.unsqueeze(1)).sum();
+  };
+  expect_same(fused, plain, {torch::randn({5, 4})}, kRoundings);
+}
+
 TEST(Fused, NormsAreThoseOfTheFormula) {
   torch::manual_seed(1);
   const auto plain = [](const Tensors& x) {

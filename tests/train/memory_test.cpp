@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "train/predict.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace lacuna::train::memory_test {
 namespace {
@@ -98,6 +104,26 @@ TEST(Memory, IsAskedForBeforeItIsTaken) {
   EXPECT_THROW(expect_to_fit(3e9, 2e9), InputError);
   EXPECT_GT(available_bytes(), 1e6);
 }
+
+#ifdef __GLIBC__
+/// Whether a large array has a mapping of its own, which goes back to the kernel with it.
+bool maps_large_arrays() {
+  constexpr size_t kBytes = size_t{1} << 28;
+  const size_t before = mallinfo2().hblkhd;
+  const std::vector<char> array(kBytes, 1);
+  return mallinfo2().hblkhd >= before + kBytes;
+}
+
+TEST(Memory, ThatIsFreedStaysWithTheProcess) {
+  EXPECT_EXIT(std::_Exit(maps_large_arrays() ? 1 : 0), ::testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(
+      {
+        keep_freed_memory();
+        std::_Exit(maps_large_arrays() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace lacuna::train::memory_test
