@@ -50,24 +50,26 @@ def settings(model, pages, *flags):
 
 BASELINES = {MASKED: Setting(MASKED, (), "--unmask low-confidence"), BLOCKS: Setting(BLOCKS, (), "--unmask low-confidence")}
 
-# In the order of measuring: the first settings of each method come before all others.
+# In the order of measuring: each method with its usual flags first, and the cheaper model before the other.
 MAIN = [
-    *settings(MASKED, "unmask fewer_passes caches surelock growing_canvases", "--unmask threshold=0.9"),
-    *settings(MASKED, "caches", "--unmask low-confidence --cache dkv",
-              "--block-length 8 --unmask low-confidence --eos-exit",
-              "--block-length 8 --unmask low-confidence --cache prefix --eos-exit",
-              "--block-length 8 --unmask low-confidence --cache dual --eos-exit",
-              "--block-length 8 --unmask low-confidence --cache free --eos-exit"),
-    *settings(MASKED, "surelock", "--unmask low-confidence --lock eps=5e-4,gate=20"),
-    *settings(MASKED, "guided_diffusion", f"{GUIDED} relative=0.5"),
-    *settings(MASKED, "fewer_passes", "--unmask klass=0.9,kl=0.001,history=2", "--unmask local-leap", "--unmask eb",
-              "--unmask credit"),
     *settings(BLOCKS, "unmask block_diffusion sparse_attention", "--unmask dynamic=0.9"),
     *settings(BLOCKS, "block_diffusion", "--unmask low-confidence --sub-block-length 2",
               "--unmask low-confidence --sub-block-length 2 --cache block"),
     *settings(BLOCKS, "sparse_attention", "--unmask low-confidence --sparse mage=16",
               "--unmask low-confidence --sparse quest=16,page=4", "--unmask low-confidence --sparse sparsed=16"),
     *settings(BLOCKS, "surelock", "--unmask low-confidence --lock eps=5e-4,gate=20"),
+    *settings(BLOCKS, "sampling", "--unmask low-confidence --repeat-penalty 1.1"),
+    *settings(MASKED, "unmask fewer_passes caches surelock growing_canvases", "--unmask threshold=0.9"),
+    *settings(MASKED, "caches", "--unmask low-confidence --cache dkv",
+              "--block-length 8 --unmask low-confidence --eos-exit",
+              "--block-length 8 --unmask low-confidence --cache prefix --eos-exit",
+              "--block-length 8 --unmask low-confidence --cache dual --eos-exit",
+              "--block-length 8 --unmask low-confidence --cache free --eos-exit"),
+    *settings(MASKED, "guided_diffusion", f"{GUIDED} relative=0.5"),
+    *settings(MASKED, "surelock", "--unmask low-confidence --lock eps=5e-4,gate=20"),
+    *settings(MASKED, "growing_canvases", "--unmask threshold=0.9 --grow end-mass,start={half},tail={half}"),
+    *settings(MASKED, "fewer_passes", "--unmask klass=0.9,kl=0.001,history=2", "--unmask local-leap", "--unmask eb",
+              "--unmask credit"),
     *settings(MASKED, "fewer_passes caches", "--block-length 8 --unmask threshold=0.9 --eos-exit"),
     *settings(MASKED, "fewer_passes", "--block-length 8 --suffix 8 --unmask threshold=0.9 --eos-exit"),
 ]
@@ -82,7 +84,6 @@ MORE = [
     *settings(MASKED, "surelock", "--unmask low-confidence --lock eps=5e-3,gate=20",
               "--unmask threshold=0.9 --lock eps=5e-4,gate=20"),
     *settings(MASKED, "guided_diffusion", f"{GUIDED} exact", f"{GUIDED} top-k=2"),
-    *settings(MASKED, "growing_canvases", "--unmask threshold=0.9 --grow end-mass,start={half},tail={half}"),
     *settings(MASKED, "sampling", "--unmask low-confidence --repeat-penalty 1.1"),
     *settings(BLOCKS, "unmask block_diffusion", "--unmask dynamic=0.7", "--unmask threshold=0.9", "--unmask factor=1",
               "--unmask entropy-bounded=0.35", "--unmask sequential", "--unmask margin"),
@@ -90,7 +91,6 @@ MORE = [
     *settings(BLOCKS, "sparse_attention", "--unmask low-confidence --sparse mage=32",
               "--unmask dynamic=0.9 --sparse mage=16", "--unmask dynamic=0.9 --sparse quest=16,page=4"),
     *settings(BLOCKS, "surelock", "--unmask low-confidence --lock eps=5e-3,gate=20"),
-    *settings(BLOCKS, "sampling", "--unmask low-confidence --repeat-penalty 1.1"),
 ]
 SETTINGS = [*BASELINES.values(), *MAIN, *MORE]
 BY_FLAGS = {(each.model, each.flags): each for each in SETTINGS}
