@@ -4,10 +4,10 @@
     python3 bench/train_step.py LACUNA_TRAIN CHECKPOINT [--rows 4] [--length 128] [--steps 4] [--rounds 2] [--threads 2] [--matmul f32,bf16]
 
 The checkpoint is a folder of Llama's or Qwen2's class with a tokenizer.json (SmolLM2-135M). Both train all weights on the next token with AdamW and
-gradients clipped at norm 1, on rows of random words of the same number of tokens; lacuna-train keeps a moving average of the weights besides. For
-each type of `--matmul` one after the other: with bf16, operands of matmuls are rounded to bf16, the weights that are updated stay f32 (in PyTorch:
-autocast). Needs torch and transformers. The seconds of a step are those of the fastest round of each, without the first step; other work on the
-machine shows in the load, which is printed, and less in the processor seconds.
+gradients clipped at norm 1, on rows of random words of the same number of tokens; lacuna-train keeps a moving average of the weights besides. Types
+of `--matmul` are timed one after another: bf16 rounds the operands of matmuls and keeps f32 master weights (in PyTorch: autocast). Needs torch and
+transformers. Reports the fastest round of each, without the first step. Load from other programs slows wall time; the load average is printed, and
+CPU seconds depend on it less.
 """
 import argparse
 import csv
@@ -28,7 +28,7 @@ WORDS = "the of and a to in is you that it he was for on are as with his they at
 class Time(NamedTuple):
     """The time of a step or a run."""
     seconds: float
-    processor: float  # seconds of all threads
+    cpu: float  # CPU seconds of all threads
 
 
 def write_data(path, tokens):
@@ -55,10 +55,10 @@ def run_lacuna(flags, matmul, folder, steps):
 
 
 def time_lacuna(flags, matmul, folder):
-    """A step: what a run with more steps takes beyond one with a single step, which reads the weights and writes them, too."""
+    """Time per step: a run of 1 + steps minus a run of one step, so that loading and saving cancel out."""
     one, _ = run_lacuna(flags, matmul, folder, 1)
     many, tokens = run_lacuna(flags, matmul, folder, 1 + flags.steps)
-    return Time((many.seconds - one.seconds) / flags.steps, (many.processor - one.processor) / flags.steps), tokens
+    return Time((many.seconds - one.seconds) / flags.steps, (many.cpu - one.cpu) / flags.steps), tokens
 
 
 def time_torch(flags, matmul):
@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--matmul", default="f32,bf16", help="types of matmuls, separated by commas")
     flags = parser.parse_args()
     tokens = flags.rows * flags.length
-    best = {"lacuna-train": 0, "PyTorch eager": 0}
+    best = [0, 0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder / "data.jsonl", flags.length)
@@ -101,15 +101,15 @@ def main():
                 theirs = time_torch(flags, matmul)
                 lacuna.append(ours)
                 eager.append(theirs)
-                print(f"{matmul}, round {number + 1}: a step of {real_tokens:.0f} tokens takes lacuna-train {ours.seconds:.2f} s ({ours.processor:.2f} of "
-                      f"processors), one of {tokens} PyTorch eager {theirs.seconds:.2f} s ({theirs.processor:.2f}); load {os.getloadavg()[0]:.1f}", flush=True)
+                print(f"{matmul}, round {number + 1}: lacuna-train {ours.seconds:.2f} s per step of {real_tokens:.0f} tokens ({ours.cpu:.2f} CPU s), "
+                      f"PyTorch eager {theirs.seconds:.2f} s of {tokens} ({theirs.cpu:.2f} CPU s); load {os.getloadavg()[0]:.1f}", flush=True)
             for what in Time._fields:
-                ours, theirs = (min(getattr(each, what) for each in times) for times in (lacuna, eager))
-                print(f"{matmul}, {what}: lacuna-train {tokens / ours:.1f} tokens/s, PyTorch eager {tokens / theirs:.1f} tokens/s: {theirs / ours:.2f} times "
-                      "as fast", flush=True)
+                rates = [count / min(getattr(each, what) for each in times) for count, times in ((real_tokens, lacuna), (tokens, eager))]
+                print(f"{matmul}, {what}: lacuna-train {rates[0]:.1f} tokens/s, PyTorch eager {rates[1]:.1f} tokens/s: {rates[0] / rates[1]:.2f} times as "
+                      "fast", flush=True)
                 if what == "seconds":
-                    best = {"lacuna-train": max(best["lacuna-train"], tokens / ours), "PyTorch eager": max(best["PyTorch eager"], tokens / theirs)}
-    print(f"the faster type of each: {best['lacuna-train'] / best['PyTorch eager']:.2f} times as fast")
+                    best = list(map(max, best, rates))
+    print(f"best type of each: {best[0] / best[1]:.2f} times as fast")
 
 
 if __name__ == "__main__":

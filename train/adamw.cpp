@@ -20,7 +20,7 @@ constexpr int64_t kGrain = 1 << 17;  // elements that a thread takes at a time
 constexpr int64_t kBlock = 1 << 11;  // elements whose gradients are added up at a time
 
 struct Factors {
-  float gradient_scale, beta1, beta2, weight_decay, step, root_bias2, epsilon, average_share;
+  float gradient_scale, beta1, beta2, decay_factor, rate, root_bias2, epsilon, average_rate;
 };
 
 using Block = std::array<float, kBlock>;
@@ -39,7 +39,7 @@ void read_part(const torch::Tensor& part, int64_t first, int64_t count, Block& v
   }
 }
 
-/// The sums of gradients [first, first + count).
+/// Sums [first, first + count) over all parts.
 void add_up(const GradientParts& parts, int64_t first, int64_t count, Block& sums) {
   read_part(parts.front(), first, count, sums);
   Block values;
@@ -57,11 +57,11 @@ LACUNA_ROW_LOOP void update_part(const Factors& factors, int64_t count, const fl
     const float g = gradient[i] * f.gradient_scale;
     const float m = f.beta1 * mean[i] + (1 - f.beta1) * g;
     const float v = f.beta2 * square[i] + (1 - f.beta2) * g * g;
-    const float w = f.weight_decay * weight[i] - f.step * m / (std::sqrt(v) / f.root_bias2 + f.epsilon);
+    const float w = f.decay_factor * weight[i] - f.rate * m / (std::sqrt(v) / f.root_bias2 + f.epsilon);
     mean[i] = m;
     square[i] = v;
     weight[i] = w;
-    average[i] += f.average_share * (w - average[i]);
+    average[i] += f.average_rate * (w - average[i]);
   }
 }
 

@@ -111,10 +111,10 @@ torch::Tensor CanvasBlockImpl::attend(const torch::Tensor& h, const Sequence& se
   const auto split_heads = [this](const torch::Tensor& y) {  // [B, T, H D] -> [B, H, T, D]
     return y.view({y.size(0), y.size(1), -1, layer_.head_width}).transpose(1, 2);
   };
-  const auto turned = [&](const torch::Tensor& y) { return rotated(y, sequence.cos, sequence.sin); };
-  const torch::Tensor q = turned(q_norm_(split_heads(q_(h))));
+  const auto with_rope = [&](const torch::Tensor& y) { return apply_rope(y, sequence.cos, sequence.sin); };
+  const torch::Tensor q = with_rope(q_norm_(split_heads(q_(h))));
   const torch::Tensor raw_k = split_heads(k_(h));
-  const torch::Tensor k = turned(k_norm_(raw_k));
+  const torch::Tensor k = with_rope(k_norm_(raw_k));
   const torch::Tensor v = unit_norm(layer_.slides ? split_heads(v_(h)) : raw_k, epsilon_);
   return o_(attention(q, k, v, sequence.visible, /*scale=*/1, /*soft_cap=*/0));
 }

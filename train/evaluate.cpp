@@ -83,7 +83,7 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
   seen = seen.to(tokens.device());
   seen.slice(1, 0, first).copy_(tokens.slice(1, 0, first));
   const torch::Tensor index = torch::arange(length, tokens.device());
-  const torch::Tensor barred = torch::tensor({static_cast<int64_t>(mask_id)}, tokens.device());
+  const torch::Tensor suppressed = torch::tensor({static_cast<int64_t>(mask_id)}, tokens.device());
   for (int64_t begin = first; begin < end; begin += kNoiseBlock) {
     const int64_t block_end = std::min(begin + kNoiseBlock, end);
     const torch::Tensor unseen = index.lt(begin).unsqueeze(1).logical_and(index.ge(begin).unsqueeze(0));
@@ -91,7 +91,7 @@ void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, Tok
     const int64_t steps = may_revise ? kNoiseSteps : block_end - begin;
     for (int64_t step = 0; step < steps; ++step) {
       const torch::Tensor hidden = model->hidden(seen, {}, unseen).slice(1, begin, block_end);
-      const torch::Tensor logits = model->logits(hidden).index_fill(-1, barred, -INFINITY);
+      const torch::Tensor logits = model->logits(hidden).index_fill(-1, suppressed, -INFINITY);
       const torch::Tensor probabilities = torch::softmax(logits, -1);
       const auto [best, candidate] = probabilities.max(-1);
       // The probability of a mask is 0.

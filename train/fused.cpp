@@ -17,7 +17,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 /// Autocast is off during the lifetime of this object: operands have the types that they were given.
-using ExactTypes = c10::impl::ExcludeDispatchKeyGuard;
+using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
 constexpr c10::DispatchKey kAutocast = c10::DispatchKey::AutocastCPU;
 
 // ---- tensors as rows --------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ bool has_row_loops(const torch::Tensor& x) {
   return x.device().is_cpu() && (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16);
 }
 
-/// Numbers at `at` of a tensor in f32: its own, or widened into `space`.
+/// Values from offset `at` in f32: the tensor's, or widened in `space`.
 const float* read_row(const torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space) {
   if (x.scalar_type() == torch::kFloat32) return x.data_ptr<float>() + at;
   space.resize(static_cast<size_t>(count));
@@ -34,7 +34,7 @@ const float* read_row(const torch::Tensor& x, int64_t at, int64_t count, std::ve
   return space.data();
 }
 
-/// Calls fill(row) with room for `count` numbers, and stores them at `at`.
+/// Lets fill(row) write `count` f32 values, stored from offset `at`.
 template <typename Fill>
 void write_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Fill&& fill) {
   if (x.scalar_type() == torch::kFloat32) return fill(x.data_ptr<float>() + at);
@@ -43,7 +43,7 @@ void write_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& 
   narrow(space.data(), count, reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>()) + at);
 }
 
-/// Calls change(row) with the numbers at `at`, and stores what became of them.
+/// Lets change(row) modify `count` values from offset `at`, as f32, in place.
 template <typename Change>
 void change_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Change&& change) {
   if (x.scalar_type() == torch::kFloat32) return change(x.data_ptr<float>() + at);
@@ -56,27 +56,27 @@ void change_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>&
 
 struct EmbeddedTokens : torch::autograd::Function<EmbeddedTokens> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_tokens,
-                               const torch::Tensor& weight, bool has_head) {
+                               const torch::Tensor& weight, bool is_tied) {
     const torch::Tensor tokens = any_tokens.contiguous();
     context->save_for_backward({tokens});
     context->saved_data["rows"] = weight.size(0);
-    context->saved_data["has head"] = has_head;
+    context->saved_data["is tied"] = is_tied;
     context->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
     return torch::embedding(weight, tokens).to(torch::kFloat32);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const torch::Tensor tokens = context->get_saved_variables()[0].flatten();
-    const torch::Tensor of_rows = gradients[0].flatten(0, -2);
+    const torch::Tensor grad_rows = gradients[0].flatten(0, -2);
     const auto [ids, places, counts] = at::_unique2(tokens, /*sorted=*/true, /*return_inverse=*/true);
     // Rows of a token are added up in f32.
     const torch::Tensor sums =
-        torch::zeros({ids.size(0), of_rows.size(1)}, of_rows.options()).index_add_(0, places, of_rows);
+        torch::zeros({ids.size(0), grad_rows.size(1)}, grad_rows.options()).index_add_(0, places, grad_rows);
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
-    torch::Tensor of_weight = at::_sparse_coo_tensor_unsafe(
-        ids.unsqueeze(0), sums.to(type), {context->saved_data["rows"].toInt(), of_rows.size(1)});
-    of_weight._coalesced_(true);
-    const bool is_added = context->saved_data["has head"].toBool();  // to the dense gradient of the head
-    return {torch::Tensor(), is_added ? of_weight : of_weight.to_dense(), torch::Tensor()};
+    torch::Tensor grad_weight = at::_sparse_coo_tensor_unsafe(
+        ids.unsqueeze(0), sums.to(type), {context->saved_data["rows"].toInt(), grad_rows.size(1)});
+    grad_weight._coalesced_(true);
+    const bool is_added = context->saved_data["is tied"].toBool();  // to the dense gradient of the head
+    return {torch::Tensor(), is_added ? grad_weight : grad_weight.to_dense(), torch::Tensor()};
   }
 };
 
@@ -102,7 +102,7 @@ struct RmsNormOfRows : torch::autograd::Function<RmsNormOfRows> {
     const auto saved = context->get_saved_variables();
     const torch::Tensor gradient = gradients[0].contiguous();
     const int64_t width = gradient.size(-1), rows = gradient.numel() / width;
-    torch::Tensor of_x = torch::empty_like(saved[0]), of_weight = torch::zeros_like(saved[1]);
+    torch::Tensor grad_x = torch::empty_like(saved[0]), grad_weight = torch::zeros_like(saved[1]);
     std::vector<float> weighted(static_cast<size_t>(width));
     for (int64_t row = 0; row < rows; ++row) {
       const float* const in = saved[0].data_ptr<float>() + row * width;
@@ -111,9 +111,9 @@ struct RmsNormOfRows : torch::autograd::Function<RmsNormOfRows> {
       multiply(g, saved[1].data_ptr<float>(), width, weighted.data());
       const float dot = sum_of_products(weighted.data(), in, width);
       norm_gradient(in, g, weighted.data(), scale, dot * scale * scale / static_cast<float>(width), width,
-                    of_x.data_ptr<float>() + row * width, of_weight.data_ptr<float>());
+                    grad_x.data_ptr<float>() + row * width, grad_weight.data_ptr<float>());
     }
-    return {of_x, of_weight, torch::Tensor()};
+    return {grad_x, grad_weight, torch::Tensor()};
   }
 };
 
@@ -137,19 +137,19 @@ struct GatedRows : torch::autograd::Function<GatedRows> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     const torch::Tensor gradient = gradients[0].contiguous();
-    torch::Tensor of_gate = torch::empty_like(saved[0]), of_up = torch::empty_like(saved[1]);
+    torch::Tensor grad_gate = torch::empty_like(saved[0]), grad_up = torch::empty_like(saved[1]);
     const int64_t width = gradient.size(-1);
     std::vector<float> a, b, c, d, e;
     for (int64_t at = 0; at < gradient.numel(); at += width) {
       const float* const gate = read_row(saved[0], at, width, a);
       const float* const up = read_row(saved[1], at, width, b);
       const float* const g = read_row(gradient, at, width, c);
-      write_row(of_gate, at, width, d, [&](float* out_gate) {
-        write_row(of_up, at, width, e,
+      write_row(grad_gate, at, width, d, [&](float* out_gate) {
+        write_row(grad_up, at, width, e,
                   [&](float* out_up) { gate_gradient(gate, up, g, width, out_gate, out_up); });
       });
     }
-    return {of_gate, of_up};
+    return {grad_gate, grad_up};
   }
 };
 
@@ -208,12 +208,12 @@ struct RotatedHeads : torch::autograd::Function<RotatedHeads> {
 
 constexpr const char* kScale = "scale";
 
-struct UpdatedProduct : torch::autograd::Function<UpdatedProduct> {
+struct LoraLinear : torch::autograd::Function<LoraLinear> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& any_weight, const torch::Tensor& any_a,
                                const torch::Tensor& any_b, double scale) {
-    const torch::ScalarType type = product_type(x);
-    const ExactTypes exact(kAutocast);
+    const torch::ScalarType type = matmul_dtype(x);
+    const NoAutocast exact(kAutocast);
     const torch::Tensor rows = x.reshape({-1, x.size(-1)}).to(type);
     const torch::Tensor weight = any_weight.to(type), a = any_a.to(type), b = (any_b * scale).to(type);
     torch::Tensor y = torch::mm(rows, weight.t());
@@ -228,29 +228,29 @@ struct UpdatedProduct : torch::autograd::Function<UpdatedProduct> {
     return y.view(sizes);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const ExactTypes exact(kAutocast);
+    const NoAutocast exact(kAutocast);
     const auto saved = context->get_saved_variables();
     const torch::Tensor &rows = saved[0], &weight = saved[1], &a = saved[2], &b = saved[3], &inner = saved[4];
     const torch::Tensor g = gradients[0].reshape({-1, weight.size(0)}).to(weight.scalar_type());
-    const torch::Tensor of_inner = torch::mm(g, b);
-    torch::Tensor of_x = torch::mm(g, weight);
-    of_x.addmm_(of_inner, a);
+    const torch::Tensor grad_inner = torch::mm(g, b);
+    torch::Tensor grad_x = torch::mm(g, weight);
+    grad_x.addmm_(grad_inner, a);
     const auto wide = [](const torch::Tensor& y) {
       return y.scalar_type() == torch::kBFloat16 ? y.to(torch::kFloat32) : y;
     };
-    const torch::Tensor of_a = wide(torch::mm(of_inner.t(), rows));
-    const torch::Tensor of_b = wide(torch::mm(g.t(), inner)) * context->saved_data[kScale].toDouble();
+    const torch::Tensor grad_a = wide(torch::mm(grad_inner.t(), rows));
+    const torch::Tensor grad_b = wide(torch::mm(g.t(), inner)) * context->saved_data[kScale].toDouble();
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
-    return {of_x.view(context->saved_data["sizes"].toIntVector()).to(type), torch::Tensor(), of_a, of_b,
+    return {grad_x.view(context->saved_data["sizes"].toIntVector()).to(type), torch::Tensor(), grad_a, grad_b,
             torch::Tensor()};
   }
 };
 
 // ---- attention --------------------------------------------------------------------------------------------
 
-/// Rows of one part of the batch that are computed together, and the keys that they see.
+/// Up to kQueries query rows of batch entry `entry`, and the key ranges that they see.
 struct Tile {
-  int64_t row, first, count;
+  int64_t entry, first, count;
   const std::vector<Visibility::Range>* keys;
 
   /// The seen keys of y [G, S, D] or [G, S]: [G, seen, D] or [G, seen].
@@ -278,8 +278,8 @@ void for_each_tile(const Visibility& visible, int64_t batch, int64_t length, int
     for (int64_t first = 0; first < length; first += Visibility::kQueries) {
       const auto* seen = &all;
       if (!visible.ranges.empty()) {
-        const auto& of_row = visible.ranges[visible.ranges.size() == 1 ? 0 : static_cast<size_t>(row)];
-        seen = &of_row[static_cast<size_t>(first / Visibility::kQueries)];
+        const auto& entry_ranges = visible.ranges[visible.ranges.size() == 1 ? 0 : static_cast<size_t>(row)];
+        seen = &entry_ranges[static_cast<size_t>(first / Visibility::kQueries)];
       }
       body(Tile{row, first, std::min(Visibility::kQueries, length - first), seen});
     }
@@ -287,20 +287,20 @@ void for_each_tile(const Visibility& visible, int64_t batch, int64_t length, int
 }
 
 struct Attention : torch::autograd::Function<Attention> {
-  /// Scores of the tile's rows [G, H / G * count, seen] that are neither scaled, capped nor hidden.
+  /// q k^T of a tile [G, H / G * count, seen], before scale, soft cap and mask.
   static torch::Tensor products_of(const torch::Tensor& queries, const torch::Tensor& keys) {
     return torch::bmm(queries, keys.transpose(1, 2));
   }
 
-  /// Calls body(row, scores, slopes) for each row of products, which are scores then. Slopes are those of the
-  /// cap, null without one.
+  /// Turns each row of products into scores and calls body(row, scores, slopes). Slopes: the cap's
+  /// derivative, null without one.
   template <typename Body>
   static void for_each_row(const Tile& tile, torch::Tensor& products, const Visibility& visible, double scale,
                            double cap, Body&& body) {
     const int64_t seen = products.size(2), rows = products.numel() / seen;
     torch::Tensor unseen = visible.unseen;
     if (unseen.defined()) {
-      if (unseen.dim() == 4) unseen = unseen[unseen.size(0) == 1 ? 0 : tile.row][0];
+      if (unseen.dim() == 4) unseen = unseen[unseen.size(0) == 1 ? 0 : tile.entry][0];
       unseen = tile.seen(unseen.slice(0, tile.first, tile.first + tile.count)).contiguous();
     }
     std::vector<float> slopes(cap > 0 ? static_cast<size_t>(seen) : 0);
@@ -309,8 +309,8 @@ struct Attention : torch::autograd::Function<Attention> {
       scale_by(static_cast<float>(scale), seen, scores);
       if (cap > 0) cap_scores(scores, static_cast<float>(cap), seen, slopes.data());
       if (unseen.defined()) {
-        const auto* const hidden = reinterpret_cast<const uint8_t*>(unseen.data_ptr<bool>());
-        hide_scores(scores, hidden + row % tile.count * seen, seen);
+        const auto* const mask = reinterpret_cast<const uint8_t*>(unseen.data_ptr<bool>());
+        mask_scores(scores, mask + row % tile.count * seen, seen);
       }
       body(row, scores, cap > 0 ? slopes.data() : nullptr);
     }
@@ -318,34 +318,35 @@ struct Attention : torch::autograd::Function<Attention> {
 
   /// Rows of a tile of y [B, H, T, D]: [G, H / G * count, D].
   static torch::Tensor rows_of(const Tile& tile, const torch::Tensor& y, int64_t groups) {
-    return y[tile.row].slice(1, tile.first, tile.first + tile.count).reshape({groups, -1, y.size(3)});
+    return y[tile.entry].slice(1, tile.first, tile.first + tile.count).reshape({groups, -1, y.size(3)});
   }
 
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& any_v, const c10::intrusive_ptr<Visibility>& visible,
                                double scale, double cap) {
-    const torch::ScalarType out_type = product_type(q);
-    const ExactTypes exact(kAutocast);
+    const torch::ScalarType out_type = matmul_dtype(q);
+    const NoAutocast exact(kAutocast);
     const torch::Tensor v = any_v.to(q.scalar_type()).contiguous();
     const int64_t heads = q.size(1), length = q.size(2), width = q.size(3), groups = k.size(1);
     torch::Tensor out = torch::empty({q.size(0), length, heads, width}, q.options().dtype(out_type));
-    torch::Tensor logs = torch::empty({q.size(0), heads, length, 1}, q.options());
+    torch::Tensor log_sum_exp = torch::empty({q.size(0), heads, length, 1}, q.options());
     for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
-      torch::Tensor shares = products_of(rows_of(tile, q, groups), tile.seen(k[tile.row]));
-      const int64_t seen = shares.size(2);
-      torch::Tensor of_rows = torch::empty({heads, tile.count, 1}, q.options());
-      for_each_row(tile, shares, *visible, scale, cap, [&](int64_t row, float* scores, const float*) {
+      torch::Tensor probs = products_of(rows_of(tile, q, groups), tile.seen(k[tile.entry]));
+      const int64_t seen = probs.size(2);
+      torch::Tensor log_sums = torch::empty({heads, tile.count, 1}, q.options());
+      for_each_row(tile, probs, *visible, scale, cap, [&](int64_t row, float* scores, const float*) {
         const float most = largest(scores, seen);
         const float sum = to_exponentials(scores, most, seen);
         scale_by(1 / sum, seen, scores);
-        of_rows.data_ptr<float>()[row] = most + std::log(sum);
+        log_sums.data_ptr<float>()[row] = most + std::log(sum);
       });
-      out[tile.row]
+      out[tile.entry]
           .slice(0, tile.first, tile.first + tile.count)
-          .copy_(torch::bmm(shares, tile.seen(v[tile.row])).view({heads, tile.count, width}).transpose(0, 1));
-      logs[tile.row].slice(1, tile.first, tile.first + tile.count).copy_(of_rows);
+          .copy_(
+              torch::bmm(probs, tile.seen(v[tile.entry])).view({heads, tile.count, width}).transpose(0, 1));
+      log_sum_exp[tile.entry].slice(1, tile.first, tile.first + tile.count).copy_(log_sums);
     });
-    context->save_for_backward({q, k, v, logs});
+    context->save_for_backward({q, k, v, log_sum_exp});
     context->saved_data["visible"] = c10::IValue::make_capsule(visible);
     context->saved_data[kScale] = scale;
     context->saved_data["cap"] = cap;
@@ -354,37 +355,37 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const ExactTypes exact(kAutocast);
+    const NoAutocast exact(kAutocast);
     const auto saved = context->get_saved_variables();
-    const torch::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &logs = saved[3];
+    const torch::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sum_exp = saved[3];
     const auto visible =
         c10::static_intrusive_pointer_cast<Visibility>(context->saved_data["visible"].toCapsule());
     const double scale = context->saved_data[kScale].toDouble(), cap = context->saved_data["cap"].toDouble();
     const int64_t heads = q.size(1), length = q.size(2), width = q.size(3), groups = k.size(1);
     const torch::Tensor g = gradients[0].unflatten(2, {heads, width}).transpose(1, 2);  // [B, H, T, D]
-    torch::Tensor of_q = torch::empty_like(q), of_k = torch::zeros_like(k), of_v = torch::zeros_like(v);
+    torch::Tensor grad_q = torch::empty_like(q), grad_k = torch::zeros_like(k), grad_v = torch::zeros_like(v);
     for_each_tile(*visible, q.size(0), length, k.size(2), [&](const Tile& tile) {
-      const torch::Tensor queries = rows_of(tile, q, groups), keys = tile.seen(k[tile.row]);
-      const torch::Tensor of_read = rows_of(tile, g, groups).to(q.scalar_type());
-      torch::Tensor shares = products_of(queries, keys);
-      torch::Tensor of_scores = products_of(of_read, tile.seen(v[tile.row]));
-      const torch::Tensor of_rows = rows_of(tile, logs, groups).contiguous();
-      const int64_t seen = shares.size(2);
-      for_each_row(tile, shares, *visible, scale, cap, [&](int64_t row, float* scores, const float* slopes) {
-        float* const of_row = of_scores.data_ptr<float>() + row * seen;
-        to_exponentials(scores, of_rows.data_ptr<float>()[row], seen);
-        share_gradient(scores, sum_of_products(scores, of_row, seen), static_cast<float>(scale), seen,
-                       of_row);
-        if (slopes) multiply_by(slopes, seen, of_row);
+      const torch::Tensor queries = rows_of(tile, q, groups), keys = tile.seen(k[tile.entry]);
+      const torch::Tensor grad_read = rows_of(tile, g, groups).to(q.scalar_type());
+      torch::Tensor probs = products_of(queries, keys);
+      torch::Tensor grad_scores = products_of(grad_read, tile.seen(v[tile.entry]));
+      const torch::Tensor log_sums = rows_of(tile, log_sum_exp, groups).contiguous();
+      const int64_t seen = probs.size(2);
+      for_each_row(tile, probs, *visible, scale, cap, [&](int64_t row, float* scores, const float* slopes) {
+        float* const grad_row = grad_scores.data_ptr<float>() + row * seen;
+        to_exponentials(scores, log_sums.data_ptr<float>()[row], seen);
+        softmax_gradient(scores, sum_of_products(scores, grad_row, seen), static_cast<float>(scale), seen,
+                         grad_row);
+        if (slopes) multiply_by(slopes, seen, grad_row);
       });
-      tile.add_seen(torch::bmm(shares.transpose(1, 2), of_read), of_v[tile.row]);
-      of_q[tile.row]
+      tile.add_seen(torch::bmm(probs.transpose(1, 2), grad_read), grad_v[tile.entry]);
+      grad_q[tile.entry]
           .slice(1, tile.first, tile.first + tile.count)
-          .copy_(torch::bmm(of_scores, keys).view({heads, tile.count, width}));
-      tile.add_seen(torch::bmm(of_scores.transpose(1, 2), queries), of_k[tile.row]);
+          .copy_(torch::bmm(grad_scores, keys).view({heads, tile.count, width}));
+      tile.add_seen(torch::bmm(grad_scores.transpose(1, 2), queries), grad_k[tile.entry]);
     });
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
-    return {of_q, of_k, of_v.to(type), torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    return {grad_q, grad_k, grad_v.to(type), torch::Tensor(), torch::Tensor(), torch::Tensor()};
   }
 };
 
@@ -395,22 +396,22 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_hidden,
                                const torch::Tensor& any_head, const torch::Tensor& targets,
-                               const torch::Tensor& weights, double scale, int64_t barred,
+                               const torch::Tensor& weights, double scale, int64_t suppressed,
                                bool has_gradients) {
-    const torch::ScalarType type = product_type(any_hidden);
-    const ExactTypes exact(kAutocast);
+    const torch::ScalarType type = matmul_dtype(any_hidden);
+    const NoAutocast exact(kAutocast);
     const torch::Tensor hidden = any_hidden.to(type), head = any_head.to(type);
     const bool learns_head = any_head.requires_grad();
     const int64_t rows = hidden.size(0), vocabulary = head.size(0);
     const int64_t step = learns_head ? std::max<int64_t>(1, rows) : kRows;
-    torch::Tensor of_hidden = torch::empty_like(hidden), of_head;
+    torch::Tensor grad_hidden = torch::empty_like(hidden), grad_head;
     double loss = 0;
     std::vector<float> space;
     for (int64_t first = 0; first < rows; first += step) {
       const torch::Tensor part = hidden.slice(0, first, std::min(rows, first + step));
       torch::Tensor logits = torch::mm(part, head.t());  // then their gradients
       if (scale != 1) logits.mul_(scale);
-      if (barred >= 0) logits.select(1, barred).fill_(kHidden);
+      if (suppressed >= 0) logits.select(1, suppressed).fill_(kMaskedScore);
       for (int64_t row = 0; row < part.size(0); ++row) {
         const float weight = weights.data_ptr<float>()[first + row];
         const int64_t target = targets.data_ptr<int64_t>()[first + row];
@@ -425,40 +426,40 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
       }
       if (!has_gradients) continue;
       if (scale != 1) logits.mul_(scale);
-      of_hidden.slice(0, first, first + part.size(0)).copy_(torch::mm(logits, head));
-      if (learns_head) of_head = torch::mm(logits.t(), part).to(any_head.scalar_type());
+      grad_hidden.slice(0, first, first + part.size(0)).copy_(torch::mm(logits, head));
+      if (learns_head) grad_head = torch::mm(logits.t(), part).to(any_head.scalar_type());
     }
-    context->saved_data[kOfHidden] = of_hidden.to(any_hidden.scalar_type());
-    context->saved_data[kOfHead] = of_head;
+    context->saved_data[kHiddenGradient] = grad_hidden.to(any_hidden.scalar_type());
+    context->saved_data[kHeadGradient] = grad_head;
     return torch::tensor(loss, torch::kFloat64).to(torch::kFloat32);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const float factor = gradients[0].item<float>();  // 1 where the loss itself is differentiated
-    // Nobody else holds the gradient then: what the embedding adds to that of a tied head is added in place.
+    // Moved out: autograd, then its sole owner, adds the gradient of a tied embedding in place.
     const auto take = [&](const char* name) {
       torch::Tensor y = std::move(context->saved_data[name]).toTensor();
       context->saved_data.erase(name);
       return factor == 1 || !y.defined() ? y : y * factor;
     };
-    variable_list of_inputs(7);
-    of_inputs[0] = take(kOfHidden);
-    of_inputs[1] = take(kOfHead);
-    return of_inputs;
+    variable_list grad_inputs(7);
+    grad_inputs[0] = take(kHiddenGradient);
+    grad_inputs[1] = take(kHeadGradient);
+    return grad_inputs;
   }
 
  private:
-  static constexpr const char *kOfHidden = "hidden", *kOfHead = "head";
+  static constexpr const char *kHiddenGradient = "hidden", *kHeadGradient = "head";
 };
 
 }  // namespace
 
-torch::ScalarType product_type(const torch::Tensor& x) {
+torch::ScalarType matmul_dtype(const torch::Tensor& x) {
   return at::autocast::is_cpu_enabled() && x.device().is_cpu() ? at::autocast::get_autocast_cpu_dtype()
                                                                : x.scalar_type();
 }
 
-torch::Tensor embedded(const torch::Tensor& tokens, const torch::Tensor& weight, bool has_head) {
-  if (has_row_loops(weight)) return EmbeddedTokens::apply(tokens, weight, has_head);
+torch::Tensor embed_tokens(const torch::Tensor& tokens, const torch::Tensor& weight, bool is_tied) {
+  if (has_row_loops(weight)) return EmbeddedTokens::apply(tokens, weight, is_tied);
   return torch::embedding(weight, tokens);
 }
 
@@ -469,21 +470,21 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
   return wide * torch::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + epsilon) * weight;
 }
 
-torch::Tensor gated(const torch::Tensor& gate, const torch::Tensor& up) {
+torch::Tensor swiglu(const torch::Tensor& gate, const torch::Tensor& up) {
   if (has_row_loops(gate) && gate.scalar_type() == up.scalar_type()) return GatedRows::apply(gate, up);
   return torch::silu(gate) * up;
 }
 
-torch::Tensor rotated(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
+torch::Tensor apply_rope(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
   if (has_row_loops(x) && cos.scalar_type() == torch::kFloat32) return RotatedHeads::apply(x, cos, sin);
   const int64_t half = cos.size(-1);
   const torch::Tensor first = x.slice(-1, 0, half), second = x.slice(-1, half, 2 * half);
   return torch::cat({first * cos - second * sin, second * cos + first * sin, x.slice(-1, 2 * half)}, -1);
 }
 
-torch::Tensor updated_product(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
-                              const torch::Tensor& a, const torch::Tensor& b, double scale) {
-  const torch::Tensor y = UpdatedProduct::apply(x, weight, a, b, scale);
+torch::Tensor lora_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                          const torch::Tensor& a, const torch::Tensor& b, double scale) {
+  const torch::Tensor y = LoraLinear::apply(x, weight, a, b, scale);
   return bias.defined() ? y + bias.to(y.scalar_type()) : y;
 }
 
@@ -493,9 +494,9 @@ Visibility::Visibility(torch::Tensor not_seen) : unseen(std::move(not_seen)) {
   const int64_t length = on_cpu.size(-2), keys = on_cpu.size(-1);
   const bool* const values = on_cpu.data_ptr<bool>();
   for (int64_t row = 0; row < on_cpu.numel() / (length * keys); ++row) {
-    auto& of_row = ranges.emplace_back();
+    auto& entry_ranges = ranges.emplace_back();
     for (int64_t first = 0; first < length; first += kQueries) {
-      auto& of_tile = of_row.emplace_back();
+      auto& tile_ranges = entry_ranges.emplace_back();
       for (int64_t key = 0; key < keys; key += kKeys) {
         const int64_t end = std::min(keys, key + kKeys);
         bool is_seen = false;
@@ -504,13 +505,13 @@ Visibility::Visibility(torch::Tensor not_seen) : unseen(std::move(not_seen)) {
           is_seen = std::memchr(line + key, 0, static_cast<size_t>(end - key)) != nullptr;
         }
         if (!is_seen) continue;
-        if (!of_tile.empty() && of_tile.back().second == key) {
-          of_tile.back().second = end;
+        if (!tile_ranges.empty() && tile_ranges.back().second == key) {
+          tile_ranges.back().second = end;
         } else {
-          of_tile.push_back({key, end});
+          tile_ranges.push_back({key, end});
         }
       }
-      if (of_tile.empty()) of_tile.push_back({0, keys});  // rows without keys read all of them
+      if (tile_ranges.empty()) tile_ranges.push_back({0, keys});  // fully masked: attends to all keys
     }
   }
 }
@@ -518,22 +519,22 @@ Visibility::Visibility(torch::Tensor not_seen) : unseen(std::move(not_seen)) {
 torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const c10::intrusive_ptr<Visibility>& visible, double scale, double soft_cap) {
   if (!q.device().is_cpu() || q.scalar_type() != torch::kFloat32) {
-    const auto of_heads = [&](const torch::Tensor& y) {
+    const auto repeat_heads = [&](const torch::Tensor& y) {
       return y.to(q.scalar_type()).repeat_interleave(q.size(1) / y.size(1), 1);
     };
-    torch::Tensor scores = torch::matmul(q, of_heads(k).transpose(2, 3)) * scale;
+    torch::Tensor scores = torch::matmul(q, repeat_heads(k).transpose(2, 3)) * scale;
     if (soft_cap > 0) scores = soft_cap * torch::tanh(scores / soft_cap);
     if (visible->unseen.defined())
       scores = scores.masked_fill(visible->unseen, -std::numeric_limits<double>::infinity());
-    return torch::matmul(torch::softmax(scores, -1), of_heads(v)).transpose(1, 2).flatten(2);
+    return torch::matmul(torch::softmax(scores, -1), repeat_heads(v)).transpose(1, 2).flatten(2);
   }
   return Attention::apply(q, k, v, visible, scale, soft_cap);
 }
 
 torch::Tensor cross_entropy(const torch::Tensor& hidden, const torch::Tensor& head,
                             const torch::Tensor& targets, const torch::Tensor& weights, double scale,
-                            int64_t barred) {
-  return CrossEntropy::apply(hidden, head, targets.contiguous(), weights.contiguous(), scale, barred,
+                            int64_t suppressed) {
+  return CrossEntropy::apply(hidden, head, targets.contiguous(), weights.contiguous(), scale, suppressed,
                              at::GradMode::is_enabled());
 }
 

@@ -7,9 +7,9 @@
 namespace lacuna::train {
 namespace {
 
-/// KL(q(.|x) || q(.|p)) + r - log r - 1 of noise that is uniform over all tokens but the barred one, or the
-/// barred one with 1 - share, [M]. `logits` [M, V] are f32 and bar it, so that q(.|x) and q(.|p) agree on it.
-/// Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL takes.
+/// KL(q(.|x) || q(.|p)) + r - log r - 1 of noise that is uniform over all tokens but the suppressed one, or
+/// the suppressed one with 1 - share, [M]. `logits` [M, V] are f32 and bar it, so that q(.|x) and q(.|p)
+/// agree on it. Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL takes.
 torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& examples) {
   const torch::Tensor alpha = examples.log_snr.sigmoid();
   torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
@@ -22,7 +22,7 @@ torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& 
   };
   const torch::Tensor log_x = (alpha + other).log();
   const torch::Tensor predicted_x = of_tokens(examples.targets);
-  // The barred token adds zero to the sum over all.
+  // The suppressed token adds zero to the sum over all.
   const torch::Tensor rest = (log_other.unsqueeze(1) - log_predicted).sum(1) - (log_other - predicted_x);
   const torch::Tensor divergence = (alpha + other) * (log_x - predicted_x) + other * rest;
 
@@ -44,8 +44,8 @@ torch::Tensor confidence_loss(const torch::Tensor& logits, const Examples& examp
 
 torch::Tensor weighted_loss(const torch::Tensor& logits, const Examples& examples) {
   torch::Tensor wide = logits.to(torch::kFloat32);
-  if (examples.barred >= 0) {
-    wide = wide.index_fill(-1, torch::tensor({examples.barred}, torch::kInt64).to(wide.device()),
+  if (examples.suppressed >= 0) {
+    wide = wide.index_fill(-1, torch::tensor({examples.suppressed}, torch::kInt64).to(wide.device()),
                            -std::numeric_limits<double>::infinity());
   }
   const torch::Tensor losses =

@@ -34,7 +34,7 @@ double only_number(const char* path) {
 
 }  // namespace
 
-double estimated_bytes(const ModelShape& shape, const KeptWeights& kept, const Examples& examples) {
+double estimated_bytes(const ModelShape& shape, const TrainingMemory& kept, const Examples& examples) {
   constexpr double kCopies = 2;         // weights, and those that are being measured
   constexpr double kLearnedCopies = 3;  // the average, two moments
   const double weights =

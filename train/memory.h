@@ -1,4 +1,4 @@
-// The memory of a training run: whether it fits, and that it is used again from step to step.
+// Memory of a training run: an estimate, whether it fits, and its reuse between steps.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace lacuna::train {
 
-/// Counts of numbers that training keeps besides the activations of a step.
-struct KeptWeights {
+/// Inputs of the memory estimate, besides model shape and examples.
+struct TrainingMemory {
   int64_t parameters = 0;  ///< of the model
   int64_t learned = 0;     ///< parameters with updates: they have an average, two moments and gradients
   int64_t teacher = 0;     ///< parameters of a teacher
   int threads = 1;         ///< each has gradients of its own
-  bool keeps_activations = true;  ///< of all blocks, or of one at a time
+  bool keeps_activations = true;  ///< false: activation checkpointing
 };
 
-/// Estimates the memory of training with steps like `examples`: weights and a copy with their averages while
-/// that is measured, averages, two moments, the gradients of each thread, and activations of each row for the
-/// backward pass. In bytes, within a factor of two of LibTorch's use.
-double estimated_bytes(const ModelShape& shape, const KeptWeights& kept, const Examples& examples);
+/// Estimates the bytes of training with steps like `examples`, within a factor of two: weights, a copy of
+/// them for evaluating the averages, averages, two moments, gradients of each thread, and activations kept
+/// for the backward pass.
+double estimated_bytes(const ModelShape& shape, const TrainingMemory& kept, const Examples& examples);
 
 /// Memory left by the machine and the process's own limit; infinite if neither is known.
 double available_bytes();
@@ -28,9 +28,8 @@ double available_bytes();
 /// Throws InputError if training needs more memory than is available.
 void expect_to_fit(double needed, double available);
 
-/// From here on freed memory stays with the process, for all of its threads: a step allocates what the one
-/// before has freed, and the kernel need not clear it again. Before the first thread begins. With glibc;
-/// nothing otherwise.
+/// Makes malloc keep freed memory in one arena for all threads: a step reuses the pages of the previous one,
+/// and the kernel need not zero new ones. Call before the first thread starts. No effect without glibc.
 void keep_freed_memory();
 
 }  // namespace lacuna::train

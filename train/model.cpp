@@ -90,7 +90,7 @@ ProjectionImpl::ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias)
     : LinearImpl(torch::nn::LinearOptions(inputs, outputs).bias(has_bias)) {}
 
 torch::Tensor ProjectionImpl::forward(const torch::Tensor& x) {
-  return has_update() ? updated_product(x, weight, bias, lora_a, lora_b, scale_) : LinearImpl::forward(x);
+  return has_update() ? lora_linear(x, weight, bias, lora_a, lora_b, scale_) : LinearImpl::forward(x);
 }
 
 void ProjectionImpl::add_update(int64_t rank, double scale) {
@@ -111,7 +111,7 @@ GatedImpl::GatedImpl(int64_t width, int64_t ffn_width)
       down(register_module("down", linear(ffn_width, width))) {}
 
 torch::Tensor GatedImpl::forward(const torch::Tensor& x) {
-  return down(gated(gate(x), up(x)));
+  return down(swiglu(gate(x), up(x)));
 }
 
 ExpertsImpl::ExpertsImpl(const ModelShape& shape)
@@ -217,9 +217,9 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
     if (!norm) return split_heads(y, heads);
     return traits_->qk_norm == QkNorm::kHeads ? norm(split_heads(y, heads)) : split_heads(norm(y), heads);
   };
-  const auto turned = [&](const torch::Tensor& y) { return rotated(y, sequence.cos, sequence.sin); };
-  const torch::Tensor q = turned(normed_heads(q_(h), heads_, q_norm_));
-  torch::Tensor k = turned(normed_heads(k_(h), kv_heads_, k_norm_));
+  const auto with_rope = [&](const torch::Tensor& y) { return apply_rope(y, sequence.cos, sequence.sin); };
+  const torch::Tensor q = with_rope(normed_heads(q_(h), heads_, q_norm_));
+  torch::Tensor k = with_rope(normed_heads(k_(h), kv_heads_, k_norm_));
   torch::Tensor v = split_heads(v_(h), kv_heads_);
   if (traits_->kv_sink) {
     const auto with_sink = [](const torch::Tensor& sink, const torch::Tensor& y) {
@@ -235,12 +235,12 @@ torch::Tensor BlockImpl::attend(const torch::Tensor& h, const Sequence& sequence
 torch::Tensor BlockImpl::feed_forward(const torch::Tensor& h) {
   if (experts_) return experts_(h);
   if (traits_->squared_relu) return down_(torch::relu(up_(h)).square());
-  return down_(gated(gate_(h), up_(h)));
+  return down_(swiglu(gate_(h), up_(h)));
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const Sequence& sequence) {
   // Rounded once for all matrices that read it.
-  const auto operand = [](const torch::Tensor& h) { return h.to(product_type(h)); };
+  const auto operand = [](const torch::Tensor& h) { return h.to(matmul_dtype(h)); };
   const auto sum = [this](const torch::Tensor& residual, const torch::Tensor& y) {
     const torch::Tensor wide = y.to(residual.scalar_type());
     return residual + (branch_scale_ == 1 ? wide : branch_scale_ * wide);
@@ -291,7 +291,7 @@ std::vector<torch::Tensor> TransformerImpl::residuals(const torch::Tensor& token
       positions.defined() ? positions : torch::arange(tokens.size(1), tokens.device());
   if (conditioning_) return canvas_residuals(tokens, places, unseen, canvas);
   const Sequence sequence = make_sequence(shape_, places, unseen);
-  torch::Tensor x = embedded(tokens, embedding_->weight, !head_);
+  torch::Tensor x = embed_tokens(tokens, embedding_->weight, !head_);
   std::vector<torch::Tensor> after;
   for (const auto& block : *blocks_)
     after.push_back(x = run_block(*block->as<Block>(), x, sequence, keeps_activations_));
@@ -303,7 +303,7 @@ std::vector<torch::Tensor> TransformerImpl::canvas_residuals(const torch::Tensor
                                                              const torch::Tensor& unseen,
                                                              const CanvasRows& canvas) {
   torch::Tensor x =
-      embedded(tokens, embedding_->weight, !head_) * std::sqrt(static_cast<double>(shape_.width));
+      embed_tokens(tokens, embedding_->weight, !head_) * std::sqrt(static_cast<double>(shape_.width));
   if (canvas.begin >= 0) {
     torch::Tensor rows = x.slice(1, canvas.begin);
     if (canvas.soft.defined()) rows = rows + conditioning_->forward(canvas.soft);

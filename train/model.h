@@ -88,7 +88,7 @@ class RmsNormImpl : public torch::nn::Module {
 TORCH_MODULE(RmsNorm);
 
 /// y = W x + b; with a low-rank update y = W x + b + s B (A x), where W and b stay as they are and A and B
-/// are learned (updated_product() of train/fused.h).
+/// are learned (lora_linear() of train/fused.h).
 class ProjectionImpl : public torch::nn::LinearImpl {
  public:
   ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias = false);

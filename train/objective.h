@@ -181,7 +181,7 @@ struct Examples {
   torch::Tensor rows;       ///< [M] int64: indices into [B * T] of the rows that predict
   torch::Tensor targets;    ///< [M] int64: what they predict
   torch::Tensor weights;    ///< [M] f32: of each in the loss of the batch
-  int64_t barred = -1;      ///< a token that no row predicts; -1: none
+  int64_t suppressed = -1;  ///< a token that no row predicts; -1: none
   torch::Tensor log_snr = {};  ///< [M] f32: of each token's uniform noise; undefined: the losses are -log p
   int64_t canvas_begin = -1;   ///< the rows of the pass from this one on are a canvas; -1: there is none
   /// [B] f32: the temperature of the first pass that conditions the canvas; 0: nothing does. Undefined: no
@@ -190,7 +190,7 @@ struct Examples {
   /// [M] int64: how many blocks before the last the row is read, through the final norm and the head as
   /// ever; undefined: all are read after the last.
   torch::Tensor blocks_left = {};
-  /// [M] f32: with log_snr, the share of uniform noise in each token's, the rest being the barred token.
+  /// [M] f32: with log_snr, the share of uniform noise in each token's, the rest being the suppressed token.
   torch::Tensor uniform_shares = {};
   /// [M] f32: of the entropy of the row's prediction in the loss, where its most probable token is the
   /// target; undefined: 0.

@@ -55,7 +55,7 @@ torch::Tensor loss_of(Transformer& model, const Examples& examples, const torch:
   if (!is_plain || !rows.device().is_cpu() || rows.scalar_type() != torch::kFloat32)
     return weighted_loss(model->logits(rows), examples);
   return cross_entropy(rows, model->head(), examples.targets, examples.weights, model->logit_scale(),
-                       examples.barred);
+                       examples.suppressed);
 }
 
 }  // namespace lacuna::train

@@ -5,7 +5,7 @@
 
 namespace lacuna::train {
 
-// Pointers do not alias, and loops do not check whether they do: results must not depend on addresses.
+// __restrict also spares alias checks at run time, by which results would depend on addresses.
 
 LACUNA_ROW_LOOP void widen(const uint16_t* __restrict in, int64_t count, float* __restrict out) {
   for (int64_t i = 0; i < count; ++i) out[i] = std::bit_cast<float>(static_cast<uint32_t>(in[i]) << 16);
@@ -35,10 +35,10 @@ LACUNA_ROW_LOOP void scale_row(const float* __restrict x, const float* __restric
 
 LACUNA_ROW_LOOP void norm_gradient(const float* __restrict x, const float* __restrict g,
                                    const float* __restrict weighted, float scale, float along, int64_t count,
-                                   float* __restrict of_x, float* __restrict of_weight) {
+                                   float* __restrict grad_x, float* __restrict grad_weight) {
   for (int64_t i = 0; i < count; ++i) {
-    of_x[i] = scale * (weighted[i] - x[i] * along);
-    of_weight[i] += g[i] * x[i] * scale;
+    grad_x[i] = scale * (weighted[i] - x[i] * along);
+    grad_weight[i] += g[i] * x[i] * scale;
   }
 }
 
@@ -57,12 +57,12 @@ LACUNA_ROW_LOOP void gate_row(const float* __restrict gate, const float* __restr
 }
 
 LACUNA_ROW_LOOP void gate_gradient(const float* __restrict gate, const float* __restrict up,
-                                   const float* __restrict g, int64_t count, float* __restrict of_gate,
-                                   float* __restrict of_up) {
+                                   const float* __restrict g, int64_t count, float* __restrict grad_gate,
+                                   float* __restrict grad_up) {
   for (int64_t i = 0; i < count; ++i) {
     const float sigmoid = 1 / (1 + std::exp(-gate[i]));
-    of_up[i] = g[i] * gate[i] * sigmoid;
-    of_gate[i] = g[i] * up[i] * sigmoid * (1 + gate[i] * (1 - sigmoid));
+    grad_up[i] = g[i] * gate[i] * sigmoid;
+    grad_gate[i] = g[i] * up[i] * sigmoid * (1 + gate[i] * (1 - sigmoid));
   }
 }
 
@@ -83,7 +83,7 @@ LACUNA_ROW_LOOP float largest(const float* __restrict x, int64_t count) {
 }
 
 LACUNA_ROW_LOOP float to_exponentials(float* x, float less, int64_t count) {
-  constexpr float kLeast = -87;  // vectors with smaller ones are computed number by number
+  constexpr float kLeast = -87;  // below it, vector exp() falls back to scalar code
   float sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     const float power = x[i] - less;
@@ -106,13 +106,13 @@ LACUNA_ROW_LOOP void cap_scores(float* __restrict x, float cap, int64_t count, f
   }
 }
 
-LACUNA_ROW_LOOP void hide_scores(float* __restrict x, const uint8_t* __restrict unseen, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) x[i] = unseen[i] != 0 ? kHidden : x[i];
+LACUNA_ROW_LOOP void mask_scores(float* __restrict x, const uint8_t* __restrict unseen, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = unseen[i] != 0 ? kMaskedScore : x[i];
 }
 
-LACUNA_ROW_LOOP void share_gradient(const float* __restrict shares, float along, float scale, int64_t count,
-                                    float* __restrict g) {
-  for (int64_t i = 0; i < count; ++i) g[i] = scale * shares[i] * (g[i] - along);
+LACUNA_ROW_LOOP void softmax_gradient(const float* __restrict probs, float along, float scale, int64_t count,
+                                      float* __restrict g) {
+  for (int64_t i = 0; i < count; ++i) g[i] = scale * probs[i] * (g[i] - along);
 }
 
 }  // namespace lacuna::train

@@ -1,5 +1,5 @@
-// Loops over rows of numbers, compiled for several instruction sets. Arrays of different names do not
-// overlap.
+// Loops over rows of numbers, compiled for several instruction sets. No written array overlaps
+// another.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,31 @@ void scale_by(float factor, int64_t count, float* x);
 float sum_of_products(const float* a, const float* b, int64_t count);
 float largest(const float* x, int64_t count);
 
-/// x = exp(x - less), 0 below f32's range; the sum of them.
+/// x = exp(x - less), or 0 if x - less <= -87; their sum.
 float to_exponentials(float* x, float less, int64_t count);
 
 /// y = scale x weight.
 void scale_row(const float* x, const float* weight, float scale, int64_t count, float* y);
-/// Gradients of scale_row() with the scale of RMSNorm; weighted[i] = g[i] * weight[i]. That of the weight is
-/// added.
+/// Gradients of RMSNorm; grad_weight is accumulated. weighted = g * weight; along = scale^2 mean(weighted *
+/// x).
 void norm_gradient(const float* x, const float* g, const float* weighted, float scale, float along,
-                   int64_t count, float* of_x, float* of_weight);
+                   int64_t count, float* grad_x, float* grad_weight);
 
 /// out = silu(gate) * up.
 void gate_row(const float* gate, const float* up, int64_t count, float* out);
-void gate_gradient(const float* gate, const float* up, const float* g, int64_t count, float* of_gate,
-                   float* of_up);
+void gate_gradient(const float* gate, const float* up, const float* g, int64_t count, float* grad_gate,
+                   float* grad_up);
 
 /// (a, b) -> (a cos - b sin, b cos + a sin) with sin times `sign`.
 void rotate_row(const float* x, const float* cos, const float* sin, float sign, int64_t half, float* out);
 
-constexpr float kHidden = -1e30F;  ///< below all scores and logits: its exponential is 0
+constexpr float kMaskedScore = -1e30F;  ///< below all scores and logits: its exponential is 0
 
 /// x = cap tanh(x / cap), and the slope of that.
 void cap_scores(float* x, float cap, int64_t count, float* slope);
-/// x = kHidden where `unseen` is not 0.
-void hide_scores(float* x, const uint8_t* unseen, int64_t count);
-/// Gradients of scores from those of their shares, in place: scale share (g - along).
-void share_gradient(const float* shares, float along, float scale, int64_t count, float* g);
+/// x = kMaskedScore where `unseen` is not 0.
+void mask_scores(float* x, const uint8_t* unseen, int64_t count);
+/// Softmax backward, in place: g = scale p (g - along), with along = sum(p g).
+void softmax_gradient(const float* probs, float along, float scale, int64_t count, float* g);
 
 }  // namespace lacuna::train

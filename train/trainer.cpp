@@ -221,7 +221,7 @@ Examples Trainer::make_distillation(uint64_t number) {
 }
 
 double Trainer::needed_bytes() {
-  KeptWeights kept{.threads = options_.threads, .keeps_activations = model_->keeps_activations()};
+  TrainingMemory kept{.threads = options_.threads, .keeps_activations = model_->keeps_activations()};
   for (const torch::Tensor& parameter : model_->parameters()) kept.parameters += parameter.numel();
   for (const torch::Tensor& parameter : learned_) kept.learned += parameter.numel();
   if (teacher_) kept.teacher = kept.parameters;

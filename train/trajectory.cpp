@@ -65,13 +65,13 @@ Trajectory record_trajectory(Transformer& teacher, const Batch& batch, int64_t b
   torch::Tensor order = torch::full_like(tokens, -1);
   torch::Tensor open = batch.response.to(device);
   const int64_t last_block = blocks.max().item<int64_t>() + 1;
-  const torch::Tensor barred = torch::tensor({mask_id}, device);
+  const torch::Tensor suppressed = torch::tensor({mask_id}, device);
   for (int64_t pass = 0; open.any().item<bool>(); ++pass) {
     torch::Tensor logits = teacher->logits(
         teacher->hidden(tokens, batch.positions.defined() ? batch.positions.to(device) : torch::Tensor()));
     if (family.shifted_logits) logits = torch::roll(logits, 1, 1);
     const auto [confidence, candidate] =
-        torch::softmax(logits.to(torch::kFloat32).index_fill(-1, barred, -INFINITY), -1).max(-1);
+        torch::softmax(logits.to(torch::kFloat32).index_fill(-1, suppressed, -INFINITY), -1).max(-1);
     const torch::Tensor current =
         blocks.masked_fill(open.logical_not(), last_block).amin(1, /*keepdim=*/true);
     const torch::Tensor eligible = open.logical_and(blocks.eq(current));

@@ -48,7 +48,7 @@ TEST(Fused, EmbeddingsAreRowsAndGradientsAddUpInF32) {
   const torch::Tensor wanted = torch::zeros({9, 3}).index_add_(0, tokens.flatten(), of_rows.flatten(0, 1));
   for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
     const torch::Tensor weight = torch::randn({9, 3}).to(type).requires_grad_();
-    const torch::Tensor rows = embedded(tokens, weight, false);
+    const torch::Tensor rows = embed_tokens(tokens, weight, false);
     EXPECT_EQ(rows.scalar_type(), torch::kFloat32);
     EXPECT_TRUE(torch::equal(rows, torch::embedding(weight.to(torch::kFloat32), tokens)));
     const torch::Tensor got = torch::autograd::grad({(rows * of_rows).sum()}, {weight})[0];
@@ -62,7 +62,7 @@ TEST(Fused, ATiedHeadAndEmbeddingLearnFromBoth) {
   const torch::Tensor tokens = torch::tensor({3, 1, 3}), targets = torch::tensor({0, 3, 4});
   const torch::Tensor weights = torch::ones({3});
   const auto fused = [&](const Tensors& x) {
-    return cross_entropy(embedded(tokens, x[0], true), x[0], targets, weights, 1, -1);
+    return cross_entropy(embed_tokens(tokens, x[0], true), x[0], targets, weights, 1, -1);
   };
   const auto plain = [&](const Tensors& x) {
     const torch::Tensor logits = torch::matmul(torch::embedding(x[0], tokens), x[0].t());
@@ -84,14 +84,14 @@ TEST(Fused, NormsAreThoseOfTheFormula) {
 
 TEST(Fused, GatesAreThoseOfTheFormula) {
   torch::manual_seed(2);
-  const auto fused = [](const Tensors& x) { return gated(x[0], x[1]); };
+  const auto fused = [](const Tensors& x) { return swiglu(x[0], x[1]); };
   const auto plain = [](const Tensors& x) { return torch::silu(x[0]) * x[1]; };
   const Tensors inputs = {4 * torch::randn({3, 5, 37}), torch::randn({3, 5, 37})};
   expect_same(fused, plain, inputs, kRoundings);
   expect_same(fused, plain, {inputs[0].to(torch::kFloat64), inputs[1].to(torch::kFloat64)}, 1e-12);
   expect_same(fused, plain, {inputs[0].to(torch::kBFloat16), inputs[1].to(torch::kBFloat16)}, kBf16Roundings);
   // Far from zero a gate is x or nothing.
-  const torch::Tensor far = gated(torch::tensor({-200.F, 200.F}), torch::ones({2}));
+  const torch::Tensor far = swiglu(torch::tensor({-200.F, 200.F}), torch::ones({2}));
   EXPECT_NEAR(far[0].item<float>(), 0, 1e-30);
   EXPECT_EQ(far[1].item<float>(), 200);
 }
@@ -110,7 +110,7 @@ TEST_P(Rotations, TurnPairsOfEachHeadAndLeaveTheOthers) {
     const torch::Tensor a = x[0].slice(-1, 0, kHalf), b = x[0].slice(-1, kHalf, 2 * kHalf);
     return torch::cat({a * cos - b * sin, b * cos + a * sin, x[0].slice(-1, 2 * kHalf)}, -1);
   };
-  const auto fused = [&](const Tensors& x) { return rotated(x[0], cos, sin); };
+  const auto fused = [&](const Tensors& x) { return apply_rope(x[0], cos, sin); };
   expect_same(fused, plain, {torch::randn({kBatch, kHeads, kLength, kWidth})}, kRoundings);
   expect_same(fused, plain, {torch::randn({kBatch, kLength, kHeads, kWidth}).transpose(1, 2)}, kRoundings);
   expect_same(fused, plain, {torch::randn({kBatch, kHeads, kLength, kWidth}).to(torch::kBFloat16)},
@@ -121,7 +121,7 @@ TEST(Fused, LowRankUpdatesAreAddedAndLearnedAlone) {
   torch::manual_seed(4);
   const torch::Tensor weight = torch::randn({6, 9}), bias = torch::randn({6});
   const auto fused = [&](const Tensors& x) {
-    return updated_product(x[0], weight.to(x[0].scalar_type()), bias, x[1], x[2], 0.5);
+    return lora_linear(x[0], weight.to(x[0].scalar_type()), bias, x[1], x[2], 0.5);
   };
   const auto plain = [&](const Tensors& x) {
     return torch::linear(x[0], (weight + 0.5 * torch::matmul(x[2], x[1])).to(x[0].scalar_type()),
@@ -217,14 +217,14 @@ TEST(Fused, CrossEntropyIsThatOfLogSoftmax) {
   constexpr int64_t kRows = 300, kVocabulary = 41, kWidth = 12;
   const torch::Tensor targets = torch::randint(0, kVocabulary - 1, {kRows});
   const torch::Tensor weights = torch::rand({kRows});
-  for (const int64_t barred : {int64_t{-1}, kVocabulary - 1}) {
+  for (const int64_t suppressed : {int64_t{-1}, kVocabulary - 1}) {
     const auto fused = [&](const Tensors& x) {
-      return cross_entropy(x[0], x[1], targets, weights, 0.5, barred);
+      return cross_entropy(x[0], x[1], targets, weights, 0.5, suppressed);
     };
     const auto plain = [&](const Tensors& x) {
       torch::Tensor logits = 0.5 * torch::linear(x[0], x[1]);
-      if (barred >= 0) {
-        logits = logits.index_fill(-1, torch::tensor({barred}), -std::numeric_limits<double>::infinity());
+      if (suppressed >= 0) {
+        logits = logits.index_fill(-1, torch::tensor({suppressed}), -std::numeric_limits<double>::infinity());
       }
       const torch::Tensor losses = -torch::log_softmax(logits, -1).gather(1, targets.unsqueeze(1)).squeeze(1);
       return (losses * weights).sum();
@@ -241,7 +241,7 @@ TEST(Fused, CrossEntropyOfAHeadThatIsNotLearnedHasTheSameGradientsOfRows) {
   torch::manual_seed(7);
   const torch::Tensor targets = torch::randint(0, 41, {300}), weights = torch::rand({300});
   const auto loss = [&](const torch::Tensor& hidden, const torch::Tensor& head) {
-    return cross_entropy(hidden, head, targets, weights, /*scale=*/0.5, /*barred=*/-1);
+    return cross_entropy(hidden, head, targets, weights, /*scale=*/0.5, /*suppressed=*/-1);
   };
   const torch::Tensor hidden = torch::randn({300, 12}).requires_grad_(), head = torch::randn({41, 12});
   const torch::Tensor alone = torch::autograd::grad({loss(hidden, head)}, {hidden})[0];
@@ -252,12 +252,12 @@ TEST(Fused, CrossEntropyOfAHeadThatIsNotLearnedHasTheSameGradientsOfRows) {
 
 TEST(Fused, ProductsHaveTheTypeOfAutocast) {
   const torch::Tensor x = torch::ones({2, 4});
-  EXPECT_EQ(product_type(x), torch::kFloat32);
+  EXPECT_EQ(matmul_dtype(x), torch::kFloat32);
   at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
   at::autocast::set_cpu_enabled(true);
-  EXPECT_EQ(product_type(x), torch::kBFloat16);
+  EXPECT_EQ(matmul_dtype(x), torch::kBFloat16);
   const torch::Tensor y =
-      updated_product(x, torch::ones({3, 4}), {}, torch::ones({1, 4}), torch::ones({3, 1}), 1);
+      lora_linear(x, torch::ones({3, 4}), {}, torch::ones({1, 4}), torch::ones({3, 1}), 1);
   at::autocast::set_cpu_enabled(false);
   EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
   EXPECT_EQ(y[0][0].to(torch::kFloat32).item<float>(), 8);

@@ -81,8 +81,8 @@ TEST(Memory, IsAboutWhatAStepTakes) {
 
 TEST(Memory, OfWeightsThatAreNotLearnedIsThatOfTwoCopies) {
   const ModelShape shape = medium_shape();
-  const auto bytes = [&](const KeptWeights& kept) {
-    const KeptWeights nothing{.threads = kept.threads};
+  const auto bytes = [&](const TrainingMemory& kept) {
+    const TrainingMemory nothing{.threads = kept.threads};
     return estimated_bytes(shape, kept, examples_of(1, 64)) -
            estimated_bytes(shape, nothing, examples_of(1, 64));
   };
