@@ -36,7 +36,7 @@ struct Cells {
   std::vector<float> values;  // likewise
 
   Cells(const AttentionShape& shape, const CellFormat& format, int32_t cells)
-      : cache({1, shape.num_kv_heads, shape.head_dim, format.dtype, false, format.in_codes}, cells) {
+      : cache({1, shape.num_kv_heads, shape.head_dim, format.dtype, false, format.is_int8}, cells) {
     const int64_t width = shape.num_kv_heads * shape.head_dim;
     keys.resize(static_cast<size_t>(cells * width));
     values.resize(keys.size());
@@ -109,7 +109,7 @@ AttentionTiming time_attention(const KernelContext& context, const AttentionShap
       "bench attention: the outputs are right");
 
   std::unique_ptr<OneDnnAttention> onednn;
-  if (!format.in_codes) onednn = make_onednn_attention(work, context.threads.size());
+  if (!format.is_int8) onednn = make_onednn_attention(work, context.threads.size());
   if (onednn != nullptr) {
     timing.onednn_implementation = onednn->implementation();
     if (timing.onednn_implementation.find("ref") != std::string::npos) {

@@ -16,7 +16,7 @@ namespace lacuna {
 struct CellFormat {
   std::string_view name;
   DType dtype = DType::kBF16;  ///< of queries, softmax weights and GEMMs
-  bool in_codes = false;
+  bool is_int8 = false;
 };
 
 inline constexpr CellFormat kCellFormats[] = {

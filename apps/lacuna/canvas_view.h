@@ -34,7 +34,7 @@ struct CanvasCell {
 /// Everything that is shown after a pass.
 struct CanvasFrame {
   std::vector<CanvasCell> cells;
-  size_t focus = 0;                 ///< the cell from which on there is work to do; it is always visible
+  size_t focus = 0;                 ///< first masked cell, or frame()'s fallback; it is always visible
   std::vector<std::string> status;  ///< parts of the last line, the most important one first
 };
 
@@ -66,7 +66,7 @@ class CanvasFollower {
   CanvasFollower(Settings settings, TextOfToken text_of, std::span<const TokenId> canvas);
 
   /// Takes the canvas after a pass.
-  ///   edits  what changed its length before it was as it is now
+  ///   edits  the pass's insertions and deletions of positions
   void follow(std::span<const TokenId> canvas, std::span<const Commit> committed,
               const CanvasEdits& edits = {});
 

@@ -1,6 +1,5 @@
-// How help presents the commands: their headings, their examples, and which of their
-// flags come first. Everything else that help, completion and the manual say comes from the commands
-// themselves.
+// How help presents the commands: headings, examples, and which flags come first. All else that help,
+// completion and the manual say comes from the commands themselves.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,7 @@
 namespace lacuna {
 
 struct CommandEntry {
-  std::string_view name;   ///< "run"; of a command's command: "bench step"
+  std::string_view name;   ///< "run"; of a subcommand: "bench step"
   std::string_view group;  ///< heading in the list of commands; empty: that of the command above
   std::string_view example, another;
 
@@ -29,7 +28,7 @@ std::string path_of(const CLI::App& command);
 /// The command with these words, or null.
 const CLI::App* find_command(const CLI::App& program, std::span<const std::string> words);
 
-/// Commands of a command in the order of the list, those that it does not know last.
+/// Subcommands in the order of the list, those without an entry last.
 std::vector<const CLI::App*> commands_of(const CLI::App& command);
 
 /// The heading of an option in --help.

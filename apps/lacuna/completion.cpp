@@ -9,6 +9,7 @@
 
 #include "command_list.h"
 #include "commands.h"
+#include "help.h"
 #include "terminal.h"
 #include "words.h"
 
@@ -25,17 +26,6 @@ std::vector<const CLI::App*> all_commands(const CLI::App& program) {
   std::vector<const CLI::App*> all;
   collect(program, all);
   return all;
-}
-
-/// "-n", "--gen-length": all names, or the short ones and the first long one.
-std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) {
-    names.push_back("--" + name);
-    if (!all) break;
-  }
-  return names;
 }
 
 /// Completions after a command: its subcommands and the first names of its flags.

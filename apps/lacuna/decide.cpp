@@ -1,7 +1,6 @@
 #include "engine/decide.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -82,16 +81,6 @@ void add_options(DecisionBody& body, QuestionKind kind, const std::string& list,
   }
 }
 
-std::string read_state(const DecideFlags& flags) {
-  if (flags.state) return *flags.state;
-  if (!flags.file && isatty(STDIN_FILENO) != 0)
-    throw InputError("expected --state or --file with the text that the questions are about");
-  if (!flags.file || *flags.file == kStandardInput) return read_prompt_from_standard_input();
-  std::string text = read_file(*flags.file);
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
   DecisionBody body = flags.typed;
   if (flags.questions_file.empty() == body.request.questions.empty())
@@ -105,7 +94,10 @@ DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
   if (body.has_text && (flags.state || flags.file))
     throw InputError("{} has a text of its own; expected it without --state and --file",
                      flags.questions_file);
-  if (!body.has_text) body.request.state = read_state(flags);
+  if (!body.has_text) {
+    constexpr auto kExpected = "expected --state or --file with the text that the questions are about";
+    body.request.state = flags.state ? *flags.state : read_text_of(flags.file, kExpected);
+  }
   DecideRequest& request = body.request;
   if (command.count("--orders") > 0) request.both_orders = flags.orders == 2;
   if (command.count("--independent") > 0) request.independent = true;

@@ -85,13 +85,18 @@ void print_help(const CLI::App& program, const std::vector<std::string>& words, 
 
 }  // namespace
 
-std::string signature_of(const CLI::Option& option, bool all) {
+std::vector<std::string> names_of_flag(const CLI::Option& option, bool all) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) {
     names.push_back("--" + name);
     if (!all) break;
   }
+  return names;
+}
+
+std::string signature_of(const CLI::Option& option, bool all) {
+  const std::vector<std::string> names = names_of_flag(option, all);
   std::string text = fmt::format("{}{}", option.get_snames().empty() ? "    " : "", fmt::join(names, ", "));
   const std::string value = value_of(option);
   return value.empty() ? text : text + " " + value;

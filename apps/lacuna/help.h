@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace lacuna {
 
@@ -13,8 +14,10 @@ void use_help(CLI::App& program);
 ///   all  with rare flags, and with all names of each
 std::string help_page(const CLI::App& command, bool all);
 
-/// "-n, --gen-length N": the names of an option and what it takes.
-///   all  other names too
+/// "-n", "--gen-length": all names, or the short ones and the first long one.
+std::vector<std::string> names_of_flag(const CLI::Option& option, bool all);
+
+/// "-n, --gen-length N": these names and what the option takes.
 std::string signature_of(const CLI::Option& option, bool all);
 
 }  // namespace lacuna

@@ -1,7 +1,6 @@
 #include "engine/infill.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -39,17 +38,10 @@ struct InfillFlags : GuidedModelFlags {
 std::string marked_text(const InfillFlags& flags) {
   if (flags.text && flags.file) throw InputError("expected a text or --file; found both");
   if (flags.text) return *flags.text;
-  const bool is_piped = !flags.file && isatty(STDIN_FILENO) == 0;
-  if (!flags.file && !is_piped) {
-    throw InputError("expected a text with holes, such as \"Mia has [[2]] shells.\", or --file");
-  }
-  if (is_piped || *flags.file == kStandardInput) return read_prompt_from_standard_input();
-  std::string text = read_file(*flags.file);
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
+  return read_text_of(flags.file, "expected a text with holes, such as \"Mia has [[2]] shells.\", or --file");
 }
 
-/// Shows one way to lay out the canvas after the other.
+/// Draws the candidates, one set of hole lengths each.
 class InfillListener final : public SessionListener {
  public:
   InfillListener(const LiveFlags& flags, const OpenedModel& opened, size_t num_candidates)
@@ -140,14 +132,12 @@ void infill(const InfillFlags& flags) {
 
 void add_infill_command(CLI::App& program) {
   auto flags = std::make_shared<InfillFlags>();
-  CLI::App* command =
-      program.add_subcommand("infill", "Fill the holes of a text, with what is on both sides");
+  CLI::App* command = program.add_subcommand("infill", "Fill the holes of a text from context on both sides");
   add_model_flags(*command, *flags);
   command
-      ->add_option(
-          "-p,--prompt", flags->text,
-          "Text with holes: [[4]] of 4 tokens, [[1-3]] of 1 to 3; \\[[ for the text itself (default: "
-          "standard input)")
+      ->add_option("-p,--prompt", flags->text,
+                   "Text with holes: [[4]] of 4 tokens, [[1-3]] of 1 to 3; \\[[ for a literal [[ (default: "
+                   "standard input)")
       ->group("Prompt");
   add_text_words(*command, "TEXT", "--prompt");
   command

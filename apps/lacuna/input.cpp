@@ -80,6 +80,14 @@ std::string read_prompt_from_standard_input() {
   return text;
 }
 
+std::string read_text_of(const std::optional<std::string>& file, const std::string& expected) {
+  if (!file && isatty(STDIN_FILENO) != 0) throw InputError(expected);
+  if (!file || *file == kStandardInput) return read_prompt_from_standard_input();
+  std::string text = read_file(*file);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 void expect_prompt(std::string_view text, std::string_view place) {
   if (is_blank(text)) throw InputError("no prompt: {} is empty; expected text", place);
 }

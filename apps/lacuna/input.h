@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ inline constexpr std::string_view kStandardInput = "-";
 /// Standard input to its end as a prompt, without the line break that ends it. Throws InputError if it is
 /// empty or longer than any prompt.
 std::string read_prompt_from_standard_input();
+
+/// The text of a file, without the newline that editors put at its end, or else what is piped. Throws
+/// InputError that says what is `expected` where nothing is.
+std::string read_text_of(const std::optional<std::string>& file, const std::string& expected);
 
 /// Throws InputError where a prompt is empty or white space.
 ///   place  what has it: a flag, a file or a line of one

@@ -155,7 +155,7 @@ int64_t active_parameters(const ModelConfig& config) {
                                         3 * config.hidden_dim * moe.expert_ffn_dim;
 }
 
-/// Numbers of a token's keys, or values, in all layers.
+/// Elements of one token's keys over all layers.
 int64_t kv_numbers(const ModelConfig& config) {
   int64_t numbers = 0;
   for (int64_t layer = 0; layer < config.num_layers; ++layer) numbers += config.kv_dim_of(layer);
@@ -167,12 +167,12 @@ Json memory_json(const ModelConfig& config, const WeightFormat& format, int64_t 
   WeightFormats formats(dtype);
   formats.layers = format;
   const KvShape shape = kv_shape(config, dtype, false);
-  KvShape codes = shape;
-  codes.in_codes = true;
+  KvShape int8 = shape;
+  int8.is_int8 = true;
   return {{"weights_bytes", predicted_bytes(config, formats)},
           {"kv_bytes_per_token", 2 * kv_numbers(config) * static_cast<int64_t>(size_of(dtype))},
           {"kv_bytes_canvas", KvCache::bytes_for(shape, canvas)},
-          {"kv_int8_bytes_canvas", KvCache::bytes_for(codes, canvas)}};
+          {"kv_int8_bytes_canvas", KvCache::bytes_for(int8, canvas)}};
 }
 
 Json all_memory_json(const Findings& findings, int64_t canvas) {
@@ -360,7 +360,7 @@ void print_packed(const ModelConfig& config, const Json& panel_bytes) {
     parts.push_back(fmt::format("{} {}", format, human_bytes(bytes.get<int64_t>())));
   }
   print_line("packed",
-             fmt::format("for rows of {}: weights {} ({}), mapped and not copied; the system may take "
+             fmt::format("activations {}: weights {} ({}), mapped and not copied; the system may take "
                          "their pages back",
                          config.packed_for ? lacuna::name_of(*config.packed_for) : "any dtype",
                          human_bytes(total), fmt::join(parts, ", ")));

@@ -34,7 +34,7 @@ void note_resize(int /*signal*/) {
   resize_flag = 1;
 }
 
-/// Without SA_RESTART: a read that waits returns.
+/// Without SA_RESTART, so a signal ends a read().
 void handle_signal(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -174,7 +174,7 @@ LineEditor::LineEditor(std::string prompt, const std::filesystem::path& history_
     : prompt_(std::move(prompt)), is_terminal_(isatty(STDIN_FILENO) != 0) {
   if (is_terminal_) handle_signal(SIGINT, note_interrupt);
 #ifdef LACUNA_HAS_LIBEDIT
-  // Without colours, too: this is about a terminal that can move its cursor.
+  // Colour settings do not matter: only cursor movement is needed.
   if (is_terminal_ && can_draw_on(stderr)) {
     terminal_ = std::make_unique<Terminal>(prompt_, history_path);
   }

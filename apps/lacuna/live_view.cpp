@@ -89,13 +89,13 @@ void restore_and_stop(int signal) {
 
 using Handler = void (*)(int);
 
-/// Replaces `from`; what the program handles otherwise stays as it is.
+/// Installs `to` only if the current handler is `from`.
 void replace_handler(int signal, Handler from, Handler to) {
   struct sigaction present {};
   if (sigaction(signal, nullptr, &present) == 0 && present.sa_handler == from) std::signal(signal, to);
 }
 
-/// Not again where a signal interrupts it.
+/// Returns early if a signal arrives.
 void wait_seconds(double seconds) {
   if (seconds <= 0) return;
   const double whole = std::floor(seconds);
@@ -103,8 +103,8 @@ void wait_seconds(double seconds) {
   nanosleep(&time, nullptr);
 }
 
-/// Columns that a line of render() takes: it is made of ASCII, of escape sequences that take none, and of
-/// characters that are counted as one column each, which suits a line that is redrawn anyway.
+/// Columns of a line of render(): none for an escape sequence, one for any character, which is accurate
+/// enough for a line that is redrawn anyway.
 int columns_of(std::string_view line) {
   int columns = 0;
   bool is_escape = false;
@@ -188,7 +188,7 @@ void LiveView::draw(const std::vector<std::string>& lines, TerminalSize size) {
   was_stopped = 0;
   std::string frame(kBeginUpdate);
   frame += '\r';
-  // Lines that are wider than the terminal has become since were wrapped by it.
+  // A terminal that became narrower has wrapped the lines that no longer fit.
   int rows = 0;
   for (const int width : widths_) rows += 1 + std::max(width - 1, 0) / size.columns;
   if (rows > 1) frame += fmt::format("\x1b[{}A", rows - 1);

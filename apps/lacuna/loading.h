@@ -24,17 +24,17 @@
 
 namespace lacuna {
 
-/// With RoPE scaled as --rope-scale says, and the adapters of --lora. Keys of config.json that nobody knows
-/// and that switch nothing on become a line on standard error.
+/// Finds the model of --model, with --rope-scale and --lora. Warns on standard error about unknown keys of
+/// config.json that are not refused.
 ModelSource find_model(const ModelFlags& flags);
-/// The same without that line.
+/// The same without the warning.
 ModelSource find_model_quietly(const ModelFlags& flags);
 
 /// The number of threads that --threads gives, bound to cores with --pin.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
-/// Says on standard error, if that is a terminal, where other programs compute on cores that `threads` (as
-/// --threads gives them) need.
+/// Warns on standard error, if it is a terminal, when other programs use cores that `threads` (the value of
+/// --threads) need.
 void report_busy_cores(int threads);
 
 /// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
@@ -46,10 +46,10 @@ std::string weights_version(const ModelFlags& flags, const ModelSource& source);
 /// Null without --guide. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
 /// --judge: reads what `main` wrote. Null where `model` is empty.
-///   reads_text  a judge that numbers its tokens in another way reads the text; otherwise it is refused
+///   reads_text  whether a judge with another vocabulary is accepted, which then reads the text
 std::unique_ptr<GuideSource> find_judge(const std::string& model, const ModelFlags& flags,
                                         const TextModel& main, bool reads_text);
-/// A guide's weights, or a judge's. Null where `guide` is.
+/// Loads a guide's or judge's weights; null without one.
 std::shared_ptr<const BackendModel> load_guide(const ModelFlags& flags, const GuideSource* guide,
                                                const LoadedModel& main);
 
@@ -66,7 +66,7 @@ void add_template_flags(CLI::App& command, TemplateFlags& flags, const char* gro
 /// InputError.
 ChatTemplate choose_chat_template(const std::filesystem::path& folder, const TemplateFlags& flags);
 /// Says on standard error that prompts are used as they are, because the checkpoint has no template, or that
-/// its template cannot be used. After whatever else may be wrong was reported.
+/// its template cannot be used. Call after all errors were reported.
 void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags);
 
 /// The model that the flags name and its guide, before their weights are read.
@@ -75,13 +75,13 @@ std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, con
 /// Throws InputError where the model was made for decisions alone.
 void expect_writer(const OpenedModel& opened);
 
-/// Loads both as load_model() does.
+/// Loads the model and its guide.
 std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                std::shared_ptr<const OpenedModel> opened,
                                                const SchedulerLimits& limits);
 
-/// The options with what a saved preset sets, whose formats the flags get (engine/preset_use.h). Warnings go
-/// to standard error. Before anything that reads the flags' formats.
+/// Applies a saved preset: returns the options with its settings and writes its formats into the flags
+/// (engine/preset_use.h): call it before they are read. Warns on stderr.
 ///   guide  null: none
 GenerationOptions resolve_run(ModelFlags& flags, const ModelSource& source, const GuideSource* guide,
                               const GenerationOptions& options);

@@ -228,7 +228,6 @@ void merge(const MergeFlags& flags) {
   }
   if (Checkpoint::open(source.folder).is_packed())
     throw InputError("--model {}: is a packed copy; expected the original", flags.model);
-  expect_new_folder(flags.out);
   make_folder(flags.out);
   ThreadPool threads(flags.threads);
   const MergeReport report = Merger(source, flags.out, flags.dtype, threads).write();
@@ -247,7 +246,6 @@ void merge(const MergeFlags& flags) {
     print_data("{}\n", json.dump());
     return;
   }
-  constexpr double kMebi = 1 << 20;
   print_text("{}: {} matrices and {} vectors merged, {} dequantized, {:.1f} MiB\n", flags.out,
              report.matrices, report.vectors, report.dequantized, static_cast<double>(report.bytes) / kMebi);
 }

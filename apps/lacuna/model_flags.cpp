@@ -86,7 +86,7 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember(choices_of_weights()));
   command
       .add_option("--head-weights", flags.head_weights,
-                  "Format of embedding and head, which stay finer unless this says otherwise")
+                  "Format of embedding and head (default auto: as stored, or --dtype)")
       ->check(CLI::IsMember(choices_of_format()));
 }
 
@@ -171,7 +171,7 @@ void add_guide_flag(CLI::App& command, std::string& guide) {
       "An autoregressive model that verifies the drafts of a diffusion model (guided diffusion)");
 }
 
-std::chrono::milliseconds rank_silence(const ShardFlags& flags) {
+std::chrono::milliseconds heartbeat_timeout(const ShardFlags& flags) {
   return std::chrono::milliseconds(static_cast<int64_t>(flags.rank_timeout * 1e3));
 }
 

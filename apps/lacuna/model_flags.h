@@ -22,7 +22,7 @@ struct ShardFlags {
   std::string shard = "none";
   std::string link;          ///< bits per second, as link_speed() takes them; empty: measured
   int ranks = 0;             ///< processes of this machine; 0: those that mpirun started
-  double rank_timeout = 10;  ///< seconds without a sign of life after which a rank counts as ended
+  double rank_timeout = 10;  ///< seconds without a response after which a rank counts as failed
 
   bool is_sharded() const { return shard != "none"; }
 };
@@ -49,12 +49,12 @@ struct GuidedModelFlags : ModelFlags {
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
 /// Throws InputError if one of them has no effect.
 void check_shard_flags(const ShardFlags& flags);
-/// Throws InputError with --shard: `what` needs a process of its own.
+/// Throws InputError if --shard is given: `what` needs one process.
 void refuse_shard(const ShardFlags& flags, const std::string& what);
 
 /// --rank-timeout.
 void add_rank_timeout_flag(CLI::App& command, ShardFlags& flags);
-std::chrono::milliseconds rank_silence(const ShardFlags& flags);
+std::chrono::milliseconds heartbeat_timeout(const ShardFlags& flags);
 /// Bytes per second of "10Gb", "100Mb" or "2.5Gb", as --link takes them. Throws InputError.
 double link_speed(const std::string& text);
 
@@ -75,11 +75,10 @@ void add_lora_flag(CLI::App& command, std::vector<std::string>& adapters);
 void add_config_flags(CLI::App& command, ModelFlags& flags);
 /// The choices that these flags make.
 ConfigChoices config_choices(const ModelFlags& flags);
-/// Those for a guide or a judge, which no --paradigm is about.
+/// Those for a guide or judge; --paradigm does not apply.
 ConfigChoices choices_of_other_models(const ModelFlags& flags);
 /// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --numa,
-/// --rope-scale,
-/// --ignore-memory, --lora, --ignore-config-keys, --paradigm, --shard, --ranks, --link.
+/// --rope-scale, --ignore-memory, --pack-cache, --lora, add_config_flags(), add_shard_flags().
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
 /// --model and these.
 void add_model_flags(CLI::App& command, ModelFlags& flags);

@@ -27,7 +27,6 @@ void pack_model(const PackFlags& flags) {
   if (source.folder.empty())
     throw InputError("--model {}: expected a checkpoint folder or a .gguf file", flags.model);
   const WeightFormats formats = weight_formats(flags, source);
-  expect_new_folder(flags.out);
   make_folder(flags.out);
   ThreadPool threads(flags.threads);
   const PackReport report = write_packed_copy(source, formats, flags.out, threads);
@@ -43,7 +42,6 @@ void pack_model(const PackFlags& flags) {
                            .dump());
     return;
   }
-  constexpr double kMebi = 1 << 20;
   print_text("{}: {} matrices in panels, {:.1f} MiB; norms and biases {:.1f} MiB\n", flags.out,
              report.matrices, static_cast<double>(report.panel_bytes) / kMebi,
              static_cast<double>(report.bytes - report.panel_bytes) / kMebi);

@@ -48,8 +48,8 @@ PackReport pack_weights(const ModelSource& source, const WeightFormats& formats,
   return report;
 }
 
-/// The folder's own file, or what the metadata of a GGUF file says it: there, tokens that end an answer are
-/// named by the tokenizer alone.
+/// The folder's config.json, or one made from GGUF metadata, plus the end tokens, which GGUF files have in
+/// the tokenizer alone.
 nlohmann::ordered_json config_of(const ModelSource& source) {
   if (!GgufFile::is_gguf(source.folder)) return read_config_json(source.folder);
   auto config = nlohmann::ordered_json::parse(gguf_config_text(GgufFile::open(source.folder)));
@@ -110,7 +110,7 @@ bool ensure_cached_copy(const fs::path& copy, const ModelSource& source, const W
   try {
     fs::create_directories(unfinished, ignored);
     if (!fs::is_directory(unfinished, ignored))
-      throw InputError("{}: is no folder that can be made", unfinished.string());
+      throw InputError("{}: cannot create the folder", unfinished.string());
     write_packed_copy(source, formats, unfinished, threads);
   } catch (const InputError& error) {
     fs::remove_all(unfinished, ignored);

@@ -245,7 +245,6 @@ void quantize(QuantizeFlags flags) {
     print_data("{}\n", report.dump());
     return;
   }
-  constexpr double kMebi = 1 << 20;
   print_text("{}: {} matrices as {}, {:.1f} MiB (was {:.1f})\n", flags.out, weights.matrices, flags.to,
              static_cast<double>(weights.bytes_after) / kMebi,
              static_cast<double>(weights.bytes_before) / kMebi);

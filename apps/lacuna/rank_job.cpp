@@ -182,7 +182,7 @@ LoadedModel load_on_job(const ModelFlags& flags, const ModelSource& source, cons
   connection.questions = accept_from(listener, *processes);
   LoadedModel loaded;
   loaded.device = std::make_shared<const CpuDevice>(threads_of_rank(flags), false);
-  loaded.model = remote_model(source.config, std::move(connection), rank_silence(flags),
+  loaded.model = remote_model(source.config, std::move(connection), heartbeat_timeout(flags),
                               [processes] { processes->end(); });
   loaded.load_seconds = clock.seconds();
   return loaded;

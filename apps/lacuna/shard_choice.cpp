@@ -90,7 +90,7 @@ void check_memory(const ModelFlags& flags, const ModelSource& source, const Mode
   std::unique_ptr<WeightSource> stored;
   if (!source.folder.empty()) stored = open_weights(source.folder, source.config);
   const int64_t weights = predicted_bytes(source.config, formats, stored.get(), part);
-  const KvShape shape = kv_shape(source.config, formats.dtype, formats.kv_in_codes, part);
+  const KvShape shape = kv_shape(source.config, formats.dtype, formats.kv_int8, part);
   const int64_t rest = KvCache::bytes_for(shape, canvas) +
                        predict_cpu_memory(source.config, formats, canvas, stored.get()).buffers;
   if (weights + rest <= memory) return;

@@ -26,7 +26,7 @@ std::shared_ptr<Communicator> join_ranks(const ModelFlags& flags) {
                      flags.ranks);
   if (by_mpi) return ranks_of_mpi();
   if (flags.ranks == 0) throw InputError("--shard {}: expected --ranks N, or a start by mpirun", flags.shard);
-  return fork_ranks(flags.ranks, kRankTimeout, rank_silence(flags));
+  return fork_ranks(flags.ranks, kRankTimeout, heartbeat_timeout(flags));
 }
 
 std::string identity_of(const ModelFlags& flags, const ModelSource& source, ShardBy by,

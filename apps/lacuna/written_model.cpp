@@ -30,6 +30,7 @@ void expect_new_folder(const std::string& out) {
 }
 
 void make_folder(const std::string& out) {
+  expect_new_folder(out);
   std::error_code error;
   fs::create_directories(out, error);
   if (error || !fs::is_directory(out)) {

@@ -7,9 +7,11 @@
 
 namespace lacuna {
 
+inline constexpr double kMebi = 1 << 20;
+
 /// Throws InputError where --out is there already and holds more than an interrupted run left.
 void expect_new_folder(const std::string& out);
-/// Makes it. Throws InputError where it cannot.
+/// Makes it, after expect_new_folder(). Throws InputError where it cannot.
 void make_folder(const std::string& out);
 
 /// Copies tokenizer, generation config and the other files next to the weights.

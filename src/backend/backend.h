@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
+#include "base/error.h"
 #include "base/matrix.h"
 #include "model/config.h"
 #include "model/cost.h"
@@ -53,6 +54,14 @@ class KvSequence {
  private:
   SequenceShape shape_;
 };
+
+/// A sequence as the class that its backend makes.
+template <typename Own, typename Sequence>
+Own& sequence_of(Sequence& sequence) {
+  auto* own = dynamic_cast<Own*>(&sequence);
+  expects(own != nullptr, "a sequence belongs to the backend that made it");
+  return *own;
+}
 
 /// The first cells of a sequence, for another that begins with the same tokens.
 struct KvPrefix {

@@ -17,7 +17,7 @@ int64_t whole_pages(const KvShape& shape, int64_t num_cells) {
 }
 
 int64_t element_bytes(const KvShape& shape) {
-  return shape.in_codes ? 1 : static_cast<int64_t>(size_of(shape.dtype));
+  return shape.is_int8 ? 1 : static_cast<int64_t>(size_of(shape.dtype));
 }
 
 // Parts of a page, in bytes.
@@ -32,7 +32,7 @@ int64_t value_head_bytes(const KvShape& shape, int64_t dim) {
 
 int64_t layer_bytes(const KvShape& shape, int64_t layer) {
   const KvHeads heads = shape.heads_of(layer);
-  const int64_t scale_bytes = shape.in_codes ? 2 * kPageCells * int64_t{sizeof(float)} : 0;
+  const int64_t scale_bytes = shape.is_int8 ? 2 * kPageCells * int64_t{sizeof(float)} : 0;
   return heads.count * (key_head_bytes(shape, heads.dim) + value_head_bytes(shape, heads.dim) + scale_bytes);
 }
 
@@ -44,7 +44,7 @@ int64_t soft_embedding_bytes(const KvShape& shape, int64_t num_cells) {
 template <typename Body>
 void with_elements(const KvShape& shape, Body&& body) {
   const bool is_bf16 = shape.dtype == DType::kBF16;
-  if (shape.in_codes) {
+  if (shape.is_int8) {
     is_bf16 ? body.template operator()<int8_t, bf16>() : body.template operator()<int8_t, float>();
   } else {
     is_bf16 ? body.template operator()<bf16, bf16>() : body.template operator()<float, float>();
@@ -186,7 +186,7 @@ KvLayerView KvCache::layer(int64_t layer) const {
   view.key_head_bytes = key_head_bytes(shape_, head_dim);
   view.values = view.keys + heads * view.key_head_bytes;
   view.value_head_bytes = value_head_bytes(shape_, head_dim);
-  if (shape_.in_codes) {
+  if (shape_.is_int8) {
     view.key_scales = view.values + heads * view.value_head_bytes;
     view.value_scales = view.key_scales + heads * kPageCells * int64_t{sizeof(float)};
   }
@@ -253,7 +253,7 @@ void KvCache::copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int
       to_values[value_place<Layout>(target.cell, d)] = from_values[value_place<Layout>(source.cell, d)];
     }
   });
-  if (!shape_.in_codes) return;
+  if (!shape_.is_int8) return;
   *target.key_scale = *source.key_scale;
   *target.value_scale = *source.value_scale;
 }
@@ -271,8 +271,8 @@ void KvCache::read(int64_t layer, int64_t cell, int64_t kv_head, float* key, flo
   const KvLayerView view = this->layer(layer);
   const int64_t head_dim = view.head_dim;
   const Place from = place(view, cell, kv_head);
-  const float key_scale = shape_.in_codes ? *from.key_scale : 1;
-  const float value_scale = shape_.in_codes ? *from.value_scale : 1;
+  const float key_scale = shape_.is_int8 ? *from.key_scale : 1;
+  const float value_scale = shape_.is_int8 ? *from.value_scale : 1;
   with_elements(shape_, [&]<typename Element, typename Layout>() {
     const auto* keys = reinterpret_cast<const Element*>(from.keys);
     const auto* values = reinterpret_cast<const Element*>(from.values);

@@ -24,8 +24,8 @@ struct KvShape {
   int64_t head_dim = 0;
   DType dtype = DType::kF32;  ///< kF32 or kBF16
   bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
-  bool in_codes = false;  ///< cells hold 8-bit quantized values, each kv head's key and value with a scale;
-                          ///< dtype is what matmuls dequantize them to
+  bool is_int8 = false;  ///< cells hold 8-bit quantized values, each kv head's key and value with a scale;
+                         ///< dtype is what matmuls dequantize them to
   std::vector<KvHeads> heads_by_layer = {};  ///< [num_layers] where layers differ, else empty
   int64_t soft_embedding_dim =
       0;  ///< width of what a sequence keeps of each cell's last distribution; 0: none

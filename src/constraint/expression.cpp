@@ -63,19 +63,12 @@ Expression Expression::choice(std::vector<Expression> parts) {
   return Expression(std::make_shared<const Node>(Node{ChoiceNode{std::move(parts)}}));
 }
 
-Expression Expression::repeat(const Expression& part, int least, std::optional<int> most) {
+Expression Expression::repeat(const Expression& part, int least, std::optional<int> most,
+                              std::optional<Expression> separator) {
   expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
   if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
   spend_node(0, 0);
-  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, std::nullopt}}));
-}
-
-Expression Expression::separated(const Expression& part, const Expression& separator, int least,
-                                 std::optional<int> most) {
-  expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
-  if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
-  spend_node(0, 0);
-  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, separator}}));
+  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, std::move(separator)}}));
 }
 
 Expression Expression::members(std::vector<Member> members, const Expression& separator, int least,

@@ -29,10 +29,9 @@ class Expression {
   static Expression sequence(std::vector<Expression> parts);
   static Expression choice(std::vector<Expression> parts);
   /// At least `least` times, at most `most` times; without `most` any number of times. 0 <= least <= most.
-  static Expression repeat(const Expression& part, int least, std::optional<int> most);
-  /// The same with a separator between any two: "part (separator part)*".
-  static Expression separated(const Expression& part, const Expression& separator, int least,
-                              std::optional<int> most);
+  ///   separator  between any two: "part (separator part)*"
+  static Expression repeat(const Expression& part, int least, std::optional<int> most,
+                           std::optional<Expression> separator = {});
   struct Member;
   /// Members in their order, separated; those that are not required may be left out. At least `least` and at
   /// most `most` of them are there.

@@ -43,8 +43,8 @@ struct MembersNode {
 struct AutomatonNode {
   enum class Specials {
     kKeep,
-    kErase,   ///< those below `chosen` become nothing
-    kIgnore,  ///< any may come between; `chosen` becomes `written`
+    kErase,   ///< edges below `chosen` become epsilon
+    kIgnore,  ///< loops at every state; `chosen` becomes `written`
   };
   std::shared_ptr<const ByteAutomaton> automaton;
   Specials specials = Specials::kKeep;

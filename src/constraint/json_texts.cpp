@@ -104,8 +104,8 @@ int num_digits(int64_t value) {
 /// Objects with any keys.
 Expression object_of(const Expression& value, JsonLayout layout) {
   const Expression key = json_string(Expression::repeat(json_character(), 0, {}));
-  return json_object(Expression::separated(json_member(key, value, layout),
-                                           Expression::text(punctuation(layout).item_separator), 0, {}));
+  return json_object(Expression::repeat(json_member(key, value, layout), 0, {},
+                                        Expression::text(punctuation(layout).item_separator)));
 }
 
 /// Values with up to 0, 1, ... kJsonObjectDepth objects and lists within each other.
@@ -118,7 +118,7 @@ std::vector<Expression> free_values(JsonLayout layout) {
   for (int depth = 1; depth <= kJsonObjectDepth; ++depth) {
     const Expression inner = values.back();
     std::vector<Expression> kinds = scalars;
-    kinds.push_back(json_list(Expression::separated(inner, separator, 0, {})));
+    kinds.push_back(json_list(Expression::repeat(inner, 0, {}, separator)));
     kinds.push_back(object_of(inner, layout));
     values.push_back(Expression::choice(std::move(kinds)));
   }

@@ -85,11 +85,11 @@ class QuotedArguments {
         Expression::repeat(Expression::code_points(key, TextEncoding::kUtf8), 1, std::nullopt);
     const Expression each =
         Expression::sequence({name, Expression::text(":"), free_value(std::min(depth - 1, kFreeValueDepth))});
-    return json_object(Expression::separated(each, Expression::text(","), 0, std::nullopt));
+    return json_object(Expression::repeat(each, 0, std::nullopt, Expression::text(",")));
   }
 
   static Expression list_of(const Expression& item) {
-    return json_list(Expression::separated(item, Expression::text(","), 0, std::nullopt));
+    return json_list(Expression::repeat(item, 0, std::nullopt, Expression::text(",")));
   }
 
   /// A value that "enum" or "const" lists; none where it is no scalar.

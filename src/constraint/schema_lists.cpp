@@ -112,7 +112,7 @@ std::optional<SchemaCompiler::ListItems> SchemaCompiler::list_items(const Schema
 Expression SchemaCompiler::in_order(const ListItems& list) {
   const auto& [first, rest, is_tuple, length] = list;
   const Expression separator = item_separator();
-  if (!is_tuple) return Expression::separated(rest, separator, length.least, length.most);
+  if (!is_tuple) return Expression::repeat(rest, length.least, length.most, separator);
   const auto num_first = static_cast<int>(first.size());
   const int least_rest = std::max(0, length.least - num_first);
   std::optional<int> most_rest;
@@ -179,14 +179,14 @@ Expression SchemaCompiler::each_at_most_once(const std::vector<Expression>& clas
   const int most = std::min(length.most.value_or(count), count);
   if (length.least > most) return Expression::nothing();
   const Expression separator = item_separator();
-  Expression lists = Expression::separated(Expression::choice(classes), separator, length.least, most);
+  Expression lists = Expression::repeat(Expression::choice(classes), length.least, most, separator);
   for (size_t i = 0; i < classes.size() && most > 1; ++i) {
     std::vector<Expression> others = classes;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     const Expression other = Expression::choice(std::move(others));
     const Expression before = Expression::repeat(Expression::sequence({other, separator}), 0, std::nullopt);
     const Expression after = Expression::repeat(Expression::sequence({separator, other}), 0, std::nullopt);
-    lists = intersection(lists, Expression::choice({Expression::separated(other, separator, 0, std::nullopt),
+    lists = intersection(lists, Expression::choice({Expression::repeat(other, 0, std::nullopt, separator),
                                                     Expression::sequence({before, classes[i], after})}));
   }
   return lists;

@@ -39,9 +39,9 @@ Expression SchemaCompiler::object(const Schemas& schemas) {
     // Their keys may repeat, so that however many there are, they may be one property.
     const bool needs_one = count.least > static_cast<int>(required.size());
     const std::optional<int> most = canonical_ > 0 ? std::optional<int>(1) : count.most;
-    if (keys.empty()) return json_object(Expression::separated(free, item_separator(), count.least, most));
+    if (keys.empty()) return json_object(Expression::repeat(free, count.least, most, item_separator()));
     if (!most) {
-      members.push_back({Expression::separated(free, item_separator(), 1, std::nullopt), false});
+      members.push_back({Expression::repeat(free, 1, std::nullopt, item_separator()), false});
     } else {
       for (int i = 0; i < (needs_one ? 1 : *most); ++i) members.push_back({free, false});
     }

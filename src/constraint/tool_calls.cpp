@@ -214,11 +214,11 @@ Expression tool_call_expression(const ToolCallConstraint& constraint) {
   const std::optional<int> most = constraint.is_parallel ? std::nullopt : std::optional(1);
   const Expression separator = Expression::text(form.separator);
   if (constraint.is_required || constraint.answer) {
-    const Expression calls_alone = Expression::separated(call, separator, 1, most);
+    const Expression calls_alone = Expression::repeat(call, 1, most, separator);
     return constraint.is_required ? calls_alone
                                   : Expression::choice({formed_answer(constraint), calls_alone});
   }
-  return Expression::sequence({text_without(form.begin), Expression::separated(call, separator, 0, most)});
+  return Expression::sequence({text_without(form.begin), Expression::repeat(call, 0, most, separator)});
 }
 
 }  // namespace lacuna

@@ -28,12 +28,10 @@ int32_t most_kept_blocks(int32_t block_length) {
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows) {
   const double blocks = num_blocks;
   const double block_pairs = blocks * (blocks + 1) / 2;
-  PassWork work;
-  work.rows = int64_t{num_blocks} * block_length;
-  work.pairs = block_pairs * block_length * block_length;
-  work.cells = block_pairs * block_length;
-  work.logit_rows = static_cast<double>(logit_rows);
-  return work;
+  return {.rows = int64_t{num_blocks} * block_length,
+          .pairs = block_pairs * block_length * block_length,
+          .cells = block_pairs * block_length,
+          .logit_rows = static_cast<double>(logit_rows)};
 }
 
 BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt)
@@ -46,9 +44,7 @@ BlockDiffusionDecoder::BlockDiffusionDecoder(BlockDiffusion options, std::vector
   expects(!options_.commits_sparsely || options_.commits_apart,
           "a pass has one group of a sequence that is sparse");
   const int32_t num_blocks = (length_ + options_.block_length - 1) / options_.block_length;
-  tokens_.resize(static_cast<size_t>(begin_of(num_blocks)), options_.mask_id);
-  is_masked_.resize(tokens_.size(), true);
-  std::fill_n(is_masked_.begin(), prompt_length_, false);
+  add_masks(begin_of(num_blocks), options_.mask_id);
   sparse_ =
       SparseSchedule(options_.sparse, (num_blocks - first_block_) * options_.steps, options_.sparse_after);
   start_block(first_block_);
@@ -164,10 +160,7 @@ void BlockDiffusionDecoder::plan_keeping() {
   plan_.rules.push_back(options_.sampling);
   plan_.rules.push_back(options_.sampling);
   plan_.rules[kBest].temperature = 0;
-  LogitRow logit;
-  logit.row = plan_.num_rows() - 1;
-  logit.rule = kBest;
-  plan_.logits.push_back(logit);
+  plan_.logits.push_back({.row = plan_.num_rows() - 1, .rule = kBest});
 }
 
 void BlockDiffusionDecoder::plan_denoising() {
@@ -181,11 +174,9 @@ void BlockDiffusionDecoder::plan_denoising() {
   plan_.rules.push_back(options_.sampling);
   for (const int32_t position : drawn_positions()) {
     const auto row = std::lower_bound(rows.begin(), rows.end(), position - (options_.shifted_logits ? 1 : 0));
-    LogitRow logit;
-    logit.row = first_row + static_cast<int32_t>(row - rows.begin());
-    logit.rule = kSampled;
-    logit.noise = RngStream(options_.seed, kTokenNoise, block_, step_, position);
-    plan_.logits.push_back(logit);
+    plan_.logits.push_back({.row = first_row + static_cast<int32_t>(row - rows.begin()),
+                            .rule = kSampled,
+                            .noise = RngStream(options_.seed, kTokenNoise, block_, step_, position)});
   }
   if (lock_) watch_rows(rows, first_row);
 }
@@ -208,11 +199,7 @@ void BlockDiffusionDecoder::watch_rows(std::span<const int32_t> positions, int32
     for (int32_t& row : rows) row -= begin_of(block_);
     return rows;
   };
-  const auto logit_of = [](int32_t plan_row) {
-    LogitRow logit;
-    logit.row = plan_row;
-    return logit;
-  };
+  const auto logit_of = [](int32_t plan_row) { return LogitRow{.row = plan_row}; };
   lock_->watch(*locked_block_, {in_block(positions), {}, first_row}, computes_block(),
                in_block(drawn_positions()), logit_of, plan_);
 }
@@ -254,8 +241,7 @@ const DriftEstimate* BlockDiffusionDecoder::drift_estimate() const {
 }
 
 void BlockDiffusionDecoder::write(const Commit& commit, StepReport& report) {
-  tokens_[static_cast<size_t>(commit.position)] = commit.token;
-  is_masked_[static_cast<size_t>(commit.position)] = false;
+  set(commit);
   if (lock_) locked_block_->commit({commit.position - begin_of(block_), commit.token, commit.confidence});
   report.committed.push_back(commit);
 }
@@ -291,8 +277,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
                                             RngStream(options_.seed, kOrderNoise, block_, step_), rows);
   for (const Commit& commit : chosen) write(commit, report);
   for (const Commit& commit : edits) write(commit, report);
-  std::sort(report.committed.begin(), report.committed.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(report.committed, {}, &Commit::position);
 
   ++step_;
   ++progress_.step;
@@ -313,11 +298,7 @@ void BlockDiffusionDecoder::finish_if_ended() {
   const int32_t final_end = options_.edit && !done_ ? begin_of(block_) : length_;
   for (int32_t position = prompt_length_; position < final_end && !is_masked(position); ++position) {
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    if (std::ranges::find(options_.end_ids, token) == options_.end_ids.end()) continue;
-    done_ = true;
-    stop_reason_ = StopReason::kEndToken;
-    length_ = position + 1;
-    return;
+    if (std::ranges::find(options_.end_ids, token) != options_.end_ids.end()) return end_at(position);
   }
 }
 

@@ -105,7 +105,6 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
 
  private:
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
-  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
   bool is_fixed(int32_t position) const { return position < prompt_length_; }
   /// Blocks that one pass computes for their K/V at most.
   int32_t most_kept() const;
@@ -138,8 +137,7 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   void finish_if_ended();
 
   BlockDiffusion options_;
-  std::vector<bool> is_masked_;  // [tokens_]
-  int32_t first_block_;          // the first that is denoised
+  int32_t first_block_;  // the first that is denoised
   int32_t block_ = 0;
   int32_t step_ = 0;        // of the block
   int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled

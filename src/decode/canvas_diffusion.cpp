@@ -85,18 +85,8 @@ bool CanvasDiffusionDecoder::reads_only() const {
 
 void CanvasDiffusionDecoder::build_plan() {
   const int32_t end = std::min(block().begin, num_kept_ + kReadRows);
-  add_reading(num_kept_, end, plan_);
+  if (num_kept_ < end) plan_.add_group(tokens_, num_kept_, end, OwnRows::kCausal).only_kv = true;
   if (!reads_only()) add_denoising(plan_);
-}
-
-void CanvasDiffusionDecoder::add_reading(int32_t begin, int32_t end, StepPlan& plan) const {
-  if (begin == end) return;
-  RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
-  for (int32_t position = begin; position < end; ++position)
-    plan.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  if (begin > 0) group.visible.push_back({0, begin});
-  group.only_kv = true;
-  plan.groups.push_back(std::move(group));
 }
 
 void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
@@ -134,14 +124,13 @@ PassWork CanvasDiffusionDecoder::uncached_work() const {
   if (reads_only()) return {};  // without a cache nothing is kept
   const double read = block().begin;
   const double rows = block().size();
-  PassWork work;
-  work.rows = block().end;
-  work.only_kv_rows = block().begin;
-  work.only_kv_pairs = read * (read + 1) / 2;
-  work.pairs = work.only_kv_pairs + rows * (read + rows);
-  work.cells = read + (read + rows);
-  work.logit_rows = rows;
-  return work;
+  const double read_pairs = read * (read + 1) / 2;
+  return {.rows = block().end,
+          .pairs = read_pairs + rows * (read + rows),
+          .cells = read + (read + rows),
+          .logit_rows = rows,
+          .only_kv_rows = block().begin,
+          .only_kv_pairs = read_pairs};
 }
 
 StepReport CanvasDiffusionDecoder::apply(const PassResult& result) {

@@ -67,7 +67,6 @@ class CanvasDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   TokenId random_token(int32_t step, int32_t position) const;
   float temperature() const;
   void build_plan() override;
-  void add_reading(int32_t begin, int32_t end, StepPlan& plan) const;
   void add_denoising(StepPlan& plan) const;
   /// Takes the best tokens, and chooses what the next pass is fed.
   void take(std::span<const RowStatistics> drawn, StepReport& report);

@@ -175,12 +175,10 @@ void CanvasPass::apply_drift(const Canvas& canvas, std::span<const Drift> drifts
 PassWork CanvasPass::uncached_work(const Canvas& canvas) const {
   const double length = canvas.length();
   const double sequences = num_sequences();
-  PassWork work;
-  work.rows = num_sequences() * canvas.length();
-  work.pairs = sequences * length * length;
-  work.cells = sequences * length;
-  work.logit_rows = sequences * static_cast<double>(num_drawn_);
-  return work;
+  return {.rows = num_sequences() * canvas.length(),
+          .pairs = sequences * length * length,
+          .cells = sequences * length,
+          .logit_rows = sequences * static_cast<double>(num_drawn_)};
 }
 
 }  // namespace lacuna

@@ -255,8 +255,7 @@ void ConstrainedDecoder::write_literal(StepReport& report) {
     commits.push_back({first_open_ + static_cast<int32_t>(i), written[i], 1.0});
   if (commits.empty() || !answer().write_given(commits)) return;
   report.committed.insert(report.committed.end(), commits.begin(), commits.end());
-  std::sort(report.committed.begin(), report.committed.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(report.committed, {}, &Commit::position);
 }
 
 StepReport ConstrainedDecoder::apply_samples() {

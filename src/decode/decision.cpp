@@ -102,15 +102,10 @@ void DecisionDecoder::add_prefix(int32_t begin, int32_t end) {
   const bool is_bidirectional = paradigm_ == Paradigm::kUniform || block_length_ > 0;
   const int32_t step = block_length_ > 0 ? block_length_ : end - begin;
   for (; begin < end; begin += step) {
-    const int32_t group_end = std::min(end, begin + step);
-    const int32_t first_row = plan_.num_rows();
-    for (int32_t position = begin; position < group_end; ++position)
-      plan_.add_row(current().prefix[static_cast<size_t>(position)], position, position);
-    RowGroup group{0, {first_row, plan_.num_rows()}, {}, OwnRows::kCausal};
-    if (is_bidirectional) group.own_rows = OwnRows::kBidirectional;
-    if (begin > 0) group.visible.push_back({0, begin});
-    group.only_kv = true;
-    plan_.groups.push_back(std::move(group));
+    plan_
+        .add_group(current().prefix, begin, std::min(end, begin + step),
+                   is_bidirectional ? OwnRows::kBidirectional : OwnRows::kCausal)
+        .only_kv = true;
   }
 }
 
@@ -165,10 +160,7 @@ void DecisionDecoder::add_slot(const DecisionSlot& slot, int32_t row) {
     plan_.rules.emplace_back().listed = slot.labels;
     rule = plan_.rules.end() - 1;
   }
-  LogitRow logit;
-  logit.row = row;
-  logit.rule = static_cast<int32_t>(rule - plan_.rules.begin());
-  plan_.logits.push_back(logit);
+  plan_.logits.push_back({.row = row, .rule = static_cast<int32_t>(rule - plan_.rules.begin())});
 }
 
 StepReport DecisionDecoder::apply(const PassResult& result) {

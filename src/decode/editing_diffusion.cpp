@@ -133,21 +133,13 @@ void EditingDiffusionDecoder::build_plan() {
 }
 
 void EditingDiffusionDecoder::add_group(int32_t block, bool only_kv) {
-  RowGroup group;
-  group.rows = {plan_.num_rows(), plan_.num_rows() + options_.block_length};
-  for (int32_t position = begin_of(block); position < begin_of(block + 1); ++position)
-    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  if (block > 0) group.visible.push_back({0, begin_of(block)});
-  group.only_kv = only_kv;
-  plan_.groups.push_back(std::move(group));
+  plan_.add_group(tokens_, begin_of(block), begin_of(block + 1)).only_kv = only_kv;
 }
 
 LogitRow EditingDiffusionDecoder::draw_at(size_t i, int32_t rule) const {
-  LogitRow logit;
-  logit.row = first_row_ + static_cast<int32_t>(i);
-  logit.rule = rule;
-  logit.noise = RngStream(options_.seed, kTokenNoise, block_, step_, i);
-  return logit;
+  return {.row = first_row_ + static_cast<int32_t>(i),
+          .rule = rule,
+          .noise = RngStream(options_.seed, kTokenNoise, block_, step_, i)};
 }
 
 PassWork EditingDiffusionDecoder::uncached_work() const {
@@ -338,11 +330,7 @@ void EditingDiffusionDecoder::finish_block() {
   const int32_t end = std::min(begin_of(block_ + 1), length_);
   for (int32_t position = begin; position < end; ++position) {
     const TokenId token = tokens_[static_cast<size_t>(position)];
-    if (std::ranges::find(options_.end_ids, token) == options_.end_ids.end()) continue;
-    length_ = position + 1;
-    stop_reason_ = StopReason::kEndToken;
-    done_ = true;
-    return;
+    if (std::ranges::find(options_.end_ids, token) != options_.end_ids.end()) return end_at(position);
   }
   if (begin_of(block_ + 1) >= length_) {
     done_ = true;

@@ -74,13 +74,12 @@ const StepPlan& GuidedDiffusionDecoder::plan() {
 PassWork GuidedDiffusionDecoder::uncached_work() const {
   if (role_ == ModelRole::kMain) return pass_.uncached_work(canvas_);
   // The guide without K/V reads its sequence from the start.
-  PassWork work;
-  work.rows = guide_plan_.positions.back() + 1;
-  const auto rows = static_cast<double>(work.rows);
-  work.pairs = rows * (rows + 1) / 2;
-  work.cells = rows;
-  work.logit_rows = static_cast<double>(guide_plan_.logits.size());
-  return work;
+  const int64_t count = guide_plan_.positions.back() + 1;
+  const auto rows = static_cast<double>(count);
+  return {.rows = count,
+          .pairs = rows * (rows + 1) / 2,
+          .cells = rows,
+          .logit_rows = static_cast<double>(guide_plan_.logits.size())};
 }
 
 StepReport GuidedDiffusionDecoder::apply(const PassResult& result) {
@@ -156,18 +155,10 @@ void GuidedDiffusionDecoder::plan_guide() {
 
   guide_plan_.clear();
   guide_plan_.rules.emplace_back();
-  for (size_t i = begin; i < end; ++i) {
-    guide_plan_.add_row(sequence[i], static_cast<int32_t>(i), static_cast<int32_t>(i));
-  }
-  RowGroup group{0, {0, guide_plan_.num_rows()}, {}, OwnRows::kCausal};
-  if (begin > 0) group.visible.push_back({0, static_cast<int32_t>(begin)});
-  guide_plan_.groups.push_back(std::move(group));
-  for (size_t token = num_accepted_; token < pass_end_; ++token) {
-    LogitRow logit;
-    logit.row = static_cast<int32_t>(prompt.size() + token - 1 - begin);
-    logit.scored = reading_.tokens[token];
-    guide_plan_.logits.push_back(logit);
-  }
+  guide_plan_.add_group(sequence, static_cast<int32_t>(begin), static_cast<int32_t>(end), OwnRows::kCausal);
+  for (size_t token = num_accepted_; token < pass_end_; ++token)
+    guide_plan_.logits.push_back(
+        {.row = static_cast<int32_t>(prompt.size() + token - 1 - begin), .scored = reading_.tokens[token]});
   kept_.assign(sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(end));
 }
 

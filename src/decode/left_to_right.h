@@ -39,6 +39,16 @@ struct LeftToRight {
 template <typename Options>
 class LeftToRightDecoder : public Decoder, public Measurements {
  public:
+  const StepPlan& plan() final {
+    build_plan(num_kept_, plan_);
+    return plan_;
+  }
+  PassWork uncached_work() const final {
+    if (!has_logits()) return {};  // without a cache nothing is kept
+    StepPlan everything;
+    build_plan(0, everything);
+    return work_of(everything);
+  }
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return prompt_length_ + options_.gen_length; }
   bool done() const override { return done_; }
@@ -61,6 +71,11 @@ class LeftToRightDecoder : public Decoder, public Measurements {
         canvas_(std::move(prompt)),
         prompt_length_(static_cast<int32_t>(canvas_.size())) {}
 
+  /// Rows for the text from `begin` on and what is behind it; the text before is read from its cells.
+  virtual void build_plan(int32_t begin, StepPlan& plan) const = 0;
+  /// Whether the next pass samples; otherwise it reads a part of the prompt.
+  virtual bool has_logits() const = 0;
+
   int32_t length() const { return static_cast<int32_t>(canvas_.size()); }
   /// Appends a token and finds out whether the answer ends with it.
   void write(const RowStatistics& sample, StepReport& report) {
@@ -77,6 +92,7 @@ class LeftToRightDecoder : public Decoder, public Measurements {
   int32_t prompt_length_;
   StepPlan plan_;
   int32_t num_kept_ = 0;  // tokens whose K/V are in their cells
+  int32_t num_passes_ = 0;
   bool done_ = false;
   StopReason stop_reason_ = StopReason::kLength;
 };

@@ -21,16 +21,9 @@ CausalLikelihood::CausalLikelihood(std::vector<TokenId> tokens, int32_t most_row
 const StepPlan& CausalLikelihood::plan() {
   plan_.clear();
   plan_.rules.emplace_back();
-  for (int32_t position = num_read_; position < pass_end(); ++position) {
-    LogitRow logit;
-    logit.row = plan_.num_rows();
-    logit.scored = tokens_[static_cast<size_t>(position) + 1];
-    plan_.logits.push_back(logit);
-    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  }
-  RowGroup group{0, {0, plan_.num_rows()}, {}, OwnRows::kCausal};
-  if (num_read_ > 0) group.visible.push_back({0, num_read_});
-  plan_.groups.push_back(std::move(group));
+  plan_.add_group(tokens_, num_read_, pass_end(), OwnRows::kCausal);
+  for (int32_t row = 0; row < plan_.num_rows(); ++row)
+    plan_.logits.push_back({.row = row, .scored = tokens_[static_cast<size_t>(num_read_ + row) + 1]});
   return plan_;
 }
 
@@ -76,18 +69,12 @@ const StepPlan& MaskedLikelihood::plan() {
   masked_ = masked();
   plan_.clear();
   plan_.rules.emplace_back().undrawn = {options_.mask_id};
-  for (int32_t position = 0; position < length(); ++position) {
-    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  }
-  plan_.groups.push_back({0, {0, plan_.num_rows()}, {}, OwnRows::kBidirectional});
+  plan_.add_group(tokens_, 0, length());
   for (const int32_t position : masked_) plan_.tokens[static_cast<size_t>(position)] = options_.mask_id;
   const auto scored = std::span(masked_).first(options_.draws > 0 ? masked_.size() : 1);
-  for (const int32_t position : scored) {
-    LogitRow logit;
-    logit.row = position - (options_.shifted_logits ? 1 : 0);
-    logit.scored = tokens_[static_cast<size_t>(position)];
-    plan_.logits.push_back(logit);
-  }
+  for (const int32_t position : scored)
+    plan_.logits.push_back({.row = position - (options_.shifted_logits ? 1 : 0),
+                            .scored = tokens_[static_cast<size_t>(position)]});
   return plan_;
 }
 

@@ -136,10 +136,8 @@ void check_seeded(const BlockStrategy& strategy, const ModelConfig& config, cons
   problems.refuse(strategy.edit.has_value(), "edit", "what is read causally stays");
   problems.refuse(!std::holds_alternative<ExactAttention>(strategy.sparse), "sparse",
                   "a causal context is attended to as a whole");
-  if (asked != nullptr && asked->request.prompt.empty()) {
-    problems.add({"prompt", "", "at least one token",
-                  "the prompt is empty; the read of the prompt gives a block its first token"});
-  }
+  if (asked != nullptr)
+    check_not_empty(asked->request.prompt, "the read of the prompt gives a block its first token", problems);
 }
 
 void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
@@ -241,10 +239,9 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
     problems.add({"commit", "fused", "apart", fmt::format("`commit` fused: {}; expected apart", reason)});
   }
-  if (asked != nullptr && config.shifted_logits && asked->request.prompt.empty()) {
-    problems.add({"prompt", "", "at least one token",
-                  "the prompt is empty; the model draws a block's first token from the token before it"});
-  }
+  if (asked != nullptr && config.shifted_logits)
+    check_not_empty(asked->request.prompt, "the model draws a block's first token from the token before it",
+                    problems);
 }
 
 namespace {
@@ -261,14 +258,22 @@ std::vector<GrowingHole> fixed_holes(std::span<const TokenId> answer, TokenId ma
   return holes;
 }
 
-std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
-  DecoderContext& context = asked.request.context;
-  EditingDiffusion settings;
+/// Settings that all of these decoders have.
+template <typename Settings>
+Settings common_settings(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked) {
+  Settings settings;
   settings.mask_id = config.mask_id;
-  settings.delete_id = config.delete_id;
-  settings.split_id = config.split_id;
   if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
   settings.gen_length = asked.gen_length;
+  settings.seed = asked.request.seed;
+  return settings;
+}
+
+std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
+  DecoderContext& context = asked.request.context;
+  auto settings = common_settings<EditingDiffusion>(strategy, config, asked);
+  settings.delete_id = config.delete_id;
+  settings.split_id = config.split_id;
   settings.block_length = block_length_for(strategy, config, &asked);
   settings.steps = strategy.steps.value_or(settings.block_length);
   settings.tau = std::get<Dynamic>(strategy.unmask.policy.count).tau;
@@ -279,7 +284,6 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
   settings.sampling.source = ConfidenceSource::kRawLogits;
   settings.sampling.undrawn.push_back(config.mask_id);
   settings.sampling.finds_second = true;
-  settings.seed = asked.request.seed;
   if (context.answer.empty())
     return std::make_unique<EditingDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
   settings.filler_id = config.eos_id >= 0 ? config.eos_id : config.end_ids.front();
@@ -292,10 +296,7 @@ std::unique_ptr<Decoder> make_editing(const BlockStrategy& strategy, const Model
 }
 
 std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
-  SeededDiffusion settings;
-  settings.mask_id = config.mask_id;
-  if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
-  settings.gen_length = asked.gen_length;
+  auto settings = common_settings<SeededDiffusion>(strategy, config, asked);
   settings.max_positions = static_cast<int32_t>(config.max_positions);
   settings.block_length = block_length_of(strategy, config);
   settings.steps = strategy.steps.value_or(settings.block_length);
@@ -307,7 +308,6 @@ std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelC
   settings.drafting.source = ConfidenceSource::kRawLogits;
   settings.drafting.undrawn.push_back(config.mask_id);
   settings.verifies = strategy.accepts_exactly;
-  settings.seed = asked.request.seed;
   return std::make_unique<SeededDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 
@@ -318,11 +318,8 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   const bool edits = edits_blocks(config) && !asked.request.context.constraint;
   if (edits) return make_editing(strategy, config, std::move(asked));
   if (config.causal_context) return make_seeded(strategy, config, std::move(asked));
-  BlockDiffusion settings;
+  auto settings = common_settings<BlockDiffusion>(strategy, config, asked);
   static_cast<BlockPolicy&>(settings) = strategy;
-  settings.mask_id = config.mask_id;
-  if (!strategy.ignore_eos) settings.end_ids = config.end_ids;
-  settings.gen_length = asked.gen_length;
   settings.block_length = block_length_of(strategy, config);
   settings.sub_block_length = sub_block_length_of(strategy, config);
   settings.steps = strategy.steps.value_or(settings.block_length);
@@ -335,7 +332,6 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   for (const int64_t edit : {config.delete_id, config.split_id}) {
     if (edit >= 0) settings.sampling.undrawn.push_back(static_cast<TokenId>(edit));
   }
-  settings.seed = asked.request.seed;
   settings.shifted_logits = config.shifted_logits;
   settings.commits_apart =
       strategy.commit == BlockStrategy::Commit::kSeparate || !why_apart(strategy, config).empty();

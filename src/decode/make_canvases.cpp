@@ -16,10 +16,8 @@ int32_t canvas_length_of(const CanvasStrategy& strategy, const ModelConfig& conf
 
 void check(const CanvasStrategy& strategy, const ModelConfig& config, const Asked* asked,
            Problems& problems) {
-  if (asked != nullptr && asked->request.prompt.empty()) {
-    problems.add({"prompt", "", "at least one token",
-                  "the prompt is empty; a canvas needs at least one token before it"});
-  }
+  if (asked != nullptr)
+    check_not_empty(asked->request.prompt, "a canvas needs at least one token before it", problems);
   if (asked != nullptr && config.canvas->image_id >= 0) {
     const std::vector<TokenId>& prompt = asked->request.prompt;
     const bool has_image = std::find(prompt.begin(), prompt.end(), config.canvas->image_id) != prompt.end();

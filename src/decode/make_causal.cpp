@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "decode/autoregressive.h"
 #include "decode/make_parts.h"
 #include "decode/refusion.h"
 #include "decode/strided_decoding.h"
@@ -12,10 +11,8 @@ namespace lacuna {
 
 void check(const CausalStrategy& strategy, const ModelConfig& config, const Asked* asked,
            Problems& problems) {
-  if (asked != nullptr && asked->request.prompt.empty()) {
-    problems.add({"prompt", "", "at least one token",
-                  "the prompt is empty; an autoregressive model needs at least one token"});
-  }
+  if (asked != nullptr)
+    check_not_empty(asked->request.prompt, "an autoregressive model needs at least one token", problems);
   check_sampling(strategy.sampling, config, false, problems);
   problems.refuse(strategy.block_length && config.mask_drafts == 0, "block_length",
                   "an autoregressive model writes one token after the other");
@@ -68,9 +65,7 @@ std::unique_ptr<Decoder> make(const CausalStrategy& strategy, const ModelConfig&
   const int32_t num_drafts = strategy.block_length.value_or(trained) - 1;
   if (num_drafts > 0 && config.drafts_see_each_other)
     return make_windows(strategy, config, num_drafts, std::move(asked));
-  if (num_drafts > 0) return make_strided(strategy, config, num_drafts, std::move(asked));
-  auto settings = left_to_right<LeftToRight>(strategy, config, asked);
-  return std::make_unique<AutoregressiveDecoder>(std::move(settings), std::move(asked.request.prompt));
+  return make_strided(strategy, config, std::max(num_drafts, 0), std::move(asked));
 }
 
 void check(const SlotStrategy& strategy, const ModelConfig& config, const Asked* asked, Problems& problems) {

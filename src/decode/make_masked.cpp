@@ -249,10 +249,7 @@ void check_guide_context(const ModelConfig& config, const Asked& asked, Problems
                   "`guide`: the model is not autoregressive"});
   }
   check_whole_prompt(config, asked.request.prompt, "a guide", problems);
-  if (guide.prompt.empty()) {
-    problems.add(
-        {"prompt", "", "at least one token", "the prompt is empty; the guide needs at least one token"});
-  }
+  check_not_empty(guide.prompt, "the guide needs at least one token", problems);
   check_prompt(*guide.config, guide.prompt, asked.gen_length, "the guide", problems);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "decode/make_decoder.h"
@@ -31,6 +32,10 @@ void check_prompt(const ModelConfig& config, std::span<const TokenId> prompt, in
 /// Finds gaps to fill, for those who only read whole prompts.
 void check_whole_prompt(const ModelConfig& config, std::span<const TokenId> prompt, std::string_view reader,
                         Problems& problems);
+/// Finds an empty prompt; `why` says what needs a token of it.
+inline void check_not_empty(std::span<const TokenId> prompt, const std::string& why, Problems& problems) {
+  if (prompt.empty()) problems.add({"prompt", "", "at least one token", "the prompt is empty; " + why});
+}
 /// Finds numbers of a rule that are out of range.
 void check_unmask(const UnmaskRule& rule, Problems& problems);
 /// The same of a lock.

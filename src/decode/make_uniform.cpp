@@ -64,10 +64,7 @@ void check_request(const UniformStrategy& strategy, const ModelConfig& config, c
   const std::vector<TokenId>& prompt = asked.request.prompt;
   check_whole_prompt(config, prompt, "uniform diffusion", problems);
   const bool lacks_bos = !begins_with_bos(config, prompt);
-  if (prompt.empty() && !lacks_bos) {
-    problems.add(
-        {"prompt", "", "at least one token", "the prompt is empty; the model needs at least one token"});
-  }
+  if (!lacks_bos) check_not_empty(prompt, "the model needs at least one token", problems);
   const std::string closed = fmt::format(", less the {} tokens after the answer,", num_closing(config));
   check_length(static_cast<int64_t>(prompt.size()) + (lacks_bos ? 1 : 0), asked.gen_length,
                context_of(config, strategy) - num_closing(config),

@@ -32,9 +32,7 @@ PipelinedDecoder::PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> 
       steps_(static_cast<size_t>(num_blocks_), 0) {
   expects(options_.gen_length > 0, "an answer has positions");
   expects(!options_.shifted_logits || prompt_length_ > 0, "the row before a position samples it");
-  tokens_.resize(static_cast<size_t>(grid_.begin_of(num_blocks_)), options_.mask_id);
-  is_masked_.resize(tokens_.size(), true);
-  std::fill_n(is_masked_.begin(), prompt_length_, false);
+  add_masks(grid_.begin_of(num_blocks_), options_.mask_id);
 }
 
 // The canvas.
@@ -105,15 +103,7 @@ void PipelinedDecoder::build_plan() {
 }
 
 void PipelinedDecoder::add_block(int32_t block, bool only_kv) {
-  RowGroup group;
-  const int32_t begin = grid_.begin_of(block);
-  const int32_t end = grid_.begin_of(block + 1);
-  group.rows = {plan_.num_rows(), plan_.num_rows() + end - begin};
-  for (int32_t position = begin; position < end; ++position)
-    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  if (begin > 0) group.visible.push_back({0, begin});
-  group.only_kv = only_kv;
-  plan_.groups.push_back(std::move(group));
+  plan_.add_group(tokens_, grid_.begin_of(block), grid_.begin_of(block + 1)).only_kv = only_kv;
 }
 
 void PipelinedDecoder::plan_keeping() {
@@ -140,10 +130,9 @@ void PipelinedDecoder::plan_denoising() {
   const int32_t first = plan_.positions.front() + shift;  // rows are consecutive positions
   for (const int32_t position : sampled) {
     const int32_t block = grid_.block_of(position);
-    LogitRow logit;
-    logit.row = position - first;
-    logit.noise = RngStream(options_.seed, kTokenNoise, block, steps_[static_cast<size_t>(block)], position);
-    plan_.logits.push_back(logit);
+    const int32_t step = steps_[static_cast<size_t>(block)];
+    plan_.logits.push_back(
+        {.row = position - first, .noise = RngStream(options_.seed, kTokenNoise, block, step, position)});
   }
 }
 
@@ -189,8 +178,7 @@ void PipelinedDecoder::apply_denoised(std::span<const RowStatistics> drawn, Step
     if (candidates.empty()) continue;
     for (const Commit& commit : chosen_in(block, full[static_cast<size_t>(block - open_)], candidates,
                                           drawn.subspan(first, at - first))) {
-      tokens_[static_cast<size_t>(commit.position)] = commit.token;
-      is_masked_[static_cast<size_t>(commit.position)] = false;
+      set(commit);
       report.committed.push_back(commit);
     }
     ++steps_[static_cast<size_t>(block)];
@@ -242,10 +230,7 @@ std::optional<int32_t> PipelinedDecoder::first_end() const {
 /// The answer ends at its first end token, once no mask lies before it.
 void PipelinedDecoder::finish_if_ended() {
   const std::optional<int32_t> end = first_end();
-  if (!end || *end - prompt_length_ > num_final()) return;
-  done_ = true;
-  stop_reason_ = StopReason::kEndToken;
-  length_ = *end + 1;
+  if (end && *end - prompt_length_ <= num_final()) end_at(*end);
 }
 
 }  // namespace lacuna

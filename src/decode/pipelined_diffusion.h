@@ -42,7 +42,6 @@ class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
   int32_t planned_steps() const override { return (num_blocks_ - first_block_) * options_.steps; }
 
  private:
-  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
   int32_t num_masked(int32_t block) const;
   /// Share of a block's positions behind the prompt that have their token; 1 for blocks of the prompt.
   double written_share(int32_t block) const;
@@ -71,8 +70,7 @@ class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
   BlockDiffusion options_;
   Pipeline pipeline_;
   BlockGrid grid_;
-  std::vector<bool> is_masked_;  // [tokens_]
-  int32_t first_block_;          // the first that is denoised
+  int32_t first_block_;  // the first that is denoised
   int32_t num_blocks_;
   int32_t open_;                // the first block that has a mask
   int32_t begun_end_;           // one past the last block that has begun

@@ -64,8 +64,7 @@ StepReport RefusionDecoder::apply(const PassResult& result) {
       take_filled(drawn, report);
       break;
   }
-  std::sort(report.committed.begin(), report.committed.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(report.committed, {}, &Commit::position);
   return report;
 }
 
@@ -458,8 +457,7 @@ void RefusionDecoder::finish(StopReason reason) {
   stop_reason_ = reason;
   if (!is_released()) return;
   // The released code returns what was written in order of position: gaps close up.
-  std::sort(clean_.begin(), clean_.end(),
-            [](const CleanToken& a, const CleanToken& b) { return a.position < b.position; });
+  std::ranges::sort(clean_, {}, &CleanToken::position);
   const size_t length = std::min(canvas_.size(), clean_.size());
   canvas_.resize(length);
   for (size_t i = 0; i < length; ++i) canvas_[i] = clean_[i].token;

@@ -27,10 +27,7 @@ SeededDiffusionDecoder::SeededDiffusionDecoder(SeededDiffusion options, std::vec
       block_{prompt_length_, prompt_length_},
       num_written_(prompt_length_),
       num_read_(prompt_length_) {
-  const auto cells = static_cast<size_t>(cells_of(options_, tokens_.size()));
-  is_masked_.assign(tokens_.size(), false);
-  is_masked_.resize(cells, true);
-  tokens_.resize(cells, options_.mask_id);
+  add_masks(cells_of(options_, tokens_.size()), options_.mask_id);
 }
 
 int32_t SeededDiffusionDecoder::planned_steps() const {
@@ -66,27 +63,15 @@ void SeededDiffusionDecoder::build_plan() {
   }
 }
 
-LogitRow SeededDiffusionDecoder::logit_row(int32_t row, const RngStream& noise) const {
-  LogitRow logit;
-  logit.row = row;
-  logit.noise = noise;
-  return logit;
-}
-
 void SeededDiffusionDecoder::plan_reading() {
   const int32_t end = read_end();
-  RowGroup group{0, {0, end - num_kept_}, {}, OwnRows::kCausal};
-  for (int32_t position = num_kept_; position < end; ++position)
-    plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
-  if (num_kept_ > 0) group.visible.push_back({0, num_kept_});
-  group.only_kv = end < num_read_;
-  plan_.groups.push_back(std::move(group));
+  plan_.add_group(tokens_, num_kept_, end, OwnRows::kCausal).only_kv = end < num_read_;
   if (end < num_read_) return;
   plan_.rules.push_back(options_.sampling);
   // The row before a position samples it, with the numbers of an autoregressive run.
   const int32_t first = judges() ? 0 : plan_.num_rows() - 1;
   for (int32_t row = first; row < plan_.num_rows(); ++row)
-    plan_.logits.push_back(logit_row(row, RngStream(options_.seed, num_kept_ + row + 1)));
+    plan_.logits.push_back({.row = row, .noise = RngStream(options_.seed, num_kept_ + row + 1)});
 }
 
 void SeededDiffusionDecoder::plan_denoising() {
@@ -100,7 +85,7 @@ void SeededDiffusionDecoder::plan_denoising() {
       const RngStream noise = options_.verifies ? RngStream(options_.seed, position)
                                                 : RngStream(options_.seed, kTokenNoise, num_blocks_ - 1,
                                                             progress_.step, position);
-      plan_.logits.push_back(logit_row(plan_.num_rows(), noise));
+      plan_.logits.push_back({.row = plan_.num_rows(), .noise = noise});
     }
     plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
   }
@@ -158,8 +143,7 @@ StepReport SeededDiffusionDecoder::apply(const PassResult& result) {
 }
 
 void SeededDiffusionDecoder::write(const Commit& commit, StepReport& report) {
-  tokens_[static_cast<size_t>(commit.position)] = commit.token;
-  is_masked_[static_cast<size_t>(commit.position)] = false;
+  set(commit);
   if (commit.position < length_) report.committed.push_back(commit);
 }
 
@@ -189,10 +173,7 @@ bool SeededDiffusionDecoder::block_is_done() const {
 bool SeededDiffusionDecoder::ends_before(int32_t end) {
   for (int32_t position = std::max(num_written_, prompt_length_); position < std::min(end, length_);
        ++position) {
-    if (!is_end(position)) continue;
-    length_ = position + 1;
-    stop_reason_ = StopReason::kEndToken;
-    done_ = true;
+    if (is_end(position)) end_at(position);
   }
   if (end >= length_) done_ = true;
   num_written_ = std::min(end, length_);

@@ -52,7 +52,6 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   int32_t planned_steps() const override;
 
  private:
-  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
   bool is_end(int32_t position) const;
   /// Whether the next pass denoises; otherwise it reads causally.
   bool denoises() const { return num_read_ == num_kept_; }
@@ -65,7 +64,6 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   void build_plan() override;
   void plan_reading();
   void plan_denoising();
-  LogitRow logit_row(int32_t row, const RngStream& noise) const;
   void apply_read(std::span<const RowStatistics> drawn, StepReport& report);
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
   /// The causal read's own tokens, as far as the block agrees with them, and the first that differs.
@@ -80,11 +78,10 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   bool ends_before(int32_t end);
 
   SeededDiffusion options_;
-  std::vector<bool> is_masked_;  // [tokens_]
-  IndexRange block_;             // positions being denoised or judged; empty while the prompt is read
-  int32_t num_written_;          // tokens that stay, from the first on
-  int32_t num_read_;             // tokens that the causal context is to hold
-  int32_t num_blocks_ = 0;       // blocks begun so far
+  IndexRange block_;        // positions being denoised or judged; empty while the prompt is read
+  int32_t num_written_;     // tokens that stay, from the first on
+  int32_t num_read_;        // tokens that the causal context is to hold
+  int32_t num_blocks_ = 0;  // blocks begun so far
   BlockProgress progress_;
 };
 

@@ -44,6 +44,24 @@ class SequenceDecoder : public Decoder, public Measurements {
   /// Adds the next pass to plan_, which is empty.
   virtual void build_plan() = 0;
 
+  bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
+  /// Masks behind the prompt, up to `cells` positions in all.
+  void add_masks(int32_t cells, TokenId mask_id) {
+    tokens_.resize(static_cast<size_t>(cells), mask_id);
+    is_masked_.assign(static_cast<size_t>(prompt_length_), false);
+    is_masked_.resize(tokens_.size(), true);
+  }
+  void set(const Commit& commit) {
+    tokens_[static_cast<size_t>(commit.position)] = commit.token;
+    is_masked_[static_cast<size_t>(commit.position)] = false;
+  }
+  /// The answer ends with the end token at `position`.
+  void end_at(int32_t position) {
+    length_ = position + 1;
+    stop_reason_ = StopReason::kEndToken;
+    done_ = true;
+  }
+
   /// Begins apply(): the report of the pass over plan_.
   StepReport begin_report(const PassResult& result) {
     expects(is_planned_ && result.samples.size() == plan_.logits.size(),
@@ -58,6 +76,7 @@ class SequenceDecoder : public Decoder, public Measurements {
   int32_t prompt_length_;
   int32_t length_;               // of the canvas, without what fills its last block
   std::vector<TokenId> tokens_;  // and what fills the last block
+  std::vector<bool> is_masked_;  // [tokens_], of decoders with add_masks()
   int32_t num_kept_ = 0;         // blocks or positions whose K/V are in their cells
   StepPlan plan_;
   bool done_ = false;

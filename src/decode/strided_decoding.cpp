@@ -9,18 +9,10 @@ namespace lacuna {
 StridedDecoder::StridedDecoder(StridedDecoding options, std::vector<TokenId> prompt)
     : LeftToRightDecoder(std::move(options), std::move(prompt)) {}
 
-const StepPlan& StridedDecoder::plan() {
-  build_plan(num_kept_, plan_);
-  return plan_;
-}
-
 void StridedDecoder::build_plan(int32_t begin, StepPlan& plan) const {
   plan.clear();
   const int32_t end = pass_end();
-  for (int32_t position = begin; position < end; ++position)
-    plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
-  RowGroup group{0, {0, end - begin}, {}, OwnRows::kCausal};
-  if (begin > 0) group.visible.push_back({0, begin});
+  RowGroup& group = plan.add_group(canvas_, begin, end, OwnRows::kCausal);
   group.only_kv = end < length();
   if (!group.only_kv) {
     plan.rules.push_back(options_.sampling);
@@ -32,21 +24,9 @@ void StridedDecoder::build_plan(int32_t begin, StepPlan& plan) const {
       plan.add_row(index < drafts_.size() ? drafts_[index] : options_.mask_id, position, position);
     }
     group.rows.end = plan.num_rows();
-    for (int32_t row = end - begin - 1; row < plan.num_rows(); ++row) {
-      LogitRow logit;
-      logit.row = row;
-      logit.noise = RngStream(options_.seed, begin + row + 1);
-      plan.logits.push_back(logit);
-    }
+    for (int32_t row = end - begin - 1; row < plan.num_rows(); ++row)
+      plan.logits.push_back({.row = row, .noise = RngStream(options_.seed, begin + row + 1)});
   }
-  plan.groups.push_back(std::move(group));
-}
-
-PassWork StridedDecoder::uncached_work() const {
-  if (pass_end() < length()) return {};  // without a cache nothing is kept
-  StepPlan everything;
-  build_plan(0, everything);
-  return work_of(everything);
 }
 
 std::vector<int32_t> StridedDecoder::sampled_positions() const {
@@ -75,7 +55,7 @@ StepReport StridedDecoder::apply(const PassResult& result) {
   expects(!done_ && samples.size() == plan_.logits.size(),
           "apply: one sample for each planned row of logits");
   StepReport report;
-  report.step = num_passes_++;
+  report.step = options_.num_drafts == 0 ? length() - prompt_length_ : num_passes_++;
   report.kind = num_kept_ < prompt_length_ ? "prefill" : drafts_.empty() ? "decode" : "verify";
   num_kept_ = pass_end();
   if (samples.empty()) return report;

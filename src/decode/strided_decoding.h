@@ -1,6 +1,7 @@
-// Left-to-right decoding with drafts of the model's own (I-DLM, thuEcstasy/I-DLM): a pass reads the text,
-// drafts of the tokens after it, and masks after those, all causally. The rows of the text and of the
-// drafts judge the drafts, and the rows of the masks draft what follows if all of them are accepted.
+// Left-to-right decoding with exact K/V: autoregressive, or with drafts of the model's own (I-DLM,
+// thuEcstasy/I-DLM). A pass reads the text, drafts of the tokens after it, and masks after those, all
+// causally. The rows of the text and of the drafts judge the drafts, and the rows of the masks draft what
+// follows if all of them are accepted.
 // docs/methods/strided_decoding.md has the rules and where they come from.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace lacuna {
 
 struct StridedDecoding : LeftToRight {
   TokenId mask_id = 0;
-  int32_t num_drafts = 3;  ///< masks in a pass, at least 1
+  int32_t num_drafts = 3;  ///< masks in a pass; 0: autoregressive
 };
 
 class StridedDecoder final : public LeftToRightDecoder<StridedDecoding>, public Constrainable {
@@ -22,8 +23,6 @@ class StridedDecoder final : public LeftToRightDecoder<StridedDecoding>, public 
   /// The prompt holds at least one token.
   StridedDecoder(StridedDecoding options, std::vector<TokenId> prompt);
 
-  const StepPlan& plan() override;
-  PassWork uncached_work() const override;
   StepReport apply(const PassResult& result) override;
   std::vector<int32_t> sampled_positions() const override;
   std::vector<TokenId> judged_drafts() const override;
@@ -35,11 +34,10 @@ class StridedDecoder final : public LeftToRightDecoder<StridedDecoding>, public 
   int32_t num_drafted() const { return static_cast<int32_t>(drafts_.size()); }
   /// One past the last token of the text that the next pass reads.
   int32_t pass_end() const { return std::min(length(), num_kept_ + options_.most_rows); }
-  /// Rows for the text from `begin` on and what is after it; the text before is read from its cells.
-  void build_plan(int32_t begin, StepPlan& plan) const;
+  bool has_logits() const override { return pass_end() == length(); }
+  void build_plan(int32_t begin, StepPlan& plan) const override;
 
   std::vector<TokenId> drafts_;  // drafts of the positions after the canvas
-  int32_t num_passes_ = 0;
 };
 
 }  // namespace lacuna

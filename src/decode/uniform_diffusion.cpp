@@ -293,8 +293,7 @@ std::vector<Commit> UniformDiffusionDecoder::take_largest(std::vector<Candidate>
   std::vector<Commit> chosen;
   for (size_t i = 0; i < candidates.size() && takes(i, candidates[i].score); ++i)
     chosen.push_back(candidates[i].commit);
-  std::sort(chosen.begin(), chosen.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(chosen, {}, &Commit::position);
   return chosen;
 }
 
@@ -470,8 +469,7 @@ void UniformDiffusionDecoder::replace_block(IndexRange positions, StepReport& re
     std::erase_if(report.committed, same);
     report.committed.push_back(commit);
   }
-  std::sort(report.committed.begin(), report.committed.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(report.committed, {}, &Commit::position);
 }
 
 std::vector<int32_t> UniformDiffusionDecoder::sampled_positions() const {
@@ -513,8 +511,7 @@ StepReport UniformDiffusionDecoder::correct(std::span<const RowStatistics> drawn
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Commit& a, const Commit& b) { return a.confidence > b.confidence; });
   candidates.resize(std::min(candidates.size(), static_cast<size_t>(options_.self_correct->tokens)));
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Commit& a, const Commit& b) { return a.position < b.position; });
+  std::ranges::sort(candidates, {}, &Commit::position);
 
   std::vector<TokenId> corrected = tokens_;
   for (const Commit& commit : candidates) corrected[static_cast<size_t>(commit.position)] = commit.token;

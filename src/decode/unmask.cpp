@@ -125,8 +125,7 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
   const auto take = [&](size_t count) {
     std::vector<Commit> chosen;
     for (size_t i = 0; i < count; ++i) chosen.push_back(ranked[i].second);
-    std::sort(chosen.begin(), chosen.end(),
-              [](const Commit& a, const Commit& b) { return a.position < b.position; });
+    std::ranges::sort(chosen, {}, &Commit::position);
     return chosen;
   };
   const auto prefix_while = [&](auto&& accepted) {

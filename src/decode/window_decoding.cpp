@@ -9,23 +9,11 @@ namespace lacuna {
 WindowDecoder::WindowDecoder(WindowDecoding options, std::vector<TokenId> prompt)
     : LeftToRightDecoder(std::move(options), std::move(prompt)) {}
 
-const StepPlan& WindowDecoder::plan() {
-  build_plan(num_kept_, plan_);
-  return plan_;
-}
-
 void WindowDecoder::build_plan(int32_t begin, StepPlan& plan) const {
   plan.clear();
   const int32_t end = pass_end();
-  for (int32_t position = begin; position < end; ++position)
-    plan.add_row(canvas_[static_cast<size_t>(position)], position, position);
-  if (begin < end) {
-    RowGroup text{0, {0, end - begin}, {}, OwnRows::kCausal};
-    if (begin > 0) text.visible.push_back({0, begin});
-    text.only_kv = true;
-    plan.groups.push_back(std::move(text));
-  }
-  if (has_window()) add_window(plan);
+  if (begin < end) plan.add_group(canvas_, begin, end, OwnRows::kCausal).only_kv = true;
+  if (has_logits()) add_window(plan);
 }
 
 void WindowDecoder::add_window(StepPlan& plan) const {
@@ -35,20 +23,10 @@ void WindowDecoder::add_window(StepPlan& plan) const {
   if (first > 0) window.visible.push_back({0, first});
   plan.rules.push_back(options_.sampling);
   for (int32_t position = first; position < end; ++position) {
-    LogitRow logit;
-    logit.row = plan.num_rows();
-    logit.noise = RngStream(options_.seed, position + 1);
-    plan.logits.push_back(logit);
+    plan.logits.push_back({.row = plan.num_rows(), .noise = RngStream(options_.seed, position + 1)});
     plan.add_row(position == first ? canvas_.back() : options_.mask_id, position, position);
   }
   plan.groups.push_back(std::move(window));
-}
-
-PassWork WindowDecoder::uncached_work() const {
-  if (!has_window()) return {};  // without a cache nothing is kept
-  StepPlan everything;
-  build_plan(0, everything);
-  return work_of(everything);
 }
 
 StepReport WindowDecoder::apply(const PassResult& result) {

@@ -28,20 +28,15 @@ class WindowDecoder final : public LeftToRightDecoder<WindowDecoding> {
     return std::min(prompt_length_ + options_.gen_length + options_.num_masks - 1, options_.max_positions);
   }
   ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_ - 1, num_kept_}; }
-  const StepPlan& plan() override;
-  PassWork uncached_work() const override;
   StepReport apply(const PassResult& result) override;
 
  private:
   /// One past the last token before the window that the next pass reads.
   int32_t pass_end() const { return std::min(length() - 1, num_kept_ + options_.most_rows); }
   /// Whether the next pass has a window.
-  bool has_window() const { return pass_end() == length() - 1; }
-  /// Rows for the text from `begin` on and the window; the text before is read from its cells.
-  void build_plan(int32_t begin, StepPlan& plan) const;
+  bool has_logits() const override { return pass_end() == length() - 1; }
+  void build_plan(int32_t begin, StepPlan& plan) const override;
   void add_window(StepPlan& plan) const;
-
-  int32_t num_passes_ = 0;
 };
 
 }  // namespace lacuna

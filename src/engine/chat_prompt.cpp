@@ -19,7 +19,7 @@ bool has_role(const ordered_json& message, std::string_view role) {
   return text_member(message, "role") == role;
 }
 
-/// JSON text as templates show it; a text stays.
+/// JSON as templates show it; strings stay.
 std::string shown(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value, JsonLayout::kSpaced);
 }
@@ -44,7 +44,7 @@ void write_calls_into_content(ordered_json& message) {
   message.erase("tool_calls");
 }
 
-/// Results that follow each other share a user's turn.
+/// Consecutive tool results share one user turn.
 void add_result(const ordered_json& message, bool follows_result, ordered_json& messages) {
   const std::string text = tool_response(content_text(message));
   if (follows_result) {

@@ -93,7 +93,7 @@ std::vector<CanvasPart> parse_marked_text(std::string_view text) {
     if (!hole) {
       throw InputError(
           "{} is not a hole; expected [[N]] or [[A-B]] with numbers of tokens from 1 to {}, [[*]], or \\[[ "
-          "for the text itself",
+          "for a literal [[",
           in_quotes(text.substr(0, std::min<size_t>(close, 24) + kClose.size())), kMaxHoleTokens);
     }
     if (!plain.empty()) parts.emplace_back(plain);

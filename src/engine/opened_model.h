@@ -29,10 +29,10 @@ struct ModelSource {
   std::filesystem::path folder;  ///< or a .gguf file; empty for a random model
   ModelConfig config;
   std::optional<Paradigm> chosen_paradigm =
-      {};  ///< where the files do not say it; a copy's config.json has to
+      {};  ///< the user's, if files lack it; copies put it in config.json
 };
 
-/// From what a person types to name a model (model/locate.h), "random:NAME" included. Throws InputError.
+/// Finds the model of a name or path (model/locate.h), or of "random:NAME". Throws InputError.
 ///   choices  as read_config() takes them
 ModelSource find_model(const std::string& model, const ConfigChoices& choices = {});
 /// Gives a model adapters (model/adapters.h). Returns sentences that people should read, and throws
@@ -46,7 +46,7 @@ std::optional<Tokenizer> tokenizer_of(const ModelSource& source);
 /// `source` and `tokenizer` outlive it.
 TextModel text_model(const ModelSource& source, const std::optional<Tokenizer>& tokenizer);
 
-/// A model that reads another one's texts, before its weights are loaded. Not to be moved: the guide looks
+/// A model that reads another one's texts, before its weights are loaded. Not movable: `guide` points
 /// into it.
 struct GuideSource {
   std::string model;
@@ -55,7 +55,7 @@ struct GuideSource {
   Guide guide;
 
   /// Throws InputError if the model is not autoregressive.
-  ///   flag     that names it
+  ///   flag     for errors
   ///   choices  for its config.json
   GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag,
               const ConfigChoices& choices = {});
@@ -86,7 +86,7 @@ struct GenerateRequest {
   /// empty: masks.
   std::vector<TokenId> answer = {};
   std::optional<Constraint> constraint = {};  ///< constraint on the answer's text; empty: none
-  bool gives_literals = false;                ///< texts that the constraint leaves no choice of take no pass
+  bool gives_literals = false;                ///< text that the constraint forces is written without a pass
   int32_t num_alternatives = 0;               ///< the same as DecoderContext's
   /// Holes of an infill whose canvas changes its length, positions of `answer`.
   std::vector<GrowingHole> holes = {};

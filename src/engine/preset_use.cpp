@@ -97,7 +97,7 @@ PresetFormats preset_formats(const WeightFormats& formats) {
     return format ? describe(*format) : std::string("as stored");
   };
   const std::string dtype(name_of(formats.dtype));
-  return {dtype, text(formats.layers), text(formats.embedding), formats.kv_in_codes ? "int8" : dtype,
+  return {dtype, text(formats.layers), text(formats.embedding), formats.kv_int8 ? "int8" : dtype,
           formats.int8_activations ? "int8" : "auto"};
 }
 

@@ -38,7 +38,7 @@ std::string_view name_of(StopReason reason);
 /// The part of `generated` before its first end token.
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);
 
-///   tokenizer      may be null     stop  texts before which the text ends
+///   tokenizer      may be null     stop  texts that end the answer
 ///   shows_special  whether special tokens are a part of the text: the tags of tool calls may be such tokens
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,

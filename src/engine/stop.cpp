@@ -5,18 +5,23 @@
 
 namespace lacuna {
 
-std::string_view before_stop(std::string_view text, const std::vector<std::string>& texts) {
+std::string_view first_stop(std::string_view text, const std::vector<std::string>& texts, size_t from) {
   size_t first_end = std::string_view::npos;
   size_t cut = text.size();
   for (const std::string& stop : texts) {
-    const size_t begin = stop.empty() ? std::string_view::npos : text.find(stop);
+    if (stop.empty()) continue;
+    const size_t begin = text.find(stop, from - std::min(from, stop.size() - 1));
     if (begin == std::string_view::npos) continue;
     const size_t end = begin + stop.size();
     if (end > first_end || (end == first_end && begin > cut)) continue;
     first_end = end;
     cut = begin;
   }
-  return text.substr(0, cut);
+  return text.substr(cut, first_end - cut);
+}
+
+std::string_view before_stop(std::string_view text, const std::vector<std::string>& texts) {
+  return {text.data(), first_stop(text, texts).data()};
 }
 
 StopFinder make_stop_finder(const Tokenizer& tokenizer, std::vector<std::string> texts) {

@@ -102,27 +102,18 @@ ordered_json TraceLog::step(const StepEvent& event) {
 TraceReplay::TraceReplay(std::istream& stream, std::string name, int64_t request)
     : stream_(stream), name_(std::move(name)), request_(request) {
   json line;
-  while (read_line(line)) {
-    if (!line.contains("canvas")) continue;
-    if (JsonObject(line, place_).integer("request", {0, std::numeric_limits<int64_t>::max()}, 0) != request_)
-      continue;
-    read_start(line);
-    return;
+  if (!read_own_line(true, line)) {
+    throw InputError("{}: holds no request {}; expected the file that `lacuna run --trace` writes", name_,
+                     request_);
   }
-  throw InputError("{}: holds no request {}; expected the file that `lacuna run --trace` writes", name_,
-                   request_);
+  read_start(line);
 }
 
 bool TraceReplay::next() {
   json line;
-  while (read_line(line)) {
-    if (line.contains("canvas")) continue;
-    if (JsonObject(line, place_).integer("request", {0, std::numeric_limits<int64_t>::max()}, 0) != request_)
-      continue;
-    read_step(line);
-    return true;
-  }
-  return false;
+  if (!read_own_line(false, line)) return false;
+  read_step(line);
+  return true;
 }
 
 std::string TraceReplay::piece(TokenId token) const {
@@ -130,15 +121,18 @@ std::string TraceReplay::piece(TokenId token) const {
   return found == pieces_.end() ? fmt::format("<{}>", token) : found->second;
 }
 
-bool TraceReplay::read_line(json& line) {
+bool TraceReplay::read_own_line(bool is_first, json& line) {
   std::string text;
-  do {
+  while (true) {
     place_ = fmt::format("{}, line {}", name_, ++line_number_);
     if (!read_bounded_line(stream_, kMaxLineBytes, text, place_)) return false;
-  } while (text.find_first_not_of(" \t\r") == std::string::npos);
-  line = parse_json(text, place_);
-  if (!line.is_object()) throw InputError("{}: not a JSON object", place_);
-  return true;
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    line = parse_json(text, place_);
+    if (!line.is_object()) throw InputError("{}: not a JSON object", place_);
+    if (line.contains("canvas") != is_first) continue;
+    if (JsonObject(line, place_).integer("request", {0, std::numeric_limits<int64_t>::max()}, 0) == request_)
+      return true;
+  }
 }
 
 void TraceReplay::read_start(const json& line) {

@@ -89,8 +89,8 @@ class TraceReplay {
   double seconds() const { return seconds_; }  ///< of all passes so far
 
  private:
-  /// The next line that is not blank, parsed; false at the end.
-  bool read_line(nlohmann::json& line);
+  /// The request's next line, parsed, which is its first or one of a pass; false at the end.
+  bool read_own_line(bool is_first, nlohmann::json& line);
   void read_start(const nlohmann::json& line);
   void read_step(const nlohmann::json& line);
   void read_edits(const nlohmann::json& line);

@@ -33,8 +33,7 @@ std::vector<TuningPath> format_paths(const FormatNames& given, const ModelSource
     int64_t bytes = predicted_bytes(source.config, loaded, stored.get());
     for (const char* const name : {"bf16", "int8", "int4"}) {
       const TuningSetting setting{"weights", name};
-      // `dtype` may rule a dense format out, and with `dtype` auto another dense one would change activations
-      // too.
+      // bf16 weights make activations and K/V bf16, which a given `dtype` or `kv_cache` may contradict.
       if (setting.value == "bf16" && (given.dtype != "auto" || given.kv_cache != "auto")) continue;
       const WeightFormats formats = weight_formats(with_formats(given, {&setting, 1}), source);
       const int64_t taken = predicted_bytes(source.config, formats, stored.get());

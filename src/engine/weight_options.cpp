@@ -156,8 +156,8 @@ WeightFormats weight_formats(const FormatNames& given, const ModelSource& source
   };
   check("weights", layers);
   check("head_weights", embedding);
-  formats.kv_in_codes = names.kv_cache == "int8";
-  if (!formats.kv_in_codes && names.kv_cache != "auto" && names.kv_cache != rows) {
+  formats.kv_int8 = names.kv_cache == "int8";
+  if (!formats.kv_int8 && names.kv_cache != "auto" && names.kv_cache != rows) {
     refuse(
         "kv_cache", names.kv_cache, fmt::format("{} or int8", rows),
         fmt::format("`kv_cache` is {}, and rows are {}; expected the same, or int8", names.kv_cache, rows));

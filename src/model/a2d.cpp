@@ -37,10 +37,6 @@ constexpr std::string_view kA2dQwen2With05b = R"({"architectures": ["A2DQwen2LMH
     "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
     "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
     "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})";
-constexpr PublishedConfig kPublishedA2dQwen2[] = {
-    PublishedConfig{"a2d-qwen2.5-0.5b-mdlm", kA2dQwen2With05b, kMaskedChoice},
-    PublishedConfig{"a2d-qwen2.5-0.5b-bd3lm", kA2dQwen2With05b, kBlocksChoice},
-};
 
 constexpr std::string_view kA2dQwen3With06b = R"({"architectures": ["A2DQwen3LMHeadModel"], "head_dim": 128,
     "hidden_size": 1024, "intermediate_size": 3072,
@@ -48,19 +44,10 @@ constexpr std::string_view kA2dQwen3With06b = R"({"architectures": ["A2DQwen3LMH
     "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 40960,
     "rope_theta": 1000000, "rms_norm_eps": 1e-06,
     "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})";
-constexpr PublishedConfig kPublishedA2dQwen3[] = {
-    PublishedConfig{"a2d-qwen3-0.6b-mdlm", kA2dQwen3With06b, kMaskedChoice},
-    PublishedConfig{"a2d-qwen3-0.6b-bd3lm", kA2dQwen3With06b, kBlocksChoice},
-};
 
 // Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessA2d[] = {"sliding_window"};
 constexpr std::string_view kA2dMasks[] = {"<|mask|>"};
-constexpr PublishedMask kPublishedA2dQwen2Masks[] = {{151665, 151936}};
-constexpr PublishedMask kPublishedA2dQwen3Masks[] = {{151669, 151936}};
-constexpr std::string_view kA2dQwen2Types[] = {"a2d-qwen2"};
-constexpr std::string_view kA2dQwen3Types[] = {"a2d-qwen3"};
-constexpr std::string_view kA2dLlamaTypes[] = {"a2d-llama"};
 
 }  // namespace
 
@@ -69,12 +56,15 @@ FamilyEntry a2d_qwen2_family() {
           .architecture = "A2DQwen2LMHeadModel",
           .read_config = [](const JsonObject& json) { return make_a2d(json, read_qwen2_block(json)); },
           .tensors = transformers_tensors(transformers_layer),
-          .mask_texts = kA2dMasks,
-          .published_masks = kPublishedA2dQwen2Masks,
+          .mask_texts = {std::begin(kA2dMasks), std::end(kA2dMasks)},
+          .published_masks = {PublishedMask{151665, 151936}},
           .default_unmask = "low-confidence",
-          .published = kPublishedA2dQwen2,
-          .harmless_keys = kHarmlessA2d,
-          .model_types = kA2dQwen2Types};
+          .harmless_keys = {std::begin(kHarmlessA2d), std::end(kHarmlessA2d)},
+          .model_types = {"a2d-qwen2"},
+          .published = {
+              PublishedConfig{"a2d-qwen2.5-0.5b-mdlm", kA2dQwen2With05b, kMaskedChoice},
+              PublishedConfig{"a2d-qwen2.5-0.5b-bd3lm", kA2dQwen2With05b, kBlocksChoice},
+          }};
 }
 
 FamilyEntry a2d_qwen3_family() {
@@ -82,12 +72,15 @@ FamilyEntry a2d_qwen3_family() {
           .architecture = "A2DQwen3LMHeadModel",
           .read_config = [](const JsonObject& json) { return make_a2d(json, read_qwen3_block(json)); },
           .tensors = transformers_tensors(transformers_layer_with_qk_norm),
-          .mask_texts = kA2dMasks,
-          .published_masks = kPublishedA2dQwen3Masks,
+          .mask_texts = {std::begin(kA2dMasks), std::end(kA2dMasks)},
+          .published_masks = {PublishedMask{151669, 151936}},
           .default_unmask = "low-confidence",
-          .published = kPublishedA2dQwen3,
-          .harmless_keys = kHarmlessA2d,
-          .model_types = kA2dQwen3Types};
+          .harmless_keys = {std::begin(kHarmlessA2d), std::end(kHarmlessA2d)},
+          .model_types = {"a2d-qwen3"},
+          .published = {
+              PublishedConfig{"a2d-qwen3-0.6b-mdlm", kA2dQwen3With06b, kMaskedChoice},
+              PublishedConfig{"a2d-qwen3-0.6b-bd3lm", kA2dQwen3With06b, kBlocksChoice},
+          }};
 }
 
 FamilyEntry a2d_llama_family() {
@@ -95,9 +88,9 @@ FamilyEntry a2d_llama_family() {
           .architecture = "A2DLlamaLMHeadModel",
           .read_config = [](const JsonObject& json) { return make_a2d(json, read_llama_block(json)); },
           .tensors = transformers_tensors(transformers_layer),
-          .mask_texts = kA2dMasks,
+          .mask_texts = {std::begin(kA2dMasks), std::end(kA2dMasks)},
           .default_unmask = "low-confidence",
-          .model_types = kA2dLlamaTypes};
+          .model_types = {"a2d-llama"}};
 }
 
 }  // namespace lacuna

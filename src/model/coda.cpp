@@ -13,36 +13,28 @@ ModelConfig read_coda(const JsonObject& json) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedCoda[] = {
-    PublishedConfig{"coda-1.7b", R"({"architectures": ["CoDALanguageModel"], "head_dim": 128,
-      "hidden_size": 2048, "intermediate_size": 6144,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"},
-};
-
-// Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and its forward
-// pass reads the others, which say what training masks, in training alone (modeling_coda.py).
-constexpr std::string_view kHarmlessCoda[] = {
-    "tie_word_embeddings", "sliding_window",       "mask_block_sizes",  "block_masking_probability",
-    "prefix_probability",  "truncate_probability", "masking_scheduler", "sampling_eps"};
-constexpr std::string_view kCodaMasks[] = {"<|mask|>"};
-constexpr PublishedMask kPublishedCodaMasks[] = {{151669, 151936}};
-constexpr std::string_view kCodaTypes[] = {"coda"};
-
 }  // namespace
 
 FamilyEntry coda_family() {
-  return {.name = "coda",
-          .architecture = "CoDALanguageModel",
-          .read_config = read_coda,
-          .tensors = transformers_tensors(transformers_layer_with_qk_norm),
-          .mask_texts = kCodaMasks,
-          .published_masks = kPublishedCodaMasks,
-          .default_unmask = "entropy",
-          .published = kPublishedCoda,
-          .harmless_keys = kHarmlessCoda,
-          .model_types = kCodaTypes};
+  return {
+      .name = "coda",
+      .architecture = "CoDALanguageModel",
+      .read_config = read_coda,
+      .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+      .mask_texts = {"<|mask|>"},
+      .published_masks = {PublishedMask{151669, 151936}},
+      .default_unmask = "entropy",
+      // Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and its
+      // forward pass reads the others, which say what training masks, in training alone (modeling_coda.py).
+      .harmless_keys = {"tie_word_embeddings", "sliding_window", "mask_block_sizes",
+                        "block_masking_probability", "prefix_probability", "truncate_probability",
+                        "masking_scheduler", "sampling_eps"},
+      .model_types = {"coda"},
+      .published = {PublishedConfig{"coda-1.7b", R"({"architectures": ["CoDALanguageModel"], "head_dim": 128,
+      "hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000, "rms_norm_eps": 1e-06, "mask_token_id": 151669})"}}};
 }
 
 }  // namespace lacuna

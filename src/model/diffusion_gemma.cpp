@@ -298,42 +298,6 @@ void rename_diffusion_gemma(TensorNames& names) {
   names.conditioning_down = "self_cond_down";
 }
 
-constexpr PublishedConfig kPublished[] = {
-    PublishedConfig{"diffusion-gemma", R"({"architectures": ["DiffusionGemmaForBlockDiffusion"],
-      "canvas_length": 256, "tie_word_embeddings": true, "eos_token_id": [1, 106], "text_config": {
-      "vocab_size": 262144, "hidden_size": 2816, "intermediate_size": 2112, "moe_intermediate_size": 704,
-      "num_experts": 128, "top_k_experts": 8, "num_hidden_layers": 30, "layer_types": [
-      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
-      "full_attention",
-      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
-      "full_attention",
-      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
-      "full_attention",
-      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
-      "full_attention",
-      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
-      "full_attention"],
-      "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256, "num_global_key_value_heads": 2,
-      "global_head_dim": 512, "sliding_window": 1024, "rope_parameters": {
-      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
-      "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}},
-      "rms_norm_eps": 1e-06, "hidden_activation": "gelu_pytorch_tanh", "attention_bias": false,
-      "final_logit_softcapping": 30.0, "max_position_embeddings": 262144, "bos_token_id": 2,
-      "eos_token_id": 1, "pad_token_id": 0}})"},
-};
-
-// Images, which are refused where a prompt brings them: their encoder is not loaded.
-constexpr std::string_view kHarmless[] = {"boi_token_id",
-                                          "boi_token_index",
-                                          "eoi_token_id",
-                                          "eoi_token_index",
-                                          "image_token_index",
-                                          "mask_token_id",
-                                          "vision_config",
-                                          "vision_soft_tokens_per_image",
-                                          "vocab_size_per_layer_input"};
-constexpr std::string_view kModelTypes[] = {"diffusion_gemma"};
-
 }  // namespace
 
 FamilyEntry diffusion_gemma_family() {
@@ -354,9 +318,33 @@ FamilyEntry diffusion_gemma_family() {
                               .layer = diffusion_gemma_gguf_layer,
                               .read_generation = read_diffusion_gemma_generation,
                               .rename = rename_diffusion_gemma},
-          .published = kPublished,
-          .harmless_keys = kHarmless,
-          .model_types = kModelTypes};
+          // Images, which are refused where a prompt brings them: their encoder is not loaded.
+          .harmless_keys = {"boi_token_id", "boi_token_index", "eoi_token_id", "eoi_token_index",
+                            "image_token_index", "mask_token_id", "vision_config",
+                            "vision_soft_tokens_per_image", "vocab_size_per_layer_input"},
+          .model_types = {"diffusion_gemma"},
+          .published = {
+              PublishedConfig{"diffusion-gemma", R"({"architectures": ["DiffusionGemmaForBlockDiffusion"],
+      "canvas_length": 256, "tie_word_embeddings": true, "eos_token_id": [1, 106], "text_config": {
+      "vocab_size": 262144, "hidden_size": 2816, "intermediate_size": 2112, "moe_intermediate_size": 704,
+      "num_experts": 128, "top_k_experts": 8, "num_hidden_layers": 30, "layer_types": [
+      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+      "full_attention",
+      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+      "full_attention",
+      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+      "full_attention",
+      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+      "full_attention",
+      "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention",
+      "full_attention"],
+      "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256, "num_global_key_value_heads": 2,
+      "global_head_dim": 512, "sliding_window": 1024, "rope_parameters": {
+      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+      "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}},
+      "rms_norm_eps": 1e-06, "hidden_activation": "gelu_pytorch_tanh", "attention_bias": false,
+      "final_logit_softcapping": 30.0, "max_position_embeddings": 262144, "bos_token_id": 2,
+      "eos_token_id": 1, "pad_token_id": 0}})"}}};
 }
 
 }  // namespace lacuna

@@ -32,24 +32,6 @@ constexpr std::string_view kDream7b = R"({"architectures": ["DreamModel"],
     "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
     "mask_token_id": 151666, "bos_token_id": 151643, "eos_token_id": [151643, 151645], "pad_token_id": 151643})";
 
-constexpr PublishedConfig kPublishedDream[] = {
-    PublishedConfig{"dream-7b", kDream7b},
-    PublishedConfig{"dream-coder-7b", kDream7b},
-    PublishedConfig{"diffucoder-7b", kDream7b},
-    PublishedConfig{"d2f-dream-7b", kDream7b, R"({"lacuna": {"paradigm": "blocks"}})"},
-    PublishedConfig{"dreamon-7b", kDream7b, R"({"max_position_embeddings": 2048,
-      "expand_token_id": 151667, "bos_token_id": 151665, "eos_token_id": 151643})"},
-};
-
-// Without effect where "use_sliding_window" is false, as it must be.
-constexpr std::string_view kHarmlessDream[] = {"sliding_window"};
-constexpr std::string_view kMasksDream[] = {"<|mask|>"};
-constexpr PublishedMask kPublishedMasksDream[] = {{151666, 152064}};
-constexpr std::string_view kTypesDream[] = {"dream"};
-
-// DreamOn's, which makes two masks of one. What deletes a position is its end-of-text token.
-constexpr std::string_view kExpandDream[] = {"<|expand|>"};
-
 }  // namespace
 
 FamilyEntry dream_family() {
@@ -57,18 +39,27 @@ FamilyEntry dream_family() {
           .architecture = "DreamModel",
           .read_config = read_dream,
           .tensors = transformers_tensors(transformers_layer),
-          .mask_texts = kMasksDream,
-          .published_masks = kPublishedMasksDream,
-          .expand_texts = kExpandDream,
+          .mask_texts = {"<|mask|>"},
+          .published_masks = {PublishedMask{151666, 152064}},
+          // DreamOn's, which makes two masks of one. What deletes a position is its end-of-text token.
+          .expand_texts = {"<|expand|>"},
           .default_unmask = "entropy",
           .gguf = GgufDialect{.architecture = "dream",
                               .published_mask = 151666,
                               .read_config =
                                   [](const GgufKeys& keys) { return gguf_dense_config(keys, "DreamModel"); },
                               .layer = gguf_layer},
-          .published = kPublishedDream,
-          .harmless_keys = kHarmlessDream,
-          .model_types = kTypesDream};
+          // Without effect where "use_sliding_window" is false, as it must be.
+          .harmless_keys = {"sliding_window"},
+          .model_types = {"dream"},
+          .published = {
+              PublishedConfig{"dream-7b", kDream7b},
+              PublishedConfig{"dream-coder-7b", kDream7b},
+              PublishedConfig{"diffucoder-7b", kDream7b},
+              PublishedConfig{"d2f-dream-7b", kDream7b, R"({"lacuna": {"paradigm": "blocks"}})"},
+              PublishedConfig{"dreamon-7b", kDream7b, R"({"max_position_embeddings": 2048,
+      "expand_token_id": 151667, "bos_token_id": 151665, "eos_token_id": 151643})"},
+          }};
 }
 
 }  // namespace lacuna

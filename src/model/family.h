@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/config.h"
 
@@ -108,25 +108,25 @@ struct FamilyEntry {
   ModelConfig (*read_config)(const JsonObject& json);
   TensorNames tensors;
   /// Texts of the mask token in the tokenizer's files, the most common first.
-  std::span<const std::string_view> mask_texts = {};
-  std::span<const PublishedMask> published_masks = {};
+  std::vector<std::string_view> mask_texts = {};
+  std::vector<PublishedMask> published_masks = {};
   /// Texts in the tokenizer's files of the token that becomes two masks, for files whose config.json does not
   /// name it.
-  std::span<const std::string_view> expand_texts = {};
+  std::vector<std::string_view> expand_texts = {};
   /// Names of tokens that edit, in lower case and without brackets ("delete" for "<|DELETE|>"). A model whose
   /// tokenizer_config.json has one of them needs `expert_capacity`.
-  std::span<const std::string_view> edit_names = {};
+  std::vector<std::string_view> edit_names = {};
   std::string_view default_unmask = {};  ///< published --unmask; empty: the family has no such rule
   std::optional<GgufDialect> gguf = {};  ///< empty: no known converter
-  std::span<const PublishedConfig> published = {};
   /// Keys of config.json, beyond those that no family minds (model/config_keys.h), that read_config() need
   /// not read.
-  std::span<const std::string_view> harmless_keys = {};
+  std::vector<std::string_view> harmless_keys = {};
   /// "model_type" of config.json, in lower case; another contradicts the architecture.
-  std::span<const std::string_view> model_types = {};
+  std::vector<std::string_view> model_types = {};
   /// Whether the transformers library has the class, and it is left to right. A file with code of its own for
   /// it, or with a mask token, is of a diffusion model under a borrowed class.
   bool is_library_class = false;
+  std::vector<PublishedConfig> published = {};
 };
 
 }  // namespace lacuna

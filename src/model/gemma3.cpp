@@ -112,10 +112,6 @@ LayerTensorNames gemma3_gguf_layer(int64_t layer) {
   return names;
 }
 
-constexpr std::string_view kGemma3Types[] = {"gemma3_text"};
-constexpr std::string_view kHarmlessGemma3[] = {"_sliding_window_pattern", "cache_implementation",
-                                                "sliding_window_pattern"};
-
 }  // namespace
 
 FamilyEntry gemma3_family() {
@@ -127,8 +123,8 @@ FamilyEntry gemma3_family() {
                               .read_config = read_gemma3_gguf,
                               .layer = gemma3_gguf_layer,
                               .adds_one_to_norms = true},
-          .harmless_keys = kHarmlessGemma3,
-          .model_types = kGemma3Types,
+          .harmless_keys = {"_sliding_window_pattern", "cache_implementation", "sliding_window_pattern"},
+          .model_types = {"gemma3_text"},
           .is_library_class = true};
 }
 

@@ -80,17 +80,6 @@ constexpr std::string_view kGidd3b = R"({"architectures": ["GiddForDiffusionLM"]
     "hidden_size": 3072, "num_hidden_layers": 19, "num_attention_heads": 24, "vocab_size": 131072,
     "max_position_embeddings": 2048, "attention_bias": true, "mlp_bias": true, "weight_scaling": 1.0,
     "head_scaling": 0.16666666666666666, "noise_type": 1000.0, "bos_token_id": 0, "eos_token_id": 1})";
-constexpr PublishedConfig kPublishedGidd[] = {
-    PublishedConfig{"gidd-3b", kGidd3b},
-    PublishedConfig{"gidd-mask-3b", kGidd3b, R"({"num_hidden_layers": 18, "noise_type": -1000.0})"},
-    PublishedConfig{"gidd-10b", kGidd3b, R"({"hidden_size": 4608, "num_hidden_layers": 34,
-      "num_attention_heads": 36, "head_scaling": 0.1111111111111111})"},
-};
-
-// Initial values, and which of two implementations of the same attention runs.
-constexpr std::string_view kHarmlessGidd[] = {"attn_performer", "emb_init_scale", "head_init_scale",
-                                              "init_scale"};
-constexpr std::string_view kTypesGidd[] = {"gidd"};
 
 }  // namespace
 
@@ -99,9 +88,15 @@ FamilyEntry gidd_family() {
           .architecture = "GiddForDiffusionLM",
           .read_config = read_gidd,
           .tensors = transformers_tensors(name_gidd_layer),
-          .published = kPublishedGidd,
-          .harmless_keys = kHarmlessGidd,
-          .model_types = kTypesGidd};
+          // Initial values, and which of two implementations of the same attention runs.
+          .harmless_keys = {"attn_performer", "emb_init_scale", "head_init_scale", "init_scale"},
+          .model_types = {"gidd"},
+          .published = {
+              PublishedConfig{"gidd-3b", kGidd3b},
+              PublishedConfig{"gidd-mask-3b", kGidd3b, R"({"num_hidden_layers": 18, "noise_type": -1000.0})"},
+              PublishedConfig{"gidd-10b", kGidd3b, R"({"hidden_size": 4608, "num_hidden_layers": 34,
+      "num_attention_heads": 36, "head_scaling": 0.1111111111111111})"},
+          }};
 }
 
 }  // namespace lacuna

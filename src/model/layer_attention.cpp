@@ -122,7 +122,7 @@ void Model::Pass::store_kv(const LayerParameters& layer) {
   const int64_t first = rows_.begin - written.begin;
   if (num_rows_ > 0) compute_kv(layer, k.rows_from(first, num_rows_), v.rows_from(first, num_rows_));
   // Codes are made of f32, everything else is rounded to the dtype as it is written.
-  const bool is_coded = !caches_.empty() && caches_.front()->shape().in_codes;
+  const bool is_coded = !caches_.empty() && caches_.front()->shape().is_int8;
   exchange_.share_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
   for_each_row(written.size(),
                [&](int64_t i) { write_kv(ws_.layer, written.begin + i, k.row(i), v.row(i)); });

@@ -102,18 +102,6 @@ constexpr std::string_view kLlada8b = R"({"architectures": ["LLaDAModelLM"],
     "vocab_size": 126464, "embedding_size": 126464, "weight_tying": false, "max_sequence_length": 4096,
     "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
     "mask_token_id": 126336, "eos_token_id": [126081, 126348], "pad_token_id": 126081})";
-constexpr PublishedConfig kPublishedLlada[] = {
-    PublishedConfig{"llada-8b", kLlada8b},
-    PublishedConfig{"d2f-llada-8b", kLlada8b, R"({"lacuna": {"paradigm": "blocks"}})"},
-};
-
-// Keys of its own class that published files hold and that change no forward pass: how OLMo was trained and
-// which kernels it used; biases of a position scheme that "alibi" turns off; the ratio that "mlp_hidden_size"
-// replaces; RoPE in f32, which it is here anyway.
-constexpr std::string_view kHarmlessLlada[] = {"alibi_bias_max", "init_cutoff_factor", "init_device",
-                                               "init_fn",        "mlp_ratio",          "rope_full_precision"};
-constexpr PublishedMask kPublishedMasksLlada[] = {{126336, 126464}};
-constexpr std::string_view kTypesLlada[] = {"llada"};
 
 }  // namespace
 
@@ -127,16 +115,23 @@ FamilyEntry llada_family() {
           .architecture = "LLaDAModelLM",
           .read_config = read_llada,
           .tensors = tensors,
-          .published_masks = kPublishedMasksLlada,
+          .published_masks = {PublishedMask{126336, 126464}},
           .default_unmask = "low-confidence",
           .gguf = GgufDialect{.architecture = "llada",
                               .published_mask = 126336,
                               .read_config = read_llada_gguf,
                               .layer = gguf_layer,
                               .interleaves_rotation = true},
-          .published = kPublishedLlada,
-          .harmless_keys = kHarmlessLlada,
-          .model_types = kTypesLlada};
+          // Keys of its own class that published files hold and that change no forward pass: how OLMo was
+          // trained and which kernels it used; biases of a position scheme that "alibi" turns off; the ratio
+          // that "mlp_hidden_size" replaces; RoPE in f32, which it is here anyway.
+          .harmless_keys = {"alibi_bias_max", "init_cutoff_factor", "init_device", "init_fn", "mlp_ratio",
+                            "rope_full_precision"},
+          .model_types = {"llada"},
+          .published = {
+              PublishedConfig{"llada-8b", kLlada8b},
+              PublishedConfig{"d2f-llada-8b", kLlada8b, R"({"lacuna": {"paradigm": "blocks"}})"},
+          }};
 }
 
 }  // namespace lacuna

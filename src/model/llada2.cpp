@@ -207,47 +207,40 @@ constexpr std::string_view kChangesOfLlada22 = R"({
     "expert_capacity": 48, "block_size": 32, "delete_token_id": 156930, "split_token_id": 156931,
     "max_position_embeddings": 131072, "rope_theta": 3000000})";
 
-constexpr PublishedConfig kPublishedLlada2[] = {
-    PublishedConfig{"llada2-mini", kLlada2Mini},
-    PublishedConfig{"llada2.1-mini", kLlada2Mini},
-    PublishedConfig{"llada2-flash", kLlada2Flash},
-    PublishedConfig{"llada2.1-flash", kLlada2Flash},
-    PublishedConfig{"llada2.2-mini", kLlada2Mini, kChangesOfLlada22},
-    PublishedConfig{"llada2.2-flash", kLlada2Flash, kChangesOfLlada22},
-};
-
-// Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers that
-// predict several tokens at once, which the published model was trained with and does not run.
-constexpr std::string_view kHarmlessLlada2[] = {"intermediate_size", "mtp_loss_scaling_factor",
-                                                "num_nextn_predict_layers", "sliding_window"};
-constexpr std::string_view kMasksLlada2[] = {"<|mask|>"};
-constexpr PublishedMask kPublishedMasksLlada2[] = {{156895, 157184}};
-// The published texts were not seen; these are what the report calls the operations.
-constexpr std::string_view kEditsLlada2[] = {"delete", "split"};
-// The second is of copies for training with VeOmni.
-constexpr std::string_view kTypesLlada2[] = {"llada2_moe", "llada2_moe_veomni"};
-
 }  // namespace
 
 FamilyEntry llada2_family() {
   TensorNames tensors = transformers_tensors(name_llada2_layer);
   tensors.embedding = "model.word_embeddings";
   tensors.expert = transformers_expert;
-  return {.name = "llada2",
-          .architecture = "LLaDA2MoeModelLM",
-          .read_config = read_llada2,
-          .tensors = tensors,
-          .mask_texts = kMasksLlada2,
-          .published_masks = kPublishedMasksLlada2,
-          .edit_names = kEditsLlada2,
-          .default_unmask = "dynamic=0.95",
-          .gguf = GgufDialect{.architecture = "llada2",
-                              .published_mask = 156895,
-                              .read_config = read_llada2_gguf,
-                              .layer = name_llada2_gguf_layer},
-          .published = kPublishedLlada2,
-          .harmless_keys = kHarmlessLlada2,
-          .model_types = kTypesLlada2};
+  return {
+      .name = "llada2",
+      .architecture = "LLaDA2MoeModelLM",
+      .read_config = read_llada2,
+      .tensors = tensors,
+      .mask_texts = {"<|mask|>"},
+      .published_masks = {PublishedMask{156895, 157184}},
+      // The published texts were not seen; these are what the report calls the operations.
+      .edit_names = {"delete", "split"},
+      .default_unmask = "dynamic=0.95",
+      .gguf = GgufDialect{.architecture = "llada2",
+                          .published_mask = 156895,
+                          .read_config = read_llada2_gguf,
+                          .layer = name_llada2_gguf_layer},
+      // Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers
+      // that predict several tokens at once, which the published model was trained with and does not run.
+      .harmless_keys = {"intermediate_size", "mtp_loss_scaling_factor", "num_nextn_predict_layers",
+                        "sliding_window"},
+      // The second is of copies for training with VeOmni.
+      .model_types = {"llada2_moe", "llada2_moe_veomni"},
+      .published = {
+          PublishedConfig{"llada2-mini", kLlada2Mini},
+          PublishedConfig{"llada2.1-mini", kLlada2Mini},
+          PublishedConfig{"llada2-flash", kLlada2Flash},
+          PublishedConfig{"llada2.1-flash", kLlada2Flash},
+          PublishedConfig{"llada2.2-mini", kLlada2Mini, kChangesOfLlada22},
+          PublishedConfig{"llada2.2-flash", kLlada2Flash, kChangesOfLlada22},
+      }};
 }
 
 }  // namespace lacuna

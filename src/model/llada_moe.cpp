@@ -56,41 +56,32 @@ nlohmann::json read_llada_moe_gguf(const GgufKeys& keys) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedLladaMoe[] = {
-    PublishedConfig{"llada-moe-7b", R"({"architectures": ["LLaDAMoEModelLM"],
-      "hidden_size": 2048, "expert_intermediate_size": 1024, "num_experts": 64, "num_experts_per_tok": 8,
-      "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "qk_layernorm": true,
-      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 8192,
-      "rope_theta": 50000, "rms_norm_eps": 1e-05,
-      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"},
-};
-
-// The published code looks at neither: weights of experts are not normalised, and no layer is dense.
-constexpr std::string_view kHarmlessLladaMoe[] = {"dense_intermediate_size", "intermediate_size",
-                                                  "norm_topk_prob"};
-constexpr std::string_view kMasksLladaMoe[] = {"<|mask|>"};
-constexpr PublishedMask kPublishedMasksLladaMoe[] = {{kPublishedMask, 157184}};
-constexpr std::string_view kTypesLladaMoe[] = {"llada", "llada_moe", "lladamoe"};
-
 }  // namespace
 
 FamilyEntry llada_moe_family() {
   TensorNames tensors = transformers_tensors(name_llada_moe_layer);
   tensors.expert = transformers_expert;
-  return {.name = "llada-moe",
-          .architecture = "LLaDAMoEModelLM",
-          .read_config = read_llada_moe,
-          .tensors = tensors,
-          .mask_texts = kMasksLladaMoe,
-          .published_masks = kPublishedMasksLladaMoe,
-          .default_unmask = "low-confidence",
-          .gguf = GgufDialect{.architecture = "llada-moe",
-                              .published_mask = kPublishedMask,
-                              .read_config = read_llada_moe_gguf,
-                              .layer = gguf_layer},
-          .published = kPublishedLladaMoe,
-          .harmless_keys = kHarmlessLladaMoe,
-          .model_types = kTypesLladaMoe};
+  return {
+      .name = "llada-moe",
+      .architecture = "LLaDAMoEModelLM",
+      .read_config = read_llada_moe,
+      .tensors = tensors,
+      .mask_texts = {"<|mask|>"},
+      .published_masks = {PublishedMask{kPublishedMask, 157184}},
+      .default_unmask = "low-confidence",
+      .gguf = GgufDialect{.architecture = "llada-moe",
+                          .published_mask = kPublishedMask,
+                          .read_config = read_llada_moe_gguf,
+                          .layer = gguf_layer},
+      // The published code looks at neither: weights of experts are not normalised, and no layer is dense.
+      .harmless_keys = {"dense_intermediate_size", "intermediate_size", "norm_topk_prob"},
+      .model_types = {"llada", "llada_moe", "lladamoe"},
+      .published = {PublishedConfig{"llada-moe-7b", R"({"architectures": ["LLaDAMoEModelLM"],
+      "hidden_size": 2048, "expert_intermediate_size": 1024, "num_experts": 64, "num_experts_per_tok": 8,
+      "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "qk_layernorm": true,
+      "vocab_size": 157184, "tie_word_embeddings": false, "max_position_embeddings": 8192,
+      "rope_theta": 50000, "rms_norm_eps": 1e-05,
+      "mask_token_id": 156895, "eos_token_id": 156892, "pad_token_id": 156892})"}}};
 }
 
 }  // namespace lacuna

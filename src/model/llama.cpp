@@ -29,19 +29,6 @@ nlohmann::json read_llama_gguf(const GgufKeys& keys) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedStableDiffcoder[] = {
-    PublishedConfig{"stable-diffcoder-8b", R"({"architectures": ["StableDiffcoderForCausalLM"],
-      "head_dim": 128, "hidden_size": 4096, "intermediate_size": 14336,
-      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 155136, "tie_word_embeddings": false, "max_position_embeddings": 8192,
-      "rope_theta": 500000.0, "rms_norm_eps": 1e-06,
-      "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1})"},
-};
-
-constexpr PublishedMask kPublishedDiffcoderMasks[] = {{5, 155136}};
-constexpr std::string_view kLlamaTypes[] = {"llama"};
-constexpr std::string_view kStableDiffcoderTypes[] = {"llama", "stable_diffcoder"};
-
 }  // namespace
 
 ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
@@ -67,7 +54,7 @@ FamilyEntry llama_family() {
                               .layer = gguf_layer,
                               .interleaves_rotation = true,
                               .divides_frequencies = true},
-          .model_types = kLlamaTypes,
+          .model_types = {"llama"},
           .is_library_class = true};
 }
 
@@ -76,10 +63,16 @@ FamilyEntry stable_diffcoder_family() {
           .architecture = "StableDiffcoderForCausalLM",
           .read_config = read_stable_diffcoder,
           .tensors = transformers_tensors(transformers_layer),
-          .published_masks = kPublishedDiffcoderMasks,
+          .published_masks = {PublishedMask{5, 155136}},
           .default_unmask = "low-confidence",
-          .published = kPublishedStableDiffcoder,
-          .model_types = kStableDiffcoderTypes};
+          .model_types = {"llama", "stable_diffcoder"},
+          .published = {
+              PublishedConfig{"stable-diffcoder-8b", R"({"architectures": ["StableDiffcoderForCausalLM"],
+      "head_dim": 128, "hidden_size": 4096, "intermediate_size": 14336,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 155136, "tie_word_embeddings": false, "max_position_embeddings": 8192,
+      "rope_theta": 500000.0, "rms_norm_eps": 1e-06,
+      "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1})"}}};
 }
 
 }  // namespace lacuna

@@ -75,7 +75,7 @@ Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parame
              std::shared_ptr<Communicator> ranks, ShardBy by)
     : config_(std::move(config)),
       dtype_(formats.dtype),
-      kv_in_codes_(formats.kv_in_codes),
+      kv_in_codes_(formats.kv_int8),
       int8_activations_(formats.int8_activations),
       ranks_(std::move(ranks)),
       part_(ranks_ ? ModelPart{ranks_->rank(), ranks_->size(), by} : ModelPart()),
@@ -95,11 +95,11 @@ float Model::embedding_scale() const {
   return rounds ? static_cast<float>(bf16(config_.embedding_scale)) : config_.embedding_scale;
 }
 
-KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part) {
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool is_int8, const ModelPart& part) {
   const auto heads = [&](int64_t count) { return part.kv_heads(count).size(); };
   const ModelPart::Range layers = part.layers(config.num_layers);
   KvShape shape{layers.size(), heads(config.num_kv_heads),         config.head_dim,
-                dtype,         config.kv_sink || config.zero_sink, in_codes};
+                dtype,         config.kv_sink || config.zero_sink, is_int8};
   for (int64_t layer = layers.begin; config.sliding && layer < layers.end; ++layer)
     shape.heads_by_layer.push_back({heads(config.num_kv_heads_of(layer)), config.head_dim_of(layer)});
   if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;

@@ -89,7 +89,7 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
 
 /// Shape of the K/V that a sequence of the model keeps for each of its cells.
 ///   part  whose K/V are kept
-KvShape kv_shape(const ModelConfig& config, DType dtype, bool in_codes, const ModelPart& part = {});
+KvShape kv_shape(const ModelConfig& config, DType dtype, bool is_int8, const ModelPart& part = {});
 
 /// Weights and config; immutable, so any number of passes may share it, each with its own Workspace, caches
 /// and threads. Passes of a model that several ranks compute together are made one after the other, the same

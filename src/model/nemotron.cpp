@@ -56,16 +56,6 @@ LayerTensorNames nemotron_gguf_layer(int64_t layer) {
   return names;
 }
 
-constexpr PublishedConfig kPublishedNemotron[] = {
-    PublishedConfig{"minitron-4b", R"({"architectures": ["NemotronForCausalLM"],
-      "hidden_act": "relu2", "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 32,
-      "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 256000,
-      "tie_word_embeddings": false, "max_position_embeddings": 4096, "partial_rotary_factor": 0.5,
-      "rope_theta": 10000.0, "norm_eps": 1e-05, "bos_token_id": 2, "eos_token_id": 3})"},
-};
-
-constexpr std::string_view kNemotronTypes[] = {"nemotron"};
-
 }  // namespace
 
 FamilyEntry nemotron_family() {
@@ -77,9 +67,13 @@ FamilyEntry nemotron_family() {
                               .read_config = read_nemotron_gguf,
                               .layer = nemotron_gguf_layer,
                               .adds_one_to_norms = true},
-          .published = kPublishedNemotron,
-          .model_types = kNemotronTypes,
-          .is_library_class = true};
+          .model_types = {"nemotron"},
+          .is_library_class = true,
+          .published = {PublishedConfig{"minitron-4b", R"({"architectures": ["NemotronForCausalLM"],
+      "hidden_act": "relu2", "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 32,
+      "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 256000,
+      "tie_word_embeddings": false, "max_position_embeddings": 4096, "partial_rotary_factor": 0.5,
+      "rope_theta": 10000.0, "norm_eps": 1e-05, "bos_token_id": 2, "eos_token_id": 3})"}}};
 }
 
 }  // namespace lacuna

@@ -46,20 +46,6 @@ constexpr std::string_view kNemotronLabs8b = R"({"architectures": ["NemotronLabs
       "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
     "rms_norm_eps": 1e-05, "dlm_paradigm": "bidirectional", "block_size": 32,
     "mask_token_id": 100, "bos_token_id": 1, "eos_token_id": 11})";
-constexpr PublishedConfig kPublishedNemotronLabs[] = {
-    PublishedConfig{"nemotron-labs-diffusion-3b-base", kNemotronLabs8b, R"({
-      "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 26,
-      "max_position_embeddings": 4096, "rope_parameters": {"factor": 0.25}, "eos_token_id": 2})"},
-    PublishedConfig{"nemotron-labs-diffusion-8b", kNemotronLabs8b},
-    PublishedConfig{"nemotron-labs-diffusion-14b", kNemotronLabs8b, R"({
-      "hidden_size": 5120, "intermediate_size": 16384, "num_hidden_layers": 40,
-      "rope_parameters": {"rope_theta": 1000000000.0}})"},
-};
-
-// Keys of training alone.
-constexpr std::string_view kHarmlessNemotronLabs[] = {"dp_varying_mask_ratio"};
-constexpr PublishedMask kPublishedNemotronMasks[] = {{100, 131072}};
-constexpr std::string_view kNemotronLabsTypes[] = {"nemotron_labs_diffusion"};
 
 }  // namespace
 
@@ -68,11 +54,20 @@ FamilyEntry nemotron_labs_family() {
           .architecture = "NemotronLabsDiffusionModel",
           .read_config = read_nemotron_labs,
           .tensors = nemotron_labs_tensors(),
-          .published_masks = kPublishedNemotronMasks,
+          .published_masks = {PublishedMask{100, 131072}},
           .default_unmask = "threshold=0.9",
-          .published = kPublishedNemotronLabs,
-          .harmless_keys = kHarmlessNemotronLabs,
-          .model_types = kNemotronLabsTypes};
+          // Keys of training alone.
+          .harmless_keys = {"dp_varying_mask_ratio"},
+          .model_types = {"nemotron_labs_diffusion"},
+          .published = {
+              PublishedConfig{"nemotron-labs-diffusion-3b-base", kNemotronLabs8b, R"({
+      "hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 26,
+      "max_position_embeddings": 4096, "rope_parameters": {"factor": 0.25}, "eos_token_id": 2})"},
+              PublishedConfig{"nemotron-labs-diffusion-8b", kNemotronLabs8b},
+              PublishedConfig{"nemotron-labs-diffusion-14b", kNemotronLabs8b, R"({
+      "hidden_size": 5120, "intermediate_size": 16384, "num_hidden_layers": 40,
+      "rope_parameters": {"rope_theta": 1000000000.0}})"},
+          }};
 }
 
 }  // namespace lacuna

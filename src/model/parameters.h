@@ -85,7 +85,7 @@ struct WeightFormats {
   DType dtype = DType::kBF16;               ///< kF32 or kBF16, of rows and K/V, and so of every dense matrix
   std::optional<WeightFormat> layers = {};  ///< projections and feed-forward layers, experts included
   std::optional<WeightFormat> embedding = {};  ///< embedding and head
-  bool kv_in_codes = false;                    ///< K/V cells of 8 bits; see KvShape
+  bool kv_int8 = false;                        ///< K/V cells of 8 bits; see KvShape
   bool int8_activations = false;  ///< rows of 8 bits where weights are quantized; see KernelContext
 
   WeightFormats(DType all) : dtype(all) {}  // NOLINT: that is what a dtype says

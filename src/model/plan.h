@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/rng.h"
@@ -122,6 +123,18 @@ struct StepPlan {
     tokens.push_back(token);
     positions.push_back(position);
     cells.push_back(cell);
+  }
+
+  /// Adds a group of rows for the tokens at [begin, end), in the cells of these numbers, that also see all
+  /// cells before `begin`.
+  RowGroup& add_group(std::span<const TokenId> sequence, int32_t begin, int32_t end,
+                      OwnRows own_rows = OwnRows::kBidirectional) {
+    RowGroup& group = groups.emplace_back();
+    group.rows = {num_rows(), num_rows() + end - begin};
+    group.own_rows = own_rows;
+    if (begin > 0) group.visible.push_back({0, begin});
+    for (int32_t i = begin; i < end; ++i) add_row(sequence[static_cast<size_t>(i)], i, i);
+    return group;
   }
 
   /// Appends another plan's rows; its sequences become first_sequence, first_sequence + 1, ...

@@ -147,38 +147,11 @@ constexpr std::string_view kQwen25With7b = R"({"architectures": ["Qwen2ForCausal
     "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 131072,
     "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
 
-constexpr PublishedConfig kPublishedQwen2[] = {
-    PublishedConfig{"qwen2.5-0.5b", kQwen25With7b, R"({"hidden_size": 896, "intermediate_size": 4864,
-      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768})"},
-    PublishedConfig{"qwen2.5-1.5b", kQwen25With7b, R"({"hidden_size": 1536, "intermediate_size": 8960,
-      "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": true})"},
-    PublishedConfig{"qwen2.5-7b", kQwen25With7b},
-    // Unverified but for the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
-    PublishedConfig{"open-dcoder-0.5b", kQwen25With7b, R"({"hidden_size": 896, "intermediate_size": 4864,
-      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
-      "lacuna": {"paradigm": "masked"}, "mask_token_id": 151665})"},
-};
-
 constexpr std::string_view kQwen3With8b = R"({"architectures": ["Qwen3ForCausalLM"], "head_dim": 128,
     "hidden_size": 4096, "intermediate_size": 12288,
     "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
     "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
     "rope_theta": 1000000, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
-
-constexpr PublishedConfig kPublishedQwen3[] = {
-    PublishedConfig{"qwen3-0.6b", kQwen3With8b, R"({"hidden_size": 1024, "intermediate_size": 3072,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
-    PublishedConfig{"qwen3-1.7b", kQwen3With8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
-      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
-    PublishedConfig{"qwen3-4b", kQwen3With8b,
-                    R"({"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": true})"},
-    PublishedConfig{"qwen3-8b", kQwen3With8b},
-    // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from Qwen3-8B.
-    PublishedConfig{"refusion-8b", kQwen3With8b, R"({"vocab_size": 151671, "lacuna": {"paradigm": "slots"},
-      "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
-};
 
 constexpr std::string_view kSdarWith8b = R"({"architectures": ["SDARForCausalLM"], "head_dim": 128,
     "hidden_size": 4096, "intermediate_size": 12288,
@@ -188,44 +161,8 @@ constexpr std::string_view kSdarWith8b = R"({"architectures": ["SDARForCausalLM"
     "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
 constexpr std::string_view kSizesOf4b = R"({"hidden_size": 2560, "intermediate_size": 9728})";
 
-// TraDo has the class and the sizes; its own files were not seen.
-constexpr PublishedConfig kPublishedSdar[] = {
-    PublishedConfig{"sdar-1.7b", kSdarWith8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
-      "num_hidden_layers": 28, "num_attention_heads": 16})"},
-    PublishedConfig{"sdar-4b", kSdarWith8b, kSizesOf4b},
-    PublishedConfig{"trado-4b", kSdarWith8b, kSizesOf4b},
-    PublishedConfig{"sdar-8b", kSdarWith8b},
-    PublishedConfig{"trado-8b", kSdarWith8b},
-    // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
-    PublishedConfig{
-        "i-dlm-8b", kSdarWith8b,
-        R"({"max_position_embeddings": 40960, "block_size": 3, "lacuna": {"paradigm": "causal"}})"},
-};
-
-constexpr PublishedConfig kPublishedFastDllm[] = {
-    // Unverified but for the sizes of the layers: the rest is Qwen2.5-7B's.
-    PublishedConfig{"fast-dllm-v2-7b", R"({"architectures": ["Fast_dLLM_QwenForCausalLM"],
-      "hidden_size": 3584, "intermediate_size": 18944,
-      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-      "vocab_size": 152064, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bd_size": 32,
-      "mask_token_id": 151665, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151645})"},
-};
-
 // Without effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessQwen[] = {"sliding_window"};
-// And how Fast-dLLM v2 was trained ("conplemenrary_mask" is its spelling); its mask's text, whose id decides.
-constexpr std::string_view kHarmlessFastDllm[] = {"complementary_mask", "conplemenrary_mask", "mask_token",
-                                                  "sliding_window"};
-constexpr std::string_view kSdarMasks[] = {"<|MASK|>", "<MASK>"};
-constexpr std::string_view kOpenDcoderMasks[] = {"<M>", "[MASK]"};
-constexpr std::string_view kFastDllmMasks[] = {"|<MASK>|"};
-constexpr PublishedMask kPublishedSdarMasks[] = {{151669, 151936}};
-constexpr PublishedMask kPublishedFastDllmMasks[] = {{151665, 151936}, {151665, 152064}};
-constexpr std::string_view kQwen2Types[] = {"qwen2"};
-constexpr std::string_view kQwen3Types[] = {"qwen3", "refusion"};
-constexpr std::string_view kSdarTypes[] = {"sdar"};
-constexpr std::string_view kFastDllmTypes[] = {"fast_dllm_qwen"};
 
 }  // namespace
 
@@ -235,17 +172,30 @@ FamilyEntry qwen2_family() {
       .architecture = "Qwen2ForCausalLM",
       .read_config = read_qwen2,
       .tensors = transformers_tensors(transformers_layer),
-      .mask_texts = kOpenDcoderMasks,
+      .mask_texts = {"<M>", "[MASK]"},
       .default_unmask = "entropy",
       .gguf =
           GgufDialect{
               .architecture = "qwen2",
               .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen2ForCausalLM"); },
               .layer = gguf_layer},
-      .published = kPublishedQwen2,
-      .harmless_keys = kHarmlessQwen,
-      .model_types = kQwen2Types,
-      .is_library_class = true};
+      .harmless_keys = {std::begin(kHarmlessQwen), std::end(kHarmlessQwen)},
+      .model_types = {"qwen2"},
+      .is_library_class = true,
+      .published = {
+          PublishedConfig{"qwen2.5-0.5b", kQwen25With7b, R"({"hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768})"},
+          PublishedConfig{"qwen2.5-1.5b", kQwen25With7b, R"({"hidden_size": 1536, "intermediate_size": 8960,
+      "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": true})"},
+          PublishedConfig{"qwen2.5-7b", kQwen25With7b},
+          // Unverified but for the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
+          PublishedConfig{"open-dcoder-0.5b", kQwen25With7b,
+                          R"({"hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+      "vocab_size": 151936, "tie_word_embeddings": true, "max_position_embeddings": 32768,
+      "lacuna": {"paradigm": "masked"}, "mask_token_id": 151665})"},
+      }};
 }
 
 FamilyEntry qwen3_family() {
@@ -259,23 +209,49 @@ FamilyEntry qwen3_family() {
               .architecture = "qwen3",
               .read_config = [](const GgufKeys& keys) { return gguf_dense_config(keys, "Qwen3ForCausalLM"); },
               .layer = gguf_layer},
-      .published = kPublishedQwen3,
-      .harmless_keys = kHarmlessQwen,
-      .model_types = kQwen3Types,
-      .is_library_class = true};
+      .harmless_keys = {std::begin(kHarmlessQwen), std::end(kHarmlessQwen)},
+      .model_types = {"qwen3", "refusion"},
+      .is_library_class = true,
+      .published = {
+          PublishedConfig{"qwen3-0.6b", kQwen3With8b, R"({"hidden_size": 1024, "intermediate_size": 3072,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
+          PublishedConfig{"qwen3-1.7b", kQwen3With8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16, "tie_word_embeddings": true})"},
+          PublishedConfig{"qwen3-4b", kQwen3With8b,
+                          R"({"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": true})"},
+          PublishedConfig{"qwen3-8b", kQwen3With8b},
+          // Qwen3-8B with a smaller embedding and a mask token; max_position_embeddings is taken from
+          // Qwen3-8B.
+          PublishedConfig{"refusion-8b", kQwen3With8b,
+                          R"({"vocab_size": 151671, "lacuna": {"paradigm": "slots"},
+      "mask_token_id": 151670, "bos_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
+      }};
 }
 
 FamilyEntry sdar_family() {
-  return {.name = "sdar",
-          .architecture = "SDARForCausalLM",
-          .read_config = read_sdar,
-          .tensors = transformers_tensors(transformers_layer_with_qk_norm),
-          .mask_texts = kSdarMasks,
-          .published_masks = kPublishedSdarMasks,
-          .default_unmask = "low-confidence",
-          .published = kPublishedSdar,
-          .harmless_keys = kHarmlessQwen,
-          .model_types = kSdarTypes};
+  return {
+      .name = "sdar",
+      .architecture = "SDARForCausalLM",
+      .read_config = read_sdar,
+      .tensors = transformers_tensors(transformers_layer_with_qk_norm),
+      .mask_texts = {"<|MASK|>", "<MASK>"},
+      .published_masks = {PublishedMask{151669, 151936}},
+      .default_unmask = "low-confidence",
+      .harmless_keys = {std::begin(kHarmlessQwen), std::end(kHarmlessQwen)},
+      .model_types = {"sdar"},
+      // TraDo has the class and the sizes; its own files were not seen.
+      .published = {
+          PublishedConfig{"sdar-1.7b", kSdarWith8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
+      "num_hidden_layers": 28, "num_attention_heads": 16})"},
+          PublishedConfig{"sdar-4b", kSdarWith8b, kSizesOf4b},
+          PublishedConfig{"trado-4b", kSdarWith8b, kSizesOf4b},
+          PublishedConfig{"sdar-8b", kSdarWith8b},
+          PublishedConfig{"trado-8b", kSdarWith8b},
+          // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
+          PublishedConfig{
+              "i-dlm-8b", kSdarWith8b,
+              R"({"max_position_embeddings": 40960, "block_size": 3, "lacuna": {"paradigm": "causal"}})"},
+      }};
 }
 
 FamilyEntry fast_dllm_family() {
@@ -283,12 +259,18 @@ FamilyEntry fast_dllm_family() {
           .architecture = "Fast_dLLM_QwenForCausalLM",
           .read_config = read_fast_dllm,
           .tensors = transformers_tensors(transformers_layer),
-          .mask_texts = kFastDllmMasks,
-          .published_masks = kPublishedFastDllmMasks,
+          .mask_texts = {"|<MASK>|"},
+          .published_masks = {PublishedMask{151665, 151936}, PublishedMask{151665, 152064}},
           .default_unmask = "dynamic=0.9",
-          .published = kPublishedFastDllm,
-          .harmless_keys = kHarmlessFastDllm,
-          .model_types = kFastDllmTypes};
+          // Besides those of kHarmlessQwen: how Fast-dLLM v2 was trained, in both spellings, and the text of
+          // its mask, which is known by its id.
+          .harmless_keys = {"complementary_mask", "conplemenrary_mask", "mask_token", "sliding_window"},
+          .model_types = {"fast_dllm_qwen"},
+          // Unverified but for the sizes of the layers: the rest is Qwen2.5-7B's.
+          .published = {PublishedConfig{"fast-dllm-v2-7b", kQwen25With7b,
+                                        R"({"architectures": ["Fast_dLLM_QwenForCausalLM"],
+      "max_position_embeddings": 32768, "bd_size": 32,
+      "mask_token_id": 151665, "eos_token_id": 151645, "pad_token_id": 151645})"}}};
 }
 
 }  // namespace lacuna

@@ -66,42 +66,16 @@ nlohmann::json read_qwen3_moe_gguf(const GgufKeys& keys) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedQwen3Moe[] = {
-    PublishedConfig{"qwen3-30b-a3b", R"({"architectures": ["Qwen3MoeForCausalLM"], "head_dim": 128,
-      "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-};
-
-constexpr PublishedConfig kPublishedSdarMoe[] = {
-    // Unverified but for the sizes of the layers: the rest is SDAR's.
-    PublishedConfig{"sdar-30b-a3b", R"({"architectures": ["SDARMoeForCausalLM"], "head_dim": 128,
-      "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 32768,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "block_size": 4,
-      "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})"},
-};
-
-constexpr PublishedConfig kPublishedRnd1[] = {
-    PublishedConfig{"rnd1-30b-a3b", R"({"architectures": ["RND1LM"], "head_dim": 128,
-      "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
-      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
-      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
-      "mask_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"},
-};
+constexpr std::string_view kQwen3MoeWith30b = R"({"architectures": ["Qwen3MoeForCausalLM"], "head_dim": 128,
+    "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+    "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
+    "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+    "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
 
 // The width of dense layers, of which there are none; without effect where "use_sliding_window" is false, as
 // it must be.
 constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "sliding_window"};
-constexpr std::string_view kSdarMoeMasks[] = {"<|MASK|>", "<MASK>"};
-constexpr std::string_view kRnd1Masks[] = {"<|mask|>"};
 constexpr PublishedMask kPublishedQwen3Masks[] = {{151669, 151936}};
-constexpr std::string_view kQwen3MoeTypes[] = {"qwen3_moe"};
-constexpr std::string_view kSdarMoeTypes[] = {"sdar_moe"};
-constexpr std::string_view kRnd1Types[] = {"rnd1"};
 
 TensorNames qwen_moe_tensors() {
   TensorNames tensors = transformers_tensors(transformers_layer_with_experts);
@@ -119,10 +93,10 @@ FamilyEntry qwen3_moe_family() {
       .tensors = qwen_moe_tensors(),
       .gguf =
           GgufDialect{.architecture = "qwen3moe", .read_config = read_qwen3_moe_gguf, .layer = gguf_layer},
-      .published = kPublishedQwen3Moe,
-      .harmless_keys = kHarmlessQwen3Moe,
-      .model_types = kQwen3MoeTypes,
-      .is_library_class = true};
+      .harmless_keys = {std::begin(kHarmlessQwen3Moe), std::end(kHarmlessQwen3Moe)},
+      .model_types = {"qwen3_moe"},
+      .is_library_class = true,
+      .published = {PublishedConfig{"qwen3-30b-a3b", kQwen3MoeWith30b}}};
 }
 
 FamilyEntry sdar_moe_family() {
@@ -130,12 +104,15 @@ FamilyEntry sdar_moe_family() {
           .architecture = "SDARMoeForCausalLM",
           .read_config = read_sdar_moe,
           .tensors = qwen_moe_tensors(),
-          .mask_texts = kSdarMoeMasks,
-          .published_masks = kPublishedQwen3Masks,
+          .mask_texts = {"<|MASK|>", "<MASK>"},
+          .published_masks = {std::begin(kPublishedQwen3Masks), std::end(kPublishedQwen3Masks)},
           .default_unmask = "low-confidence",
-          .published = kPublishedSdarMoe,
-          .harmless_keys = kHarmlessQwen3Moe,
-          .model_types = kSdarMoeTypes};
+          .harmless_keys = {std::begin(kHarmlessQwen3Moe), std::end(kHarmlessQwen3Moe)},
+          .model_types = {"sdar_moe"},
+          // Unverified but for the sizes of the layers: the rest is SDAR's.
+          .published = {
+              PublishedConfig{"sdar-30b-a3b", kQwen3MoeWith30b, R"({"architectures": ["SDARMoeForCausalLM"],
+      "max_position_embeddings": 32768, "block_size": 4, "mask_token_id": 151669})"}}};
 }
 
 FamilyEntry rnd1_family() {
@@ -143,12 +120,17 @@ FamilyEntry rnd1_family() {
           .architecture = "RND1LM",
           .read_config = read_rnd1,
           .tensors = qwen_moe_tensors(),
-          .mask_texts = kRnd1Masks,
-          .published_masks = kPublishedQwen3Masks,
+          .mask_texts = {"<|mask|>"},
+          .published_masks = {std::begin(kPublishedQwen3Masks), std::end(kPublishedQwen3Masks)},
           .default_unmask = "entropy",
-          .published = kPublishedRnd1,
-          .harmless_keys = kHarmlessQwen3Moe,
-          .model_types = kRnd1Types};
+          .harmless_keys = {std::begin(kHarmlessQwen3Moe), std::end(kHarmlessQwen3Moe)},
+          .model_types = {"rnd1"},
+          .published = {PublishedConfig{"rnd1-30b-a3b", R"({"architectures": ["RND1LM"], "head_dim": 128,
+      "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+      "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
+      "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
+      "rope_theta": 1000000.0, "rms_norm_eps": 1e-06,
+      "mask_token_id": 151669, "eos_token_id": 151645, "pad_token_id": 151643})"}}};
 }
 
 }  // namespace lacuna

@@ -17,31 +17,24 @@ ModelConfig read_sdlm(const JsonObject& json) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedSdlm[] = {
-    PublishedConfig{"sdlm-32b-d4", R"({"architectures": ["SDLMQwen2ForCausalLM"],
+}  // namespace
+
+FamilyEntry sdlm_family() {
+  return {
+      .name = "sdlm",
+      .architecture = "SDLMQwen2ForCausalLM",
+      .read_config = read_sdlm,
+      .tensors = transformers_tensors(transformers_layer),
+      .mask_texts = {"<text_mask>"},
+      // The mask's text, whose id decides, and a window of attention that "use_sliding_window" switches off.
+      .harmless_keys = {"text_mask_token", "sliding_window"},
+      .model_types = {"qwen2", "sdlm_qwen2"},
+      .published = {PublishedConfig{"sdlm-32b-d4", R"({"architectures": ["SDLMQwen2ForCausalLM"],
       "hidden_size": 5120, "intermediate_size": 27648,
       "num_hidden_layers": 64, "num_attention_heads": 40, "num_key_value_heads": 8,
       "vocab_size": 151666, "tie_word_embeddings": false, "max_position_embeddings": 131072,
       "rope_theta": 1000000.0, "rms_norm_eps": 1e-05, "block_size": 4, "text_mask_token_id": 151665,
-      "bos_token_id": 151643, "eos_token_id": [151643, 151645]})"},
-};
-
-// The mask's text, whose id decides, and a window of attention that "use_sliding_window" switches off.
-constexpr std::string_view kHarmlessSdlm[] = {"text_mask_token", "sliding_window"};
-constexpr std::string_view kSdlmMasks[] = {"<text_mask>"};
-constexpr std::string_view kSdlmTypes[] = {"qwen2", "sdlm_qwen2"};
-
-}  // namespace
-
-FamilyEntry sdlm_family() {
-  return {.name = "sdlm",
-          .architecture = "SDLMQwen2ForCausalLM",
-          .read_config = read_sdlm,
-          .tensors = transformers_tensors(transformers_layer),
-          .mask_texts = kSdlmMasks,
-          .published = kPublishedSdlm,
-          .harmless_keys = kHarmlessSdlm,
-          .model_types = kSdlmTypes};
+      "bos_token_id": 151643, "eos_token_id": [151643, 151645]})"}}};
 }
 
 }  // namespace lacuna

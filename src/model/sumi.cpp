@@ -26,17 +26,6 @@ ModelConfig read_sumi(const JsonObject& json) {
   return config;
 }
 
-constexpr PublishedConfig kPublishedSumi[] = {
-    PublishedConfig{"sumi-7b", R"({"architectures": ["SumiForMaskGeneration"], "head_dim": 128,
-      "hidden_size": 4096, "intermediate_size": 12288,
-      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "vocab_size": 100278, "tie_word_embeddings": false, "max_position_embeddings": 4864,
-      "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "rms_norm_eps": 1e-05,
-      "bos_token_id": 100256, "eos_token_id": 100257, "pad_token_id": 100277})"},
-};
-
-constexpr std::string_view kSumiTypes[] = {"sumi"};
-
 }  // namespace
 
 FamilyEntry sumi_family() {
@@ -44,8 +33,14 @@ FamilyEntry sumi_family() {
           .architecture = "SumiForMaskGeneration",
           .read_config = read_sumi,
           .tensors = transformers_tensors(transformers_layer),
-          .published = kPublishedSumi,
-          .model_types = kSumiTypes};
+          .model_types = {"sumi"},
+          .published = {
+              PublishedConfig{"sumi-7b", R"({"architectures": ["SumiForMaskGeneration"], "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "vocab_size": 100278, "tie_word_embeddings": false, "max_position_embeddings": 4864,
+      "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "rms_norm_eps": 1e-05,
+      "bos_token_id": 100256, "eos_token_id": 100257, "pad_token_id": 100277})"}}};
 }
 
 }  // namespace lacuna

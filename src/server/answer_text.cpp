@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/stop.h"
 #include "tokenizer/unicode.h"
 
 namespace lacuna {
@@ -52,19 +53,10 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
 /// Cuts the text before the stop text that is the first to end after byte `from`: so it does not matter how
 /// many tokens come at once.
 void AnswerText::find_stop(size_t from) {
-  size_t first_end = std::string::npos;
-  size_t cut = 0;
-  for (const std::string& stop : stop_) {
-    const size_t begin = bytes_.find(stop, from - std::min(from, stop.size() - 1));
-    if (begin == std::string::npos) continue;
-    const size_t end = begin + stop.size();
-    if (end > first_end || (end == first_end && begin > cut)) continue;
-    first_end = end;
-    cut = begin;
-    stop_text_ = stop;
-  }
-  if (first_end == std::string::npos) return;
-  bytes_.resize(cut);
+  const std::string_view found = first_stop(bytes_, stop_, from);
+  if (found.empty()) return;
+  stop_text_ = found;
+  bytes_.resize(static_cast<size_t>(found.data() - bytes_.data()));
   has_ended_ = true;
 }
 

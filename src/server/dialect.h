@@ -1,5 +1,5 @@
-// The APIs by which answers are asked for: how each reads a request and writes a reply. All of them lead to
-// one GenerationRequest and from one answer.
+// The supported HTTP APIs: how each parses a body into the common GenerationRequest and formats the answer
+// as a reply.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace lacuna {
 
-/// A reply that is an error.
+/// Formats an error reply.
 using ErrorFormat = nlohmann::ordered_json (*)(int status, std::string_view sentence, std::string_view field,
                                                std::string_view request_id);
 
@@ -42,7 +42,7 @@ extern const Dialect kAnthropicMessages;
 extern const Dialect kOllamaChat, kOllamaGenerate;
 extern const Dialect kLlamaCppCompletion;
 
-/// OpenAI's error, which all endpoints have but those of APIs with another one.
+/// OpenAI's error format, for all APIs that have none of their own.
 nlohmann::ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
                                     std::string_view request_id);
 nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, std::string_view field,
@@ -52,7 +52,7 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 
 // For parse functions:
 
-/// Reads a setting by any of its names, as what stands at the top level of a body or in "lacuna".
+/// Reads a setting by any of its names, from a body's top level or from its "lacuna" object.
 ///   place  before the name in errors: "" or "lacuna."
 void read_named_setting(std::string_view key, const nlohmann::ordered_json& value, std::string_view place,
                         GenerationRequest& request);
@@ -66,7 +66,7 @@ RequestFields hint_fields();
 /// Fields of sampling that are refused unless they ask for nothing.
 RequestFields sampling_fields();
 
-/// The role of a turn: what newer clients call "developer" is the system's.
+/// Maps the role "developer" of newer clients to "system".
 std::string role_of_turn(std::string role);
 
 /// Whether the answer is a stream.
@@ -75,7 +75,7 @@ void read_stream(const FieldValue& field, GenerationRequest& request);
 /// Texts that end the answer.
 void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 
-/// Reads a body by a list: defaults first, then its fields, then what completes every request.
+/// Parses a body: starts from `defaults`, reads `fields`, then completes the request.
 GenerationRequest read_request(const nlohmann::ordered_json& body, const GenerationOptions& defaults,
                                RequestFields fields);
 
@@ -83,11 +83,11 @@ GenerationRequest read_request(const nlohmann::ordered_json& body, const Generat
 /// has as many tokens as the answer may have.
 void read_suffix(const nlohmann::ordered_json& body, GenerationRequest& request);
 
-/// The body without an n_predict of 0, with which llama.cpp's clients have a prompt read and nothing written
-/// (answers_nothing), or of -2, the whole context.
+/// Returns the body without an n_predict of 0 (llama.cpp: prefill only; sets answers_nothing) or of -2 (fill
+/// the context).
 nlohmann::ordered_json without_zero_length(const nlohmann::ordered_json& body, GenerationRequest& request);
 
-/// Takes answers_nothing from what without_zero_length() made. FieldError where another length was sent, too.
+/// Copies answers_nothing from without_zero_length()'s `length`. FieldError if another length was sent, too.
 void take_zero_length(const GenerationRequest& length, GenerationRequest& request);
 
 /// Gives the chat template the effort of thinking; "none" also sets enable_thinking to false, which more

@@ -242,17 +242,9 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
   });
 }
 
-bool Endpoints::is_loaded(size_t index) const {
-  const std::vector<ModelPool::Loaded> loaded = pool_.loaded();
-  return std::any_of(loaded.begin(), loaded.end(),
-                     [&](const ModelPool::Loaded& each) { return each.index == index && !each.is_replaced; });
-}
-
 std::string Endpoints::version_of(size_t index) const {
-  for (const ModelPool::Loaded& each : pool_.loaded()) {
-    if (each.index == index && !each.is_replaced) return each.lease->parts().version;
-  }
-  return {};
+  const ModelPool::Lease lease = pool_.loaded(index);
+  return lease == nullptr ? "" : lease->parts().version;
 }
 
 // Answers.
@@ -356,18 +348,8 @@ void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpReques
 }
 
 void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  answer_decision(endpoint, request, {}, reply_to);
-}
-
-void Endpoints::decide_system_one(const Endpoint& endpoint, const HttpRequest& request,
-                                  const ReplyTarget& reply_to) {
-  answer_decision(endpoint, request, DecisionFormat::kSystemOne, reply_to);
-}
-
-void Endpoints::answer_decision(const Endpoint& endpoint, const HttpRequest& request,
-                                std::optional<DecisionFormat> format, const ReplyTarget& reply_to) {
   const ordered_json fields = parse_body(request.body);
-  DecisionBody body = read_decision_body(fields, "the body", format);
+  DecisionBody body = read_decision_body(fields, "the body", endpoint.format);
   if (!body.has_text) {
     const bool is_openai = body.format == DecisionFormat::kOpenAi;
     throw FieldError(is_openai ? "input" : "state",
@@ -395,7 +377,7 @@ ordered_json Endpoints::describe_model(size_t index) const {
             {"vocab_size", config.vocab_size},
             {"context", config.max_positions},
             {"writes_text", pool_.model(index).opened->decision_temperatures().writes_text},
-            {"loaded", is_loaded(index)}}}};
+            {"loaded", pool_.loaded(index) != nullptr}}}};
 }
 
 void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
@@ -480,11 +462,10 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
   SchedulerLimits limits = model.limits;
   ordered_json device = nullptr;
   std::string weights;
-  for (const ModelPool::Loaded& each : pool_.loaded()) {
-    if (each.index != index || each.is_replaced) continue;
-    limits = each.lease->scheduler().limits();
-    device = each.lease->parts().model->device();
-    weights = each.lease->parts().version;
+  if (const ModelPool::Lease lease = pool_.loaded(index)) {
+    limits = lease->scheduler().limits();
+    device = lease->parts().model->device();
+    weights = lease->parts().version;
   }
   ordered_json presets = ordered_json::array();
   for (const Preset& preset : presets_of(config)) {

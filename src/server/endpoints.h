@@ -34,6 +34,7 @@ struct Endpoint {
   const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
   RequestFields fields = {};         ///< fields of endpoints that do not generate
   ErrorFormat error = openai_error;
+  std::optional<DecisionFormat> format = {};  ///< of a body with questions; none: as the body says
 };
 
 class Endpoints {
@@ -88,10 +89,6 @@ class Endpoints {
   void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void decide_system_one(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  ///   format  none: as the body says
-  void answer_decision(const Endpoint& endpoint, const HttpRequest& request,
-                       std::optional<DecisionFormat> format, const ReplyTarget& reply_to);
   void models(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void one_model(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
   void version(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
@@ -111,7 +108,6 @@ class Endpoints {
   /// 64 hexadecimal digits, as Ollama's clients expect and cut: they name a model's files by name, size and
   /// time.
   std::string ollama_digest(size_t index) const;
-  bool is_loaded(size_t index) const;
   /// The version of the weights that answer new requests; empty: none are loaded, or they tell none.
   std::string version_of(size_t index) const;
 

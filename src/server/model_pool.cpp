@@ -501,6 +501,12 @@ std::vector<ModelPool::Loaded> ModelPool::loaded() const {
   return all;
 }
 
+ModelPool::Lease ModelPool::loaded(size_t index) const {
+  const MutexLock lock(state_->mutex);
+  const std::shared_ptr<State::Held>& held = state_->slots[index].held;
+  return held == nullptr ? nullptr : state_->lease(held, false);
+}
+
 void ModelPool::stop() {
   std::deque<State::Waiting> waiting;
   {

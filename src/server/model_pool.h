@@ -91,6 +91,8 @@ class ModelPool {
   };
   /// The loaded models. These leases do not count as use.
   std::vector<Loaded> loaded() const;
+  /// The one of these that answers new requests for a model; null: it is not loaded.
+  Lease loaded(size_t index) const;
 
   /// Loads nothing more; requests that wait get an error.
   void stop();

@@ -1,4 +1,4 @@
-// The public server, from options to models behind connections.
+// Implements the public server API: options, models, shutdown.
 #include "lacuna/server.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 namespace lacuna {
 namespace {
 
-/// Refuses values that are out of range; of `field`, as lacuna/server.h has it.
+/// Throws InputError for a value out of range; `field`: as in lacuna/server.h.
 template <typename T>
 void expect_within(std::string_view field, T value, T least, T most) {
   if (value >= least && value <= most) return;
@@ -85,7 +85,7 @@ SchedulerLimits scheduler_limits(const ServerOptions& options) {
   return limits;
 }
 
-/// Bytes that a loaded model takes. Throws InputError if they exceed those of all models.
+/// Bytes that a loaded model takes. Throws InputError if they exceed `budget`.
 int64_t model_bytes(const OpenedModel& opened, const ServerOptions& options, int64_t budget) {
   const SessionOptions chosen = session_options(opened, options.load);
   const RunMemory run = predict_run_memory(opened.source(), chosen.formats, 1024);

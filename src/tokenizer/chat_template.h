@@ -34,8 +34,8 @@ struct TemplateTraits {
   /// where it shows no calls.
   std::string shown_call = {};
   bool shows_developer = false;    ///< messages of the role "developer"
-  bool takes_lists = false;        ///< a content that is a list of texts, as it takes a text
-  bool takes_lists_alone = false;  ///< no content that is a text
+  bool takes_lists = false;        ///< content may be a list of text parts
+  bool takes_lists_alone = false;  ///< content has to be one
 };
 
 /// Parts of a chat template before it is parsed.
@@ -127,7 +127,7 @@ struct RenderedPrompt {
 /// token of a built-in form.
 RenderedPrompt render_prompt(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                              const Conversation& conversation);
-/// Its tokens, for plain turns.
+/// Its tokens, for `messages`.
 std::vector<TokenId> render(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                             std::span<const Message> messages);
 

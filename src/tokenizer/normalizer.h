@@ -19,18 +19,18 @@ enum class Normalization : uint8_t {
   kNfkc,
   kNfkd,
   kLowercase,
-  kStripAccents,  ///< takes combining marks out; those of characters composed with them stay
+  kStripAccents,  ///< removes combining marks; precomposed characters stay as they are
   kNmt            ///< SentencePiece's: control characters out, and other white space a space
 };
 
-/// Puts `content`, as it is, in the place of each match.
+/// Replaces each match by `content`, taken literally.
 struct ReplaceRule {
   std::string pattern;
   Regex::Syntax syntax = Regex::Syntax::kLiteral;
   std::string content;
 };
 
-/// Puts a text before one that is not empty.
+/// Prepends `text` to a nonempty text.
 struct PrependRule {
   std::string text;
 };

@@ -31,14 +31,14 @@ class Checkpoint : public WeightSource, public TensorFiles {
 
   std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const override;
   /// Returns a matrix that is dense, quantized (quantized_tensors.h, published_tensors.h) or in panels
-  /// (panel_tensors.h). A dense one may be stored as the tensor `module` itself, of three dimensions of which
-  /// the first two are outputs. One expert's may be part of the tensor of all experts that MLX writes.
+  /// (panel_tensors.h). A dense one may also be a tensor named `module`, [experts, outputs / experts,
+  /// inputs], and one expert's a part of the tensor in which MLX stacks all experts.
   std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                        int64_t inputs) const override;
 
   void release_pages() const override { TensorFiles::release_pages(); }
 
-  /// The type of most of the tensors' bytes, among f32, f16 and bf16; scales do not count where others do.
+  /// The type of most bytes, of f32, f16 and bf16; scales of quantized weights count only if alone.
   DType dtype() const;
   /// Whether its matrices are stored as panels.
   bool is_packed() const { return is_packed_; }

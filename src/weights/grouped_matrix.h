@@ -37,21 +37,21 @@ enum class GroupOffset : uint8_t {
 
 /// Every weight is rounded once, to f32.
 struct GroupedIntegers {
-  std::string place;  ///< file and tensor, for messages
+  std::string place = {};  ///< file and tensor, for messages
   int64_t inputs = 0;
-  int32_t bits = 0;               ///< of a code, at most 8
-  int64_t group = 0;              ///< neighbouring inputs that share a scale; the last group may be shorter
-  std::vector<int32_t> group_of;  ///< [inputs], the group of each where they are not neighbours; else empty
-  int64_t num_groups = 0;         ///< of an output
+  int32_t bits = 0;   ///< of a code, at most 8
+  int64_t group = 0;  ///< neighbouring inputs that share a scale; the last group may be shorter
+  std::vector<int32_t> group_of = {};  ///< [inputs], the group of each if groups are scattered; else empty
+  int64_t num_groups = 0;              ///< of an output
   GroupOffset offset = GroupOffset::kZeroCode;
   int32_t zero_code = 0;   ///< with kZeroCode
   bool are_f16 = false;    ///< whether f16 holds scales and biases exactly
   bool are_short = false;  ///< whether a scale times an integer of 9 bits is exact in f32
   /// Codes of output n.
-  std::function<void(int64_t n, std::span<uint8_t> codes)> read_codes;
+  std::function<void(int64_t n, std::span<uint8_t> codes)> read_codes = {};
   /// Scales of the groups of output n, and their zero codes, integers up to 256, or biases; the last two
   /// are left alone with kZeroCode.
-  std::function<void(int64_t n, std::span<float> scales, std::span<float> offsets)> read_groups;
+  std::function<void(int64_t n, std::span<float> scales, std::span<float> offsets)> read_groups = {};
 };
 
 /// The matrix. Its quantization() is one of the kernels' that holds exactly these weights, and empty where

@@ -186,6 +186,21 @@ void use_compressed_scales(const ScaleGrid& grid, GroupedIntegers& integers) {
   };
 }
 
+/// Rows of signed bytes, whose lowest value is code 0.
+auto read_signed_bytes(const RawTensor& codes) {
+  return [bytes = codes.bytes](int64_t n, std::span<uint8_t> out) {
+    const std::byte* const row = bytes.data() + static_cast<size_t>(n) * out.size();
+    for (size_t k = 0; k < out.size(); ++k) out[k] = std::to_integer<uint8_t>(row[k]) ^ 0x80U;
+  };
+}
+
+/// Codes of output n as unpack_codes() gives them, from a word that is n * `output_bytes` from the first.
+auto read_packed(const RawTensor& words, int64_t output_bytes, int64_t distance_bytes, int32_t bits) {
+  return [bytes = words.bytes, output_bytes, distance_bytes, bits](int64_t n, std::span<uint8_t> codes) {
+    unpack_codes(bytes.data() + n * output_bytes, distance_bytes, bits, codes);
+  };
+}
+
 }  // namespace
 
 std::unique_ptr<StoredMatrix> open_mlx(const PublishedModule& module) {
@@ -210,17 +225,13 @@ std::unique_ptr<StoredMatrix> open_mlx(const PublishedModule& module) {
   const ScaleGrid grid = grid_of(".scales", groups);
   const ScaleGrid biases = grid_of(".biases", groups);
   module.expect_sizes(".weight", bits, module.inputs / groups);
-  GroupedIntegers integers;
+  GroupedIntegers integers{.inputs = module.inputs,
+                           .bits = bits,
+                           .group = module.inputs / groups,
+                           .offset = GroupOffset::kBiases,
+                           .read_codes = read_packed(words, columns * kWordBytes, kWordBytes, bits)};
   use_scales(grid, integers);
-  integers.inputs = module.inputs;
-  integers.bits = bits;
-  integers.group = module.inputs / groups;
-  integers.offset = GroupOffset::kBiases;
   integers.are_f16 = integers.are_f16 && biases.values.type() == FloatType::kF16;
-  integers.read_codes = [bytes = words.bytes, row_bytes = columns * kWordBytes, bits](
-                            int64_t n, std::span<uint8_t> codes) {
-    unpack_codes(bytes.data() + n * row_bytes, kWordBytes, bits, codes);
-  };
   integers.read_groups = [grid, biases](int64_t n, std::span<float> out, std::span<float> offsets) {
     grid.read(n, out);
     biases.read(n, offsets);
@@ -238,19 +249,16 @@ std::unique_ptr<StoredMatrix> open_gptq(const PublishedModule& module) {
   }
   const ScaleGrid grid = transposed_scales(module);
   const RawTensor zeros = zero_words(module, grid.groups, bits);
-  GroupedIntegers integers;
-  integers.inputs = module.inputs;
-  integers.bits = bits;
-  integers.group = group_length(module.inputs, grid.groups);
-  module.expect_sizes(".qweight", bits, integers.group);
-  integers.group_of = read_group_numbers(module, ".g_idx", grid.groups, integers.group);
+  const int64_t group = group_length(module.inputs, grid.groups);
+  module.expect_sizes(".qweight", bits, group);
+  GroupedIntegers integers{.inputs = module.inputs,
+                           .bits = bits,
+                           .group = group,
+                           .group_of = read_group_numbers(module, ".g_idx", grid.groups, group),
+                           .read_codes = read_packed(words, kWordBytes, module.outputs * kWordBytes, bits)};
   use_zeros(grid,
             {zeros.bytes, zeros.shape[1], bits, nullptr, module.quantization.stores_zeros_less_one ? 1 : 0},
             integers);
-  integers.read_codes = [bytes = words.bytes, row_bytes = module.outputs * kWordBytes, bits](
-                            int64_t n, std::span<uint8_t> codes) {
-    unpack_codes(bytes.data() + n * kWordBytes, row_bytes, bits, codes);
-  };
   return grouped_matrix(std::move(integers));
 }
 
@@ -264,11 +272,9 @@ std::unique_ptr<StoredMatrix> open_awq(const PublishedModule& module) {
     module.refuse(".qweight", fmt::format("I32 of shape {}", shown(expected)));
   const ScaleGrid grid = transposed_scales(module);
   const RawTensor zeros = zero_words(module, grid.groups, kBits);
-  GroupedIntegers integers;
-  integers.inputs = module.inputs;
-  integers.bits = kBits;
-  integers.group = group_length(module.inputs, grid.groups);
-  module.expect_sizes(".qweight", kBits, integers.group);
+  const int64_t group = group_length(module.inputs, grid.groups);
+  module.expect_sizes(".qweight", kBits, group);
+  GroupedIntegers integers{.inputs = module.inputs, .bits = kBits, .group = group};
   use_zeros(grid, {zeros.bytes, zeros.shape[1], kBits, &kOrder}, integers);
   integers.read_codes = [bytes = words.bytes, row_bytes = expected[1] * kWordBytes](
                             int64_t n, std::span<uint8_t> codes) {
@@ -287,16 +293,12 @@ std::unique_ptr<StoredMatrix> open_compressed_int8(const PublishedModule& module
   if (module.columns_of(codes) != module.inputs)
     module.refuse(".weight", fmt::format("I8 of shape [{}, {}]", module.outputs, module.inputs));
   const ScaleGrid grid = compressed_scales(module);
-  GroupedIntegers integers;
-  integers.inputs = module.inputs;
-  integers.bits = 8;
-  integers.group = group_length(module.inputs, grid.groups);
-  integers.zero_code = 128;
+  GroupedIntegers integers{.inputs = module.inputs,
+                           .bits = 8,
+                           .group = group_length(module.inputs, grid.groups),
+                           .zero_code = 128,
+                           .read_codes = read_signed_bytes(codes)};
   use_compressed_scales(grid, integers);
-  integers.read_codes = [bytes = codes.bytes](int64_t n, std::span<uint8_t> out) {
-    const std::byte* const row = bytes.data() + static_cast<size_t>(n) * out.size();
-    for (size_t k = 0; k < out.size(); ++k) out[k] = std::to_integer<uint8_t>(row[k]) ^ 0x80U;
-  };
   if (!module.holds(".weight_zero_point")) return grouped_matrix(std::move(integers));
   const RawTensor zeros = module.raw(".weight_zero_point");
   const bool has_all = std::ssize(zeros.bytes) == module.outputs * grid.groups;
@@ -329,19 +331,16 @@ std::unique_ptr<StoredMatrix> open_compressed_packed(const PublishedModule& modu
                                                 module.outputs, module.inputs));
   }
   const ScaleGrid grid = compressed_scales(module);
-  GroupedIntegers integers;
-  integers.inputs = module.inputs;
-  integers.bits = bits;
-  integers.group = group_length(module.inputs, grid.groups);
-  module.expect_sizes(".weight_packed", bits, integers.group);
+  const int64_t group = group_length(module.inputs, grid.groups);
+  module.expect_sizes(".weight_packed", bits, group);
   check_shape(module);
-  integers.group_of = read_group_numbers(module, ".weight_g_idx", grid.groups, integers.group);
-  integers.zero_code = 1 << (bits - 1);
+  GroupedIntegers integers{.inputs = module.inputs,
+                           .bits = bits,
+                           .group = group,
+                           .group_of = read_group_numbers(module, ".weight_g_idx", grid.groups, group),
+                           .zero_code = 1 << (bits - 1),
+                           .read_codes = read_packed(words, columns * kWordBytes, kWordBytes, bits)};
   use_compressed_scales(grid, integers);
-  integers.read_codes = [bytes = words.bytes, row_bytes = columns * kWordBytes, bits](
-                            int64_t n, std::span<uint8_t> codes) {
-    unpack_codes(bytes.data() + n * row_bytes, kWordBytes, bits, codes);
-  };
   constexpr std::string_view kZeros = ".weight_zero_point";
   if (!module.holds(kZeros)) return grouped_matrix(std::move(integers));
   const RawTensor zeros = module.raw(kZeros);
@@ -375,21 +374,17 @@ std::unique_ptr<StoredMatrix> open_bnb_int8(const PublishedModule& module) {
     if (format.bytes.size() != 1 || format.bytes[0] != std::byte{0})
       module.refuse(".weight_format", "one U8 that is 0: rows of codes, as newer versions write them");
   }
-  GroupedIntegers integers;
-  integers.place = largest.place();
-  integers.inputs = module.inputs;
-  integers.bits = 8;
-  integers.group = module.inputs;
-  integers.num_groups = 1;
-  integers.zero_code = 128;
-  integers.read_codes = [bytes = codes.bytes](int64_t n, std::span<uint8_t> out) {
-    const std::byte* const row = bytes.data() + static_cast<size_t>(n) * out.size();
-    for (size_t k = 0; k < out.size(); ++k) out[k] = std::to_integer<uint8_t>(row[k]) ^ 0x80U;
-  };
-  integers.read_groups = [largest](int64_t n, std::span<float> scales, std::span<float> /*offsets*/) {
+  const auto read_groups = [largest](int64_t n, std::span<float> scales, std::span<float> /*offsets*/) {
     scales[0] = largest[n] / 127;
   };
-  return grouped_matrix(std::move(integers));
+  return grouped_matrix({.place = largest.place(),
+                         .inputs = module.inputs,
+                         .bits = 8,
+                         .group = module.inputs,
+                         .num_groups = 1,
+                         .zero_code = 128,
+                         .read_codes = read_signed_bytes(codes),
+                         .read_groups = read_groups});
 }
 
 }  // namespace lacuna

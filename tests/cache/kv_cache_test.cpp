@@ -175,8 +175,8 @@ std::string shape_name(const testing::TestParamInfo<KvShape>& info) {
 }
 
 /// Layers with different heads, none of which fill their panels.
-KvShape mixed_shape(DType dtype, bool in_codes = false) {
-  KvShape shape{4, 1, 40, dtype, false, in_codes};
+KvShape mixed_shape(DType dtype, bool is_int8 = false) {
+  KvShape shape{4, 1, 40, dtype, false, is_int8};
   shape.heads_by_layer = {{2, 12}, {3, 24}, {1, 40}, {2, 12}};
   return shape;
 }

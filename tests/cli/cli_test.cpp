@@ -644,7 +644,7 @@ TEST_F(Cli, PacksAModelThatThenLoadsAsItIs) {
 
   const json inspected = json::parse(lacuna("inspect --json -m " + out).out);
   EXPECT_EQ(inspected["checkpoint"]["panel_bytes"].size(), 3U);  // its router is f32
-  EXPECT_THAT(lacuna("inspect -m " + out).out, AllOf(HasSubstr("packed "), HasSubstr("for rows of bf16")));
+  EXPECT_THAT(lacuna("inspect -m " + out).out, AllOf(HasSubstr("packed "), HasSubstr("activations bf16")));
   const json loading = json::parse(lacuna("bench load --threads 1 --repeat 1 --json -m " + out).out);
   EXPECT_GT(loading["mapped_bytes"], 0);
   EXPECT_GT(loading["first_use_seconds_median"], 0);

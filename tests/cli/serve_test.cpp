@@ -290,9 +290,8 @@ TEST_F(ServeOnRanks, OutlivesARankThatIsKilledWhileNothingIsComputed) {
 TEST_F(ServeOnRanks, OutlivesARankThatIsStoppedWhileNothingIsComputed) {
   for (const bool is_rank_0 : {true, false}) {
     const ProgramResult result = after("STOP", is_rank_0, false);
-    EXPECT_THAT(result.out,
-                AllOf(HasSubstr("has not given a sign of life for 3 seconds"), HasSubstr("the same answer"),
-                      HasSubstr("status 0"), testing::Not(HasSubstr("processes are left"))))
+    EXPECT_THAT(result.out, AllOf(HasSubstr("has not responded for 3 seconds"), HasSubstr("the same answer"),
+                                  HasSubstr("status 0"), testing::Not(HasSubstr("processes are left"))))
         << result.out << result.err;
   }
 }

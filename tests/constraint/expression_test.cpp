@@ -29,13 +29,13 @@ TEST(Expression, PropagatesTheEmptyLanguage) {
 }
 
 TEST(Expression, SeparatesRepeatedParts) {
-  const Expression list = Expression::separated(Expression::text("a"), Expression::text(","), 2, 4);
+  const Expression list = Expression::repeat(Expression::text("a"), 2, 4, Expression::text(","));
   for (const char* text : {"a,a", "a,a,a", "a,a,a,a"}) EXPECT_TRUE(accepts(list, text)) << text;
   for (const char* text : {"", "a", "a,", "aa", "a,a,a,a,a"}) EXPECT_FALSE(accepts(list, text)) << text;
-  const Expression any = Expression::separated(Expression::text("a"), Expression::text(","), 0, {});
+  const Expression any = Expression::repeat(Expression::text("a"), 0, {}, Expression::text(","));
   for (const char* text : {"", "a", "a,a,a,a,a,a"}) EXPECT_TRUE(accepts(any, text)) << text;
   for (const char* text : {",", "a,", "a,,a"}) EXPECT_FALSE(accepts(any, text)) << text;
-  const Expression three = Expression::separated(Expression::text("a"), Expression::text(","), 3, {});
+  const Expression three = Expression::repeat(Expression::text("a"), 3, {}, Expression::text(","));
   for (const char* text : {"a,a,a", "a,a,a,a"}) EXPECT_TRUE(accepts(three, text)) << text;
   for (const char* text : {"", "a", "a,a"}) EXPECT_FALSE(accepts(three, text)) << text;
 }

@@ -9,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "decode/autoregressive.h"
 #include "decode/masked_diffusion.h"
 #include "fake_model.h"
 

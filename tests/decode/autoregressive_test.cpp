@@ -1,9 +1,8 @@
-#include "decode/autoregressive.h"
-
 #include <gmock/gmock.h>
 
 #include <vector>
 
+#include "decode/strided_decoding.h"
 #include "model/tiny_models.h"
 
 namespace lacuna::autoregressive_test {
@@ -12,20 +11,22 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-LeftToRight settings(int32_t gen_length) {
-  LeftToRight options;
+StridedDecoding settings(int32_t gen_length) {
+  StridedDecoding options;
+  options.num_drafts = 0;
   options.end_ids = {3, 5};
   options.gen_length = gen_length;
   return options;
 }
 
-StepReport give(AutoregressiveDecoder& decoder, TokenId token) {
+StepReport give(StridedDecoder& decoder, TokenId token) {
   const std::vector<RowStatistics> drawn = {{token, 0.5}};
+  decoder.plan();
   return decoder.apply({drawn});
 }
 
 TEST(Autoregressive, ReadsThePromptOnceAndThenOneTokenAtATime) {
-  AutoregressiveDecoder decoder(settings(3), {7, 8, 9});
+  StridedDecoder decoder(settings(3), {7, 8, 9});
   EXPECT_EQ(decoder.num_cells(), 6);
   EXPECT_EQ(decoder.num_sequences(), 1);
   EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, 8, 9));
@@ -58,7 +59,7 @@ TEST(Autoregressive, ReadsThePromptOnceAndThenOneTokenAtATime) {
 }
 
 TEST(Autoregressive, StopsAtAnEndToken) {
-  AutoregressiveDecoder decoder(settings(8), {3});  // one in the prompt ends nothing
+  StridedDecoder decoder(settings(8), {3});  // one in the prompt ends nothing
   EXPECT_FALSE(decoder.done());
   give(decoder, 20);
   give(decoder, 5);
@@ -68,9 +69,9 @@ TEST(Autoregressive, StopsAtAnEndToken) {
 }
 
 TEST(Autoregressive, GoesOnAfterAnEndTokenIfAsked) {
-  LeftToRight options = settings(3);
+  StridedDecoding options = settings(3);
   options.ignore_end = true;
-  AutoregressiveDecoder decoder(options, {7});
+  StridedDecoder decoder(options, {7});
   give(decoder, 3);
   give(decoder, 5);
   EXPECT_FALSE(decoder.done());
@@ -80,18 +81,18 @@ TEST(Autoregressive, GoesOnAfterAnEndTokenIfAsked) {
 }
 
 TEST(Autoregressive, EveryTokenHasItsOwnNoise) {
-  LeftToRight options = settings(4);
+  StridedDecoding options = settings(4);
   options.seed = 9;
-  AutoregressiveDecoder decoder(options, {7});
+  StridedDecoder decoder(options, {7});
   const RngStream first = decoder.plan().logits[0].noise;
   give(decoder, 20);
   EXPECT_NE(decoder.plan().logits[0].noise, first);
   options.seed = 10;
-  EXPECT_NE(AutoregressiveDecoder(options, {7}).plan().logits[0].noise, first);
+  EXPECT_NE(StridedDecoder(options, {7}).plan().logits[0].noise, first);
 }
 
 TEST(Autoregressive, BaselineRecomputesEverythingSoFar) {
-  AutoregressiveDecoder decoder(settings(4), {7, 8, 9});
+  StridedDecoder decoder(settings(4), {7, 8, 9});
   EXPECT_EQ(decoder.uncached_work().pairs, work_of(decoder.plan()).pairs);
   give(decoder, 20);
   const StepPlan whole = [] {
@@ -105,9 +106,9 @@ TEST(Autoregressive, BaselineRecomputesEverythingSoFar) {
 }
 
 TEST(Autoregressive, ReadsALongPromptInParts) {
-  LeftToRight options = settings(2);
+  StridedDecoding options = settings(2);
   options.most_rows = 2;
-  AutoregressiveDecoder decoder(options, {7, 8, 9, 10, 11});
+  StridedDecoder decoder(options, {7, 8, 9, 10, 11});
   EXPECT_THAT(decoder.plan().tokens, ElementsAre(7, 8));
   EXPECT_THAT(decoder.plan().logits, IsEmpty());
   EXPECT_TRUE(decoder.plan().groups[0].only_kv);
@@ -117,7 +118,7 @@ TEST(Autoregressive, ReadsALongPromptInParts) {
   EXPECT_THAT(decoder.plan().tokens, ElementsAre(9, 10));
   EXPECT_THAT(decoder.plan().groups, ElementsAre(RowGroup{0, {0, 2}, {{0, 2}}, OwnRows::kCausal, true}));
   EXPECT_THROW(give(decoder, 20), std::logic_error);
-  AutoregressiveDecoder other(options, {7, 8, 9});
+  StridedDecoder other(options, {7, 8, 9});
   other.plan();
   other.apply({});
   EXPECT_THAT(other.plan().tokens, ElementsAre(9));

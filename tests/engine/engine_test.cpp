@@ -14,8 +14,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
-#include "decode/autoregressive.h"
 #include "decode/likelihood.h"
+#include "decode/strided_decoding.h"
 #include "model/adapters.h"
 #include "model/parameters.h"
 #include "model/read_config.h"
@@ -389,12 +389,13 @@ TEST(Engine, KeepsWhatADecoderCallsFinal) {
 }
 
 std::vector<TokenId> read_in_parts(const std::shared_ptr<const Model>& model, int32_t most_rows) {
-  LeftToRight options;
+  StridedDecoding options;
+  options.num_drafts = 0;
   options.gen_length = 6;
   options.most_rows = most_rows;
   ThreadPool threads(1);
   Engine engine(on_cpu(model, default_table(), threads));
-  engine.add(std::make_unique<AutoregressiveDecoder>(options, random_tokens(3, 41, 80)));
+  engine.add(std::make_unique<StridedDecoder>(options, random_tokens(3, 41, 80)));
   engine.run();
   return tokens_of(engine.decoder(0));
 }

@@ -25,16 +25,6 @@ LayerTensorNames name_toy_layer(int64_t layer) {
   return names;
 }
 
-// A shape for `-m random:toy-1b`.
-constexpr PublishedConfig kPublishedToy[] = {
-    PublishedConfig{"toy-1b", R"({"architectures": ["ToyForMaskedLM"],
-      "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32,
-      "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 2048,
-      "rope_theta": 10000, "rms_norm_eps": 1e-05, "mask_token_id": 31999})"},
-};
-
-constexpr std::string_view kToyTypes[] = {"toy"};
-
 }  // namespace
 
 FamilyEntry toy_family() {
@@ -43,8 +33,12 @@ FamilyEntry toy_family() {
           .read_config = read_toy,
           .tensors = transformers_tensors(name_toy_layer),
           .default_unmask = "low-confidence",
-          .published = kPublishedToy,
-          .model_types = kToyTypes};
+          .model_types = {"toy"},
+          // A shape for `-m random:toy-1b`.
+          .published = {PublishedConfig{"toy-1b", R"({"architectures": ["ToyForMaskedLM"],
+      "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32,
+      "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 2048,
+      "rope_theta": 10000, "rms_norm_eps": 1e-05, "mask_token_id": 31999})"}}};
 }
 
 }  // namespace lacuna

@@ -19,25 +19,25 @@ class Sequence {
  public:
   /// Cells [0, num_cells) hold random values; the rest of the capacity, and the cells of `hide`, hold
   /// `garbage`.
-  ///   in_codes  the panels hold 8-bit quantized values; keys and values are what scales and codes make
+  ///   is_int8  the panels hold 8-bit quantized values; keys and values are what scales and codes make
   Sequence(uint64_t seed, DType dtype, int64_t num_cells, int64_t kv_heads, int64_t head_dim,
-           bool in_codes = false)
+           bool is_int8 = false)
       : head_dim_(head_dim),
         kv_heads_(kv_heads),
         keys_(test::random_values(seed, num_cells * kv_heads * head_dim, 2)),
         values_(test::random_values(seed + 1, num_cells * kv_heads * head_dim)) {
-    if (!in_codes) {
+    if (!is_int8) {
       test::round_all(dtype, keys_);
       test::round_all(dtype, values_);
     }
     view_.dtype = dtype;
     view_.head_dim = head_dim;
-    const int64_t element_bytes = in_codes ? 1 : static_cast<int64_t>(size_of(dtype));
+    const int64_t element_bytes = is_int8 ? 1 : static_cast<int64_t>(size_of(dtype));
     view_.key_head_bytes = kPageCells * padded_depth(dtype, head_dim) * element_bytes;
     view_.value_head_bytes = kPageCells * round_up(head_dim, kPanelWidth) * element_bytes;
     view_.values = kv_heads * view_.key_head_bytes;
     int64_t page_bytes = view_.values + kv_heads * view_.value_head_bytes;
-    if (in_codes) {
+    if (is_int8) {
       const int64_t scale_bytes = kv_heads * kPageCells * int64_t{sizeof(float)};
       view_.key_scales = page_bytes;
       view_.value_scales = page_bytes + scale_bytes;
@@ -52,7 +52,7 @@ class Sequence {
     view_.pages = pages_.data();
     for (int64_t cell = 0; cell < num_cells; ++cell) {
       for (int64_t head = 0; head < kv_heads; ++head) {
-        if (in_codes) {
+        if (is_int8) {
           place_codes(cell, head);
           continue;
         }
@@ -376,11 +376,11 @@ TEST_P(AttentionOverCells, SeesNothingBeforeWhereARowBegins) {
 
 TEST_P(AttentionOverCells, GivesRowsThatBeginTheBitsOfRowsInGroupsOfTheirOwn) {
   for (const DType dtype : kDTypes) {
-    for (const bool in_codes : {false, true}) {
+    for (const bool is_int8 : {false, true}) {
       const AttentionShape shape = shape_of(6, 2, 24);
       const int64_t width = shape.num_heads * shape.head_dim;
       std::vector<Sequence> sequences;
-      sequences.emplace_back(100, dtype, 300, shape.num_kv_heads, shape.head_dim, in_codes);
+      sequences.emplace_back(100, dtype, 300, shape.num_kv_heads, shape.head_dim, is_int8);
       constexpr int32_t kPrefix = 130;
       constexpr int32_t kRows = 100;
       const std::vector<float> q = test::random_values(9, kRows * width);

@@ -504,15 +504,15 @@ TEST_P(TinyModel, PositionsAreNotCells) {
 }
 
 TEST_P(TinyModel, ComesCloseWithCellsInCodesWhateverTheThreads) {
-  const auto in_codes = [&](int threads) {
+  const auto is_int8 = [&](int threads) {
     ThreadPool pool(1);
     WeightFormats formats(DType::kF32);
-    formats.kv_in_codes = true;
+    formats.kv_int8 = true;
     const auto model = Model::random(config_, 5, formats, pool);
     return Runner(model, default_table(), threads).logits(plan_);
   };
-  const std::vector<float> logits = in_codes(1);
-  EXPECT_EQ(in_codes(3), logits);
+  const std::vector<float> logits = is_int8(1);
+  EXPECT_EQ(is_int8(3), logits);
   const std::vector<float> plain = Runner(tiny_model(config_), default_table(), 1).logits(plan_);
   double sum = 0;  // sum over all logits: a router that chooses another expert may move single ones far
   for (size_t i = 0; i < plain.size(); ++i) sum += std::abs(logits[i] - plain[i]);

@@ -66,18 +66,6 @@ class CpuSequence final : public KvSequence {
   ByteCount count_;
 };
 
-CpuSequence& on_this_machine(KvSequence& sequence) {
-  auto* own = dynamic_cast<CpuSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return *own;
-}
-
-const CpuSequence& on_this_machine(const KvSequence& sequence) {
-  const auto* own = dynamic_cast<const CpuSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return *own;
-}
-
 class CpuPool final : public KvPool {
  public:
   CpuPool(std::shared_ptr<const Model> model, int64_t limit) : model_(std::move(model)), limit_(limit) {}
@@ -95,7 +83,7 @@ class CpuPool final : public KvPool {
     std::unordered_set<const KvPage*> pages;
     int64_t bytes = 0;
     for (const KvSequence* sequence : sequences) {
-      const CpuSequence& own = on_this_machine(*sequence);
+      const auto& own = sequence_of<const CpuSequence>(*sequence);
       bytes += own.output_bytes() + own.cache().own_bytes();
       for (const auto& page : own.cache().pages()) {
         if (pages.insert(page.get()).second) bytes += page->memory.size();
@@ -107,14 +95,15 @@ class CpuPool final : public KvPool {
   using KvPool::make_sequence;
   std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) override {
     if (bytes_for(shape, prefix.count) > limit_ - *count_) return nullptr;
-    KvCache cache = prefix.count == 0
-                        ? model_->make_cache(shape.num_cells, count_)
-                        : KvCache(on_this_machine(*prefix.sequence).cache(), prefix.count, shape.num_cells);
+    KvCache cache = prefix.count == 0 ? model_->make_cache(shape.num_cells, count_)
+                                      : KvCache(sequence_of<const CpuSequence>(*prefix.sequence).cache(),
+                                                prefix.count, shape.num_cells);
     return std::make_unique<CpuSequence>(shape, std::move(cache), model_->config().hidden_dim, count_);
   }
 
   void take_prefix(KvSequence& to, const KvPrefix& prefix) override {
-    on_this_machine(to).cache().share_first_cells(on_this_machine(*prefix.sequence).cache(), prefix.count);
+    sequence_of<CpuSequence>(to).cache().share_first_cells(
+        sequence_of<const CpuSequence>(*prefix.sequence).cache(), prefix.count);
   }
 
  private:
@@ -158,7 +147,7 @@ class CpuTicket final : public PassTicket {
         plan_(plan),
         workspace_(workspaces.take()) {
     for (KvSequence* sequence : sequences) {
-      CpuSequence& own = on_this_machine(*sequence);
+      auto& own = sequence_of<CpuSequence>(*sequence);
       caches_.push_back(&own.cache());
       outputs_.push_back(own.outputs());
       remembers_ = remembers_ || own.outputs() != nullptr;
@@ -257,7 +246,8 @@ class CpuModel final : public BackendModel {
   void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
                             ConstMatrix<float> distributions) const override {
     const std::lock_guard lock(device_->mutex());
-    model_->keep_soft_embeddings(device_->context(), on_this_machine(sequence).cache(), cells, distributions);
+    model_->keep_soft_embeddings(device_->context(), sequence_of<CpuSequence>(sequence).cache(), cells,
+                                 distributions);
   }
 
   void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
@@ -309,7 +299,7 @@ std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuD
 
 RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
                              const WeightSource* stored) {
-  const KvShape shape = kv_shape(config, formats.dtype, formats.kv_in_codes);
+  const KvShape shape = kv_shape(config, formats.dtype, formats.kv_int8);
   return {predicted_bytes(config, formats, stored), KvCache::bytes_for(shape, canvas),
           predicted_workspace_bytes(config, formats, default_table(), canvas)};
 }

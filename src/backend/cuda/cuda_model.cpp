@@ -82,7 +82,7 @@ class CudaModel final : public BackendModel {
     on_device_.config = config;
     on_device_.dtype = formats.dtype;
     if (formats.dtype == DType::kF32) cell_format_ = cuda::CellFormat::kF32;
-    if (formats.kv_in_codes) cell_format_ = cuda::CellFormat::kInt8;
+    if (formats.kv_int8) cell_format_ = cuda::CellFormat::kInt8;
     on_device_.device = device_->stream();
     on_device_.uses_graphs = options.graphs;
     on_device_.weights = std::move(weights);
@@ -125,7 +125,7 @@ class CudaModel final : public BackendModel {
                             ConstMatrix<float> distributions) const override {
     expects(distributions.rows == std::ssize(cells) && distributions.cols == on_device_.config.vocab_size,
             "keep_soft_embeddings: cells by vocabulary");
-    const cuda::CudaSequence& own = cuda::on_device(sequence);
+    const auto& own = sequence_of<const cuda::CudaSequence>(sequence);
     std::vector<float*> kept;
     for (const int32_t cell : cells) kept.push_back(own.soft_embedding(cell));
     const std::vector<float> factors(cells.size(), on_device_.embedding_scale());
@@ -255,7 +255,7 @@ std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const Cud
                                                  const CudaOptions& options) {
   check_formats(formats);
   const int64_t shared_bytes = cuda::on_stream(*device->stream(), [] { return cuda::most_shared_bytes(); });
-  cuda::check_supported(config, formats.dtype == DType::kF32, formats.kv_in_codes, shared_bytes);
+  cuda::check_supported(config, formats.dtype == DType::kF32, formats.kv_int8, shared_bytes);
   const std::unique_ptr<WeightSource> stored = folder.empty() ? nullptr : open_weights(folder, config);
   check_room(*device, config, formats, stored.get());
   Upload upload(*device, *host, config, formats.dtype);

@@ -37,7 +37,7 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
   }
 }
 
-void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, int64_t shared_bytes) {
+void check_supported(const ModelConfig& config, bool in_f32, bool kv_int8, int64_t shared_bytes) {
   const auto refuse_if = [&](bool needed, std::string_view feature) {
     if (!needed) return;
     throw InputError(
@@ -60,7 +60,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, i
           head_dim);
     }
     if (in_f32) continue;
-    const CellFormat format = kv_in_codes ? CellFormat::kInt8 : CellFormat::kBf16;
+    const CellFormat format = kv_int8 ? CellFormat::kInt8 : CellFormat::kBf16;
     const int64_t needed = attend_shared_bytes(head_dim, format);
     if (needed <= shared_bytes) continue;
     throw InputError(

@@ -82,6 +82,6 @@ void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole
 /// memory than blocks have.
 ///   in_f32        whether rows are f32
 ///   shared_bytes  that a block may have at most
-void check_supported(const ModelConfig& config, bool in_f32, bool kv_in_codes, int64_t shared_bytes);
+void check_supported(const ModelConfig& config, bool in_f32, bool kv_int8, int64_t shared_bytes);
 
 }  // namespace lacuna::cuda

@@ -267,18 +267,6 @@ void CudaSequence::read_outputs(std::span<const int32_t> cells, Matrix<float> ou
   });
 }
 
-CudaSequence& on_device(KvSequence& sequence) {
-  auto* own = dynamic_cast<CudaSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return *own;
-}
-
-const CudaSequence& on_device(const KvSequence& sequence) {
-  const auto* own = dynamic_cast<const CudaSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return *own;
-}
-
 CudaPool::CudaPool(std::shared_ptr<PageArena> arena, const RowMemory& rows, int64_t limit)
     : arena_(std::move(arena)),
       rows_(rows),
@@ -301,7 +289,7 @@ int64_t CudaPool::bytes_of(std::span<const KvSequence* const> sequences) const {
   std::unordered_set<const KvPageShare*> pages;
   int64_t bytes = 0;
   for (const KvSequence* sequence : sequences) {
-    const CudaSequence& own = on_device(*sequence);
+    const auto& own = sequence_of<const CudaSequence>(*sequence);
     bytes += rows_.bytes(own.shape());
     for (const auto& page : own.pages()) {
       if (pages.insert(page.get()).second) bytes += arena_->page_bytes();
@@ -329,7 +317,7 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
   if (!has_room) return nullptr;
   std::vector<std::shared_ptr<KvPageShare>> pages;
   if (prefix.count >= kPageCells) {
-    const auto& from = on_device(*prefix.sequence).pages();
+    const auto& from = sequence_of<const CudaSequence>(*prefix.sequence).pages();
     pages.assign(from.begin(), from.begin() + prefix.count / kPageCells);
   }
   for (const int32_t page : taken) pages.push_back(std::make_shared<KvPageShare>(arena_, page, taken_bytes_));
@@ -340,8 +328,8 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
 }
 
 void CudaPool::take_prefix(KvSequence& to, const KvPrefix& prefix) {
-  const auto& from = on_device(*prefix.sequence).pages();
-  CudaSequence& own = on_device(to);
+  const auto& from = sequence_of<const CudaSequence>(*prefix.sequence).pages();
+  auto& own = sequence_of<CudaSequence>(to);
   const auto whole = static_cast<size_t>(prefix.count / kPageCells);
   expects(prefix.count <= to.shape().num_cells && prefix.count <= prefix.sequence->shape().num_cells,
           "take_prefix: both have cells for it");

@@ -232,9 +232,6 @@ class CudaSequence final : public KvSequence {
   std::shared_ptr<int64_t> taken_bytes_;
 };
 
-CudaSequence& on_device(KvSequence& sequence);
-const CudaSequence& on_device(const KvSequence& sequence);
-
 /// A limit on what sequences take of a model's pages.
 class CudaPool final : public KvPool {
  public:

@@ -64,7 +64,8 @@ CudaTicket::CudaTicket(DeviceModel& model, const CpuDevice& host, PassMemories& 
       memory_(memories.take()),
       head_(model, memory_->residual),
       row_sequence_(plan.tokens.size()) {
-  for (const KvSequence* sequence : sequences) sequences_.push_back(&on_device(*sequence));
+  for (const KvSequence* sequence : sequences)
+    sequences_.push_back(&sequence_of<const CudaSequence>(*sequence));
   check_plan(plan, sequences_);
   for (const RowGroup& group : plan.groups) {
     std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,

@@ -37,7 +37,7 @@ class Planner {
   double head_seconds(double share) const { return seconds(head_flops_ * share, head_bytes_); }
   double share_that_others_have() const { return (machines_ - 1) / machines_; }
   int64_t kv_bytes(const ModelPart& part) const {
-    return KvCache::bytes_for(kv_shape(config_, formats_.dtype, formats_.kv_in_codes, part), pass_.cells);
+    return KvCache::bytes_for(kv_shape(config_, formats_.dtype, formats_.kv_int8, part), pass_.cells);
   }
   void exchange(MachinePlan& plan, double bytes, int64_t exchanges) const {
     plan.received_bytes = bytes;
@@ -75,7 +75,7 @@ class Planner {
   MachinePlan rows() const {
     MachinePlan plan = sharded("rows", ShardBy::kRows);
     plan.compute_seconds = seconds(layer_flops_ / machines_, layer_bytes_) + head_seconds(1 / machines_);
-    const DType kv_dtype = formats_.kv_in_codes ? DType::kF32 : formats_.dtype;
+    const DType kv_dtype = formats_.kv_int8 ? DType::kF32 : formats_.dtype;
     double bytes_of_row = residual_bytes_of_row();
     for (int64_t layer = 0; layer < config_.num_layers; ++layer)
       bytes_of_row +=

@@ -23,6 +23,10 @@ json packed(std::span<const Number> numbers) {
   return json::binary(std::move(bytes));
 }
 
+json packed_numbers(std::initializer_list<double> numbers) {
+  return packed(std::span(numbers.begin(), numbers.size()));
+}
+
 template <typename Number>
 std::vector<Number> unpacked(const json& message) {
   const json::binary_t& bytes = message.get_binary();
@@ -32,14 +36,13 @@ std::vector<Number> unpacked(const json& message) {
 }
 
 json sample_message(const RowStatistics& row) {
-  const std::array<double, 6> numbers = {row.confidence,         row.best_logit, row.scored_logit,
-                                         row.scored_probability, row.entropy,    row.margin};
   json message = {{"t", {row.token, row.best_token, row.second_token, row.scored_rank}},
-                  {"n", packed(std::span<const double>(numbers))}};
+                  {"n", packed_numbers({row.confidence, row.best_logit, row.scored_logit,
+                                        row.scored_probability, row.entropy, row.margin})}};
   if (!row.listed_logprobs.empty()) message["l"] = packed(std::span<const double>(row.listed_logprobs));
   for (const auto& [token, logprob] : row.likeliest) {
     message["k"].push_back(token);
-    message["p"].push_back(packed(std::span(&logprob, 1)));
+    message["p"].push_back(packed_numbers({logprob}));
   }
   if (!row.is_finite) message["f"] = false;
   return message;
@@ -148,14 +151,10 @@ OwnFollowUp follow_up_of(const json& message) {
 json to_message(const FollowUpResult& result) {
   json message = {
       {"samples", samples_message(result.samples)}, {"drifts", json::array()}, {"classes", json::array()}};
-  for (const Drift& drift : result.drifts) {
-    const std::array<double, 2> numbers = {drift.kl, drift.max_log_change};
-    message["drifts"].push_back(packed(std::span<const double>(numbers)));
-  }
-  for (const ClassStatistics& row : result.classes) {
-    const std::array<double, 2> numbers = {row.logit, row.log_sum};
-    message["classes"].push_back({row.token, packed(std::span<const double>(numbers))});
-  }
+  for (const Drift& drift : result.drifts)
+    message["drifts"].push_back(packed_numbers({drift.kl, drift.max_log_change}));
+  for (const ClassStatistics& row : result.classes)
+    message["classes"].push_back({row.token, packed_numbers({row.logit, row.log_sum})});
   return message;
 }
 

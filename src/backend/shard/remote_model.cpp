@@ -22,15 +22,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::milliseconds kBetweenQuestions{500};
-constexpr int kPartsOfSilence = 20;
+constexpr std::chrono::milliseconds kHeartbeatInterval{500};
+constexpr int kTimeoutParts = 20;
 
 /// The connection, and what is known of the other end.
 class RemoteLine {
  public:
-  RemoteLine(RemoteConnection connection, std::chrono::milliseconds silence, std::function<void()> end)
+  RemoteLine(RemoteConnection connection, std::chrono::milliseconds heartbeat_timeout,
+             std::function<void()> end)
       : connection_(std::move(connection)),
-        silence_(silence),
+        heartbeat_timeout_(heartbeat_timeout),
         end_(std::move(end)),
         watcher_([this] { watch(); }) {}
   ~RemoteLine() {
@@ -46,8 +47,8 @@ class RemoteLine {
   RemoteLine(const RemoteLine&) = delete;
   RemoteLine& operator=(const RemoteLine&) = delete;
 
-  /// Asks for something, after what was freed since the last time. Throws RankError; std::runtime_error with
-  /// what the other end says went wrong.
+  /// Sends a request and the ids freed since the last one; returns the reply. Throws RankError;
+  /// std::runtime_error with the other end's error.
   json call(json request) {
     const MutexLock calling(passes_mutex_);
     {
@@ -59,7 +60,7 @@ class RemoteLine {
     try {
       connection_.passes.send(request);
       reply = connection_.passes.receive();
-    } catch (const std::exception&) {  // also half a message, for want of memory: the line is of no more use
+    } catch (const std::exception&) {  // bad_alloc too: half a message may be sent; connection unusable
       fail(RankError(0, "has ended"));
       throw_error();
     }
@@ -69,7 +70,7 @@ class RemoteLine {
     throw_error();
   }
 
-  /// The same, of numbers that are told and do not matter once the model is broken.
+  /// call() for a byte count; 0 once the model has failed and it no longer matters.
   int64_t count(json request) noexcept {
     try {
       return call(std::move(request)).at("bytes").get<int64_t>();
@@ -108,7 +109,7 @@ class RemoteLine {
   void watch() {
     const MutexLock lock(mutex_);
     while (!is_closing_ && !error_) {
-      wake_.wait_for(mutex_, kBetweenQuestions);
+      wake_.wait_for(mutex_, kHeartbeatInterval);
       if (is_closing_ || error_) return;
       mutex_.unlock();
       {
@@ -123,13 +124,13 @@ class RemoteLine {
   std::optional<json> ask(const json& question) noexcept LACUNA_REQUIRES(questions_mutex_) {
     try {
       connection_.questions.send(question);
-      // In parts: a pause of both processes, of their machine or container, ends one part and not the wait.
+      // In parts: if machine or container is suspended meanwhile, one part times out and not the wait.
       std::optional<json> reply;
-      for (int part = 0; part < kPartsOfSilence && !reply; ++part)
-        reply = connection_.questions.receive(silence_ / kPartsOfSilence);
+      for (int part = 0; part < kTimeoutParts && !reply; ++part)
+        reply = connection_.questions.receive(heartbeat_timeout_ / kTimeoutParts);
       if (!reply) {
-        fail(RankError(0, fmt::format("has not given a sign of life for {} seconds",
-                                      std::chrono::duration<double>(silence_).count())));
+        fail(RankError(0, fmt::format("has not responded for {} seconds",
+                                      std::chrono::duration<double>(heartbeat_timeout_).count())));
         return {};
       }
       if (reply->contains("rank"))
@@ -141,14 +142,14 @@ class RemoteLine {
     }
   }
 
-  /// The first failure stays. What is left of the other ranks is ended, so that nobody waits for them.
+  /// Keeps the first failure only. Ends the remaining ranks, so that nobody waits for them.
   void fail(const RankError& error) {
     {
       const MutexLock lock(mutex_);
       if (error_) return;
       error_ = error;
     }
-    connection_.passes.shut_down();  // whoever waits for a pass waits no longer
+    connection_.passes.shut_down();  // wakes a thread that waits for a pass
     end_();
   }
 
@@ -158,7 +159,7 @@ class RemoteLine {
   }
 
   RemoteConnection connection_;
-  std::chrono::milliseconds silence_;
+  std::chrono::milliseconds heartbeat_timeout_;
   std::function<void()> end_;
   Mutex passes_mutex_;
   Mutex questions_mutex_;
@@ -194,9 +195,7 @@ class RemoteSequence final : public KvSequence {
 };
 
 int64_t id_of(const KvSequence& sequence) {
-  const auto* own = dynamic_cast<const RemoteSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return own->id();
+  return sequence_of<const RemoteSequence>(sequence).id();
 }
 
 class RemotePool final : public KvPool {
@@ -338,7 +337,7 @@ class RemoteModel final : public BackendModel {
 }  // namespace
 
 std::shared_ptr<const BackendModel> remote_model(const ModelConfig& config, RemoteConnection connection,
-                                                 std::chrono::milliseconds silence,
+                                                 std::chrono::milliseconds heartbeat_timeout,
                                                  std::function<void()> end) {
   std::optional<json> hello;
   try {
@@ -348,7 +347,7 @@ std::shared_ptr<const BackendModel> remote_model(const ModelConfig& config, Remo
   }
   if (hello->contains("refused")) throw InputError("{}", hello->at("refused").get<std::string>());
   return std::make_shared<const RemoteModel>(
-      config, *hello, std::make_shared<RemoteLine>(std::move(connection), silence, std::move(end)));
+      config, *hello, std::make_shared<RemoteLine>(std::move(connection), heartbeat_timeout, std::move(end)));
 }
 
 }  // namespace lacuna

@@ -32,10 +32,10 @@ void refuse_model(RemoteConnection connection, const std::string& sentence);
 /// once the process has ended or a rank has; failure() says so within seconds, also while no pass is
 /// computed. Refuses what reads cells, outputs, logits or attention with an InputError. Throws InputError if
 /// there is no model.
-///   silence  a process that gives no sign of life for so long counts as ended
-///   end      ends the process, if it still runs; any thread, several times
+///   heartbeat_timeout  a process that does not respond for so long counts as failed
+///   end                ends the process, if it still runs; any thread, several times
 std::shared_ptr<const BackendModel> remote_model(const ModelConfig& config, RemoteConnection connection,
-                                                 std::chrono::milliseconds silence,
+                                                 std::chrono::milliseconds heartbeat_timeout,
                                                  std::function<void()> end);
 
 }  // namespace lacuna

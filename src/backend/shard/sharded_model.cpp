@@ -52,7 +52,7 @@ class Leader {
     }
   }
 
-  /// Waits for a sign of life of every rank.
+  /// Waits for a response of every rank.
   void ping() {
     Command command;
     command.is_ping = true;
@@ -114,9 +114,7 @@ class ShardedSequence final : public KvSequence {
 };
 
 const ShardedSequence& of_ranks(const KvSequence& sequence) {
-  const auto* own = dynamic_cast<const ShardedSequence*>(&sequence);
-  expects(own != nullptr, "a sequence belongs to the backend that made it");
-  return *own;
+  return sequence_of<const ShardedSequence>(sequence);
 }
 
 class ShardedPool final : public KvPool {

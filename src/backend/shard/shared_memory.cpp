@@ -130,12 +130,12 @@ class SharedMemoryRank final : public Communicator {
  public:
   /// lives  null: the ranks are threads
   SharedMemoryRank(std::shared_ptr<const SharedRegion> region, int rank, std::chrono::milliseconds timeout,
-                   std::chrono::milliseconds silence = {}, std::unique_ptr<LifeLines> lives = nullptr,
-                   std::vector<pid_t> children = {})
+                   std::chrono::milliseconds heartbeat_timeout = {},
+                   std::unique_ptr<LifeLines> lives = nullptr, std::vector<pid_t> children = {})
       : region_(std::move(region)),
         rank_(rank),
         timeout_(timeout),
-        silence_(silence),
+        heartbeat_timeout_(heartbeat_timeout),
         lives_(std::move(lives)),
         children_(std::move(children)) {
     if (lives_ != nullptr) heart_.emplace(region_->state(rank).beats);
@@ -230,9 +230,10 @@ class SharedMemoryRank final : public Communicator {
         if (is_there())
           return;  // or a rank that ended after this exchange would be taken for one that is missing
         if (error) throw RankError(*error);
-        if (wait == Wait::kBounded && lives_ != nullptr && checks_without_beat * kBetweenChecks >= silence_) {
-          throw RankError(rank, fmt::format("has not given a sign of life for {} seconds",
-                                            std::chrono::duration<double>(silence_).count()));
+        if (wait == Wait::kBounded && lives_ != nullptr &&
+            checks_without_beat * kBetweenChecks >= heartbeat_timeout_) {
+          throw RankError(rank, fmt::format("has not responded for {} seconds",
+                                            std::chrono::duration<double>(heartbeat_timeout_).count()));
         }
         if (wait == Wait::kBounded && now - start >= timeout_ * patience()) {
           throw RankError(rank, fmt::format("has not answered for {} seconds",
@@ -267,7 +268,7 @@ class SharedMemoryRank final : public Communicator {
   std::shared_ptr<const SharedRegion> region_;
   int rank_;
   std::chrono::milliseconds timeout_;
-  std::chrono::milliseconds silence_;
+  std::chrono::milliseconds heartbeat_timeout_;
   std::unique_ptr<LifeLines> lives_;
   std::vector<pid_t> children_;  // child processes that rank 0 started
   uint64_t exchanges_ = 0;       // finished exchanges
@@ -288,7 +289,7 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count, std::chro
 }
 
 std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout,
-                                         std::chrono::milliseconds silence) {
+                                         std::chrono::milliseconds heartbeat_timeout) {
   const auto region = std::make_shared<const SharedRegion>(count, kSlotBytesOfProcesses);
   auto lives = std::make_unique<LifeLines>(count);
   std::fflush(nullptr);  // or the forks would write what is buffered a second time
@@ -305,12 +306,12 @@ std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds ti
       std::signal(SIGINT, SIG_IGN);
       std::signal(SIGTERM, SIG_IGN);
       lives->become(rank);
-      return std::make_unique<SharedMemoryRank>(region, rank, timeout, silence, std::move(lives));
+      return std::make_unique<SharedMemoryRank>(region, rank, timeout, heartbeat_timeout, std::move(lives));
     }
     children.push_back(child);
   }
   lives->become(0);
-  return std::make_unique<SharedMemoryRank>(region, 0, timeout, silence, std::move(lives),
+  return std::make_unique<SharedMemoryRank>(region, 0, timeout, heartbeat_timeout, std::move(lives),
                                             std::move(children));
 }
 

@@ -46,10 +46,11 @@ std::string ParserBase::expect_name(std::string_view what) {
   return advance().text;
 }
 
-Expression& ParserBase::add(Expression::Kind kind, int line) {
+Expression& ParserBase::add(Expression::Kind kind, int line, std::vector<const Expression*> operands) {
   Expression& made = program_.expressions.emplace_back();
   made.kind = kind;
   made.line = line;
+  made.operands = std::move(operands);
   return made;
 }
 
@@ -79,27 +80,23 @@ const Expression* ExpressionParser::expression() {
     const Expression* condition = without_condition();
     const Expression* other = skip_name("else") ? expression() : nullptr;
     may_lack_filter_ = may_lack;
-    Expression& made = add(ExpressionKind::kConditional, line);
-    made.operands = {condition, result, other};
-    result = &made;
+    result = &add(ExpressionKind::kConditional, line, {condition, result, other});
   }
   return result;
 }
 
 const Expression* ExpressionParser::binary(Operator op, int line, const Expression* left,
                                            const Expression* right) {
-  Expression& made = add(ExpressionKind::kBinary, line);
+  Expression& made = add(ExpressionKind::kBinary, line, {left, right});
   made.op = op;
-  made.operands = {left, right};
   return &made;
 }
 
 const Expression* ExpressionParser::without_condition() {
   const Expression* left = conjunction();
   while (current().is_name("or")) {
-    Expression& made = add(ExpressionKind::kOr, advance().line);
-    made.operands = {left, conjunction()};
-    left = &made;
+    const int line = advance().line;
+    left = &add(ExpressionKind::kOr, line, {left, conjunction()});
   }
   return left;
 }
@@ -107,9 +104,8 @@ const Expression* ExpressionParser::without_condition() {
 const Expression* ExpressionParser::conjunction() {
   const Expression* left = negation();
   while (current().is_name("and")) {
-    Expression& made = add(ExpressionKind::kAnd, advance().line);
-    made.operands = {left, negation()};
-    left = &made;
+    const int line = advance().line;
+    left = &add(ExpressionKind::kAnd, line, {left, negation()});
   }
   return left;
 }
@@ -117,9 +113,8 @@ const Expression* ExpressionParser::conjunction() {
 const Expression* ExpressionParser::negation() {
   if (!current().is_name("not")) return comparison();
   const Level level(*this);
-  Expression& made = add(ExpressionKind::kNot, advance().line);
-  made.operands = {negation()};
-  return &made;
+  const int line = advance().line;
+  return &add(ExpressionKind::kNot, line, {negation()});
 }
 
 const Expression* ExpressionParser::comparison() {
@@ -142,10 +137,7 @@ const Expression* ExpressionParser::comparison() {
       break;
     }
     advance();
-    if (made == nullptr) {
-      made = &add(ExpressionKind::kCompare, line);
-      made->operands = {first};
-    }
+    if (made == nullptr) made = &add(ExpressionKind::kCompare, line, {first});
     made->operators.push_back(op);
     made->operands.push_back(sum());
   }
@@ -169,9 +161,7 @@ const Expression* ExpressionParser::concatenation() {
   if (!current().is_operator("~")) return first;
   std::vector<const Expression*> operands = {first};
   while (skip_operator("~")) operands.push_back(product());
-  Expression& made = add(ExpressionKind::kConcat, line);
-  made.operands = std::move(operands);
-  return &made;
+  return &add(ExpressionKind::kConcat, line, std::move(operands));
 }
 
 const Expression* ExpressionParser::product() {
@@ -202,11 +192,9 @@ const Expression* ExpressionParser::unary(bool has_filters) {
   const Expression* operand = nullptr;
   if (current().is_operator("-") || current().is_operator("+")) {
     const Level level(*this);
-    Expression& made =
-        add(current().is_operator("-") ? ExpressionKind::kNegate : ExpressionKind::kPlus, current().line);
-    advance();
-    made.operands = {unary(false)};
-    operand = &made;
+    const Token& sign = advance();
+    operand =
+        &add(sign.text == "-" ? ExpressionKind::kNegate : ExpressionKind::kPlus, sign.line, {unary(false)});
   } else {
     operand = primary(false);
   }
@@ -262,8 +250,8 @@ const Expression* ExpressionParser::primary(bool allows_member) {
     expect_operator(")");
     return inside;
   }
-  if (token.is_operator("[")) return list();
-  if (token.is_operator("{")) return dict();
+  if (token.is_operator("[")) return bracketed(ExpressionKind::kList, "]");
+  if (token.is_operator("{")) return bracketed(ExpressionKind::kDict, "}");
   refuse_token("an expression");
 }
 
@@ -289,9 +277,7 @@ const Expression* ExpressionParser::tuple(bool has_conditions, std::string_view 
     if (!items.empty()) return items.front();
     if (!is_in_parentheses) refuse_token("an expression");
   }
-  Expression& made = add(ExpressionKind::kTuple, line);
-  made.operands = std::move(items);
-  return &made;
+  return &add(ExpressionKind::kTuple, line, std::move(items));
 }
 
 const Expression* ExpressionParser::target(std::string_view end_name, bool allows_member) {
@@ -310,9 +296,7 @@ const Expression* ExpressionParser::target(std::string_view end_name, bool allow
   }
   if (items.empty()) refuse_token("a name");
   if (!is_tuple) return items.front();
-  Expression& made = add(ExpressionKind::kTuple, line);
-  made.operands = std::move(items);
-  return &made;
+  return &add(ExpressionKind::kTuple, line, std::move(items));
 }
 
 void ExpressionParser::check_target(const Expression& target) const {
@@ -322,25 +306,14 @@ void ExpressionParser::check_target(const Expression& target) const {
   for (const Expression* part : target.operands) check_target(*part);
 }
 
-const Expression* ExpressionParser::list() {
+const Expression* ExpressionParser::bracketed(ExpressionKind kind, std::string_view close) {
   const Level level(*this);
-  Expression& made = add(ExpressionKind::kList, advance().line);
-  while (!current().is_operator("]")) {
+  Expression& made = add(kind, advance().line);
+  while (!current().is_operator(close)) {
     if (!made.operands.empty()) expect_operator(",");
-    if (current().is_operator("]")) break;
+    if (current().is_operator(close)) break;
     made.operands.push_back(expression());
-  }
-  advance();
-  return &made;
-}
-
-const Expression* ExpressionParser::dict() {
-  const Level level(*this);
-  Expression& made = add(ExpressionKind::kDict, advance().line);
-  while (!current().is_operator("}")) {
-    if (!made.operands.empty()) expect_operator(",");
-    if (current().is_operator("}")) break;
-    made.operands.push_back(expression());
+    if (kind != ExpressionKind::kDict) continue;
     expect_operator(":");
     made.operands.push_back(expression());
   }
@@ -381,12 +354,9 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
     if (current().type == Token::Type::kInteger) {
       Expression& key = add(ExpressionKind::kConstant, current().line);
       key.value = Value::integer(advance().integer);
-      Expression& made = add(ExpressionKind::kItem, token.line);
-      made.operands = {operand, &key};
-      return &made;
+      return &add(ExpressionKind::kItem, token.line, {operand, &key});
     }
-    Expression& made = add(ExpressionKind::kAttribute, token.line);
-    made.operands = {operand};
+    Expression& made = add(ExpressionKind::kAttribute, token.line, {operand});
     made.text = expect_name("a name or a number behind '.'");
     return &made;
   }
@@ -401,14 +371,10 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
         expect_operator(",");
         items.push_back(expression());
       }
-      Expression& several = add(ExpressionKind::kTuple, token.line);
-      several.operands = std::move(items);
-      key = &several;
+      key = &add(ExpressionKind::kTuple, token.line, std::move(items));
     }
     expect_operator("]");
-    Expression& made = add(ExpressionKind::kItem, token.line);
-    made.operands = {operand, key};
-    return &made;
+    return &add(ExpressionKind::kItem, token.line, {operand, key});
   }
   bounds.push_back(key);
   while (bounds.size() < 3) {
@@ -419,9 +385,7 @@ const Expression* ExpressionParser::subscript(const Expression* operand) {
   }
   bounds.resize(3);
   if (!skip_operator("]")) refuse_token("']' behind a slice");
-  Expression& made = add(ExpressionKind::kSlice, token.line);
-  made.operands = {operand, bounds[0], bounds[1], bounds[2]};
-  return &made;
+  return &add(ExpressionKind::kSlice, token.line, {operand, bounds[0], bounds[1], bounds[2]});
 }
 
 void ExpressionParser::arguments(Expression& call) {
@@ -464,8 +428,7 @@ void ExpressionParser::arguments(Expression& call) {
 }
 
 const Expression* ExpressionParser::call(const Expression* operand) {
-  Expression& made = add(ExpressionKind::kCall, current().line);
-  made.operands = {operand};
+  Expression& made = add(ExpressionKind::kCall, current().line, {operand});
   arguments(made);
   return &made;
 }
@@ -474,8 +437,7 @@ const Expression* ExpressionParser::filters(const Expression* operand, bool begi
   while (begins_at_name || current().is_operator("|")) {
     if (!begins_at_name) advance();
     begins_at_name = false;
-    Expression& made = add(ExpressionKind::kFilter, current().line);
-    made.operands = {operand};
+    Expression& made = add(ExpressionKind::kFilter, current().line, {operand});
     made.text = expect_name("the name of a filter");
     while (skip_operator(".")) made.text += "." + expect_name("the name of a filter");
     if (find_filter(made.text) == nullptr && !may_lack_filter_) {
@@ -490,8 +452,7 @@ const Expression* ExpressionParser::filters(const Expression* operand, bool begi
 const Expression* ExpressionParser::test(const Expression* operand) {
   const int line = advance().line;
   const bool is_negated = skip_name("not");
-  Expression& made = add(ExpressionKind::kTest, line);
-  made.operands = {operand};
+  Expression& made = add(ExpressionKind::kTest, line, {operand});
   made.text = expect_name("the name of a test");
   while (skip_operator(".")) made.text += "." + expect_name("the name of a test");
   if (find_test(made.text) == nullptr && !may_lack_filter_) {
@@ -508,10 +469,7 @@ const Expression* ExpressionParser::test(const Expression* operand) {
     if (next.is_name("is")) refuse(next.line, "tests cannot be chained");
     made.arguments.push_back(postfix(primary(false)));
   }
-  if (!is_negated) return &made;
-  Expression& negated = add(ExpressionKind::kNot, line);
-  negated.operands = {&made};
-  return &negated;
+  return is_negated ? &add(ExpressionKind::kNot, line, {&made}) : &made;
 }
 
 }  // namespace lacuna::jinja

@@ -31,7 +31,7 @@ class ParserBase {
   void expect_operator(std::string_view symbol);
   std::string expect_name(std::string_view what);
 
-  Expression& add(Expression::Kind kind, int line);
+  Expression& add(Expression::Kind kind, int line, std::vector<const Expression*> operands = {});
   Statement& add(Statement::Kind kind, int line);
 
   /// Counts one level of nesting while it lives.
@@ -81,8 +81,7 @@ class ExpressionParser : protected ParserBase {
   const Expression* unary(bool has_filters);
   const Expression* primary(bool allows_member);
   const Expression* named_primary(bool allows_member);
-  const Expression* list();
-  const Expression* dict();
+  const Expression* bracketed(ExpressionKind kind, std::string_view close);
   const Expression* postfix(const Expression* operand);
   const Expression* filtered(const Expression* operand);
   const Expression* subscript(const Expression* operand);

@@ -90,9 +90,9 @@ TEST(CudaEngine, WritesTheGreedyTokensOfTheWeightsThatFp8StandsFor) {
 }
 
 /// By name of the cache's and the rows' formats.
-WeightFormats formats_of(DType dtype, bool kv_in_codes) {
+WeightFormats formats_of(DType dtype, bool kv_int8) {
   WeightFormats formats = dtype;
-  formats.kv_in_codes = kv_in_codes;
+  formats.kv_int8 = kv_int8;
   return formats;
 }
 
@@ -100,11 +100,11 @@ WeightFormats formats_of(DType dtype, bool kv_in_codes) {
 TEST(CudaEngine, WritesTheCpusGreedyTokensInF32) {
   for (const ModelConfig& config : supported_configs()) {
     if (config.noise) continue;  // whole contexts of hundreds of positions
-    for (const bool kv_in_codes : {false, true}) {
-      const WeightFormats formats = formats_of(DType::kF32, kv_in_codes);
+    for (const bool kv_int8 : {false, true}) {
+      const WeightFormats formats = formats_of(DType::kF32, kv_int8);
       const auto cpu = load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {});
       EXPECT_EQ(run(cuda_model(config, formats), options_of(0), 2), run(cpu, options_of(0), 2))
-          << config.architecture << (kv_in_codes ? ", int8 keys and values" : "");
+          << config.architecture << (kv_int8 ? ", int8 keys and values" : "");
     }
   }
 }

@@ -400,12 +400,12 @@ TEST(CudaModel, RefusesHeadsForWhichBlocksHaveTooLittleSharedMemory) {
   ModelConfig wide = config_of("qwen3");
   wide.head_dim = 512;
   constexpr int64_t kOfAnA100 = int64_t{163} << 10;
-  for (const bool kv_in_codes : {false, true}) {
-    EXPECT_THAT([&] { check_supported(wide, false, kv_in_codes, kOfAnA100); },
+  for (const bool kv_int8 : {false, true}) {
+    EXPECT_THAT([&] { check_supported(wide, false, kv_int8, kOfAnA100); },
                 ThrowsMessage<InputError>(HasSubstr("of shared memory and the device has 163.0 KiB")));
-    check_supported(wide, false, kv_in_codes, int64_t{227} << 10);
+    check_supported(wide, false, kv_int8, int64_t{227} << 10);
     wide.head_dim = 256;
-    check_supported(wide, false, kv_in_codes, kOfAnA100);
+    check_supported(wide, false, kv_int8, kOfAnA100);
     wide.head_dim = 512;
   }
   check_supported(wide, true, false, 0);
@@ -451,7 +451,7 @@ TEST(CudaModel, GivesTheLogitsOfEverySupportedFamilyInF32) {
 TEST(CudaModel, GivesTheLogitsOfKeysAndValuesInCodes) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     WeightFormats formats = dtype;
-    formats.kv_in_codes = true;
+    formats.kv_int8 = true;
     for (const char* family :
          {"llada", "qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion", "gidd", "sumi"}) {
       const ModelConfig config = config_of(family);
@@ -514,15 +514,15 @@ TEST(CudaModel, AttendsToTheCellsThatTheCpuChooses) {
   ModelConfig config = config_of("sdar");
   config.num_layers = 3;
   const SparsePasses sparse(config, 9);
-  for (const bool kv_in_codes : {false, true}) {
+  for (const bool kv_int8 : {false, true}) {
     WeightFormats formats = DType::kF32;
-    formats.kv_in_codes = kv_in_codes;
+    formats.kv_int8 = kv_int8;
     Passes cpu(load_on_cpu(one_thread(), {}, config, formats, kWeightSeed, {}));
     Passes cuda(cuda_model(config, formats));
     cpu.add_sequence();
     cuda.add_sequence();
     std::vector<float> exact;
-    const double bound = std::hypot(bound_of_f32(config), kv_in_codes ? bound_of_codes(config) : 0);
+    const double bound = std::hypot(bound_of_f32(config), kv_int8 ? bound_of_codes(config) : 0);
     for (const StepPlan& plan : sparse.plans()) {
       const std::vector<float> expected = cpu.logits(plan);
       const std::vector<float> got = cuda.logits(plan);

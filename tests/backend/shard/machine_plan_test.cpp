@@ -65,7 +65,7 @@ TEST(MachinePlan, KeepsOnEachMachineItsPartOfTheLayersAndBothEnds) {
 TEST(MachinePlan, SendsKeysAndValuesOfCodesAsTheyWereBeforeTheyWereRounded) {
   const ModelConfig llada = parse_random_spec("random:llada-8b");
   WeightFormats formats = DType::kBF16;
-  formats.kv_in_codes = true;
+  formats.kv_int8 = true;
   const auto plans = plan_machines(llada, formats, nullptr, kSpeeds, {.machines = 2, .rows = 1});
   EXPECT_DOUBLE_EQ(plans[2].received_bytes, (2 * 16384.0 * 32 + 16384) / 2);
 }

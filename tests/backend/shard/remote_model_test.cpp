@@ -204,7 +204,7 @@ TEST(RemoteModel, EndsAProcessThatIsSilent) {
   ends.other.passes.send(hello());
   const auto model = remote_model(tiny_configs()[0], std::move(ends.own), milliseconds(20), [] {});
   EXPECT_THAT([&] { model->make_pool(); },
-              ThrowsMessage<RankError>(HasSubstr("rank 0 has not given a sign of life for 0.02 seconds")));
+              ThrowsMessage<RankError>(HasSubstr("rank 0 has not responded for 0.02 seconds")));
 }
 
 /// Answers every question after a quarter of a second that this process ran, and writes to `asked` before it.

@@ -107,7 +107,7 @@ TEST(ShardedModel, ComputesWhatOneProcessComputesWithQuantizedWeightsAndCells) {
     WeightFormats formats = DType::kBF16;
     formats.layers = weight_format(name);
     for (const size_t kind : {0, 4, 7}) expect_same(tiny_configs()[kind], formats);
-    formats.kv_in_codes = true;
+    formats.kv_int8 = true;
     formats.int8_activations = true;
     expect_same(tiny_configs()[4], formats);
   }

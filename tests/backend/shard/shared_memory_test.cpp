@@ -147,7 +147,7 @@ TEST(SharedMemory, NoticesThatAForkWasStopped) {
     _exit(0);
   }
   EXPECT_THAT([&] { gather_all(*ranks, {}); },
-              ThrowsMessage<RankError>("rank 2 has not given a sign of life for 0.3 seconds"));
+              ThrowsMessage<RankError>("rank 2 has not responded for 0.3 seconds"));
 }
 
 }  // namespace
