@@ -22,6 +22,7 @@
 #include "options/presets.h"
 #include "server/answer_format.h"
 #include "server/api_error.h"
+#include "server/api_request.h"
 #include "server/events.h"
 #include "server/settings.h"
 #include "server/template_use.h"
