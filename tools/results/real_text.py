@@ -67,8 +67,8 @@ MAIN = [
               "--block-length 8 --unmask low-confidence --cache free --eos-exit"),
     *settings(MASKED, "guided_diffusion", f"{GUIDED} relative=0.5"),
     *settings(MASKED, "surelock", "--unmask low-confidence --lock eps=5e-4,gate=20"),
-    *settings(MASKED, "fewer_passes", "--unmask klass=0.9,kl=0.001,history=2", "--unmask eb"),
     *settings(MASKED, "growing_canvases", "--unmask threshold=0.9 --grow end-mass,start={half},tail={half}"),
+    *settings(MASKED, "fewer_passes", "--unmask klass=0.9,kl=0.001,history=2", "--unmask eb"),
 ]
 MORE = [
     *settings(MASKED, "fewer_passes caches", "--block-length 8 --unmask threshold=0.9 --eos-exit"),
