@@ -51,13 +51,14 @@ struct Cells {
   }
 };
 
-/// Compares a sample of rows and heads with the definition, in double.
+/// Compares a sample of rows and heads with the definition in double precision.
 ///   out(row, head)  [head_dim]
 template <typename Out>
 void check(const AttentionToTime& work, Out&& out, const char* failure) {
   const int64_t dim = work.head_dim;
   const int64_t heads_per_kv = work.num_heads / work.num_kv_heads;
-  // bf16 rounds queries and softmax weights, each to 8 bits, and a weight is as uncertain as its logit.
+  // bf16 rounds queries and softmax weights to 8 bits; the absolute error of a logit is the relative error of
+  // its weight.
   const double relative = (work.dtype == DType::kBF16 ? 0.05 : 1e-4);
   for (int64_t row = 0; row < work.rows; row += 1 + work.rows / 3) {
     for (int64_t head = 0; head < work.num_heads; head += 1 + work.num_heads / 3) {
@@ -172,7 +173,7 @@ AttentionReport bench_attention(const KernelContext& context, const AttentionBen
   }
   shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
   AttentionReport report;
-  const int tries = options.rough_roof ? 1 : 20;
+  const int tries = options.quick_roofline ? 1 : 20;
   report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32, tries);
   report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16, tries);
   for (const std::string& name : options.cell_formats) {

@@ -1,4 +1,4 @@
-// Times attention of rows to cells, compared with the machine's roofline and with oneDNN's primitives.
+// Times attention of rows to KV cells, compared with the machine's roofline and with oneDNN's primitives.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ inline constexpr CellFormat kCellFormats[] = {
 };
 
 struct AttentionBenchOptions {
-  AttentionShape shape = {32, 32, 128};  ///< LLaDA-8B's; the scale is 1 / sqrt(head_dim) whatever it says
+  AttentionShape shape = {32, 32, 128};  ///< LLaDA-8B's; shape.scale is ignored: 1 / sqrt(head_dim)
   std::vector<int32_t> rows = {1, 32, 256, 1024};
   int32_t cells = 1024;                                             ///< cells that every row sees
   std::vector<std::string> cell_formats = {"bf16", "f32", "int8"};  ///< names of kCellFormats
   int repeat = 9;                                                   ///< timed pairs, after one to warm up
-  bool rough_roof = false;                                          ///< as MatmulBenchOptions has it
+  bool quick_roofline = false;                                      ///< as in MatmulBenchOptions
 };
 
 /// Timed calls of one row count and cell format.
@@ -41,8 +41,8 @@ struct AttentionTiming {
   double flops = 0;     ///< of both GEMMs; the softmax is not counted
   double kv_bytes = 0;  ///< of the cells, each read once
   std::vector<double> seconds;
-  std::string onednn_implementation;   ///< empty where oneDNN has none
-  std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed
+  std::string onednn_implementation;   ///< empty if oneDNN has none
+  std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty if oneDNN was not timed
 
   /// Speedup over oneDNN: median over pairs; above 1, ours is faster.
   double ratio_to_onednn() const;

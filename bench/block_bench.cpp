@@ -12,7 +12,7 @@ namespace {
 
 using Choice = SparseAttention::Choice;
 
-/// Random keys and values in cells [0, num_cells), a few patterns over and over.
+/// Fills cells [0, num_cells) with a few random patterns of keys and values, repeated.
 void fill(const ModelConfig& config, const KernelContext& context, uint64_t seed, int32_t num_cells,
           KvCache& cache) {
   const auto dim = static_cast<uint64_t>(config.kv_dim());

@@ -1,4 +1,4 @@
-// Times a block of block diffusion after a long prefix, by sparse policy.
+// Times a block of block diffusion after a long prefix, by sparse attention policy.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct BlockBenchOptions {
   /// Names of --sparse.
   std::vector<std::pair<std::string, SparsePolicy>> policies;
   int32_t block_length = 32;
-  int32_t steps = 32;  ///< of a block; each samples half of its rows, the average
+  int32_t steps = 32;  ///< of a block; each samples half of the block's rows, the average over a block
   int32_t repeat = 3;  ///< timed passes of each kind
   uint64_t seed = 0;
 };

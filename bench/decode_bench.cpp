@@ -29,7 +29,7 @@ struct RecordedPass {
   std::vector<DriftProbe> probes;
 };
 
-/// One request with synthetic posteriors.
+/// One request that gets synthetic posteriors.
 class Simulation {
  public:
   Simulation(std::unique_ptr<Decoder> decoder, const ModelConfig& config, const DecodeBenchOptions& options,
@@ -53,7 +53,7 @@ class Simulation {
   }
 
   Drift drift(const DriftProbe& probe) {
-    const bool converged = reads_[probe.cell] > options_.settle_passes;
+    const bool converged = reads_[probe.cell] > options_.passes_to_converge;
     return {converged ? 0 : 1e9, 0};
   }
 
@@ -66,9 +66,9 @@ class Simulation {
     return made_up;
   }
 
-  /// Whether a draft is accepted depends on its position and on how often that was drafted, not on the rules:
-  /// all rules meet the same simulated acceptance. A token that the judge wrote is accepted when it is
-  /// verified again.
+  /// Acceptance of a draft depends only on its position and on how often the position was drafted, so that
+  /// all acceptance rules have the same simulated rate. A token that the verification wrote is accepted when
+  /// it is verified again.
   RowStatistics slot_statistics(const StepPlan& plan, const LogitRow& logit) {
     RowStatistics made_up;
     made_up.token = 1;
@@ -99,7 +99,7 @@ class Simulation {
 /// Records passes instead of computing them, and answers with the synthetic posteriors of their requests.
 class Recorder {
  public:
-  ///   request_of_sequence  of the pass that comes next
+  ///   request_of_sequence  request of each sequence of the next pass
   void begin(ModelRole role, std::vector<Simulation*> request_of_sequence) {
     pass_ = {};
     pass_.role = role;
@@ -123,7 +123,7 @@ class Recorder {
   }
 
  private:
-  /// Returns results of the simulations.
+  /// Ticket that returns the simulated results.
   class Ticket final : public PassTicket {
    public:
     explicit Ticket(Recorder& recorder) : recorder_(recorder) {
@@ -168,7 +168,7 @@ class Recorder {
   std::vector<Drift> drifts_;
 };
 
-/// A run of a batch of equal requests, of which selected passes are kept.
+/// Decodes a batch of equal requests and keeps selected passes.
 class Run {
  public:
   Run(const BackendModel& model, const BackendModel* guide, const GenerationOptions& generation,
@@ -179,7 +179,7 @@ class Run {
     }
   }
 
-  /// Counts passes and costs, and keeps those that `keeps` names.
+  /// Counts passes and costs, and keeps the passes for which keeps(index) is true.
   template <typename Keeps>
   void decode(Keeps&& keeps) {
     std::vector<Simulation> batch = start();
@@ -286,7 +286,7 @@ class Run {
   PassLoop loop_;
 };
 
-/// Passes of a run to time, and how many of its passes each stands for.
+/// Indices of the passes to time, each with the number of passes that it represents.
 std::map<int64_t, double> choose_passes(const std::vector<DecodePassKind>& kinds, int32_t wanted) {
   std::map<DecodePassKind, std::vector<int64_t>> strata;
   for (size_t pass = 0; pass < kinds.size(); ++pass)
@@ -308,7 +308,7 @@ std::map<int64_t, double> choose_passes(const std::vector<DecodePassKind>& kinds
   return chosen;
 }
 
-/// Decodes once to list the passes, and again to keep some. Returns how many passes each of these stands for.
+/// Decodes once to list the passes, and again to keep some. Returns the passes that each stands for.
 std::vector<double> record(Run& run, int32_t wanted) {
   run.decode([](int64_t) { return false; });
   const std::map<int64_t, double> chosen = choose_passes(run.kinds(), wanted);
@@ -318,7 +318,7 @@ std::vector<double> record(Run& run, int32_t wanted) {
   return weights;
 }
 
-/// Touches weights and all the memory that the largest of the kept passes needs.
+/// Touches the weights and the memory of the largest kept pass.
 void warm_up_run(Run& run) {
   size_t largest = 0;
   for (size_t i = 0; i < run.num_kept(); ++i) {
@@ -327,7 +327,7 @@ void warm_up_run(Run& run) {
   run.compute(largest);
 }
 
-/// Weight of each timed pass.
+/// Median seconds of each timed pass.
 std::vector<double> median_pass_seconds(const DecodeTiming& timing) {
   std::vector<double> medians;
   for (size_t pass = 0; pass < timing.pass_seconds.front().size(); ++pass) {

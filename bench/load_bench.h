@@ -12,13 +12,13 @@
 namespace lacuna {
 
 struct LoadBenchOptions {
-  int repeat = 3;  ///< timed loads, after one that brings the files into the system's cache
+  int repeat = 3;  ///< timed loads, after one that brings the files into the page cache
 };
 
 struct LoadTiming {
   int64_t file_bytes = 0;       ///< of the checkpoint's tensors, or of the packed matrices of a random model
-  int64_t predicted_bytes = 0;  ///< of the matrices once packed, as `lacuna inspect` says
-  int64_t weight_bytes = 0;     ///< the actual bytes
+  int64_t predicted_bytes = 0;  ///< of the packed matrices, as in `lacuna inspect`
+  int64_t weight_bytes = 0;     ///< actual bytes of the packed matrices
   int64_t mapped_bytes = 0;     ///< the mapped part of weight_bytes
   int64_t peak_bytes = 0;  ///< the most memory that the process gained while it loaded, pages of mapped files
                            ///< included, seen as each parameter arrived
@@ -29,7 +29,7 @@ struct LoadTiming {
                                           ///< first pass will
 };
 
-/// Loads the folder or .gguf file again and again; a model of random weights where `folder` is empty.
+/// Loads the folder or .gguf file repeatedly; if `folder` is empty, a model with random weights.
 LoadTiming bench_load(const std::filesystem::path& folder, const ModelConfig& config,
                       const WeightFormats& formats, ThreadPool& threads, const LoadBenchOptions& options);
 

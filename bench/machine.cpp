@@ -20,16 +20,15 @@
 namespace lacuna {
 namespace {
 
-// Enough independent accumulators to hide the latency of a multiply-add (4 cycles, two at a time, on ARM up
-// to four). The compiler must not see that all have one value: it would merge them into one chain of
-// additions.
+// Enough independent accumulators to hide the latency of a multiply-add (4 cycles, two per cycle, on ARM up
+// to four). The compiler must not know that all have the same value, or it would merge them into one chain.
 #if defined(__aarch64__)
 constexpr int kSums = 20;
 #else
 constexpr int kSums = 10;
 #endif
 
-/// Total of the accumulators, so that the compiler keeps the work.
+/// Returns the total of the accumulators, so that the compiler keeps the work.
 using Probe = float (*)(int64_t rounds);
 
 float probe_scalar(int64_t rounds) {
@@ -134,7 +133,7 @@ float probe_neon(int64_t rounds) {
   return vaddvq_f32(total);
 }
 
-/// BFMMLA, written as assembly because the file is compiled for every 64-bit ARM.
+/// Probe of BFMMLA, written as assembly because the file is compiled for the 64-bit ARM baseline.
 float probe_neon_bf16(int64_t rounds) {
   float32x4_t sums[kSums] = {};
   uint16x8_t factor = vdupq_n_u16(0x3f80);
@@ -172,7 +171,7 @@ double fastest(const std::vector<double>& seconds) {
   return *std::min_element(seconds.begin(), seconds.end());
 }
 
-constexpr int64_t kRounds = 50'000;  // of one task; a try takes about a millisecond
+constexpr int64_t kRounds = 50'000;  // rounds of one task; a try takes about a millisecond
 
 int64_t num_flop_tasks(const ThreadPool& threads) {
   return 8 * static_cast<int64_t>(threads.size());

@@ -21,26 +21,25 @@ struct Roofline {
   double flops = 0;      ///< per second, of the model's element type
   double bandwidth = 0;  ///< bytes read per second
 
-  /// Seconds of work that is bound by the slower of computing and reading, the other being hidden behind it.
+  /// Seconds of the work if computing and reading overlap: the longer of the two.
   double seconds(double work_flops, double work_bytes) const {
     return std::max(work_flops / flops, work_bytes / bandwidth);
   }
 };
 
-/// FLOP/s of all threads doing nothing but the multiply-add by which the kernel table `isa` multiplies
-/// `dtype`.
-///   tries  the fastest of this many counts
+/// FLOP/s of all threads running only the multiply-add instruction of kernel table `isa` for `dtype`.
+///   tries  number of measurements; the fastest counts
 double measure_peak_flops(ThreadPool& threads, std::string_view isa, DType dtype, int tries = 20);
 
-/// Bytes per second of all threads that read this many bytes once: more than any cache holds.
+/// Bytes per second of all threads reading `bytes` bytes once; `bytes` must exceed the caches.
 double measure_read_bandwidth(ThreadPool& threads, int64_t bytes = int64_t{1} << 30);
 
-/// The same two peaks at a moment: medians of their tries rather than the fastest. A machine that others
-/// share changes its speed by the second, so work is compared with the peaks of the moment before it.
+/// Measures both peaks repeatedly, as medians of tries instead of the fastest. The speed of a shared machine
+/// changes by the second, so each timing is compared with the peaks measured just before it.
 class CurrentPeaks {
  public:
   /// \param threads used until the object is destroyed
-  /// \param bytes   that are read in each try
+  /// \param bytes   number of bytes that each try reads
   CurrentPeaks(ThreadPool& threads, std::string_view isa, DType dtype, int64_t bytes = int64_t{1} << 29);
 
   /// Takes about half a second: several tries, each of which reads `bytes`.

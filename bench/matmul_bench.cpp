@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kRotatedBytes = int64_t{1} << 30;
 
-/// Uniform in (-1, 1), and representable in `dtype`.
+/// Random values uniform in (-1, 1), rounded to `dtype`.
 Buffer<float> random_matrix(ThreadPool& threads, DType dtype, int64_t rows, int64_t cols) {
   Buffer<float> matrix(rows * cols);
   threads.parallel_for(rows, [&](int64_t row, int) {
@@ -68,8 +68,8 @@ class RotatedWeights {
   Buffer<std::byte> further_;
 };
 
-/// Compares a sample of out's elements with the definition, in double. Factors may have been rounded by
-/// `rounding`, relatively.
+/// Compares a sample of out's elements with the definition in double precision. `rounding`: relative rounding
+/// error of the factors.
 void check(const ProductToTime& product, const float* out, int64_t out_stride, double rounding,
            const char* failure) {
   for (int64_t row = 0; row < product.rows; row += 1 + product.rows / 5) {
@@ -107,8 +107,8 @@ MatmulTiming time_product(const KernelContext& context, const ProductToTime& pro
              {out.data(), product.rows, product.outputs, out_stride});
   };
   run(weights, 0);
-  // Relative rounding of weights that are dequantized to bf16 or of int16 activations; or of int8
-  // activations, where the mean magnitude is half the maximum.
+  // Relative rounding error of weights dequantized to bf16 and of int16 activations, or of int8 activations,
+  // for which the mean magnitude is half the maximum.
   const bool rounds = is_quantized && context.kernels.bf16_row_element_bytes == sizeof(bf16);
   const KernelTable& kernels = context.kernels;
   timing.rows_of_bytes = product.dtype == DType::kBF16 &&
@@ -161,7 +161,7 @@ nlohmann::ordered_json to_json(const MatmulTiming& timing, const MatmulReport& r
       {"seconds_max", *most},
       {"gflops", timing.flops() / seconds / 1e9},
       {"gbps", static_cast<double>(timing.weight_bytes) / seconds / 1e9},
-      {"peak_share", nullptr},  // only of float GEMM, whose peak it is
+      {"peak_share", nullptr},  // only for float GEMM: the peaks are those of float instructions
       {"onednn", nullptr},
       {"ratio_to_onednn", nullptr},
       {"ratio_to_bf16", nullptr},
@@ -212,11 +212,11 @@ MatmulShape parse_matmul_shape(const std::string& text) {
 
 MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options) {
   MatmulReport report;
-  const int tries = options.rough_roof ? 1 : 20;
+  const int tries = options.quick_roofline ? 1 : 20;
   report.peak_flops_f32 = measure_peak_flops(context.threads, context.kernels.name, DType::kF32, tries);
   report.peak_flops_bf16 = measure_peak_flops(context.threads, context.kernels.name, DType::kBF16, tries);
   report.read_bandwidth =
-      measure_read_bandwidth(context.threads, int64_t{1} << (options.rough_roof ? 24 : 30));
+      measure_read_bandwidth(context.threads, int64_t{1} << (options.quick_roofline ? 24 : 30));
   for (const MatmulShape& shape : options.shapes) {
     std::unique_ptr<RotatedWeights> bf16_weights;
     for (const WeightFormat& format : options.formats) {
@@ -227,7 +227,7 @@ MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions
                                                         options.in_cache);
       }
       const RotatedWeights weights(context.threads, format, shape, values.data(), options.in_cache);
-      // The check is against the weights as packed.
+      // The check uses the packed weights, dequantized.
       context.threads.parallel_for(shape.outputs, [&](int64_t n, int) {
         weights.matrix().read_row(n, values.data() + n * shape.inputs);
       });

@@ -24,8 +24,8 @@ struct MatmulBenchOptions {
   /// Keeps one copy of the weights, which stays in the last-level cache if it fits. Otherwise matmuls rotate
   /// over at least 1 GiB of weights, as the layers of a model do.
   bool in_cache = false;
-  int repeat = 9;           ///< timed pairs, after one to warm up
-  bool rough_roof = false;  ///< find the machine's limits in a hurry, to try things
+  int repeat = 9;               ///< timed pairs, after one to warm up
+  bool quick_roofline = false;  ///< measure the roofline quickly and less precisely, for tests
 };
 
 /// Timed matmuls of one shape, row count and format.
@@ -33,18 +33,18 @@ struct MatmulTiming {
   MatmulShape shape;
   int64_t rows = 0;
   WeightFormat format;
-  int64_t weight_bytes = 0;  ///< of one copy, as packed
+  int64_t weight_bytes = 0;  ///< of one packed copy
   bool rows_of_bytes = false;
   std::vector<double> seconds;
-  std::string onednn_implementation;   ///< empty where oneDNN has none
-  std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty where oneDNN was not timed
+  std::string onednn_implementation;   ///< empty if oneDNN has none
+  std::vector<double> onednn_seconds;  ///< paired with `seconds`; empty if oneDNN was not timed
 
   std::vector<double> bf16_seconds;  ///< paired likewise: the same matmul with bf16 weights
 
   double flops() const;
   /// Speedup over oneDNN: median over pairs; above 1, ours is faster.
   double ratio_to_onednn() const;
-  /// Speedup over bf16, likewise.
+  /// Speedup over bf16: median over pairs; above 1, the quantized format is faster.
   double ratio_to_bf16() const;
 };
 
@@ -59,8 +59,8 @@ struct MatmulReport {
 MatmulShape parse_matmul_shape(const std::string& text);
 
 /// Checks each matmul on a sample of its elements (std::logic_error if one is wrong), then times it
-/// interleaved with oneDNN's; matmuls with quantized weights interleaved with bf16, as oneDNN has none of
-/// these. Packing the rows is included. Plain loops of oneDNN ("ref") are named, not timed.
+/// interleaved with oneDNN's or, for quantized weights, which oneDNN lacks, with the bf16 matmul. Packing the
+/// rows is included. oneDNN's reference implementations ("ref") are named, not timed.
 MatmulReport bench_matmul(const KernelContext& context, const MatmulBenchOptions& options);
 
 nlohmann::ordered_json to_json(const MatmulReport& report, const KernelContext& context,

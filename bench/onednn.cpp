@@ -71,7 +71,7 @@ class Product : public OneDnnProduct {
   dnnl::memory out_;
 };
 
-/// The query heads of one kv head are contiguous rows of one GEMM.
+/// Attention in which the query heads of one kv head are contiguous rows of one GEMM.
 class HeadsAtOnce : public OneDnnAttention {
  public:
   explicit HeadsAtOnce(const AttentionToTime& work)

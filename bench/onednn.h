@@ -1,5 +1,5 @@
-// The same GEMM and attention by oneDNN, the baseline of the benches. onednn.cpp needs the library;
-// no_onednn.cpp is its twin for builds without.
+// GEMM and attention by oneDNN, the baseline of the benchmarks. onednn.cpp needs the library; no_onednn.cpp
+// replaces it in builds without.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace lacuna {
 
-/// x [rows, inputs] times weights [outputs, inputs], both f32 and rounded to `dtype` for the product.
+/// x [rows, inputs] times the transpose of weights [outputs, inputs]; both are f32 and rounded to `dtype` for
+/// the GEMM.
 struct ProductToTime {
   DType dtype = DType::kF32;
   int64_t rows = 0;
@@ -33,7 +34,7 @@ class OneDnnProduct {
   virtual const float* out() const = 0;
 };
 
-/// softmax(q K^T * scale) V, everything in f32 and rounded to `dtype` for the products.
+/// softmax(q K^T * scale) V; all inputs are f32 and rounded to `dtype` for the GEMMs.
 struct AttentionToTime {
   DType dtype = DType::kF32;
   int64_t rows = 0;
@@ -59,15 +60,15 @@ class OneDnnAttention {
   virtual const float* out(int64_t row, int64_t head) const = 0;
 };
 
-/// The library's version, or how to get it.
+/// The library's version, or instructions to install it.
 std::string onednn_description();
 
-/// Null where there is no oneDNN or it cannot multiply `dtype`. Weights are reordered here, once, into the
-/// layout that oneDNN prefers.
+/// Null without oneDNN, or if it does not support `dtype` here. Reorders the weights once into oneDNN's
+/// preferred layout.
 std::unique_ptr<OneDnnProduct> make_onednn_product(const ProductToTime& product, int threads);
 
-/// Null where there is no oneDNN or it cannot multiply `dtype`. Queries, keys and values are laid out here,
-/// once, as its products want them.
+/// Null without oneDNN, or if it does not support `dtype` here. Reorders queries, keys and values once into
+/// the layouts of its GEMMs.
 std::unique_ptr<OneDnnAttention> make_onednn_attention(const AttentionToTime& work, int threads);
 
 }  // namespace lacuna

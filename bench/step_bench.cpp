@@ -20,7 +20,7 @@
 namespace lacuna {
 namespace {
 
-/// Tokens differ from row to row: rows of one token would all go to the same experts.
+/// Makes a plan of random tokens: rows of one token would all choose the same experts.
 StepPlan step_plan(const ModelConfig& config, int32_t canvas, int32_t rows) {
   const RngStream tokens(0);
   StepPlan plan;
@@ -43,8 +43,8 @@ struct ConstraintTiming {
   int64_t witness_steps = 0;  // of a Budget
 };
 
-/// Times the work after a pass whose samples a constraint rejects: the time to read its rows by classes, and
-/// that to find a witness.
+/// Times the work after a pass with samples that a constraint rejects: reading its rows by token classes, and
+/// finding a witness.
 ConstraintTiming time_constraint(PassTicket& pass, const StepPlan& plan, const TokenAutomaton& automaton) {
   const TokenClasses classes = classes_of(automaton);
   std::vector<ClassRow> rows;

@@ -16,8 +16,7 @@ double seconds_of(Run&& run) {
   return clock.seconds();
 }
 
-/// Warms up until earlier work is out of the way: oneDNN's threads spin for some 20 ms on the cores that the
-/// next one needs.
+/// Repeats `run` for 40 ms, so that threads of earlier work go to sleep: oneDNN's spin for some 20 ms.
 template <typename Run>
 void warm_up(Run&& run) {
   const Stopwatch clock;
@@ -32,7 +31,7 @@ inline double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// Median of numerators[i] / denominators[i]: interleaved timings meet the same disturbances.
+/// Median of numerators[i] / denominators[i]: disturbances affect both timings of an interleaved pair.
 inline double median_ratio(const std::vector<double>& numerators, const std::vector<double>& denominators) {
   std::vector<double> ratios;
   for (size_t i = 0; i < numerators.size(); ++i) ratios.push_back(numerators[i] / denominators[i]);

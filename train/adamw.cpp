@@ -16,8 +16,8 @@
 namespace lacuna::train {
 namespace {
 
-constexpr int64_t kGrain = 1 << 17;  // elements that a thread takes at a time
-constexpr int64_t kBlock = 1 << 11;  // elements whose gradients are added up at a time
+constexpr int64_t kGrain = 1 << 17;  // elements of one task
+constexpr int64_t kBlock = 1 << 11;  // elements of which gradients are summed at a time
 
 struct Factors {
   float gradient_scale, beta1, beta2, decay_factor, rate, root_bias2, epsilon, average_rate;
@@ -25,12 +25,12 @@ struct Factors {
 
 using Block = std::array<float, kBlock>;
 
-/// The numbers of a tensor of bf16, as row loops read them.
+/// The bits of a bf16 tensor, the form that row loops read.
 uint16_t* bits_of(const torch::Tensor& x) {
   return reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>());
 }
 
-/// Numbers [first, first + count) of a gradient.
+/// Reads elements [first, first + count) of a gradient as f32.
 void read_part(const torch::Tensor& part, int64_t first, int64_t count, Block& values) {
   if (part.scalar_type() == torch::kFloat32) {
     std::copy_n(part.data_ptr<float>() + first, count, values.begin());
@@ -39,7 +39,7 @@ void read_part(const torch::Tensor& part, int64_t first, int64_t count, Block& v
   }
 }
 
-/// Sums [first, first + count) over all parts.
+/// Sums elements [first, first + count) over all parts.
 void add_up(const GradientParts& parts, int64_t first, int64_t count, Block& sums) {
   read_part(parts.front(), first, count, sums);
   Block values;

@@ -1,4 +1,4 @@
-// The flags of lacuna-train, and what follows from them.
+// The flags of lacuna-train, and the settings derived from them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -92,7 +92,7 @@ Examples strided_examples(const Batch& batch, int64_t masks, int64_t mask_id, do
   auto seen = pass.inputs.accessor<int64_t, 2>();
   Predictions predictions;
   for (int64_t row = 0; row < rows; ++row) {
-    double clean = 0, hidden = 0;  // sums of the weights of what is predicted
+    double clean = 0, hidden = 0;  // sums of the weights of predicted tokens
     for (int64_t at = pass.begin; at < length; ++at) {
       if (!response[row][at]) continue;
       seen[row][pass.row_of(0, at)] = mask_id;

@@ -38,15 +38,15 @@ struct Bpe {
   int32_t total_size() const { return start_id() + static_cast<int32_t>(form->special_tokens.size()); }
 };
 
-/// Merges the most frequent pair of neighbours (ties: the pair with the lower ids) until the vocabulary has
+/// Merges the most frequent adjacent pair (ties: the pair with the lower ids) until the vocabulary has
 /// `max_vocabulary` tokens or every piece of the corpus is one token. `corpus` is UTF-8; `max_vocabulary` >=
 /// 256.
 Bpe learn_bpe(const std::vector<std::string>& corpus, size_t max_vocabulary);
 
-/// The tokenizer, template and ids that the files below state.
+/// The tokenizer, chat template and ids that readers of the JSON files below get.
 Vocabulary vocabulary_of(const Bpe& bpe);
 
-/// A special token as tokenizer.json and tokenizer_config.json describe it, without its id.
+/// Description of a special token in tokenizer.json and tokenizer_config.json, without its id.
 nlohmann::ordered_json added_token(std::string_view content);
 
 /// Contents of tokenizer.json, tokenizer_config.json and special_tokens_map.json.

@@ -42,7 +42,7 @@ nlohmann::ordered_json canvas_config(const ModelShape& shape, const SpecialIds& 
       {"rope_parameters",
        {{kFull,
          {{"partial_rotary_factor",
-           2.0 * static_cast<double>(full.turning_pairs) / static_cast<double>(full.head_width)},
+           2.0 * static_cast<double>(full.rotated_pairs) / static_cast<double>(full.head_width)},
           {"rope_theta", full.rope_theta},
           {"rope_type", "proportional"}}},
         {kSliding, {{"rope_theta", sliding.rope_theta}, {"rope_type", "default"}}}}},

@@ -8,10 +8,10 @@
 
 namespace lacuna::train {
 
-/// config.json, with the keys of the published checkpoint but those of images.
+/// config.json, with the published checkpoint's keys, except those for images.
 nlohmann::ordered_json canvas_config(const ModelShape& shape, const SpecialIds& ids);
 
-/// generation_config.json: settings of the decoder as published, but half of the steps, as canvases are
+/// generation_config.json: the published decoder settings, except half of the steps, because canvases are
 /// shorter, and answers of two canvases.
 nlohmann::ordered_json canvas_generation_config(const ModelShape& shape, const SpecialIds& ids);
 

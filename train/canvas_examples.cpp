@@ -8,8 +8,8 @@
 namespace lacuna::train {
 namespace {
 
-/// Where the canvas of a row begins: one of those that its response needs, without the end tokens that weigh
-/// little.
+/// Samples the first position of a row's canvas, among the canvases that its response needs without end
+/// tokens of low weight.
 int64_t sample_canvas(const Batch& batch, int64_t row, int64_t canvas_length, const RngStream& stream) {
   const bool* const response = batch.response[row].data_ptr<bool>();
   const int64_t length = batch.tokens.size(1);
@@ -51,7 +51,7 @@ void add_canvas(const Batch& batch, const ObjectiveOptions& options, uint64_t st
                 predictions.weights.end(), [&](double& weight) { weight *= scale; });
 }
 
-/// 0 for rows that nothing conditions.
+/// [rows] temperatures of the first pass; 0 for rows without self-conditioning.
 torch::Tensor sample_temperatures(int64_t rows, const RngStream& stream) {
   std::vector<float> temperatures;
   for (uint64_t row = 0; row < static_cast<uint64_t>(rows); ++row) {

@@ -5,8 +5,8 @@
 namespace lacuna::train {
 namespace {
 
-constexpr int64_t kFullEvery = 2;         // layers to one that sees everything
-constexpr double kFullThetaFactor = 100;  // as 1e6 to 1e4
+constexpr int64_t kFullEvery = 2;         // every second layer has full attention
+constexpr double kFullThetaFactor = 100;  // RoPE theta of full layers over that of sliding ones: 1e6 / 1e4
 constexpr double kFullTurningShare = 0.25;
 
 torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
@@ -49,7 +49,7 @@ Sequence canvas_sequence(const ModelShape& shape, const CanvasLayer& layer, cons
   const int64_t half = layer.head_width / 2;
   const torch::Tensor pairs = torch::arange(half, positions.options().dtype(torch::kFloat64));
   const torch::Tensor frequencies =
-      torch::pow(layer.rope_theta, -pairs / static_cast<double>(half)) * pairs.lt(layer.turning_pairs);
+      torch::pow(layer.rope_theta, -pairs / static_cast<double>(half)) * pairs.lt(layer.rotated_pairs);
   torch::Tensor angles = positions.to(torch::kFloat64).unsqueeze(-1) * frequencies;
   if (angles.dim() == 3) angles = angles.unsqueeze(1);  // the same for all heads
   torch::Tensor not_seen = unseen.defined() ? unseen : unseen_before(positions.size(-1), canvas_begin);

@@ -1,6 +1,6 @@
-// DiffusionGemma's parts of the transformer (Gemma 4's mixture of experts, read causally and denoised in
-// canvases with the same weights): its block, its two kinds of layers, and what canvases read besides tokens.
-// docs/inside/training.md names the sources.
+// DiffusionGemma's parts of the transformer: its block, its two kinds of layers, and the self-conditioning of
+// canvases. The model is Gemma 4's mixture of experts; the same weights read text causally and denoise
+// canvases. docs/inside/training.md names the sources.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,13 +11,13 @@
 
 namespace lacuna::train {
 
-/// Heads and rotations of one layer of diffusion-gemma. Layers alternate: the first slides, every second one,
-/// and the last, sees everything.
+/// Heads and RoPE of one layer of diffusion-gemma. Layers alternate between sliding-window and full
+/// attention, starting with a window; the last layer has full attention.
 struct CanvasLayer {
-  bool slides = true;
+  bool slides = true;  ///< sliding-window attention; otherwise full attention
   int64_t head_width = 0;
   int64_t kv_heads = 0;
-  int64_t turning_pairs = 0;  ///< pairs of a head that positions turn; the others have frequency 0
+  int64_t rotated_pairs = 0;  ///< pairs of a head that RoPE rotates; the others have frequency 0
   double rope_theta = 0;
 };
 
@@ -26,12 +26,12 @@ CanvasLayer canvas_layer(const ModelShape& shape, int64_t layer);
 /// x / sqrt(mean(x^2) + epsilon), in f32.
 torch::Tensor unit_norm(const torch::Tensor& x, double epsilon);
 
-/// RoPE's rotations and the mask for the layers of one kind.
-///   positions  [T], or [B, T] where each row has its own
-///   unseen     [T, T] or [B, 1, T, T] bool: what a row must not attend to; undefined: rows before the canvas
-///              are causal, and those of the canvas see all
-/// A layer that slides also hides from a row at position p the keys up to p - window; the rows of a canvas
-/// share the window of the first.
+/// RoPE's cosines and sines and the attention mask for the layers of one kind.
+///   positions  [T], or [B, T] if batch entries differ
+///   unseen     [T, T] or [B, 1, T, T] bool: keys that a row must not attend to; undefined: rows before the
+///              canvas are causal, and those of the canvas see all
+/// A sliding layer also hides the keys up to p - window from a row at position p; the rows of a canvas share
+/// the window of their first row.
 Sequence canvas_sequence(const ModelShape& shape, const CanvasLayer& layer, const torch::Tensor& positions,
                          const torch::Tensor& unseen, int64_t canvas_begin);
 
@@ -43,13 +43,13 @@ Sequence canvas_sequence(const ModelShape& shape, const CanvasLayer& layer, cons
 ///   y = (h + post_ffn_norm(d + m)) * layer_scalar
 ///
 /// with ffn(z) = down(gelu_tanh(gate(z)) * up(z)), norms of q and k per head, v normed without weights, and
-/// scores q k without a scale. Layers that see everything have no v: it is k as it was before its norm. With
-/// r = softmax of router(unit_norm(h) * width^-0.5 * router_scale), the largest r are chosen, and g_e is r_e
-/// by the sum of the chosen, times expert_scale_e.
+/// unscaled scores q k. Full-attention layers have no v projection: v is k before k's norm. With
+/// r = softmax(router(unit_norm(h) * width^-0.5 * router_scale)), the experts with the largest r are chosen;
+/// g_e is r_e divided by the sum of the chosen r, times expert_scale_e.
 class CanvasBlockImpl : public torch::nn::Module {
  public:
   CanvasBlockImpl(const ModelShape& shape, int64_t layer);
-  /// x [B, T, width]; the sequence is that of the layer's kind.
+  /// x [B, T, width]; `sequence` is made by canvas_sequence() for layer().
   torch::Tensor forward(const torch::Tensor& x, const Sequence& sequence);
 
   const CanvasLayer& layer() const { return layer_; }
@@ -57,7 +57,7 @@ class CanvasBlockImpl : public torch::nn::Module {
  private:
   torch::Tensor attend(const torch::Tensor& h, const Sequence& sequence);
   torch::Tensor experts(const torch::Tensor& h);
-  /// [rows, experts]: g, or 0 where an expert was not chosen.
+  /// [rows, experts]: g_e, 0 for experts that were not chosen.
   torch::Tensor shares(const torch::Tensor& rows);
 
   CanvasLayer layer_;
@@ -75,8 +75,8 @@ class CanvasBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(CanvasBlock);
 
-/// The term that the rows of a canvas add to their embeddings: down(gelu_tanh(gate(n)) * up(n)), n =
-/// norm(soft).
+/// Self-conditioning term, added to the embeddings of a canvas's rows: down(gelu_tanh(gate(n)) * up(n)), with
+/// n = norm(soft).
 class SelfConditioningImpl : public torch::nn::Module {
  public:
   explicit SelfConditioningImpl(const ModelShape& shape);

@@ -21,15 +21,15 @@ struct SpecialIds {
 };
 
 struct ChatForm {
-  /// Their ids follow the vocabulary in this order: kStartToken, kEndToken, those of turns, the mask.
+  /// In id order after the vocabulary: kStartToken, kEndToken, the tokens of turns, the mask.
   std::span<const std::string_view> special_tokens;
-  std::string_view program;  ///< Jinja, as in the tokenizer's configuration
+  std::string_view program;  ///< Jinja chat template for tokenizer_config.json
 };
 
 /// ChatML: `<|im_start|>user`, a newline, the text, `<|im_end|>`, a newline.
 extern const ChatForm kChatMlForm;
 
-/// SDAR's and Qwen3's: ChatML in which answers given before lose what they thought.
+/// SDAR's and Qwen3's: ChatML without the reasoning of earlier answers.
 extern const ChatForm kThinkingForm;
 
 /// Dream's and Qwen2.5's: ChatML in which a conversation without a system turn begins with "You are a helpful

@@ -68,7 +68,7 @@ nlohmann::ordered_json llada2_keys(const ModelShape& shape, const SpecialIds& id
            {{"AutoConfig", "configuration_llada2_moe.LLaDA2MoeConfig"},
             {"AutoModel", "modeling_llada2_moe.LLaDA2MoeModel"},
             {"AutoModelForCausalLM", "modeling_llada2_moe.LLaDA2MoeModelLM"}}},
-          {"block_length", shape.block_length},  // as the mask, not in the published files
+          {"block_length", shape.block_length},  // absent from the published files, like the mask's id
           {"embedding_dropout", 0.0},
           {"first_k_dense_replace", 1},
           {"head_dim", shape.head_width()},
@@ -98,7 +98,7 @@ nlohmann::ordered_json llada2_keys(const ModelShape& shape, const SpecialIds& id
           {"using_split_qkv_in_self_attention", false}};
 }
 
-/// Keys of Qwen2.5, Qwen3, ReFusion and Dream: the common ones, then those of each.
+/// Keys of families with the transformers library's layout: the common ones, then each family's own.
 nlohmann::ordered_json transformers_config(const ModelShape& shape, const SpecialIds& ids) {
   nlohmann::ordered_json config = {{"attention_dropout", 0.0},
                                    {"bos_token_id", ids.start},
@@ -165,7 +165,7 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Specia
     case Family::kFastDllm:
       config.update({{"architectures", {"Fast_dLLM_QwenForCausalLM"}},
                      {"bd_size", shape.block_length},
-                     {"conplemenrary_mask", true},  // spelt so in the published file
+                     {"conplemenrary_mask", true},  // spelling of the published file
                      {"mask_token_id", ids.mask},
                      {"model_type", "Fast_dLLM_Qwen"},
                      {"transformers_version", "4.53.1"}});
@@ -182,8 +182,8 @@ nlohmann::ordered_json transformers_config(const ModelShape& shape, const Specia
   return config;
 }
 
-/// The published configs leave mask and padding to the arguments of their generate(), as the tokenizer's ids
-/// 3 and 2. Here they are other ids, so the config has to name them.
+/// The published configs omit the ids of mask and padding, which are arguments of their generate() (3 and 2).
+/// Our tokenizer has other ids, so the config names them.
 nlohmann::ordered_json gidd_config(const ModelShape& shape, const SpecialIds& ids) {
   const FamilyTraits& traits = shape.traits();
   return {
@@ -195,7 +195,7 @@ nlohmann::ordered_json gidd_config(const ModelShape& shape, const SpecialIds& id
        {{"AutoConfig", "configuration_gidd.GiddConfig"},
         {"AutoModel", "modeling_gidd.GiddForDiffusionLM"},
         {"AutoModelForCausalLM", "modeling_gidd.GiddForDiffusionLM"}}},
-      {"bos_token_id", -1},  // prompts begin with their first word here; the published ones with this token
+      {"bos_token_id", -1},  // published prompts begin with this token, ours directly with their first word
       {"emb_init_scale", kGiddEmbeddings},
       {"eos_token_id", ids.end},
       {"head_dim", shape.head_width()},

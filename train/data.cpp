@@ -29,7 +29,7 @@ enum Purpose : uint8_t {
   kDrill,
   kRowOrder,
   kBatchOrder,
-  kLength = 64,  // and of evaluate.cpp
+  kLength = 64,  // also apart from those of evaluate.cpp
   kFactOrder,
   kGap,
   kRoom,
@@ -38,14 +38,14 @@ enum Purpose : uint8_t {
   kTail,
   kDecision,
   kPromptNoise
-};  // apart from those of the objective
+};  // purposes of random numbers, distinct from those of objective_parts.h
 
-constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; blocks are as long or multiples
-constexpr double kSpreadShare = 0.75;  // of the rows that could be
+constexpr int32_t kFactLength = 4;     // tokens of " fox lantern Mia."; divides block lengths
+constexpr double kSpreadShare = 0.75;  // share of the eligible rows that are spread
 
-constexpr uint64_t kSeparate = uint64_t{1} << 40;  // of the attempts for one row
+constexpr uint64_t kSeparate = uint64_t{1} << 40;  // distance of sample indices of a row's attempts
 
-constexpr int64_t kFullEndTokens = 4;  // of a row: the others weigh kTailWeight
+constexpr int64_t kFullEndTokens = 4;  // end tokens of a row with full weight; others have kTailWeight
 
 constexpr std::string_view kQuestionsTask = "questions";
 constexpr std::array<std::string_view, 3> kVocabularyTasks = {"arithmetic", "stories", "chat"};
@@ -67,8 +67,8 @@ Equation sample_equation(const RngStream& stream, uint64_t number) {
   }
 }
 
-/// sample_equation(), but evenly from the sums of `questions`: two numbers of at most kMaxAsked in half of
-/// them, a result of up to kMaxAnswer that continues in the others.
+/// sample_equation() with the numbers of `questions`: in half of the equations they are at most
+/// kMaxAsked, in the others the first may be up to kMaxAnswer, a result of a conversation.
 Equation sample_wide_equation(const RngStream& stream, uint64_t number) {
   for (uint64_t attempt = 0;; ++attempt) {
     const uint64_t index = 4 * (1000 * number + attempt);
@@ -119,7 +119,7 @@ std::vector<TokenId> chat_prompt(const Sample& sample, const Vocabulary& vocabul
   return render(vocabulary.chat, vocabulary.tokenizer, messages_of(sample));
 }
 
-/// Marks `range` of `text`, and leaves the marks ascending and apart from each other.
+/// Adds `range` to the holes, which stay ascending and do not touch each other.
 void add_hole(std::vector<TextRange>& holes, TextRange range) {
   const auto overlaps = [&](const TextRange& hole) {
     return hole.begin <= range.end && range.begin <= hole.end;
@@ -130,7 +130,7 @@ void add_hole(std::vector<TextRange>& holes, TextRange range) {
                range);
 }
 
-/// The words of a text, without the punctuation behind them.
+/// The words of a text, without punctuation after them.
 std::vector<TextRange> words_of(std::string_view text) {
   std::vector<TextRange> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -156,7 +156,7 @@ BatchSource::Row BatchSource::sample_infill_row(uint64_t index) const {
   const std::string& text = story.text;
   std::vector<TextRange> holes;
   if (!story.blanks.empty() && draws.below(4) != 0) {  // words that the rest of the story determines
-    const bool hides_start = draws.below(6) == 0;      // and then nothing of the first change
+    const bool hides_start = draws.below(6) == 0;      // excludes blanks of the first change
     if (hides_start) add_hole(holes, {story.start.begin, story.start.end});
     for (size_t begin = 0, end = 0; begin < story.blanks.size(); begin = end) {
       while (end < story.blanks.size() && story.blanks[end].change == story.blanks[begin].change) ++end;
@@ -220,12 +220,12 @@ void BatchSource::add_auxiliary(const DecisionSample& sample, size_t question, c
     return tokenizer_->decode(std::array{token}).find('\n') != std::string::npos;
   };
   std::vector<TokenId> lines = tokenizer_->encode(text);
-  if (ends_line(lines.back())) lines.pop_back();  // the prompt may end there
+  if (ends_line(lines.back())) lines.pop_back();  // the prompt may end before the line's end
   const auto found = std::search(row.prompt.begin() + static_cast<std::ptrdiff_t>(first), row.prompt.end(),
                                  lines.begin(), lines.end());
   expects(row.prompt.end() - found > std::ssize(lines), "the prompt holds the question");
   const auto begin = static_cast<size_t>(found - row.prompt.begin());
-  size_t line = 0;  // 0: the instructions, then those of the options
+  size_t line = 0;  // 0: the instructions; from 1 on: the options
   for (size_t i = 0; i <= lines.size(); ++i) {
     const bool is_end = i == lines.size() || ends_line(lines[i]);
     const bool is_yes = is_end ? line == sample.answers[question] + 1 : words.contains(lines[i]);
@@ -294,7 +294,7 @@ BatchSource::Row BatchSource::sample_decision_row(uint64_t index) const {
   row.blanks.resize(row.prompt.size());
   row.prompt.insert(row.prompt.end(), lines.tokens.begin(), lines.tokens.end());
   row.blanks.insert(row.blanks.end(), is_label.begin(), is_label.end());
-  // An end token behind the last label, at least.
+  // At least one end token after the last label.
   row.prompt.push_back(vocabulary_->ids.end);
   row.blanks.push_back(false);
   return row;
@@ -316,11 +316,11 @@ BatchSource::Row BatchSource::sample_row(uint64_t index) const {
   double all = generated;
   for (const RecordsShare& file : options_.files) all += file.share;
   double kind = all * RngStream(options_.seed, kRowKind).uniform(index);
-  // Above the others, so that the rows of a run without files or decisions stay as they are.
+  // Files and decisions have the highest values of `kind`, so that runs without them keep their rows.
   if (kind >= generated) return sample_record_row(index, kind - generated);
   if (kind >= stories + options_.drill_share) return sample_decision_row(index);
   const bool drill = kind >= stories;
-  if (drill) kind = (kind - stories) / options_.drill_share * stories;  // even again: chooses its prompt
+  if (drill) kind = (kind - stories) / options_.drill_share * stories;  // uniform again: chooses its prompt
   auto chosen = options_.tasks.begin();
   for (; chosen + 1 != options_.tasks.end() && kind >= chosen->share; ++chosen) kind -= chosen->share;
   const Task& task = *chosen->task;
@@ -363,7 +363,7 @@ Sample BatchSource::make_sample(const Task& task, uint64_t index, bool spread) c
   task_options.length = options_.min_length + static_cast<int32_t>(more);
   Sample sample = task.generate(Split::kTrain, options_.seed, index, task_options);
   if (!spread) return sample;
-  // The opening makes up for the length.
+  // A longer opening aligns the facts.
   const std::string opening = sample.prompt.substr(0, sample.prompt.find('.') + 1);
   const auto beyond = static_cast<int32_t>(tokenizer_->encode(opening).size()) % kFactLength;
   if (beyond == 0) return sample;
@@ -374,7 +374,7 @@ Sample BatchSource::make_sample(const Task& task, uint64_t index, bool spread) c
 std::vector<BatchSource::Question> BatchSource::facts_of(const Sample& sample) {
   std::vector<Question> facts;
   const std::string_view prompt = sample.prompt;
-  size_t begin = prompt.find('.') + 1;  // behind the opening; the question at the end has no period
+  size_t begin = prompt.find('.') + 1;  // after the opening; the final question has no period
   for (size_t end = 0; (end = prompt.find('.', begin)) != std::string_view::npos; begin = end + 1) {
     const size_t value = prompt.rfind(' ', end);
     facts.push_back(
@@ -532,19 +532,19 @@ void BatchSource::write_positions(const Row& row, uint64_t index, int64_t* posit
   const RngStream stream(options_.seed, kGap, index);
   const int64_t spare_blocks = (options_.spread - length) / options_.block_length;
   if (!row.spread || spare_blocks <= 0) return;
-  std::vector<int64_t> places;  // where a fact ends as a block does
+  std::vector<int64_t> places;  // ends of facts that are also ends of blocks
   for (int64_t at = options_.block_length; at < static_cast<int64_t>(row.prompt.size()); ++at) {
     if (at % options_.block_length == 0 && row.prompt[static_cast<size_t>(at) - 1] == period_) {
       places.push_back(at);
     }
   }
   const std::vector<size_t> order = shuffled(places.size(), RngStream(options_.seed, kGap, index, 1));
-  std::vector<std::pair<int64_t, int64_t>> gaps;  // place, and by how much all behind it moved
+  std::vector<std::pair<int64_t, int64_t>> gaps;  // place, and the shift of all positions after it
   for (size_t i = 0; i < std::min(kMaxGaps, places.size()); ++i) {
     const auto blocks = stream.below(1 + i, static_cast<uint32_t>(spare_blocks) + 1);
     gaps.emplace_back(places[order[i]], blocks * options_.block_length);
   }
-  // The sorted samples are how far each part of the row moves.
+  // Sorted, the samples are the shifts of successive parts of the row.
   std::vector<int64_t> moves;
   for (const auto& gap : gaps) moves.push_back(gap.second);
   std::sort(gaps.begin(), gaps.end());

@@ -14,16 +14,16 @@ namespace {
 
 constexpr int64_t kSlot = 8;
 constexpr int64_t kNoiseBlock = 8;
-constexpr int64_t kNoiseSteps = 12;  // of a block: some for second thoughts
+constexpr int64_t kNoiseSteps = 12;  // per block: more than its tokens, for revisions
 constexpr int64_t kCanvasSteps = 16;
 constexpr double kEntropyBound = 0.1;  // nats
-// Apart from those of objective.cpp and data.cpp.
+// Purposes of random numbers in evaluation.
 constexpr uint64_t kContextPurpose = 48;
 constexpr uint64_t kCanvasPurpose = 49;
 
-// They write the canvas of `tokens` [B, T], which begins at `first`.
+// The functions below write the canvas of `tokens` [B, T], which begins at `first`.
 
-void fill_surest_first(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
+void fill_most_confident_first(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
   const int64_t shift = model->shape().traits().shifted_logits ? 1 : 0;
   const int64_t end = tokens.size(1);
   torch::Tensor canvas = tokens.slice(1, first);  // a view
@@ -53,8 +53,7 @@ void fill_blocks(Transformer& model, torch::Tensor& tokens, int64_t first, Token
   }
 }
 
-/// `slot`: tokens of a slot; 0: there are none. Masks behind the one that is read need not be fed, as
-/// attention is causal.
+/// `slot`: tokens of a slot; 0: no slots. Attention is causal, so masks after the predicting row are omitted.
 void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t first, int64_t slot) {
   for (int64_t at = first; at < tokens.size(1); ++at) {
     const bool opens_slot = slot > 0 && (at - first) % slot == 0;
@@ -64,7 +63,7 @@ void write_left_to_right(Transformer& model, torch::Tensor& tokens, int64_t firs
   }
 }
 
-/// The canvas of `tokens` is followed by as much noise as the context holds, which is never written.
+/// Noise that is never written fills the context after the canvas of `tokens`.
 void replace_noise(Transformer& model, torch::Tensor& tokens, int64_t first, TokenId mask_id) {
   const double shift = model->shape().noise_shift();
   const bool uniform = shift >= kPureNoise;  // hybrid noise begins as masks
@@ -113,7 +112,7 @@ torch::Tensor sample_canvas(int64_t rows, int64_t length, int64_t vocabulary, co
   return canvas;
 }
 
-/// Canvas after canvas, as docs/methods/canvas_diffusion.md has it, with the most probable token of each
+/// Denoises canvas by canvas, by docs/methods/canvas_diffusion.md, with the most probable token at each
 /// accepted position and without an early stop.
 void denoise_canvases(Transformer& model, torch::Tensor& tokens, int64_t first) {
   const ModelShape& shape = model->shape();
@@ -158,7 +157,7 @@ std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<s
   tokens = tokens.to(model->parameters().front().device());
   switch (model->shape().objective()) {
     case Objective::kMaskedTokens:
-      fill_surest_first(model, tokens, prompt_length, mask_id);
+      fill_most_confident_first(model, tokens, prompt_length, mask_id);
       break;
     case Objective::kNextToken:
     case Objective::kStrided:

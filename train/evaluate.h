@@ -1,12 +1,15 @@
-// Accuracy of a model in training, with the uncached baseline decoder of its objective. Masked diffusion:
-// LLaDA's (Nie et al. 2025, algorithm 5 with low-confidence remasking), with the whole canvas as one block;
-// each step commits the one most probable token. Next token, and strides without drafts: the most probable
-// one, from left to right. Slots: one after another from left to right; the first token of each comes from
-// its own mask, the others each from the token before. Interpolated noise: blocks of 8 from left to right in
-// a context of noise, 12 steps each; a step replaces the one token of the block with the largest deficit to
-// the most probable one (with masks alone: the most confident mask; hybrid noise begins as masks), and the
-// blocks before it are clean. Canvases: sixteen steps each, which keep the tokens that entropy accepts and
-// renew the noise of all others.
+// Accuracy of a model in training, with the uncached baseline decoder of its objective:
+//   masked tokens       LLaDA's decoder (Nie et al. 2025, algorithm 5, low-confidence remasking) with the
+//                       whole canvas as one block; each step commits the single most confident token
+//   next token, strides greedy, from left to right, without drafts
+//   slots               slots from left to right; a slot's first token is predicted by its own mask, each
+//                       other token by the one before it
+//   interpolated noise  blocks of 8 from left to right in a context of noise, 12 steps each; a step replaces
+//                       the token whose probability is furthest below the most probable one (with masks
+//                       alone: the most confident mask; hybrid noise starts as masks); earlier blocks are
+//                       clean
+//   canvases            16 steps each; a step keeps the tokens that the entropy bound accepts and resamples
+//                       the noise of all others
 #pragma once
 
 #include <cstdint>
@@ -21,8 +24,8 @@
 
 namespace lacuna::train {
 
-/// Fills `canvas` positions after each prompt, one per step; the prompts have one length. Returns the
-/// canvases. With interpolated noise, prompt and canvas fit into the model's context.
+/// Fills `canvas` positions after each prompt and returns the canvases. All prompts must have the same
+/// length. With interpolated noise, prompt and canvas must fit into the model's context.
 std::vector<std::vector<TokenId>> decode(Transformer& model, const std::vector<std::vector<TokenId>>& prompts,
                                          int64_t canvas, TokenId mask_id);
 

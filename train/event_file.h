@@ -1,4 +1,4 @@
-// TensorBoard's event files: numbers over steps, as its dashboard of scalars reads them.
+// Event files of TensorBoard's scalar dashboard.
 //
 // A file is a sequence of records of TFRecord: the length of the data (8 bytes), the masked CRC-32C of these
 // bytes (4), the data, the masked CRC-32C of the data (4), all little-endian. The data is a protobuf message
@@ -25,19 +25,19 @@ struct Scalar {
 /// CRC-32C (Castagnoli), with the reflected polynomial 0x82f63b78.
 uint32_t crc32c(std::string_view bytes);
 
-/// A record of TFRecord with this data.
+/// A TFRecord record with this data.
 std::string event_record(std::string_view data);
-/// The data of the first record, and of one with numbers of a step.
+/// Serialized Event messages: that of the first record, and one with the scalars of a step.
 std::string version_event(double wall_time);
 std::string scalar_event(double wall_time, int64_t step, std::span<const Scalar> scalars);
 
-/// Grows record by record.
+/// Appends records to an event file.
 class EventFile {
  public:
-  /// events.out.tfevents.SECONDS.PROCESS of a folder. Throws InputError where it cannot be made.
+  /// Creates events.out.tfevents.SECONDS.PROCESS in `folder`. Throws InputError if that fails.
   explicit EventFile(const std::filesystem::path& folder);
 
-  /// Numbers that are NaN are left out.
+  /// Appends the scalars of a step, without NaNs.
   void add(int64_t step, std::span<const Scalar> scalars);
 
  private:

@@ -36,10 +36,11 @@ enum class Objective : uint8_t {
   kCanvases
 };
 
-/// A shift of the kinds of interpolated noise that leaves one kind at any level.
+/// Magnitude of the uniform shift (ModelShape::uniform_shift) at which noise is purely uniform (positive) or
+/// purely masks (negative).
 inline constexpr double kPureNoise = 1000;
 
-/// RMSNorm of q and k, before they are rotated.
+/// RMSNorm of q and k, applied before RoPE.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,  ///< per head, with weights shared by the heads
@@ -50,34 +51,34 @@ struct FamilyTraits {
   Family family;
   std::string_view name;
   Objective objective;
-  bool causal;          ///< a row attends to itself and to the rows before it (rows of a canvas: to all of
-                        ///< it, too); otherwise to all (blocks: to its own block and those before)
-  bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (slots: of a masked token)
+  bool causal;          ///< causal attention (rows of a canvas also see the whole canvas); otherwise full
+                        ///< attention (kBlocks: to its own block and earlier ones)
+  bool shifted_logits;  ///< row p - 1 predicts position p; otherwise row p does (kSlots: only masked rows)
   bool qkv_bias;
   QkNorm qk_norm;
   double norm_epsilon;
-  bool complementary_masks = false;  ///< of the objective kBlocks: a second masked copy, of the other tokens
+  bool complementary_masks = false;  ///< kBlocks: a second masked copy, in which the other tokens are masked
   bool norm_offset = false;          ///< norms store their weights' distance from 1
-  bool kv_sink = false;         ///< one learned key and value in front of the others, which every row sees
-  double attn_soft_cap = 0;     ///< c: scores s become c tanh(s / c); 0: they stay
+  bool kv_sink = false;              ///< a learned key and value in front of the others, visible to every row
+  double attn_soft_cap = 0;          ///< c: scores s become c tanh(s / c); 0: no cap
   bool squared_relu = false;    ///< the feed-forward part is relu(up)^2 with biases; otherwise it is gated
-  double residual_scale = 0;    ///< times 1 / layers: of what a layer adds to the residual stream; 0: none
-  double head_scale_width = 0;  ///< logits are scaled by this / width; 0: they are not
-  bool uniform_noise = false;   ///< of the objective kInterpolation: noise is any token, not the mask
-  double rotary_share = 1;      ///< of each head's numbers, the first ones, that positions turn
-  bool experts = false;         ///< the feed-forward part is a mixture of experts but in the first layer
-  bool first_phase = false;     ///< may learn from left to right at first
+  double residual_scale = 0;    ///< layer outputs are scaled by this / layers; 0: not scaled
+  double head_scale_width = 0;  ///< logits are scaled by this / width; 0: not scaled
+  bool uniform_noise = false;   ///< kInterpolation: noise is any token but the mask; otherwise the mask
+  double rotary_share = 1;      ///< share of each head's dimensions, from the first, that RoPE rotates
+  bool experts = false;         ///< the feed-forward part is a mixture of experts except in the first layer
+  bool first_phase = false;     ///< supports a first phase of next-token training (ModelShape::left_to_right)
   const ChatForm* form = &kChatMlForm;  ///< special tokens and chat template
-  double logit_soft_cap = 0;            ///< c: logits z become c tanh(z / c); 0: they stay
+  double logit_soft_cap = 0;            ///< c: logits z become c tanh(z / c); 0: no cap
 
-  /// Blocks of train/canvas_model.h, a head that is the embedding, and rows of canvases.
+  /// Whether the model has the blocks of train/canvas_model.h, a tied output head, and canvases.
   bool has_canvases() const { return objective == Objective::kCanvases; }
 
-  /// Rows fill the whole context.
+  /// Whether rows are noised by interpolation; they then fill the whole context.
   bool interpolates() const { return objective == Objective::kInterpolation; }
 };
 
-/// All families, in the order of the enumeration.
+/// Traits of all families, in the order of the enumeration.
 std::span<const FamilyTraits> families();
 
 const FamilyTraits& traits_of(Family family);

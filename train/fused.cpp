@@ -26,7 +26,7 @@ bool has_row_loops(const torch::Tensor& x) {
   return x.device().is_cpu() && (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16);
 }
 
-/// Values from offset `at` in f32: the tensor's, or widened in `space`.
+/// `count` values from offset `at` in f32: a pointer into the tensor, or into `space` after conversion.
 const float* read_row(const torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space) {
   if (x.scalar_type() == torch::kFloat32) return x.data_ptr<float>() + at;
   space.resize(static_cast<size_t>(count));
@@ -34,7 +34,7 @@ const float* read_row(const torch::Tensor& x, int64_t at, int64_t count, std::ve
   return space.data();
 }
 
-/// Lets fill(row) write `count` f32 values, stored from offset `at`.
+/// Calls fill(row) to write `count` f32 values, which are stored from offset `at` in the tensor's type.
 template <typename Fill>
 void write_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Fill&& fill) {
   if (x.scalar_type() == torch::kFloat32) return fill(x.data_ptr<float>() + at);
@@ -43,7 +43,7 @@ void write_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& 
   narrow(space.data(), count, reinterpret_cast<uint16_t*>(x.data_ptr<at::BFloat16>()) + at);
 }
 
-/// Lets change(row) modify `count` values from offset `at`, as f32, in place.
+/// Calls change(row) to modify `count` values from offset `at` as f32, in place.
 template <typename Change>
 void change_row(torch::Tensor& x, int64_t at, int64_t count, std::vector<float>& space, Change&& change) {
   if (x.scalar_type() == torch::kFloat32) return change(x.data_ptr<float>() + at);
@@ -68,7 +68,7 @@ struct EmbeddedTokens : torch::autograd::Function<EmbeddedTokens> {
     const torch::Tensor tokens = context->get_saved_variables()[0].flatten();
     const torch::Tensor grad_rows = gradients[0].flatten(0, -2);
     const auto [ids, places, counts] = at::_unique2(tokens, /*sorted=*/true, /*return_inverse=*/true);
-    // Rows of a token are added up in f32.
+    // Gradient rows of equal tokens are summed in f32.
     const torch::Tensor sums =
         torch::zeros({ids.size(0), grad_rows.size(1)}, grad_rows.options()).index_add_(0, places, grad_rows);
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
@@ -156,11 +156,11 @@ struct GatedRows : torch::autograd::Function<GatedRows> {
 // ---- rotations --------------------------------------------------------------------------------------------
 
 /// x [B, H, T, D] rotated forwards or backwards (sign 1 or -1), into `out` of the same shape. Both may have
-/// any strides, but heads without gaps; cos and sin are contiguous.
+/// any strides except along D, which is contiguous; cos and sin are contiguous.
 void rotate_all(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin, float sign,
                 torch::Tensor& out) {
   const int64_t half = cos.size(-1), width = x.size(-1), length = x.size(2);
-  const bool has_rows = cos.dim() == 4;  // angles of each row of the batch
+  const bool has_rows = cos.dim() == 4;  // each batch entry has its own angles
   std::vector<float> a, b;
   for (int64_t row = 0; row < x.size(0); ++row) {
     for (int64_t head = 0; head < x.size(1); ++head) {
@@ -260,7 +260,7 @@ struct Tile {
     for (const auto& [begin, end] : *keys) parts.push_back(y.slice(1, begin, end));
     return torch::cat(parts, 1);
   }
-  /// Adds gradients of seen keys [G, seen, D] to those of all.
+  /// Adds gradients of the seen keys [G, seen, D] to the gradients of all keys.
   void add_seen(const torch::Tensor& part, torch::Tensor all) const {
     int64_t at = 0;
     for (const auto& [begin, end] : *keys) {
@@ -392,7 +392,7 @@ struct Attention : torch::autograd::Function<Attention> {
 // ---- the loss ---------------------------------------------------------------------------------------------
 
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
-  static constexpr int64_t kRows = 128;  // rows of logits at a time, where the head is not learned
+  static constexpr int64_t kRows = 128;  // rows of logits at a time with a frozen head
 
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& any_hidden,
                                const torch::Tensor& any_head, const torch::Tensor& targets,
@@ -434,7 +434,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     return torch::tensor(loss, torch::kFloat64).to(torch::kFloat32);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const float factor = gradients[0].item<float>();  // 1 where the loss itself is differentiated
+    const float factor = gradients[0].item<float>();  // 1 if the loss itself is differentiated
     // Moved out: autograd, then its sole owner, adds the gradient of a tied embedding in place.
     const auto take = [&](const char* name) {
       torch::Tensor y = std::move(context->saved_data[name]).toTensor();

@@ -1,5 +1,5 @@
-// Fused operations of a transformer block, with gradients: one pass over the rows, where LibTorch has an
-// operation per term, which took most of a step on the CPU. Types other than f32 and bf16, and other
+// Fused operations of a transformer block, with gradients. Each makes one pass over the rows; LibTorch's
+// separate operations took most of a training step on the CPU. Types other than f32 and bf16, and other
 // devices, fall back to LibTorch.
 #pragma once
 
@@ -14,17 +14,17 @@ namespace lacuna::train {
 /// bf16 where matmuls are in bf16 (autocast), else the type of x.
 torch::ScalarType matmul_dtype(const torch::Tensor& x);
 
-/// Rows of `weight` [vocabulary, width] in f32: [..., width] for tokens [...]. `is_tied`: the
-/// output head is tied to it; the gradient is then sparse and is added to the head's without a copy.
+/// Embeds tokens [...] as rows of `weight` [vocabulary, width]: [..., width] in f32. If `is_tied`, the output
+/// head shares `weight`, and the sparse gradient is added to the head's without a copy.
 torch::Tensor embed_tokens(const torch::Tensor& tokens, const torch::Tensor& weight, bool is_tied);
 
 /// x / sqrt(mean(x^2) + epsilon) * weight, in f32 whatever the type of x. x [..., width], weight [width].
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 
-/// silu(gate) * up, of two tensors of one shape and type.
+/// silu(gate) * up; both tensors have the same shape and type.
 torch::Tensor swiglu(const torch::Tensor& gate, const torch::Tensor& up);
 
-/// The first 2 C numbers of each head rotated by the angles of its position, the second C against the first.
+/// Applies RoPE to the first 2 C dimensions of each head; dimension i is paired with i + C.
 /// x [B, H, T, D]; cos and sin [T, C] or [B, 1, T, C].
 torch::Tensor apply_rope(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin);
 
@@ -40,7 +40,7 @@ struct Visibility : torch::CustomClassHolder {
 
   using Range = std::pair<int64_t, int64_t>;  // first, end
 
-  /// `unseen` [T, S] or [B, 1, T, S] bool: what a row must not attend to; undefined: nothing.
+  /// `unseen` [T, S] or [B, 1, T, S] bool: keys that a row must not attend to; undefined: none.
   explicit Visibility(torch::Tensor unseen);
 
   torch::Tensor unseen;
@@ -49,17 +49,16 @@ struct Visibility : torch::CustomClassHolder {
 };
 
 /// softmax(cap(scale q k^T)) v over the keys that each row sees: [B, T, H * D], in the matmul_dtype(). q
-/// [B, H, T, D], k and v [B, G, S, D]: H / G neighbouring heads of q share one of k and v. cap(x) = c tanh(x
-/// / c) with c = `soft_cap`, the identity where it is 0. Scores of one tile are held at a time; the
-/// backward pass recomputes them.
+/// [B, H, T, D], k and v [B, G, S, D]: H / G adjacent query heads share one head of k and v. cap(x) =
+/// c tanh(x / c) with c = `soft_cap`, or x if `soft_cap` is 0. Only one tile of scores is held at a time; the
+/// backward pass recomputes scores.
 torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const c10::intrusive_ptr<Visibility>& visible, double scale, double soft_cap);
 
-/// The sum over rows of weight * -log softmax(scale * head h)[target], without the logit of token
-/// `suppressed`
-/// (-1: none). hidden [M, width], head [vocabulary, width], targets [M] int64, weights [M] f32. With a
-/// frozen head, logits are computed for some rows at a time. The forward pass computes the gradients too,
-/// except under a NoGradGuard. CPU, f32.
+/// The sum over rows h of `hidden` of weight * -log softmax(scale * head h)[target], without the logit of
+/// token `suppressed` (-1: none). hidden [M, width], head [vocabulary, width], targets [M] int64, weights [M]
+/// f32. With a frozen head, logits are computed for a few rows at a time. The forward pass also computes the
+/// gradients, except under a NoGradGuard. CPU, f32.
 torch::Tensor cross_entropy(const torch::Tensor& hidden, const torch::Tensor& head,
                             const torch::Tensor& targets, const torch::Tensor& weights, double scale,
                             int64_t suppressed);

@@ -35,7 +35,7 @@ class StoredTensors {
     gguf_.emplace(gguf_weights(*file_, read_config(path)));
   }
 
-  /// The name of a parameter of the model here, of a folder with the names of a family.
+  /// The stored name of a parameter: GGUF's, or the family's published one in a folder.
   std::string name(Family family, std::string_view parameter) const {
     return gguf_ ? gguf_name(parameter) : published_name(family, parameter);
   }
@@ -65,8 +65,9 @@ class StoredTensors {
   std::optional<GgufWeights> gguf_;
 };
 
-/// For inputs h_j = g_j x_j with independent x_j of variance 1, where g are the weights of the norm before,
-/// the mean square of q over a head is that of sum over j of (W_ij g_j)^2.
+/// Folds the norms of q and k into the matrices. Inputs are h_j = g_j x_j with the weights g of the norm
+/// before. For independent x_j of variance 1, the expected mean square of a head's q is the mean over its
+/// rows i of sum over j of (W_ij g_j)^2.
 void fold_head_norms(const StoredTensors& stored, Transformer& model) {
   const ModelShape& shape = model->shape();
   auto parameters = model->named_parameters();

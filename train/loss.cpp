@@ -7,9 +7,9 @@
 namespace lacuna::train {
 namespace {
 
-/// KL(q(.|x) || q(.|p)) + r - log r - 1 of noise that is uniform over all tokens but the suppressed one, or
-/// the suppressed one with 1 - share, [M]. `logits` [M, V] are f32 and bar it, so that q(.|x) and q(.|p)
-/// agree on it. Only x is special in q(.|x), so one pass over log q(.|p) is all that the KL takes.
+/// [M] losses KL(q(.|x) || q(.|p)) + r - log r - 1. Noise is the suppressed token with probability 1 - share,
+/// else uniform over all other tokens. `logits` [M, V] are f32 and exclude the suppressed token, so q(.|x)
+/// and q(.|p) agree on it. q(.|x) is uniform but for x, so the KL needs one pass over log q(.|p).
 torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& examples) {
   const torch::Tensor alpha = examples.log_snr.sigmoid();
   torch::Tensor other = (-examples.log_snr).sigmoid() / static_cast<double>(logits.size(1) - 1);
@@ -31,7 +31,7 @@ torch::Tensor uniform_noise_losses(const torch::Tensor& logits, const Examples& 
   return divergence + log_ratio.exp() - log_ratio - 1;
 }
 
-/// The weighted sum of the entropies of the rows whose most probable token is right. `logits` [M, V] are f32.
+/// The weighted sum of the entropies of rows with a correct most probable token. `logits` [M, V] are f32.
 torch::Tensor confidence_loss(const torch::Tensor& logits, const Examples& examples) {
   const torch::Tensor log_p = torch::log_softmax(logits, -1);
   const torch::Tensor p = log_p.exp();

@@ -1,5 +1,5 @@
-// lacuna-train: trains a tiny language model, diffusion or left to right, on the generated tasks and writes
-// it in the published layout; or a published checkpoint on anyone's data.
+// lacuna-train: trains a tiny diffusion or autoregressive language model on the generated tasks, or a
+// published checkpoint on user data, and writes a checkpoint in the published layout.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -41,7 +41,7 @@ extern "C" void stop_training(int signal) {
   std::signal(signal, SIG_DFL);  // a second signal ends the program at once
 }
 
-/// Prints what the run took, and the accuracy of the trained model on each task's test split.
+/// Prints the steps, tokens and time of the run, and the trained model's accuracy on each task's test split.
 void report(const Arguments& arguments, const Progress& progress, Transformer& trained,
             const Vocabulary& vocabulary) {
   fmt::print("{} steps, {} tokens, {:.1f} minutes\n", progress.step, progress.tokens, progress.seconds / 60);
@@ -59,7 +59,7 @@ Bpe learn_vocabulary(const Arguments& arguments) {
   return learn_bpe(vocabulary_corpus(kind), most);
 }
 
-/// Writes the texts of the new checkpoint, with a vocabulary that is learned.
+/// Learns a vocabulary, and writes the new checkpoint's config and tokenizer files.
 Vocabulary make_vocabulary(Arguments& arguments) {
   Bpe bpe = learn_vocabulary(arguments);
   bpe.form = arguments.shape.traits().form;
@@ -68,7 +68,7 @@ Vocabulary make_vocabulary(Arguments& arguments) {
   return vocabulary_of(bpe);
 }
 
-/// The same, with the sizes and the vocabulary of a published checkpoint.
+/// Writes config and tokenizer files with the sizes and the vocabulary of a published checkpoint.
 Vocabulary keep_vocabulary(Arguments& arguments, Start& start) {
   start.set_sizes(arguments.shape);
   start.export_texts(arguments.folder, arguments.shape);
@@ -81,7 +81,7 @@ std::vector<Records> read_data(Arguments& arguments, const Vocabulary& vocabular
   std::vector<Records> records;
   std::vector<double> shares;
   for (const std::string& text : arguments.data_files) {
-    // A file may have '=' in its name.
+    // A file name may contain '='.
     const bool is_file = std::filesystem::exists(text);
     const auto [file, share] = is_file ? NamedShare{text, 1} : parse_share("--data", text);
     const std::string cache = fmt::format("data-{}.rows", records.size());
@@ -94,7 +94,7 @@ std::vector<Records> read_data(Arguments& arguments, const Vocabulary& vocabular
   return records;
 }
 
-/// The model of --teacher: of the family and the vocabulary of the one that is trained.
+/// Loads the model of --teacher, which must have the family and the vocabulary of the trained model.
 Transformer load_teacher(const Arguments& arguments, const Vocabulary& vocabulary) {
   Start start = Start::open(arguments.teacher, "--teacher");
   ModelShape shape;

@@ -35,13 +35,13 @@ double only_number(const char* path) {
 }  // namespace
 
 double estimated_bytes(const ModelShape& shape, const TrainingMemory& kept, const Examples& examples) {
-  constexpr double kCopies = 2;         // weights, and those that are being measured
+  constexpr double kCopies = 2;         // weights, and a copy for evaluation
   constexpr double kLearnedCopies = 3;  // the average, two moments
   const double weights =
       kFloat * (kCopies * static_cast<double>(kept.parameters) + static_cast<double>(kept.teacher) +
                 (kLearnedCopies + kept.threads) * static_cast<double>(kept.learned));
 
-  // Numbers per row: activations that autograd keeps in every layer, and the logits.
+  // Values per row: activations that autograd keeps in every layer, and the logits.
   constexpr double kWidths = 14, kFfnWidths = 5, kLogits = 2;
   const auto layers = static_cast<double>(shape.layers);
   const bool has_both = shape.traits().has_canvases();  // dense parts next to the experts
@@ -85,7 +85,7 @@ void expect_to_fit(double needed, double available) {
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kNever = std::numeric_limits<int>::max();
-  constexpr int kGrowth = 1 << 26;  // bytes that are asked for at a time, at least
+  constexpr int kGrowth = 1 << 26;  // bytes by which the heap grows, at least
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, kNever);

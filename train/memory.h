@@ -10,10 +10,10 @@ namespace lacuna::train {
 
 /// Inputs of the memory estimate, besides model shape and examples.
 struct TrainingMemory {
-  int64_t parameters = 0;  ///< of the model
-  int64_t learned = 0;     ///< parameters with updates: they have an average, two moments and gradients
-  int64_t teacher = 0;     ///< parameters of a teacher
-  int threads = 1;         ///< each has gradients of its own
+  int64_t parameters = 0;         ///< of the model
+  int64_t learned = 0;            ///< trainable parameters: each has an average, two moments and gradients
+  int64_t teacher = 0;            ///< parameters of a teacher
+  int threads = 1;                ///< each has its own gradients
   bool keeps_activations = true;  ///< false: activation checkpointing
 };
 
@@ -22,7 +22,7 @@ struct TrainingMemory {
 /// for the backward pass.
 double estimated_bytes(const ModelShape& shape, const TrainingMemory& kept, const Examples& examples);
 
-/// Memory left by the machine and the process's own limit; infinite if neither is known.
+/// Memory that the machine and the container's limit leave to the process; infinite if neither is known.
 double available_bytes();
 
 /// Throws InputError if training needs more memory than is available.

@@ -15,7 +15,7 @@ torch::nn::Linear linear(int64_t inputs, int64_t outputs) {
   return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(false));
 }
 
-constexpr double kBalanceGradient = 1e-6;  // small, so that it weighs little where gradients are clipped
+constexpr double kBalanceGradient = 1e-6;  // small, so that it hardly affects gradient clipping
 
 /// Identity on the weights that gives the bias its gradient (see Experts).
 struct BalancedLoad : torch::autograd::Function<BalancedLoad> {
@@ -38,7 +38,7 @@ torch::Tensor unseen_by_family(const ModelShape& shape, int64_t length) {
   return {};
 }
 
-/// `positions` [T], or [B, T] where each row has its own.
+/// `positions` [T], or [B, T] if batch entries differ.
 Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, const torch::Tensor& unseen) {
   const int64_t half = shape.rotary_width() / 2;
   const auto doubles = positions.options().dtype(torch::kFloat64);
@@ -56,7 +56,7 @@ Sequence make_sequence(const ModelShape& shape, const torch::Tensor& positions, 
           c10::make_intrusive<Visibility>(not_seen)};
 }
 
-/// One block, which lives as long as the model; its activations are kept or computed again.
+/// Runs one block, keeping or recomputing its activations. The block must outlive the backward pass.
 template <typename AnyBlock>
 torch::Tensor run_block(AnyBlock& block, const torch::Tensor& x, const Sequence& sequence,
                         bool keeps_activations) {

@@ -31,14 +31,14 @@ constexpr PublishedName kNames[] = {
     {"v_sink", "", "", "self_attn.v_bias"},
     {"o", "attn_out", "self_attn.o_proj", "self_attn.o_proj", "attention.dense"},
     {"ffn_norm", "ff_norm", "post_attention_layernorm", "mlp_layernorm"},
-    {"router", "", "mlp.gate.weight"},  // these two name a whole parameter
+    {"router", "", "mlp.gate.weight"},  // "router" and "expert_bias" get no ".weight"
     {"expert_bias", "", "mlp.gate.expert_bias"},
     {"gate", "ff_proj", "mlp.gate_proj"},
     {"up", "up_proj", "mlp.up_proj"},
     {"down", "ff_out", "mlp.down_proj"},
 };
 
-/// Those of DiffusionGemma, without a kind: norms and matrices have ".weight" behind theirs.
+/// Names of DiffusionGemma's parameters, without the ".weight" of norms and matrices.
 constexpr std::pair<std::string_view, std::string_view> kCanvasNames[] = {
     {"embedding", "embed_tokens"},
     {"final_norm", "norm"},
@@ -120,7 +120,7 @@ std::string published_name(Family family, std::string_view parameter) {
   std::string_view part = parameter.substr(0, parameter.size() - kind.size());
   const std::string_view root = family == Family::kDiffusionGemma ? "model.decoder." : "";
   if (!part.starts_with(kBlocks)) return fmt::format("{}{}{}", root, published_part(family, part), kind);
-  const auto take = [&part](std::string_view end) {  // what is before and with `end`
+  const auto take = [&part](std::string_view end) {  // removes and returns the prefix up to and with `end`
     const size_t at = part.find(end);
     const std::string_view taken = at == std::string_view::npos ? "" : part.substr(0, at + end.size());
     part.remove_prefix(taken.size());
@@ -129,7 +129,7 @@ std::string published_name(Family family, std::string_view parameter) {
   take(kBlocks);
   const std::string_view layer = take(".");
   take("moe.");
-  std::string owner;  // of a feed-forward part among several
+  std::string owner;  // which expert a feed-forward parameter belongs to
   if (!take(kExperts).empty()) owner = fmt::format("experts.{}", take("."));
   if (!take("shared.").empty()) owner = "shared_experts.";
   std::string published(published_part(family, part));
@@ -166,7 +166,7 @@ std::vector<PublishedTensor> published_tensors(const Transformer& model,
     tensors.back().parts.push_back(item.value());
     constexpr std::string_view kDecoder = "model.decoder.", kScalar = ".layer_scalar";
     if (!tensors.back().name.ends_with(kScalar)) continue;
-    // DiffusionGemma has one more for rows that are read: published twice, trained as one.
+    // DiffusionGemma publishes layer_scalar twice, for the encoder too; training has one.
     const std::string of_reading =
         "model.encoder.language_model." + tensors.back().name.substr(kDecoder.size());
     tensors.push_back({of_reading, {item.value()}});

@@ -11,23 +11,22 @@ namespace {
 // Kinds of rows of the objective kInterpolation; the rest is "each".
 constexpr double kWholeShare = 0.4;
 constexpr double kWindowShare = 0.4;
-constexpr int64_t kShortestWindow = 4;  // the others double it
+constexpr int64_t kShortestWindow = 4;  // kWindowSizes sizes, each double the one before
 constexpr uint32_t kWindowSizes = 4;
 
-/// The part of a row that interpolation noises: tokens before `begin` stay clean, those from `end` on are
-/// pure noise.
+/// The noisy part of a row: tokens before `begin` stay clean, those from `end` on are pure noise.
 struct NoisyWindow {
   int64_t begin = 0;
   int64_t end = 0;
-  bool has_own_levels = false;  ///< each token has a noise level of its own, else the row's
+  bool has_own_levels = false;  ///< each token has its own noise level; otherwise the row has one
 };
 
-/// The random numbers of one step, by what they are for.
+/// The random numbers of one step, by purpose.
 class NoiseStreams {
  public:
   NoiseStreams(const ObjectiveOptions& options, uint64_t step) : options_(options), step_(step) {}
 
-  /// first  of the row's response
+  ///   first  first position of the row's response
   NoisyWindow window(int64_t row, int64_t first, int64_t length) const {
     const auto index = static_cast<uint64_t>(row);
     const double kind = stream(kNoiseKind).uniform(index);
@@ -41,7 +40,7 @@ class NoiseStreams {
   }
   double level(uint64_t coordinate) const { return stream(kNoiseLevel).uniform(coordinate); }
   double coin(uint64_t coordinate) const { return stream(kNoiseCoin).uniform(coordinate); }
-  /// Uniform noise with the probability `share`, else the mask.
+  /// A uniform random token with probability `share`, else the mask.
   int64_t noise(uint64_t coordinate, double share) const {
     return stream(kNoiseIsUniform).uniform(coordinate) < share ? token(coordinate) : options_.mask_id;
   }
@@ -84,7 +83,7 @@ Examples interpolation_examples(const FamilyTraits& family, const Batch& batch,
   std::vector<float> log_snr;
   std::vector<float> uniform_shares;
   const double shift = options.uniform_shift.value_or(family.uniform_noise ? kPureNoise : -kPureNoise);
-  double total = 0;  // of the weights of tokens to be learned
+  double total = 0;  // sum of the weights of tokens to learn
   for (int64_t row = 0; row < rows; ++row) {
     const bool* const response = batch.response.data_ptr<bool>() + row * length;
     int64_t* const tokens = inputs.data_ptr<int64_t>() + row * length;

@@ -38,8 +38,8 @@ torch::Tensor to_tensor(const std::vector<int64_t>& values) {
 
 namespace {
 
-/// Examples in which the tokens at `predicted` [B, T] are asked for, those of one row with the same weight.
-/// `row_weights` [B] is that in the loss of the row; the loss of the batch is the mean.
+/// Examples that predict the tokens where `predicted` [B, T] is true. `row_weights` [B] scales the weights of
+/// a row's tokens in the loss of the row; the loss of the batch is the mean over rows.
 Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torch::Tensor& predicted,
                      const torch::Tensor& row_weights, bool shifted) {
   const torch::Tensor weights = (row_weights / static_cast<double>(inputs.size(0))).unsqueeze(1);
@@ -53,7 +53,7 @@ Examples examples_of(const Batch& batch, const torch::Tensor& inputs, const torc
               .masked_select(predicted)};
 }
 
-/// Where the response of a row holds one of its tokens, which `random` chooses among those of full weight.
+/// All positions of one token in a row's response; `random` chooses the token among those of full weight.
 std::vector<int64_t> copies_of_one(const Batch& batch, int64_t row, uint64_t random) {
   const bool* const response = batch.response[row].data_ptr<bool>();
   const int64_t* const tokens = batch.tokens[row].data_ptr<int64_t>();
@@ -69,8 +69,7 @@ std::vector<int64_t> copies_of_one(const Batch& batch, int64_t row, uint64_t ran
   return all;
 }
 
-/// Weights [T, T] between a clean token and a masked one at a distance d: a geometric distribution over d of
-/// either side, p (1 - p)^(d - 1) / 2.
+/// Weights [T, T] between a clean token and a masked one at distance d on either side: p (1 - p)^(d - 1) / 2.
 torch::Tensor cart_matrix(int64_t length, double p) {
   const torch::Tensor index = torch::arange(length, torch::kFloat64);
   const torch::Tensor distance = (index.unsqueeze(1) - index.unsqueeze(0)).abs();

@@ -15,7 +15,7 @@ enum Purpose : uint8_t {
   kSlotSize,
   kSlotMasking,
   kSlotOrder,
-  kBlockRatio = 32,  // apart from those of data.cpp
+  kBlockRatio = 32,  // 16 to 31 belong to data.cpp
   kBlockMasking,
   kNoiseKind,
   kNoiseBegin,
@@ -36,18 +36,18 @@ enum Purpose : uint8_t {
   kTrajectoryRatio,
 };
 
-/// The sums of the weights of what is to be learned, [B].
+/// The sums of the weights of the tokens to learn, [B].
 torch::Tensor response_lengths(const Batch& batch);
 
 /// The weight of one token of a row.
 double weight_of(const Batch& batch, int64_t row, int64_t at);
 
-/// One ratio per row: evenly spread over [kMinRatio, 1].
+/// One ratio per row, evenly spread over [kMinRatio, 1].
 std::vector<double> spread_ratios(int64_t rows, uint64_t seed, uint64_t step);
 
 torch::Tensor to_tensor(const std::vector<int64_t>& values);
 
-/// Rows of a pass that predict a token each, as they are collected.
+/// Collects the rows of a pass that predict a token each.
 struct Predictions {
   std::vector<int64_t> rows, targets;
   std::vector<double> weights;
@@ -60,22 +60,22 @@ struct Predictions {
   torch::Tensor weight_tensor() const { return torch::tensor(weights, torch::kFloat64).to(torch::kFloat32); }
 };
 
-/// A pass over rows of T clean tokens and, behind them at the same positions, `copies` more of each row from
-/// position `begin` on, in which tokens are hidden. `begin` opens the first block in which a row of the batch
-/// has something to learn.
+/// A pass over rows of T clean tokens, each followed by `copies` of its tokens from position `begin` on, at
+/// the same positions. Callers mask tokens of the copies. `begin` starts the first block in which a row of
+/// the batch has tokens to learn.
 struct BlockPass {
   torch::Tensor inputs;     ///< [B, T + copies (T - begin)]: clean tokens, in the copies as well
-  torch::Tensor positions;  ///< as inputs
-  torch::Tensor unseen;     ///< [rows, rows] of one row of the batch
+  torch::Tensor positions;  ///< shape of `inputs`
+  torch::Tensor unseen;     ///< [pass_length, pass_length], the same for all rows of the batch
   int64_t begin = 0;
   int64_t length = 0;  ///< T
   int64_t pass_length = 0;
 
-  /// The index in the pass of one row of the batch where a copy has the token of a position >= begin.
+  /// Index within the pass of the row in which `copy` holds position `at` >= begin.
   int64_t row_of(int64_t copy, int64_t at) const { return length + copy * (length - begin) + (at - begin); }
   Examples examples(const Predictions& predictions) const;
 };
-///   causal  whether rows see, in their own block, only the rows before them
+///   causal  whether attention is causal within a row's own block
 BlockPass block_pass(const Batch& batch, int64_t block_length, int64_t copies, bool causal);
 
 }  // namespace lacuna::train

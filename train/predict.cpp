@@ -22,7 +22,7 @@ torch::Tensor soft_embeddings(Transformer& model, const Examples& examples) {
 
 namespace {
 
-/// The normalised hidden states [M, width] of the rows that predict.
+/// The normalized hidden states [M, width] of the rows that predict.
 torch::Tensor predicting_rows(Transformer& model, const Examples& examples, const torch::Tensor& soft) {
   const std::vector<torch::Tensor> residuals =
       model->residuals(examples.inputs, examples.positions, examples.unseen, {examples.canvas_begin, soft});

@@ -1,5 +1,5 @@
-// The passes of a step: the logits of the rows that predict and, before them, what canvases read of an
-// earlier pass.
+// The forward passes of a training step: an optional first pass for self-conditioning of canvases, then the
+// logits of the rows that predict.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,17 +9,16 @@
 
 namespace lacuna::train {
 
-/// Mean embeddings [B, T - canvas_begin, width] under what a pass without them predicts for the canvases,
-/// softmax(logits / temperature), without gradients; 0 for rows whose temperature is 0. Undefined where all
-/// are, or where there are no canvases.
+/// Self-conditioning of canvases, without gradients: mean embeddings [B, T - canvas_begin, width] under
+/// softmax(logits / temperature) of a pass without self-conditioning; 0 for rows with temperature 0.
+/// Undefined if all temperatures are 0 or there are no canvases.
 torch::Tensor soft_embeddings(Transformer& model, const Examples& examples);
 
-/// Logits [M, vocabulary] of the rows that predict, some of them before the last blocks. `soft`: as
-/// soft_embeddings() has it.
+/// Logits [M, vocabulary] of the rows that predict (some from earlier layers: Examples::blocks_left). `soft`:
+/// result of soft_embeddings().
 torch::Tensor predict(Transformer& model, const Examples& examples, const torch::Tensor& soft = {});
 
-/// weighted_loss() of what predict() gives. The plain cross entropy of a model in f32 on the CPU is computed
-/// with the logits of a few rows at a time.
+/// weighted_loss() of predict(). Plain cross entropy in f32 on the CPU uses the fused cross_entropy().
 torch::Tensor loss_of(Transformer& model, const Examples& examples, const torch::Tensor& soft = {});
 
 }  // namespace lacuna::train

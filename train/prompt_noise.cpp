@@ -15,7 +15,7 @@ constexpr auto kCompared = std::to_array<std::string_view>(
      "times", "no",    "none", "not",  "nobody", "without", "all",    "both",  "another", "once",  "many",
      "much",  "left",  "than", "as",   "plus",   "minus",   "add",    "take",  "from",    "equals"});
 
-/// The letters of a word in lower case, without the marks around it.
+/// The letters of a word in lower case, without punctuation around it.
 std::string bare(std::string_view word) {
   std::string letters;
   for (const char c : word) {
@@ -37,7 +37,7 @@ bool stays(std::string_view word) {
          std::any_of(word.begin(), word.end(), is_digit) || kNumbers.contains(bare(word));
 }
 
-/// The marks at a word's end: "," of "shells,".
+/// Punctuation at a word's end: "," of "shells,".
 std::string_view marks_of(std::string_view word) {
   const size_t last = word.find_last_not_of(".,:;?!");
   return last == std::string_view::npos ? word : word.substr(last + 1);

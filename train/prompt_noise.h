@@ -1,5 +1,4 @@
-// Words of questions that training replaces, so that models read sentences of which they do not know each
-// word.
+// Replaces words of questions in training, so that models learn to read sentences with unknown words.
 #pragma once
 
 #include <string>
@@ -9,9 +8,9 @@
 
 namespace lacuna::train {
 
-/// `text` with about `share` of its words changed: half of them are made up, the others are left out or said
-/// twice. Numbers, in digits or in words, and the words that compare them ("more", "half", "each") stay, as
-/// do the marks behind a word. `share` in [0, 1].
+/// `text` with about `share` in [0, 1] of its words changed: half of them become random words, the others are
+/// dropped or repeated. Numbers, in digits or words, words that compare them ("more", "half", "each") and
+/// punctuation stay.
 std::string with_noise(std::string_view text, double share, Draws& draws);
 
 }  // namespace lacuna::train

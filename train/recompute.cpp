@@ -8,7 +8,7 @@
 namespace lacuna::train {
 namespace {
 
-/// Called by the backward pass.
+/// State for the backward pass, which calls `block` again.
 struct Recomputation : torch::CustomClassHolder {
   std::function<torch::Tensor(const torch::Tensor&)> block;
   bool has_autocast = false;
@@ -59,7 +59,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     }
     auto of_inputs = torch::autograd::grad({y}, inputs, {gradients[0]}, /*retain_graph=*/c10::nullopt,
                                            /*create_graph=*/false, /*allow_unused=*/true);
-    of_inputs.emplace_back();  // none of the recomputation
+    of_inputs.emplace_back();  // no gradient for the recomputation object
     return of_inputs;
   }
 };

@@ -1,5 +1,5 @@
-// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174): a block keeps its input alone, and its
-// backward pass computes the block again.
+// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174): only a block's input is kept, and the
+// backward pass recomputes the block.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,9 +9,9 @@
 
 namespace lacuna::train {
 
-/// block(x), of which only `x` is kept for the backward pass. The gradients are those of block(x): of `x` and
-/// of `parameters`, which must be all tensors with gradients that the block reads besides.
-///   block  gives the same when it is called again; whether autocast was on is restored then
+/// Computes block(x), keeping only `x` for the backward pass.
+///   block       must be deterministic; recomputed with the autocast state of the forward pass
+///   parameters  all tensors besides `x` that the block reads and that require gradients
 torch::Tensor recomputed(const std::function<torch::Tensor(const torch::Tensor&)>& block,
                          const torch::Tensor& x, const std::vector<torch::Tensor>& parameters);
 

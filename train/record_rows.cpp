@@ -7,10 +7,10 @@
 namespace lacuna::train {
 namespace {
 
-constexpr uint64_t kRecord = 80;  // a purpose of random numbers, apart from those of data.cpp
+constexpr uint64_t kRecord = 80;  // a purpose of random numbers, distinct from those of data.cpp
 
-/// Maps 0 .. count-1 to themselves in an order that the stream decides: a Feistel network over the next power
-/// of four, walked until it ends within the count.
+/// Pseudorandom permutation of 0 .. count-1: a Feistel network over the next power of four, applied
+/// repeatedly until the result is below `count` (cycle walking).
 uint64_t permuted(uint64_t index, uint64_t count, const RngStream& stream) {
   constexpr uint64_t kRounds = 4;
   int half = 1;

@@ -31,13 +31,13 @@ constexpr uint64_t kFormat = 0x314b4f54'4143414cULL;  // changes with the layout
 constexpr uint64_t kMaxLineBytes = uint64_t{64} << 20;
 constexpr auto kProgressEvery = std::chrono::seconds(5);
 
-/// A row in the cache; its tokens stand before the table.
+/// A row in the cache's table, which follows the tokens of all rows.
 struct Entry {
-  uint64_t first;  // byte of the prompt's first token; the answer follows
+  uint64_t first;  // byte offset of the prompt's first token; the answer follows the prompt
   uint32_t prompt, answer;
 };
 
-/// At the end of the cache, behind the table and the summary.
+/// The end of the cache, after the table and the summary.
 struct Footer {
   uint64_t format, key, rows, summary_bytes;
 };
@@ -47,13 +47,13 @@ uint64_t mixed(uint64_t key, std::string_view bytes) {
   return mix_bits(key ^ bytes.size());
 }
 
-/// A number that changes with everything that the ids in a cache depend on.
+/// Hash of everything that the ids in a cache depend on.
 uint64_t cache_key(const std::filesystem::path& file, const Vocabulary& vocabulary, int64_t row_length) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
     throw InputError("--data {}: expected a file of JSON lines", file.string());
   uint64_t key = mixed(1, vocabulary.chat.program());
-  // The words of the vocabulary, by what they make of a text of many kinds.
+  // The token ids of a varied text stand for the vocabulary.
   for (const TokenId token : vocabulary.tokenizer.encode(vocabulary.chat.program() + " The 12 quick été\n\t"))
     key = mix_bits(key ^ static_cast<uint64_t>(token)) + 1;
   const timespec modified = modification_time(status);
@@ -106,7 +106,7 @@ class Encoder {
     }
   }
 
-  /// Writes the last row, the table, and what else the cache ends with.
+  /// Writes the last row, the table, the summary and the footer.
   void finish(uint64_t key) {
     flush_text(/*is_last=*/true);
     if (table_.empty()) throw InputError("--data {}: no row; {}", file_.string(), left_out());
@@ -187,7 +187,7 @@ class Encoder {
       return;
     }
     whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
-    // Text that templates write behind the end of a turn belongs to the next one.
+    // Text that a template writes after a turn's end token belongs to the next turn.
     const auto end = std::find_first_of(whole.begin(), whole.end(), ends_.begin(), ends_.end());
     if (end == whole.end()) {
       whole.push_back(vocabulary_.ids.end);
@@ -230,7 +230,7 @@ class Encoder {
   const size_t row_length_;
   WrittenFile& out_;
   std::vector<TokenId> ends_;
-  std::vector<TokenId> text_;  // of texts, not yet in a row
+  std::vector<TokenId> text_;  // tokens of texts that are not yet in a row
   std::vector<Entry> table_;
   uint64_t tokens_ = 0;
   uint64_t too_long_ = 0, no_answer_ = 0, rewritten_ = 0;
@@ -260,7 +260,7 @@ void write_cache(const std::filesystem::path& file, const Vocabulary& vocabulary
   out.commit();
 }
 
-/// The footer of a cache; empty where the file is not one.
+/// The footer of a cache; empty if the file is not a cache.
 std::optional<Footer> read_footer(std::span<const std::byte> bytes) {
   Footer footer;
   if (bytes.size() < sizeof footer) return {};

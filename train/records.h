@@ -13,13 +13,15 @@
 namespace lacuna::train {
 
 /// The rows of one file. Each line is an object:
-///   {"messages": [{"role", "content", ...}], "tools": [...]}   each turn of the assistant is a row of its
-///   own,
-///       whose prompt is the conversation before it (LLaDA: Nie et al. 2025, section 2.3)
-///   {"prompt", "response"} or {"query", "response"}            two turns; without a chat template, two texts
-///   {"text"}                                                   texts follow each other with an end token in
-///       between, cut into rows of the largest length, of which the first token is given
-/// Turns are in the chat template. An answer ends with the token that ends a turn there, or an end token.
+///   {"messages": [{"role", "content", ...}], "tools": [...]}
+///       each turn of the assistant is a row; its prompt is the conversation before it (LLaDA: Nie et al.
+///       2025, section 2.3)
+///   {"prompt", "response"} or {"query", "response"}
+///       two turns; without a chat template, two texts
+///   {"text"}
+///       texts are joined with an end token in between and cut into rows of `row_length` tokens; the first
+///       token of a row is given
+/// Turns are rendered in the chat template. An answer ends with an end-of-turn or end token.
 class Records {
  public:
   struct Row {
@@ -27,10 +29,10 @@ class Records {
     std::span<const TokenId> answer;  ///< learned; at least one token
   };
 
-  /// Encodes the file line by line, with progress on standard error, and keeps the ids in `cache`, from which
-  /// they are read. A cache of the same file (by size and time), vocabulary and length is used as it is.
-  ///   row_length  most tokens of prompt and answer together; rows that are longer are left out
-  /// Throws InputError that names file and line for what is none of these forms, and for a file without rows.
+  /// Encodes the file line by line into the file `cache`, with progress on standard error, and maps it. A
+  /// cache of the same file (by size and time), vocabulary and length is reused.
+  ///   row_length  maximum tokens of prompt and answer together; longer rows are left out
+  /// Throws InputError that names file and line for a line in another form, and for a file without rows.
   static Records open(const std::filesystem::path& file, const Vocabulary& vocabulary, int64_t row_length,
                       const std::filesystem::path& cache);
 

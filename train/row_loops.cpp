@@ -5,7 +5,7 @@
 
 namespace lacuna::train {
 
-// __restrict also spares alias checks at run time, by which results would depend on addresses.
+// __restrict also avoids alias checks at run time, which would make results depend on addresses.
 
 LACUNA_ROW_LOOP void widen(const uint16_t* __restrict in, int64_t count, float* __restrict out) {
   for (int64_t i = 0; i < count; ++i) out[i] = std::bit_cast<float>(static_cast<uint32_t>(in[i]) << 16);

@@ -1,5 +1,4 @@
-// Loops over rows of numbers, compiled for several instruction sets. No written array overlaps
-// another.
+// Loops over rows of numbers, compiled for several instruction sets. Output arrays must not overlap others.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@
 
 namespace lacuna::train {
 
-/// `count` numbers of bf16 as f32.
+/// Converts `count` bf16 values to f32.
 void widen(const uint16_t* in, int64_t count, float* out);
-/// `count` finite numbers to the nearest bf16, ties to even.
+/// Rounds `count` finite values to the nearest bf16, ties to even.
 void narrow(const float* in, int64_t count, uint16_t* out);
 
 void add_row(const float* in, int64_t count, float* sum);
@@ -24,7 +23,7 @@ void scale_by(float factor, int64_t count, float* x);
 float sum_of_products(const float* a, const float* b, int64_t count);
 float largest(const float* x, int64_t count);
 
-/// x = exp(x - less), or 0 if x - less <= -87; their sum.
+/// x = exp(x - less), or 0 if x - less <= -87. Returns the sum of the results.
 float to_exponentials(float* x, float less, int64_t count);
 
 /// y = scale x weight.
@@ -44,7 +43,7 @@ void rotate_row(const float* x, const float* cos, const float* sin, float sign, 
 
 constexpr float kMaskedScore = -1e30F;  ///< below all scores and logits: its exponential is 0
 
-/// x = cap tanh(x / cap), and the slope of that.
+/// x = cap tanh(x / cap); `slope` gets the derivative with respect to the old x.
 void cap_scores(float* x, float cap, int64_t count, float* slope);
 /// x = kMaskedScore where `unseen` is not 0.
 void mask_scores(float* x, const uint8_t* unseen, int64_t count);

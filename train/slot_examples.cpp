@@ -13,7 +13,7 @@ namespace lacuna::train {
 
 namespace {
 
-/// Where the tokens to learn of a row begin and end; they are neighbours.
+/// Begin and end of the tokens to learn in a row; they are contiguous.
 std::pair<int64_t, int64_t> response_of(const Batch& batch, size_t row) {
   const int64_t length = batch.tokens.size(1);
   const bool* const response = batch.response[static_cast<int64_t>(row)].data_ptr<bool>();
@@ -24,7 +24,7 @@ std::pair<int64_t, int64_t> response_of(const Batch& batch, size_t row) {
   return {begin, end};
 }
 
-/// The coordinate of random numbers of a slot that begins at a position of a row.
+/// Random-number coordinate of the slot that begins at position `at` of a row.
 uint64_t coordinate_of(const Batch& batch, size_t row, int64_t at) {
   return row * static_cast<uint64_t>(batch.tokens.size(1)) + static_cast<uint64_t>(at);
 }
@@ -98,18 +98,18 @@ std::vector<SlotPlan> sample_paper_slot_plans(const Batch& batch, std::span<cons
 
 namespace {
 
-/// A row of the pass that predicts, and which of the two losses it belongs to.
+/// A predicting row of the pass, in the loss of clean or of masked rows.
 struct SlotPrediction {
   int64_t row = 0;  // in [B * T]
   int64_t target = 0;
   bool is_masked = false;
 };
 
-/// Writes the rows of one sample, and adds those that predict.
+/// Writes the rows of one sample, and adds the predicting ones to the predictions.
 void arrange_slots(const SlotPlan& plan, int64_t mask_id, const int64_t* tokens, int64_t length,
                    int64_t first_row, int64_t* seen, int64_t* positions,
                    std::vector<SlotPrediction>& predictions) {
-  int64_t row = length;  // the first of the response; what is before and behind it stays in its place
+  int64_t row = length;  // first row of the response; rows outside the response keep their order
   for (const std::vector<Slot>* slots : {&plan.clean, &plan.masked}) {
     for (const Slot& slot : *slots) row = std::min(row, slot.first);
   }
@@ -153,7 +153,7 @@ Examples slot_examples(const Batch& batch, const std::vector<SlotPlan>& plans, i
     arrange_slots(plans[sample], mask_id, batch.tokens.data_ptr<int64_t>() + first, length, first,
                   inputs.data_ptr<int64_t>() + first, positions.data_ptr<int64_t>() + first, predictions);
   }
-  std::vector<std::array<double, 2>> counts(plans.size());  // of clean and of masked ones, of each sample
+  std::vector<std::array<double, 2>> counts(plans.size());  // clean and masked predictions of each sample
   double all_clean = 0;
   for (const SlotPrediction& prediction : predictions) {
     ++counts[static_cast<size_t>(prediction.row / length)][prediction.is_masked ? 1 : 0];

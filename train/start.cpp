@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kNewMask = "<|mask|>";
-/// Texts of masks in published tokenizers.
+/// Mask tokens of published tokenizers.
 constexpr std::array<std::string_view, 5> kMasks = {"<|mdm_mask|>", "<|mask|>", "|<MASK>|", "<|MASK|>",
                                                     "<mask>"};
 constexpr std::array<std::string_view, 9> kTokenizerFiles = {

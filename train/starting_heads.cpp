@@ -12,28 +12,29 @@
 namespace lacuna::train {
 namespace {
 
-constexpr double kConstantShare = 0.5;  // c: of a normalised embedding, whose own part is sqrt(1 - c^2)
-constexpr double kOffsetScore = 14;     // of an offset's head at its offset; its mean is about 0
-constexpr double kMatchScore = 12;      // of equal tokens, about
-constexpr double kNearScore = 16;       // by how much a matching head likes itself less
-constexpr double kSlow = 0.0101;        // radians per position: rotations that a few hundred positions leave
-constexpr int64_t kNearPairs = 6;       // the fastest: their sum has fallen to a third five positions away
+constexpr double kConstantShare =
+    0.5;                             // c, for unit-length embeddings; the own part has length sqrt(1 - c^2)
+constexpr double kOffsetScore = 14;  // score of an offset head at its offset; the mean score is about 0
+constexpr double kMatchScore = 12;   // approximate score of equal tokens in a matching head
+constexpr double kNearScore = 16;    // reduction of that score at distance 0
+constexpr double kSlow = 0.0101;     // radians per position: slow over a few hundred positions
+constexpr int64_t kNearPairs = 6;    // the fastest pairs; their sum falls to a third at distance five
 constexpr int64_t kMatchingLayer = 1;
 constexpr int64_t kMatchingHeads = 2;
-/// The output of attention in each layer, as a multiple of its usual length: as long as the embedding,
-/// where the labels depend on it.
+/// Scale of attention's output in each layer relative to the usual initialization; in layers that the labels
+/// depend on, the output becomes as long as the embedding.
 constexpr std::array<double, 4> kOutputGains = {1, 8, 4, 4};
 
-/// A head that looks `offset` positions away, by the rotations [first_pair, last_pair): slow ones make it
-/// look at a neighbourhood.
+/// A head that attends `offset` positions away, using the rotation pairs [first_pair, last_pair); slow pairs
+/// make it attend to a neighborhood.
 struct OffsetHead {
   int64_t layer, head;
   double offset;
   int64_t first_pair, last_pair;
 };
 
-/// The last word of a question whose options are yes and no is 19 tokens before the label, the last options
-/// of others are nearer.
+/// In questions with options yes and no, the last word is 19 tokens before the label; the last options of
+/// other questions are nearer.
 constexpr auto kOffsetHeads = std::to_array<OffsetHead>({{0, 0, -1, 0, 8},
                                                          {0, 1, -4, 2, 8},
                                                          {0, 2, 1, 0, 8},
@@ -57,7 +58,7 @@ class Weights {
     return parameters_[fmt::format("blocks.{}.{}.weight", layer, part)];
   }
   torch::Tensor embedding() const { return parameters_["embedding.weight"]; }
-  /// The rows of q or k that make one head.
+  /// The rows of the q or k matrix for one head.
   torch::Tensor head(int64_t layer, const char* part, int64_t number) const {
     return of(layer, part).slice(0, number * head_width_, (number + 1) * head_width_);
   }
@@ -67,8 +68,8 @@ class Weights {
   int64_t head_width_;
 };
 
-/// A factor of q and of k, so that `pairs` equal rotations give `score` in all, of inputs whose product with
-/// the constant direction is c sqrt(width).
+/// Scale of q and of k for which `pairs` pairs with equal rotations have total score `score`, if inputs have
+/// the product c sqrt(width) with the constant direction.
 double constant_gain(const ModelShape& shape, double score, int64_t pairs) {
   const double scaled =
       score * std::sqrt(static_cast<double>(shape.head_width())) / static_cast<double>(pairs);
@@ -121,7 +122,7 @@ void check(const ModelShape& shape) {
   }
 }
 
-/// Gives each embedding the length sqrt(width), of which the part along `constant` is the same for all.
+/// Gives each embedding the length sqrt(width) and the same component along `constant`.
 void set_embedding(const torch::Tensor& embedding, const ModelShape& shape, const torch::Tensor& constant) {
   const double length = std::sqrt(static_cast<double>(shape.width));
   const torch::Tensor own = torch::randn_like(embedding);

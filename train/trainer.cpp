@@ -36,13 +36,13 @@ std::vector<torch::Tensor> learned_parameters(const Transformer& model) {
   return learned;
 }
 
-/// The f32 values of what the model learns. With products in bf16 the model keeps its matrices rounded.
+/// The f32 values of the trainable weights. With bf16 matmuls the model itself keeps rounded matrices.
 std::vector<LearnedWeight> learned_weights(Transformer& model, bool has_bf16_products) {
   std::vector<LearnedWeight> weights;
   for (const torch::Tensor& parameter : learned_parameters(model))
     weights.push_back({parameter.detach(), parameter.detach().clone(), {}});
   if (!has_bf16_products) return weights;
-  model->keep_matrices_in(torch::kBFloat16);  // gives them other memory: the f32 values stay in `weights`
+  model->keep_matrices_in(torch::kBFloat16);  // allocates new memory: the f32 values stay in `weights`
   size_t i = 0;
   for (const torch::Tensor& parameter : learned_parameters(model)) {
     if (parameter.scalar_type() == torch::kBFloat16) weights[i].rounded = parameter.detach();
@@ -51,7 +51,7 @@ std::vector<LearnedWeight> learned_weights(Transformer& model, bool has_bf16_pro
   return weights;
 }
 
-/// One tensor of each weight: its values or its average.
+/// A member of each weight: its values or its average.
 std::vector<torch::Tensor> tensors_of(const std::vector<LearnedWeight>& weights,
                                       torch::Tensor LearnedWeight::*tensor) {
   std::vector<torch::Tensor> tensors;
@@ -164,7 +164,7 @@ Trainer::Gradients Trainer::differentiate(const Examples& examples) {
     const Bf16Products products(options_.bf16_products);
     loss = loss_of(model_, examples, soft_embeddings(model_, examples));
   }
-  // Self-conditioning has no part in the loss of rows without it.
+  // The weights of self-conditioning get no gradient if no row is conditioned.
   auto values = torch::autograd::grad({loss}, learned_, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
                                       /*create_graph=*/false, /*allow_unused=*/true);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -270,7 +270,7 @@ double Trainer::add_gradients(uint64_t number) {
 }
 
 double Trainer::held_out_loss(Transformer& averaged) {
-  constexpr uint64_t kHeldOutSteps = uint64_t{1} << 40;  // no step of the training has these masks
+  constexpr uint64_t kHeldOutSteps = uint64_t{1} << 40;  // step numbers that training never reaches
   const torch::NoGradGuard no_grad;
   const std::vector<Batch> batches = source_.held_out();
   double loss = 0;
@@ -295,7 +295,7 @@ double Trainer::step() {
   // Gradients are sums over the batches here.
   const double norm = gradient_norm(gradients_) / static_cast<double>(batches);
   const double clip = std::min(1.0, options_.clip_norm / (norm + 1e-6));
-  // Early on the average follows the weights more closely, or it would remember the random start.
+  // The average follows the weights more closely early on, to forget the random initialization.
   const auto count = static_cast<double>(progress_.step);
   update(optimizer_, weights_, gradients_,
          {.gradient_scale = clip / static_cast<double>(batches),
@@ -368,7 +368,7 @@ void Trainer::run() {
 
   double loss_sum = 0;
   int64_t loss_count = 0;
-  Progress mark = progress_;  // of the last line of the log
+  Progress mark = progress_;  // progress at the last line of the log
   double next_evaluation = progress_.seconds + 60 * options_.evaluate_minutes;
   while (done() < 1 && !stopped_) {
     loss_sum += step();

@@ -19,8 +19,8 @@
 namespace lacuna::train {
 
 struct TrainOptions {
-  // The run ends at whichever limit comes first; 0 = none, but one must be given. The learning rate follows
-  // the one that is nearer.
+  // The run ends at whichever limit comes first; 0: no limit, but one must be given. The learning rate
+  // follows the limit of which the larger share is used up.
   double minutes = 0;  ///< training time of all runs, without evaluation
   int64_t steps = 0;
   double peak_rate = 2e-3;  ///< learning rate after warm-up; falls to a hundredth of it
@@ -29,13 +29,13 @@ struct TrainOptions {
   double clip_norm = 1.0;
   double average_decay = 0.998;  ///< of the moving average, per step
   int accumulate = 1;            ///< batches of one step: their gradients are averaged
-  int threads = 1;  ///< each computes the gradients of its part of the rows; the sum rounds differently
+  int threads = 1;  ///< each computes gradients of its part of the rows; the count changes rounding of sums
   bool bf16_products = false;                        ///< matmuls in bf16, the rest and the weights in f32
   double evaluate_minutes = 4;                       ///< between evaluations and checkpoints
-  int64_t evaluate_samples = 100;                    ///< of each task
+  int64_t evaluate_samples = 100;                    ///< per task
   std::vector<int64_t> slot_sizes = {4, 8, 16, 32};  ///< of the objective kSlots; each row samples one
-  double half_written_share = 0;                     ///< of sample_slot_plans()
-  double copies_share = 0;                           ///< of masked_examples()
+  double half_written_share = 0;                     ///< for sample_slot_plans()
+  double copies_share = 0;                           ///< for masked_examples()
   // Members of ObjectiveOptions:
   bool is_paper = false;
   double lambda = 1;
@@ -43,8 +43,8 @@ struct TrainOptions {
   double confidence_weight = 0;
   double clean_weight = 0.2;
   // Members for a teacher's trajectories:
-  int64_t trajectory_block = 32;  ///< tokens of a block, of masked diffusion
-  int64_t trajectory_uses = 8;    ///< batches of the run that see one trajectory, each another state of it
+  int64_t trajectory_block = 32;  ///< tokens of a block, for masked diffusion
+  int64_t trajectory_uses = 8;  ///< number of batches that learn one trajectory, each a different state of it
   uint64_t seed = 1;
 };
 
@@ -56,7 +56,7 @@ double schedule(int64_t step, int64_t warmup_steps, double done);
 double measure_accuracy(Transformer& model, const Task& task, int64_t samples, int64_t canvas,
                         const Vocabulary& vocabulary, const TaskOptions& task_options = {});
 
-/// With the longest prompts of the training, for a task that has lengths.
+/// Options of an evaluation: the longest prompts of the training, for a task that has lengths.
 TaskOptions evaluation_options(const Task& task, const DataOptions& data);
 
 class Trainer {
@@ -66,8 +66,8 @@ class Trainer {
   Trainer(Transformer model, BatchSource source, const Vocabulary& vocabulary, TrainOptions options,
           std::filesystem::path folder);
 
-  /// Learns what this model writes instead of the answers of the data: same vocabulary, on the same device.
-  /// Before the first step. Throws InputError for a family without trajectories.
+  /// Distills a teacher: its answers and trajectories replace the answers of the data. Call before the first
+  /// step. The teacher has the same vocabulary and device. Throws InputError without has_trajectories().
   void learn_from(Transformer teacher);
 
   /// Continues from checkpoint.pt of the folder. Throws InputError if it is missing or does not match.
@@ -76,11 +76,11 @@ class Trainer {
   /// Estimates the memory of the largest of the next steps, in bytes.
   double needed_bytes();
 
-  /// One optimiser step; returns the loss.
+  /// One optimizer step; returns the loss.
   double step();
 
-  /// The loss of the held-out rows, whose masks are the same whenever it is asked: of the averaged weights,
-  /// in f32. NaN without such rows.
+  /// Loss of `averaged`, the model with averaged weights, on the held-out rows, in f32. Masks are the same in
+  /// every call. NaN without held-out rows.
   double held_out_loss(Transformer& averaged);
 
   /// Trains until the limit; logs, evaluates, saves and plots. Ends with a checkpoint.
@@ -104,7 +104,7 @@ class Trainer {
   /// Loss and gradients of a part of a step.
   struct Gradients {
     double loss = 0;
-    std::vector<torch::Tensor> values;  // one per parameter that is learned
+    std::vector<torch::Tensor> values;  // one per trainable parameter
   };
   Examples make_step(const Batch& batch, uint64_t number) const;
   /// The examples of a teacher's trajectory.
@@ -119,7 +119,7 @@ class Trainer {
   Transformer model_;
   Transformer teacher_ = nullptr;
   std::optional<Trajectory> trajectory_;
-  uint64_t trajectory_number_ = 0;  // of the batch that it is of
+  uint64_t trajectory_number_ = 0;  // number of the batch that trajectory_ answers
   BatchSource source_;
   const Vocabulary* vocabulary_;
   TrainOptions options_;
@@ -127,8 +127,8 @@ class Trainer {
   torch::Device device_;                // of the model
   std::vector<torch::Tensor> learned_;  // parameters of the model
   std::vector<LearnedWeight>
-      weights_;  // their f32 values, which the model has rounded where products are in bf16
-  std::vector<GradientParts> gradients_;  // of the step, one for each of the weights
+      weights_;  // f32 values of learned_; with bf16_products the model keeps rounded copies
+  std::vector<GradientParts> gradients_;  // gradients of the step, one for each of weights_
   torch::optim::AdamW optimizer_;
   Progress progress_;
   std::atomic<bool> stopped_ = false;

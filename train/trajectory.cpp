@@ -10,7 +10,7 @@
 namespace lacuna::train {
 namespace {
 
-/// The block of each position that is written, counted from the first of its row; -1: given. [B, T]
+/// [B, T] index of the block that each written position belongs to, in its row; -1: given.
 torch::Tensor blocks_of(const Batch& batch, bool from_response, int64_t block_length) {
   torch::Tensor blocks = torch::full_like(batch.tokens, -1);
   const auto response = batch.response.accessor<bool, 2>();

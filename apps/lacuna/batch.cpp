@@ -54,21 +54,21 @@ struct BatchFlags : GuidedModelFlags {
 
 constexpr size_t kMaxReplyBytes = size_t{64} << 20;
 
-/// The batch was interrupted while an answer was waited for.
+/// The batch was interrupted during the wait for an answer.
 struct BatchStopped : std::runtime_error {
   BatchStopped() : std::runtime_error("stopped") {}
 };
 
-/// Whoever answers the requests of a batch. Its members may be called by several threads at once.
+/// Answers the requests of a batch. Thread-safe.
 class Answerer {
  public:
   virtual ~Answerer() = default;
-  /// Waits for the answer. Throws BatchStopped, and std::runtime_error where no answer can be had.
+  /// Waits for the answer. Throws BatchStopped, or std::runtime_error if no answer can be obtained.
   ///   worker  the calling thread's number
   virtual BatchAnswer answer(const BatchRequest& request, size_t worker) = 0;
 };
 
-/// The model of --model, in this process.
+/// Answers with the model of --model, in this process.
 class LocalAnswerer final : public Answerer {
  public:
   LocalAnswerer(BatchFlags flags, const std::atomic<bool>& stop) : stop_(stop) {
@@ -120,17 +120,17 @@ class LocalAnswerer final : public Answerer {
         throw BatchStopped();
       }
     }
-    reply->close();  // no call of the lambda comes any more
+    reply->close();  // the lambda is not called after this
     return answer;
   }
 
  private:
   const std::atomic<bool>& stop_;
   std::unique_ptr<Service> service_;
-  std::unique_ptr<InferenceSession> session_;  // ends before the service, which hears of its requests
+  std::unique_ptr<InferenceSession> session_;  // destroyed before the service, which observes its requests
 };
 
-/// Servers of the same protocol. A request goes to the next one where a server is busy or cannot be reached.
+/// Sends requests to servers with the same API. If a server is busy or unreachable, tries the next one.
 class RemoteAnswerer final : public Answerer {
  public:
   RemoteAnswerer(const BatchFlags& flags, const std::atomic<bool>& stop) : flags_(flags), stop_(stop) {
@@ -140,7 +140,8 @@ class RemoteAnswerer final : public Answerer {
                          in_quotes(endpoint));
       }
       while (endpoint.ends_with('/')) endpoint.pop_back();
-      if (endpoint.ends_with("/v1")) endpoint.resize(endpoint.size() - 3);  // as other clients are given it
+      if (endpoint.ends_with("/v1"))
+        endpoint.resize(endpoint.size() - 3);  // other clients expect URLs with /v1
     }
     if (const char* key = std::getenv("LACUNA_API_KEY"); flags_.api_key.empty() && key != nullptr)
       flags_.api_key = key;
@@ -172,7 +173,7 @@ class RemoteAnswerer final : public Answerer {
   }
 
  private:
-  /// Whether the same request may be answered later, or by another server.
+  /// Whether a retry, later or on another server, may succeed.
   static bool is_busy(int status) { return status == 408 || status == 429 || status >= 502; }
 
   /// Waits before another attempt, longer each time.
@@ -192,7 +193,7 @@ class RemoteAnswerer final : public Answerer {
   std::vector<std::unique_ptr<HttpClient>> clients_;
 };
 
-/// How far a batch is: a bar on a terminal, elsewhere a line every half minute.
+/// Progress of a batch: a bar on a terminal, elsewhere a line every half minute.
 class BatchReport {
  public:
   BatchReport(size_t done, size_t total) : first_(done), total_(total), bar_("Answering") {}
@@ -251,10 +252,11 @@ class BatchRun {
   double seconds() const { return report_.seconds(); }
 
  private:
-  /// The next request, as soon as it is near enough to the first unanswered one; empty after the last.
+  /// Waits until the next request is within a window after the first unwritten answer, and returns its index;
+  /// empty after the last.
   std::optional<size_t> take_next() {
     std::unique_lock lock(mutex_);
-    // Answers that wait for an earlier one are kept in memory.
+    // Limits the answers that wait in memory for an earlier one.
     constexpr size_t kMaxAhead = 8;
     constexpr std::chrono::milliseconds kPoll{100};
     while (!stop_ && !error_ && next_ < input_.size() && next_ >= output_.size() + kMaxAhead * concurrency_) {
@@ -269,20 +271,20 @@ class BatchRun {
       while (const std::optional<size_t> index = take_next()) {
         const BatchRequest request = input_.at(*index);
         const BatchAnswer answer = answerer_.answer(request, worker);
-        tell_ignored(request.custom_id, request.ignored);
-        tell_ignored(request.custom_id, answer.ignored);
+        report_ignored(request.custom_id, request.ignored);
+        report_ignored(request.custom_id, answer.ignored);
         write(*index, answer.status, batch_answer_line(request, *index, answer));
       }
     } catch (const BatchStopped&) {
-      // The next call of the program answers this request.
+      // A later run of the program answers this request.
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
     }
   }
 
-  /// Tells what an answer does not heed, each list of names once.
-  void tell_ignored(const std::string& id, const std::string& names) {
+  /// Reports request fields that were ignored, each list of names once.
+  void report_ignored(const std::string& id, const std::string& names) {
     constexpr size_t kMaxTold = 10;
     const std::lock_guard lock(mutex_);
     if (names.empty() || told_.size() > kMaxTold || !told_.insert(names).second) return;
@@ -296,7 +298,7 @@ class BatchRun {
 
   void write(size_t index, int status, std::string line) {
     const std::lock_guard lock(mutex_);
-    if (error_) return;  // after a line that could not be written nothing may follow
+    if (error_) return;  // nothing may follow a line that could not be written
     if (status >= 400) ++errors_;
     waiting_[index] = std::move(line);
     try {
@@ -320,8 +322,8 @@ class BatchRun {
   std::mutex mutex_;
   std::condition_variable written_;
   size_t next_;
-  std::map<size_t, std::string> waiting_;  // answers whose turn has not come
-  std::set<std::string> told_;             // names that were ignored
+  std::map<size_t, std::string> waiting_;  // answers that wait for an earlier one, by index
+  std::set<std::string> told_;             // lists of ignored names that were reported
   size_t errors_ = 0;
   std::exception_ptr error_;
   BatchReport report_;
@@ -355,7 +357,7 @@ void batch(const BatchFlags& flags) {
   if (output.size() < input.size()) {
     print_message("lacuna: stopped after {} of {} answers; the same command continues\n", output.size(),
                   input.size());
-    std::exit(130);  // as shells report an interrupted command
+    std::exit(130);  // the shells' exit code for SIGINT
   }
   if (flags.json) {
     const nlohmann::ordered_json summary{{"requests", input.size()},

@@ -18,20 +18,20 @@ constexpr std::string_view kDim = "\x1b[0;2m";
 constexpr std::string_view kFresh = "\x1b[0;7m";
 constexpr std::string_view kMaskGlyph = "░";
 constexpr std::string_view kEndGlyph = "·";
-constexpr std::string_view kBlankGlyph = "␣";  // a token of spaces, or of nothing
+constexpr std::string_view kBlankGlyph = "␣";  // a token of spaces, or an empty one
 
 struct Color {
   int red, green, blue;
 };
 
-/// Written lately to long ago: readable on dark and on light backgrounds.
+/// From new to old tokens; readable on dark and light backgrounds.
 constexpr std::array kAgeColours = {Color{255, 135, 0}, Color{215, 135, 95}, Color{175, 135, 135},
                                     Color{135, 135, 175}};
-/// Unlikely to certain: apart for the colour-blind, too.
+/// From unlikely to certain; distinguishable for color-blind users.
 constexpr std::array kConfidences = {Color{255, 95, 0}, Color{215, 135, 0}, Color{135, 135, 135},
                                      Color{95, 135, 175}, Color{0, 135, 255}};
 
-/// `place` in [0, 1] between the first and the last colour.
+/// Interpolates the ramp at `place` in [0, 1].
 Color mix(std::span<const Color> ramp, double place) {
   const double at = std::clamp(place, 0.0, 1.0) * static_cast<double>(ramp.size() - 1);
   const auto index = std::min(static_cast<size_t>(at), ramp.size() - 2);
@@ -62,7 +62,7 @@ std::string look_of(const CanvasCell& cell, const CanvasStyle& style) {
   if (cell.age == 0) return std::string(kFresh);
   if (cell.kind == CellKind::kEnd || cell.is_behind_end) return std::string(kDim);
   if (style.color_by == ColorBy::kConfidence) return std::string(kPlain);
-  constexpr double kOld = 4;  // ln of the passes after which a token looks like any other text
+  constexpr double kOld = 4;  // log2 of the age, in passes, from which a token has no color
   const double place = std::log2(cell.age) / kOld;
   return place >= 1 ? std::string(kPlain) : code_of(mix(kAgeColours, place), style.depth);
 }
@@ -88,7 +88,7 @@ std::string grid_line(std::span<const CanvasCell> cells, int width, const Canvas
     const std::string shown = fit_to_columns(shown_text(cell), width);
     line += shown;
     column += width;
-    // Terminals differ in the widths of some characters: what follows begins in its column all the same.
+    // Terminals differ in the widths of some characters: moves the cursor to the next cell's column.
     const auto is_ascii = [](char byte) { return static_cast<unsigned char>(byte) < 0x80; };
     const bool is_sure = cell.kind == CellKind::kMask || std::all_of(shown.begin(), shown.end(), is_ascii);
     if (!is_sure) line += fmt::format("\x1b[{}G", column);
@@ -97,7 +97,7 @@ std::string grid_line(std::span<const CanvasCell> cells, int width, const Canvas
   return line;
 }
 
-/// The leading parts, while there is room.
+/// Joins the leading parts that fit.
 std::string status_line(const std::vector<std::string>& parts, int columns) {
   std::string line;
   for (const std::string& part : parts) {
@@ -111,7 +111,7 @@ std::string status_line(const std::vector<std::string>& parts, int columns) {
 }  // namespace
 
 std::vector<std::string> render(const CanvasFrame& frame, const CanvasStyle& style, TerminalSize size) {
-  // Never the last column: terminals differ in where the cursor is after it.
+  // Leaves the last column free: terminals differ in where the cursor is after it.
   const int columns = std::max(size.columns - 1, 1);
   constexpr int kNarrow = 60;
   const int width = std::min(columns, columns < kNarrow ? 6 : 8);

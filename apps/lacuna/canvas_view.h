@@ -1,4 +1,4 @@
-// The canvas of one request as lines of a terminal: a pure function of what there is to show.
+// Renders the canvas of one request as terminal lines, without any I/O.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lacuna {
 
 enum class CellKind : uint8_t {
   kMask,
-  kGiven,  ///< not written by the model: of the prompt of an infill, or noise that is not denoised yet
+  kGiven,  ///< not written by the model: given text of an infill, or noise that is not denoised yet
   kToken,
   kEnd,  ///< a token that ends the answer
 };
@@ -24,7 +24,7 @@ enum class CellKind : uint8_t {
 struct CanvasCell {
   CellKind kind = CellKind::kMask;
   std::string text;        ///< as the tokenizer decodes it: any bytes
-  int32_t age = 0;         ///< passes since it was written; 0: by the last one
+  int32_t age = 0;         ///< passes since it was written; 0: in the last pass
   double confidence = -1;  ///< in [0, 1]; negative: unknown
   bool is_behind_end = false;
 
@@ -34,7 +34,7 @@ struct CanvasCell {
 /// Everything that is shown after a pass.
 struct CanvasFrame {
   std::vector<CanvasCell> cells;
-  size_t focus = 0;                 ///< first masked cell, or frame()'s fallback; it is always visible
+  size_t focus = 0;                 ///< cell that stays visible: the first masked one, or frame()'s fallback
   std::vector<std::string> status;  ///< parts of the last line, the most important one first
 };
 
@@ -46,10 +46,10 @@ struct CanvasStyle {
   ColorBy color_by = ColorBy::kAge;
 };
 
-/// The lines of a frame, the last one with the status; none is wider than size.columns - 1, and there are at
-/// most size.lines - 1. Each position has a cell of fixed width on a grid that depends on size.columns alone,
-/// so that nothing moves while tokens arrive; texts that are too long are cut. Where the grid is higher than
-/// the terminal, the part around the focus is shown. The only escape sequences are colours and columns.
+/// Returns the lines of a frame, at most size.lines - 1, each at most size.columns - 1 wide; the last is the
+/// status. Each position has a cell of fixed width on a grid that depends on size.columns only, so that
+/// nothing moves while tokens arrive; long texts are cut. If the grid is higher than the terminal, shows the
+/// part around the focus. The only escape sequences are colors and column moves.
 std::vector<std::string> render(const CanvasFrame& frame, const CanvasStyle& style, TerminalSize size);
 
 /// Follows the canvas of a request from pass to pass.
@@ -65,12 +65,12 @@ class CanvasFollower {
 
   CanvasFollower(Settings settings, TextOfToken text_of, std::span<const TokenId> canvas);
 
-  /// Takes the canvas after a pass.
+  /// Updates the state with the canvas after a pass.
   ///   edits  the pass's insertions and deletions of positions
   void follow(std::span<const TokenId> canvas, std::span<const Commit> committed,
               const CanvasEdits& edits = {});
 
-  /// Without status. The focus is the first mask, else `fallback_focus`, a position.
+  /// The current frame, without status. The focus is the first mask, else position `fallback_focus`.
   CanvasFrame frame(int32_t fallback_focus) const;
   int64_t num_masked() const;
 

@@ -53,7 +53,7 @@ bool reset_setting(std::string_view wanted, GenerationOptions& options) {
   return is_known;
 }
 
-/// Options with one setting changed as the command line would change it. InputError says why not.
+/// Returns the options with one setting changed, parsed like a flag. Throws InputError.
 GenerationOptions with_setting(GenerationOptions options, std::string name, const std::string& value) {
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   std::replace(name.begin(), name.end(), '_', '-');
@@ -80,14 +80,14 @@ GenerationOptions with_setting(GenerationOptions options, std::string name, cons
   return options;
 }
 
-/// A word, and the rest without the space around it.
+/// Splits off the first word; the rest is trimmed.
 std::pair<std::string, std::string> split_word(std::string_view text) {
   const std::string_view rest = trim_start(text);
   const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
   return {std::string(rest.substr(0, end)), std::string(trim_end(trim_start(rest.substr(end))))};
 }
 
-/// A model that is asked one question after the other.
+/// A conversation with one model.
 class ChatSession {
  public:
   explicit ChatSession(const ChatFlags& flags)
@@ -101,7 +101,7 @@ class ChatSession {
     options_ = resolve_run(flags_, *opened_, flags.generation);
     // Report errors in the flags before the weights are read.
     opened_->make_decoder(make_chat_request({{"user", "?"}}));
-    // One chat as long as the context; what is forgotten of another is only computed again.
+    // The prefix cache holds one chat of full context length.
     SchedulerLimits limits = own_limits(1);
     const WeightFormats formats = weight_formats(flags, opened_->source());
     limits.prefix_memory = predict_run_memory(opened_->source(), formats, opened_->config().max_positions).kv;
@@ -145,7 +145,7 @@ class ChatSession {
     }
   }
 
-  /// One line of input; false: the chat is over.
+  /// Handles one line of input. Returns false if the chat is over.
   bool obey(const std::string& line) {
     const std::string_view text = trim_end(trim_start(line));
     if (text.empty()) return true;
@@ -261,7 +261,7 @@ class ChatSession {
     messages_.push_back({"assistant", text.value_or(before.content)});
   }
 
-  /// Draws the canvas, and stops the answer at Ctrl-C.
+  /// Draws the canvas, and stops the answer on Ctrl-C.
   class AnswerListener final : public SessionListener {
    public:
     AnswerListener(const ChatFlags& flags, const OpenedModel& opened) : flags_(flags), opened_(opened) {}
@@ -283,7 +283,7 @@ class ChatSession {
     std::optional<LiveRequest> live_;
   };
 
-  /// Answers the last message; nothing where Ctrl-C stopped it.
+  /// Answers the last message; empty if Ctrl-C stopped it.
   std::optional<std::string> answer() {
     const GenerateRequest request = make_chat_request(fitting_messages());
     std::optional<GenerationResult> result;
@@ -312,7 +312,7 @@ class ChatSession {
         result.tokens_per_second(), kept);
   }
 
-  /// The system turn and as many of the last turns as leave room for an answer. Says when it drops some.
+  /// The system turn and the last turns that leave room for an answer. Reports dropped turns.
   std::vector<Message> fitting_messages() {
     const int64_t most = opened_->config().max_positions;
     const int64_t room =
@@ -371,8 +371,8 @@ class ChatSession {
   bool is_interactive_;
   std::shared_ptr<const OpenedModel> opened_;
   std::unique_ptr<InferenceSession> session_;
-  std::vector<Message> messages_;  // of the user and the assistant in turn
-  size_t first_sent_ = 0;          // messages before it are no longer read
+  std::vector<Message> messages_;  // user and assistant alternate
+  size_t first_sent_ = 0;          // earlier messages no longer fit
   uint64_t num_regenerated_ = 0;   // regenerations of the last answer
 };
 

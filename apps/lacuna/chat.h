@@ -18,14 +18,14 @@ struct ChatFlags : GuidedModelFlags {
   LiveFlags live;
 };
 
-/// --model and what belongs to it, --guide, --system, --chat-template, --chat-template-kwargs, --raw.
+/// Adds --model and the other model flags, --guide, --system, --chat-template, --chat-template-kwargs, --raw.
 void add_chat_flags(CLI::App& command, ChatFlags& flags);
 
-/// The model that the flags name, with the template that --chat-template and --raw ask for; says where there
-/// is none. Throws InputError if --system has no place in it.
+/// Opens the model of the flags with the template of --chat-template and --raw; warns if it has none. Throws
+/// InputError if the template has no place for --system.
 std::shared_ptr<const OpenedModel> open_chat_model(const ChatFlags& flags);
 
-/// Reads questions from standard input and answers them until it ends.
+/// Answers questions from standard input until its end.
 void chat(ChatFlags flags);
 
 }  // namespace lacuna

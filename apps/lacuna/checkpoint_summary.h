@@ -8,11 +8,11 @@
 
 namespace lacuna {
 
-/// Files, tensors, the type of most bytes and bytes: of a .gguf file, or of a folder with .safetensors files.
-/// Null for a folder without. Throws InputError.
+/// Counts files, tensors and bytes, and names the type of most bytes, of a .gguf file or a folder of
+/// .safetensors files. Null if the folder has none. Throws InputError.
 nlohmann::ordered_json checkpoint_json(const std::filesystem::path& folder);
 
-/// "8.02 billion"
+/// Formats a count: "8.02 billion".
 std::string human_count(int64_t count);
 
 }  // namespace lacuna

@@ -67,10 +67,10 @@ constexpr CommandEntry kEntries[] = {
     {"man", kShell, "lacuna man > lacuna.1", "lacuna man | man -l -"},
 };
 
-/// Where --help shows flags, for those that do not say it themselves or that several commands share. Names
-/// have spaces between.
+/// Help headings of flags that set no group themselves or that several commands share. Lists of names are
+/// separated by spaces.
 struct FlagPlace {
-  std::string_view group;  ///< empty: the flags say it themselves
+  std::string_view group;  ///< empty: the flags' own groups
   std::string_view common;
   std::string_view rare;
 

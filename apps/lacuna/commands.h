@@ -1,4 +1,4 @@
-// The subcommands. Each adds itself to the program and runs when its name was typed.
+// The subcommands. Each function adds one to the program, which runs it if its name was typed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ void add_tune_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 void add_plan_command(CLI::App& program);
 void add_analyze_command(CLI::App& program);
-// The program itself:
+// Commands about the program itself:
 void add_help_command(CLI::App& program);
 void add_completion_command(CLI::App& program);
 void add_man_command(CLI::App& program);

@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-/// The program and all commands below it, each after the one that it belongs to.
+/// Collects the program and all commands below it, parents first.
 void collect(const CLI::App& command, std::vector<const CLI::App*>& all) {
   all.push_back(&command);
   for (const CLI::App* each : commands_of(command)) collect(*each, all);
@@ -42,7 +42,7 @@ std::vector<std::string> words_after(const CLI::App& command) {
   return words;
 }
 
-/// A text in single quotes, as every shell here reads it; `escape` stands for a quote within.
+/// Puts a text in single quotes for a shell; `escape` replaces quotes within.
 std::string quoted(const std::string& text, std::string_view escape) {
   std::string result = "'";
   for (const char c : text) {
@@ -55,7 +55,7 @@ std::string quoted(const std::string& text, std::string_view escape) {
   return result + "'";
 }
 
-/// bash: the words that are not flags lead to the command; the word before decides what a value may be.
+/// In bash, the words that are not flags select the command; the previous word selects the values.
 std::string bash_script(const CLI::App& program) {
   std::string words_of, values_of;
   std::vector<std::string> paths;
@@ -143,7 +143,7 @@ std::string fish_script(const CLI::App& program) {
   return script;
 }
 
-/// A text within an _arguments specification: brackets and colons would end it.
+/// Escapes a text for a zsh _arguments specification, where brackets and colons are special.
 std::string zsh_text(const std::string& text) {
   std::string result;
   for (const char c : text) {

@@ -42,7 +42,7 @@ struct DecideFlags : GuidedModelFlags {
   bool json = false;
 };
 
-/// "red, blue" as two options.
+/// Splits a list such as "red, blue" into options.
 std::vector<std::string> split_options(const std::string& list, std::string_view flag, size_t most) {
   std::vector<std::string> options;
   for (size_t begin = 0; begin <= list.size();) {
@@ -67,7 +67,7 @@ void add_question(DecisionBody& body, const std::string& text) {
   body.options.emplace_back();
 }
 
-/// Adds the options that --choice and --levels give to the question before them.
+/// Adds the options of --choice or --levels to the preceding question.
 void add_options(DecisionBody& body, QuestionKind kind, const std::string& list, std::string_view flag,
                  size_t most) {
   if (body.request.questions.empty() || !body.options.back().empty())
@@ -106,7 +106,7 @@ DecisionBody read_body(const DecideFlags& flags, const CLI::App& command) {
   return body;
 }
 
-/// A bar of a probability, for terminals.
+/// Draws a probability as a bar of block characters.
 std::string bar_of(double probability) {
   const auto eighths = static_cast<int>(std::lround(probability * kBarColumns * 8));
   constexpr std::string_view kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -160,7 +160,7 @@ void decide_command(const DecideFlags& flags, const CLI::App& command) {
   }
 }
 
-/// --question, and --choice and --levels of the question before them.
+/// Adds --question, --choice and --levels.
 void add_question_flags(CLI::App* command, const std::shared_ptr<DecideFlags>& flags) {
   command
       ->add_option_function<std::string>(

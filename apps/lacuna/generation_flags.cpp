@@ -23,7 +23,7 @@ void add_setting(CLI::App& command, const std::string& names, const std::string&
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-/// A number, or auto.
+/// Adds a setting whose value is a number or auto.
 void add_setting(CLI::App& command, const std::string& names, const std::string& help, AnswerLength& field) {
   const CLI::Validator is_length(
       [](std::string& text) {

@@ -17,7 +17,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kNameWidth = 30;  // of a flag's column
+constexpr size_t kNameWidth = 30;  // width of the column of flags
 constexpr size_t kCommandWidth = 12;
 
 class HelpFormatter final : public CLI::FormatterBase {
@@ -69,7 +69,7 @@ void add_options(const CLI::App& command, bool all, std::string& page) {
   }
 }
 
-/// Prints the page of the command with these words.
+/// Prints the help page of the command at this path of words.
 void print_help(const CLI::App& program, const std::vector<std::string>& words, bool all) {
   const CLI::App* command = &program;
   for (const std::string& word : words) {

@@ -7,17 +7,17 @@
 
 namespace lacuna {
 
-/// Gives the program, and with it every command that is added later, --help-all and this page's layout.
+/// Adds --help-all and the help layout to the program and to every command added later.
 void use_help(CLI::App& program);
 
-/// The page of a command; of the program, the list of commands.
-///   all  with rare flags, and with all names of each
+/// The help page of a command; for the program, the list of commands.
+///   all  includes rare flags and all names of each flag
 std::string help_page(const CLI::App& command, bool all);
 
-/// "-n", "--gen-length": all names, or the short ones and the first long one.
+/// Names of a flag, such as "-n", "--gen-length": all, or the short ones and the first long one.
 std::vector<std::string> names_of_flag(const CLI::Option& option, bool all);
 
-/// "-n, --gen-length N": these names and what the option takes.
+/// names_of_flag() and the placeholder of the value: "-n, --gen-length N".
 std::string signature_of(const CLI::Option& option, bool all);
 
 }  // namespace lacuna

@@ -34,14 +34,14 @@ struct InfillFlags : GuidedModelFlags {
   LiveFlags live;
 };
 
-/// The text with holes, without the newline that editors and echo put at its end.
+/// The text with holes, without its final newline.
 std::string marked_text(const InfillFlags& flags) {
   if (flags.text && flags.file) throw InputError("expected a text or --file; found both");
   if (flags.text) return *flags.text;
   return read_text_of(flags.file, "expected a text with holes, such as \"Mia has [[2]] shells.\", or --file");
 }
 
-/// Draws the candidates, one set of hole lengths each.
+/// Draws each candidate, a combination of hole lengths.
 class InfillListener final : public SessionListener {
  public:
   InfillListener(const LiveFlags& flags, const OpenedModel& opened, size_t num_candidates)

@@ -33,8 +33,8 @@ bool is_blank(std::string_view text) {
 /// Most bytes of a file or of standard input.
 constexpr size_t kMaxInputBytes = size_t{64} << 20;
 
-/// The rest of a file or a pipe.
-///   place  what it is, for messages
+/// Reads a file or a pipe to its end.
+///   place  its name, for messages
 std::string read_bounded(int descriptor, std::string_view place) {
   std::string text;
   std::array<char, 1 << 16> buffer{};

@@ -11,7 +11,7 @@
 
 namespace lacuna {
 
-/// All of standard input; InputError beyond 64 MiB.
+/// Reads all of standard input. Throws InputError beyond 64 MiB.
 std::string read_standard_input();
 
 /// The bytes of a file; throws InputError if it cannot be read or has more than 64 MiB.
@@ -20,16 +20,16 @@ std::string read_file(const std::string& path);
 /// Stands for standard input where a file or a text is expected.
 inline constexpr std::string_view kStandardInput = "-";
 
-/// Standard input to its end as a prompt, without the line break that ends it. Throws InputError if it is
-/// empty or longer than any prompt.
+/// Reads standard input as a prompt, without its final line break. Throws InputError if it is empty or longer
+/// than any prompt.
 std::string read_prompt_from_standard_input();
 
-/// The text of a file, without the newline that editors put at its end, or else what is piped. Throws
-/// InputError that says what is `expected` where nothing is.
+/// The text of `file`, or of piped standard input if no file is given, without its final newline. Throws
+/// InputError with the sentence `expected` if there is neither.
 std::string read_text_of(const std::optional<std::string>& file, const std::string& expected);
 
-/// Throws InputError where a prompt is empty or white space.
-///   place  what has it: a flag, a file or a line of one
+/// Throws InputError if a prompt is empty or white space.
+///   place  source of the prompt: a flag, a file or a line of a file
 void expect_prompt(std::string_view text, std::string_view place);
 
 /// Token ids from "1,2,3" or "[1, 2, 3]". InputErrors begin with `source`, a flag or a file.

@@ -41,19 +41,19 @@ struct InspectFlags : ModelFlags {
   bool json = false;
 };
 
-/// All that the report is written from. What a folder lacks stays empty.
+/// Data of the report. Parts that the folder lacks stay empty.
 struct Findings {
   ModelSource source;
   std::optional<Tokenizer> tokenizer;
-  std::optional<Json> checkpoint;  ///< what holds the weights
-  std::optional<Json> memory;      ///< of a run with the same flags
+  std::optional<Json> checkpoint;  ///< files that hold the weights
+  std::optional<Json> memory;      ///< predicted for a run with the same flags
   std::optional<Json> guide;       ///< with --guide
   ChatTemplate chat_template;
   std::vector<SavedPreset> saved_presets;
   std::vector<std::string> warnings;
 };
 
-/// Runs `open`; what it finds unusable becomes a warning.
+/// Runs `open`; an InputError becomes a warning.
 template <typename Open>
 void attempt(std::vector<std::string>& warnings, Open&& open) {
   try {
@@ -100,7 +100,7 @@ void predict_memory(const InspectFlags& flags, Findings& findings) {
                                           source.config.max_positions, flags.canvas));
 }
 
-/// The guide's memory, alone and with the model's. Throws InputError where it cannot guide this model.
+/// Predicts the guide's memory, alone and with the model's. Throws InputError if it cannot guide this model.
 void predict_guide(const InspectFlags& flags, Findings& findings) {
   if (flags.guide.empty()) return;
   const Tokenizer* const tokenizer = findings.tokenizer ? &*findings.tokenizer : nullptr;
@@ -318,7 +318,7 @@ Json report(const Findings& findings, int64_t canvas) {
 std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
   std::string text = token["id"].dump();
-  // A token may be a part of a character.
+  // A token may be part of a UTF-8 character, which dump_json() accepts.
   if (token.contains("text")) text += ' ' + dump_json(token["text"]);
   return text;
 }
@@ -423,11 +423,11 @@ void print_shape(const Findings& findings, const Json& json) {
                                        findings.tokenizer ? fmt::format(", the tokenizer names {}",
                                                                         findings.tokenizer->size())
                                                           : ""));
-  print_line("positions",
-             fmt::format("{}, RoPE theta {:g} on {} of {} dimensions, scaling {}", config.max_positions,
-                         config.rope.theta,
-                         config.rope.num_turning > 0 ? 2 * config.rope.num_turning : config.rotary_dim,
-                         config.head_dim, name_of(config.rope.scaling)));
+  print_line("positions", fmt::format("{}, RoPE theta {:g} on {} of {} dimensions, scaling {}",
+                                      config.max_positions, config.rope.theta,
+                                      config.rope.num_rotated_pairs > 0 ? 2 * config.rope.num_rotated_pairs
+                                                                        : config.rotary_dim,
+                                      config.head_dim, name_of(config.rope.scaling)));
   print_line("norms", fmt::format("epsilon {:g}, of q and k: {}", config.norm_eps,
                                   json["qk_norm"].get<std::string>()));
   const std::vector<std::string> traits = traits_of(config);
@@ -467,7 +467,7 @@ void print_memory(const Json& json, int64_t canvas) {
   }
 }
 
-/// How the model reads and writes text.
+/// Prints special tokens and other settings of text.
 void print_text_settings(const Findings& findings, const Json& json) {
   const ModelConfig& config = findings.source.config;
   const Json& tokens = json["special_tokens"];

@@ -34,7 +34,7 @@ void note_resize(int /*signal*/) {
   resize_flag = 1;
 }
 
-/// Without SA_RESTART, so a signal ends a read().
+/// Installs a handler without SA_RESTART, so that a signal interrupts read().
 void handle_signal(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -43,7 +43,7 @@ void handle_signal(int signal, void (*handler)(int)) {
 }
 
 #ifdef LACUNA_HAS_LIBEDIT
-/// libedit reads characters as the locale spells them; ours are UTF-8.
+/// Sets a UTF-8 locale, which libedit needs to decode characters.
 void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   const std::u8string_view probe = u8"é";
@@ -53,7 +53,7 @@ void use_utf8() {
   if (std::mbrtowc(&wide, bytes, probe.size(), &state) != probe.size()) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/// One character of standard input for libedit: 1, or 0 at the end. Ctrl-C ends the line.
+/// Reads one character for libedit; returns 1, or 0 at the end of the input. Ctrl-C ends the line.
 int read_character(EditLine* editor, wchar_t* character) {
   std::mbstate_t state{};
   while (true) {
@@ -115,8 +115,7 @@ class LineEditor::Terminal {
     resize_flag = 0;
     handle_signal(SIGWINCH, note_resize);
     el_resize(editor_);
-    // libedit shows the prompt before it leaves the line mode of the terminal, in which a Ctrl-D typed at
-    // once is lost.
+    // Leaves canonical mode before libedit shows the prompt; else a Ctrl-D typed at once is lost.
     el_set(editor_, EL_PREP_TERM, 1);
     int count = 0;
     const char* const text = el_gets(editor_, &count);
@@ -135,7 +134,7 @@ class LineEditor::Terminal {
     return self->prompt_.data();
   }
 
-  /// Saved at once: a terminal that is closed ends the program.
+  /// Saves each line at once, because closing the terminal ends the program.
   void remember(const std::string& line) {
     HistEvent event;
     history(history_, &event, H_ENTER, line.c_str());
@@ -174,7 +173,7 @@ LineEditor::LineEditor(std::string prompt, const std::filesystem::path& history_
     : prompt_(std::move(prompt)), is_terminal_(isatty(STDIN_FILENO) != 0) {
   if (is_terminal_) handle_signal(SIGINT, note_interrupt);
 #ifdef LACUNA_HAS_LIBEDIT
-  // Colour settings do not matter: only cursor movement is needed.
+  // Color settings do not matter: only cursor movement is needed.
   if (is_terminal_ && can_draw_on(stderr)) {
     terminal_ = std::make_unique<Terminal>(prompt_, history_path);
   }

@@ -1,4 +1,4 @@
-// Lines that a person types, or that a script pipes in.
+// Input lines, typed or piped.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace lacuna {
 
 enum class LineEvent : uint8_t {
   kLine,
-  kEnd,          ///< of the input; Ctrl-D on an empty line
-  kInterrupted,  ///< Ctrl-C: the line is given up
+  kEnd,          ///< end of the input, or Ctrl-D on an empty line
+  kInterrupted,  ///< Ctrl-C: the line is discarded
 };
 
-/// Reads standard input. On a terminal with line editing, history and a prompt on standard error, by libedit
-/// where the program was built with it. While one lives, SIGINT ends a line, or sets interrupted() where none
-/// is read, and not the program.
+/// Reads lines of standard input. On a terminal it prompts on standard error; if built with libedit, it has
+/// line editing and a history. While the object lives, SIGINT does not end the program: it discards the line
+/// that is read, or sets interrupted().
 class LineEditor {
  public:
   ///   prompt    shown on a terminal
-  ///   history   file to keep lines in, made with its folder; empty: none
+  ///   history   history file, created with its folder; empty: none
   LineEditor(std::string prompt, const std::filesystem::path& history);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
@@ -41,7 +41,7 @@ class LineEditor {
   std::unique_ptr<Terminal> terminal_;  // null: plain lines
 };
 
-/// $XDG_STATE_HOME/lacuna/NAME, or ~/.local/state/lacuna/NAME; empty where neither folder is known.
+/// $XDG_STATE_HOME/lacuna/NAME, or ~/.local/state/lacuna/NAME; empty if neither folder is known.
 std::filesystem::path state_file(const std::string& name);
 
 }  // namespace lacuna

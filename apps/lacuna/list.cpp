@@ -38,10 +38,11 @@ struct ListedModel {
   std::string family = {}, format = {};
   int64_t parameters = 0;
   int64_t bytes = 0;
-  std::string problem = {};  ///< why it cannot be used; empty where it can
+  std::string problem = {};  ///< why it cannot be used; empty if it can
 };
 
-/// Fills in what the files say. A damaged or unknown model keeps what was learnt and gets a problem.
+/// Fills in the model's fields from its files. A damaged or unknown model gets a problem and keeps the fields
+/// found so far.
 void examine_model(ListedModel& model, const ModelPlaces& places) {
   try {
     model.folder = locate_model(model.name, places);
@@ -77,7 +78,7 @@ std::vector<std::string> models_in(const std::filesystem::path& folder) {
 std::vector<ListedModel> find_models() {
   const ModelPlaces places = ModelPlaces::from_environment();
   std::vector<ListedModel> models;
-  std::set<std::string> seen;  // a name means the first folder that has it
+  std::set<std::string> seen;  // the first folder with a name wins
   for (const std::filesystem::path& folder : places.model_folders) {
     ModelPlaces place;
     place.model_folders = {folder};
@@ -124,7 +125,7 @@ ListRow table_row(const ListedModel& model) {
           model.folder.string()};
 }
 
-/// A table as wide as the terminal allows: columns that do not fit are left out, from the right.
+/// Prints a table; the rightmost columns are dropped if the terminal is too narrow.
 void print_models(const std::vector<ListedModel>& models) {
   const size_t limit = isatty(STDOUT_FILENO) != 0 ? static_cast<size_t>(terminal_size(stdout).columns)
                                                   : std::numeric_limits<size_t>::max();

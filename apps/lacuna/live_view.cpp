@@ -20,7 +20,8 @@
 namespace lacuna {
 namespace {
 
-constexpr std::string_view kBeginUpdate = "\x1b[?2026h";  // terminals that know it show whole frames only
+constexpr std::string_view kBeginUpdate =
+    "\x1b[?2026h";  // synchronized update: the terminal shows complete frames only
 constexpr std::string_view kEndUpdate = "\x1b[?2026l";
 constexpr std::string_view kHideCursor = "\x1b[?25l";
 constexpr std::string_view kShowCursor = "\x1b[?25h";
@@ -184,7 +185,7 @@ void LiveView::show(const CanvasFrame& frame) {
 }
 
 void LiveView::draw(const std::vector<std::string>& lines, TerminalSize size) {
-  if (was_stopped != 0) widths_.clear();  // the shell has written since
+  if (was_stopped != 0) widths_.clear();  // the shell may have written since
   was_stopped = 0;
   std::string frame(kBeginUpdate);
   frame += '\r';

@@ -1,4 +1,4 @@
-// The canvas filling in, on a terminal.
+// Animates the canvas on a terminal while a request runs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,29 +19,29 @@ struct LiveFlags {
   bool no_live = false;
   ColorChoice color = ColorChoice::kAuto;
   ColorBy color_by = ColorBy::kAge;
-  std::optional<double> fps;  ///< passes shown a second, at most
+  std::optional<double> fps;  ///< most frames per second
 
-  /// Whether a canvas can be drawn on standard error, and is wanted.
+  /// Whether to draw: --no-live is absent and standard error is a suitable terminal.
   bool can_draw() const { return !no_live && can_draw_on(stderr); }
 };
 
 /// --fps, --color, --color-by.
 void add_view_flags(CLI::App& command, LiveFlags& flags);
-/// The same, and --no-live.
+/// add_view_flags(), and --no-live.
 void add_live_flags(CLI::App& command, LiveFlags& flags);
 
-/// Draws frames in place on standard error, each as a whole where the terminal knows synchronized updates.
-/// One at a time. While it lives, the cursor is hidden and what is typed is not echoed; both are restored at
-/// its end and where a signal ends or stops the program. Signals that the program handles are left to it.
+/// Draws frames in place on standard error, without flicker if the terminal knows synchronized updates. Only
+/// one may exist. Hides the cursor and disables echo; the destructor restores both, and so do handlers of
+/// signals that end or stop the program. Signals that the program handles itself are left alone.
 class LiveView {
  public:
   explicit LiveView(const LiveFlags& flags);
-  /// The last frame is erased.
+  /// Erases the last frame.
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
 
-  /// With --fps, waits until it is time for the next frame. Without, false where it is too early for one.
+  /// With --fps, waits until the next frame is due. Otherwise returns false if it is too early for one.
   bool is_time();
   void show(const CanvasFrame& frame);
 
@@ -58,7 +58,7 @@ class LiveView {
 /// Shows one request while it is decoded.
 class LiveRequest {
  public:
-  ///   shows_prompt  an infill: everything is on the canvas, and no token ends it
+  ///   shows_prompt  for an infill: shows the whole canvas, on which no token is an end
   ///   label         first part of the status; may be empty
   LiveRequest(const LiveFlags& flags, const ModelConfig& config, const Tokenizer& tokenizer,
               const Decoder& decoder, bool shows_prompt = false, std::string label = "");

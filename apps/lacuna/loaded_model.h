@@ -1,4 +1,3 @@
-// A model that was loaded.
 #pragma once
 
 #include <memory>
@@ -12,10 +11,10 @@ namespace lacuna {
 
 /// A model ready to run.
 struct LoadedModel {
-  std::shared_ptr<const Model> weights;  ///< on this machine; null where another device has them
+  std::shared_ptr<const Model> weights;  ///< null if ranks or another device hold them
   std::shared_ptr<const BackendModel> model;
-  std::shared_ptr<const CpuDevice> device;           ///< this machine's threads
-  std::shared_ptr<const CudaDevice> cuda = nullptr;  ///< null: this machine computes
+  std::shared_ptr<const CpuDevice> device;           ///< threads of the CPU
+  std::shared_ptr<const CudaDevice> cuda = nullptr;  ///< null: the CPU computes
   double load_seconds = 0;
 
   KernelContext context() const { return device->context(); }

@@ -54,7 +54,7 @@ void check_download(const ModelSource& source) {
   if (!GgufFile::is_gguf(source.folder)) require_whole_download(source.folder);
 }
 
-/// Whether the weights can be loaded by this process alone.
+/// Throws InputError if the download is incomplete or memory does not suffice.
 void check_weights(const ModelFlags& flags, const ModelSource& source) {
   check_download(source);
   if (flags.ignore_memory) return;
@@ -103,7 +103,7 @@ ModelSource find_model_quietly(const ModelFlags& flags) {
 
 namespace {
 
-/// A main model or a guide on a device that is not this machine.
+/// Loads a main model or a guide on a device other than the CPU.
 std::shared_ptr<const BackendModel> load_on_device(const ModelFlags& flags, const ModelSource& source,
                                                    const LoadedModel& on) {
   ProgressBar bar("Loading " + flags.model);
@@ -132,7 +132,7 @@ LoadedModel load_model(const ModelFlags& flags, const ModelSource& source) {
   LoadedModel loaded;
   if (flags.is_sharded()) {
     require_cpu(flags, "--shard");
-    check_download(source);  // before ranks are started, which find out together whether their parts fit
+    check_download(source);  // memory is checked later, by all ranks together
     loaded = load_on_ranks(flags, source);
   } else if (device.kind != DeviceName::Kind::kCpu) {
     check_weights(flags, source);

@@ -24,29 +24,29 @@
 
 namespace lacuna {
 
-/// Finds the model of --model, with --rope-scale and --lora. Warns on standard error about unknown keys of
-/// config.json that are not refused.
+/// Finds the model of --model, with --rope-scale and --lora. Warns on standard error about unknown but
+/// accepted keys of config.json.
 ModelSource find_model(const ModelFlags& flags);
-/// The same without the warning.
+/// find_model() without the warning.
 ModelSource find_model_quietly(const ModelFlags& flags);
 
-/// The number of threads that --threads gives, bound to cores with --pin.
+/// Creates a pool of --threads threads, bound to cores with --pin.
 std::unique_ptr<ThreadPool> make_threads(int threads, bool pin);
 
 /// Warns on standard error, if it is a terminal, when other programs use cores that `threads` (the value of
 /// --threads) need.
 void report_busy_cores(int threads);
 
-/// Loads with a progress bar on standard error, if that is a terminal. Throws InputError before it reads
-/// weights where a download is not complete or memory does not suffice (unless --ignore-memory).
+/// Loads with a progress bar on standard error, if that is a terminal. Before it reads weights, throws
+/// InputError if a download is incomplete or memory does not suffice (unless --ignore-memory).
 LoadedModel load_model(const ModelFlags& flags, const ModelSource& source);
-/// Version of the weights, which answers report (InferenceSession::Parts).
+/// Version of the weights, reported with answers (InferenceSession::Parts).
 std::string weights_version(const ModelFlags& flags, const ModelSource& source);
 
-/// Null without --guide. `main` must outlive it.
+/// Opens the model of --guide; null without the flag. `main` must outlive it.
 std::unique_ptr<GuideSource> find_guide(const GuidedModelFlags& flags, const TextModel& main);
-/// --judge: reads what `main` wrote. Null where `model` is empty.
-///   reads_text  whether a judge with another vocabulary is accepted, which then reads the text
+/// Opens the model of --judge, which scores answers of `main`. Null if `model` is empty.
+///   reads_text  whether a judge with another vocabulary is accepted; it reads the text
 std::unique_ptr<GuideSource> find_judge(const std::string& model, const ModelFlags& flags,
                                         const TextModel& main, bool reads_text);
 /// Loads a guide's or judge's weights; null without one.
@@ -62,17 +62,16 @@ struct TemplateFlags {
 
 /// --chat-template, --chat-template-kwargs.
 void add_template_flags(CLI::App& command, TemplateFlags& flags, const char* group);
-/// --chat-template as the name of one of the checkpoint's templates, of a built-in form or of a file. Throws
-/// InputError.
+/// The template of --chat-template: one of the checkpoint's, a built-in one or a file. Throws InputError.
 ChatTemplate choose_chat_template(const std::filesystem::path& folder, const TemplateFlags& flags);
-/// Says on standard error that prompts are used as they are, because the checkpoint has no template, or that
-/// its template cannot be used. Call after all errors were reported.
+/// Warns on standard error that prompts are used as they are because the checkpoint's template is missing or
+/// unusable. Call after all errors were reported.
 void warn_without_template(const OpenedModel& opened, const TemplateFlags& flags);
 
-/// The model that the flags name and its guide, before their weights are read.
+/// Opens the model and its guide without their weights.
 std::shared_ptr<const OpenedModel> open_model(const GuidedModelFlags& flags, const TemplateFlags& chosen);
 
-/// Throws InputError where the model was made for decisions alone.
+/// Throws InputError if the model was made for decisions only.
 void expect_writer(const OpenedModel& opened);
 
 /// Loads the model and its guide.
@@ -81,13 +80,13 @@ std::unique_ptr<InferenceSession> load_session(const ModelFlags& flags,
                                                const SchedulerLimits& limits);
 
 /// Applies a saved preset: returns the options with its settings and writes its formats into the flags
-/// (engine/preset_use.h): call it before they are read. Warns on stderr.
+/// (engine/preset_use.h). Call before the flags are used. Warns on stderr.
 ///   guide  null: none
 GenerationOptions resolve_run(ModelFlags& flags, const ModelSource& source, const GuideSource* guide,
                               const GenerationOptions& options);
 GenerationOptions resolve_run(ModelFlags& flags, const OpenedModel& opened, const GenerationOptions& options);
 
-/// Request to a session, from the options of the flags.
+/// Makes a request from the options of the flags.
 GenerateRequest make_generate_request(const OpenedModel& opened, const GenerationOptions& options,
                                       Prompt prompt);
 

@@ -26,7 +26,7 @@ struct LogitsRequest {
   std::vector<TokenId> tokens;
   std::vector<int32_t> positions;
   int32_t block_length = 0;   // 0: not given
-  int32_t clean_prefix = 0;   // GIDD: rows that do not see those after them
+  int32_t clean_prefix = 0;   // GIDD: leading rows that do not attend to later ones
   int32_t canvas_begin = -1;  // DiffusionGemma: where the canvas begins; -1: there is none
   std::string self_conditioning;
 };
@@ -106,7 +106,7 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
   return request;
 }
 
-/// Turns rows that are not distributions, and so must be logits, into their softmax.
+/// Applies softmax unless all rows are distributions already.
 void normalise(std::vector<float>& values, int64_t cols) {
   const auto size = static_cast<size_t>(cols);
   bool are_distributions = true;
@@ -127,7 +127,7 @@ void normalise(std::vector<float>& values, int64_t cols) {
   }
 }
 
-/// Input that the rows of a canvas take from the previous pass; empty if none is given.
+/// Self-conditioning input of the canvas rows; empty if none is given.
 std::vector<float> read_conditioning(const LogitsFlags& flags, const LogitsRequest& request,
                                      const ModelConfig& config) {
   if (request.self_conditioning.empty()) return {};

@@ -1,5 +1,5 @@
-// One binary, one verb for each thing to do with a model. Text and JSON go to standard output, everything
-// else to standard error; exit code 0: done, 1: failed, 2: wrong usage or bad input.
+// The `lacuna` program with its subcommands. Text and JSON go to standard output, everything else to standard
+// error. Exit code 0: done, 1: failed, 2: wrong usage or bad input.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -36,12 +36,12 @@ std::vector<std::string> normalised_arguments(int argc, char** argv) {
     if (!only_values_follow && argument.starts_with("--")) {
       const size_t name_end = std::min(argument.find('='), argument.size());
       const auto end = argument.begin() + static_cast<std::ptrdiff_t>(name_end);
-      // No flag holds a space: this is the text of a prompt.
+      // Flags contain no spaces: a word with one is the text of a prompt.
       if (std::find(argument.begin(), end, ' ') == end) std::replace(argument.begin(), end, '_', '-');
     }
     arguments.push_back(std::move(argument));
   }
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   return arguments;
 }
 
@@ -59,7 +59,7 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that goes away ends the program quietly, as it does for every filter.
+  // A closed output pipe ends the program silently, as is usual for filters.
   std::signal(SIGPIPE, SIG_DFL);
   lacuna::report_shortened_mapped_files();
   CLI::App program("Lacuna runs diffusion language models: it fills a canvas of masked tokens, step by step.",
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   lacuna::add_completion_command(program);
   lacuna::add_man_command(program);
   lacuna::take_one_word_each(program);
-  // Nobody types it, so that help does not list it.
+  // An internal command, hidden from help.
   if (argc > 1 && argv[1] == lacuna::kServeRanks) lacuna::add_serve_ranks_command(program);
   const auto end_output = [](int exit_code) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;

@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-/// Text for roff: backslashes, dashes that are typed, and quotes as they are; no line begins a request.
+/// Escapes text for roff: backslashes, dashes and quotes print as typed, and no line begins a request.
 std::string roff(std::string_view text) {
   std::string result;
   for (const char c : text) {

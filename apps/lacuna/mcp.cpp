@@ -1,4 +1,4 @@
-// `lacuna mcp`: a model as tools of the Model Context Protocol, over standard input and output.
+// `lacuna mcp`: a server of the Model Context Protocol on standard input and output, with a model as tools.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@
 namespace lacuna {
 namespace {
 
-/// Versions of the protocol whose messages these are, the newest first.
+/// Supported versions of the protocol, the newest first.
 constexpr std::string_view kVersions[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
 
 class RpcError : public std::runtime_error {
@@ -54,7 +54,7 @@ struct McpFlags : GuidedModelFlags {
   GenerationOptions generation;
 };
 
-/// Result of a tool: text for the model that called it, and the same as an object.
+/// Result of a tool: text for the calling model, and the same data as an object.
 struct ToolResult {
   std::string text;
   nlohmann::ordered_json object;
@@ -124,12 +124,12 @@ class ModelTools {
     return tools;
   }
 
-  /// Throws RpcError for a tool that does not exist; InputError for what it cannot do.
+  /// Throws RpcError for an unknown tool, and InputError for invalid arguments.
   ///   stop  ends the work, with Cancelled or WorkCancelled
   ToolResult call(std::string_view name, const nlohmann::json& arguments, const std::stop_token& stop) {
     std::atomic<bool> is_cancelled = false;
     const std::stop_callback cancel(stop, [&] { is_cancelled = true; });
-    const Budget budget(std::string(name), {.stop = &is_cancelled});  // of schemas and templates
+    const Budget budget(std::string(name), {.stop = &is_cancelled});  // work of schemas and templates
     if (name == "generate") return generate(arguments, stop);
     if (name == "infill") return infill(arguments, stop);
     if (name == "decide") return decide(arguments, stop);
@@ -140,7 +140,7 @@ class ModelTools {
   }
 
  private:
-  /// Refuses flags that every answer would refuse.
+  /// Throws InputError for flags with which no request is valid.
   void check_defaults() const {
     GenerateRequest request = request_of(*opened_, defaults_, opened_->guide() != nullptr);
     request.prompt = std::string("a");
@@ -159,11 +159,11 @@ class ModelTools {
     return found->get<std::string>();
   }
 
-  /// The settings among the arguments, over those of the command line.
+  /// The command line's options with the settings among the arguments, except `others`.
   static GenerationOptions settings(const nlohmann::json& arguments,
                                     std::initializer_list<std::string_view> others,
                                     GenerationOptions options) {
-    std::map<std::string_view, std::string> keys;  // by setting
+    std::map<std::string_view, std::string> keys;  // argument that gave each setting
     for (const auto& [key, value] : arguments.items()) {
       if (std::find(others.begin(), others.end(), key) != others.end()) continue;
       const std::string_view setting = setting_named(key);
@@ -191,7 +191,7 @@ class ModelTools {
     const GenerationOptions asked = settings(arguments, {"prompt", "system"}, defaults_);
     const Prompt prompt = Conversation(turns);
     const std::vector<TokenId> tokens = opened_->tokens_of(prompt);
-    // Agents ask for more tokens than there are positions.
+    // Agents often ask for more tokens than the model has positions.
     const LimitedOptions fitting = fitting_limit(asked, prompt, tokens, arguments.contains("block_length"));
     GenerateRequest request = request_of(*opened_, fitting.options, opened_->guide() != nullptr);
     request.prompt = prompt;
@@ -207,7 +207,7 @@ class ModelTools {
     return {text, std::move(object)};
   }
 
-  /// The first way to fit the limit on the answer's tokens that the request can have.
+  /// The first result of with_fitting_limit() for which the request is valid.
   LimitedOptions fitting_limit(const GenerationOptions& asked, const Prompt& prompt,
                                const std::vector<TokenId>& tokens, bool chose_blocks) const {
     const bool has_guide = opened_->guide() != nullptr;
@@ -227,7 +227,7 @@ class ModelTools {
   ToolResult infill(const nlohmann::json& arguments, const std::stop_token& stop) {
     expect_writer(*opened_);
     expect_infill(opened_->config());
-    GenerationOptions defaults = defaults_;  // an infill's text says its length
+    GenerationOptions defaults = defaults_;  // the text's holes give the length
     defaults.gen_length = {};
     defaults.block_length = {};
     const GenerationOptions options = settings(arguments, {"text"}, std::move(defaults));
@@ -315,7 +315,7 @@ nlohmann::ordered_json call_tool(const nlohmann::json& params, ModelTools& tools
         {"content", nlohmann::ordered_json::array({{{"type", "text"}, {"text", std::move(result.text)}}})},
         {"structuredContent", std::move(result.object)},
         {"isError", false}};
-  } catch (const InputError& error) {  // the caller can do better with another call
+  } catch (const InputError& error) {  // a tool error, which the caller can correct
     const std::string sentence = replace_ill_formed(error.what());
     return {{"content", nlohmann::ordered_json::array({{{"type", "text"}, {"text", sentence}}})},
             {"isError", true}};
@@ -333,7 +333,7 @@ nlohmann::ordered_json result_of(const std::string& method, const nlohmann::json
                              in_quotes(method)));
 }
 
-/// The reply to a message; none to a notification and to a request that was cancelled.
+/// The reply to a message; empty for notifications and cancelled requests.
 std::optional<nlohmann::ordered_json> reply_to_message(const RpcMessage& received, ModelTools& tools) {
   nlohmann::ordered_json id = nullptr;
   nlohmann::ordered_json reply{{"jsonrpc", "2.0"}};
@@ -346,7 +346,7 @@ std::optional<nlohmann::ordered_json> reply_to_message(const RpcMessage& receive
     if (is_request && (own_id->is_string() || own_id->is_number_integer())) id = *own_id;
     const auto method = message.find("method");
     if (method == message.end() || !method->is_string()) {
-      // Answers to requests that this server never makes.
+      // Responses are ignored: this server sends no requests.
       if (message.contains("result") || message.contains("error")) return std::nullopt;
       throw RpcError(kInvalidRequest, "method is missing; expected a string");
     }

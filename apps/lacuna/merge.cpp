@@ -45,12 +45,12 @@ struct MergeReport {
   int64_t bytes = 0;
 };
 
-/// Element type of what is computed anew in the place of a tensor: f16 is only read.
+/// Element type of a recomputed tensor: f16 can only be read and becomes bf16.
 DType written_type(DType stored) {
   return stored == DType::kF16 ? DType::kBF16 : stored;
 }
 
-/// [values.size()] in f32 or bf16.
+/// Converts values to f32 or bf16 bytes.
 std::vector<std::byte> as_type(std::span<const float> values, DType dtype) {
   std::vector<std::byte> bytes(values.size() * size_of(dtype));
   const auto store = [&]<typename T>(T* out) {
@@ -64,7 +64,7 @@ std::vector<std::byte> as_type(std::span<const float> values, DType dtype) {
   return bytes;
 }
 
-/// Writes the tensors of a checkpoint, those that adapters change merged and those that are quantized dense.
+/// Writes the tensors of a checkpoint, with adapters merged and quantized tensors dequantized.
 class Merger {
  public:
   Merger(const ModelSource& source, const fs::path& out, const std::string& dtype, ThreadPool& threads)
@@ -104,7 +104,7 @@ class Merger {
     }
   }
 
-  /// The tensors that the checkpoint stores a module's matrix as: one, or several where it is quantized.
+  /// Names of the tensors that store a module's matrix: one, or several if it is quantized.
   std::vector<std::string> stored_as(const std::string& module) const {
     std::vector<std::string> tensors;
     for (const std::string_view name : checkpoint_.names()) {
@@ -128,7 +128,7 @@ class Merger {
       tensor.dtype = written_type(checkpoint_.tensor(tensors.front(), raw.shape).dtype);
       tensor.shape = raw.shape;
     }
-    if (tensors.empty()) {  // a head that was the embedding
+    if (tensors.empty()) {  // a head that was tied to the embedding
       const std::vector<std::string> embedding =
           stored_as(std::string(family_entry(config_.family).tensors.embedding));
       if (embedding.size() == 1 && is_dense_tensor(embedding.front()))
@@ -170,7 +170,7 @@ class Merger {
     }
   }
 
-  /// A tensor that is no matrix of the model, or a matrix that stays as it is.
+  /// Writes a tensor that is not a matrix of the model, or is an unchanged one.
   void copy(std::string_view name) {
     const RawTensor raw = checkpoint_.raw(name);
     const bool is_changed = merged_->changes_values(name);
@@ -199,7 +199,7 @@ class Merger {
   ThreadPool& threads_;
   ShardWriter writer_;
   std::optional<DType> dtype_;                  // empty: each tensor keeps its own
-  std::set<std::string, std::less<>> vectors_;  // of the model, but for biases of matrices
+  std::set<std::string, std::less<>> vectors_;  // vectors of the model, except biases of matrices
   std::set<std::string, std::less<>> done_;
   std::vector<std::unique_ptr<std::string>> types_;
   MergeReport report_;
@@ -207,7 +207,7 @@ class Merger {
 
 void write_config(const ModelSource& source, const MergeFlags& flags, bool is_dense_copy) {
   nlohmann::ordered_json config = read_config_json(source.folder);
-  if (source.config.head_of_embedding)
+  if (source.config.head_from_embedding_matrix)
     config[config.contains("weight_tying") ? "weight_tying" : "tie_word_embeddings"] = false;
   if (is_dense_copy) {
     config.erase("quantization_config");
@@ -232,7 +232,7 @@ void merge(const MergeFlags& flags) {
   ThreadPool threads(flags.threads);
   const MergeReport report = Merger(source, flags.out, flags.dtype, threads).write();
   copy_companions(source.folder, flags.out);
-  // Last: without it the folder is not a model.
+  // Written last: without config.json the folder is not a model.
   write_config(source, flags, report.dequantized > 0);
   if (flags.json) {
     const nlohmann::ordered_json json{{"model", flags.model},

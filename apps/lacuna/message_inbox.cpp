@@ -18,12 +18,12 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMaxWaiting = 256;  // messages; the rest stays in the pipe
+constexpr size_t kMaxWaiting = 256;  // messages read ahead; the rest stays in the pipe
 
-/// Lines of standard input, without its FILE, whose lock a waiting reader would hold when the program exits.
+/// Reads lines of standard input with read(2): a thread blocked on the FILE would hold its lock at exit.
 class LineReader {
  public:
-  /// The next line without its end; none at the end of the input. Of one that is too long a part.
+  /// The next line without its newline; empty at the end of the input. A line that is too long is truncated.
   std::optional<std::string> next() {
     std::string line;
     for (bool has_begun = false;; has_begun = true) {
@@ -52,7 +52,7 @@ class LineReader {
   size_t begin_ = 0, end_ = 0;
 };
 
-/// The id of a request; null: none.
+/// The id of a request; null if it has none.
 nlohmann::json id_of(const nlohmann::json& message) {
   const auto id = message.is_object() ? message.find("id") : message.end();
   return message.is_object() && id != message.end() && (id->is_string() || id->is_number_integer())
@@ -70,7 +70,7 @@ RpcMessage parse_line(const std::string& line) {
   }
 }
 
-/// The id that notifications/cancelled names; null: the message is another one.
+/// The id that notifications/cancelled names; null for other messages.
 nlohmann::json cancelled_id(const nlohmann::json& message) {
   if (!message.is_object() || message.value("method", nlohmann::json()) != "notifications/cancelled")
     return {};

@@ -1,5 +1,5 @@
-// Messages of JSON-RPC 2.0 from standard input, read while an earlier one is worked on, so that a
-// notification can cancel it.
+// JSON-RPC 2.0 messages from standard input, read in the background, so that a notification can cancel the
+// request that is processed.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace lacuna {
 
-/// A message, or what is wrong with a line.
+/// A message, or the error of an invalid line.
 struct RpcMessage {
-  nlohmann::json message;        ///< null where the line is not a message
-  int code = 0;                  ///< of the error; 0: none
-  std::string sentence;          ///< what is wrong
-  std::stop_token cancellation;  ///< of a request: notifications/cancelled has named it
+  nlohmann::json message;        ///< null if the line is not a message
+  int code = 0;                  ///< error code; 0: none
+  std::string sentence;          ///< error message
+  std::stop_token cancellation;  ///< set when notifications/cancelled names the request
 };
 
 // Codes of JSON-RPC 2.0.
@@ -27,7 +27,7 @@ inline constexpr int kParseError = -32700, kInvalidRequest = -32600, kMethodNotF
 inline constexpr size_t kMaxMessageBytes = size_t{4} << 20;
 inline constexpr size_t kMaxMessageValues = size_t{1} << 18;
 
-/// Reads in a thread of its own, a bounded number of messages ahead. The thread ends with the input.
+/// Reads a bounded number of messages ahead, in its own thread. The thread ends with the input.
 class MessageInbox {
  public:
   MessageInbox();
@@ -35,13 +35,14 @@ class MessageInbox {
   MessageInbox(const MessageInbox&) = delete;
   MessageInbox& operator=(const MessageInbox&) = delete;
 
-  /// The next message, which is the current one until the next call; none at the end of the input. Leaves out
-  /// notifications and empty lines, and requests that were cancelled before they were taken.
+  /// Returns the next message, which becomes the current one; empty at the end of the input. Skips
+  /// notifications, empty lines and requests that are already cancelled.
   std::optional<RpcMessage> take();
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the thread, which may be waiting for input at the end
+  std::shared_ptr<State>
+      state_;  // shared with the thread, which may outlive this object while it waits for input
 };
 
 }  // namespace lacuna

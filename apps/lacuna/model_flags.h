@@ -21,7 +21,7 @@ namespace lacuna {
 struct ShardFlags {
   std::string shard = "none";
   std::string link;          ///< bits per second, as link_speed() takes them; empty: measured
-  int ranks = 0;             ///< processes of this machine; 0: those that mpirun started
+  int ranks = 0;             ///< processes on this machine; 0: mpirun started them
   double rank_timeout = 10;  ///< seconds without a response after which a rank counts as failed
 
   bool is_sharded() const { return shard != "none"; }
@@ -47,7 +47,7 @@ struct GuidedModelFlags : ModelFlags {
 
 /// --shard, --ranks, --link.
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
-/// Throws InputError if one of them has no effect.
+/// Throws InputError if a shard flag has no effect.
 void check_shard_flags(const ShardFlags& flags);
 /// Throws InputError if --shard is given: `what` needs one process.
 void refuse_shard(const ShardFlags& flags, const std::string& what);
@@ -73,27 +73,27 @@ void add_activations_flag(CLI::App& command, std::string& activations);
 void add_lora_flag(CLI::App& command, std::vector<std::string>& adapters);
 /// --ignore-config-keys, --paradigm.
 void add_config_flags(CLI::App& command, ModelFlags& flags);
-/// The choices that these flags make.
+/// The choices of --ignore-config-keys and --paradigm.
 ConfigChoices config_choices(const ModelFlags& flags);
-/// Those for a guide or judge; --paradigm does not apply.
+/// config_choices() for a guide or judge; --paradigm does not apply.
 ConfigChoices choices_of_other_models(const ModelFlags& flags);
 /// --device, --dtype, --weights, --head-weights, --kv-cache, --activations, --threads, --pin, --numa,
 /// --rope-scale, --ignore-memory, --pack-cache, --lora, add_config_flags(), add_shard_flags().
 void add_loading_flags(CLI::App& command, ModelFlags& flags);
-/// --model and these.
+/// --model and add_loading_flags().
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 /// --guide.
 void add_guide_flag(CLI::App& command, std::string& guide);
 
-/// InputError, naming `flag`, where --device names another device than this machine.
+/// Throws InputError naming `flag` unless --device is the CPU.
 void require_cpu(const ModelFlags& flags, std::string_view flag);
 
-/// Formats of weights and K/V that the flags ask for. Throws InputError where they contradict each other.
+/// Formats of weights and K/V from the flags. Throws InputError if they contradict each other.
 WeightFormats weight_formats(const ModelFlags& flags, const ModelSource& source);
-/// The names of the formats that the flags give.
+/// The format flags as FormatNames.
 FormatNames format_names(const ModelFlags& flags);
 
-/// Runs `action`; errors that it throws name flags instead of fields.
+/// Runs `action` and rethrows its SettingError as an InputError that names flags instead of fields.
 template <typename Action>
 auto in_flags(Action&& action) {
   try {

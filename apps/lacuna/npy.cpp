@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-/// Value after a key of the header, a Python literal, without the spaces: "'<f4'".
+/// The value of a key in the header, a Python literal, without spaces: "'<f4'".
 std::string_view value_of(std::string_view header, std::string_view key) {
   const size_t found = header.find(fmt::format("'{}':", key));
   if (found == header.npos) return {};

@@ -11,11 +11,11 @@
 
 namespace lacuna {
 
-/// Empty unless all of `text` is a T.
+/// Parses a number; empty unless all of `text` is a T.
 template <typename T>
 std::optional<T> parse_number(const std::string& text) {
   T value{};
-  if constexpr (std::is_integral_v<T>) {  // CLI11's own wraps round what does not fit
+  if constexpr (std::is_integral_v<T>) {  // CLI11's parser wraps values that do not fit
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value);
     if (error != std::errc() || rest != end) return {};
@@ -25,7 +25,7 @@ std::optional<T> parse_number(const std::string& text) {
   return value;
 }
 
-/// Refuses what is not a T in a sentence; CLI11's own does not say what it expected.
+/// Validator for a T. Unlike CLI11's, its message names the accepted values.
 template <typename T>
 CLI::Validator number() {
   return CLI::Validator(
@@ -38,7 +38,7 @@ CLI::Validator number() {
       "");
 }
 
-/// Refuses what is not a T from `first` to `last`.
+/// Validator for a T from `first` to `last`.
 template <typename T>
 CLI::Validator number_in(T first, T last) {
   return CLI::Validator(

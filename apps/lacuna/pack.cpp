@@ -19,7 +19,7 @@ struct PackFlags : ModelFlags {
   std::string out;
   bool json = false;
 
-  PackFlags() { device = "cpu"; }  // whose layout it is
+  PackFlags() { device = "cpu"; }  // the packed layout is the CPU's
 };
 
 void pack_model(const PackFlags& flags) {

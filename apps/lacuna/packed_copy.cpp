@@ -48,8 +48,7 @@ PackReport pack_weights(const ModelSource& source, const WeightFormats& formats,
   return report;
 }
 
-/// The folder's config.json, or one made from GGUF metadata, plus the end tokens, which GGUF files have in
-/// the tokenizer alone.
+/// The folder's config.json, or one made from GGUF metadata with the end tokens of the GGUF tokenizer.
 nlohmann::ordered_json config_of(const ModelSource& source) {
   if (!GgufFile::is_gguf(source.folder)) return read_config_json(source.folder);
   auto config = nlohmann::ordered_json::parse(gguf_config_text(GgufFile::open(source.folder)));
@@ -78,11 +77,11 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
                                    {"names", source.config.gguf_names ? "gguf" : "published"}};
   if (source.chosen_paradigm) config["lacuna"] = {{"paradigm", name_of(*source.chosen_paradigm)}};
   copy_texts(source, folder);
-  // Last: without it the folder is not a model.
+  // Written last: without config.json the folder is not a model.
   write_whole_file(folder / "config.json", config.dump(2) + '\n');
 }
 
-/// "int8" of layers, "f32" where the layers have no format of their own.
+/// Name of a weight format, such as "int8", or of the dtype if there is none.
 std::string name_of_format(const std::optional<WeightFormat>& format, DType dtype) {
   return format ? describe(*format) : std::string(name_of(dtype));
 }

@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-/// "a, b or c".
+/// Joins names: "a, b or c".
 std::string listed(const std::vector<std::string>& names) {
   std::string list;
   for (size_t i = 0; i < names.size(); ++i)
@@ -31,7 +31,7 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
-/// "0.000000" as 0.
+/// Shortens a number: "0.000000" becomes "0".
 std::string short_number(const std::string& text) {
   const std::optional<double> number = parse_number<double>(text);
   return number ? fmt::format("{}", *number) : text;
@@ -52,7 +52,7 @@ std::string sentence_of_missing(const std::string& name, const CLI::App& command
   return fmt::format("{} is missing; this command needs it", name);
 }
 
-/// For an option with too many values or none.
+/// The sentence for an option with too many values or none.
 std::string wrong_number(const std::string& name, const CLI::App& command) {
   const CLI::Option* const option = command.get_option_no_throw(name);
   if (option != nullptr && option->count() > 1)
@@ -60,7 +60,7 @@ std::string wrong_number(const std::string& name, const CLI::App& command) {
   return fmt::format("{} has no value; expected one after it", name);
 }
 
-/// A message of CLI11 in our words.
+/// Rewords a message of CLI11.
 std::string reworded(const CLI::ParseError& error, const CLI::App& command) {
   const std::string text = error.what();
   const auto matched = [&](const char* pattern) {
@@ -97,7 +97,7 @@ std::string reworded(const CLI::ParseError& error, const CLI::App& command) {
 }  // namespace
 
 std::string sentence_of(const CLI::ParseError& error, const CLI::App& command) {
-  // Not understood comes first: a wrong subcommand is also a missing one.
+  // Reports unknown arguments first: CLI11 reports a wrong subcommand as a missing one.
   const std::vector<std::string> unknown = command.remaining();
   if (unknown.empty()) return with_nearest_value(reworded(error, command));
   const std::string word = unknown.front().substr(0, unknown.front().find('='));

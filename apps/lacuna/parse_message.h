@@ -1,4 +1,4 @@
-// The mistake in a command line, in one sentence.
+// Error messages for the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,9 +6,8 @@
 
 namespace lacuna {
 
-/// The sentence for an error that CLI11 found: the flag, its value and what is accepted, and the nearest of
-/// the names that exist.
-///   command  the command whose arguments were read
+/// Words a CLI11 error as one sentence: the flag, its value, what is accepted, and the nearest known name.
+///   command  the command that was parsed
 std::string sentence_of(const CLI::ParseError& error, const CLI::App& command);
 
 }  // namespace lacuna

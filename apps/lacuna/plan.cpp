@@ -1,4 +1,4 @@
-// `lacuna plan`: what a model over several machines would take and bring.
+// `lacuna plan`: predicts memory and speed of a model sharded over several machines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct PlanFlags : ModelFlags {
   bool json = false;
 };
 
-/// Speeds from the flags; those that are not given are measured on this machine. A core there is taken to be
-/// as fast as one here, and a machine's memory as fast as this one's.
+/// Speeds from the flags; missing ones are measured here. Assumes that the other machines' cores and memory
+/// are as fast as this machine's.
 MachineSpeeds machine_speeds(const PlanFlags& flags, const WeightFormats& formats) {
   MachineSpeeds speeds;
   speeds.link = link_speed(flags.link);

@@ -16,8 +16,7 @@ constexpr std::chrono::milliseconds kDelay{500};
 constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
 
-/// The start of a text that fits into this many columns, and how many it takes. Control characters are
-/// dropped.
+/// The longest prefix of a text that fits into `columns`, and its width. Drops control characters.
 std::pair<std::string, int> fitted(std::string_view text, int columns) {
   std::string start;
   int width = 0;

@@ -7,15 +7,15 @@
 
 namespace lacuna {
 
-/// "Loading mini [#####.....]  50% 1.2 MB/s" in at most `columns` columns. Where they do not suffice the bar
-/// becomes shorter, then the detail is left out, then the bar, and last the label is cut.
+/// "Loading mini [#####.....] 50% 1.2 MB/s" in at most `columns` columns. If there is too little room, it
+/// shortens the bar, then drops the detail, then the bar, and last cuts the label.
 std::string progress_line(std::string_view label, int percent, std::string_view detail, int columns);
 
-/// "4:05", "2:04:05"; "days" from a hundred hours on.
+/// Formats a duration: "4:05", "2:04:05"; "days" from a hundred hours on.
 std::string duration_text(double seconds);
 
-/// A bar on standard error, if that is a terminal: one line, whatever the terminal's width, from half a
-/// second on; gone when destroyed.
+/// A one-line bar on standard error, if that is a terminal. Appears after half a second; the destructor
+/// erases it.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);

@@ -29,7 +29,7 @@ struct PullFlags {
   std::vector<std::string> include;
 };
 
-/// In the units in which the hub shows sizes.
+/// Formats a size in decimal units, like the hub.
 std::string file_size_text(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", value / 1e9);
@@ -38,7 +38,7 @@ std::string file_size_text(int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-/// How fast bytes arrived in the last seconds.
+/// Download rate over the last seconds.
 class Rate {
  public:
   void add(int64_t bytes) {
@@ -47,7 +47,7 @@ class Rate {
     while (now - samples_.front().first > std::chrono::seconds(10)) samples_.pop_front();
   }
 
-  /// Bytes per second; 0 while it is not known.
+  /// Bytes per second; 0 while unknown.
   double value() const {
     const auto& [start, first] = samples_.front();
     const auto& [end, last] = samples_.back();
@@ -60,7 +60,8 @@ class Rate {
   std::deque<std::pair<Clock::time_point, int64_t>> samples_;
 };
 
-/// A bar with rate and time left on a terminal; elsewhere a line for each file and every half minute.
+/// Shows a bar with rate and remaining time on a terminal; elsewhere a line for each file and every half
+/// minute.
 class PullReport : public PullObserver {
  public:
   explicit PullReport(const std::string& model) : bar_("Pulling " + model) {}
@@ -154,7 +155,7 @@ void pull_command(const PullFlags& flags) {
   } catch (const PullStopped&) {
     report.clear();
     print_message("lacuna: stopped; `lacuna pull {}` resumes the download\n", options.model.text());
-    std::exit(130);  // as shells report an interrupted command
+    std::exit(130);  // the shells' exit code for SIGINT
   }
 }
 

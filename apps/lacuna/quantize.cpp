@@ -65,17 +65,17 @@ struct WeightReport {
   }
 };
 
-/// How far the outputs moved.
+/// Difference of the outputs from the original's.
 struct LogitReport {
   double mean_kl = 0;  ///< mean KL divergence from the original's posteriors, in nats
   double largest_kl = 0;
   double same_best = 0;  ///< share of rows with the same most likely token
 };
 
-/// The modules whose matrices do not belong to a layer's projections.
+/// Modules that are not projections of a layer.
 struct SpecialModules {
   std::set<std::string, std::less<>> ends;     ///< embedding and head
-  std::set<std::string, std::less<>> routers;  ///< and other small matrices: they stay
+  std::set<std::string, std::less<>> routers;  ///< routers and other small matrices, which stay unquantized
 
   explicit SpecialModules(const ModelConfig& config) {
     const TensorNames& names = family_entry(config.family).tensors;
@@ -144,7 +144,7 @@ std::vector<TokenId> seeded_prompt(const ModelConfig& config, uint64_t seed, int
   return tokens;
 }
 
-/// [tokens, vocabulary], every row seeing what the model's attention lets it.
+/// Computes the logits of all tokens: [tokens, vocabulary].
 Buffer<float> logits_of(const LoadedModel& loaded, const std::vector<TokenId>& tokens) {
   const ModelConfig& config = loaded.model->config();
   const StepPlan plan = logits_plan(config, tokens);
@@ -224,7 +224,7 @@ void quantize(QuantizeFlags flags) {
   ThreadPool threads(flags.threads);
   const WeightReport weights = quantize_weights(checkpoint, source.config, formats, out, threads);
   copy_companions(source.folder, out);
-  // Last: without it the folder is not a model.
+  // Written last: without config.json the folder is not a model.
   write_config(source.folder, out, flags);
   const LogitReport logits = check_logits(flags, source);
   if (flags.json) {

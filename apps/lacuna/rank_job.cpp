@@ -29,8 +29,8 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooksForRanks{100};
 constexpr double kSecondsToEnd = 10;
 
-/// Starts a program in a session of its own, so that signals of a terminal do not reach it, without input and
-/// without files that are open here. Only what is safe after a fork of a process with threads happens there.
+/// Starts a program in its own session, so that terminal signals do not reach it, without input or inherited
+/// files. The child calls only async-signal-safe functions before exec.
 pid_t start_process(std::vector<std::string>& command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -47,7 +47,7 @@ pid_t start_process(std::vector<std::string>& command) {
   _exit(127);
 }
 
-/// A process that was started, and all that it starts.
+/// A started process with all of its descendants.
 class RankJob {
  public:
   RankJob(std::vector<std::string> command, bool is_launched)
@@ -58,13 +58,13 @@ class RankJob {
       if (clock.seconds() > kSecondsToEnd) ::kill(-child_, SIGKILL);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ::kill(-child_, SIGKILL);  // a rank that was stopped does not notice the end of the others
+    ::kill(-child_, SIGKILL);  // a stopped rank does not notice that the others ended
     waitpid(child_, nullptr, 0);
   }
   RankJob(const RankJob&) = delete;
   RankJob& operator=(const RankJob&) = delete;
 
-  /// Ends the processes; a launcher ends those that it started on other machines. Any thread.
+  /// Ends the processes; a launcher ends its processes on other machines. Thread-safe.
   void end() const { ::kill(-child_, is_launched_ ? SIGTERM : SIGKILL); }
 
   bool has_ended() const { return look().si_pid != 0; }
@@ -78,8 +78,8 @@ class RankJob {
   }
 
  private:
-  /// How the process has ended. It stays a zombie until the job is destroyed, so that no other group gets its
-  /// number.
+  /// Exit state of the process. It stays a zombie until the job is destroyed, so that its process group id is
+  /// not reused.
   siginfo_t look() const {
     siginfo_t state{};
     if (waitid(P_PID, static_cast<id_t>(child_), &state, WEXITED | WNOHANG | WNOWAIT) != 0)
@@ -94,7 +94,8 @@ class RankJob {
 
 MessageSocket accept_from(const MessageListener& listener, const RankJob& job) {
   for (;;) {
-    const bool has_ended = job.has_ended();  // it may have connected before
+    const bool has_ended =
+        job.has_ended();  // read before accept(): the job may have connected and then ended
     if (std::optional<MessageSocket> socket = listener.accept(kBetweenLooksForRanks))
       return std::move(*socket);
     if (has_ended)
@@ -128,7 +129,7 @@ std::string new_socket_name() {
 }
 
 void serve_ranks(const ModelFlags& flags, const std::string& name) {
-  // The server says when it is over: by closing the connection.
+  // The server ends this process by closing the connection, not by signals.
   std::signal(SIGINT, SIG_IGN);
   if (!is_started_by_mpi()) std::signal(SIGTERM, SIG_IGN);
   LoadedModel loaded;

@@ -12,17 +12,18 @@
 namespace lacuna {
 
 struct RankJobFlags {
-  std::string launch;                  ///< a launcher of MPI with its flags; empty: --ranks processes
-  std::vector<std::string> arguments;  ///< of the ranks: flags that load the model, but for --model
+  std::string launch;                  ///< MPI launcher with its flags; empty: starts --ranks processes
+  std::vector<std::string> arguments;  ///< the ranks' loading flags, without --model
 };
 
 /// --launch, --rank-timeout.
 void add_rank_job_flags(CLI::App& command, RankJobFlags& job, ModelFlags& flags);
-/// The flags of add_loading_flags() that a command was given, each as --NAME=VALUE.
+/// The given flags of add_loading_flags(), each as --NAME=VALUE.
 std::vector<std::string> loading_arguments(const CLI::App& command);
 
-/// Starts the ranks and waits until they have loaded the model; the processes end with it. Throws InputError.
-///   flags  sharded, and not a rank itself
+/// Starts the ranks and waits until they have loaded the model; the processes end with the model. Throws
+/// InputError.
+///   flags  must be sharded, and this process not a rank
 LoadedModel load_on_job(const ModelFlags& flags, const ModelSource& source, const RankJobFlags& job);
 
 /// `lacuna serve-ranks`, which load_on_job() starts: rank 0 hosts the model, the other ranks follow it.

@@ -30,7 +30,7 @@ struct ReplayFlags {
   LiveFlags live;
 };
 
-/// Supplies what older traces do not contain, such as the texts of tokens, from the model.
+/// Supplies data that older traces lack, such as token texts, from the model.
 struct ReplayModel {
   explicit ReplayModel(const ModelFlags& flags)
       : source(find_model(flags)), tokenizer(tokenizer_of(source)) {}

@@ -42,19 +42,19 @@ struct RunFlags : ChatFlags {
     return prompt.has_value() + prompt_file.has_value() + prompt_tokens.has_value() +
            prompts_file.has_value();
   }
-  /// Nothing is asked yet, and somebody is there to ask.
+  /// Whether to start a chat: no prompt is given and standard input is a terminal.
   bool starts_chat() const {
     return num_sources() == 0 && !json && trace.empty() && isatty(STDIN_FILENO) != 0;
   }
 };
 
-/// Request of one line of --prompts-file, or of the flags.
+/// Prompt and options from a line of --prompts-file or from the flags.
 struct RunPrompt {
   Prompt prompt;
   GenerationOptions options;
 };
 
-/// Turns what the user gave into prompts.
+/// Reads the prompts from the flags and files.
 class PromptReader {
  public:
   PromptReader(const RunFlags& flags, const OpenedModel& opened) : flags_(flags), opened_(opened) {}
@@ -130,7 +130,7 @@ class PromptReader {
 
 void print_result(const RunFlags& flags, const GenerationResult& result, bool has_text) {
   if (flags.json) {
-    // Tokens may end inside a character; JSON cannot.
+    // dump_json(), because tokens may end inside a UTF-8 character.
     print_data("{}\n", dump_json(to_json(result)));
   } else if (has_text) {
     print_data("{}\n", result.text);
@@ -178,11 +178,11 @@ class RunListener final : public SessionListener {
   const OpenedModel& opened_;
   bool draws_;
   std::optional<GrowingFile> trace_;
-  std::deque<TraceLog> logs_;  // by request
+  std::deque<TraceLog> logs_;  // indexed by request
   std::optional<LiveRequest> live_;
 };
 
-/// Why `--lock delta=` locks no row; empty where it may, or has an eps to use instead.
+/// Explains why `--lock delta=` locks no row; empty if it may, or if an eps was found.
 std::string explain_idle_lock(const GenerationResult& result) {
   if (!result.drift_estimate || result.drift_estimate->eps > 0) return "";
   const DriftEstimate& estimate = *result.drift_estimate;
@@ -225,7 +225,7 @@ void run(RunFlags flags) {
     requests.push_back(make_generate_request(*opened, prompt.options, std::move(prompt.prompt)));
     opened->make_decoder(requests.back());
   }
-  // Ids are what the model reads; texts are put into turns.
+  // Prompts given as token ids need no template.
   if (!flags.prompt_tokens) warn_without_template(*opened, flags.prompt_template);
   const bool draws = requests.size() == 1 && !flags.json && opened->tokenizer() != nullptr;
   std::optional<RunListener> listener;

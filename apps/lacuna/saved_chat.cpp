@@ -18,7 +18,7 @@ constexpr std::string_view kChatFormat = "lacuna-chat";
 constexpr int kChatVersion = 1;
 constexpr size_t kMaxChatBytes = size_t{1} << 26;
 
-/// Nobody's notes are lost because of a name that was typed wrong.
+/// Throws InputError unless `file` is new or a saved chat, so that a mistyped name overwrites no other file.
 void expect_replaceable(const std::string& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;

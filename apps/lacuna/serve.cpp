@@ -55,10 +55,11 @@ struct ServeFlags : ServedModelFlags {
   double audit = 0;
 };
 
-std::array<int, 2> stop_pipe = {-1, -1};  // ends to read and to write: a byte for each signal to stop
+std::array<int, 2> stop_pipe = {-1, -1};  // read and write end; holds a byte for each stop signal
 std::atomic<bool> is_loaded{false};
 
-/// Keys, allowed sites and rates. Throws InputError where the address is public and no key is required.
+/// API keys, allowed origins and rate limits. Throws InputError if the address is public and no key is
+/// required.
 AccessRules access_rules(const ServeFlags& flags) {
   AccessRules rules;
   rules.keys = flags.api_keys;
@@ -83,7 +84,7 @@ AccessRules access_rules(const ServeFlags& flags) {
   return rules;
 }
 
-/// The audit that --audit asks for, and what it cannot say of the preset.
+/// The settings of --audit; warns about promises of the preset that it cannot check.
 AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served) {
   AuditSettings audit{flags.audit, served.preset,
                       [](const std::string& sentence) { print_message("lacuna: {}\n", sentence); }};
@@ -103,14 +104,14 @@ AuditSettings audit_settings(const ServeFlags& flags, const ServedModels& served
   return audit;
 }
 
-/// Waits for a signal; false where `most` passes first. Negative: waits until one comes.
+/// Waits for a stop signal; returns false after `most`. Negative: no time-out.
 bool wait_for_signal(std::chrono::milliseconds most) {
   pollfd watched{stop_pipe[0], POLLIN, 0};
   char byte = 0;
   return ::poll(&watched, 1, static_cast<int>(most.count())) > 0 && ::read(stop_pipe[0], &byte, 1) == 1;
 }
 
-/// Lets requests that run finish for a while, then ends them with an error. A second signal ends the wait.
+/// Waits up to `seconds` for running requests, then fails them. A second signal ends the wait.
 void drain(ModelServer& server, double seconds) {
   server.begin_drain();
   const Stopwatch clock;
@@ -132,9 +133,9 @@ extern "C" void stop_serving(int /*signal*/) {
 
 void serve(ServeFlags flags) {
 #ifdef __GLIBC__
-  // K/V of requests come and go in any order. Each in a mapping of its own, they leave no holes in the heap.
+  // K/V buffers are freed in any order. Separate mappings avoid fragmentation of the heap.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  mallopt(M_ARENA_MAX, 4);  // each keeps what its largest request took
+  mallopt(M_ARENA_MAX, 4);  // each arena keeps its peak memory
 #endif
   raise_descriptor_limit();
   // Report errors in the flags before the weights are read.
@@ -181,7 +182,7 @@ void serve(ServeFlags flags) {
   drain(server, flags.drain_seconds);
 }
 
-/// Every flag has a twin in the environment: --max-running is LACUNA_MAX_RUNNING. The flag wins.
+/// Lets environment variables set flags: LACUNA_MAX_RUNNING sets --max-running. A typed flag wins.
 void add_environment(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_lnames().empty() || option->get_lnames().front() == "help") continue;

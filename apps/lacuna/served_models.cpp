@@ -28,8 +28,7 @@ GuidedModelFlags flags_of(const ServedModelFlags& flags, const std::string& mode
   return own;
 }
 
-/// Whether the server starts the ranks as separate processes; else mpirun has started this process as one of
-/// them.
+/// Whether the model is sharded and the server starts its ranks, instead of mpirun.
 bool has_rank_job(const ServedModelFlags& flags) {
   return flags.is_sharded() && !is_started_by_mpi();
 }
@@ -38,8 +37,8 @@ void set_prefix_memory(const ServedModelFlags& flags, SchedulerLimits& limits) {
   limits.prefix_memory = flags.prefix_memory ? *flags.prefix_memory << 20 : limits.memory / 4;
 }
 
-/// Loads a model and says so.
-///   limits  of which those that depend on free memory are set where they are not, and stay
+/// Loads a model and reports it.
+///   limits  unset limits that depend on free memory are set here
 std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, const std::string& model,
                                               const std::shared_ptr<const OpenedModel>& opened,
                                               const ModelSource& source, SchedulerLimits& limits) {
@@ -61,7 +60,7 @@ std::shared_ptr<InferenceSession> load_served(const ServedModelFlags& flags, con
   return std::make_shared<InferenceSession>(opened, std::move(parts), limits);
 }
 
-/// The folder that a client names, below that of --reload-from.
+/// The path of a client's folder below --reload-from. Throws InputError if it is not below.
 std::filesystem::path reloaded_folder(const std::string& reload_from, const std::string& folder) {
   constexpr size_t kLongest = 1024;
   const std::filesystem::path named(folder);
@@ -73,7 +72,7 @@ std::filesystem::path reloaded_folder(const std::string& reload_from, const std:
   const std::filesystem::path root = std::filesystem::canonical(reload_from, error);
   std::filesystem::path path =
       error ? std::filesystem::path() : std::filesystem::canonical(root / named, error);
-  // A link that leads elsewhere is as good as a path that does.
+  // Compares resolved paths, so that links out of the root are refused too.
   const auto [end, differs] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
   if (error || end != root.end() || path == root)
     throw InputError("there is no {} below the folder of --reload-from", in_quotes(folder));
@@ -86,7 +85,7 @@ PoolModel::Load other_weights(const ServedModelFlags& flags, const std::shared_p
   const std::filesystem::path path = reloaded_folder(flags.reload_from, folder);
   const GuidedModelFlags own = flags_of(flags, path.native());
   ModelSource source = find_model(own);
-  source.config.unknown_keys = opened->source().config.unknown_keys;  // without effect
+  source.config.unknown_keys = opened->source().config.unknown_keys;  // unknown keys have no effect
   if (source.config != opened->source().config) {
     throw InputError(
         "{} has another config.json than the served model; expected the same architecture and sizes",
@@ -110,7 +109,7 @@ void check_reload(const ServedModelFlags& flags, const ServedModels& served) {
     throw InputError("--reload-from {}: expected a folder", flags.reload_from);
 }
 
-/// Sets the model's bytes and K/V, which take their part of the memory of all models.
+/// Sets the model's size and its K/V limit, as a share of the memory for all models.
 void share_memory(const ServedModelFlags& flags, int64_t budget, PoolModel& model) {
   const GuidedModelFlags own = flags_of(flags, model.opened->name());
   const RunMemory run =
@@ -134,7 +133,7 @@ void share_memory(const ServedModelFlags& flags, int64_t budget, PoolModel& mode
 NamedModel split_model_name(const std::string& given) {
   const size_t equals = given.find('=');
   constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  // "random:llada-8b,layers=4" has no name before its "=".
+  // The "=" of "random:llada-8b,layers=4" does not follow a name.
   if (equals != std::string::npos && equals > 0 && given.find_first_not_of(kOfNames) == equals) {
     return {given.substr(0, equals), given.substr(equals + 1)};
   }
@@ -178,7 +177,7 @@ ServedModels open_served_models(const ServedModelFlags& given_flags) {
     }
     if (model.opened->guide() == nullptr) check_options(model.opened->config(), served.defaults);
     model.limits = flags.limits;
-    model.limits.memory = flags.kv_memory << 20;  // 0: known when it is loaded
+    model.limits.memory = flags.kv_memory << 20;  // 0: set when the model is loaded
     if (is_alone && flags.kv_memory > 0) set_prefix_memory(flags, model.limits);
     served.models.push_back(std::move(model));
   }

@@ -37,7 +37,7 @@ MachineSpeeds speeds_of_ranks(const ModelFlags& flags, const CpuDevice& device, 
   const RankLink measured = measure_link(ranks);
   speeds.latency = measured.latency;
   speeds.link = flags.link.empty() ? measured.bytes_per_second : link_speed(flags.link);
-  // All ranks at once: those of one machine share it as they will in a pass.
+  // Measured on all ranks at once: ranks on one machine share it, as in a pass.
   speeds.flops =
       least_of_ranks(ranks, measure_peak_flops(device.threads(), device.kernels().name, dtype, /*tries=*/5));
   speeds.bandwidth = least_of_ranks(ranks, measure_read_bandwidth(device.threads(), int64_t{1} << 29));

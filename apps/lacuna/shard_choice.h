@@ -1,4 +1,4 @@
-// Which part of a model the ranks load: what --shard says, or what --shard auto finds to be fastest.
+// Chooses the part of a model that each rank loads: by --shard, or the fastest one with --shard auto.
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"
@@ -8,9 +8,9 @@
 
 namespace lacuna {
 
-/// This rank's part. Called by all ranks at once. With --shard auto, measures what machines and links can do,
-/// and rank 0 says on standard error what was chosen and why. Throws InputError if nothing that may be chosen
-/// fits into the memory of the ranks.
+/// Returns this rank's part. Collective: all ranks call it. With --shard auto, measures machines and links;
+/// rank 0 prints the choice and its reason on standard error. Throws InputError if no allowed choice fits
+/// into the ranks' memory.
 ModelPart choose_part(const ModelFlags& flags, const ModelSource& source, const CpuDevice& device,
                       Communicator& ranks);
 

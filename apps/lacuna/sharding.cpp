@@ -62,9 +62,9 @@ LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
   return loaded;
 }
 
-/// All that a process does that is not rank 0. Only rank 0 talks to people.
-[[noreturn]] void be_follower(const ModelFlags& flags, const ModelSource& source,
-                              std::shared_ptr<Communicator> ranks) {
+/// Runs a rank other than 0 until the process ends. Only rank 0 prints messages.
+[[noreturn]] void run_follower(const ModelFlags& flags, const ModelSource& source,
+                               std::shared_ptr<Communicator> ranks) {
   int code = 0;
   try {
     const LoadedModel loaded = load_part(flags, source, ranks);
@@ -80,7 +80,7 @@ LoadedModel load_part(const ModelFlags& flags, const ModelSource& source,
 }  // namespace
 
 int threads_of_rank(const ModelFlags& flags) {
-  // Processes of one machine share its cores.
+  // Ranks on one machine share its cores.
   if (flags.threads > 0 || flags.ranks == 0) return flags.threads;
   return std::max(1, num_usable_cores() / flags.ranks);
 }
@@ -88,7 +88,7 @@ int threads_of_rank(const ModelFlags& flags) {
 LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source) {
   if (flags.pin) throw InputError("--pin: expected no --shard, whose ranks would share the same cores");
   std::shared_ptr<Communicator> ranks = join_ranks(flags);
-  if (ranks->rank() != 0) be_follower(flags, source, std::move(ranks));
+  if (ranks->rank() != 0) run_follower(flags, source, std::move(ranks));
   LoadedModel loaded = load_part(flags, source, ranks);
   loaded.model = on_ranks(loaded.weights, loaded.device, std::move(ranks));
   return loaded;

@@ -6,11 +6,11 @@
 
 namespace lacuna {
 
-/// Loads each rank's part. Returns on rank 0 alone: the processes of the other ranks end here when rank 0's
-/// model is gone. Throws InputError.
+/// Loads each rank's part. Returns on rank 0 only: the other ranks serve its passes and their processes end
+/// here when rank 0's model is destroyed. Throws InputError.
 LoadedModel load_on_ranks(const ModelFlags& flags, const ModelSource& source);
 
-/// Threads of each rank.
+/// Number of threads of each rank.
 int threads_of_rank(const ModelFlags& flags);
 
 }  // namespace lacuna

@@ -4,8 +4,8 @@
 
 namespace lacuna {
 
-/// From now on the first Ctrl-C (SIGINT) or SIGTERM sets the flag, so that long work can end in order, and a
-/// second one ends the program. The flag lives as long as the program.
+/// Installs handlers: the first SIGINT (Ctrl-C) or SIGTERM sets the returned flag, so that long work can stop
+/// cleanly; a second one ends the program. The flag is never destroyed.
 const std::atomic<bool>& stop_on_signals();
 
 }  // namespace lacuna

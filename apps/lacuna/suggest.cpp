@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-/// The part of a text between two others; nothing where they are not in it.
+/// The text between `before` and `after`; empty if either is missing.
 std::optional<std::string> between(const std::string& text, std::string_view before, std::string_view after) {
   size_t begin = text.find(before);
   if (begin == std::string::npos) return {};
@@ -28,7 +28,7 @@ std::vector<std::string> names_in(std::string_view list) {
     size_t end = i;
     while (end < list.size() && is_of_name(list[end])) ++end;
     if (end > i + 1) names.emplace_back(list.substr(i, end - i));
-    if (end < list.size() && list[end] == '=') {  // completions of the option's value
+    if (end < list.size() && list[end] == '=') {  // skips the value after "="
       while (end < list.size() && list[end] != ' ' && list[end] != ',') ++end;
     }
     i = end + 1;

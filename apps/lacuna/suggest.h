@@ -1,4 +1,4 @@
-// "Did you mean ...?" for what people mistype.
+// "Did you mean ...?" for mistyped words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,14 +9,14 @@
 
 namespace lacuna {
 
-/// "; did you mean NAME?", or nothing.
+/// "; did you mean NAME?", or "" if no candidate is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// Words that may follow a command: the names of its commands, and "--name" of its options.
+/// Words that may follow a command: its subcommands and "--name" of its options.
 std::vector<std::string> names_of(const CLI::App& command);
 
-/// A message about a value, with the nearest of the values that it lists: `--cache is 'dul'; expected none,
-/// prefix or dual` and `--dtype: bf17 not in {auto,f32,bf16}` get "; did you mean ...?".
+/// Appends "; did you mean ...?" to a message that lists values: `--cache is 'dul'; expected none, prefix or
+/// dual` or `--dtype: bf17 not in {auto,f32,bf16}`.
 std::string with_nearest_value(std::string message);
 
 }  // namespace lacuna

@@ -27,7 +27,7 @@ struct Glyph {
 constexpr char32_t kZeroWidthNonJoiner = 0x200C;
 constexpr char32_t kZeroWidthJoiner = 0x200D;
 
-/// Whether a terminal neither obeys the character nor hides or reorders text because of it.
+/// Whether the character is no control and does not hide or reorder text.
 bool is_harmless(char32_t character) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
     case UTF8PROC_CATEGORY_CC:
@@ -43,7 +43,7 @@ bool is_harmless(char32_t character) {
   }
 }
 
-/// Shows a character, whatever it is.
+/// A safe, visible form of any character.
 Glyph glyph_of(char32_t character, std::string_view bytes) {
   if (character < 0x20 || character == 0x7F) {
     Glyph symbol{"", 1};
@@ -116,7 +116,7 @@ std::string fit_to_columns(std::string_view text, int width) {
     Glyph glyph = glyph_of(character, bytes);
     if (character == '\n') glyph = {"↵", 1};
     if (character == '\t') glyph = {"⇥", 1};
-    // A mark needs something to stand on; a stack of many would leave the line.
+    // A combining mark needs a base character; a tall stack of marks would leave the line.
     constexpr int kMaxMarks = 4;
     const auto is_mark = [](const Glyph& each) { return each.width == 0; };
     if (glyph.width == 0 && std::all_of(glyphs.begin(), glyphs.end(), is_mark)) {

@@ -14,14 +14,13 @@ namespace lacuna {
 /// --color.
 enum class ColorChoice : uint8_t { kAuto, kAlways, kNever };
 
-/// Colours that a terminal shows.
+/// Color support of a terminal.
 enum class ColorDepth : uint8_t { kNone, k256, kTrue };
 
 /// Whether `stream` is a terminal that can be drawn on.
 bool can_draw_on(std::FILE* stream);
 
-/// True colour where COLORTERM says so, else 256 colours; none with kNever, and with kAuto where NO_COLOR is
-/// set.
+/// True color if COLORTERM says so, else 256 colors; none with kNever, or with kAuto if NO_COLOR is set.
 ColorDepth color_depth(ColorChoice choice);
 
 struct TerminalSize {
@@ -31,22 +30,21 @@ struct TerminalSize {
   bool operator==(const TerminalSize&) const = default;
 };
 
-/// The present size; 80 by 24 where the terminal does not say.
+/// The current size; 80 by 24 if unknown.
 TerminalSize terminal_size(std::FILE* stream);
 
-/// `text` without anything that a terminal would obey: control characters become Unicode's symbols for them,
-/// ill-formed bytes and characters that reorder or hide text U+FFFD. Newlines and tabs stay, and so do the
-/// joiners that some scripts and emoji need.
+/// Neutralizes terminal control sequences: control characters become their Unicode symbols; ill-formed bytes
+/// and characters that reorder or hide text become U+FFFD. Newlines, tabs and zero-width joiners stay.
 std::string safe_for_terminal(std::string_view text);
 
-/// `text` for standard output: as it is for a pipe or a file, safe for a terminal.
+/// `text` for standard output: safe_for_terminal() on a terminal, unchanged for a pipe or a file.
 std::string for_standard_output(std::string_view text);
 
-/// Writes to standard output or standard error as they are buffered by stdio.
+/// Writes to a stdio stream, with its buffering.
 void write_to(std::FILE* stream, std::string_view text);
 
-// All that commands print goes through these three, so that no text of a file, a model or the hub reaches a
-// terminal as it is (tests/check_printing.py).
+// Commands print only through these three functions, so that text of files, models or the hub reaches a
+// terminal only after sanitizing (checked by tests/check_printing.py).
 
 /// A message on standard error, safe for a terminal.
 template <typename... Arguments>
@@ -66,8 +64,8 @@ void print_data(fmt::format_string<Arguments...> format, Arguments&&... argument
   write_to(stdout, for_standard_output(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-/// `text` cut or padded to exactly `width` columns of a terminal, on one line and safe. A text that is cut
-/// ends with an ellipsis.
+/// Cuts or pads `text` to exactly `width` terminal columns, on one line and sanitized. Cut text ends with an
+/// ellipsis.
 std::string fit_to_columns(std::string_view text, int width);
 
 }  // namespace lacuna

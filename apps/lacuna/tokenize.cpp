@@ -24,7 +24,7 @@ namespace {
 
 struct TokenizeFlags {
   std::string model;
-  ModelFlags config;  ///< every command takes these; a tokenizer needs none of them
+  ModelFlags config;  ///< accepted like in other commands, but unused
   TemplateFlags prompt_template;
   std::optional<std::string> prompt;
   bool chat = false;
@@ -34,7 +34,7 @@ struct TokenizeFlags {
   bool skip_special = false;
 };
 
-/// To tokenize, a folder needs no config.json.
+/// Finds the model's folder, which needs no config.json here.
 std::filesystem::path find_folder(const std::string& model) {
   std::error_code ignored;
   if (std::filesystem::is_directory(model, ignored)) return model;
@@ -42,7 +42,7 @@ std::filesystem::path find_folder(const std::string& model) {
   return locate_model(model);
 }
 
-/// Messages, or the body of a request to /apply-template.
+/// Parses a list of messages, or the body of a request to /apply-template.
 Conversation parse_conversation(std::string_view text) {
   constexpr const char* kSource = "standard input";
   nlohmann::ordered_json input = parse_ordered_json(text, kSource);

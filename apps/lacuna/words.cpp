@@ -21,13 +21,13 @@ std::vector<const CLI::Option*> word_options(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
-/// Whether the command line itself has the flag, not the environment.
+/// Whether the flag is on the command line, not only in the environment.
 bool is_typed(const CLI::App& command, const CLI::Option* flag) {
   const std::vector<CLI::Option*>& typed = command.parse_order();
   return std::find(typed.begin(), typed.end(), flag) != typed.end();
 }
 
-/// Whether a flag says what the first word would say: --model, or --endpoint in place of a model.
+/// Whether a flag replaces the model word: --model or --endpoint.
 bool has_model(const CLI::App& command, const CLI::Option& model) {
   if (is_typed(command, &model)) return true;
   const CLI::Option* const endpoint = command.get_option_no_throw("--endpoint");
@@ -42,15 +42,14 @@ void check_model_word(const CLI::App& command, const std::string& word) {
                    in_quotes(word.substr(0, 80)), usage_of(command));
 }
 
-/// Makes an option take every word that is left, as it is. CLI11 would split "[a, b]" where it takes any
-/// number.
+/// Makes an option take all remaining words. With an unlimited count, CLI11 would split "[a, b]".
 CLI::Option* take_all(CLI::Option* option) {
   constexpr int kMaxWords = 1 << 20;
   return option->expected(kMaxWords)->allow_extra_args(false)->multi_option_policy(
       CLI::MultiOptionPolicy::TakeAll);
 }
 
-/// Gives the words to the options of words after the first, each as many as it takes.
+/// Distributes the words over the positional options in `places`.
 void shift_words(const CLI::App& command, const std::vector<std::string>& words,
                  std::span<CLI::Option* const> places) {
   size_t next = 0;
@@ -60,7 +59,7 @@ void shift_words(const CLI::App& command, const std::vector<std::string>& words,
     for (size_t taken = 0; next < words.size() && (takes_all || taken == 0); ++taken)
       place->add_result(words[next++]);
   }
-  if (next == words.size() || !command.remaining().empty()) return;  // an unknown flag is told first
+  if (next == words.size() || !command.remaining().empty()) return;  // CLI11 then reports an unknown flag
   throw InputError("unknown argument {}: the model is given by a flag; see lacuna {} --help",
                    in_quotes(words[next].substr(0, 80)), path_of(command));
 }
@@ -77,7 +76,7 @@ void add_model_word(CLI::App& command, CLI::Option& model) {
   auto place_words = [&command, &model, takes_all](const std::vector<std::string>& first) {
     std::vector<std::string> words = first;
     if (takes_all || !has_model(command, model)) {
-      if (!is_typed(command, &model)) model.clear();  // what the environment says
+      if (!is_typed(command, &model)) model.clear();  // drops the environment's value
       for (const std::string& word : words) {
         check_model_word(command, word);
         model.add_result(word);
@@ -106,7 +105,7 @@ void add_text_words(CLI::App& command, const std::string& name, const std::strin
   const auto join = [&command, option](const std::vector<std::string>& words) {
     const std::string text = fmt::format("{}", fmt::join(words, " "));
     if (is_typed(command, option)) {
-      if (!command.remaining().empty()) return;  // the word of an unknown flag, which is told
+      if (!command.remaining().empty()) return;  // CLI11 reports an unknown flag instead
       throw InputError("{} and {} are both given; expected one of them", option->get_name(),
                        in_quotes(text.substr(0, 80)));
     }

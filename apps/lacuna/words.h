@@ -1,4 +1,4 @@
-// Words of the command line that belong to no flag: `lacuna run MODEL "prompt"`.
+// Positional arguments: `lacuna run MODEL "prompt"`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,24 +7,24 @@
 
 namespace lacuna {
 
-/// Lets the first word be the model: `lacuna inspect MODEL`. To be called after `model` was added, and before
-/// the command's other words. Where the model is given otherwise, the words are the command's other ones
-/// alone; InputError where there are none.
-///   model  --model; with several values it takes all words
+/// Lets the first word be the model: `lacuna inspect MODEL`. Call after `model` was added and before the
+/// command's other words. If a flag gives the model, all words are the other ones; the parser throws
+/// InputError if the command has no others.
+///   model  the option --model; takes all words if it accepts several values
 void add_model_word(CLI::App& command, CLI::Option& model);
 
-/// Lets the words after the model be the value of a flag, with spaces between them.
-///   name  what the usage calls them: PROMPT
+/// Joins the words after the model with spaces as the value of a flag.
+///   name  name in the usage line: PROMPT
 ///   flag  "--prompt"
 void add_text_words(CLI::App& command, const std::string& name, const std::string& flag);
 
-/// Lets every flag take one word each time that it is given, so that the next is the command's.
+/// Lets every flag take exactly one word each time, so that the next word is a positional argument.
 void take_one_word_each(CLI::App& program);
 
-/// "lacuna run MODEL [PROMPT] [FLAGS]"; words in capitals, those that may be left out in brackets.
+/// The usage line: "lacuna run MODEL [PROMPT] [FLAGS]"; brackets mark optional words.
 std::string usage_of(const CLI::App& command);
 
-/// Whether words that follow the command may be files or models.
+/// Whether the command's words may be files or models.
 bool takes_files(const CLI::App& command);
 
 }  // namespace lacuna

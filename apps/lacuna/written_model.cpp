@@ -47,7 +47,7 @@ void copy_companions(const fs::path& from, const fs::path& to) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
     if (name == "config.json" || name.ends_with(".index.json")) continue;
-    if (entry.file_size() == 0) {  // which cannot be mapped
+    if (entry.file_size() == 0) {  // empty files cannot be mapped
       write_whole_file(to / name, "");
       continue;
     }

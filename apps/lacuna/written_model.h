@@ -1,4 +1,4 @@
-// The folder of a model that a subcommand writes.
+// Output folder of a subcommand that writes a model.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@ namespace lacuna {
 
 inline constexpr double kMebi = 1 << 20;
 
-/// Throws InputError where --out is there already and holds more than an interrupted run left.
+/// Throws InputError if --out exists and holds more than the leftovers of an interrupted run.
 void expect_new_folder(const std::string& out);
-/// Makes it, after expect_new_folder(). Throws InputError where it cannot.
+/// Creates the folder, after expect_new_folder(). Throws InputError if it cannot.
 void make_folder(const std::string& out);
 
 /// Copies tokenizer, generation config and the other files next to the weights.

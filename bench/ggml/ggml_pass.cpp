@@ -1,6 +1,6 @@
 // Times forward passes of a GGUF model by llama.cpp with the logits of every row, which llama-bench computes
-// for encoders alone: ggml_pass MODEL CANVAS ROWS THREADS REPEAT prints the seconds of each pass, a line
-// each. The first CANVAS - ROWS cells hold keys and values already. bench/beside_gemma.py builds it with
+// only for encoders. `ggml_pass MODEL CANVAS ROWS THREADS REPEAT` prints the seconds of each pass, one per
+// line. The first CANVAS - ROWS cells are filled before. bench/beside_gemma.py builds this program with
 // llama.cpp; Lacuna itself needs neither.
 #include <llama.h>
 

@@ -8,7 +8,7 @@
 namespace lacuna::cuda {
 namespace {
 
-/// The last rows of a sequence, which see all of it, over layers with keys and values of their own.
+/// Attention of the last rows of a sequence to all of its cells, rotating over layers with separate K/V.
 class TimedAttention {
  public:
   TimedAttention(Stream& stream, const CheckSizes& sizes, const AttentionShape& shape, int64_t rows,

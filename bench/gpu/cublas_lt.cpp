@@ -43,7 +43,7 @@ Function function_of(void* library, const char* name) {
 #define LACUNA_LIBRARY_FUNCTION(name) \
   decltype(&cublasLt##name) name = function_of<decltype(&cublasLt##name)>(library, "cublasLt" #name)
 
-/// Functions that we use of the library.
+/// Entry points of cuBLASLt.
 struct Library {
   void* library = opened_library();
   LACUNA_LIBRARY_FUNCTION(Create);
@@ -61,8 +61,8 @@ struct Library {
 
 #undef LACUNA_LIBRARY_FUNCTION
 
-/// One product with the algorithm that the library prefers. Its descriptions live as long as the program,
-/// which makes a hundred of them.
+/// One GEMM with the library's preferred algorithm. Its descriptors are never freed; the program makes about
+/// a hundred.
 class Plan {
  public:
   Plan(const Library& library, const LibraryProduct& product) : library_(library) {
@@ -72,7 +72,7 @@ class Plan {
     check_library("cublasLtMatmulDescSetAttribute",
                   library.MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                                  sizeof(transposed)));
-    // By columns, as the library has them: weights are inputs x outputs, x is inputs x rows.
+    // In the library's column-major order, weights are inputs x outputs, and x is inputs x rows.
     weights_ = layout(product.inputs, product.outputs);
     x_ = layout(product.inputs, product.rows);
     out_ = layout(product.outputs, product.rows);
@@ -122,7 +122,7 @@ LibraryTime time_of_library(Stream& stream, const LibraryProduct& product, int c
     const auto send = [&](int i) {
       plan.run(product, i, workspace.as<std::byte>(), static_cast<cudaStream_t>(stream.native()));
     };
-    send(0);  // what the library loads when it first runs is not recorded
+    send(0);  // the library loads its kernels at the first call, which cannot be recorded
     stream.wait();
     return {.seconds = seconds_of_call(stream, count, repeat, send), .why_not = ""};
   } catch (const LibraryError& error) {

@@ -1,4 +1,4 @@
-// Times of what is sent to a device.
+// Timing of calls on a device.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace lacuna::cuda {
 
-/// Seconds of one call: `count` of them are recorded as a graph, which is launched once to warm up and then
-/// `repeat` times; the median of the launches counts.
+/// Seconds of one call: `count` calls are recorded as a graph, which is launched once to warm up and then
+/// `repeat` times; the median launch counts.
 ///   send  sends call i to the stream
 inline double seconds_of_call(Stream& stream, int count, int repeat, const std::function<void(int i)>& send) {
   const Graph graph = record_graph(stream, [&] {
@@ -31,7 +31,7 @@ inline double seconds_of_call(Stream& stream, int count, int repeat, const std::
   return median(seconds);
 }
 
-/// How many copies of something a timed call rotates over.
+/// Number of copies, 2 to 64, with which timed calls rotate over `rotate_bytes` of memory.
 inline int num_copies(int64_t bytes, int64_t rotate_bytes) {
   return static_cast<int>(std::clamp<int64_t>((rotate_bytes + bytes - 1) / bytes, 2, 64));
 }

@@ -1,5 +1,5 @@
-// Vectors on the host, buffers on the device, and random numbers for both: for measurements and tests of
-// kernels. nvcc compiles this header, too.
+// Copies between host vectors and device buffers, and random data, for benchmarks and tests of kernels. nvcc
+// compiles this header too.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline std::vector<float> random_numbers(size_t count, uint64_t seed, float scal
   return values;
 }
 
-/// Rounded to bf16.
+/// Bits of the values rounded to bf16.
 inline std::vector<uint16_t> to_bits(const std::vector<float>& values) {
   std::vector<uint16_t> bits;
   bits.reserve(values.size());
@@ -63,7 +63,7 @@ inline std::vector<uint8_t> random_bytes(size_t count, uint64_t seed) {
   return bytes;
 }
 
-/// Codes of e4m3 numbers, none of them NaN.
+/// Random e4m3 values as bytes, without NaNs.
 inline std::vector<uint8_t> random_e4m3(size_t count, uint64_t seed) {
   std::vector<uint8_t> codes = random_bytes(count, seed);
   for (uint8_t& code : codes) code = static_cast<uint8_t>((code & 0x7f) == 0x7f ? code - 1 : code);
@@ -72,8 +72,8 @@ inline std::vector<uint8_t> random_e4m3(size_t count, uint64_t seed) {
 
 inline constexpr size_t kPatternNumbers = size_t{1} << 20;
 
-/// A buffer full of a pattern, which is repeated: gigabytes of numbers that took no time to draw. Zeros would
-/// let tensor cores run faster than on a model's numbers.
+/// A buffer filled with a repeated pattern, faster than sampling gigabytes. Zeros would let tensor cores run
+/// faster than real weights do.
 template <typename T>
 DeviceBuffer repeated(Stream& stream, int64_t bytes, const std::vector<T>& pattern) {
   DeviceBuffer buffer(static_cast<size_t>(bytes));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kKeptBits = 25;  // below the largest exponent
 
-/// A number of f32 or bf16, the latter as the upper half of an f32.
+/// An f32, or a bf16 value as the upper half of an f32.
 struct Number {
   double value = 0;
   int exponent = -126;  // of subnormal numbers, too

@@ -16,7 +16,6 @@ Rows all_rows(int64_t count) {
   return rows;
 }
 
-/// Some of the rows in any order, at least one.
 Rows random_rows(int64_t count, const RngStream& random) {
   Rows rows = all_rows(count);
   for (size_t i = rows.size() - 1; i > 0; --i) {
@@ -29,7 +28,7 @@ Rows random_rows(int64_t count, const RngStream& random) {
 namespace {
 
 void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
-  const int64_t hidden = sizes.plan_depth;
+  const int64_t hidden = sizes.plan_k_dim;
   const DeviceBuffer residual =
       upload(stream, random_numbers(static_cast<size_t>(sizes.plan_rows * hidden), 25));
   const DeviceBuffer weight = upload(stream, random_numbers(static_cast<size_t>(hidden), 26));
@@ -49,7 +48,7 @@ void compare_norms(Stream& stream, const CheckSizes& sizes, uint64_t seed, Check
 }
 
 void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report) {
-  const int64_t vocabulary = sizes.plan_depth + 3;
+  const int64_t vocabulary = sizes.plan_k_dim + 3;
   const DeviceBuffer logits =
       upload(stream, random_numbers(static_cast<size_t>(sizes.plan_rows * vocabulary), 27, 8));
   const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{{.temperature = 0.8F}});

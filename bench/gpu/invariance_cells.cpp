@@ -9,7 +9,7 @@
 namespace lacuna::cuda {
 namespace {
 
-/// Heads and cells of a layer.
+/// Heads and cell format of a layer.
 struct CellShape {
   const char* name;
   int32_t heads;
@@ -44,7 +44,7 @@ std::vector<uint8_t> random_pages(const CellShape& shape, int64_t pages) {
   return bytes;
 }
 
-/// Rows in causal order behind a prefix, in scattered pages.
+/// A causal sequence of rows after a prefix, in scattered pages.
 class Sequence {
  public:
   Sequence(Stream& stream, const CheckSizes& sizes, const CellShape& shape)
@@ -62,7 +62,7 @@ class Sequence {
   int64_t rows() const { return rows_; }
   int64_t width() const { return int64_t{shape_.heads} * shape_.head_dim; }
 
-  /// Rows [begin, end), where the keys and values of earlier ones are kept.
+  /// Attention output of rows [begin, end), with the K/V of earlier rows cached.
   std::vector<uint16_t> run(int32_t begin, int32_t end) const {
     GroupCells group{.first_row = 0, .num_rows = end - begin, .first_page = 0, .seen = {}};
     const auto kept = static_cast<int32_t>(cells_ - rows_);
@@ -116,7 +116,7 @@ void compare_attention(Stream& stream, const CheckSizes& sizes, const CellShape&
                             {"different", different}});
 }
 
-/// Rows with a cell and a position each, whose keys and values nobody has written.
+/// Rows with a cell and a position each, for the kernel that writes their keys and values.
 class FinishedRows {
  public:
   FinishedRows(Stream& stream, const CheckSizes& sizes, const CellShape& shape)
@@ -132,7 +132,7 @@ class FinishedRows {
     table_ = upload(stream, table);
   }
 
-  /// Queries, keys and values of the rows as bytes.
+  /// Computes the rows' queries, keys and values, returned as bytes.
   std::vector<uint8_t> run(const Rows& rows) const {
     std::vector<float> some;
     for (const int32_t row : rows) {

@@ -8,7 +8,7 @@
 namespace lacuna::cuda {
 namespace {
 
-constexpr int64_t kOutputs = 208;  // not a multiple of a block's
+constexpr int64_t kOutputs = 208;  // not a multiple of a thread block's outputs
 constexpr int32_t kExperts = 5;
 constexpr int32_t kChoices = 2;
 
@@ -35,13 +35,13 @@ constexpr NamedEpilogue kEpilogues[] = {{Epilogue::kStore, "stored"},
                                         {Epilogue::kGeglu, "GeGLU"},
                                         {Epilogue::kSquaredRelu, "squared ReLU"}};
 
-/// Which kernel computes a plan.
+/// The kernel that computes a plan.
 enum class Kernel : uint8_t { kFewRows, kManyRows, kGrouped };
 
-/// Matrices of some experts, of which products of all rows have the first.
+/// Weight matrices of several experts; dense GEMMs use the first.
 class Products {
  public:
-  Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_depth) {
+  Products(Stream& stream, const CheckSizes& sizes) : stream_(stream), depth_(sizes.plan_k_dim) {
     const auto weights = static_cast<size_t>(kExperts * kOutputs * depth_);
     x_ = upload(stream, random_bf16(static_cast<size_t>(sizes.plan_rows * depth_), 21));
     weights_ = upload(stream, random_bf16(weights, 22));
@@ -103,7 +103,7 @@ class Products {
     } else {
       is_wide ? wide_product(stream_, a) : product(stream_, a);
     }
-    stream_.wait();  // the list ends here
+    stream_.wait();  // before the list is destroyed
   }
 
   void send_to_experts(const Rows& rows, const ProductArguments& a, const GroupedCodes& codes) const {
@@ -120,7 +120,7 @@ class Products {
     const DeviceBuffer tiles(static_cast<size_t>(num_tiles) * sizeof(ExpertTile));
     sort_by_expert(stream_, {chosen.as<ChosenExpert>(), sorted_entries.as<int32_t>(), places.as<int32_t>(),
                              tiles.as<ExpertTile>(), entries, kChoices, kExperts});
-    Rows sorted_rows = download<int32_t>(stream_, places);  // of the plan
+    Rows sorted_rows = download<int32_t>(stream_, places);  // indices of rows in the plan
     for (int32_t& row : sorted_rows) row = rows[static_cast<size_t>(row)];
     const DeviceBuffer list = upload(stream_, sorted_rows);
     grouped_product(stream_,
@@ -132,7 +132,7 @@ class Products {
                      .tile_rows = expert_tile_rows(entries, kExperts),
                      .codes = codes},
                     num_tiles);
-    stream_.wait();  // the lists end here
+    stream_.wait();  // before the lists are destroyed
   }
 
   Stream& stream_;
@@ -147,7 +147,7 @@ void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, Ch
   const Products products(stream, sizes);
   for (const NamedFormat& of : kPlanFormats) {
     for (const NamedEpilogue& to : kEpilogues) {
-      // Kernels of one kind share their epilogues.
+      // Kernels of one kind share epilogue code, so one format per kind is enough.
       if (to.epilogue != Epilogue::kStore && of.format != PlanFormat::kBf16 &&
           of.format != PlanFormat::kInt4Min)
         continue;
@@ -155,7 +155,7 @@ void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, Ch
       compare<uint8_t>("product" + name, sizes, seed, report, [&](const Rows& rows) {
         return products.run(rows, of.format, to.epilogue, Kernel::kFewRows);
       });
-      // A plan of all rows goes to one kernel, and those of some rows to the other.
+      // The plan of all rows runs one kernel, plans of some rows the other.
       compare<uint8_t>("product of few and of many rows" + name, sizes, seed, report, [&](const Rows& rows) {
         const bool is_whole = std::ssize(rows) == sizes.plan_rows;
         return products.run(rows, of.format, to.epilogue, is_whole ? Kernel::kFewRows : Kernel::kManyRows);

@@ -1,6 +1,6 @@
-// gpu_check: what a GPU does with the kernels of the CUDA backend, as lines of JSON on standard output. `make
-// gpu-check` runs it. Exit codes: 0, 1: a row's bits depend on its company, or a call failed, 2: wrong usage,
-// 77: there is no device.
+// gpu_check: benchmarks and checks the kernels of the CUDA backend on a GPU, with lines of JSON on standard
+// output. `make gpu-check` runs it. Exit codes: 0: success, 1: a bitwise check or a call failed, 2: wrong
+// usage, 77: no device.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ struct Options {
   bool once = false;
   bool only_devices = false;
   double copy_gbs = 0;
-  // Empty: those of the sizes.
+  // Empty or 0: all sections, and the values of tiny_sizes() or full_sizes().
   std::vector<std::string> only, shapes, formats;
   std::vector<int64_t> rows, attention_rows, cells;
   int plans = 0;
@@ -43,7 +43,7 @@ void without_seed(Stream& stream, const CheckSizes& sizes, uint64_t, CheckReport
   measure(stream, sizes, report);
 }
 
-/// In the order in which they run.
+/// All sections, in the order in which they run.
 const std::vector<Section>& sections() {
   static const std::vector<Section> all = {{"sums", check_sums},
                                            {"invariance", check_invariance},

@@ -1,4 +1,4 @@
-// The twin of cublas_lt.cpp, where the headers of cuBLASLt are missing, and for the simulator.
+// Replaces cublas_lt.cpp if the headers of cuBLASLt are missing, and in the simulator.
 #include "bench/gpu/library_product.h"
 
 namespace lacuna::cuda {

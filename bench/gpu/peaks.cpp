@@ -9,7 +9,7 @@
 namespace lacuna::cuda {
 namespace {
 
-constexpr uint32_t kReadBlocks = 132 * 8;  // of 256 threads: all that an H200 runs at a time
+constexpr uint32_t kReadBlocks = 132 * 8;  // blocks of 256 threads that an H200 runs at the same time
 
 void measure_bandwidth(Stream& stream, const CheckSizes& sizes, CheckReport& report) {
   const DeviceBuffer from =

@@ -14,14 +14,14 @@ enum class Format : uint8_t { kBf16, kInt8, kFp8, kInt4 };
 struct FormatTraits {
   Format format;
   const char* name;
-  int64_t bits;  ///< of a weight
+  int64_t bits;  ///< per weight
 };
 constexpr FormatTraits kFormats[] = {{Format::kBf16, "bf16", 16},
                                      {Format::kInt8, "int8", 8},
                                      {Format::kFp8, "fp8", 8},
                                      {Format::kInt4, "int4", 4}};
 
-/// Copies of one matrix, and rows to multiply with it.
+/// A GEMM over rotating copies of one weight matrix.
 class TimedProduct {
  public:
   TimedProduct(Stream& stream, const CheckSizes& sizes, const WeightShape& shape, const FormatTraits& traits)
@@ -54,7 +54,7 @@ class TimedProduct {
     return time_of_library(stream_, same, calls(sizes), sizes.repeat);
   }
 
-  /// Bytes that a call has to read and write at least.
+  /// Least number of bytes that a call has to read and write.
   int64_t bytes(int64_t rows) const {
     int64_t out = rows * shape_.outputs * 4;
     if (shape_.use == WeightShape::Use::kAdd) out *= 2;
@@ -79,7 +79,7 @@ class TimedProduct {
     a.out_f32 = out_.as<float>();
     if (shape_.use == WeightShape::Use::kAdd) {
       a.epilogue = Epilogue::kAddScaled;
-      a.scale = 0x1p-20F;  // what is added again and again stays small
+      a.scale = 0x1p-20F;  // keeps the repeatedly added result small
     } else if (shape_.use == WeightShape::Use::kSwiglu) {
       a.epilogue = Epilogue::kSwiglu;
       a.out_f32 = nullptr;

@@ -1,4 +1,4 @@
-// Random plans of rows, whose bits have to be those of a plan of all rows.
+// Batch-invariance checks: rows of random plans must be bitwise identical to those of a plan of all rows.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace lacuna::cuda {
 using Rows = std::vector<int32_t>;
 
 Rows all_rows(int64_t count);
-/// Some of the rows in any order, at least one.
+/// A random non-empty subset of the rows, in random order.
 Rows random_rows(int64_t count, const RngStream& random);
 
 /// Compares rows of random plans with those of a plan of all rows.
-///   run  computes rows: [rows.size()] times the same number of values
+///   run  computes the given rows: [rows.size(), width] values
 template <typename Value>
 void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, CheckReport& report,
              const std::function<std::vector<Value>(const Rows&)>& run) {
@@ -40,9 +40,9 @@ void compare(const std::string& kernel, const CheckSizes& sizes, uint64_t seed, 
              {{"kernel", kernel}, {"plans", sizes.plans}, {"rows", rows_compared}, {"different", different}});
 }
 
-/// Products in every format and with every epilogue, and those of experts.
+/// Checks GEMMs in every format and with every epilogue, and those of experts.
 void compare_products(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report);
-/// The step from sums of q, k and v to queries and cells, and attention, for cells of both formats.
+/// Checks attention and the kernel that turns QKV results into queries and cells, for both cell formats.
 void compare_cells(Stream& stream, const CheckSizes& sizes, uint64_t seed, CheckReport& report);
 
 }  // namespace lacuna::cuda

@@ -26,7 +26,7 @@ CheckSizes full_sizes() {
   sizes.statistics_rows = 32;
   sizes.plans = 200;
   sizes.plan_rows = 128;
-  sizes.plan_depth = 4096 + 256;  // more than one slice of a sum
+  sizes.plan_k_dim = 4096 + 256;  // more than one K slice
   sizes.plan_cells = 3000;
   sizes.chains = 64;
   return sizes;
@@ -50,7 +50,7 @@ CheckSizes tiny_sizes() {
   sizes.statistics_rows = 2;
   sizes.plans = 2;
   sizes.plan_rows = 20;
-  sizes.plan_depth = 128;
+  sizes.plan_k_dim = 128;
   sizes.plan_cells = 600;
   sizes.chains = 2;
   return sizes;

@@ -1,4 +1,4 @@
-// Attention of one plan on the device, for measurements and tests of the kernel.
+// Attention of one plan on the device, for benchmarks and tests of the kernel.
 #pragma once
 
 #include <cmath>
@@ -32,7 +32,7 @@ class UploadedAttention {
   }
 
   /// Sends the plan's attention of one layer, with scores divided by sqrt(head_dim).
-  ///   wanted  page table, queries, out, out_stride, layer and soft cap; the rest is set here
+  ///   wanted  page table, queries, out, out_stride, layer and soft cap; this function sets the other members
   void send(Stream& stream, AttendArguments wanted) const {
     wanted.pool = pool_;
     wanted.tasks = tasks_.as<AttendTask>();

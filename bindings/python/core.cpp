@@ -53,7 +53,7 @@ Array<T> array_of(std::span<const T> values) {
   return array_of(std::vector<T>(values.begin(), values.end()), {values.size()});
 }
 
-/// A pass as a Python function sees it: copies, because it may keep them.
+/// A pass for Python callbacks: copies, because Python code may keep them.
 struct Pass {
   int32_t step = 0;
   std::string kind;
@@ -76,12 +76,12 @@ Pass copy_of(const lacuna::PassEvent& event) {
           event.seconds};
 }
 
-/// Threads of the engine that are in Python, or about to be. An interpreter that ends would end them, too, so
-/// that it lets none in any more, and waits for those that are.
+/// Number of engine threads that are in Python or about to enter it. The interpreter would terminate them at
+/// its end, so at exit no more threads may enter, and the exit waits for those inside.
 std::atomic<int> threads_inside = 0;
 std::atomic<bool> is_ending = false;
 
-/// A visit of a thread of the engine to Python; holds the GIL if it was let in.
+/// Scope of an engine thread in Python; holds the GIL unless the interpreter is ending.
 class Visit {
  public:
   Visit() {
@@ -107,7 +107,7 @@ void end_visits() {
   while (threads_inside > 0) std::this_thread::yield();
 }
 
-/// A Python function for threads of the engine, one of which may be the last to hold it.
+/// A reference to a Python function, which any thread of the engine may release.
 class Callable {
  public:
   explicit Callable(nb::object function)
@@ -121,7 +121,7 @@ class Callable {
   std::shared_ptr<nb::object> function_;
 };
 
-/// False from Python ends the request; None continues it.
+/// A callback that calls `function`: a result of False ends the request, None continues it.
 lacuna::PassCallback pass_callback(const nb::object& function) {
   if (function.is_none()) return {};
   return [callable = Callable(function)](const lacuna::PassEvent& event) {
@@ -201,7 +201,7 @@ void bind_values(nb::module_& m) {
   nb::class_<lacuna::Answer>(m, "Answer")
       .def_prop_ro("text",
                    [](const lacuna::Answer& answer) {
-                     // Tokens may end inside a character.
+                     // The text may end in an incomplete UTF-8 character.
                      return nb::steal<nb::str>(PyUnicode_DecodeUTF8(
                          answer.text.data(), static_cast<Py_ssize_t>(answer.text.size()), "replace"));
                    })
@@ -353,7 +353,7 @@ void bind_session(nb::module_& m) {
 
 using TextToScore = std::pair<std::vector<lacuna::TokenId>, std::vector<lacuna::TokenId>>;
 
-/// Nats of each text's second part, given its first: exact or an upper bound (see eval/bound.h).
+/// Negative log-likelihood in nats of each text's second part, given its first: see eval/bound.h.
 std::vector<double> negative_log_likelihoods(Session& session, const std::vector<TextToScore>& texts,
                                              int32_t draws, uint64_t seed) {
   std::vector<lacuna::BoundText> scored;
@@ -370,7 +370,7 @@ std::vector<double> negative_log_likelihoods(Session& session, const std::vector
   return nats;
 }
 
-/// A sample of a task: what is asked, and a check of the answer.
+/// Binds the generated tasks: samples with prompts, and checks of answers.
 void bind_tasks(nb::module_& m) {
   nb::class_<lacuna::Sample>(m, "Sample")
       .def_ro("prompt", &lacuna::Sample::prompt)

@@ -1,5 +1,5 @@
-/* LACUNA_API: what a shared library shows. LACUNA_STATIC is set for users of the static one (CMake's target
-   and pkg-config do so). */
+/* LACUNA_API marks the exported symbols of the shared library. Users of the static library define
+   LACUNA_STATIC (CMake's target and pkg-config do so). */
 #ifndef LACUNA_EXPORT_H
 #define LACUNA_EXPORT_H
 

@@ -1,4 +1,4 @@
-// A model that answers: the C++ interface.
+// Sessions and requests: the C++ interface.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace lacuna {
 
-/// How a model is loaded. Formats have the names of docs/reference/flags.md ("Model"); "auto": as stored.
+/// How a model is loaded. docs/reference/flags.md ("Model") lists the formats; "auto": as stored.
 struct LoadOptions {
   std::string dtype = "auto";         ///< "f32" or "bf16": element type of activations and K/V
   std::string weights = "auto";       ///< format of the layers' weights: "bf16", "int8", "int4", ...
   std::string head_weights = "auto";  ///< format of embedding and output head
   std::string kv_cache = "auto";      ///< "int8": 8 bits per element
   std::string activations = "auto";   ///< "int8": activations in matmuls with quantized weights
-  std::string device = "auto";        ///< device: "cpu", "cuda:N" or "simulator" (slow, for tests)
+  std::string device = "auto";        ///< "cpu", "cuda:N" or "simulator" (slow, for tests)
   std::vector<std::string> lora;      ///< adapters to merge, each "FOLDER" or "FOLDER=SCALE" (PEFT's files)
   std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
   int32_t threads = 0;                ///< 0: one for each core that the process may use
@@ -38,21 +38,21 @@ struct LoadOptions {
 
 /// Properties of a loaded model.
 struct ModelInfo {
-  std::string family;               ///< as `lacuna inspect` names it: "llada", "dream", "qwen3", ...
-  std::string architecture;         ///< as published: "LLaDAModelLM"
-  std::string paradigm;             ///< how it writes: "masked", "blocks", "uniform", "slots" or "causal"
-  int64_t vocab_size = 0;           ///< rows of the embedding table: token ids are below it
-  int64_t context = 0;              ///< positions, prompt and answer together
+  std::string family;               ///< name of the model family: "llada", "dream", "qwen3", ...
+  std::string architecture;         ///< name in the checkpoint's config: "LLaDAModelLM"
+  std::string paradigm;             ///< decoding paradigm: "masked", "blocks", "uniform", "slots" or "causal"
+  int64_t vocab_size = 0;           ///< rows of the embedding table; token ids are below this
+  int64_t context = 0;              ///< maximum number of positions, prompt and answer together
   int64_t num_layers = 0;           ///< transformer layers
   int64_t hidden_size = 0;          ///< elements of a hidden state
-  int64_t weight_bytes = 0;         ///< bytes of the weights in memory, in the formats that were loaded
+  int64_t weight_bytes = 0;         ///< bytes of the weights in memory
   TokenId mask_token = -1;          ///< -1: the model has none
-  std::vector<TokenId> end_tokens;  ///< each ends an answer
-  bool has_tokenizer = false;       ///< whether texts can be given, and not token ids alone
-  bool can_infill = false;          ///< whether it fills holes in a text, as Session::infill() needs
+  std::vector<TokenId> end_tokens;  ///< tokens that end an answer
+  bool has_tokenizer = false;       ///< false: prompts must be token ids
+  bool can_infill = false;          ///< whether Session::infill() is supported
 };
 
-/// Effect of one forward pass on one request. Spans are valid during the callback alone.
+/// Effect of one forward pass on one request. Spans are valid only during the callback.
 struct PassEvent {
   int32_t step = 0;                 ///< 0-based
   std::string_view kind;            ///< "denoise", "draft", "verify", "prefill", "decode", ...
@@ -61,31 +61,31 @@ struct PassEvent {
   int32_t final_tokens = 0;  ///< length of the longest prefix of the canvas that will not change any more
   std::span<const Commit> committed;  ///< ascending positions
   int64_t rows = 0;                   ///< rows that the pass computed for this request
-  double seconds = 0;                 ///< of the whole pass
+  double seconds = 0;                 ///< duration of the whole pass, which requests may share
 };
-/// False stops the request: its answer is what the canvas holds.
+/// Returning false stops the request with the canvas's present content as its answer.
 using PassCallback = std::function<bool(const PassEvent&)>;
 
 /// A generation request: a prompt, messages or tokens (exactly one of the three), and settings.
 struct Request {
-  std::string prompt;  ///< text of a user's turn, rendered by the model's chat template where it has one
+  std::string prompt;  ///< text of a user's turn, rendered by the model's chat template if it has one
   std::vector<Message> messages;  ///< a conversation, rendered by the model's chat template
   std::vector<TokenId> tokens;    ///< the canvas begins with exactly these
-  Options options;                ///< settings by their names; the others have the family's defaults
-  std::vector<std::string> stop;  ///< texts before which the answer ends
+  Options options;                ///< settings by name; others have the family's defaults
+  std::vector<std::string> stop;  ///< the answer ends before the first of these texts
   std::vector<Tool> tools;  ///< functions that the answer may call; read_tool_answer() returns the calls
   std::string tool_choice =
       "auto";  ///< "auto": text or calls; "required": calls; "none"; or the name of the function to call
-  bool parallel_tool_calls = true;  ///< whether an answer may have several calls
+  bool parallel_tool_calls = true;  ///< whether an answer may contain several calls
   /// Replaces options' "unmask" in masked diffusion (LLaDA, Dream) and block diffusion (SDAR, LLaDA 2,
-  /// Fast-dLLM v2). Called after each pass, from a thread of the session. May throw: the request ends with
-  /// that exception.
+  /// Fast-dLLM v2). Called in each pass, from a thread of the session. If it throws, the request ends
+  /// with that exception.
   UnmaskFunction unmask;
 };
 
 /// float32 [rows, vocab_size], row-major.
 struct Logits {
-  int64_t rows = 0;           ///< one for each token that was given
+  int64_t rows = 0;           ///< one per input token
   int64_t vocab_size = 0;     ///< elements of a row
   std::vector<float> values;  ///< [rows, vocab_size]
 };
@@ -97,9 +97,9 @@ class LACUNA_API Generation {
   Generation(Generation&&) noexcept;
   Generation& operator=(Generation&&) noexcept;
 
-  /// Waits for the answer; call it once. Throws the error of a failed request.
+  /// Waits for the answer; call it once. Throws the error if the request failed.
   Answer wait();
-  /// Ends the request after its next pass; wait() then gives what the canvas holds. Safe from any thread.
+  /// Ends the request after its next pass; wait() then returns the canvas's present content. Thread-safe.
   void cancel();
 
  private:
@@ -109,9 +109,8 @@ class LACUNA_API Generation {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A loaded model with its tokenizer, chat template and scheduler. Any number of threads may use one session
-/// at the same time; requests that run together share forward passes, and each gets the text that it would
-/// get alone. A generation keeps what it needs of its session.
+/// A loaded model with its tokenizer, chat template and scheduler. Thread-safe. Concurrent requests share
+/// forward passes; sharing does not change their texts. A running Generation may outlive its Session object.
 class LACUNA_API Session {
  public:
   /// Loads a model. Throws Error if it is not found, damaged, not supported or too large for the memory.
@@ -123,33 +122,32 @@ class LACUNA_API Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  /// Properties of the model. Valid as long as the session.
+  /// Properties of the model. Valid while the session exists.
   const ModelInfo& info() const;
 
-  /// Answers, and calls `callback` after each pass, from a thread of the session. Throws Error for a request
-  /// that the model cannot serve.
+  /// Runs a request to its end; calls `callback` after each pass, from a thread of the session. Throws Error
+  /// for a request that the model cannot serve.
   Answer generate(const Request& request, const PassCallback& callback = {}) const;
-  /// Starts a request and returns.
+  /// Starts a request without waiting for its answer.
   Generation start(const Request& request, PassCallback callback = {}) const;
 
-  /// Fills the holes of a text: [[4]] has 4 tokens, [[1-3]] 1 to 3, of which the most likely length is taken.
+  /// Fills the holes of a text: [[4]] has 4 tokens; [[1-3]] has 1 to 3, and the most likely length is chosen.
   /// LLaDA 2.2 finds the length by insertions and deletions instead, and may leave such a hole empty. Needs
-  /// ModelInfo::can_infill: masked models and LLaDA 2.2. Returns an answer whose text is the whole, filled
-  /// text.
+  /// ModelInfo::can_infill: masked models and LLaDA 2.2. The answer's text is the whole text, filled.
   Answer infill(std::string_view text, const Options& options = {}, const PassCallback& callback = {}) const;
 
   /// Answers questions about a text with probabilities (docs/guide/decide.md). Takes the JSON of a request
   /// for `POST /v1/decisions`, in either of its formats, and returns the JSON of its reply.
   std::string decide(std::string_view request) const;
 
-  /// Token ids of a text, special tokens in it taken as plain text.
+  /// Token ids of a text; special tokens in it are taken as plain text.
   std::vector<TokenId> tokenize(std::string_view text) const;
   /// The text of tokens. Throws Error without a tokenizer.
   std::string detokenize(std::span<const TokenId> tokens) const;
   /// The prompt for an assistant's answer to a conversation.
   std::vector<TokenId> render(std::span<const Message> messages) const;
 
-  /// One forward pass without a cache: the raw output of each row, nothing shifted or left out.
+  /// One forward pass without a cache: the model's raw logits of every row, not shifted.
   Logits logits(std::span<const TokenId> tokens) const;
 
  private:

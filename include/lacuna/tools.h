@@ -23,7 +23,7 @@ struct Tool {
 struct ToolCall {
   std::string name;       ///< name of the function
   std::string arguments;  ///< JSON text of an object
-  std::string id = {};    ///< distinguishes calls of a conversation; may be empty
+  std::string id = {};    ///< unique within a conversation; may be empty
 
   /// Whether all fields are the same.
   bool operator==(const ToolCall&) const = default;
@@ -32,15 +32,15 @@ struct ToolCall {
 /// The parts of an answer that may call functions.
 struct ToolAnswer {
   std::string content;          ///< text before the calls
-  std::vector<ToolCall> calls;  ///< in the order in which they were made
+  std::vector<ToolCall> calls;  ///< in the answer's order
 };
 
 /// Splits an answer of a request with tools into text and calls. Ids depend only on the request and the
 /// answer, so the same request gives the same ids.
 LACUNA_API ToolAnswer read_tool_answer(const Answer& answer);
 
-/// The turn of an assistant that wrote `content`, which may be empty, and made these calls. Throws Error for
-/// an invalid name or invalid arguments.
+/// An assistant's turn with `content`, which may be empty, and these calls. Throws Error for an invalid name
+/// or invalid arguments.
 LACUNA_API Message assistant_turn(std::string_view content, std::span<const ToolCall> calls);
 /// A user's turn with the results of functions, in the order of the calls.
 LACUNA_API Message tool_results(std::span<const std::string> results);

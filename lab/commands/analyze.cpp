@@ -61,7 +61,7 @@ struct AnalyzedModels {
   ThreadPool& threads;
 };
 
-/// The map that --map and --layers ask for; empty without them. Throws InputError.
+/// The map that --map and --layers select; empty without them. Throws InputError.
 std::optional<MapSettings> map_settings(const AnalyzeFlags& flags, const ModelConfig& config) {
   std::optional<MapSettings> map;
   if (!flags.map.empty()) map = parse_map(flags.map);
@@ -85,13 +85,13 @@ struct InstrumentCommand {
   /// The rows of the report.
   Json (*measure)(const AnalyzeFlags&, const AnalyzedModels&, Requests, const AnalysisProgress&);
   bool is_mapped = false;               ///< takes --map
-  bool compares_caches = false;         ///< of uniform diffusion
-  bool tries_sparse_attention = false;  ///< of block diffusion
-  bool tries_lock = false;              ///< of masked diffusion
-  bool follows_every_decoder = false;   ///< those of autoregressive models and with a guide, too
+  bool compares_caches = false;         ///< for uniform diffusion
+  bool tries_sparse_attention = false;  ///< for block diffusion
+  bool tries_lock = false;              ///< for masked diffusion
+  bool follows_every_decoder = false;   ///< supports autoregressive models and guides too
 };
 
-/// Measures with Analyze(model, threads or --map where it takes them, requests, progress).
+/// Calls Analyze(model, threads or --map if it takes them, requests, progress).
 template <auto Analyze>
 Json measure(const AnalyzeFlags& flags, const AnalyzedModels& models, Requests requests,
              const AnalysisProgress& progress) {
@@ -172,7 +172,7 @@ const std::vector<InstrumentCommand>& instruments() {
 
 constexpr uint64_t kPromptNoise = 32;  // noise stream of random prompts
 
-/// A beginning as the model expects it, then tokens sampled uniformly from all but the mask.
+/// The model's start token, if any, then tokens sampled uniformly from all except the mask.
 std::vector<TokenId> random_prompt(const ModelConfig& config, int32_t length, uint64_t seed) {
   const bool has_mask = config.mask_id >= 0 && config.mask_id < config.vocab_size;
   const auto choices = static_cast<uint32_t>(config.vocab_size - (has_mask ? 1 : 0));
@@ -249,7 +249,7 @@ class RequestMaker {
     return decoder(options, encode(text), std::array{Message{"user", text}});
   }
 
-  /// messages  of which the prompt was rendered; empty: it is tokens alone
+  ///   messages  source of the prompt; empty: the prompt was given as tokens
   std::unique_ptr<Decoder> decoder(const GenerationOptions& options, std::vector<TokenId> prompt,
                                    std::span<const Message> messages) const {
     DecoderContext context;
@@ -275,7 +275,7 @@ class RequestMaker {
 
 // An autoregressive model as the control of block diffusion.
 
-/// The mask of its tokenizer, by the names that families of the zoo and of block diffusion use.
+/// The mask of the model's tokenizer: --mask-token, or a known name of a mask token.
 TokenId find_mask(const AnalyzeFlags& flags, const ModelSource& source) {
   if (flags.mask_token) {
     if (*flags.mask_token < 0 || *flags.mask_token >= source.config.vocab_size) {
@@ -295,7 +295,7 @@ TokenId find_mask(const AnalyzeFlags& flags, const ModelSource& source) {
                    flags.model);
 }
 
-/// The same weights, run as if they were a block-diffusion model's.
+/// Config that runs an autoregressive model's weights as a block-diffusion model.
 ModelConfig as_blocks(const AnalyzeFlags& flags, const ModelSource& source) {
   ModelConfig config = source.config;
   if (!config.causal) {
@@ -349,7 +349,7 @@ std::vector<std::string> keys_of(const Json& row) {
   return keys;
 }
 
-/// Words to the left, numbers to the right; all lines have as many cells.
+/// Prints lines of equal cell counts: words left-aligned, numbers right-aligned.
 void print_table(const std::vector<TableLine>& lines, const std::vector<bool>& is_text) {
   std::vector<size_t> widths(is_text.size(), 0);
   for (const TableLine& line : lines) {
@@ -394,7 +394,7 @@ void print_json_lines(const InstrumentCommand& instrument, const AnalyzeFlags& f
   }
 }
 
-/// The flags of the run that `analyze lock` follows: no row is locked, skipped or guided.
+/// The flags without the lock, for `analyze lock`: no row may be locked, skipped or guided.
 AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) {
   const std::string cache = flags.generation.cache.value_or("none");
   if (cache != "none") {
@@ -407,7 +407,7 @@ AnalyzeFlags without_lock(const AnalyzeFlags& flags, const ModelSource& source) 
   }
   AnalyzeFlags changed = flags;
   changed.generation.lock = flags.generation.lock.value_or(kUsualLock);
-  RequestMaker(changed, source).make();  // refuses families without a lock, and bad settings
+  RequestMaker(changed, source).make();  // throws for families without a lock, and for bad settings
   changed.generation.lock.reset();
   return changed;
 }

@@ -75,7 +75,7 @@ void print_step_table(const nlohmann::ordered_json& report) {
   }
 }
 
-/// Steps of the same model by pools of several sizes, the first being the yardstick.
+/// Times steps with thread pools of several sizes, relative to the first.
 void bench_scaling(const StepFlags& flags, const LoadedModel& loaded) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   std::map<int32_t, double> yardstick;  // time of the first pool, by number of rows
@@ -357,7 +357,7 @@ struct FormatsFlags {
   bool json = false;
 };
 
-/// How many times as fast as bf16 each quantized format is, the fastest at the second row count first.
+/// Speedup of each quantized format over bf16, sorted by the speedup at the second row count.
 nlohmann::ordered_json time_formats(const MatmulBenchOptions& options, ThreadPool& threads) {
   nlohmann::ordered_json found = nlohmann::ordered_json::array();
   for (const char* activations : {"auto", "int8"}) {

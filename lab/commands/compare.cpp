@@ -27,7 +27,7 @@ struct CompareFlags : ModelFlags {
   bool json = false;
 };
 
-/// One side's flags, as they would be typed after `lacuna eval`.
+/// One side's flags, in the syntax of `lacuna eval`.
 struct SideFlags : GuidedModelFlags {
   GenerationOptions generation;
 };

@@ -24,7 +24,7 @@ void add_decode_timing_flags(CLI::App& command, DecodeTimingFlags& flags) {
       ->check(CLI::Range(1, 10'000));
   command
       .add_option(
-          "--settle-passes", options.settle_passes,
+          "--settle-passes", options.passes_to_converge,
           "Simulated: a row's posterior has converged after more passes than this with its token (default 2)")
       ->check(CLI::Range(0, 1 << 20));
   command

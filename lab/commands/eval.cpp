@@ -19,14 +19,14 @@
 namespace lacuna {
 namespace {
 
-/// Refuses flags that the task would ignore.
+/// Throws for flags that the task would ignore.
 void refuse_flags(const CLI::App& command, std::string_view task, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     if (command.count(name) > 0) throw InputError("{}: has no effect with --task {}", name, task);
   }
 }
 
-/// Flags of one benchmark or of a few.
+/// Throws for flags that only other benchmarks use.
 void check_benchmark_flags(const EvalCommandFlags& flags, const CLI::App& command) {
   const std::string& task = flags.settings.task;
   const bool is_choice = find_choice_benchmark(task) != nullptr;

@@ -19,7 +19,7 @@
 namespace lacuna {
 namespace {
 
-// Where --gen-length is not given.
+// Defaults of --gen-length.
 constexpr int32_t kProblemLength = 256;  // LLaDA's and Fast-dLLM's GSM8K
 constexpr int32_t kCodeLength = 512;     // LLaDA's HumanEval, ReFusion's MBPP
 constexpr int32_t kMathLength = 512;     // ReFusion's MATH
@@ -39,7 +39,7 @@ Question gsm8k_question(const std::vector<WordProblem>& solved, const WordProble
   }
   Question question{{"", problem.number}, {}};
   for (const std::string& turn : gsm8k_flashdlm_turns(solved, problem.question)) {
-    question.sample.prompt += turn + "\n\n";  // the same for a model without turns
+    question.sample.prompt += turn + "\n\n";  // prompt for a model without a chat template
     question.messages.push_back({question.messages.size() % 2 == 0 ? "user" : "assistant", turn});
   }
   return question;
@@ -178,7 +178,7 @@ void eval_code(const EvalCommandFlags& flags, const CodeBenchmark& benchmark, co
   }
 }
 
-/// One more turn of each question.
+/// Questions of the next turn, with the earlier turns and answers.
 std::vector<Question> next_turn(const std::vector<ChatQuestion>& asked,
                                 const std::vector<std::vector<std::string>>& answers, size_t turn,
                                 bool is_chat, std::vector<size_t>& who) {
@@ -187,7 +187,7 @@ std::vector<Question> next_turn(const std::vector<ChatQuestion>& asked,
     if (asked[i].turns.size() <= turn) continue;
     who.push_back(i);
     std::vector<Message> messages;
-    std::string text;  // the same for a model without turns
+    std::string text;  // prompt for a model without a chat template
     for (size_t t = 0; t <= turn; ++t) {
       messages.push_back({"user", asked[i].turns[t]});
       text += asked[i].turns[t];

@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// Whether options are scored by their likelihood. Throws InputError where the benchmark has no such prompt.
+/// Whether options are scored by their likelihood. Throws InputError if the benchmark does not support that.
 bool scores_likelihood(const EvalCommandFlags& flags, const ChoiceBenchmark& benchmark, bool is_chat) {
   if (flags.scoring == "likelihood" && !benchmark.likelihood) {
     throw InputError("--scoring likelihood: --task {} asks for an explained answer; expected generation",

@@ -27,7 +27,7 @@ void eval_continuations(EvalCommandFlags flags, const CLI::App& command) {
   std::vector<std::string> records = read_records(flags.data);
   keep_first(records, flags, command);
   OutFile out(flags.out);
-  flags.raw = true;  // a continuation is no turn of a conversation
+  flags.raw = true;  // continuations use no chat template
   const EvaluationModels models(flags);
   std::vector<Question> questions;
   for (const std::string& record : records) {

@@ -28,7 +28,7 @@ void check_settings(const EvalCommandFlags& flags) {
                    kDecisionsTask);
 }
 
-/// Stories and their questions: those that are judged, then as many for a fit.
+/// Stories with questions: --samples to evaluate and, with --fit, the same number for fitting.
 std::vector<DecisionSample> draw_samples(const EvalCommandFlags& flags) {
   const uint64_t seed = flags.settings.generation.seed.value_or(0);
   std::vector<DecisionSample> samples;
@@ -114,7 +114,7 @@ void eval_decisions(const EvalCommandFlags& flags) {
   const uint64_t seed = flags.settings.generation.seed.value_or(0);
   const std::vector<DecisionSample> samples = draw_samples(flags);
   const DecisionTemperatures loaded = opened->decision_temperatures();
-  opened->answer_labels();  // says where there is no tokenizer, before the weights are read
+  opened->answer_labels();  // throws without a tokenizer, before the weights are read
   const auto session = load_session(flags, opened, own_limits(flags.settings.batch));
   const Stopwatch clock;
   const std::vector<JudgedDecision> decisions = judge(*session, samples, seed);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int32_t kMaxPromptLength = 1 << 20;  // tokens
 
-/// The data set's prompt; empty for the plain one.
+/// The data set's prompt template; empty for the plain one.
 std::string form_of(const EvalCommandFlags& flags, const LongBenchTask& task) {
   if (flags.templates.empty()) return {};
   const auto forms = read_longbench_templates(flags.templates);

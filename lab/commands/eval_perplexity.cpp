@@ -25,7 +25,7 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
   const EvaluationSettings& settings = flags.settings;
   const Task& task = find_task(flags.text_task);
   const ModelConfig& config = model.model->config();
-  // A chat model ends its turn, any other its text.
+  // A chat model's answer ends with the end-of-turn token, any other with the end of text.
   const bool is_chat = !model.chat_template.is_none();
   const TokenId end = is_chat ? end_of_turn(model.tokenizer).value_or(config.eos_id) : config.eos_id;
   std::vector<BoundText> texts;
@@ -41,11 +41,11 @@ std::vector<BoundText> task_texts(const EvalCommandFlags& flags, const Evaluated
   return texts;
 }
 
-/// Pieces of a text, one after the other; the first token of each is given.
+/// Consecutive pieces of a text; the first token of each is given.
 std::vector<BoundText> file_texts(const EvalCommandFlags& flags, const EvaluatedModel& model) {
   const auto length = static_cast<size_t>(flags.settings.task_options.length.value_or(kPieceLength));
   std::string text = read_file(flags.data);
-  // A token has a byte or more, and most have less than this many: the rest is not read.
+  // Few tokens have more bytes than this, so text beyond the limit is not tokenized.
   constexpr size_t kBytesPerToken = 16;
   text.resize(std::min(text.size(), static_cast<size_t>(flags.settings.samples) * length * kBytesPerToken));
   const std::vector<TokenId> tokens = model.tokenizer.encode(text);

@@ -54,7 +54,7 @@ Tokenizer load_tokenizer(const std::string& model, const ModelSource& source) {
   return Tokenizer::load(source.folder);
 }
 
-/// Also sets the formats of the flags.
+/// The settings of the evaluation. Also sets the formats in `flags`.
 EvaluationSettings settings_of(EvalFlags& flags, const ModelSource& source, const GuideSource* guide) {
   EvaluationSettings settings = flags.settings;
   settings.generation = resolve_run(flags, source, guide, settings.generation);

@@ -21,16 +21,16 @@ void add_task_option_flags(CLI::App& command, TaskOptions& options);
 
 void add_eval_flags(CLI::App& command, EvalFlags& flags);
 
-/// The models that the flags name, ready to be asked. Reads configs and tokenizers first and weights last.
+/// The models that the flags name, loaded. Reads configs and tokenizers first and weights last.
 class EvaluationModels {
  public:
   explicit EvaluationModels(EvalFlags flags);
   EvaluationModels(const EvaluationModels&) = delete;
   EvaluationModels& operator=(const EvaluationModels&) = delete;
 
-  /// The flags' settings, with what a saved preset sets.
+  /// The flags' settings, with those of a saved preset.
   const EvaluationSettings& settings() const { return settings_; }
-  /// Views of what this object holds.
+  /// Views of this object's members; the object must outlive them.
   EvaluatedModel evaluated() const;
 
  private:
@@ -43,8 +43,8 @@ class EvaluationModels {
   std::shared_ptr<const BackendModel> guide_model_, judge_model_;
 };
 
-/// Loads the models that the flags name and evaluates, with progress bars. InputError, before the weights are
-/// read where that can be.
+/// Loads the models that the flags name and evaluates, with progress bars. Throws InputError, if possible
+/// before the weights are read.
 Evaluation run_evaluation(const EvalFlags& flags);
 
 }  // namespace lacuna

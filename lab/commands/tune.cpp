@@ -56,7 +56,7 @@ struct TuneFlags : GuidedModelFlags {
   GenerationOptions generation;
 };
 
-/// "20m", "90s" or "1.5h" in seconds.
+/// Parses "20m", "90s" or "1.5h" into seconds.
 double parse_duration(const std::string& text) {
   const std::string number = text.empty() ? text : text.substr(0, text.size() - 1);
   const char unit = text.empty() ? ' ' : text.back();
@@ -106,7 +106,7 @@ void check_flags(const TuneFlags& flags) {
   }
 }
 
-/// The prompts in the order of their use, and what they are called.
+/// The prompts in the order of their use, and a name for them.
 struct TuningPrompts {
   std::string name;
   std::vector<TuningPrompt> prompts;
@@ -147,7 +147,7 @@ TuningPrompts read_prompts_file(const TuneFlags& flags) {
     prompts.prompts.push_back({with_system(flags, messages_of_line(parse_json(line, place), place))});
   }
   if (prompts.prompts.empty()) throw InputError("{}: holds no prompt", flags.prompts_file);
-  // Files are often sorted by topic. The race and the certification have to see prompts of one kind.
+  // Shuffled, because files are often sorted by topic: race and certification need similar prompts.
   std::vector<TuningPrompt>& all = prompts.prompts;
   const RngStream random(flags.generation.seed.value_or(0), 0);
   for (size_t i = all.size(); i > 1; --i) {
@@ -214,7 +214,7 @@ std::vector<TuningPath> choose_paths(const TuneFlags& flags, const GenerationOpt
   return paths;
 }
 
-/// Where runs are kept: a file for each model, set of prompts and flags.
+/// The log file for a model, set of prompts and flags.
 std::filesystem::path log_file(const std::string& key) {
   const auto folder = [](const char* variable) {
     const char* const value = std::getenv(variable);
@@ -232,14 +232,14 @@ std::string today() {
   return fmt::format("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday);
 }
 
-/// The flags that load the model as a setting needs it.
+/// The flags that load the model for a setting.
 TuneFlags with_loading(TuneFlags flags, std::span<const TuningSetting> loading) {
   static_cast<FormatNames&>(flags) = with_formats(flags, loading);
   return flags;
 }
 
-/// Speeds from the flags, else from the log, else measured here and then logged: an interrupted tuning
-/// continues with the same. As many bytes are read as the weights take: small ones lie in the caches.
+/// Speeds from the flags, else from the log, else measured and logged, so that a resumed tuning uses the
+/// same. The measurement reads the weights' amount of memory: small weights stay in the caches.
 MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, TuningLog& log) {
   MachinePeaks peaks{flags.gflops * 1e9, flags.gigabytes * 1e9};
   if (peaks.flops > 0 && peaks.bandwidth > 0) return peaks;
@@ -259,7 +259,7 @@ MachinePeaks machine_peaks(const TuneFlags& flags, const OpenedModel& opened, Tu
   return peaks;
 }
 
-/// Settings of the options beyond those that were given.
+/// Settings of `options` that are not in `given`.
 std::vector<TuningSetting> added_settings(const GenerationOptions& options,
                                           const std::vector<TuningSetting>& given) {
   std::vector<TuningSetting> added;
@@ -269,7 +269,7 @@ std::vector<TuningSetting> added_settings(const GenerationOptions& options,
   return added;
 }
 
-/// All that a saved preset says of a chosen setting.
+/// The preset that saves a chosen setting.
 SavedPreset make_preset(const TuneFlags& flags, const OpenedModel& opened, const TuningPrompts& prompts,
                         const TuningReport& report) {
   const TuningPlan& plan = report.plan;
@@ -355,7 +355,7 @@ void tune(const TuneFlags& flags) {
   if (!flags.budget.empty()) report.plan.budget_seconds = parse_duration(flags.budget);
   const TuningPrompts prompts = make_prompts(flags);
   report.plan.prompts = static_cast<int32_t>(prompts.prompts.size());
-  split_prompts(report.plan.promise, report.plan.prompts);  // too few is said before the weights are read
+  split_prompts(report.plan.promise, report.plan.prompts);  // throws for too few before weights are read
 
   const std::shared_ptr<const OpenedModel> opened = open_model(flags, TemplateFlags{.raw = flags.raw});
   if (opened->tokenizer() == nullptr) throw InputError("{} has no tokenizer; prompts are texts", flags.model);

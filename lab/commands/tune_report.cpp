@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-/// The loss in words, after a share or a number.
+/// The loss in words, to follow a share or a number.
 std::string_view harm_of(TuningLoss loss) {
   switch (loss) {
     case TuningLoss::kChangedAnswer:
@@ -62,7 +62,7 @@ std::string losses_text(TuningLoss loss, const LossSum& sum) {
   return fmt::format("{} on {}", amount(loss, sum.mean()), sum.prompts);
 }
 
-/// Why a setting is not certified, or that it is.
+/// "holds" for a certified setting, else the reason why it is not certified.
 std::string verdict(const TuningReport& report, const TunedCandidate& candidate) {
   if (candidate.certified) return "holds";
   const bool out_of_budget =

@@ -12,12 +12,12 @@ namespace lacuna {
 /// Contents of a report besides the result.
 struct TuningReport {
   std::string model;
-  std::string guide;         ///< as --guide has it; empty: none
-  std::string baseline;      ///< flags of generation that make a run the baseline; often none
+  std::string guide;         ///< value of --guide; empty: none
+  std::string baseline;      ///< generation flags that select the baseline; often none
   std::string prompts_name;  ///< "task arithmetic", or a file
   TuningPlan plan;
   TuningResult result;
-  bool has_checker = false;  ///< whether answers of the baseline were judged
+  bool has_checker = false;  ///< whether a checker judged the answers
   std::string saved_as;      ///< name of the preset that was written; empty if none was
   std::filesystem::path saved_to;
 };

@@ -21,13 +21,13 @@ namespace {
 // Noise streams by purpose.
 enum Purpose : uint8_t { kOffset = 48, kOrder, kNoisy };
 
-/// Draw k of n, spread over [0, 1): each is even there, all together they leave no gap.
+/// Stratified sample k of n in [0, 1): each is uniform, and together they are evenly spaced.
 double spread(double offset, int32_t k, int32_t n) {
   double whole = 0;
   return std::modf(offset + static_cast<double>(k) / n, &whole);
 }
 
-/// `count` of 0 .. `of` - 1, ascending: those with the smallest random keys.
+/// A random subset of 0 .. `of` - 1 with `count` elements, ascending.
 std::vector<int32_t> choose(int32_t count, int32_t of, const RngStream& keys) {
   std::vector<int32_t> chosen(static_cast<size_t>(of));
   std::iota(chosen.begin(), chosen.end(), 0);
@@ -53,28 +53,28 @@ int32_t size_of(const std::vector<TokenId>& tokens) {
 class Passes {
  public:
   Passes(const BackendModel& model, Bound& bound) : model_(model), bound_(bound), pool_(model.make_pool()) {
-    plan_.rules.emplace_back();  // greedy: takes the best token
+    plan_.rules.emplace_back();  // greedy sampling
   }
 
-  /// Sequences begin here; rows, groups and scores that follow belong to `text`.
+  /// Begins a new sequence; the rows, groups and scores that follow belong to `text`.
   void begin(size_t text) {
     if (plan_.num_rows() >= kScoringRows) run();
     text_ = text;
     num_cells_.push_back(0);
   }
-  /// A row of the sequence, with its K/V in the next cell.
+  /// Adds a row to the sequence, with its K/V in the next cell. Returns its index.
   int32_t add_row(TokenId token, int32_t position) {
     plan_.add_row(token, position, num_cells_.back()++);
     return plan_.num_rows() - 1;
   }
-  /// The rows from `first` on.
+  /// Makes a group of the rows from `first` on.
   void add_group(int32_t first, std::vector<IndexRange> visible, OwnRows own_rows) {
     plan_.groups.push_back({static_cast<int32_t>(num_cells_.size()) - 1,
                             {first, plan_.num_rows()},
                             std::move(visible),
                             own_rows});
   }
-  /// `weight` times -log p(token), by that row.
+  /// Adds `weight` times -log p(token), predicted by `row`, to the text's sum.
   void score(int32_t row, TokenId token, double weight) {
     LogitRow logit;
     logit.row = row;
@@ -85,14 +85,14 @@ class Passes {
 
   int32_t num_rows() const { return plan_.num_rows(); }
 
-  /// Runs what is there.
+  /// Runs the collected sequences.
   void run() {
     if (plan_.groups.empty()) return;
     const std::vector<std::unique_ptr<KvSequence>> sequences = make_sequences();
     const std::unique_ptr<PassTicket> ticket = submit(sequences);
     const std::span<const RowStatistics> samples = ticket->wait().samples;
     for (size_t i = 0; i < samples.size(); ++i) {
-      // The row drew its best token, so its confidence is that token's probability.
+      // The row sampled its most probable token, so its confidence is that token's probability.
       const RowStatistics& row = samples[i];
       const double nats = static_cast<double>(row.best_logit) - static_cast<double>(row.scored_logit) -
                           std::log(row.confidence);
@@ -101,7 +101,7 @@ class Passes {
     clear();
   }
 
-  /// Runs what is there and hands out logits instead: [scores, vocabulary], in their order.
+  /// Runs the collected sequences and passes the logits to `use`: [scores, vocabulary].
   void run_for_logits(Buffer<float>& memory, const std::function<void(Matrix<float>)>& use) {
     const auto rows = static_cast<int64_t>(plan_.logits.size());
     const int64_t vocab = model_.config().vocab_size;
@@ -129,7 +129,7 @@ class Passes {
     for (const int32_t cells : num_cells_) sequences.push_back(pool_->make_sequence({cells}));
     return sequences;
   }
-  /// `sequences` outlive the ticket, and so does what is planned.
+  /// `sequences` and the plan must outlive the ticket.
   std::unique_ptr<PassTicket> submit(std::span<const std::unique_ptr<KvSequence>> sequences) {
     std::vector<KvSequence*> pointers;
     for (const std::unique_ptr<KvSequence>& sequence : sequences) pointers.push_back(sequence.get());
@@ -153,8 +153,8 @@ class Passes {
   size_t text_ = 0;
 };
 
-/// Rows of the whole text, causal; row i - 1 scores token i, but for the first of each slot, which a mask in
-/// its place scores. `slot_size` 0: no slots.
+/// Adds the whole text as causal rows. Row i - 1 scores token i, except the first token of each slot, which
+/// is scored by a mask at its position. `slot_size` 0: no slots.
 void add_left_to_right(const BoundText& text, size_t index, int32_t slot_size, TokenId mask_id,
                        Passes& passes) {
   const std::vector<TokenId> tokens = all_tokens(text);
@@ -173,10 +173,10 @@ void add_left_to_right(const BoundText& text, size_t index, int32_t slot_size, T
   }
 }
 
-/// One text of a model that undoes masks: what is masked in each of its draws.
+/// Random masks of one text, or of a part of it, for a model of masks.
 class MaskDraws {
  public:
-  /// `part` distinguishes parts that are sampled separately: blocks of a text.
+  /// `part` distinguishes parts of a text that are sampled separately, such as blocks.
   MaskDraws(const BoundSettings& settings, size_t text, int32_t part, int32_t count)
       : settings_(settings),
         text_(text),
@@ -184,7 +184,7 @@ class MaskDraws {
         count_(count),
         offset_(RngStream(settings.seed, kOffset, text, part).uniform(0)) {}
 
-  /// Indices of masked ones of `count`, ascending.
+  /// Ascending indices, below the constructor's `count`, of the tokens that sample `draw` masks.
   std::vector<int32_t> masked(int32_t draw) const {
     const auto masks = 1 + static_cast<int32_t>(spread(offset_, draw, settings_.draws) * count_);
     return choose(std::min(masks, count_), count_, RngStream(settings_.seed, kOrder, text_, part_, draw));
@@ -222,8 +222,7 @@ void add_masked(const BoundText& text, size_t index, const ModelConfig& config, 
   }
 }
 
-/// A sequence holds the clean text and after it, at the same positions, as many masked copies of its blocks
-/// as a pass has room for.
+/// A sequence with the clean text and, at the same positions, masked copies of its blocks that fill the pass.
 class BlockText {
  public:
   BlockText(const BoundText& text, size_t index, const ModelConfig& config, const BoundSettings& settings)
@@ -266,7 +265,7 @@ class BlockText {
     }
   }
   void add_copy(int32_t begin, int32_t draw, Passes& passes) const {
-    // A first token that the block before scores is known when the others are.
+    // With shifted logits, the block before scores the first token, which is then clean.
     const int32_t first = std::max(begin + (config_.shifted_logits ? 1 : 0), prompt_);
     const int32_t count = end_of(begin) - first;
     if (count <= 0) return;
@@ -285,7 +284,7 @@ class BlockText {
                    draws.weight(masked.size()));
     }
   }
-  /// Cells of the clean text, whose numbers are its positions.
+  /// Cells of the clean text before `begin`; cell numbers equal positions.
   static std::vector<IndexRange> before(int32_t begin) {
     return begin > 0 ? std::vector<IndexRange>{{0, begin}} : std::vector<IndexRange>{};
   }
@@ -302,7 +301,7 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// A draw's level of noise, and what a token adds there.
+/// One sampled noise level, and the loss of a token at this level.
 class NoiseTerm {
  public:
   NoiseTerm(const ModelConfig& config, double t)
@@ -316,7 +315,7 @@ class NoiseTerm {
         hidden_(sigmoid(-log_snr_ - config.noise->uniform_shift)),
         others_(static_cast<double>(num_noise_tokens(config.vocab_size, config.mask_id))) {}
 
-  /// z, given x.
+  /// Samples the noisy token z ~ q(.|x).
   TokenId noisy(TokenId x, const RngStream& stream) const {
     if (stream.uniform(0) < alpha_) return x;
     if (stream.uniform(1) >= shown_) return mask_id_;
@@ -324,7 +323,7 @@ class NoiseTerm {
     return mask_id_ < 0 || other < mask_id_ ? other : other + 1;
   }
 
-  /// Whether this z adds nothing, for any prediction.
+  /// Whether the loss of this z is 0 for any prediction.
   bool is_nothing(TokenId x, TokenId z) const { return weight(x, z) == 0; }
 
   ///   logits  [vocabulary] of the row
@@ -342,7 +341,7 @@ class NoiseTerm {
     }
     const auto predicted = [&](TokenId k) { return k == mask_id_ ? 0 : shifted_exp(k) / sum; };
 
-    // Only x is special in q(.|x); the mask is as likely in both.
+    // q(.|x) is uniform over tokens other than x; the mask has the same probability in q(.|x) and q(.|p).
     const double other = beta_ * shown_ / others_;
     const double q_x = alpha_ + other;
     double divergence = q_x * std::log(q_x / (alpha_ * predicted(x) + other));
@@ -374,7 +373,8 @@ class NoiseTerm {
   double others_;          // tokens but the mask
 };
 
-/// Clean rows see clean ones, noisy rows see all; of a whole canvas all rows do.
+/// Adds the noise bound of one text. Clean rows see clean rows, noisy rows see all; in a model that fills a
+/// canvas, all rows see all.
 void score_noise(const BoundText& text, size_t index, const BackendModel& model,
                  const BoundSettings& settings, Buffer<float>& memory, Passes& passes, Bound& bound) {
   const ModelConfig& config = model.config();
@@ -483,7 +483,7 @@ BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std
                      TokenId end, int32_t room, int32_t block_length) {
   BoundText text{std::move(prompt), {answer.begin(), answer.end()}, 0};
   if (config.noise && config.bos_id >= 0 && (text.prompt.empty() || text.prompt.front() != config.bos_id)) {
-    text.prompt.insert(text.prompt.begin(), config.bos_id);  // as its decoder does
+    text.prompt.insert(text.prompt.begin(), config.bos_id);  // like the decoder
   }
   if (end >= 0) text.scored.push_back(end);
   text.counted = static_cast<int64_t>(text.scored.size());

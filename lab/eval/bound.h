@@ -1,6 +1,6 @@
-// How likely a model finds texts that are given: an autoregressive model's own likelihood, and for diffusion
-// models an upper bound on the negative log-likelihood, as an average over seeded random draws. Per token and
-// exponentiated it is the perplexity that papers report.
+// Negative log-likelihood of given texts: exact for autoregressive models, and for diffusion models an upper
+// bound, estimated as an average over seeded random samples. exp of its value per token is the perplexity
+// that papers report.
 //
 // The prompt p of a text is given, and the tokens x_1 ... x_L after it are scored.
 //
@@ -14,22 +14,23 @@
 //
 //   -log p(x) <= E [ (L / l) sum over masked i of -log p(x_i | p, tokens that are not masked) ].
 //
-// The same bound as with a ratio t and weights 1/t (equation 4 there), with less variance. It is the mean
-// over all orders of L of the likelihood of writing one token at a time in that order.
+// This equals the bound with a ratio t and weights 1/t (equation 4 there), with less variance. It is the
+// mean, over all orders of the L tokens, of the negative log-likelihood of decoding one token at a time in
+// that order.
 //
 // Blocks (BD3-LM: Arriola et al. 2025, section 3; SDAR, LLaDA 2, Fast-dLLM v2): the sum over blocks of that
-// bound, each given the tokens of the blocks before it, which are clean. Where logits are those of the row
-// before, a block's first token is scored as it is decoded: by the last row of the block before, exactly.
+// bound, each given the clean tokens of earlier blocks. With shifted logits, a block's first token is scored
+// exactly, by the last row of the block before, as in decoding.
 //
 // Noise (GIDD: von Rütte et al., arXiv 2503.04482, section 3 and arXiv 2512.10858): t is sampled uniformly
-// from (0, 1), alpha = 1 - t, l = log(alpha / t) kept within the process's ends; each x becomes z ~ q(.|x),
-// with q(k|x) = alpha [k = x] + (1 - alpha) pi(k); p is the predicted distribution, which never is the mask,
-// and q(.|p) has it in the place of [k = x]:
+// from (0, 1), alpha = 1 - t, l = log(alpha / t) clamped to the process's limits; each x becomes z ~ q(.|x),
+// with q(k|x) = alpha [k = x] + (1 - alpha) pi(k) and the noise pi; the prediction p gives the mask no
+// probability, and q(k|p) = alpha p(k) + (1 - alpha) pi(k):
 //
 //   -log p(x) <= E [ sum over i of w / (alpha (1 - alpha)) (KL(q(.|x_i) || q(.|p_i)) + r - log r - 1) ],
 //   r = q(z_i|x_i) / q(z_i|p_i),      w = (pi(z) - dpi/dl(z)) / (pi(z) + e^l [z = x]).
 //
-// Left out, as in the published code: what the ends of the process add, below 0.001 nats a token.
+// Left out, as in the published code: the terms at the limits of the process, below 0.001 nats per token.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,8 @@ namespace lacuna {
 
 struct BoundText {
   std::vector<TokenId> prompt;  ///< given; not empty
-  std::vector<TokenId> scored;  ///< the end tokens that fill a canvas included
-  int64_t counted = 0;  ///< tokens that share the sum: those scored without what only fills the canvas
+  std::vector<TokenId> scored;  ///< scored tokens, including end tokens that fill a canvas
+  int64_t counted = 0;          ///< number of scored tokens without those that only fill the canvas
 };
 
 /// Kind of a paradigm's likelihood: "exact, left to right", "bound over masks".
@@ -59,13 +60,13 @@ bool is_exact(Paradigm paradigm);
 struct BoundSettings {
   int32_t draws = 32;  ///< per text, spread evenly over l or t with one random offset per text
   uint64_t seed = 0;
-  int32_t block_length = 0;  ///< kBlocks: 0 means as trained
+  int32_t block_length = 0;  ///< kBlocks; 0: the trained length
   int32_t slot_size = 8;     ///< kSlots
 };
 
 struct Bound {
   struct Text {
-    double nats = 0;  ///< of all that is scored
+    double nats = 0;  ///< sum over the scored tokens
     int64_t counted = 0;
   };
   std::vector<Text> texts;
@@ -80,13 +81,13 @@ struct Bound {
   std::optional<Interval> interval() const;
 };
 
-/// A prompt and an answer in the form that the model sees: the answer, an end token if there is one (`end` >=
-/// 0) and, for models that fill a canvas, end tokens up to `room` scored tokens or the end of their last
+/// A prompt and an answer in the model's input form. The answer is followed by the end token `end` (negative:
+/// none) and, for models that fill a canvas, by end tokens up to `room` scored tokens or the end of the last
 /// block.
 BoundText bound_text(const ModelConfig& config, std::vector<TokenId> prompt, std::span<const TokenId> answer,
                      TokenId end, int32_t room, int32_t block_length);
 
-/// Scores texts, several to a pass; the sums do not depend on how they share passes. Throws InputError for a
+/// Scores texts, several per pass; results do not depend on how texts are batched. Throws InputError for a
 /// token outside the vocabulary, a mask, or a text that is longer than the model's context.
 Bound bound(const BackendModel& model, std::span<const BoundText> texts, const BoundSettings& settings);
 

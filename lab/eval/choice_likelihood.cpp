@@ -25,7 +25,7 @@ BoundText option_text(const EvaluatedModel& model, const std::string& prompt, co
   BoundText text{rendered(prompt), {}, 0};
   if (model.chat_template.is_none()) {
     const std::vector<TokenId> whole = rendered(prompt + " " + scored);
-    // A token may reach over the border; then it is scored.
+    // A token that crosses the boundary is scored.
     const size_t given = std::min(text.prompt.size(), whole.size() - 1);
     text.prompt.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(given));
     text.scored.assign(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end());

@@ -1,4 +1,4 @@
-// Multiple choice by likelihood: which option a model finds most likely after the question (eval/choices.h).
+// Multiple choice by likelihood: chooses the most likely option after the question (eval/choices.h).
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace lacuna {
 
 struct ChoiceLikelihood {
   std::vector<double> nats;  ///< -log p of each option: exact or an upper bound (eval/bound.h)
-  size_t chosen = 0;         ///< the least; of equal ones the first
+  size_t chosen = 0;         ///< option with the least nats; the first of equals
   size_t chosen_per_character =
-      0;  ///< the least by code points of the option's text (the harness's acc_norm)
+      0;  ///< option with the least nats per code point of its text (the harness's acc_norm)
 };
 
 struct ChoiceLikelihoods {
@@ -28,13 +28,13 @@ struct ChoiceLikelihoods {
   double seconds = 0;
 };
 
-/// The tokens of `scored` after `prompt`. Without a chat template the two are cut into tokens together, a
-/// space between them, and parted where the prompt alone ends, as the harness does; with one, `scored` begins
-/// the model's turn.
+/// The tokens of `scored` after `prompt`. Without a chat template, the two are tokenized together with a
+/// space between them, and split at the length of the tokenized prompt, like in the harness. With a chat
+/// template, `scored` begins the model's turn.
 BoundText option_text(const EvaluatedModel& model, const std::string& prompt, const std::string& scored);
 
-/// Item i is scored with settings.seed + i, so that its figures do not depend on the other items. Throws
-/// InputError where bound() does.
+/// Item i is scored with settings.seed + i, so that its result does not depend on the other items. Throws
+/// InputError like bound().
 ChoiceLikelihoods choice_likelihoods(const EvaluatedModel& model, const ChoiceBenchmark& benchmark,
                                      const Shots& shots, std::span<const ChoiceItem> items,
                                      const BoundSettings& settings,

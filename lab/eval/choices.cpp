@@ -45,8 +45,7 @@ std::string with_replaced(std::string_view text, std::string_view from, std::str
   return result += text;
 }
 
-/// WikiHow's marks as lm-evaluation-harness removes them: " [title]" is a full stop, other text in brackets
-/// goes.
+/// Removes WikiHow's marks like lm-evaluation-harness: " [title]" becomes ". ", other brackets go.
 std::string without_marks(std::string_view text) {
   std::string plain = with_replaced(trimmed(text), " [title]", ". ");
   for (size_t open = plain.find('['); open != std::string::npos; open = plain.find('[', open)) {
@@ -66,7 +65,7 @@ std::string sentence_case(std::string_view text) {
   return result;
 }
 
-/// The options and the right one's place are what every reader ends with.
+/// Throws InputError for a wrong number of options, or if the question and options are too long.
 void check_item(const JsonObject& object, std::string_view options_key, const ChoiceItem& item) {
   if (item.options.size() < 2 || item.options.size() > kMaxItemOptions) {
     object.refuse(options_key, fmt::format("2 to {} texts", kMaxItemOptions));
@@ -112,7 +111,7 @@ ChoiceItem read_arc(const nlohmann::json&, const JsonObject& object, RngStream) 
   return item;
 }
 
-/// The file has the right answer first; the harness shuffles without a seed.
+/// The file has the correct answer first, so the options are shuffled by the seed; the harness has no seed.
 ChoiceItem read_gpqa(const nlohmann::json&, const JsonObject& object, RngStream order) {
   ChoiceItem item{"", trimmed(object.text("Question")), {}, 0, ""};
   for (const char* const key :
@@ -138,7 +137,7 @@ ChoiceItem read_hellaswag(const nlohmann::json& line, const JsonObject& object, 
   for (const std::string& ending : object.texts("endings")) item.options.push_back(without_marks(ending));
   check_item(object, "endings", item);
   const int64_t most = static_cast<int64_t>(item.options.size()) - 1;
-  // The data set's own file has a number, its copy on the hub a text.
+  // The label is a number in the original file, a string in its copy on the Hugging Face hub.
   if (const auto label = line.find("label"); label != line.end() && label->is_string()) {
     const std::string digit = object.text("label");
     if (digit.size() != 1 || digit[0] < '0' || digit[0] > '0' + most) {
@@ -153,7 +152,7 @@ ChoiceItem read_hellaswag(const nlohmann::json& line, const JsonObject& object, 
 
 constexpr ChoicePrompt kQuestionAndAnswer{"", "Question: {question}\nAnswer:", "", ""};
 
-// FlashDLM, appendix C.5; the paper's bold type is left out. It does not print how options are listed.
+// FlashDLM, appendix C.5, without the paper's bold type. The paper does not show how options are listed.
 constexpr std::string_view kArcRequest =
     "You are a careful reasoning assistant. A commonsense sentence is shown with a blank and {count} Answers "
     "that could fill the blank. Think step by step about which option makes the sentence most sensible, then "
@@ -233,7 +232,7 @@ std::string count_in_words(size_t count) {
   return count - 2 < kWords.size() ? std::string(kWords[count - 2]) : std::to_string(count);
 }
 
-/// Placeholders in what is filled in stay as they are.
+/// Fills placeholders once: placeholders within the inserted text are not replaced.
 std::string fill_prompt(std::string_view text, const ChoicePrompt& prompt, const ChoiceItem& item) {
   std::string result;
   for (size_t open; (open = text.find('{')) != std::string_view::npos;) {
@@ -268,7 +267,7 @@ std::string with_shots(const ChoicePrompt& prompt, const Shots& shots, const Cho
   return text + fill_prompt(prompt.item, prompt, item) + std::string(prompt.lead);
 }
 
-/// Where `phrase` (lower case) stands, white space in `text` after `phrase` skipped; the last if `last`.
+/// Position after the first (`last`: the last) occurrence of `phrase` and white space behind it.
 size_t after_phrase(std::string_view lower_text, std::string_view phrase, bool last) {
   const size_t at = last ? lower_text.rfind(phrase) : lower_text.find(phrase);
   if (at == std::string_view::npos) return at;
@@ -301,7 +300,7 @@ std::optional<size_t> chosen_letter(std::string_view text, size_t count) {
   return {};
 }
 
-/// Signs and white space at both ends do not matter, nor does case.
+/// Lower case, without punctuation and white space at both ends.
 std::string bare(std::string_view text) {
   const auto is_bare = [](char c) { return is_word(c) || static_cast<unsigned char>(c) >= 0x80; };
   const auto begin = std::find_if(text.begin(), text.end(), is_bare);
@@ -309,7 +308,7 @@ std::string bare(std::string_view text) {
   return begin < end ? in_lower_case(std::string_view(begin, end)) : std::string();
 }
 
-/// "answer 12" after "answer": 12.
+/// The number at the start of `rest` after `word`: 12 for "answer 12" after "answer".
 std::optional<size_t> number_after(std::string_view rest, std::string_view word) {
   if (!rest.starts_with(word)) return {};
   rest.remove_prefix(word.size());
@@ -388,7 +387,7 @@ std::string scored_text(const ChoiceBenchmark& benchmark, const ChoiceItem& item
 std::optional<size_t> chosen_option(const ChoiceBenchmark& benchmark, const ChoiceItem& item,
                                     std::string_view text) {
   if (benchmark.generation.name == "@") {
-    constexpr std::string_view kNext = "Question:";  // a base model writes another one
+    constexpr std::string_view kNext = "Question:";  // a base model continues with another question
     return chosen_letter(text.substr(0, text.find(kNext)), item.options.size());
   }
   return chosen_name(benchmark.generation, item, text);

@@ -1,11 +1,10 @@
-// Published benchmarks of multiple-choice questions. Each is a row of data (its file's keys, its prompts),
-// and all share one reader, one way to fill prompts and one to find the chosen option.
+// Published benchmarks of multiple-choice questions. Each is one ChoiceBenchmark (keys of its file, prompts);
+// all share the code that reads files, fills prompts and extracts the chosen option.
 //
-// Two ways to choose. By likelihood: the option that the model finds most likely after the question, with the
-// prompts of lm-evaluation-harness, as LLaDA (Nie et al. 2025) and Dream (Ye et al. 2025) report their base
-// models. By generation: the model explains and names an option, with the prompts of FlashDLM (Hu et al.
-// 2025, arXiv 2505.21467, appendix C.5) and, for MMLU-Pro, those of its authors, which FlashDLM and LLaDA
-// use.
+// An option is chosen in one of two ways. By likelihood: the most likely option after the question, with the
+// prompts of lm-evaluation-harness, like LLaDA (Nie et al. 2025) and Dream (Ye et al. 2025) for base models.
+// By generation: the model explains and names an option, with the prompts of FlashDLM (Hu et al. 2025, arXiv
+// 2505.21467, appendix C.5) and, for MMLU-Pro, those of its authors, which FlashDLM and LLaDA use.
 #pragma once
 
 #include <cstddef>
@@ -22,66 +21,66 @@
 
 namespace lacuna {
 
-inline constexpr size_t kMaxItemOptions = 16;                 ///< of a question; MMLU-Pro has up to 10
+inline constexpr size_t kMaxItemOptions = 16;                 ///< per question; MMLU-Pro has up to 10
 inline constexpr size_t kMaxQuestionBytes = size_t{1} << 20;  ///< of a question with its options
 
 struct ChoiceItem {
   std::string subject;  ///< MMLU-Pro's category; elsewhere empty
   std::string question;
   std::vector<std::string> options;  ///< 2 to kMaxItemOptions
-  size_t answer = 0;                 ///< the right option
+  size_t answer = 0;                 ///< index of the correct option
   std::string worked;                ///< MMLU-Pro: the explanation of a solved question; may be empty
 };
 
-/// How a question is asked. Placeholders of `item`: {question}, {options} (one line each: name, separator,
-/// text), {names} ("A1, A2, or A3"), {count} ("three"). {subject} stands in `description`.
+/// Prompt of a question. Placeholders of `item`: {question}, {options} (one line each: name, separator,
+/// text), {names} ("A1, A2, or A3"), {count} ("three"). Placeholder of `description`: {subject}.
 struct ChoicePrompt {
   std::string_view description;  ///< before all solved questions and the one to answer
   std::string_view item;
-  std::string_view name;       ///< of an option: "#" is its number from 1, "@" its letter
-  std::string_view separator;  ///< between name and text
+  std::string_view name;       ///< name of an option: "#" is its 1-based number, "@" its letter
+  std::string_view separator;  ///< between an option's name and text
   std::string_view lead = {};  ///< how the model's answer begins
 };
 
 struct ChoiceBenchmark {
-  std::string_view name;  ///< of --task
-  /// Reads a line. `order` shuffles options where the file has no order of its own.
+  std::string_view name;  ///< value of --task
+  /// Reads a line. `order` shuffles the options if the file does not define their order.
   ChoiceItem (*read)(const nlohmann::json& line, const JsonObject& object, RngStream order);
   std::optional<ChoicePrompt> likelihood;  ///< empty: generation alone
   bool scores_names = false;               ///< likelihood of "(A)" instead of the option's text
   ChoicePrompt generation;
-  int32_t gen_length = 256;       ///< where --gen-length is not given
-  bool generation_shots = false;  ///< solved questions have explanations, which generation can show
+  int32_t gen_length = 256;       ///< default of --gen-length
+  bool generation_shots = false;  ///< generation supports solved questions, which have explanations
 };
 
-/// All, in alphabetical order.
+/// All benchmarks, in alphabetical order.
 std::span<const ChoiceBenchmark> choice_benchmarks();
-/// Null for another name.
+/// Null for an unknown name.
 const ChoiceBenchmark* find_choice_benchmark(std::string_view name);
 
 /// The questions of a file of JSON lines, plain or gzip. Throws InputError that names file, line and key.
-///   seed  of the order of GPQA's options
+///   seed  seed of the order of GPQA's options
 std::vector<ChoiceItem> read_choices(const ChoiceBenchmark& benchmark, const std::string& path,
                                      uint64_t seed);
 
 /// The option's name in a prompt: "Answer2", "(B)".
 std::string option_name(const ChoicePrompt& prompt, size_t option);
 
-/// The prompt of `item`, after solved questions: description, each solved question with its answer, the
-/// question. Solved questions of another subject are left out, and all but the first `shots` of the rest.
-/// Throws InputError where fewer are left.
+/// Solved questions of a few-shot prompt.
 struct Shots {
   std::span<const ChoiceItem> solved = {};
   size_t count = 0;
-  std::string source = {};  ///< their file, for messages
+  std::string source = {};  ///< file of `solved`, for error messages
 };
+/// The prompt of `item`: description, the first `shots.count` solved questions of the item's subject with
+/// their answers, and the question. Throws InputError if there are fewer.
 std::string likelihood_prompt(const ChoiceBenchmark& benchmark, const Shots& shots, const ChoiceItem& item);
 std::string generation_prompt(const ChoiceBenchmark& benchmark, const Shots& shots, const ChoiceItem& item);
 
 /// The text that is scored after likelihood_prompt() and a space.
 std::string scored_text(const ChoiceBenchmark& benchmark, const ChoiceItem& item, size_t option);
 
-/// The option that a generated text chooses; empty where it names none.
+/// The option that a generated text chooses; empty if it names none.
 ///   Letters (MMLU-Pro's own rules): the first "answer is (X)", else the last "answer: X", else the last
 ///   letter of an option that stands alone. Other names: after the last "final answer is", an option's name
 ///   or, alone, its text.

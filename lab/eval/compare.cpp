@@ -13,7 +13,7 @@ namespace {
 /// Result of one setting for one sample.
 struct Run {
   SampleRecord record;
-  std::map<int32_t, std::vector<float>> outputs;  // hidden rows that positions were committed from
+  std::map<int32_t, std::vector<float>> outputs;  // by position: hidden row from which it was committed
 };
 
 /// Runs some samples of the task in one batch.
@@ -22,7 +22,7 @@ std::vector<Run> run_batch(const ComparedSetting& setting, const ComparisonSetti
   const Task& task = find_task(settings.task);
   std::vector<Run> runs(static_cast<size_t>(count));
   Engine engine(setting.model.model, count, setting.model.guide_model);
-  // A causal model commits a token before any row has read it: there is no output at its position.
+  // A causal model has no output at a position when its token is committed.
   if (!setting.model.model->config().causal) engine.remember_outputs();
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint64_t index = static_cast<uint64_t>(first) + i;
@@ -155,7 +155,7 @@ Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const Com
     const int32_t count = std::min(settings.batch, settings.samples - first);
     const auto run_a = [&] { return run_batch(a, settings, first, count, comparison.a); };
     const auto run_b = [&] { return run_batch(b, settings, first, count, comparison.b); };
-    // Whoever comes second finds warm caches: they swap places with every batch.
+    // The second setting runs with warm caches, so the order alternates between batches.
     const bool b_first = first / settings.batch % 2 == 1;
     std::vector<Run> runs_b;
     if (b_first) runs_b = run_b();

@@ -13,7 +13,7 @@
 
 namespace lacuna {
 
-/// One of the two. Without a guide its model's guide fields are null.
+/// One of the two settings. Without a guide, the guide fields of `model` are null.
 struct ComparedSetting {
   EvaluatedModel model;
   GenerationOptions generation;
@@ -45,26 +45,25 @@ struct Comparison {
   };
   Side a, b;
 
-  Proportion same_tokens;  ///< of all generated positions
-  Proportion same_texts;   ///< of all samples
+  Proportion same_tokens;  ///< generated positions with equal tokens
+  Proportion same_texts;   ///< samples with equal texts
   int64_t only_a_correct = 0;
   int64_t only_b_correct = 0;
-  /// KL(a || b), nats, of the posteriors from which each position was committed, without guidance; over the
-  /// positions that both settings committed from a posterior of their own.
+  /// KL(a || b), nats, of the unguided posteriors from which positions were committed, over the positions
+  /// that have such a posterior in both settings.
   int64_t kl_positions = 0;
   double kl_mean = 0;
   double kl_max = 0;
 
   Proportion accuracy(const Side& side) const;
-  /// 95% interval of seconds of b / seconds of a, over the batches; nothing where there are fewer than 3.
+  /// 95% interval over batches of (seconds of b) / (seconds of a); empty for fewer than 3 batches.
   std::optional<Interval> time_ratio() const;
-  /// Whether the times tell that one of them is faster. Two settings that compute the same rows, FLOPs and
-  /// bytes need an interval to differ.
+  /// Whether time_ratio() excludes 1; if it is empty, whether rows, FLOPs or bytes differ.
   bool has_speed_difference() const;
 };
 
-/// Runs both settings over the same samples, in turn, batch by batch: a change of the machine's speed meets
-/// both.
+/// Runs both settings on the same samples, interleaved by batch, so that changes of the machine's speed
+/// affect both.
 Comparison compare(const ComparedSetting& a, const ComparedSetting& b, const ComparisonSettings& settings,
                    const EvaluationProgress& progress = {});
 

@@ -11,14 +11,14 @@
 namespace lacuna {
 namespace {
 
-/// Bytes of the longest token that a prompt may begin with: more text than that for each token is not read.
+/// Bytes of text that are tokenized per requested token.
 constexpr size_t kMaxBytesPerToken = 256;
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// Bytes before a character of UTF-8 that is cut off at the end.
+/// Length of the text without an incomplete UTF-8 character at its end.
 size_t whole_characters(std::string_view text) {
   size_t begin = text.size();  // of the last character
   while (begin > 0 && text.size() - begin < 4) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kDecisionSamples = 9;  // apart from the streams of the other tasks
 constexpr size_t kBins = 15;
-constexpr size_t kFewQuestions = 500;  // below, bins of equal width would hold too few
+constexpr size_t kFewQuestions = 500;  // with fewer questions, bins of equal width would be too small
 
 /// The parts of a story: somebody's things, an animal, or both.
 enum class Part : uint8_t { kThings, kAnimal, kBoth };
@@ -61,13 +61,13 @@ std::string tell(Draws& draws, Facts& facts) {
   return draws.below(2) == 0 ? story + " " + scene : scene + " " + story;
 }
 
-/// A question with its right option.
+/// A question with the index of its correct option.
 struct Asked {
   DecisionQuestion question;
   size_t answer = 0;
 };
 
-/// The right word among some others of a list, in a random order.
+/// A question with the correct word among others of a list, in random order.
 template <typename List, typename WordOf>
 Asked ask_choice(Draws& draws, std::string instructions, const List& list, const WordOf& word_of,
                  std::string_view right) {
@@ -87,15 +87,15 @@ Asked ask_choice(Draws& draws, std::string instructions, const List& list, const
   return asked;
 }
 
-/// One of `of_animal` questions about the animal and, behind these, `of_things` about the things, as far as
-/// the story tells of them.
+/// Index of a random question that fits the story's parts: the first `of_animal` are about the animal, the
+/// next `of_things` about the things.
 uint32_t pick_question(Draws& draws, const Facts& facts, uint32_t of_animal, uint32_t of_things) {
   if (facts.part == Part::kAnimal) return draws.below(of_animal);
   if (facts.part == Part::kThings) return of_animal + draws.below(of_things);
   return draws.below(of_animal + of_things);
 }
 
-/// With or without the word.
+/// " now" or nothing, at random.
 std::string_view perhaps_now(Draws& draws) {
   return draws.below(2) == 0 ? " now" : "";
 }
@@ -194,7 +194,7 @@ DecisionSample draw_sample(Draws draws, int most_questions) {
   return sample;
 }
 
-/// A question's largest probability, and whether it was that of the right option.
+/// A question's largest probability, and whether it was that of the correct option.
 struct Confident {
   double confidence = 0;
   bool is_right = false;
@@ -212,7 +212,7 @@ double calibration_error(std::vector<Confident> answers) {
     confidence.at(std::min(bin, kBins - 1)) += answers[i].confidence;
     right.at(std::min(bin, kBins - 1)) += answers[i].is_right ? 1 : 0;
   }
-  double sum = 0;  // the sizes of bins cancel
+  double sum = 0;  // weighted by bin size, so bins need no means
   for (size_t bin = 0; bin < kBins; ++bin) sum += std::abs(right[bin] - confidence[bin]);
   return sum / static_cast<double>(answers.size());
 }
@@ -300,7 +300,7 @@ DecisionTemperatures fit_temperatures(std::span<const JudgedDecision> decisions)
     const bool has_any = std::any_of(decisions.begin(), decisions.end(), [&](const JudgedDecision& decision) {
       return decision.question.kind == each;
     });
-    // The file is read as f32, too.
+    // Rounded to f32, like the value that is read from the file.
     if (has_any) temperatures.values[kind] = static_cast<float>(fit_temperature(decisions, each));
   }
   return temperatures;

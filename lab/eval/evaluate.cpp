@@ -50,8 +50,8 @@ Judgement judge_answers(const EvaluatedModel& model, const Engine& engine,
   return judge(*model.judge_model, texts);
 }
 
-/// A sample with a hole as long as its filling, or on a canvas that grows, of one token at first and
-/// kMaxGrown at most. It is never rendered in a chat template.
+/// Canvas of an infilling sample, without a chat template. The hole is as long as its filling or, on a
+/// growing canvas, has one token at first and at most kMaxGrown.
 InfillCanvas infill_canvas(const EvaluatedModel& model, const Strategy& strategy, const Sample& sample) {
   constexpr int32_t kMaxGrown = 8;
   const std::string filling = sample.answer.substr(0, sample.hole);
@@ -70,7 +70,7 @@ std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
   options.seed = seed;
   DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
   if (sample.hole > 0) {
-    options.gen_length = AnswerLength();  // the canvas is as long as its parts
+    options.gen_length = AnswerLength();  // the parts of the canvas determine its length
     const Strategy strategy = choose_strategy(model.model->config(), options);
     InfillCanvas canvas = infill_canvas(model, strategy, sample);
     context.answer = std::move(canvas.answer);
@@ -138,7 +138,7 @@ uint64_t Evaluation::fingerprint() const {
   const auto add = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3; };
   for (const SampleRecord& record : records) {
     for (const char c : record.result.text) add(static_cast<unsigned char>(c));
-    add(0);  // which no text holds: where an answer ends matters
+    add(0);  // separates answers; texts contain no zero bytes
   }
   return hash;
 }

@@ -35,7 +35,7 @@ Interval bootstrap_interval(std::span<const RatioPart> items, uint64_t seed) {
   }
   if (ratios.empty()) return {0, 0};
   std::sort(ratios.begin(), ratios.end());
-  // Nearest ranks: as many resamples are below as above.
+  // Nearest ranks, symmetric at both ends.
   const size_t skipped = ratios.size() / 40;
   return {ratios[skipped], ratios[ratios.size() - 1 - skipped]};
 }

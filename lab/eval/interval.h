@@ -1,4 +1,4 @@
-// How far a measured share may be from the true one.
+// Confidence intervals of measured shares and ratios.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// Wilson's score interval of a share, 95%: unlike the normal approximation it stays within [0, 1] and keeps
-/// its width where all or none succeed. [0, 1] without trials.
+/// Wilson's 95% score interval of a share. Unlike the normal approximation it stays within [0, 1] and has a
+/// positive width if all or no trials succeed. [0, 1] without trials.
 Interval wilson_interval(int64_t successes, int64_t trials);
 
-/// An item's part of a ratio of two sums.
+/// One item's terms in a ratio of two sums.
 struct RatioPart {
   double numerator = 0;
   double denominator = 1;  ///< at least 0; 1 for a mean
 };
 
-/// Percentile bootstrap (Efron 1979), 95%, of sum(numerators) / sum(denominators) over items that are drawn
-/// with replacement, 1,000 times: a function of the items and the seed. Draws without a denominator are left
-/// out; [0, 0] without items or where all are.
+/// 95% percentile bootstrap (Efron 1979) of sum(numerators) / sum(denominators), from 1,000 resamples of the
+/// items with replacement; deterministic for a seed. Resamples with a zero denominator are left out; [0, 0]
+/// if none remains.
 Interval bootstrap_interval(std::span<const RatioPart> items, uint64_t seed);
 
 }  // namespace lacuna

@@ -20,7 +20,7 @@ inline constexpr size_t kMaxReferences = 64;
 enum class TextMetric : uint8_t { kTokenF1, kRougeL, kEditSimilarity };
 std::string_view name_of(TextMetric metric);
 
-/// A data set of LongBench, by the name that its file gives in "dataset".
+/// A data set of LongBench; `name` is the value of "dataset" in its file.
 struct LongBenchTask {
   std::string_view name;
   TextMetric metric;
@@ -41,22 +41,21 @@ struct LongBenchFile {
   std::vector<LongBenchItem> items;
 };
 
-/// JSON lines, plain or gzip. Throws InputError that names file, line and key: also for data sets without one
-/// of the metrics, and for lines of another data set than the first.
+/// Reads JSON lines, plain or gzip. Throws InputError that names file, line and key, also for data sets that
+/// are not in longbench_tasks(), and for lines of another data set than the first.
 LongBenchFile read_longbench(const std::string& path);
 
 /// Prompts by data set, with {context} and {input}: LongBench's config/dataset2prompt.json. Throws InputError
 /// naming file and key.
 std::map<std::string, std::string, std::less<>> read_longbench_templates(const std::string& path);
 
-/// A prompt; an empty `form` stands for context, empty line, input.
+/// Fills a prompt template; an empty `form` stands for context, empty line, input.
 std::string longbench_prompt(std::string_view form, const LongBenchItem& item);
 
-/// LongBench's way to fit a prompt into a context: of more than `most` tokens the first and the last most / 2
-/// stay.
+/// Truncates a prompt as LongBench does: beyond `most` tokens, keeps the first and last most / 2.
 std::string without_middle(const Tokenizer& tokenizer, std::string text, size_t most);
 
-/// In [0, 1]: the best over the references.
+/// The best score over the references, in [0, 1].
 double longbench_score(const LongBenchTask& task, const LongBenchItem& item, std::string_view answer);
 
 }  // namespace lacuna

@@ -23,12 +23,12 @@ bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-/// Where the group that `text[open]`, a brace, begins is closed; kNoPlace where it is not.
+/// Position of the brace that closes the group opened by the brace text[open]; kNoPlace if none does.
 size_t closing_brace(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t i = open; i < text.size(); ++i) {
     if (text[i] == '\\') {
-      ++i;  // \{ and \} are no groups
+      ++i;  // \{ and \} do not delimit groups
     } else if (text[i] == '{') {
       ++depth;
     } else if (text[i] == '}' && --depth == 0) {
@@ -56,7 +56,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// Leaves out `\text{...}` and its like: its content where it is all there is, else a unit behind a number.
+/// Replaces `\text{...}` and similar commands by their content, or by nothing after a number or a brace,
+/// where the content is a unit.
 void remove_texts(std::string& text) {
   for (const std::string_view name : {"\\text{", "\\mbox{", "\\textbf{", "\\mathrm{"}) {
     for (size_t at = text.find(name); at != kNoPlace; at = text.find(name)) {
@@ -70,7 +71,7 @@ void remove_texts(std::string& text) {
   }
 }
 
-/// \frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: `count` arguments of one character get braces.
+/// Adds braces to `count` one-character arguments: \frac12 becomes \frac{1}{2}, \sqrt2 becomes \sqrt{2}.
 void brace_arguments(std::string& text, std::string_view name, int count) {
   for (size_t at = text.find(name); at != kNoPlace; at = text.find(name, at + name.size())) {
     size_t next = at + name.size();
@@ -89,7 +90,7 @@ void brace_arguments(std::string& text, std::string_view name, int count) {
   }
 }
 
-/// a/b of two integers, and nothing else, as \frac{a}{b}.
+/// Replaces a text that is a/b with integers a and b by \frac{a}{b}.
 void turn_ratio(std::string& text) {
   const size_t bar = text.find('/');
   if (bar == kNoPlace || bar == 0 || bar + 1 == text.size()) return;
@@ -103,7 +104,7 @@ void turn_ratio(std::string& text) {
     text = fmt::format("{}\\frac{{{}}}{{{}}}", negative ? "-" : "", above, below);
 }
 
-/// 1,234 is 1234; 1,2 and 12,34 are lists.
+/// Removes thousands separators: 1,234 becomes 1234, but 1,2 and 12,34 are lists and stay.
 void join_thousands(std::string& text) {
   for (size_t at = text.find(','); at != kNoPlace; at = text.find(',', at + 1)) {
     const size_t end = text.find_first_not_of("0123456789", at + 1);

@@ -14,22 +14,21 @@ struct MathProblem {
   std::string answer;  ///< the content of the solution's last \boxed{}, as written
 };
 
-/// JSON lines with `problem` and `solution`, which has a \boxed{} answer, or `answer` (MATH-500). Throws
-/// InputError.
+/// Reads JSON lines with `problem` and either `solution` with a \boxed{} answer, or `answer` (MATH-500).
+/// Throws InputError.
 std::vector<MathProblem> read_math(const std::string& path);
 
 /// The request to a chat model, and the text for a base model to continue.
 std::string math_request(const MathProblem& problem);
 std::string math_prompt(const MathProblem& problem);
 
-/// The content of the last \boxed{...} or \fbox{...}, else what follows the last "final answer is" on its
-/// line, without "$" and a period at the end; empty where there is neither.
+/// The content of the last \boxed{...} or \fbox{...}, else the rest of the line after the last "final answer
+/// is", without "$" and a final period; empty if there is neither.
 std::optional<std::string> final_math_answer(std::string_view text);
 
-/// One spelling of what is the same: no spaces, "$", \left, \right, degrees, percent signs, units in \text{}
-/// behind a number, or thousands' commas; \dfrac, \tfrac and a/b are \frac{a}{b}; \frac12 is \frac{1}{2};
-/// \sqrt2 is \sqrt{2}; .5 is 0.5; "x=" before the answer is left out. Two answers are compared in this form,
-/// as text.
+/// Canonical spelling, in which answers are compared as text. Removes spaces, "$", \left, \right, degrees,
+/// percent signs, units in \text{} after a number, thousands separators and "x=" before the answer; \dfrac,
+/// \tfrac and a/b become \frac{a}{b}, \frac12 becomes \frac{1}{2}, \sqrt2 becomes \sqrt{2}, .5 becomes 0.5.
 std::string normalized_math(std::string_view answer);
 
 }  // namespace lacuna

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// Counts n-grams; the text's own set of those seen before is the caller's.
+/// Counts n-grams; the caller owns the set of n-grams seen before.
 struct NgramCount {
   int64_t all = 0;
   int64_t distinct = 0;
@@ -25,8 +25,8 @@ struct NgramCount {
   }
 };
 
-/// Adds a sequence whose row i scores token i + 1, from the row before the answer on. The last token needs no
-/// row: nothing follows it. Returns how many tokens it scores.
+/// Adds a sequence in which row i scores token i + 1, from the row before the answer on. The last token needs
+/// no row. Returns the number of scored tokens.
 int64_t add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
   std::vector<TokenId> tokens = text.prompt;
   tokens.insert(tokens.end(), text.answer.begin(), text.answer.end());
@@ -54,7 +54,7 @@ int64_t add_text(const JudgedText& text, int64_t vocab_size, StepPlan& plan) {
   return std::max(0, num_tokens - first_scored);
 }
 
-/// -ln p of the scored token. The row drew its best token, so its confidence is that token's probability.
+/// -ln p of the scored token. Sampling is greedy, so the row's confidence is its best token's probability.
 double negative_log_likelihood(const RowStatistics& row) {
   return static_cast<double>(row.best_logit) - static_cast<double>(row.scored_logit) -
          std::log(row.confidence);
@@ -118,7 +118,7 @@ Judgement judge(const BackendModel& model, std::span<const JudgedText> texts) {
   std::vector<size_t> owners;  // [plan.logits] the text of each scored token
   const auto run = [&] {
     if (plan.groups.empty()) return;
-    plan.rules.emplace_back();  // greedy: takes the best token
+    plan.rules.emplace_back();  // greedy sampling
     std::vector<std::unique_ptr<KvSequence>> sequences;
     std::vector<KvSequence*> pointers;
     for (const RowGroup& group : plan.groups) {

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exit code of a program that ran to its end; a program that exits early would have to guess it.
+// Exit code of a program that ran to its end, unlikely for a program that exits early.
 constexpr int kPassed = 97;
 
 class EmptyFolder {
@@ -54,29 +54,29 @@ std::string find_program(const std::string& name) {
   return name;
 }
 
-template <typename Resource>  // a type of its own in the headers of glibc
+template <typename Resource>  // glibc has a special type, other systems int
 void limit(Resource resource, int64_t value) {
   const rlimit both{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
   setrlimit(resource, &both);
 }
 
-/// Ends the calling process with its parent, and takes the network from it, as far as the system does so.
+/// Makes the calling process end with its parent and run without network, if the system supports that.
 void isolate() {
 #if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  unshare(CLONE_NEWUSER | CLONE_NEWNET);  // where it is refused, the network stays
+  unshare(CLONE_NEWUSER | CLONE_NEWNET);  // on failure the network stays available
 #elif defined(__FreeBSD__)
   int signal = SIGKILL;
   procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &signal);
 #endif
 }
 
-/// In the child, between fork and exec: system calls alone.
+/// Runs in the child between fork and exec, so it uses only async-signal-safe functions.
 [[noreturn]] void become(const char* python, const char* folder, const ProgramLimits& limits) {
   setsid();
   isolate();
   limit(RLIMIT_CPU, limits.time.count() / 1000 + 1);
-#ifndef __APPLE__  // which ignores it
+#ifndef __APPLE__  // macOS ignores RLIMIT_AS
   limit(RLIMIT_AS, limits.memory);
 #endif
   limit(RLIMIT_FSIZE, limits.file_size);
@@ -112,7 +112,7 @@ bool passes(const std::string& python, std::string_view program, const ProgramLi
   }
   kill(-child, SIGKILL);  // including processes that it started
   if (ended == 0) {
-    kill(child, SIGKILL);  // should it not lead its group yet
+    kill(child, SIGKILL);  // in case it does not lead its group yet
     waitpid(child, &status, 0);
     return false;
   }

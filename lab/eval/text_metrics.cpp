@@ -37,7 +37,7 @@ std::string without_case_and_punctuation(std::string_view text) {
   return kept;
 }
 
-/// Counts of words, articles left out.
+/// Counts of words without articles.
 std::map<std::string, int64_t, std::less<>> bag_of_words(std::string_view text) {
   const std::string plain = without_case_and_punctuation(text);
   std::map<std::string, int64_t, std::less<>> bag;
@@ -54,7 +54,7 @@ double f1(double common, double num_text, double num_reference) {
 
 using Sentence = std::vector<std::string_view>;
 
-/// Pieces between periods that hold anything; one of white space alone is the empty word.
+/// Words of the non-empty pieces between periods; a piece of white space alone is one empty word.
 std::vector<Sentence> sentences_of(std::string_view text) {
   std::vector<Sentence> sentences;
   for (size_t begin = 0; begin < text.size();) {
@@ -75,8 +75,8 @@ std::set<std::string_view> distinct_words(std::span<const Sentence> sentences) {
   return words;
 }
 
-/// Adds the words of one longest common subsequence. Of several, the one that a walk back from the ends finds
-/// that drops the other sentence's last word where either may be dropped.
+/// Adds the words of one longest common subsequence, found by walking back from both ends. On ties the walk
+/// drops the last word of `other`.
 void add_common(const Sentence& reference, const Sentence& other, std::set<std::string_view>& common) {
   const size_t width = other.size() + 1;
   std::vector<uint16_t> lengths((reference.size() + 1) * width);
@@ -100,7 +100,7 @@ void add_common(const Sentence& reference, const Sentence& other, std::set<std::
   }
 }
 
-/// Where each code point of a text of UTF-8 begins; bytes that are none count as characters of their own.
+/// The code points of a UTF-8 text; invalid bytes count as one character each.
 std::vector<std::string_view> code_points(std::string_view text) {
   std::vector<std::string_view> points;
   for (size_t begin = 0; begin < text.size();) {
@@ -145,7 +145,7 @@ double edit_similarity(std::string_view text, std::string_view reference) {
   const std::vector<std::string_view> a = code_points(text);
   const std::vector<std::string_view> b = code_points(reference);
   if (a.empty() || b.empty()) return 0;
-  std::vector<size_t> row(b.size() + 1);  // longest common subsequence with each prefix of b
+  std::vector<size_t> row(b.size() + 1);  // length of the common subsequence with each prefix of b
   for (const std::string_view character : a) {
     size_t diagonal = 0;
     for (size_t j = 1; j <= b.size(); ++j) {

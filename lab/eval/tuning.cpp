@@ -16,9 +16,9 @@ constexpr int32_t kMaxRacePrompts = 256;
 constexpr int32_t kMaxChains = 2;
 constexpr int32_t kTimedPrompts = 8;  // prompts that measure the baseline's speed
 
-// Shares of a budget.
+// Shares of the time budget.
 constexpr double kBaselineShare = 0.4;
-constexpr double kRaceShare = 0.7;  // with the baseline's
+constexpr double kRaceShare = 0.7;  // includes the baseline's share
 
 int32_t race_prompts(int64_t needed, int32_t prompts) {
   const int32_t quarter = std::clamp(prompts / 4, kFewestRacePrompts, kMaxRacePrompts);
@@ -26,7 +26,7 @@ int32_t race_prompts(int64_t needed, int32_t prompts) {
   return std::max(kFewestRacePrompts, std::min(quarter, spare));
 }
 
-/// One tuning.
+/// State of one tuning.
 class Tuner {
  public:
   Tuner(const TuningPlan& plan, TuningRuns& runs, TuningLog& log, const TuningProgress& progress)
@@ -50,7 +50,7 @@ class Tuner {
  private:
   const ModelConfig& config() const { return runs_.config(); }
 
-  /// Translates the time into FLOPs at the baseline's speed, and drops prompts that it does not allow.
+  /// Converts the time budget into FLOPs at the baseline's speed, and drops prompts that exceed its share.
   void plan_budget() {
     const int32_t timed = std::min(kTimedPrompts, prompts_);
     runs_.run_baseline(baseline_, 0, timed);
@@ -119,7 +119,7 @@ class Tuner {
     bool valid = tuned_options(config(), plan_.asked, plan_.paths, levels).has_value();
     try {
       if (valid) runs_.make_decoder(setting_of(levels), 0);
-    } catch (const InputError&) {  // a method that this model or this combination does not have
+    } catch (const InputError&) {  // the model or the combination does not support a method
       valid = false;
     }
     validity_[levels] = valid;
@@ -133,8 +133,8 @@ class Tuner {
     RunWork baseline;
   };
 
-  /// Adds a prompt that the setting has been run on. What the log has had counts as spent, too, so that a
-  /// tuning that continues decides as one that was never interrupted.
+  /// Adds a prompt on which the setting has run. Runs from the log count as spent too, so that a resumed
+  /// tuning decides like an uninterrupted one.
   void add_prompt(const TunedSetting& setting, int32_t prompt, Tally& tally) {
     const TunedRun& run = *log_.tuned(setting.name, prompt);
     ++tally.sum.prompts;
@@ -216,8 +216,8 @@ class Tuner {
     }
   }
 
-  /// Losses of a setting on the prompts of certification, up to the one after which it cannot pass any more.
-  /// Prompts are run in batches and counted one by one: where a test ends does not depend on the batch.
+  /// Losses of a setting on the certification prompts, up to the first after which it cannot pass any more.
+  /// Prompts run in batches but count one by one, so that batching does not change where a test ends.
   LossSum test(const Levels& levels, WorkRatios& ratios, int64_t done, int64_t most) {
     const TunedSetting setting = setting_of(levels);
     const PromptSplit& split = result_.split;
@@ -263,7 +263,7 @@ class Tuner {
   TunedSetting baseline_;
   int32_t prompts_ = 0;
   std::optional<double> budget_;  // FLOPs
-  double spent_ = 0;              // time spent on these runs
+  double spent_ = 0;              // FLOPs of the counted runs
   std::set<std::pair<std::string, int32_t>> counted_;
   std::map<Levels, bool> validity_;
   TuningResult result_;

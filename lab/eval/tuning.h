@@ -1,6 +1,6 @@
-// `lacuna tune`: runs of the uncached baseline on a user's prompts become a setting with a guarantee
-// (decision 22). A race on some of the prompts chooses which settings to test; a test on the others certifies
-// them.
+// `lacuna tune`: finds a fast setting with a guaranteed risk relative to the uncached baseline on a user's
+// prompts (decision 22). A race on some of the prompts chooses the settings to test; a test on the other
+// prompts certifies them.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +22,27 @@ struct TuningPlan {
   GenerationOptions asked;  ///< the user's settings: the same in the baseline and in every setting
   std::vector<TuningPath> paths;
   MachinePeaks peaks{1, 1};   ///< speeds that predict the time of a setting
-  int32_t prompts = 0;        ///< in all
+  int32_t prompts = 0;        ///< total number of prompts
   double budget_seconds = 0;  ///< wall time of the baseline's work that may be spent; 0: no limit
 };
 
-/// How the prompts are shared: the first ones race.
+/// Split of the prompts; the first ones are for the race.
 struct PromptSplit {
   int32_t race = 0;
   int32_t certification = 0;
-  int32_t chains = 0;  ///< chains that the prompts suffice for
+  int32_t chains = 0;  ///< number of chains that the prompts allow
 };
 
-/// Fewest prompts of a race.
+/// Minimum number of prompts of a race.
 inline constexpr int32_t kFewestRacePrompts = 8;
-/// Prompts without which the promise cannot be certified, those of the race included.
+/// Minimum number of prompts to certify the promise, including the race.
 int64_t fewest_prompts(const Promise& promise);
-/// A number of prompts at which a setting that rarely loses has a good chance: three times what certification
-/// needs, and a third of that for the race.
+/// Recommended number of prompts, with which settings of low loss are likely to be certified: three times the
+/// minimum for certification, and a third of that for the race.
 int32_t usual_prompts(const Promise& promise);
-/// A quarter for the race, at most 256 and at least kFewestRacePrompts; less where certification needs the
-/// prompts. Throws InputError if they do not suffice: it says how many are needed and which risk these allow.
+/// Gives a quarter of the prompts to the race, at most 256 and at least kFewestRacePrompts; fewer if
+/// certification needs them. Throws InputError if they do not suffice: it names the number that is needed and
+/// the risk that `prompts` allow.
 PromptSplit split_prompts(const Promise& promise, int32_t prompts);
 
 /// A setting relative to the baseline on the same prompts.
@@ -57,34 +58,35 @@ struct TunedCandidate {
   std::vector<TuningSetting> settings;
   bool is_guided = false;
   size_t chain = 0;
-  LossSum sum;  ///< over the prompts of certification that it was run on
+  LossSum sum;  ///< over the certification prompts on which the setting ran
   double p_value = 1;
-  /// Upper bound of the risk at the chain's level, for this setting taken alone: what holds for all certified
-  /// settings together, and so for a chosen one, is the asked risk. 1 where the test ended early.
+  /// Upper bound on the risk at the chain's level, for this setting alone. For all certified settings
+  /// jointly, and so for the chosen one, the requested risk is the bound. 1 if the test ended early.
   double bound = 1;
   bool certified = false;
-  WorkRatios ratios;  ///< on those prompts
+  WorkRatios ratios;  ///< on the prompts of `sum`
 };
 
 struct TuningResult {
   PromptSplit split;
-  double level = 0;                    ///< of each chain
+  double level = 0;                    ///< significance level of each chain
   std::vector<TunedCandidate> tested;  ///< in the order of testing
   std::optional<size_t>
       chosen;                 ///< index in `tested` of the certified setting with the shortest predicted time
   size_t num_raced = 0;       ///< settings that the race measured
-  bool budget_spent = false;  ///< something was left out because of it
-  int64_t num_correct = 0;    ///< baseline's correct answers on all prompts, where a checker judges
+  bool budget_spent = false;  ///< the time budget ended the tuning early
+  int64_t num_correct = 0;    ///< baseline's correct answers on all prompts, with a checker
   double baseline_seconds = 0;  ///< per prompt
   double baseline_flops = 0;    ///< per prompt
 };
 
-/// Progress of the tuning, for a progress bar: "baseline", "race" or "certification", with prompts done of
-/// all; in a race, of which the number of runs is not known, `total` is 0.
+/// Progress of the tuning, for a progress bar: `phase` is "baseline", "race" or "certification", `done` of
+/// `total` prompts are done; `total` is 0 in a race, where it is unknown.
 using TuningProgress = std::function<void(const char* phase, int64_t done, int64_t total)>;
 
-/// Runs the whole of it. Everything but measured times is a function of the model, the prompts and the plan,
-/// its peaks included; with a budget also of the speed that the log keeps. Throws InputError.
+/// Runs the baseline, the race and the certification. Except for measured times, the result is a function of
+/// the model, the prompts and the plan, including its peaks; with a budget, also of the speed in the log.
+/// Throws InputError.
 TuningResult tune(const TuningPlan& plan, TuningRuns& runs, TuningLog& log,
                   const TuningProgress& progress = {});
 

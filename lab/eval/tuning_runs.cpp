@@ -181,7 +181,7 @@ void TuningRuns::run(const TunedSetting& setting, const TunedSetting& baseline, 
   for (const std::vector<int32_t>& batch : missing_batches(first, count, batch_, is_missing)) {
     const std::vector<Outputs> outputs =
         needs_kl ? baseline_outputs(baseline, batch) : std::vector<Outputs>();
-    const std::vector<Answer> answers = answer(setting, batch);  // last: its head reads both outputs
+    const std::vector<Answer> answers = answer(setting, batch);  // last, so its output head compares both
     for (size_t i = 0; i < batch.size(); ++i) {
       const BaselineRun* const before = log_.baseline(batch[i]);
       expects(before != nullptr, "tuning: the baseline has been run on the prompt");
@@ -237,7 +237,7 @@ double TuningRuns::divergence(const Outputs& baseline, const Outputs& tuned) con
   }
   const int64_t dim = opened_.config().hidden_dim;
   const auto rows = static_cast<int64_t>(before.size()) / dim;
-  if (rows == 0) return baseline.empty() && tuned.empty() ? 0 : 1;  // nothing to compare counts as all lost
+  if (rows == 0) return baseline.empty() && tuned.empty() ? 0 : 1;  // no common position: the largest loss
   std::vector<Drift> drifts(static_cast<size_t>(rows));
   parts_.model->compare_outputs({before.data(), rows, dim}, {now.data(), rows, dim}, drifts);
   double sum = 0;

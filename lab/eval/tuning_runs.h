@@ -23,7 +23,7 @@ enum class TuningLoss : uint8_t { kChangedAnswer, kWrongAnswer, kToken, kKl, kJu
 
 /// "changed-answer", "wrong-answer", "token", "kl" or "judge".
 std::string_view name_of(TuningLoss loss);
-/// Empty for another name.
+/// Empty for an unknown name.
 std::optional<TuningLoss> tuning_loss_named(std::string_view name);
 LossKind kind_of(TuningLoss loss);
 /// The loss of a run.
@@ -31,62 +31,62 @@ double loss_of(TuningLoss loss, const TunedRun& run);
 
 struct TuningPrompt {
   std::vector<Message> messages;
-  Sample sample = {};  ///< of a task, for its checker
+  Sample sample = {};  ///< sample of a task, for its checker
 };
 
 /// A setting ready to run.
 struct TunedSetting {
-  std::string name;  ///< of the log's lines; empty: the baseline
+  std::string name;  ///< name in the log; empty: the baseline
   GenerationOptions options;
   bool is_guided = false;
   std::vector<TuningSetting> loading = {};  ///< formats other than the baseline's: loading_of()
 };
 
-/// The models that take part.
+/// The tuned model and the judge.
 struct TuningModels {
-  /// Loads the model that is tuned, and its guide if it has one, in these formats; empty: the baseline's.
+  /// Loads the tuned model, and its guide if it has one, in these formats; empty: the baseline's.
   std::function<InferenceSession::Parts(std::span<const TuningSetting> loading)> load;
-  /// Reads answers, for TuningLoss::kJudge; shares the model's vocabulary. Outlives the runs.
+  /// Scores answers, for TuningLoss::kJudge; has the model's vocabulary. Must outlive the runs.
   const Guide* judge = nullptr;
   std::shared_ptr<const BackendModel> judge_model = nullptr;  ///< with `judge`
 };
 
-/// Holds the weights of one model at a time: a setting in other formats has the model loaded anew.
+/// Holds one copy of the weights at a time: a setting with other formats reloads the model.
 class TuningRuns {
  public:
   /// `opened`, the prompts and the log must outlive it.
-  ///   check  judges answers of tasks; empty: none is correct
-  ///   batch  prompts that share passes; no result depends on it
+  ///   check  checks answers of tasks; empty: no answer counts as correct
+  ///   batch  number of prompts that share passes; does not affect results
   TuningRuns(const OpenedModel& opened, TuningModels models, std::span<const TuningPrompt> prompts,
              Checker check, int32_t batch, TuningLoss loss, TuningLog& log);
 
-  /// A decoder for one prompt; SettingError or InputError where the setting cannot be decoded.
+  /// A decoder for one prompt. Throws SettingError or InputError if the setting cannot be decoded.
   std::unique_ptr<Decoder> make_decoder(const TunedSetting& setting, int32_t prompt) const;
 
   /// Runs the baseline on prompts [first, first + count) that the log lacks.
   void run_baseline(const TunedSetting& baseline, int32_t first, int32_t count);
-  /// Runs a setting on prompts that the log lacks; the baseline has been run on them.
+  /// Runs a setting on prompts [first, first + count) that the log lacks. The baseline must have run there.
   void run(const TunedSetting& setting, const TunedSetting& baseline, int32_t first, int32_t count);
 
   int32_t batch() const { return batch_; }
   const ModelConfig& config() const { return opened_.config(); }
 
  private:
-  /// Hidden rows from which positions were committed.
+  /// Final hidden rows from which positions were committed, by position.
   using Outputs = std::map<int32_t, std::vector<float>>;
   struct Answer {
     GenerationResult result;
-    Outputs outputs;                 ///< with the KL loss
-    std::optional<double> mean_nll;  ///< of the judge, with its loss: nats per token
+    Outputs outputs;                 ///< only for kKl
+    std::optional<double> mean_nll;  ///< only for kJudge: nats per token
     RunWork work;
   };
 
-  /// Has the model loaded in the setting's formats.
+  /// Ensures that the model is loaded in the setting's formats.
   void load_for(const TunedSetting& setting);
   std::vector<Answer> answer(const TunedSetting& setting, std::span<const int32_t> prompts);
   /// The judge's mean negative log-likelihood of an answer, nats per token.
   double mean_nll_of(const Decoder& answered) const;
-  /// The baseline's outputs, computed again where memory does not hold them.
+  /// The baseline's outputs, recomputed if they are not kept in memory.
   std::vector<Outputs> baseline_outputs(const TunedSetting& baseline, std::span<const int32_t> prompts);
   void keep_outputs(int32_t prompt, const Outputs& outputs);
   double divergence(const Outputs& baseline, const Outputs& tuned) const;

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-/// Sums of such multiples are exact, so that the order in which threads come changes nothing.
+/// Rounds to multiples of 2^-28, whose sums are exact and thus do not depend on the order of threads.
 double rounded(double value) {
   constexpr double kUnit = 1 << 28;
   return std::round(kUnit * value) / kUnit;
@@ -32,9 +32,9 @@ AttendedPart part_of(Content content, int32_t position) {
 
 /// Mass of one pass in one layer, summed over queries and heads.
 struct LayerMass {
-  int64_t queries = 0;            ///< times heads
+  int64_t queries = 0;            ///< number of queries, times heads
   std::vector<double> of_cell;    ///< [cells]
-  std::vector<double> of_itself;  ///< [cells] the part of `of_cell` that the cell's own query gives
+  std::vector<double> of_itself;  ///< [cells] the part of `of_cell` from the cell's own query
 
   explicit LayerMass(size_t cells) : of_cell(cells, 0.0), of_itself(cells, 0.0) {}
 };
@@ -46,7 +46,7 @@ class AttentionInstrument final : public Instrument {
   }
 
   void prepare(FollowedPass& pass) override {
-    // The last layer would close ranks and number groups and rows anew.
+    // Otherwise the last layer would drop rows and renumber groups and rows.
     for (RowGroup& group : pass.plan.groups) {
       if (group.sparse.is_confined()) {
         throw InputError(

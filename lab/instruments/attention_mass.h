@@ -13,10 +13,10 @@
 
 namespace lacuna {
 
-/// Parts of what a query attends to; see Content.
+/// Parts of the positions that a query attends to; see Content.
 enum class AttendedPart : uint8_t {
   kSink,        ///< the learned key and value of a GIDD model
-  kFirstToken,  ///< of the prompt
+  kFirstToken,  ///< first token of the prompt
   kPrompt,      ///< the rest of the prompt
   kDecoded,
   kMasked,
@@ -27,16 +27,17 @@ inline constexpr size_t kAttendedParts = 7;
 
 std::string_view name_of(AttendedPart part);
 
-/// Attention probability that a query of the block gives a region, [0, 1]: the mean over queries, heads,
+/// Attention probability, [0, 1], that queries of the block give each region: the mean over queries, heads,
 /// layers and passes. The regions add up to 1.
 struct AttentionFindings {
   std::array<Average, kRegions> mass{};
-  /// Steps by layers: the mass of each part, which add up to 1; else that of each position, which add up to 1
-  /// but for a sink's. Each the mean over queries and heads, then over passes.
+  /// Mean mass over queries and heads, then over passes. A map of steps by layers has the mass of each part,
+  /// in total 1; other maps have that of each position, in total 1 with the sink's share.
   std::optional<StepMap> map;
 };
 
-/// Runs all requests, one by one, until they are done. InputErrors as follow(), and with sparse attention.
+/// Runs all requests, one by one, until they are done. Throws InputError like follow(), and for sparse
+/// attention.
 AttentionFindings analyze_attention(const BackendModel& model, Requests requests,
                                     const std::optional<MapSettings>& map = {},
                                     const AnalysisProgress& progress = {});

@@ -46,7 +46,7 @@ void expect_uncached_plan(const Decoder& decoder) {
 
 namespace {
 
-/// Whether a step may replace any token of the current block, and what follows it holds no masks.
+/// Whether a step may replace any token of the current block, and the positions after it hold no masks.
 bool replaces_tokens(const ModelConfig& config) {
   return config.canvas.has_value() || (config.noise && config.noise->uniform_shift > 0);
 }
@@ -67,7 +67,7 @@ Content content_of(const ModelConfig& config, const FollowedPass& pass, int32_t 
 
 namespace {
 
-/// A pass that an instrument looks into once it is computed. The time of what the loop asks is counted.
+/// Ticket of a pass that an instrument inspects once it is computed. Times only the pass loop's own calls.
 class FollowedTicket final : public PassTicket {
  public:
   FollowedTicket(std::unique_ptr<PassTicket> ticket, FollowedPass& pass, Instrument& instrument)

@@ -1,5 +1,5 @@
-// Following one request pass by pass: what instruments (instruments/instruments.h, instruments/recall.h)
-// build on.
+// Follows one request pass by pass: the base of the instruments (instruments/instruments.h,
+// instruments/recall.h).
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace lacuna {
 
 enum class Region : uint8_t {
   kSink,        ///< the learned key and value of a GIDD model
-  kPrompt,      ///< all before the answer
-  kRestPast,    ///< finished blocks but the last
-  kPrevious,    ///< the block that was finished last
-  kCurrent,     ///< the current block, with what of it reaches beyond the answer
+  kPrompt,      ///< all positions before the answer
+  kRestPast,    ///< finished blocks except the last
+  kPrevious,    ///< the last finished block
+  kCurrent,     ///< the current block, including its positions beyond the answer
   kNext,        ///< the block after it, within the answer
   kRestFuture,  ///< the rest of the answer, after kNext
   kFiller,      ///< after the answer
@@ -41,7 +41,7 @@ inline bool contains(IndexRange range, int32_t index) {
 struct BlockWindow {
   IndexRange block;           ///< positions of the current block
   IndexRange answer;          ///< positions to generate
-  int32_t block_length = 0;   ///< of a whole block
+  int32_t block_length = 0;   ///< length of a whole block
   int32_t num_positions = 0;  ///< prompt, answer and filler
 };
 
@@ -50,7 +50,7 @@ Region region_of(const BlockWindow& window, int32_t position);
 /// Throws InputError unless the model denoises blocks of noise or masks.
 void expect_blocks(const ModelConfig& config);
 
-/// Throws InputError unless the decoder has an uncached plan to compare its passes with.
+/// Throws InputError unless the decoder has an uncached plan, for comparison with its passes.
 void expect_uncached_plan(const Decoder& decoder);
 
 // One decoder, pass by pass.
@@ -58,60 +58,58 @@ void expect_uncached_plan(const Decoder& decoder);
 struct FollowedPass {
   const Decoder& decoder;
   BlockWindow window;            ///< before the pass changed anything
-  bool at_boundary;              ///< the pass before, if there was one, had another current block
+  bool at_boundary;              ///< the previous pass, if any, had another current block
   StepPlan plan;                 ///< plan of the pass
-  PassResult result;             ///< of the pass, once computed
-  const KvSequence& sequence;    ///< the request's first (the second is that of guidance)
+  PassResult result;             ///< set once computed
+  const KvSequence& sequence;    ///< the request's first sequence (the second is that of guidance)
   PassOptions options = {};      ///< options of the submitted pass
-  PassTicket* ticket = nullptr;  ///< once computed
-  PassTimes times = {};          ///< with all samples that the decoder wanted; once finished
-  double seconds = 0;            ///< wall time of what `times` covers
+  PassTicket* ticket = nullptr;  ///< set once computed
+  PassTimes times = {};          ///< times of the pass and the decoder's sampling; set once finished
+  double seconds = 0;            ///< wall time of the work in `times`
 };
 
-/// Kind of token that a pass reads at a position.
+/// Kind of input token of a pass at a position.
 enum class Content : uint8_t {
   kPrompt,
-  kDecoded,  ///< a token of the answer that is decided; of uniform noise, one of a finished block
-  kMasked,   ///< a mask of the answer; of uniform noise, a token of the current block or of the answer after
-             ///< it
+  kDecoded,  ///< a committed token of the answer; with uniform noise, a token of a finished block
+  kMasked,   ///< a mask of the answer; with uniform noise, a token of the current block or after it
   kFiller,   ///< after the answer
 };
 
-/// Before the decoder takes the pass's samples.
+/// The kind of token at `position`. Call it before the decoder takes the pass's samples.
 Content content_of(const ModelConfig& config, const FollowedPass& pass, int32_t position);
 
 class Instrument {
  public:
   virtual ~Instrument() = default;
-  /// Whether it needs the positions of blocks. One that does not follows every decoder, and reads neither
-  /// FollowedPass::window nor at_boundary.
+  /// Whether the instrument reads FollowedPass::window and at_boundary. Otherwise it can follow any decoder.
   virtual bool reads_blocks() const { return true; }
-  /// Before a request's first pass.
+  /// Called before a request's first pass.
   virtual void begin(const Decoder& /*decoder*/) {}
-  /// Before each pass: may ask for more, of the plan (rules at its end) or of the options.
+  /// Called before each pass. May extend the plan (rules at its end) and the options.
   virtual void prepare(FollowedPass& /*pass*/) {}
-  /// Once the results are there, while the decoder still has the tokens that were read.
+  /// Called with the results of a pass, while the decoder still has the pass's input tokens.
   virtual void computed(const FollowedPass& /*pass*/) {}
-  /// After the decoder took the samples.
+  /// Called after the decoder took the samples.
   virtual void finished(const FollowedPass& /*pass*/, const StepReport& /*report*/) {}
 };
 
-/// Runs one request until it is done. InputError where a model computes infinite or NaN logits; where the
-/// instrument reads blocks also as expect_blocks(), and for a canvas that changes its length.
-///   guide  of guided diffusion, which an instrument of blocks does not follow; null: none
+/// Runs one request until it is done. Throws InputError if a model computes infinite or NaN logits. If the
+/// instrument reads blocks, also throws like expect_blocks(), and for a canvas that changes its length.
+///   guide  guide of guided diffusion, for instruments that do not read blocks; null: none
 void follow(const BackendModel& model, Decoder& decoder, Instrument& instrument,
             const BackendModel* guide = nullptr);
 
 using Requests = std::span<const std::unique_ptr<Decoder>>;
-/// Called after each request with how many are done.
+/// Called after each request with the number of finished ones.
 using AnalysisProgress = std::function<void(int32_t requests_done)>;
 
-/// follow() of each request in turn.
+/// Calls follow() for each request in turn.
 void follow_all(const BackendModel& model, Requests requests, Instrument& instrument,
                 const AnalysisProgress& progress, const BackendModel* guide = nullptr);
 
-/// Calls visit(row, position, group) for each row of the request itself: neither those that guide it nor
-/// probes, whose K/V go to scratch cells.
+/// Calls visit(row, position, group) for each row of the request itself. Skips rows of guidance, and probes,
+/// which write their K/V to scratch cells.
 template <typename Visit>
 void for_each_row(const StepPlan& plan, Visit&& visit) {
   for (const RowGroup& group : plan.groups) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, kAges> kAgeNames = {"0", "1", "2-3", "4-7", "8-15", "16+"};
 
-/// The rows that predict the block's positions and whose outputs exist.
+/// The rows that predict the block's positions and have outputs.
 std::vector<int32_t> block_rows(const FollowedPass& pass, bool shifted_logits) {
   std::vector<int32_t> rows;
   for_each_row(pass.plan, [&](int32_t row, int32_t position, const RowGroup& group) {
@@ -34,7 +34,7 @@ std::string_view name_of_age(size_t index) {
 
 namespace {
 
-/// Sums of the figures of some variables and of their products, and what Pearson's r takes from them.
+/// Sums of several variables and of their products, for Pearson's r.
 class Correlations {
  public:
   explicit Correlations(size_t variables)
@@ -48,17 +48,17 @@ class Correlations {
       for (size_t b = 0; b <= a; ++b) products_[a * size_ + b] += values[a] * values[b];
     }
   }
-  /// So many observations of zeros.
+  /// Adds `count` observations of zeros.
   void add_zeros(int64_t count) { count_ += count; }
 
-  /// a > b. Empty where one of the two does not vary.
+  /// Pearson's r of variables a > b. Empty if one of them is constant.
   std::optional<double> pearson(size_t a, size_t b) const {
     const double variances = covariance(a, a) * covariance(b, b);
     if (!(variances > 0)) return {};
     return std::clamp(covariance(a, b) / std::sqrt(variances), -1.0, 1.0);
   }
 
-  /// Over all pairs that have one.
+  /// Mean of Pearson's r over all pairs of non-constant variables.
   std::optional<double> mean_pearson() const {
     Average average;
     for (size_t a = 1; a < size_; ++a) {
@@ -71,7 +71,7 @@ class Correlations {
   }
 
  private:
-  /// Times the count.
+  /// The covariance times the number of observations.
   double covariance(size_t a, size_t b) const {
     if (count_ == 0) return 0;
     return products_[a * size_ + b] - sums_[a] * sums_[b] / static_cast<double>(count_);
@@ -109,7 +109,7 @@ class DriftInstrument final : public Instrument {
     });
     for (int32_t position = 0; position < pass.window.num_positions; ++position) {
       const auto index = static_cast<size_t>(position);
-      // The first time, the cell held zeros, which does not count as drift.
+      // Before the first computation the cell held zeros; this change is not drift.
       if (was_computed_[index]) {
         count(pass, position, row_of_[index]);
         if (findings_.map) keep(position, part_of(pass, position));
@@ -136,7 +136,7 @@ class DriftInstrument final : public Instrument {
   }
 
  private:
-  /// row  -1: the pass left the position as it was
+  ///   row  -1: the pass did not compute the position
   void count(const FollowedPass& pass, int32_t position, int32_t row) {
     auto& regions = pass.at_boundary ? findings_.boundary : findings_.within;
     KvAverage& region = regions[index_of(region_of(pass.window, position))];
@@ -201,8 +201,8 @@ class DriftInstrument final : public Instrument {
     DriftPart part;
     double key, value;
   };
-  std::vector<Placed> placed_;   // of the pass
-  std::vector<Content> before_;  // by position, of the pass before
+  std::vector<Placed> placed_;   // drifts of the current pass
+  std::vector<Content> before_;  // by position, in the previous pass
 };
 
 // Entropy and changes.
@@ -247,7 +247,7 @@ class EntropyInstrument final : public Instrument {
   const EntropyFindings& findings() const { return findings_; }
 
  private:
-  /// Guided as the plan's own rows are.
+  /// A logit row with the guidance of the plan's own rows.
   static LogitRow logit_row(const StepPlan& plan, int32_t row, int32_t rule) {
     LogitRow wanted;
     wanted.row = row;
@@ -283,7 +283,7 @@ class ChangeInstrument final : public Instrument {
 
 // Staleness.
 
-/// One cell of one layer, all heads as one vector.
+/// Key and value of one cell of one layer, all heads as one vector.
 struct CellContent {
   std::vector<float> key, value;
 
@@ -316,7 +316,7 @@ class StalenessInstrument final : public Instrument {
     computed_at_.assign(static_cast<size_t>(decoder.num_cells()), 0);
   }
 
-  /// The tokens are still those that the pass read.
+  /// Computes the full pass while the decoder still has the pass's input tokens.
   void computed(const FollowedPass& pass) override {
     StepPlan full = *pass.decoder.uncached_plan();
     std::vector<LogitRow> of_cached;
@@ -401,7 +401,7 @@ class StalenessInstrument final : public Instrument {
     }
   }
 
-  /// Its logit becomes so low that it counts nowhere, and stays finite: the two are subtracted.
+  /// Sets the mask's logit so low that its probability is 0, but finite, because logits are subtracted.
   void leave_out_mask(std::span<float> logits_of_row) const {
     const TokenId mask = model_.config().mask_id;
     if (mask >= 0) logits_of_row[static_cast<size_t>(mask)] = -1e30F;
@@ -411,7 +411,7 @@ class StalenessInstrument final : public Instrument {
     return std::max_element(logits_of_row.begin(), logits_of_row.end()) - logits_of_row.begin();
   }
 
-  /// The mean over layers.
+  /// Error at a position: the mean over layers.
   Error error_at(const KvSequence& sequence, int32_t position) const {
     Error error;
     const int64_t layers = model_.config().num_layers;
@@ -427,9 +427,9 @@ class StalenessInstrument final : public Instrument {
   const BackendModel& model_;
   ThreadPool& threads_;
   std::unique_ptr<KvPool> pool_;
-  std::unique_ptr<KvSequence> fresh_;  // of a run that computes everything at each step
+  std::unique_ptr<KvSequence> fresh_;  // K/V of passes that compute everything
   Buffer<float> cached_memory_, full_memory_;
-  std::vector<int32_t> computed_at_;  // steps, by position
+  std::vector<int32_t> computed_at_;  // step of the last computation, by position
   StalenessFindings findings_;
 };
 

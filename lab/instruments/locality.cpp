@@ -17,7 +17,7 @@ constexpr uint64_t kRevealNoise = 33;  // noise stream of the masks
 constexpr int32_t kNear = 2;
 constexpr int32_t kFar = 8;
 
-/// ln sum exp.
+/// ln of the sum of exp(logits).
 double log_total(std::span<const float> logits) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -28,7 +28,7 @@ double log_total(std::span<const float> logits) {
 /// A prompt with the answer that a decoder wrote for it.
 struct WrittenText {
   std::vector<TokenId> tokens;
-  IndexRange answer;  ///< up to its first end token, that included
+  IndexRange answer;  ///< up to and including its first end token
 };
 
 WrittenText text_of(const ModelConfig& config, const Decoder& decoder) {
@@ -42,7 +42,7 @@ WrittenText text_of(const ModelConfig& config, const Decoder& decoder) {
   return text;
 }
 
-/// The positions of a range in an order that the stream shuffles.
+/// The positions of a range in random order.
 std::vector<int32_t> shuffled(IndexRange range, const RngStream& noise) {
   std::vector<int32_t> order(static_cast<size_t>(range.size()));
   std::iota(order.begin(), order.end(), range.begin);

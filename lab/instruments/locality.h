@@ -1,5 +1,5 @@
-// How far the knowledge of one token reaches: ReFusion's pilot study (section 4.1, Figure 3) on masked
-// diffusion. Definitions and decisions: docs/methods/refusion.md, "The instrument".
+// How far revealing one token changes other predictions: ReFusion's pilot study (section 4.1, Figure 3) on
+// masked diffusion. Definitions and decisions: docs/methods/refusion.md, "The instrument".
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace lacuna {
 
 /// Shares of an answer's positions that are masked before a token is revealed.
 inline constexpr double kMaskRatios[] = {0.25, 0.5, 0.75, 1};
-/// Positions revealed of each answer at each ratio, one at a time, each among masks of its own.
+/// Positions revealed in each answer at each ratio, one at a time, each with its own random masks.
 inline constexpr int32_t kReveals = 8;
 
 struct LocalityFindings {
   struct Place {
-    double masked = 0;     ///< ratio
-    int32_t distance = 0;  ///< of the prediction from the revealed token; positive: to the right
+    double masked = 0;     ///< one of kMaskRatios
+    int32_t distance = 0;  ///< from the revealed token to the prediction; positive: to the right
 
     auto operator<=>(const Place&) const = default;
   };
@@ -30,8 +30,8 @@ struct LocalityFindings {
 /// Jensen-Shannon divergence of softmax(a) and softmax(b), raw f32 logits, in nats: [0, ln 2].
 double jensen_shannon(std::span<const float> a, std::span<const float> b);
 
-/// Lets each request write its answer, then masks parts of it and reveals one token at a time. InputError as
-/// follow(), and for models that do not fill a canvas of masks.
+/// Decodes each request's answer, then masks parts of it and reveals one token at a time. Throws InputError
+/// like follow(), and for models that do not fill a canvas of masks.
 LocalityFindings analyze_locality(const BackendModel& model, Requests requests, uint64_t seed,
                                   const AnalysisProgress& progress = {});
 

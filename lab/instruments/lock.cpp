@@ -44,10 +44,9 @@ Posterior posterior_of(std::span<const float> logits) {
   return {1 / sum, top + std::log(sum)};
 }
 
-/// Compares two rows of logits more precisely than measure_drift(), for ratios of small divergences. KL = sum
-/// p (exp(-c)
-/// - 1 + c) for changes c of ln p: no term is negative, so that nothing cancels.
-///   before  empty: there was no pass before
+/// Compares two rows of logits more precisely than measure_drift(), for ratios of small divergences. With
+/// changes c of ln p, KL = sum p (exp(-c) - 1 + c): no term is negative, so there is no cancellation.
+///   before  logits of the previous pass; empty: none
 PosteriorStep measure_step(std::span<const float> now, std::span<const float> before, const Posterior& was) {
   PosteriorStep step{posterior_of(now), {}};
   for (size_t token = 0; token < before.size(); ++token) {
@@ -59,7 +58,7 @@ PosteriorStep measure_step(std::span<const float> now, std::span<const float> be
   return step;
 }
 
-/// Largest change of a log-probability among tokens that are likely in one of the two.
+/// Largest change of a log-probability among tokens with probability >= kMinLikely in either row.
 double likely_change(std::span<const float> now, std::span<const float> before) {
   const double lse_now = posterior_of(now).log_sum;
   const double lse_before = posterior_of(before).log_sum;
@@ -73,7 +72,8 @@ double likely_change(std::span<const float> now, std::span<const float> before) 
   return largest;
 }
 
-/// The contraction and gain of a step: divisions by what is no more than rounding would mean nothing.
+/// The contraction and gain of a step. The divisor is at least kMinDivergence, because smaller divergences
+/// are rounding errors.
 TailConstants constants_of(const Drift& now, double divergence_before) {
   const double before = std::max(divergence_before, kMinDivergence);
   return {now.kl / before, now.max_log_change / std::sqrt(before)};
@@ -136,10 +136,10 @@ class LockInstrument final : public Instrument {
 
  private:
   struct Row {
-    int32_t age = 0;            // passes that read its token
+    int32_t age = 0;            // number of passes with its token as input
     Posterior posterior;        // of the current pass
     Drift drift;                // of the current pass
-    std::vector<double> chain;  // divergences of the passes in a row in which it could lock
+    std::vector<double> chain;  // divergences of consecutive passes in which the row could lock
     int64_t locked = -1;        // index into findings_.locks
 
     double uncertainty() const { return 1 - posterior.largest; }
@@ -161,7 +161,7 @@ class LockInstrument final : public Instrument {
   }
   int32_t predicted(int32_t position) const { return position + (config_.shifted_logits ? 1 : 0); }
 
-  /// After the commits of the current pass.
+  /// Whether the row could lock, after the commits of the current pass.
   bool may_lock(const FollowedPass& pass, int32_t position) const {
     return is_known(pass, position) && is_known(pass, predicted(position)) &&
            rows_[static_cast<size_t>(position)].age >= findings_.settings.min_age;
@@ -183,7 +183,7 @@ class LockInstrument final : public Instrument {
     return findings_.settings.eager_prompt && predicted(position) < pass.decoder.prompt_length();
   }
 
-  /// The largest uncertainty that passes; empty: no gate.
+  /// The largest uncertainty that passes the gate; empty: no gate.
   std::optional<double> gate(const FollowedPass& pass, std::span<const int32_t> lockable) const {
     if (findings_.settings.gate >= 100) return {};
     std::vector<double> population;

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::pair<const char*, double>, 5> kQuantiles = {
     {{"q05", 0.05}, {"q25", 0.25}, {"q50", 0.5}, {"q75", 0.75}, {"q95", 0.95}}};
 
-/// null for NaN and infinity, which JSON has not.
+/// null for NaN and infinity, which JSON lacks.
 Json number_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
@@ -29,7 +29,7 @@ Json share_of(int64_t part, int64_t whole) {
   return whole > 0 ? Json(static_cast<double>(part) / static_cast<double>(whole)) : Json();
 }
 
-/// Values of one figure of some steps; NaN is left out.
+/// Values of one figure in some steps, without NaNs.
 std::vector<float> values_of(std::span<const RowStep* const> steps, float RowStep::*figure) {
   std::vector<float> values;
   for (const RowStep* step : steps) {
@@ -91,7 +91,7 @@ void add_groups(const char* key, const StepsBy& groups, Json& out) {
 
 using Locks = std::vector<const LockedRow*>;
 
-/// Whether the error stays within the bound, up to the divergences that count as kMinDivergence.
+/// Whether the error is within the bound, with tolerance for divergences that were raised to kMinDivergence.
 bool holds(const LockedRow& lock, double bound, double gain) {
   return lock.error <= bound + lock.steps_after * gain * std::sqrt(kMinDivergence);
 }
@@ -129,7 +129,7 @@ void add_bounds(std::span<const RowStep* const> steps, const Locks& locks, Json&
   add_bound("of the row itself", {}, locks, out);
 }
 
-/// "1e-5": divergences from there to ten times as much; "0" below kMinDivergence.
+/// Decimal exponent of a divergence; INT32_MIN below kMinDivergence.
 int32_t decade_of(double divergence) {
   return divergence < kMinDivergence ? INT32_MIN : static_cast<int32_t>(std::floor(std::log10(divergence)));
 }

@@ -36,7 +36,7 @@ std::string_view name_of(ChosenBy policy) {
 namespace {
 
 /// Attention weights, queries and hidden states of the current block's rows in one pass, for every layer that
-/// may be sparse; attention and queries for every kv head of it ("unit").
+/// may be sparse. A "unit" is one kv head of one such layer.
 class Recording {
  public:
   explicit Recording(const ModelConfig& config)
@@ -53,8 +53,8 @@ class Recording {
   int32_t kv_head_of(int32_t unit) const { return unit % num_kv_heads_; }
   IndexRange block() const { return block_; }
 
-  ///   block      cells, which lie after all others that it sees
-  ///   first_row  of the plan
+  ///   block      cells of the block, after all other visible cells
+  ///   first_row  row of the plan with the block's first position
   void start(IndexRange block, int32_t first_row) {
     block_ = block;
     first_row_ = first_row;
@@ -64,7 +64,7 @@ class Recording {
     hidden_.resize(static_cast<size_t>(num_units_ / num_kv_heads_ * block.size() * hidden_dim_));
   }
 
-  /// Every row of each head once; by several threads at once.
+  /// Called once for each row and head, concurrently.
   void add(const ObservedAttention& row) {
     const int32_t block_row = row.row - first_row_;
     if (row.layer < kDenseLayers || block_row < 0 || block_row >= block_.size()) return;
@@ -98,11 +98,11 @@ class Recording {
     return {queries_.data() + unit * rows * head_dim_, rows, head_dim_};
   }
 
-  /// [rows, hidden_dim] of the layer of a unit
+  /// [rows, hidden_dim] hidden states of a unit's layer
   ConstMatrix<float> hidden(int32_t unit) const { return hidden_of(hidden_, unit); }
-  /// Hidden states of all layers, to keep them.
+  /// Hidden states of all layers.
   const std::vector<float>& all_hidden() const { return hidden_; }
-  ///   all  all_hidden() of this pass or of another of the same block
+  ///   all  all_hidden() of this pass or of another pass over the block
   ConstMatrix<float> hidden_of(const std::vector<float>& all, int32_t unit) const {
     const int64_t layer = unit / num_kv_heads_;
     return {all.data() + layer * block_.size() * hidden_dim_, block_.size(), hidden_dim_};
@@ -119,7 +119,7 @@ class Recording {
   std::vector<float> hidden_;   // [layers, rows, hidden_dim]
 };
 
-/// Rows of one of the heads, which are contiguous.
+/// Rows of one head; the heads of a row are contiguous.
 ConstMatrix<float> of_head(ConstMatrix<float> queries, int32_t head, int32_t num_heads) {
   return {queries.row(head), queries.rows / num_heads, queries.cols, queries.stride * num_heads};
 }
@@ -130,7 +130,7 @@ struct PageScores {
   std::vector<std::vector<float>> of_rows;  ///< [rows, pages]
 };
 
-/// State of one unit: from the block's first step, and of SparseD.
+/// State of one unit: data of the block's first step, and SparseD's sets.
 struct UnitMemory {
   std::vector<float> first_queries;
   std::vector<CellSet> first;    // [budgets]
@@ -150,7 +150,7 @@ struct UnitFigures {
   };
   StateGap query_gap;
   double prefix_share = 0;
-  std::vector<OfBudget> budgets;  // those that are smaller than the prefix
+  std::vector<OfBudget> budgets;  // for the budgets smaller than the prefix
 };
 
 class RecallInstrument final : public Instrument {
@@ -185,7 +185,7 @@ class RecallInstrument final : public Instrument {
         throw InputError(
             "analyze recall: the run is sparse; expected --sparse exact, with which all are compared");
       }
-      // The last layer would close ranks and number rows anew.
+      // Otherwise the last layer would drop and renumber rows.
       group.only_kv = false;
     }
     if (!is_denoising_) return;
@@ -232,7 +232,7 @@ class RecallInstrument final : public Instrument {
   const RecallFindings& findings() const { return findings_; }
 
  private:
-  /// Budgets that are smaller than the prefix: the first ones.
+  /// Number of budgets smaller than the prefix; they come first.
   size_t num_budgets() const {
     const auto& budgets = settings_.budgets;
     return static_cast<size_t>(std::ranges::lower_bound(budgets, block_begin_) - budgets.begin());
@@ -274,7 +274,7 @@ class RecallInstrument final : public Instrument {
     return sparsed_among_[budget] == 0 && request_steps_ > exact_steps_;
   }
 
-  /// Remembers the predictions of the block's first step; observes how far later ones are from them.
+  /// Stores the predictions of the block's first step, and compares later ones with them.
   void compare_predictions(const FollowedPass& pass) {
     std::vector<int32_t> positions;
     std::vector<LogitRow> wanted;
@@ -361,7 +361,7 @@ class RecallInstrument final : public Instrument {
     return figures;
   }
 
-  /// The mean over query heads.
+  /// Gap of the queries since the block's first step: the mean over query heads.
   StateGap query_gap_since(const UnitMemory& memory, ConstMatrix<float> queries) const {
     const ConstMatrix<float> first(memory.first_queries.data(), queries.rows, queries.cols);
     const int32_t heads = recording_.num_heads();
@@ -407,7 +407,7 @@ class RecallInstrument final : public Instrument {
     return scores;
   }
 
-  ///   first_unit  of a layer
+  ///   first_unit  first unit of a layer
   ///   figures     [kv heads] of that layer
   void observe(int32_t first_unit, RecallPlace place, std::span<const UnitFigures> figures) {
     place.layer = recording_.layer_of(first_unit);

@@ -1,5 +1,5 @@
-// Instruments of sparse attention, those of MAGE (arXiv 2602.14209): how well cells that are chosen for a
-// whole block, at one of its steps, serve each of its rows and its later steps. Definitions and decisions:
+// MAGE's measurements of sparse attention (arXiv 2602.14209): how well cells that are selected for a whole
+// block, at one of its steps, serve each of its rows and its later steps. Definitions and decisions:
 // docs/methods/sparse_attention.md, section 2.
 //
 // The decoder attends to all cells and writes the same text as without this instrument; the selections of
@@ -22,10 +22,11 @@ namespace lacuna {
 // Observations.
 
 enum class ChosenBy : uint8_t {
-  kThisStep,   ///< heaviest_of_block() of the step itself: the best that one set for a block can do
+  kThisStep,   ///< heaviest_of_block() of the current step: the best single set for a block
   kFirstStep,  ///< MAGE: cells of the block's first step
   kQuest,
-  kQuestPerToken,  ///< each row's own pages, which no pass can attend to: what sharing costs Quest
+  kQuestPerToken,  ///< separate pages for each row, which passes do not support: shows Quest's cost of
+                   ///< sharing
   kSparseD,        ///< includes the cells that were added since its set was stored
 };
 inline constexpr size_t kChosenBy = 5;
@@ -37,34 +38,35 @@ struct PolicyFigures {
   double error = 0;     ///< OutputError::relative()
 };
 
-/// When and where something was observed: a layer in a step of a block.
+/// The layer and the step of a block in which something was observed.
 struct RecallPlace {
   int32_t layer = 0;  ///< from kDenseLayers on
-  int32_t step = 1;   ///< of the block, 1 is the first
-  double masked = 0;  ///< share of the block's positions that the step finds masked, [0, 1]
+  int32_t step = 1;   ///< 1-based step of the block
+  double masked = 0;  ///< share of the block's positions that are masked before the step, [0, 1]
 };
 
-/// Means over kv heads, except errors, whose sums of squares are over heads.
+/// Means over kv heads; errors instead sum squares over all heads.
 struct CellObservation {
   RecallPlace place;
   int32_t budget = 0;
-  double recall = 0;  ///< of the first step's cells
+  double recall = 0;  ///< recall of the first step's cells
   double union_ratio = 0;
-  std::array<std::optional<PolicyFigures>, kChosenBy> policies{};  ///< SparseD: once it is sparse
+  std::array<std::optional<PolicyFigures>, kChosenBy> policies{};  ///< SparseD's is empty until it is sparse
 };
 
 /// How far a layer's states are from those of the block's first step.
 struct StateObservation {
   RecallPlace place;
-  StateGap hidden = {};  ///< of the layer's input, before its norm
-  StateGap query = {};   ///< of rotated queries: the mean over query heads
+  StateGap hidden = {};  ///< gap of the layer's input, before its norm
+  StateGap query = {};   ///< gap of queries after RoPE: the mean over query heads
   double prefix_share = 0;
 };
 
-/// How far the predictions of one pass are from those of the block's first step.
+/// Divergence of one pass's predictions from those of the block's first step.
 struct PredictionObservation {
-  RecallPlace place;      ///< `layer` is not used
-  double divergence = 0;  ///< prediction_divergence(): the mean over positions masked in both passes, >= 1
+  RecallPlace place;  ///< `layer` is not used
+  double divergence =
+      0;  ///< mean prediction_divergence() over the positions masked in both passes, at least one
 };
 
 struct RecallSettings {
@@ -83,18 +85,18 @@ struct RecallFindings {
   // Over all blocks:
   std::vector<int32_t> block_steps;  ///< denoising steps that each took
   int64_t tokens = 0;                ///< of the answers
-  int64_t forward_passes = 0;        ///< but those that only read the prompt
-  int64_t commits = 0;               ///< blocks whose K/V were kept once they were denoised
+  int64_t forward_passes = 0;        ///< without those that only process the prompt
+  int64_t commits = 0;               ///< denoised blocks for which a pass computed the final K/V
 };
 
 /// Runs all requests, one by one, until they are done. Needs memory for one pass's attention weights in all
-/// layers. Throws InputError for models of other kinds, sparse decoders, decoders that compute a part of
-/// their block, budgets that are not ascending or smaller than a page, models without sparse layers, and if
-/// no block has a prefix larger than the smallest budget.
+/// layers. Throws InputError for models other than block diffusion, sparse decoders, decoders that compute
+/// only a part of their block, budgets that are not ascending or smaller than a page, models without sparse
+/// layers, and if no block has a prefix larger than the smallest budget.
 RecallFindings analyze_recall(const BackendModel& model, ThreadPool& threads, Requests requests,
                               const RecallSettings& settings = {}, const AnalysisProgress& progress = {});
 
-/// Formats the findings like those of the other instruments. Tenths and extremes are over observations; rows
+/// Formats the findings like those of the other instruments. Deciles and extremes are over observations; rows
 /// without "step" and "masked" exclude first steps, at which MAGE is exact.
 nlohmann::ordered_json to_json(const RecallFindings& findings);
 

@@ -25,7 +25,7 @@ int64_t in_common(const CellSet& a, const CellSet& b) {
   return count;
 }
 
-/// The heaviest cells of the prefix by the weights of rows [begin, end), added up.
+/// The heaviest cells of the prefix by the sum of the weights of `rows`.
 CellSet heaviest_of(const HeadAttention& attention, IndexRange rows, int32_t budget) {
   const auto num_tiles = static_cast<int32_t>((attention.prefix + kCellTile - 1) / kCellTile);
   thread_local std::vector<float> mass;
@@ -211,7 +211,7 @@ StateGap state_gap(ConstMatrix<float> first, ConstMatrix<float> now) {
 }
 
 double prediction_divergence(std::span<float> first, std::span<float> now, TokenId excluded) {
-  // So low that its probability is 0, and finite: logits of one token are subtracted.
+  // So low that the probability is 0, but finite, because logits are subtracted.
   if (excluded >= 0) first[static_cast<size_t>(excluded)] = now[static_cast<size_t>(excluded)] = -1e30F;
   return measure_drift(now, first).kl;
 }

@@ -1,5 +1,5 @@
-// Figures of sparse attention and of the mechanism that MAGE (arXiv 2602.14209) names for it, from the
-// attention weights, values, queries, hidden states and logits of a block's rows. Definitions and decisions:
+// Metrics of sparse attention and of MAGE's explanation of it (arXiv 2602.14209), computed from the attention
+// weights, values, queries, hidden states and logits of a block's rows. Definitions and decisions:
 // docs/methods/sparse_attention.md, section 2.
 #pragma once
 
@@ -14,13 +14,13 @@ namespace lacuna {
 
 using CellSet = std::vector<int32_t>;  ///< ascending
 
-/// Attention weights of a block's rows in one layer, for the query heads that share a kv head: over the cells
-/// before the block, then the block's own.
+/// Attention weights of a block's rows in one layer, for the query heads that share a kv head. The cells
+/// before the block come first, then the block's own.
 struct HeadAttention {
   int32_t num_rows = 0;
   int32_t num_heads = 0;           ///< query heads of this K/V head
   int32_t prefix = 0;              ///< cells before the block, >= 1
-  int32_t num_cells = 0;           ///< with the block's own
+  int32_t num_cells = 0;           ///< prefix and the block's own cells
   std::span<const float> weights;  ///< [num_rows, num_heads, num_cells]; a row's head adds up to 1
 
   const float* row(int32_t index, int32_t head) const {
@@ -36,12 +36,12 @@ CellSet heaviest_of_block(const HeadAttention& attention, int32_t budget);
 /// Cells with the largest weight for each row, added over the row's heads: the row's own selection.
 std::vector<CellSet> heaviest_of_rows(const HeadAttention& attention, int32_t budget);
 
-/// Cells in both, over the budget. [0, 1] for sets of `budget` cells
+/// Number of cells in both sets, divided by the budget. [0, 1] for sets of `budget` cells
 double recall(const CellSet& before, const CellSet& now, int32_t budget);
-/// Number of cells that any row selects, over the budget. [1, number of rows]
+/// Number of cells that any row selects, divided by the budget. [1, number of rows]
 double union_ratio(std::span<const CellSet> of_rows, int32_t budget);
 
-// Figures of chosen cells: `chosen` is one set that all rows share, or a set for each row.
+// Metrics of selected cells: `chosen` is one set that all rows share, or a set for each row.
 
 /// Share of a row's own cells that are in `chosen`: the mean over rows (MAGE's equation 1). [0, 1]
 ///   of_rows  [num_rows] heaviest_of_rows()
@@ -68,12 +68,11 @@ struct OutputError {
   double relative() const;
 };
 
-/// Attention outputs, exact and from fewer cells: the remaining weights, rescaled to sum to 1, times the
-/// values.
+/// Attention outputs, exact and with fewer cells, for which the remaining weights are rescaled to sum to 1.
 class AttentionOutputs {
  public:
+  /// Both arguments must outlive this object.
   ///   values  [num_cells, head_dim]
-  /// Both must outlive it.
   AttentionOutputs(const HeadAttention& attention, ConstMatrix<float> values);
 
   /// Error of attending to `chosen` and the block's own cells only.
@@ -90,9 +89,9 @@ class AttentionOutputs {
 /// block's first step. Relative distances are shares of the length at the first step, 0 if that is 0.
 struct StateGap {
   double row = 0;             ///< mean over rows of the length of the difference
-  double row_relative = 0;    ///< over the mean length
+  double row_relative = 0;    ///< `row` / mean length of the rows
   double block = 0;           ///< length of the difference of the means over rows; at most `row`
-  double block_relative = 0;  ///< over the length of the mean
+  double block_relative = 0;  ///< `block` / length of the mean over rows
 };
 
 ///   first, now  [rows, width]

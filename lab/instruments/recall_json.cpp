@@ -22,7 +22,7 @@ class Spread {
     for (const double value : values_) average.add(value);
     return average.mean();
   }
-  /// The least value that `tenths` tenths of all do not exceed; with 0 the least, with 10 the largest of all.
+  /// Nearest-rank quantile at tenths / 10; 0: the minimum, 10: the maximum.
   double quantile(size_t tenths) const {
     std::vector<double> sorted = values_;
     std::sort(sorted.begin(), sorted.end());
@@ -52,7 +52,7 @@ int bin_of(const RecallPlace& place, SplitBy split_by) {
     case SplitBy::kStep:
       return place.step;
     case SplitBy::kMasked:
-      // A bin holds its upper end, so that the first step, at which all is masked, has one without the next.
+      // Bins include their upper end, so that first steps, at which all is masked, are in the last bin.
       return std::max(static_cast<int>(std::ceil(place.masked * kMaskedBins)), 1) - 1;
     case SplitBy::kNone:
       break;
@@ -74,7 +74,7 @@ bool counts(const RecallPlace& place, SplitBy split_by) {
   return is_curve || place.step > 1;
 }
 
-/// Calls add(row with its label, observations) for each label that has some.
+/// Calls add(row with its label, observations) for each label with observations.
 template <typename Observation, typename Add>
 void for_each_bin(const std::vector<Observation>& observations, SplitBy split_by, Add&& add) {
   std::map<int, std::vector<const Observation*>> bins;
@@ -132,7 +132,7 @@ void add_policy_rows(const std::vector<CellObservation>& cells, int32_t budget, 
   });
 }
 
-/// Columns of the mean gap, per position and of the block's average, each absolute and relative.
+/// Adds columns of the mean gap, per position and of the block's average, each absolute and relative.
 void add_gap(Json& row, const std::string& name, const std::string& block_name,
              const std::vector<const StateObservation*>& observations, StateGap StateObservation::*which) {
   const auto mean = [&](double StateGap::*part) {

@@ -1,4 +1,4 @@
-// Averages by two of step, layer and position: what the heat maps of `lacuna analyze` show.
+// Averages by two of step, layer and position, for the heat maps of `lacuna analyze`.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Average {
     sum += value;
     ++count;
   }
-  /// 0 where nothing was counted.
+  /// 0 if nothing was counted.
   double mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
 };
 
@@ -51,12 +51,12 @@ struct MapPlace {
 
 class StepMap {
  public:
-  /// Most values that are measured together.
+  /// Maximum number of figures of a cell.
   static constexpr size_t kMaxFigures = 2;
   using Figures = std::array<Average, kMaxFigures>;
 
   struct Key {
-    int32_t panel = 0;  ///< a layer of MapSettings::layers, or a part; 0 where there is one panel
+    int32_t panel = 0;  ///< a layer of MapSettings::layers, or a part; 0 if there is one panel
     int32_t row = 0;
     int32_t column = 0;
 
@@ -68,7 +68,7 @@ class StepMap {
   const MapSettings& settings() const { return settings_; }
 
   /// Adds figures, at most kMaxFigures, to the averages of a place; drops those of layers without a panel.
-  ///   part  what maps of steps by layers tell apart in place of positions; ignored by the others
+  ///   part  part of the positions, for maps of steps by layers; other maps ignore it
   void add(const MapPlace& place, int32_t part, std::span<const double> figures);
 
   const std::map<Key, Figures>& cells() const { return cells_; }
@@ -78,9 +78,9 @@ class StepMap {
   std::map<Key, Figures> cells_;
 };
 
-/// Appends a flat object for each cell: its row and column by the names of the axes, the layer or the part
-/// where there are several panels, the means of the figures, and "count".
-///   part_key   name of the parts of steps by layers ("region")
+/// Appends a flat object for each cell: its row and column under the names of the axes, the layer or part if
+/// there are several panels, the means of the figures, and "count".
+///   part_key   key for the parts in maps of steps by layers ("region")
 ///   part_name  name of each of them
 void add_map_rows(const StepMap& map, std::string_view part_key,
                   const std::function<std::string_view(int32_t part)>& part_name,

@@ -10,8 +10,8 @@
 
 namespace lacuna {
 
-/// The numbers of `questions`: those of the text lie in [0, kMaxAsked], but for the results that a
-/// conversation continues with; all results in [0, kMaxAnswer].
+/// Ranges of `questions`: numbers in the text lie in [0, kMaxAsked], except results that a conversation
+/// continues from; all results lie in [0, kMaxAnswer].
 inline constexpr int kMaxAsked = 99;
 inline constexpr int kMaxAnswer = 198;
 
@@ -32,7 +32,7 @@ struct NumberQuestion {
   std::string text;
   std::vector<Step> steps;
   uint64_t frame = 0;   ///< hash of the wordings, whatever names and numbers fill them
-  bool common = false;  ///< so usual that the train split always has it
+  bool common = false;  ///< a common wording, always in the train split
 };
 
 enum class SentenceKind : uint8_t { kOpening, kGain, kLoss, kQuestion };

@@ -1,5 +1,5 @@
-// The questions of the task `outside`, written by hand by someone who did not look at how training data are
-// made. Models are never trained on them, and no wording is taken from them.
+// The questions of the task `outside`, handwritten by an author who did not look at the generation of
+// training data. Models are never trained on them, and no wording is taken from them.
 #include "tasks/outside.h"
 
 #include <algorithm>

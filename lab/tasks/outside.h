@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// Question number `index` modulo 300, whatever the seed. Throws InputError for the train split.
+/// Question number `index` modulo 300 for any seed. Throws InputError for the train split.
 Sample draw_outside(Split split, uint64_t seed, uint64_t index, const TaskOptions& options);
 
 /// Whether the last number of `text` is the result.

@@ -9,7 +9,7 @@
 namespace lacuna {
 
 inline constexpr auto kPeopleAndThingsRows = std::to_array<QuestionShape>({
-    // The same facts, and a question that decides.
+    // The same facts with one of two questions.
     {"{N} <has|had> {ao} and {B} {b}. ~+how many (do|did) they have together/how many {os} (is|was) that in "
      "all/what (is|was) their total-how many more (does|did) {N} have than {B}/how many more (does|did) {N} "
      "have/what (is|was) the difference/how many fewer (does|did) {B} have~?",

@@ -1,4 +1,4 @@
-// Short stories as many different people would tell them: crowds, shops, mail, money, measures.
+// Short stories in the words of many different people: crowds, shops, mail, money, measures.
 #pragma once
 
 #include <array>

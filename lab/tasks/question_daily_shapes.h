@@ -1,4 +1,4 @@
-// Short stories as many different people would tell them: things, clothes, food, animals, plants, vehicles.
+// Short stories in the words of many different people: things, clothes, food, animals, plants, vehicles.
 #pragma once
 
 #include <array>

@@ -13,10 +13,10 @@ namespace lacuna {
 
 using Wordings = std::span<const std::string_view>;
 
-/// Who a theme is about.
+/// The kind of actor of a theme.
 enum class ActorKind : uint8_t { kPerson, kOwner, kNobody };
 
-/// How {m} is said: "7 more shells", "7 more", "7 of them"; or "7 dollars", "7 more dollars".
+/// Wordings of {m}. kCounted: "7 more shells", "7 more", "7 of them"; kUnit: "7 dollars", "7 more dollars".
 enum class AmountKind : uint8_t { kCounted, kUnit };
 
 struct Theme {
@@ -26,8 +26,8 @@ struct Theme {
   Wordings nouns, places;  ///< places may be empty
   Wordings openings;
   Wordings gains, losses;  ///< one of them may be empty
-  Wordings questions;      ///< empty: the changes are questions
-  int share = 1;           ///< of the stories, relative to the other themes
+  Wordings questions;      ///< empty: the wordings of changes are questions themselves
+  int share = 1;           ///< weight among all themes
   int max_changes = 4;
 };
 
@@ -292,7 +292,7 @@ inline constexpr auto kAskEnds = std::to_array<std::string_view>(
      " after that", " left over", " at last", " by the end", " all together", " (today|that day)",
      " after all this"});
 
-// Food that is eaten as well.
+// A person has food, which may be eaten.
 inline constexpr auto kFoodGains = std::to_array<std::string_view>(
     {"{A} <bakes|baked> {m}", "{A} <cooks|cooked> {m}", "{x} (bakes|baked) {him} {m}",
      "{A} <picks|picked> {m}", "{A} <makes|made> {m}", "{A} <gets|got> {m} from the kitchen",

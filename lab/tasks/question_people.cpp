@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// Verbs of people who have or change things: as "she" does it, and in the past; as the plural's, "have".
+/// Verbs for having or changing things: third person present, past and plural.
 struct Doing {
   std::string_view present, past;
 };
@@ -43,7 +43,7 @@ constexpr auto kDoings = std::to_array<Doing>({{"has", "had"},
                                                {"hides", "hid"},
                                                {"takes", "took"}});
 
-// {v} is the verb, {B} the other person whom a sentence compares with, {n} the number.
+// {v} is the verb, {B} the other person of a comparison, {n} the number.
 constexpr auto kFirst = std::to_array<std::string_view>(
     {"{N} {v} {n} {o}", "{N} {v} {n} {o}", "{N} {v} {n} {o}", "at school {N} {v} {n} {o}",
      "{N} {v} exactly {n} {o}", "on Monday {N} {v} {n} {o}", "today {N} {v} {n} {o}",
@@ -67,7 +67,7 @@ constexpr auto kTwice = std::to_array<std::string_view>(
 constexpr auto kSameNumber =
     std::to_array<std::string_view>({"{N} {v} as many as {B}", "{N} {v} the same number",
                                      "{N} {v} just as many", "{N} {v} the same number of {os} as {B}"});
-// The first person's number is compared with the second's, which is asked for.
+// The first person's number is compared with the second's, which the question asks for.
 constexpr auto kMoreThanAsked = std::to_array<std::string_view>(
     {"{N} {v} {n} more than {B}", "that (is|was) {n} more than {B} {v}",
      "this (is|was) {n} more than {B} {v}", "it (is|was) {n} more than {B} {v}"});
@@ -75,7 +75,7 @@ constexpr auto kFewerThanAsked =
     std::to_array<std::string_view>({"{N} {v} {n} fewer than {B}", "that (is|was) {n} fewer than {B} {v}",
                                      "this (is|was) {n} less than {B} {v}", "{N} {v} {n} less than {B}"});
 
-// {both} is "Mia and Ben", {V} the verb after "do"; {N} is the person who is asked for.
+// {both} is "Mia and Ben", {V} the verb after "do"; {N} is the person that the question asks about.
 constexpr auto kTotals = std::to_array<std::string_view>(
     {"how many {os} (do|did) they {V} together",     "how many {os} (do|did) they {V} in all",
      "how many {os} (do|did) they {V} altogether",   "how many {os} (do|did) {both} {V} together",
@@ -114,7 +114,7 @@ constexpr auto kFewer = std::to_array<std::string_view>(
      "how many {os} (does|did) {N} need to catch up with {B}",
      "how many more {os} must {N} get to have as many as {B}"});
 
-/// One person and the number that was found for them.
+/// One person and their number.
 struct Member {
   Actor actor;
   int number = 0;
@@ -200,7 +200,7 @@ void PeopleWriter::say_first() {
   say(fill(picker_.pick(kFirst), 0, 1, members_[0].number), false);
 }
 
-/// The number of person `who`, given or compared with that of the one before.
+/// Writes the number of person `who`, or its comparison with that of the previous person.
 void PeopleWriter::say_next(size_t who) {
   constexpr auto kRelations = std::to_array<int>({0, 0, 0, 1, 1, 2, 2, 3, 4});
   Member& member = members_[who];

@@ -11,7 +11,7 @@ NumberQuestion draw_people_question(Draws& draws);
 /// Wordings of its sentences, in the language of question_text.h.
 std::vector<std::string_view> people_wordings(SentenceKind kind);
 
-/// Their words, for learning a vocabulary.
+/// Words of these questions, for learning a vocabulary.
 std::vector<std::string> people_words();
 
 }  // namespace lacuna

@@ -51,7 +51,7 @@ constexpr auto kUsualQuestions = std::to_array<std::pair<std::string_view, std::
      "how many {os} <does|did> {he} have (now|then)/how much money (is|was) that (now|then)~"},
 });
 
-// Sentences around a question that change nothing; {z} is a number that does not count.
+// Irrelevant sentences around a question; {z} is an irrelevant number.
 constexpr auto kPrefaces = std::to_array<std::string_view>(
     {"please help me with this. ", "here is a question. ", "a question from school: ", "solve this: ",
      "I have a riddle for you. ", "try this one. ", "read carefully. ", "can you solve this? ",
@@ -83,7 +83,7 @@ std::string with_usual_questions(std::string_view wording) {
   return text;
 }
 
-/// The lists of one choice, without its "~": of "+find/get-lose", those that add and those that subtract.
+/// The alternatives of one choice, without its "~"; "+find/get-lose" has lists that add and subtract.
 struct WordingChoice {
   std::array<std::vector<std::string_view>, 2> lists;
   bool is_signed = false;
@@ -136,7 +136,7 @@ class StepDrawer {
  public:
   StepDrawer(Draws& draws, int max_number) : draws_(draws), max_number_(max_number) {}
 
-  /// Nothing where the numbers do not fit.
+  /// Empty if no fitting numbers were found.
   std::optional<std::vector<Step>> draw(std::string_view equations);
   const ShapeNumbers& numbers() const { return numbers_; }
 
@@ -185,7 +185,7 @@ std::optional<std::vector<Step>> StepDrawer::draw(std::string_view equations) {
   steps_.clear();
   numbers_ = {};
   last_ = 0;
-  size_t told = 0;  // steps of the answer
+  size_t told = 0;  // number of steps in the answer
   int answer = 0;
   for (std::string_view equation : parts_of(equations, ';')) {
     const bool is_condition = equation.starts_with('&');
@@ -223,7 +223,7 @@ std::optional<std::vector<Step>> StepDrawer::draw(std::string_view equations) {
   return steps_;
 }
 
-/// Values of the slots that shapes have more than other wordings.
+/// Values of the slots that only shapes have.
 struct ShapeFilling {
   ShapeNumbers numbers = {};
   std::array<std::string, kShapeNumbers> number_texts = {};
@@ -232,7 +232,7 @@ struct ShapeFilling {
   int distractor = 0;
 };
 
-/// The text of a slot without its braces; nothing where the language of question_text.h has it.
+/// The text for a slot, which is given without braces; empty for slots of question_text.h.
 std::optional<std::string> shape_slot(std::string_view slot, const ShapeFilling& filling) {
   const auto index = [](char letter) { return static_cast<size_t>(letter - 'a'); };
   const auto is_number = [&](char letter) { return letter >= 'a' && index(letter) < kShapeNumbers; };
@@ -262,7 +262,7 @@ std::optional<std::string> shape_slot(std::string_view slot, const ShapeFilling&
   return std::nullopt;
 }
 
-/// The text in the language of question_text.h.
+/// Replaces the slots of shapes; the result is in the language of question_text.h.
 std::string fill_shape(std::string_view text, const ShapeFilling& filling) {
   std::string filled;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -289,7 +289,7 @@ std::string fill_shape(std::string_view text, const ShapeFilling& filling) {
   return filled;
 }
 
-/// Fills the rest; the actor is known behind the first mention.
+/// Fills the remaining slots; after the first mention, the actor is Actor::known().
 std::string fill_actor(std::string_view text, Filling filling) {
   const size_t end = std::min({text.find("{N}"), text.find("{N's}"), text.find("{M}")});
   if (end == std::string_view::npos) return fill_in(text, filling);
@@ -305,7 +305,7 @@ Noun draw_shape_noun(Draws& draws, Wordings nouns) {
   return Noun::of(draws.pick(nouns));
 }
 
-/// Puts a sentence in front of the question or behind it, at times.
+/// Sometimes adds a sentence before or after the question.
 void add_surroundings(Draws& draws, std::string& question, const ShapeFilling& filling) {
   const uint32_t kind = draws.below(24);
   if (kind <= 1) {
@@ -321,7 +321,7 @@ bool has_second_noun(std::string_view text) {
   return std::ranges::any_of(kSlots, [&](std::string_view slot) { return text.find(slot) != text.npos; });
 }
 
-/// A name that is no other person's.
+/// A name other than these two.
 std::string draw_other_name(Draws& draws, std::string_view one, std::string_view two) {
   for (;;) {
     std::string name = draw_named_actor(draws).name;

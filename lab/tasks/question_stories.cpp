@@ -66,7 +66,7 @@ bool starts_with_slot(std::string_view wording) {
   return wording.starts_with("{A} ") || wording.starts_with("{m} ") || wording.starts_with("{x} ");
 }
 
-/// It can follow "if".
+/// Whether the wording can follow "if".
 bool is_clause(std::string_view wording) {
   return starts_with_slot(wording) || wording.starts_with("it ") || wording.starts_with("the ") ||
          wording.starts_with("a ");
@@ -80,7 +80,7 @@ bool is_about_things(const Theme& theme) {
   return theme.questions.data() == kThingQuestions.data();
 }
 
-/// Themes whose wordings are in the past already.
+/// Whether the wordings of the theme are already in the past tense.
 bool has_own_tense(const Theme& theme) {
   return theme.name == "age" || theme.name == "gone" || theme.name == "before";
 }
@@ -136,7 +136,7 @@ class StoryWriter {
     style_ = draw_number_style(draws);
   }
 
-  /// The story continues another text.
+  /// Continues the story of `state`.
   StoryWriter(Draws& draws, const StoryState& state)
       : picker_(draws), theme_(*state.theme), filling_(state.filling), known_(true) {
     picker_.add(static_cast<uint64_t>(&theme_ - kThemes.data()));
@@ -161,7 +161,7 @@ class StoryWriter {
 
   void append(const std::string& sentence) { text_ += (text_.empty() ? "" : " ") + sentence; }
 
-  /// {A} is the name from time to time, and where nobody was named yet.
+  /// Makes {A} the name now and then, and if nobody was named yet.
   void choose_name(std::string_view wording) {
     filling_.by_name = !known_ || picker_.one_in(5);
     if (wording.find("{A}") != std::string_view::npos) known_ = true;
@@ -182,18 +182,18 @@ class StoryWriter {
   Filling filling_;
   NumberStyle style_ = NumberStyle::kDigits;
   std::string text_;
-  bool known_ = false;     ///< the actor was named
+  bool known_ = false;     ///< the actor has been named
   bool may_join_ = false;  ///< the last sentence is the actor's own
 };
 
-/// A wording for the step, or a special one ("all but 3") that says the same; its number is set.
+/// A wording for the step, or an equivalent special one ("all but 3"); sets the number of the filling.
 std::string_view StoryWriter::pick_change(const Step& step, bool may_be_special) {
   draw_other();
   picker_.add(step.adds ? 1 : 0);
   const bool special = may_be_special && is_about_things(theme_);
   const auto with_number = [&](std::string_view wording, int number) {
     set_number(draws(), filling_, style_, number, false);
-    picker_.add(4000);  // apart from the usual wordings
+    picker_.add(4000);  // distinct from the usual wordings
     return wording;
   };
   if (special && step.adds && step.left == step.right) return with_number(picker_.pick(kDouble), step.right);
@@ -231,7 +231,7 @@ void StoryWriter::write_opening(const Step& first) {
   filling_.actor = filling_.actor.known();
 }
 
-/// "Mia, who has 12 shells, finds 7 more."; false where the wording does not fit.
+/// Writes "Mia, who has 12 shells, finds 7 more."; false if the wording does not fit.
 bool StoryWriter::write_lead_in(const Step& first, std::string_view wording) {
   if (!is_about_things(theme_) || !is_own_clause(wording) || !picker_.one_in(10)) return false;
   Filling before = filling_;
@@ -275,7 +275,7 @@ void StoryWriter::write_fact() {
   may_join_ = false;
 }
 
-/// A question without its mark. `plain`: one that can follow "if she finds 7, ".
+/// A question without its question mark. `plain`: one that can follow "if she finds 7, ".
 std::string StoryWriter::write_question(bool plain) {
   draw_other();
   if (is_about_things(theme_) && picker_.one_in(2)) {
@@ -322,7 +322,7 @@ NumberQuestion StoryWriter::write(const std::vector<Step>& steps) {
   return {QuestionForm::kStory, with_capitals(text_), steps, picker_.frame()};
 }
 
-/// A change, and the question behind or around the last one.
+/// Writes a change; for the last one, also the question after or around it.
 void StoryWriter::write_step(std::string_view wording, bool is_last) {
   if (theme_.questions.empty()) {
     choose_name(wording);
@@ -477,7 +477,7 @@ NumberQuestion draw_next_change(Draws& draws, StoryState& state) {
   return question;
 }
 
-/// The words of wordings as the text of a story has them.
+/// Adds the words of a wording in the forms that stories use.
 void add_words(std::string_view wording, std::vector<std::string>& words) {
   Filling filling{{"Mia", "she", "her", "her"}, Noun::of("shell"), "in the box", "Sam", "red"};
   filling.number_text = "7";

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-// How a sum is asked for; {} is the sum. The common ones come first.
+// Questions for a sum, the common ones first; {} is the sum.
 constexpr size_t kCommonAsks = 5;
 constexpr auto kAsks = std::to_array<std::string_view>({
     "what is {}?",
@@ -177,7 +177,7 @@ std::string chain(WordingPicker& picker, NumberStyle style, const std::vector<St
   return text;
 }
 
-/// A number more or less, with a result in [0, kMaxAnswer].
+/// A random addition or subtraction with a result in [0, kMaxAnswer].
 Step draw_next_step(Draws& draws, int number) {
   const bool adds = number == 0 || (number < kMaxAnswer && draws.below(2) == 0);
   return {number, adds, draw_further_number(draws, adds ? kMaxAnswer - number : number)};
@@ -192,7 +192,7 @@ std::vector<Step> draw_sum_steps(Draws& draws) {
   return steps;
 }
 
-/// The text without the mark at its end, at times: "12 plus 7".
+/// The text, sometimes without its final mark: "12 plus 7".
 std::string finished(Draws& draws, std::string text) {
   text = with_capitals(std::move(text));
   if (text.back() == '.' || text.back() == '?') {

@@ -51,7 +51,7 @@ std::string slot_text(std::string_view slot, const Filling& filling) {
   return filling.other;
 }
 
-/// The first or the second of "one|two", which may hold [a|b].
+/// The first or the second alternative of "one|two"; alternatives may contain [a|b].
 std::string_view half(std::string_view text, bool second) {
   int depth = 0;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -96,7 +96,7 @@ std::string fill_in(std::string_view wording, const Filling& filling) {
     } else {
       const std::string chosen = fill_in(half(inner, filling.past), filling);
       const bool agrees = open == '<';
-      // <has|has> is in the present, <was|was> in the past, whatever the tense of the text.
+      // <has|has> is always in the present, <was|was> always in the past.
       const bool one_tense = half(inner, false) == half(inner, true);
       const bool past = one_tense ? is_was(chosen) : filling.past;
       text += !agrees ? chosen

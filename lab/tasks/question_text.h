@@ -2,10 +2,10 @@
 //
 // A wording is a sentence without its final mark, in lower case at its start:
 //   {N} the actor's name, {A} the name or the pronoun, {M} the name as an object, {N's} its possessive,
-//   {he} {him} {his} pronouns, {n} the number, {o} the noun as the number asks for it, {os} its plural,
-//   {m} the number with or without the noun, {p} a place with its preposition, {x} somebody else, {c} a
-//   color, <has|had> a verb of the actor in the present and in the past, (gives|gave) a verb of somebody
-//   else, [are|is] words for several and for one, by the number. Brackets may stand within < > and ( ).
+//   {he} {him} {his} pronouns, {n} the number, {o} the noun, singular or plural by the number, {os} its
+//   plural, {m} the number with or without the noun, {p} a place with its preposition, {x} somebody else,
+//   {c} a color, <has|had> a verb of the actor in the present and in the past, (gives|gave) a verb of
+//   somebody else, [are|is] the plural and the singular, by the number. Brackets may be nested in < > or ( ).
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Actor {
   std::string subject;     ///< "she", "it", "they", "I"
   std::string object;      ///< "her"
   std::string possessive;  ///< "her"
-  bool plural = false;     ///< its verbs have the plural's form, as those of "I" and "you" do
+  bool plural = false;     ///< takes plural verb forms, like "I" and "you"
 
-  /// The words that mention it again: "the farmer".
+  /// The actor as mentioned again: "the farmer".
   Actor known() const;
 };
 
@@ -44,7 +44,7 @@ struct Filling {
   std::string color = {};
   bool past = false;
   bool by_name = false;          ///< {A} is the name
-  int number = 0;                ///< decides between several and one
+  int number = 0;                ///< selects plural or singular
   std::string number_text = {};  ///< the number as digits or words
   std::string amount = {};       ///< {m}
 };
@@ -55,16 +55,16 @@ std::string fill_in(std::string_view wording, const Filling& filling);
 /// "zero" to "ninety-nine"; `number` in [0, 99].
 std::string number_words(int number);
 
-/// "have" of "has", "carry out" of "carries out": the verb as "they" has it.
+/// The plural form of a verb: "have" for "has", "carry out" for "carries out".
 std::string plural_verb(std::string_view verb);
 
-/// The first letter of each sentence in upper case.
+/// Capitalizes the first letter of each sentence.
 std::string with_capitals(std::string text);
 
-/// Two or three syllables, beginning with a consonant.
+/// A random word of two or three syllables that begins with a consonant.
 std::string random_word(Draws& draws);
 
-/// Picks wordings, and remembers the choices: the frame of a text, whatever names and numbers fill it.
+/// Picks wordings, and hashes the choices into the frame of a text, without its names and numbers.
 class WordingPicker {
  public:
   explicit WordingPicker(Draws& draws) : draws_(&draws) {}

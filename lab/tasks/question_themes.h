@@ -1,5 +1,5 @@
-// The themes of the task `questions`: those of question_forms.h, and here money, water, temperature,
-// distance, age and the like, and the parts of a whole.
+// Themes of the task `questions` in addition to question_forms.h: money, water, temperature, distance, age
+// and the like, and the parts of a whole.
 #pragma once
 
 #include <array>
@@ -240,7 +240,7 @@ inline constexpr auto kWeightQuestions = std::to_array<std::string_view>(
      "how many {os} (are|were) there (now|then)", "how heavy (is|was) that (now|then)",
      "what (does|did) it weigh (now|then)"});
 
-// Parts of a whole, what is missing, and what was before.
+// Questions about a part of a whole, a missing amount, or the amount at the start.
 inline constexpr auto kClassOpenings = std::to_array<std::string_view>(
     {"there ([are|is]|[were|was]) {n} [children|child] in a class",
      "a class (has|had) {n} [students|student]", "{n} [children|child] ([play|plays]|played) in the yard",

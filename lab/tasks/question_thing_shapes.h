@@ -171,7 +171,7 @@ inline constexpr auto kThingsRows = std::to_array<QuestionShape>({
     {"{N} <has|has> {ao}. How many would {he} have if {he} ~+got {b} more/found {b} more-lost {b}/gave away "
      "{b}~?",
      "a?b"},
-    // Numbers that do not count.
+    // With irrelevant numbers.
     {"{N}, who (is|was) {z} years old, <has|had> {ao} and "
      "~+<finds|found>/<gets|got>/<buys|bought>-<loses|lost>/<sells|sold>/<breaks|broke>~ {b}. {HAS}?",
      "a?b^"},

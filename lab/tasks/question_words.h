@@ -1,5 +1,5 @@
-// Names, nouns and places of the task `questions`. A noun is its singular, with the plural after a bar where
-// the plural does not end in "s" alone.
+// Names, nouns and places of the task `questions`. A noun is given as its singular, followed by a bar and the
+// plural if that is not the singular with "s".
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ inline constexpr auto kBoys = word_list<
     "Dylan, Ryan, Kyle, Theo, Emil, Jonas, Elias, Levi, Caleb, Mr. Green, Mr. Lee, Mr. Brown, Mr. Clark, "
     "Mr. Hill, Uncle Bob, Uncle Joe, Grandpa, Dad">();
 
-/// People without a name, who are "he" or "she".
+/// People without a name, referred to by "he" or "she".
 inline constexpr auto kDescribed = word_list<
 
     "a farmer, a teacher, a baker, a boy, a girl, a gardener, a shopkeeper, a student, a painter, a "
@@ -62,19 +62,19 @@ inline constexpr auto kDescribed = word_list<
     "brother, my sister, my uncle, my aunt, my cousin, the coach, a tailor, a florist, a waiter, a "
     "carpenter, a librarian, a king, a queen, a wizard">();
 
-/// Who is "it" and owns things.
+/// Owners of things that are referred to by "it".
 inline constexpr auto kOwners = word_list<
 
     "a shop, a store, a school, a library, a museum, a bakery, a market stall, a club, a factory, a toy "
     "shop, a hotel, a company, a kitchen, a hospital, a theater, a class">();
 
-/// Who is "they".
+/// Groups, referred to by "they".
 inline constexpr auto kGroups = word_list<
 
     "the children, the twins, the students, the neighbors, my parents, the boys, the girls, the farmers, "
     "the scouts, the players, the teachers, some friends">();
 
-/// Others who take part; {his} is the actor's possessive.
+/// Other participants; {his} is the actor's possessive.
 inline constexpr auto kOthers = word_list<
 
     "a friend, the teacher, a neighbor, {his} brother, {his} sister, {his} mother, {his} father, {his} "
@@ -107,7 +107,7 @@ inline constexpr auto kFoods = word_list<
     "biscuit, cracker, cupcake, chocolate, lollipop, raisin, olive, radish|radishes, bean, loaf|loaves, "
     "bagel, taco, dumpling, sausage, snack, apricot, fig, coconut, kiwi, lime, bread roll">();
 
-/// Living beings that come and go, by what they do.
+/// Living beings that come and go, grouped by the verbs that fit them.
 inline constexpr auto kBirds = word_list<
 
     "bird, crow, duck, pigeon, sparrow, owl, swan, parrot, gull, robin, goose|geese, "
@@ -255,7 +255,7 @@ inline constexpr auto kOpeners = std::to_array<std::string_view>({
     "also, ",
 });
 
-/// Sentences without a meaning for the result; {N} the actor's name.
+/// Sentences that are irrelevant to the result; {N} is the actor's name.
 inline constexpr auto kFacts = std::to_array<std::string_view>({
     "it (is|was) a sunny day",
     "it (is|was) raining",
@@ -290,7 +290,7 @@ inline constexpr auto kActorFacts = std::to_array<std::string_view>({
     "{his} favorite color (is|was) green",
     "{his} room (is|was) big",
 });
-/// Rare ones with a number that does not matter.
+/// Rarely used irrelevant sentences with a number.
 inline constexpr auto kNumberFacts = std::to_array<std::string_view>({
     "it (is|was) 3 o'clock",
     "the house (has|had) 2 doors",

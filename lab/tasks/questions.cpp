@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-// System turns that leave the answer as it is.
+// System turns that do not change the answer.
 constexpr auto kPlainSystems = std::to_array<std::string_view>({
     "You are a helpful assistant.",
     "You solve short stories about numbers.",
@@ -98,7 +98,7 @@ constexpr auto kThanks = std::to_array<std::string_view>(
      "Great, thanks!", "Many thanks", "That helps, thank you.", "OK, thanks.", "Good, thank you!",
      "Nice, thanks", "Well done, thank you!"});
 
-/// Small talk; `thanks` where something was answered before.
+/// Small talk; `thanks`: an answer came before, for which the user may thank.
 Sample draw_more_talk(Draws& draws, bool thanks) {
   const auto reply_of = [&](std::string_view known) {
     for (;;) {
@@ -129,7 +129,7 @@ QuestionForm draw_form(Draws& draws) {
   return QuestionForm::kSum;
 }
 
-/// Draws until a question belongs to the split.
+/// Samples questions until one belongs to the split.
 template <typename Draw>
 NumberQuestion draw_until_of_split(Split split, const Draw& draw) {
   for (;;) {
@@ -146,7 +146,7 @@ NumberQuestion draw_of_form(Draws& draws, Split split, QuestionForm form, StoryS
   });
 }
 
-/// A conversation as it grows.
+/// Writes a conversation turn by turn.
 class TurnWriter {
  public:
   TurnWriter(Draws& draws, Split split) : draws_(draws), split_(split) {}
@@ -169,7 +169,7 @@ class TurnWriter {
   bool number_only_ = false;
   StoryState story_;
   std::optional<int> number_;  ///< the last result
-  bool is_sum_ = false;        ///< it is that of a sum
+  bool is_sum_ = false;        ///< the last result is that of a sum
 };
 
 Sample TurnWriter::new_question() {
@@ -218,7 +218,7 @@ NumberQuestion draw_single_question(Draws& draws, Split split) {
 Sample draw_question_sample(Draws draws, Split split) {
   constexpr uint32_t kSystems = 10;
   const bool talks = draws.between(0, 99) < kConversationPercent;
-  const uint32_t system = draws.below(kSystems);  // six in ten without, two of either kind
+  const uint32_t system = draws.below(kSystems);  // of ten: six without a system turn, two of each kind
   const bool number_only = system >= 8;
   Sample sample;
   if (system == 6 || system == 7)

@@ -1,13 +1,13 @@
-// The task `questions`: questions about numbers as school books ask them, in as many wordings as possible.
+// The task `questions`: questions about numbers in the style of school books, in a great variety of wordings.
 // Samples are balanced as follows (kQuestionShares has the figures):
 //  - stories about one number, of one to four changes (people, places, money, water, temperature, age, ...),
 //    the parts of a whole, and what is missing;
 //  - two or three people: sums, differences, "5 more than";
 //  - sums without a story: "What is 12 plus 7?", "Subtract 9 from 40.", up to three operands;
 //  - conversations of two to four turns about all of that, with small talk and requests for stories.
-// Half of the stories and comparisons are put together sentence by sentence, the others are whole texts of
-// question_shapes.h, as are a third of the sums. Half of all first pairs of numbers are uniform in [0, 99],
-// the others are small. One question in four has number words.
+// Half of the stories and comparisons are composed sentence by sentence; the others, and a third of the sums,
+// are whole texts of question_shapes.h. Half of all first pairs of numbers are uniform in [0, 99], the others
+// are small. One question in four has number words.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace lacuna {
 
-/// Shares of the forms, in percent, of questions without a conversation around them.
+/// Share of a form among questions without a conversation, in percent.
 struct QuestionShare {
   QuestionForm form;
   int percent;
@@ -39,14 +39,13 @@ NumberQuestion draw_single_question(Draws& draws, Split split);
 /// A sample of the task: with or without a system turn, alone or in a conversation.
 Sample draw_question_sample(Draws draws, Split split);
 
-/// Right: the answer in every character; a requested story as in `chat`.
+/// Whether `text` equals the answer in every character or, for a requested story, is correct as in `chat`.
 bool check_question(const Sample& sample, std::string_view text);
 
 /// All wordings of a kind of sentence, each once.
 std::vector<std::string> question_wordings(SentenceKind kind);
 
-/// Every word that `questions` may use, with a space in front where a text has one: for learning a
-/// vocabulary.
+/// Every word that `questions` may use, with the leading space that texts have, for learning a vocabulary.
 std::vector<std::string> question_words();
 
 }  // namespace lacuna

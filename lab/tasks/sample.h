@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// The hash of a prompt decides its split: one prompt in eight is for testing, whatever the seed.
+/// The hash of a prompt alone decides its split: one prompt in eight is for testing.
 enum class Split : uint8_t { kTrain, kTest };
 
 /// The split that a prompt belongs to.
@@ -23,22 +23,22 @@ struct Turn {
 };
 
 struct Sample {
-  std::string prompt;              ///< raw text, no chat template; of a conversation, the last user turn
+  std::string prompt;              ///< raw text, no chat template; in a conversation, the last user turn
   std::string answer;              ///< one correct continuation; starts without a space
-  std::vector<Turn> history = {};  ///< the turns before the prompt; needs a chat template where not empty
-  /// Bytes at the start of the answer that are to be restored, where its rest is given; 0: the answer is to
-  /// be written.
+  std::vector<Turn> history = {};  ///< the turns before the prompt; requires a chat template unless empty
+  /// Infilling: number of bytes at the start of the answer to restore, the rest is given; 0: the whole answer
+  /// is to be written.
   size_t hole = 0;
-  std::vector<std::string> accepted = {};  ///< continuations that are as correct as `answer`
+  std::vector<std::string> accepted = {};  ///< other correct continuations
 };
 
 /// Options of the samples; empty: the task's own choice.
 struct TaskOptions {
   std::optional<int32_t>
-      length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]; of tasks with lengths
+      length;  ///< tokens of the prompt, in [kMinLength, kMaxLength]; for Task::has_lengths
   std::optional<double>
-      depth;  ///< place of the asked fact in the list: 0 first, 1 last; else sampled uniformly; ditto
-  std::optional<int32_t> difficulty = {};  ///< in [1, kMaxDifficulty]; what it changes is up to the task
+      depth;  ///< place of the asked fact, 0 first, 1 last; default: uniform; for Task::has_lengths
+  std::optional<int32_t> difficulty = {};  ///< in [1, kMaxDifficulty]; its effect depends on the task
 };
 
 inline constexpr int32_t kMaxDifficulty = 5;

@@ -8,17 +8,17 @@
 
 namespace lacuna {
 
-/// "Hello!", "Who are you?", "Thanks" and the reply.
+/// Small talk, such as "Hello!", "Who are you?" or "Thanks", and the reply.
 Sample draw_small_talk(Draws& draws);
 
 /// "Tell me a story about a fox." and a story of one day.
 Sample draw_story_request(Draws& draws);
 
-/// Whether `text` is a story of one day that keeps the words of the request.
+/// Whether `text` is a story of one day with the words of the request.
 bool check_requested_story(std::string_view request, std::string_view text);
 
-/// Whether `text`, without white space around it, is the answer, or a story with the requested words where a
-/// story was asked for.
+/// Whether `text`, without white space around it, is the answer or, for a story request, a story with the
+/// requested words.
 bool check_reply(const Sample& sample, std::string_view text);
 
 }  // namespace lacuna

@@ -38,14 +38,14 @@ constexpr size_t kMaxCards = 6;
 Sample draw_arithmetic(Draws draws, const TaskOptions& options) {
   const Person& person = draws.pick(kPeople);
   const std::string_view object = draws.pick(kObjects);
-  // Two changes are the usual story, one or three the variation.
+  // Three stories in five have two changes, the others one or three.
   const int changes = options.difficulty ? *options.difficulty : std::array{1, 2, 2, 2, 3}[draws.below(5)];
   const int most = options.difficulty ? std::min(kMaxNumber, 10 * *options.difficulty) : kMaxNumber;
   int number = draws.between(kMinStart, std::min(kMaxStart, most));
 
   Sample sample{fmt::format("{} has {} {}.", person.name, number, object), {}};
   for (int i = 0; i < changes; ++i) {
-    // At most half of the range: what cannot be lost can be gained.
+    // At most half of the range, so that the number can always be gained if it cannot be lost.
     const int amount = draws.between(1, std::min(kMaxChange, most / 2));
     const bool wants_gain = draws.below(2) == 0;
     const bool gains = number < amount || (wants_gain && number + amount <= most);
@@ -96,7 +96,7 @@ Sample draw_story(Draws draws, const TaskOptions& options) {
   return sample;
 }
 
-/// A story in parts: where somebody lives, then what happened each day.
+/// Splits a story into its opening and one part per day.
 std::vector<std::string> story_parts(std::string_view story) {
   std::vector<std::string> parts;
   size_t end = 0;
@@ -108,7 +108,7 @@ std::vector<std::string> story_parts(std::string_view story) {
   return parts;
 }
 
-/// Whether a day of a story is that of the reference, but for another event and its feeling.
+/// Whether a day of a story equals the reference's, except for another event with its feeling.
 bool is_right_day(const std::string& reference_day, const std::string& day) {
   // The reference's verb and feeling are single words that occur nowhere else in its day.
   const auto replaced = [](std::string text, std::string_view from, std::string_view to) {
@@ -135,7 +135,7 @@ std::string_view without_preposition(std::string_view place) {
   return place.substr(place.rfind(' ') + 1);
 }
 
-/// `taken` different ones of 0 .. count - 1, in a random order.
+/// `taken` distinct numbers of 0 .. count - 1, in random order.
 std::vector<size_t> drawn_from(Draws& draws, size_t count, size_t taken) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -145,7 +145,7 @@ std::vector<size_t> drawn_from(Draws& draws, size_t count, size_t taken) {
   return order;
 }
 
-/// Indices 0 .. count - 1 in a random order.
+/// 0 .. count - 1 in random order.
 std::vector<size_t> shuffled(Draws& draws, size_t count) {
   return drawn_from(draws, count, count);
 }
@@ -182,11 +182,11 @@ bool check_records(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
 
-// Tokens of the zoo's vocabulary, in which every word of the lists below is one token with the space before
-// it.
+// Token counts in the zoo's vocabulary, in which every word of the lists below, with its leading space, is
+// one token.
 constexpr int32_t kLineTokens = 4;  // " fox lantern Mia."
 constexpr int32_t kQuestionTokens = 2;
-constexpr int32_t kOpeningTokens = 2;  // "Tell.", and " now" for each token that fills the length
+constexpr int32_t kOpeningTokens = 2;  // "Tell."; each " now" in it adds a token to reach the length
 
 /// Words of the lines of a list: animals, places, verbs and feelings.
 std::vector<std::string_view> line_words() {
@@ -246,8 +246,8 @@ bool check_retrieval(const Sample& sample, std::string_view text) {
   return trim(text) == sample.answer;
 }
 
-/// A sentence on two numbers and the statements that do what it says. {0} and {1} are the numbers, {2} one of
-/// them, {3} a constant.
+/// A sentence about two numbers and the equivalent statements. {0} and {1} are the numbers, {2} one of them,
+/// {3} a constant.
 struct Instruction {
   std::string_view sentence;
   std::string_view statements;
@@ -290,7 +290,7 @@ bool check_program(const Sample& sample, std::string_view text) {
   return reference && program && behave_alike(*program, *reference);
 }
 
-/// The story and its question, unless they belong to the other split.
+/// The story and its question; empty if they belong to the other split.
 std::optional<std::string> phrase_for(Draws& draws, const NumberProblem& problem, Split split) {
   const bool test = split == Split::kTest;
   Phrased phrased = phrase(draws, problem, test);
@@ -306,7 +306,7 @@ Sample draw_phrasing(Draws draws, Split split) {
   }
 }
 
-/// A told story with one hole, at a number or a verb.
+/// A story with intermediate numbers and one hole, at a number or a verb.
 Sample draw_infill(Draws draws, Split split) {
   InfillStory story = draw_infill_story(draws);
   while (split_of(story.text) != split) story = draw_infill_story(draws);
@@ -323,17 +323,17 @@ bool check_infill(const Sample& sample, std::string_view text) {
   return std::find(sample.accepted.begin(), sample.accepted.end(), trim(text)) != sample.accepted.end();
 }
 
-// System turns that leave the answer as it is, and those that ask for the number alone.
+// System turns that do not change the answer, and those that ask for the number alone.
 constexpr auto kNeutralSystems = std::to_array<std::string_view>(
     {"You are a helpful assistant.", "You solve short stories about numbers.", "Answer step by step."});
 constexpr auto kNumberSystems =
     std::to_array<std::string_view>({"Answer with the number only.", "Answer with the number only.",
                                      "Only give the number.", "Answer with a number."});
 
-/// A conversation about one story: the question, and after up to two earlier turns a follow-up.
+/// A conversation about one story; the last turn is its question or, after one or two turns, a follow-up.
 Sample draw_number_chat(Draws& draws, Split split) {
   Sample sample;
-  const uint32_t system = draws.below(4);  // half without, a quarter of either kind
+  const uint32_t system = draws.below(4);  // of four: two without a system turn, one of each kind
   if (system == 2) sample.history.push_back({"system", std::string(draws.pick(kNeutralSystems))});
   if (system == 3) sample.history.push_back({"system", std::string(draws.pick(kNumberSystems))});
   const auto answer = [&](const NumberProblem& problem) {
@@ -366,8 +366,8 @@ bool check_chat(const Sample& sample, std::string_view text) {
   return check_reply(sample, trim(text));
 }
 
-/// Draws until a sample of the split comes. Each task has its own streams, so that equal indices share
-/// nothing.
+/// Samples until one belongs to the split. Each task has its own random streams, so samples of different
+/// tasks with equal indices are independent.
 template <Sample (*draw)(Draws, const TaskOptions&), uint64_t task_number>
 Sample draw_of_split(Split split, uint64_t seed, uint64_t index, const TaskOptions& options) {
   for (uint64_t attempt = 0;; ++attempt) {
@@ -376,7 +376,7 @@ Sample draw_of_split(Split split, uint64_t seed, uint64_t index, const TaskOptio
   }
 }
 
-/// Samples of tasks whose split also decides the wording; `draw` itself keeps to the split.
+/// Samples a task in which the split also decides the wording; `draw` ensures the split itself.
 template <Sample (*draw)(Draws, Split), uint64_t task_number>
 Sample draw_worded(Split split, uint64_t seed, uint64_t index, const TaskOptions& /*options*/) {
   return draw(Draws(RngStream(seed, task_number, index, static_cast<uint64_t>(split))), split);

@@ -6,7 +6,7 @@
 
 namespace lacuna {
 
-/// Reads from the front of a text; every reader returns whether it found what it wanted.
+/// Reads from the front of a text; each read function returns whether it succeeded.
 class ToyParser {
  public:
   explicit ToyParser(std::string_view text) : rest_(text) {}

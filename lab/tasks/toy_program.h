@@ -1,5 +1,5 @@
-// A toy language whose programs can be run on anything a model writes: no loops, so that every program ends,
-// and bounds on all it may hold.
+// A toy language for programs that models write. It is safe to run: no loops, so every program ends, and
+// programs and values are bounded.
 //
 //   program   = statement { ";" statement } "."
 //   statement = [ variable ">" variable "?" ] variable "=" operand [ ( "+" | "-" | "*" ) operand ]
@@ -7,8 +7,8 @@
 //   variable  = "a" | "b" | "c"
 //   number    = one to three digits
 //
-// White space may stand between any two of these. A statement with a question does nothing where the answer
-// is no. The inputs are in a and b, c begins with 0, and what a and b hold in the end is the output.
+// White space may separate any two tokens. A statement with a condition has no effect if the condition is
+// false. a and b are the inputs, c is initially 0, and the final values of a and b are the output.
 #pragma once
 
 #include <array>
@@ -27,33 +27,33 @@ class ToyProgram {
   /// Values of a and b.
   using Numbers = std::array<int64_t, 2>;
 
-  /// Empty where `text` is not exactly one program, or has more than kMaxStatements.
+  /// Empty if `text` is not exactly one program, or has more than kMaxStatements statements.
   static std::optional<ToyProgram> parse(std::string_view text);
 
-  /// Empty where a variable would leave [-kMaxValue, kMaxValue].
+  /// Empty if a variable would leave [-kMaxValue, kMaxValue].
   std::optional<Numbers> run(const Numbers& inputs) const;
 
  private:
   friend class ToyParser;
 
-  /// The variable of that number, or a constant.
+  /// A variable by its index, or a constant.
   struct Operand {
     std::optional<size_t> variable;
     int64_t constant = 0;
   };
   struct Statement {
-    std::optional<std::array<size_t, 2>> greater;  // runs only where the first is greater than the second
+    std::optional<std::array<size_t, 2>> greater;  // runs only if the first is greater than the second
     size_t target = 0;
     Operand left;
     char operation = '+';
-    Operand right;  // the constant 0 where there is no operation
+    Operand right;  // the constant 0 for a statement without an operation
   };
 
   std::vector<Statement> statements_;
 };
 
-/// Whether both give the same numbers for each of 40 fixed inputs: small ones, a third of which are equal.
-/// False where either runs out of bounds.
+/// Whether both give the same outputs for each of 40 fixed inputs: pairs of small numbers, in a third of
+/// which a equals b. False if a value exceeds its bounds.
 bool behave_alike(const ToyProgram& one, const ToyProgram& other);
 
 }  // namespace lacuna

@@ -56,7 +56,7 @@ inline constexpr auto kEvents = std::to_array<Event>({
 
 inline constexpr std::string_view kEventOpening = " One day ";
 
-/// A sequence of random choices from one stream; equal streams choose alike on every machine.
+/// A sequence of random choices from one stream; equal streams give equal choices on every machine.
 class Draws {
  public:
   explicit Draws(RngStream stream) : stream_(stream) {}
@@ -74,9 +74,9 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-/// Any person but this one, an element of kPeople.
+/// A random person other than `person`, which must be an element of kPeople.
 inline const Person& pick_friend(Draws& draws, const Person& person) {
-  // Any other person: the distance around the list is never a full turn.
+  // The offset is from 1 to size - 1, never a full turn of the list.
   const auto self = static_cast<size_t>(&person - kPeople.data());
   return kPeople[(self + 1 + draws.below(kPeople.size() - 1)) % kPeople.size()];
 }

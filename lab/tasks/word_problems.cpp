@@ -20,7 +20,7 @@ constexpr auto kMoreNames = std::to_array<Person>({
     {"James", "He", "him"},  {"Daniel", "He", "him"}, {"Lukas", "He", "him"},
 });
 
-// Others who take part without a name.
+// Participants without a name.
 constexpr auto kRelatives =
     std::to_array<std::string_view>({"a friend", "the teacher", "a neighbor", "{} brother", "{} sister",
                                      "{} mother", "{} father", "{} friend", "{} aunt", "{} uncle"});
@@ -30,7 +30,7 @@ constexpr auto kMoreObjects = std::to_array<std::string_view>(
      "beads",   "buttons", "muffins", "bananas",  "sweets",   "leaves",  "cakes",   "cars",    "dolls",
      "dollars", "fish",    "kites",   "roses",    "tomatoes", "carrots", "lemons",  "crayons", "rocks"});
 
-/// Who does what with the things.
+/// Roles of the person and the other participant in a change.
 enum class Roles : uint8_t {
   kAlone,       ///< She finds 7.
   kFromOther,   ///< She gets 7 from Sam.
@@ -208,7 +208,7 @@ std::string draw_other(Draws& draws, const NumberProblem& problem) {
   return std::string(other == problem.name ? kMoreNames[0].name : other);
 }
 
-/// A sentence's parts: its subject, and what follows the verb.
+/// A sentence's parts: subject, verb and rest.
 struct Clause {
   std::string subject, verb, rest;
   bool own_subject = true;  ///< the subject is the story's person
@@ -266,7 +266,7 @@ const auto& pick_frame(Draws& draws, FrameHash& hash, const List& list) {
   return list[choice];
 }
 
-constexpr uint64_t kHeldOutFrame = 0;  // is_held_out() is true of it
+constexpr uint64_t kHeldOutFrame = 0;  // a frame for which is_held_out() is true
 
 /// Whether a question of these choices belongs to the test split. The commonest questions never do.
 bool is_held_out_question(std::string_view lead, std::string_view possession, uint64_t choices) {
@@ -290,7 +290,7 @@ std::pair<std::string, bool> sample_question(Draws& draws, FrameHash& frame, con
     return capitalized(fmt::format("{}{} {} {} {}{}?", lead, fmt::format(fmt::runtime(counted), object),
                                    past ? "did" : "does", person, possession, end));
   };
-  FrameHash choices;  // the same for questions that differ in the things and the person's name alone
+  FrameHash choices;  // independent of the things and the person's name
   for (const char c : ask("things", by_name ? "Name" : "pronoun")) choices.add(static_cast<unsigned char>(c));
   frame.add(choices.value());
   return {ask(problem.object, by_name ? problem.name : pronoun(problem)),
@@ -463,7 +463,7 @@ std::vector<std::string> word_problem_words() {
   for (const Verb& verb : kVerbs) {
     for (const std::string_view form : {verb.present, verb.past}) {
       words.push_back(fmt::format(" {}", form));
-      add(form);  // after "She ", where a text is cut at a hole
+      add(form);  // without a space: the form after a cut at a hole
     }
   }
   for (const std::string_view relative : kRelatives) {

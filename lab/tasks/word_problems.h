@@ -1,5 +1,5 @@
-// Number stories in many words: a problem is drawn as values and then phrased, so that the same problem can
-// be asked in thousands of ways, continued in a conversation, or told with its intermediate states for
+// Number stories in varied words: a problem is sampled as values and then phrased. The same problem can be
+// asked in thousands of ways, continued in a conversation, or told with its intermediate states for
 // infilling.
 #pragma once
 
@@ -19,10 +19,10 @@ inline constexpr int kMaxChange = 9;
 struct Change {
   bool gains = true;
   int amount = 1;     ///< in [1, kMaxChange]
-  std::string other;  ///< somebody who may take part: a name, or words such as "her brother"
+  std::string other;  ///< another participant: a name, or words such as "her brother"
 };
 
-/// Somebody has things, whose number changes.
+/// A story: somebody has things, and their number changes.
 struct NumberProblem {
   std::string name;
   bool feminine = true;
@@ -39,19 +39,19 @@ struct NumberProblem {
 /// random pronounceable word as its name or its object, so that a model cannot rely on known words.
 NumberProblem draw_word_problem(Draws& draws);
 
-/// Another change for a story, after those that it has.
+/// A further change after the existing ones of a story.
 Change draw_change(Draws& draws, const NumberProblem& problem);
 
 /// "12+7=19. 19-5=14. The answer is 14."
 std::string worked_answer(const NumberProblem& problem);
 
-/// A text and the identity of its sentence frames, whatever names and numbers fill them.
+/// A text and a hash of its sentence frames, which does not depend on names and numbers.
 struct Phrased {
   std::string text;
   uint64_t frame = 0;  ///< hash of the frames
 };
 
-/// The story and its question. With `held_out`, the question may be one of those reserved for the test split.
+/// The story and its question. With `held_out`, the question may be one that is reserved for the test split.
 Phrased phrase(Draws& draws, const NumberProblem& problem, bool held_out);
 
 /// A follow-up turn of one change: "Then she finds 3 more. How many does she have now?"
@@ -64,20 +64,21 @@ bool is_held_out(uint64_t frame);
 struct Blank {
   size_t begin = 0, end = 0;          ///< bytes of the text
   size_t change = 0;                  ///< index of the story's change that the number belongs to
-  std::vector<std::string> accepted;  ///< correct fillings; the text's own words are among them
+  std::vector<std::string> accepted;  ///< correct fillings, the text's own words included
 };
 
 struct InfillStory {
   std::string text;
-  Blank start;                ///< the number before all changes, determined where the first change is given
-  std::vector<Blank> blanks;  ///< ascending, at least two; one of each change is determined by the others
+  Blank start;  ///< the number before all changes; the first change determines it
+  std::vector<Blank>
+      blanks;  ///< ascending, at least two; if one per change is hidden, the rest determines it
 };
 
 /// A story told with the number after each change: "Mia has 12 shells. She finds 7 more. Now she has 19
 /// shells." Blanks are numbers and verbs.
 InfillStory draw_infill_story(Draws& draws);
 
-/// Every word that phrasings may use, with a space in front where a text has one: for learning a vocabulary.
+/// Every word that phrasings may use, with the leading space that texts have, for learning a vocabulary.
 std::vector<std::string> word_problem_words();
 
 }  // namespace lacuna

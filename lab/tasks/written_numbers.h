@@ -1,4 +1,4 @@
-// Numbers within answers, compared as texts, as lm-evaluation-harness does for GSM8K.
+// Extracts numbers from answers, to be compared as texts, like lm-evaluation-harness for GSM8K.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,7 @@ std::string normalized_number(std::string_view text);
 /// Strict: the number after the first "#### ", normalized; empty without one.
 std::optional<std::string> strict_number(std::string_view answer);
 
-/// Flexible: the last number anywhere, normalized. As in the harness, except that text without a digit is no
-/// number.
+/// Flexible: the last number anywhere, normalized. Unlike in the harness, a number must contain a digit.
 std::optional<std::string> last_number(std::string_view answer);
 
 }  // namespace lacuna

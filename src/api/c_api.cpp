@@ -21,7 +21,7 @@ using lacuna::InputError;
 
 struct lacuna_session {
   lacuna::Session session;
-  std::string info;  // as JSON
+  std::string info;  // JSON of lacuna_info_json()
 };
 
 struct lacuna_answer {
@@ -47,13 +47,13 @@ int note_failure(int kind, std::string_view sentence) noexcept {
   try {
     failure.sentence = sentence;
   } catch (...) {
-    failure.sentence.clear();  // no memory for the sentence; the kind still tells
+    failure.sentence.clear();  // no memory for the sentence; the kind remains
   }
   return kind;
 }
 
-/// Runs `action` and turns what it throws into the thread's last failure.
-///   failed  what to return then; called with the kind
+/// Runs `action`; stores an exception as the thread's last failure.
+///   failed  returns the result after a failure, from its kind
 template <typename Action, typename Failed>
 auto guarded(Action&& action, Failed&& failed) noexcept -> decltype(action()) {
   try {
@@ -77,7 +77,7 @@ void expect_given(const void* argument, const char* name) {
   if (argument == nullptr) throw InputError("{} is NULL", name);
 }
 
-/// The object of an argument that may be NULL.
+/// Parses an argument as a JSON object; NULL gives an empty one.
 nlohmann::ordered_json parse_object(const char* text, const char* name) {
   if (text == nullptr) return nlohmann::ordered_json::object();
   nlohmann::ordered_json json = lacuna::parse_ordered_json(text, name);

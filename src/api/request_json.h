@@ -1,4 +1,4 @@
-// The values of the public interface as JSON: what the C interface takes and gives.
+// Converts the values of the C++ interface from and to the JSON of the C interface.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,14 +9,14 @@
 
 namespace lacuna {
 
-// `place` is what errors name: an argument. Throws InputError for a key that is not known, or a value of
-// another type.
+// `place` is the argument's name in errors. All throw InputError for an unknown key or a value of another
+// type.
 
 LoadOptions load_options(const nlohmann::ordered_json& object, const std::string& place);
-/// Settings of a generation by their names.
+/// Generation settings by name.
 Options options_of(const nlohmann::ordered_json& object, const std::string& place);
-/// One of "prompt", "messages" and "tokens", "stop", and what a chat says of tools (api/tools.h); every other
-/// key is a setting.
+/// Reads one of "prompt", "messages" and "tokens", then "stop" and the keys for tools (api/tools.h); every
+/// other key is a setting.
 Request request_of(const nlohmann::ordered_json& object, const std::string& place);
 
 nlohmann::ordered_json to_json(const ModelInfo& info);

@@ -19,9 +19,9 @@
 
 namespace lacuna {
 
-/// The caller's unmask rule, which may do what a rule must not: throw, and choose nothing or what is no
-/// candidate. The decoder continues with the first candidate, and the request's listener ends it. Used by the
-/// session's thread alone.
+/// Wraps the caller's unmask function, which may throw or return an invalid choice. After such an error the
+/// decoder continues with the first candidate until the request's listener ends it. Used only by the
+/// session's thread.
 class GuardedUnmask {
  public:
   explicit GuardedUnmask(UnmaskFunction function) : function_(std::move(function)) {}
@@ -29,16 +29,16 @@ class GuardedUnmask {
   std::vector<int32_t> choose(const Candidates& candidates);
   /// Returns the error once and clears it; null if there is no error.
   std::exception_ptr take_error() { return std::exchange(error_, nullptr); }
-  /// The function is not called any more, and destroyed.
+  /// Destroys the function; choose() then returns the first candidate.
   void drop() { function_ = nullptr; }
 
  private:
-  UnmaskFunction function_;  ///< empty once it failed, or the request ended
+  UnmaskFunction function_;  ///< empty after an error or the request's end
   std::exception_ptr error_;
 };
 
 Answer answer_of(GenerationResult result);
-/// Calls a callback with what a pass did.
+/// Calls a callback with the PassEvent of a pass.
 bool call(const PassCallback& callback, const StepEvent& event);
 
 /// State shared by a request's listener and the caller who waits for it.
@@ -60,11 +60,11 @@ class Running final : public RequestListener {
   void lost(const std::exception_ptr& error) noexcept override { end({}, error); }
 
   void cancel() { is_cancelled_ = true; }
-  /// The answer, once. Throws what the request failed with.
+  /// Waits for the answer; call it once. Throws the request's error.
   Answer wait();
 
  private:
-  /// The first error stays. Drops the caller's functions: what they hold may hold this request.
+  /// Stores the result; keeps the first error. Destroys the caller's functions, which may own this request.
   void end(Answer answer, const std::exception_ptr& error);
 
   const std::shared_ptr<const OpenedModel> opened_;

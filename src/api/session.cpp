@@ -25,7 +25,7 @@
 namespace lacuna {
 namespace {
 
-/// Runs `action`; its errors are rethrown as the interface's exception, in the interface's names.
+/// Runs `action`; rethrows its errors as lacuna::Error, with the option names of the interface.
 template <typename Action>
 auto translated(Action&& action) {
   try {
@@ -35,7 +35,7 @@ auto translated(Action&& action) {
   }
 }
 
-/// Passes events of an infill on: several requests, one for each length of its holes.
+/// Forwards the events of an infill, which runs one request per candidate length of its holes.
 class InfillListener final : public SessionListener {
  public:
   explicit InfillListener(const PassCallback& callback) : callback_(callback) {}
@@ -47,7 +47,7 @@ class InfillListener final : public SessionListener {
   const PassCallback& callback_;
 };
 
-/// Replaces the rule of a strategy that has one.
+/// Replaces the unmask rule of a strategy; other strategies throw.
 void use_rule(Strategy& strategy, UnmaskPolicy policy) {
   UnmaskRule rule{std::move(policy), ConfidenceMeasure::kProbability};
   if (auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
@@ -100,7 +100,7 @@ SchedulerLimits limits_of(const LoadOptions& options) {
 
 class Session::Impl {
  public:
-  /// `formats` are those that the session was loaded with.
+  ///   formats  formats with which the session was loaded
   Impl(std::unique_ptr<InferenceSession> session, const WeightFormats& formats)
       : session_(std::move(session)),
         info_(info_of(session_->opened(), *session_->parts().model)),
@@ -161,7 +161,7 @@ Logits Session::Impl::logits(std::span<const TokenId> tokens) const {
 
 class Generation::Impl {
  public:
-  /// `session` keeps the scheduler.
+  ///   session  owns the scheduler
   Impl(std::shared_ptr<const void> session, Scheduler& scheduler, std::shared_ptr<Running> running,
        std::vector<uint64_t> ids)
       : session_(std::move(session)),

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
   throw InputError("{} is {}; expected {}", place, in_quotes(text), expected);
 }
 
-/// A member that was given, and not as null.
+/// A member of an object; null pointer if it is missing or null.
 const Json* given(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -36,7 +36,7 @@ std::string text_member(const std::string& place, const Json& object, const char
   return value->get<std::string>();
 }
 
-/// The object that a tool, a choice or a call describes its function with.
+/// The object that describes the function of a tool, a choice or a call.
 const Json& function_of(const std::string& place, const Json& value) {
   if (!value.is_object()) refuse_value(place, value, "an object with \"function\"");
   const Json* type = given(value, "type");
@@ -63,7 +63,7 @@ Tool tool_of(const std::string& place, const Json& value) {
   return tool;
 }
 
-/// A function as chat templates show it.
+/// The JSON definition of a function for chat templates.
 Json definition_of(const Tool& tool, const std::string& place) {
   Json function{{"name", tool.name}};
   if (!tool.description.empty()) function["description"] = tool.description;
@@ -173,7 +173,7 @@ Json to_json(const ToolAnswer& answer) {
 
 namespace {
 
-/// Without ids.
+/// Splits a text into content and calls, without ids.
 ToolAnswer read_calls(std::string_view text, const ToolCallForm& form) {
   ToolAnswer read;
   ToolCallReader reader(form);
@@ -199,7 +199,7 @@ std::string with_tagged_calls(std::string text, const ToolCallForm& form) {
 
 ToolAnswer read_tool_answer(const Answer& answer) {
   ToolAnswer read = read_calls(answer.text, kTaggedCalls);
-  // Every turn of a conversation has a longer prompt than the one before it.
+  // The prompt grows with every turn, so its length makes ids unique within a conversation.
   const uint64_t key = tool_call_key(answer.seed + static_cast<uint64_t>(answer.prompt_tokens) * 0x10001,
                                      std::span(answer.tokens));
   for (size_t i = 0; i < read.calls.size(); ++i) read.calls[i].id = tool_call_id(key, i);

@@ -1,7 +1,6 @@
-// The one interface to a machine that computes passes. Weights, keys and values, remembered outputs and the
-// memory of a pass belong to the backend; a whole pass crosses the interface, as the values StepPlan and
-// PassResult. What stays on the backend may be read by the methods that say so, which copy, and which a
-// backend may refuse with an InputError.
+// Interface of a backend, which computes passes. It owns weights, keys and values, remembered outputs and the
+// memory of passes; a pass goes in as a StepPlan and comes out as a PassResult. The methods read_*() copy
+// data of the backend to the host; a backend may refuse them with an InputError.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,8 @@ struct SequenceShape {
   bool remembers_outputs = false;
 };
 
-/// The cells of one sequence. They begin as zeros and hold what was last written; destroying the sequence
-/// frees them. It outlives the tickets of the passes that name it.
+/// KV cells of one sequence, zeros at first. Destroying the sequence frees them. A sequence must outlive the
+/// tickets of passes that use it.
 class KvSequence {
  public:
   virtual ~KvSequence() = default;
@@ -39,10 +38,10 @@ class KvSequence {
 
   const SequenceShape& shape() const { return shape_; }
 
-  /// The cell of the model's learned key and value, after those that were asked for; -1: it has none.
+  /// Cell of the attention sink (learned key and value), after the sequence's num_cells; -1: no sink.
   virtual int32_t sink_cell() const = 0;
 
-  /// Copies what some cells hold for one kv head of a layer, as f32; keys, values  [cells, head_dim]
+  /// Copies keys and values of `cells` for one layer and kv head, each as f32 [cells.size(), head_dim].
   virtual void read_cells(int64_t layer, int64_t kv_head, IndexRange cells, Matrix<float> keys,
                           Matrix<float> values) const = 0;
   /// Copies remembered outputs; out  [cells.size(), hidden_dim]. Only where shape().remembers_outputs.
@@ -55,7 +54,7 @@ class KvSequence {
   SequenceShape shape_;
 };
 
-/// A sequence as the class that its backend makes.
+/// Casts a sequence to the class of its backend.
 template <typename Own, typename Sequence>
 Own& sequence_of(Sequence& sequence) {
   auto* own = dynamic_cast<Own*>(&sequence);
@@ -63,24 +62,23 @@ Own& sequence_of(Sequence& sequence) {
   return *own;
 }
 
-/// The first cells of a sequence, for another that begins with the same tokens.
+/// First cells of a sequence, to be shared with a sequence that begins with the same tokens.
 struct KvPrefix {
   const KvSequence* sequence = nullptr;
   int64_t count = 0;  ///< cells; 0: none
 };
 
-/// The keys and values of the sequences of one model, in pages, within a number of bytes. A sequence gets the
-/// pages of all its cells when it is made, so that no pass can run out of them. Sequences that have a prefix
-/// in common share its whole pages: they are counted once, and freed with the last sequence that has them.
-/// Not for several threads at once, but for bytes_for() and limit().
+/// Paged KV cache of one model's sequences, with a limit in bytes. make_sequence() allocates the pages of all
+/// cells, so that no pass can run out of them. Sequences with a common prefix share its whole pages, which
+/// count once and are freed with their last sequence. Only bytes_for() and limit() are thread-safe.
 class KvPool {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
   virtual ~KvPool() = default;
 
-  /// Memory that a sequence takes.
-  ///   shared  cells of a prefix; its whole pages do not count
+  /// Bytes of a new sequence.
+  ///   shared  cells of a shared prefix, whose whole pages do not count
   virtual int64_t bytes_for(const SequenceShape& shape, int64_t shared = 0) const = 0;
   virtual int64_t limit() const = 0;
   /// Memory of all existing sequences.
@@ -88,46 +86,46 @@ class KvPool {
   /// Memory of these sequences together.
   virtual int64_t bytes_of(std::span<const KvSequence* const> sequences) const = 0;
 
-  /// Null where less is left than the sequence takes. The pool may be destroyed before its sequences.
-  ///   prefix  what it begins with, as take_prefix() gives it
+  /// Null if too little memory is left. The pool may be destroyed before its sequences.
+  ///   prefix  shared with the new sequence as by take_prefix()
   virtual std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape, const KvPrefix& prefix) = 0;
   std::unique_ptr<KvSequence> make_sequence(const SequenceShape& shape) { return make_sequence(shape, {}); }
-  /// Gives `to` the prefix, which both have cells for, and frees what it had in the place of whole pages.
-  /// While both exist, no pass may write to these cells of either. Both are of this pool.
+  /// Replaces the first cells of `to` by the prefix: shares whole pages, frees those of `to`, and copies the
+  /// remaining cells. While both sequences exist, no pass may write to these cells. Both are of this pool.
   virtual void take_prefix(KvSequence& to, const KvPrefix& prefix) = 0;
 };
 
 /// Attention weights of one query head of one row in one layer.
 struct ObservedAttention {
   int64_t layer = 0;
-  int32_t row = 0;  ///< of the plan, unless a group asks for K/V only
+  int32_t row = 0;  ///< row of the plan, unless a group wants K/V only (the last layer then renumbers rows)
   int32_t head = 0;
-  std::span<const float> hidden;          ///< [hidden_dim] the row's input of the layer, before its norm
+  std::span<const float> hidden;          ///< [hidden_dim] the row's input to the layer, before the norm
   std::span<const float> query;           ///< [head_dim]
   std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
-  std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
+  std::span<const float> weights;  ///< one per cell of these tiles, 0 for hidden cells; their sum is `sum`
   float sum = 1;
 };
 
 struct PassOptions {
-  /// Sees every row's attention; called by several threads at once. A backend may refuse it.
+  /// Called for every row, head and layer, by several threads at once. A backend may refuse it.
   std::function<void(const ObservedAttention&)> observe_attention = {};
 };
 
-/// A pass that was submitted. It owns what its results lie in: they are gone when it is.
+/// A submitted pass. It owns the memory of its results.
 class PassTicket {
  public:
   virtual ~PassTicket() = default;
   PassTicket(const PassTicket&) = delete;
   PassTicket& operator=(const PassTicket&) = delete;
 
-  /// The results, once the pass is computed. Valid as long as the ticket, however often they are asked for.
+  /// Waits for the pass; returns its results, valid for the lifetime of the ticket. May be called repeatedly.
   virtual const PassResult& wait() = 0;
-  /// After wait(): more tokens of the pass's rows, and how far rows are from what their sequences remember.
-  /// Valid until the next follow-up.
+  /// After wait(): samples more rows of the pass, and measures the drift of rows from their sequences'
+  /// remembered outputs. Valid until the next follow-up.
   virtual FollowUpResult follow_up(const FollowUp& wanted) = 0;
-  /// After wait() and the follow-ups: sequences that remember outputs keep those of the pass's rows, but for
-  /// rows of which the plan wants K/V alone.
+  /// After wait() and the follow-ups: stores the outputs of the pass's rows in sequences that remember
+  /// outputs, except for K/V-only rows.
   virtual void remember_outputs() = 0;
   /// After wait(): copies raw logits with guidance applied; out  [wanted.size(), vocab_size]
   virtual void read_logits(std::span<const LogitRow> wanted, Matrix<float> out) = 0;
@@ -139,21 +137,20 @@ class PassTicket {
   PassTicket() = default;
 };
 
-/// A model that is loaded on a backend: weights and config, immutable. It outlives its pools' sequences and
-/// its tickets.
+/// A model loaded on a backend: weights and config, immutable. It must outlive its sequences and tickets.
 class BackendModel {
  public:
   virtual ~BackendModel() = default;
 
   virtual const ModelConfig& config() const = 0;
-  /// Name of what computes passes: a device, or the instruction set of this machine.
+  /// Name of the device, or on a CPU of the instruction set.
   virtual std::string_view device() const = 0;
   /// Type of activations, K/V, and weights that are not quantized.
   virtual DType dtype() const = 0;
   virtual int64_t weight_bytes() const = 0;
   virtual ModelBytes bytes_of_passes() const = 0;
-  /// Why no pass can be computed any more, as a sentence, where that is known before one is tried: a process
-  /// that computes has ended. Empty while passes can. Any thread.
+  /// Reason why no more pass can be computed (a compute process has ended), as a sentence, known without
+  /// trying one; empty if passes work. Thread-safe.
   virtual std::string failure() const { return {}; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;
@@ -161,21 +158,22 @@ class BackendModel {
   /// Begins a pass; returns at once where the backend can. Passes that name the same sequence are computed in
   /// the order in which they were submitted.
   ///   plan       outlives the ticket
-  ///   sequences  one per sequence that the plan names, with room for its cells, of this model's pools; the
-  ///              span itself is read by this call alone
+  ///   sequences  one per sequence of the plan, large enough for its cells, from this model's pools; only
+  ///              this call reads the span
   virtual std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences,
                                              const PassOptions& options) const = 0;
   std::unique_ptr<PassTicket> submit(const StepPlan& plan, std::span<KvSequence* const> sequences) const {
     return submit(plan, sequences, {});
   }
 
-  /// Gives cells of a sequence the soft embeddings of these distributions, as a pass does (LogitRow). Only of
-  /// models with canvases.
+  /// Stores the soft embeddings of these distributions in cells of a sequence, as a pass does (LogitRow).
+  /// Only for models with canvases.
   ///   distributions  [cells, vocab_size] f32
   virtual void keep_soft_embeddings(KvSequence& sequence, std::span<const int32_t> cells,
                                     ConstMatrix<float> distributions) const = 0;
 
-  /// Compares the posteriors of rows of outputs, now[i] with before[i], as read_outputs() gave them.
+  /// Measures the drift between the posteriors of output rows before[i] and now[i], as read_outputs() copies
+  /// them.
   virtual void compare_outputs(ConstMatrix<float> now, ConstMatrix<float> before,
                                std::span<Drift> drifts) const = 0;
 };

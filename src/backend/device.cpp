@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-/// N of "cuda:N"; "cuda" alone is the first.
+/// N of "cuda:N", 0 for "cuda"; nothing for other text.
 std::optional<int> cuda_index(std::string_view text) {
   constexpr std::string_view kCuda = "cuda";
   if (text == kCuda) return 0;

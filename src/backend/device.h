@@ -19,7 +19,7 @@ struct DeviceName {
   enum class Kind : uint8_t {
     kCpu,
     kCuda,
-    kSimulator,  ///< the code of kCuda on simulated threads: a test device, hundreds of times slower
+    kSimulator,  ///< CUDA kernels on simulated threads: for tests, hundreds of times slower
   };
   Kind kind = Kind::kCpu;
   int index = 0;  ///< N of cuda:N; used by kCuda only
@@ -27,19 +27,18 @@ struct DeviceName {
   bool operator==(const DeviceName&) const = default;
 };
 
-/// "auto", "cpu", "cuda", "cuda:N" or "simulator". "auto" is the first CUDA device of a build with CUDA where
-/// there is one, else this machine. Throws InputError for any other text, and for a device that this build
-/// does not have.
-///   field  that the text was given for, with which the error begins
+/// Parses "auto", "cpu", "cuda", "cuda:N" or "simulator". "auto" is the first CUDA device if the build has
+/// CUDA and the machine a device, else the CPU. Throws InputError for other text and unavailable devices.
+///   field  name of the option or field with the text, at the start of error messages
 DeviceName device_named(std::string_view text, std::string_view field = "--device");
 
-/// Devices that this build can compute on: "cpu", and where it has them "simulator", or "cuda:0" and so on.
+/// Devices that this build can use: "cpu", then "simulator" or "cuda:0", "cuda:1", ... if available.
 std::vector<std::string> device_list();
-/// The same in one text, for --version: "cpu, simulator".
+/// device_list() as one text, for --version: "cpu, simulator".
 std::string describe_devices();
 
-/// A device that models are loaded on, and this machine, whose threads pack weights and draw what the device
-/// does not.
+/// A device for models, and the host, whose threads pack weights and sample the rows that the device does not
+/// (is_drawn_on_device()).
 struct Device {
   std::shared_ptr<const CpuDevice> host;
   std::shared_ptr<const CudaDevice> cuda = nullptr;  ///< null: `host` computes

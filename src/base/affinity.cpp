@@ -18,7 +18,7 @@
 namespace lacuna {
 namespace {
 
-/// How many hardware threads of the same physical core come before this one; 0 where the system does not say.
+/// Number of hardware threads of the same physical core with a lower number; 0 if unknown.
 int siblings_before(int core) {
   return count_below(
       read_kernel_file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core)),

@@ -6,14 +6,14 @@
 
 namespace lacuna {
 
-/// Numbers of the cores that the calling thread may run on; none where the system binds no thread to a core.
+/// Numbers of the cores that the calling thread may run on; empty if the system cannot bind threads to cores.
 std::vector<int> usable_cores();
-/// How many these are, at least 1; on macOS the number of fast cores.
+/// Number of cores that the calling thread may run on, at least 1; on macOS the number of fast cores.
 int num_usable_cores();
 
-/// The same cores, the first hardware thread of each physical core before the second of any.
+/// Sorts `cores`: the first hardware thread of each physical core before the second of any.
 std::vector<int> physical_cores_first(std::vector<int> cores);
-/// Numbers below `number` in a list of Linux, such as "0,2-5,8".
+/// Counts the numbers below `number` in a Linux CPU list, such as "0,2-5,8".
 int count_below(std::string_view list, int number);
 
 /// Binds the calling thread to one of usable_cores().

@@ -6,7 +6,7 @@
 namespace lacuna {
 namespace {
 
-/// Steps between two looks at flags and clocks: well below a millisecond.
+/// Steps between two checks of flag and deadline: well below a millisecond.
 constexpr int64_t kStepsPerLook = 1 << 14;
 
 }  // namespace
@@ -22,7 +22,7 @@ Budget::Budget(std::string part, const Limits& limits)
 Budget::~Budget() {
   current_ = outer_;
   if (outer_ == nullptr) return;
-  // The part that is too much for the outer one is refused there, with its next step.
+  // If this exhausts the outer budget, its next spend() or allocate() throws.
   outer_->steps_left_ -= steps_spent();
   outer_->bytes_left_ -= bytes_spent();
 }

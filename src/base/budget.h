@@ -1,5 +1,5 @@
-// Bounds on the work and memory that an untrusted client's input may take, counted and not timed: whether an
-// input is accepted does not depend on the machine.
+// Limits on the work and memory that untrusted input may cost. They are counts, not times, so that the same
+// input is accepted or refused on every machine.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace lacuna {
 
-/// Thrown where a Budget has nothing left: "schema: reading it takes more than 300 million steps".
+/// Thrown when a Budget is exhausted: "schema: reading it takes more than 300 million steps".
 class BudgetSpent : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// Thrown in work for which nobody waits any more. Not an InputError: the input may have been fine.
+/// Thrown when work was cancelled or is past its deadline. Not an InputError: the input may be valid.
 class WorkCancelled : public std::runtime_error {
  public:
   enum class Reason { kStopped, kTooLate };
@@ -33,30 +33,30 @@ class WorkCancelled : public std::runtime_error {
   Reason reason_;
 };
 
-/// The work that may be spent on this thread while the object lives. Whatever reads foreign input calls
-/// spend_steps() and spend_bytes(); they charge the innermost budget of their thread; without one they do
-/// nothing. A budget within another one has limits of its own, obeys the deadlines and flags of both, and
-/// adds what it spent to the outer one's counts when it ends.
+/// Limits the work of the calling thread while the object lives. Code that reads untrusted input calls
+/// spend_steps() and spend_bytes(). These charge the thread's innermost budget; without a budget they do
+/// nothing. A nested budget has limits of its own and obeys the deadlines and flags of both. Its destructor
+/// adds its spending to the outer budget.
 class Budget {
  public:
   static constexpr int64_t kUnlimited = INT64_MAX / 2;
-  /// Told whenever a budget looks at flags and clocks, every 16,384 steps of its own.
+  /// Called whenever a budget checks its flag and deadline: every 16,384 steps.
   class Observer {
    public:
     virtual ~Observer() = default;
-    /// May make the work wait while budget.check_wanted() does not throw, and may end it with an exception.
-    ///   budget  the innermost one, where the work is
+    /// May block while budget.check_wanted() does not throw; may throw to end the work.
+    ///   budget  the thread's innermost budget
     virtual void looked(const Budget& budget) = 0;
   };
   struct Limits {
     int64_t steps = kUnlimited;  ///< a step is an operation of some nanoseconds
-    int64_t bytes = kUnlimited;  ///< of what is allocated, freed or not (BytesMark)
+    int64_t bytes = kUnlimited;  ///< bytes allocated; freeing gives none back, except by BytesMark
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-    const std::atomic<bool>* stop = nullptr;  ///< true: nobody waits any more. Must outlive the budget.
-    Observer* observer = nullptr;             ///< of this budget and those within it. Must outlive it.
+    const std::atomic<bool>* stop = nullptr;  ///< true: the work is cancelled. Must outlive the budget.
+    Observer* observer = nullptr;             ///< for this and nested budgets. Must outlive the budget.
   };
 
-  /// `part` begins messages: the flag, field or file that the work is for.
+  /// `part` begins error messages: the flag, field or file that is read.
   Budget(std::string part, const Limits& limits);
   ~Budget();
   Budget(const Budget&) = delete;
@@ -65,7 +65,7 @@ class Budget {
   /// The innermost budget of this thread; null without one.
   static Budget* current() { return current_; }
 
-  /// Call before the work is done, or the memory allocated. Throws BudgetSpent; WorkCancelled.
+  /// Call before the work or the allocation. Throws BudgetSpent; spend() also throws WorkCancelled.
   void spend(int64_t steps) {
     steps_left_ -= steps;
     if (steps_left_ < next_look_) look();
@@ -74,7 +74,7 @@ class Budget {
     bytes_left_ -= bytes;
     if (bytes_left_ < 0) refuse_bytes();
   }
-  /// Throws WorkCancelled where a flag is set or a deadline is over, of this budget or one around it.
+  /// Throws WorkCancelled if the flag is set or the deadline has passed, of this or an enclosing budget.
   void check_wanted() const;
 
   int64_t steps_spent() const { return limits_.steps - steps_left_; }
@@ -92,14 +92,14 @@ class Budget {
   const Limits limits_;
   int64_t steps_left_;
   int64_t bytes_left_;
-  int64_t next_look_;  // steps left at which flag and clock are looked at again
+  int64_t next_look_;  // steps left at which flag and deadline are checked again
 };
 
-/// Remembers how much memory the thread's budget has left, for work that may be tried again.
+/// Remembers the bytes left in the thread's budget, for work that may be repeated.
 class BytesMark {
  public:
   BytesMark() : budget_(Budget::current()), bytes_left_(budget_ ? budget_->bytes_left_ : 0) {}
-  /// All that has been allocated since was freed.
+  /// Restores the bytes left. Call when everything allocated since construction was freed.
   void give_back() const {
     if (budget_ != nullptr) budget_->bytes_left_ = bytes_left_;
   }

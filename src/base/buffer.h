@@ -24,7 +24,7 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(int64_t count) { reserve(count); }
 
-  /// Not zeroed, so that whoever writes an element first touches its memory first.
+  /// An array that is not zeroed, so that its pages are placed by the thread that writes them first.
   static Buffer uninitialized(int64_t count) {
     static_assert(std::is_trivially_default_constructible_v<T>);
     Buffer buffer;

@@ -11,8 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// Threads that run or wait for a core, from "0.50 0.41 0.33 2/196 4711"; 1, this one, where there is no such
-/// file.
+/// Number of runnable threads, from "0.50 0.41 0.33 2/196 4711"; 1, this thread, if there is no such file.
 int num_runnable_threads() {
   std::istringstream file(read_kernel_file("/proc/loadavg"));
   double averages[3] = {};

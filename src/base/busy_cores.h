@@ -3,8 +3,8 @@
 
 namespace lacuna {
 
-/// Threads of other programs, or of this one, that compute now, without the calling thread. Takes 20 ms, so
-/// that a program that wakes up for a moment does not count. 0 where the system does not say.
+/// Number of threads on this machine that run now, except the calling one. Samples for 20 ms, so that brief
+/// wake-ups do not count. 0 if the system does not report it.
 int num_busy_threads();
 
 }  // namespace lacuna

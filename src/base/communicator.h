@@ -1,5 +1,5 @@
-// Communication between processes that compute one model together: gathering, and
-// nothing that adds. Numbers arrive as they were sent, so results do not depend on the transport.
+// Communication between processes that compute one model together: gathering, but no reductions. Bytes arrive
+// unchanged, so results do not depend on the transport.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace lacuna {
 
-/// A rank of a group ended, was too late or failed. The message is a sentence that names it; nothing works
-/// that needs the group from then on.
+/// A rank of a group ended, timed out or failed. The message names the rank; the group is unusable
+/// afterwards.
 class RankError : public std::runtime_error {
  public:
   RankError(int rank, const std::string& cause)
@@ -30,7 +30,7 @@ class Communicator {
  public:
   /// How long a rank waits for the others.
   enum class Wait : uint8_t {
-    kBounded,  ///< the group's time-out, as within a pass
+    kBounded,  ///< up to the group's time-out: for exchanges within a pass
     kIdle,     ///< without limit: for the next command
   };
 
@@ -44,28 +44,29 @@ class Communicator {
   /// Gives every rank the bytes of all ranks. Throws RankError.
   ///   own    [sizes[rank()]]
   ///   sizes  [size()], the same on all ranks
-  ///   all    [sum of sizes] the ranks' bytes one after the other
+  ///   all    [sum of sizes] the ranks' bytes, concatenated
   virtual void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes,
                           std::span<std::byte> all, Wait wait) = 0;
   void all_gather(std::span<const std::byte> own, std::span<const size_t> sizes, std::span<std::byte> all) {
     all_gather(own, sizes, all, Wait::kBounded);
   }
 
-  /// Gives the next rank this rank's bytes, and the first rank those of the last one. Throws RankError.
+  /// Sends this rank's bytes to the next rank of the ring and receives those of the previous one. Throws
+  /// RankError.
   ///   own       [sizes[rank()]]
   ///   sizes     [size()], the same on all ranks
-  ///   received  [sizes of the rank before]; no part of `own`
-  virtual void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
-                       std::span<std::byte> received) = 0;
+  ///   received  [sizes[previous()]]; must not overlap `own`
+  virtual void ring_exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                             std::span<std::byte> received) = 0;
 
-  /// From now on a bounded wait takes up to this many time-outs of the group: for ranks that compute for long
-  /// between exchanges. At least 1.
-  void set_patience(int64_t times) { patience_ = times; }
+  /// Multiplies the time-out of bounded waits by `times`, at least 1: for ranks that compute for long between
+  /// exchanges.
+  void set_timeout_factor(int64_t times) { patience_ = times; }
 
   int previous() const { return (rank() + size() - 1) % size(); }
 
-  /// Tells the others, as far as that is possible, that this rank cannot continue: their calls throw a
-  /// Throws RankError with this cause.
+  /// Tells the other ranks, if possible, that this rank cannot continue: their calls throw RankError with
+  /// this cause.
   virtual void fail(const std::string& cause) noexcept = 0;
 
  protected:
@@ -76,12 +77,12 @@ class Communicator {
   int64_t patience_ = 1;
 };
 
-/// Every rank's bytes, of sizes that the others do not know.
+/// Gathers every rank's bytes; their sizes are exchanged first.
 std::vector<std::vector<std::byte>> gather_all(Communicator& communicator, std::span<const std::byte> own,
                                                Communicator::Wait wait = Communicator::Wait::kBounded);
 
-/// Rank 0's bytes. The first wait is as long as `wait` says.
-///   sent  of rank 0; empty on the others
+/// Returns rank 0's bytes on every rank. `wait` applies to the first exchange.
+///   sent  rank 0's bytes; empty on the other ranks
 std::vector<std::byte> broadcast(Communicator& communicator, std::span<const std::byte> sent,
                                  Communicator::Wait wait);
 

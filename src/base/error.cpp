@@ -9,7 +9,7 @@ namespace lacuna {
 namespace {
 
 constexpr std::string_view kCut = "...";
-constexpr size_t kMaxArgumentBytes = 256;  // of a text in a message that is too long
+constexpr size_t kMaxArgumentBytes = 256;  // limit on a text argument, if the message is too long
 
 using Argument = fmt::basic_format_arg<fmt::format_context>;
 
@@ -17,7 +17,7 @@ bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// The argument, or, where it is a long text, one that refers to a shorter text in `kept`.
+/// Returns the argument; for a long text, one that refers to a shortened copy in `kept`.
 Argument shorter(const Argument& argument, std::list<std::string>& kept) {
   return fmt::visit_format_arg(
       [&](auto value) -> Argument {
@@ -40,7 +40,7 @@ std::string cut_middle(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   size_t head = (max_bytes - kCut.size()) * 2 / 3;
   size_t tail = max_bytes - kCut.size() - head;
-  constexpr int kMaxContinuations = 3;  // of a character of UTF-8; more are no text
+  constexpr int kMaxContinuations = 3;  // continuation bytes of a UTF-8 character
   for (int i = 0; i < kMaxContinuations && continues_character(text[head]); ++i) --head;
   for (int i = 0; i < kMaxContinuations && continues_character(text[text.size() - tail]); ++i) --tail;
   std::string cut(text.substr(0, head));

@@ -14,19 +14,19 @@
 
 namespace lacuna {
 
-/// Bytes of the longest message of an error. Longer ones quote a file or a request.
+/// Largest size of an error message, in bytes. Longer ones quote a file or a request and are cut.
 inline constexpr size_t kMaxErrorBytes = 1024;
 
-/// `text` where it has at most `max_bytes`; else its beginning and its end with "..." between them, at most
-/// `max_bytes` together. Cuts no character of UTF-8. `max_bytes` is at least 16.
+/// Shortens `text` to at most `max_bytes` by replacing its middle with "...". Splits no UTF-8 character.
+/// `max_bytes` is at least 16.
 std::string cut_middle(std::string_view text, size_t max_bytes = kMaxErrorBytes);
 
-/// The formatted text. Where it would be longer than kMaxErrorBytes, long texts among the arguments lose
-/// their middle, so that what stands around them is kept; what is then still too long loses its own.
+/// Formats a message. If it exceeds kMaxErrorBytes, long text arguments are shortened with cut_middle()
+/// first, so that the text around them stays; then the message itself.
 std::string format_error(fmt::string_view format, fmt::format_args arguments);
 
-/// Input that cannot be used. The message is a full sentence without a trailing period or newline, and not
-/// longer than kMaxErrorBytes, whatever it quotes.
+/// Input that cannot be used. The message is a full sentence without a trailing period or newline, and is cut
+/// to kMaxErrorBytes.
 class InputError : public Error {
  public:
   explicit InputError(const std::string& sentence) : Error(cut_middle(sentence)) {}
@@ -36,7 +36,7 @@ class InputError : public Error {
       : Error(format_error(format, fmt::make_format_args(first, rest...))) {}
 };
 
-/// A device that failed and computes nothing more. The message is a sentence that says how.
+/// A device failed and can compute nothing more. The message says how.
 class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// A field of a request whose value cannot be used. The sentence names the field as the request does.
+/// The value of a request's field is invalid. The sentence names the field as the request does.
 class FieldError : public InputError {
  public:
   FieldError(std::string_view field, const std::string& sentence)
@@ -20,8 +20,8 @@ class FieldError : public InputError {
   std::string field_;
 };
 
-/// Runs `read` and returns its result. An InputError of it becomes a FieldError of `field`, unless it is one
-/// already.
+/// Returns the result of read(). Rethrows its InputError as a FieldError of `field`; a FieldError passes
+/// through.
 template <typename Read>
 auto in_field(std::string_view field, const Read& read) {
   try {

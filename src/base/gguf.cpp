@@ -20,8 +20,8 @@ constexpr int64_t kMaxAlignment = 1 << 20;
 constexpr uint32_t kMaxDims = 4;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr int64_t kMaxSplits = 10'000;
-// Limit on the elements of all lists of a header. The largest vocabularies take less than half of it; the
-// bytes of a sparse file cost nothing on disk, but parsed values take memory.
+// Limit on the elements of all lists of a header. The largest vocabularies need less than half of it. Without
+// a limit, a sparse file that takes no disk space could exhaust memory.
 constexpr uint64_t kMaxListValues = uint64_t{1} << 22;
 
 constexpr std::array kTypes = {
@@ -41,8 +41,8 @@ constexpr std::array kTypes = {
     GgmlType{kGgmlMxfp4, "MXFP4", 32, 17},     GgmlType{kGgmlNvfp4, "NVFP4", 64, 36},
 };
 
-/// Types that weights do not have: integers and doubles, what llama.cpp makes of activations as it computes,
-/// and types that it no longer reads.
+/// Types that weights never have: integers, doubles, llama.cpp's temporary formats of activations, and
+/// removed types.
 struct OtherType {
   uint32_t id;
   std::string_view name;
@@ -275,7 +275,7 @@ void place(Claim& claim, std::span<const std::byte> data, int64_t alignment) {
   tensor.bytes = data.subspan(static_cast<size_t>(claim.offset), static_cast<size_t>(bytes));
 }
 
-/// Names of all files of a split GGUF, from the name of one.
+/// Paths of all files of a split GGUF, from the path of one.
 std::vector<std::filesystem::path> split_paths(const std::filesystem::path& path, int64_t count) {
   const std::string name = path.filename().string();
   const std::string tail = fmt::format("-of-{:05}.gguf", count);

@@ -1,5 +1,5 @@
-// The GGUF container (versions 2 and 3): metadata by key, then a list of tensors, then their bytes. A file is
-// only used after each of its claims about itself has been checked.
+// The GGUF container (versions 2 and 3): metadata by key, then a list of tensors, then their bytes. Every
+// size, offset and type in a file is checked before it is used.
 //
 // Layout as in ggml-org/ggml, docs/gguf.md: little-endian; "GGUF", u32 version, u64 tensor count, u64 key
 // count; keys; tensors; from the next multiple of `general.alignment` (32 where absent) the data.
@@ -41,8 +41,7 @@ inline constexpr uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_1 =
 const GgmlType* ggml_type(uint32_t id);
 /// The names of the supported types, in one text.
 std::string ggml_type_names();
-/// Any type for messages: its name where it is known, with what it is where it is not supported, or its
-/// number.
+/// Describes any type for messages: its name if known, with a note if unsupported; else its number.
 std::string describe_ggml_type(uint32_t id);
 
 struct GgufTensor {
@@ -58,11 +57,11 @@ struct GgufTensor {
 using GgufValue = Variant<int64_t, double, bool, std::string_view, std::vector<int64_t>, std::vector<double>,
                           std::vector<std::string_view>>;
 
-/// Contents of one file, as views into it. Throws InputError naming `file_name`, what was found and what was
-/// expected. Takes time and memory in proportion to the file's size.
+/// Contents of one file, as views into it. parse() throws InputError naming `file_name`, the value found and
+/// the one expected. Takes time and memory in proportion to the file's size.
 struct GgufContent {
   std::map<std::string, GgufValue, std::less<>> metadata;
-  std::vector<GgufTensor> tensors;  ///< different names, in the file's order
+  std::vector<GgufTensor> tensors;  ///< in the file's order; names are unique
 
   static GgufContent parse(std::span<const std::byte> file, std::string_view file_name);
 };
@@ -75,7 +74,7 @@ class GgufFile {
   static bool is_gguf(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
 
   const std::string& name() const { return name_; }
-  void release_pages() const;  ///< as MappedFile
+  void release_pages() const;  ///< calls MappedFile::release_pages() of each file
   int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
   const GgufTensor* find(std::string_view tensor) const;
   const std::map<std::string, GgufTensor, std::less<>>& tensors() const { return tensors_; }

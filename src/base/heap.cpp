@@ -40,13 +40,13 @@ int64_t most_resident_memory() {
 #else
 int64_t resident_memory() {
   std::istringstream file(read_kernel_file("/proc/self/statm"));
-  int64_t all = 0, resident = 0;  // in pages, and more that is not asked for
+  int64_t all = 0, resident = 0;  // in pages; further fields are ignored
   return file >> all >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
 }
 
 int64_t most_resident_memory() {
 #ifdef __linux__
-  // Not getrusage(), which counts the program that started this one as well.
+  // Not getrusage(): its peak includes that of the parent before exec.
   std::istringstream file(read_kernel_file("/proc/self/status"));
   for (std::string line; std::getline(file, line);) {
     int64_t kibibytes = 0;

@@ -39,7 +39,7 @@ bool is_hub_name(std::string_view text) {
          !is_edge(text.back()) && text.find("--") == text.npos && text.find("..") == text.npos;
 }
 
-/// Names of the folder's entries, sorted; empty where it cannot be read. At most `most` are looked at.
+/// Sorted names of at most `most` entries of the folder; empty if it cannot be read.
 std::vector<std::string> entries_of(const fs::path& folder, size_t most) {
   std::vector<std::string> names;
   std::error_code error;
@@ -182,7 +182,7 @@ std::vector<HubModel> HubCache::models(size_t most) const {
       model->revision = reference;
       found.push_back(*model);
     }
-    // Downloads by commit alone leave no reference, interrupted ones neither.
+    // Neither downloads by commit nor interrupted ones leave a reference.
     if (found.size() == before) {
       const std::vector<std::string> commits = entries_of(repository(*model) / "snapshots", most);
       for (const std::string& commit : commits) {

@@ -3,8 +3,7 @@
 //   models--ORG--NAME/blobs/ID                     a file's content, under its git SHA-1 or, for large files,
 //                                                  its SHA-256; ID.incomplete while it is downloaded
 //                    /snapshots/COMMIT/FILE        a link to its blob
-//                    /refs/REVISION                the commit that a branch or tag meant when it was
-//                    downloaded
+//                    /refs/REVISION                the commit of a branch or tag when it was downloaded
 //   .locks/models--ORG--NAME/ID.lock               held (flock) while the blob is written
 //
 // This part reads; hub/ downloads.
@@ -23,12 +22,12 @@ namespace lacuna {
 struct HubModel {
   std::string owner, name;
   std::string revision = "main";  ///< a branch, tag or commit
-  std::string quant;              ///< which of several GGUF files, "Q4_K_M"; may be empty
+  std::string quant;              ///< selects one of several GGUF files: "Q4_K_M"; may be empty
 
-  /// Parses `text`; empty unless it has this form, in the characters that the hub allows.
+  /// Parses `text`; empty if it has another form or characters that the hub forbids.
   static std::optional<HubModel> parse(std::string_view text);
 
-  /// The model whose repository has this folder name: "models--ORG--NAME".
+  /// Parses the folder name of a repository: "models--ORG--NAME".
   static std::optional<HubModel> of_repository(std::string_view folder_name);
 
   std::string id() const { return owner + "/" + name; }
@@ -36,20 +35,20 @@ struct HubModel {
   std::string text() const;
 };
 
-/// A branch, tag or commit that can be part of a path and of a URL.
+/// Whether `text` is a branch, tag or commit that is safe in a path and in a URL.
 bool is_hub_revision(std::string_view text);
-/// 40 lower-case hexadecimal digits.
+/// Whether `text` is 40 lower-case hexadecimal digits.
 bool is_commit(std::string_view text);
-/// The path of a file below a folder: no empty, "." or ".." component, nothing absolute, no control
-/// characters or backslashes.
+/// Whether `path` stays below its folder: not absolute, without empty, "." or ".." components, control
+/// characters and backslashes.
 bool is_relative_file(std::string_view path);
 
 class HubCache {
  public:
   explicit HubCache(std::filesystem::path root) : root_(std::move(root)) {}
-  /// $HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub; empty where none is set.
+  /// $HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub; empty if none is set.
   static HubCache from_environment();
-  /// $HF_HOME, else ~/.cache/huggingface; empty where neither is set.
+  /// $HF_HOME, else ~/.cache/huggingface; empty if neither is set.
   static std::filesystem::path home();
 
   bool empty() const { return root_.empty(); }
@@ -63,10 +62,10 @@ class HubCache {
   /// reference does not hold the name of a commit.
   std::optional<std::string> commit(const HubModel& model) const;
   std::filesystem::path snapshot(const HubModel& model, std::string_view commit) const;
-  /// Whether the download of some file was interrupted or is under way.
+  /// Whether the download of any file was interrupted or is in progress.
   bool has_partial_blobs(const HubModel& model) const;
 
-  /// Lists every model and downloaded branch or tag, by name. At most `most`.
+  /// Lists models with their downloaded branches and tags, by name; at most `most`.
   std::vector<HubModel> models(size_t most) const;
 
  private:

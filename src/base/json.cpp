@@ -21,8 +21,7 @@ constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxBytes = size_t{1} << 28;
 constexpr size_t kMaxQuoted = 100;
 
-/// Builds the value while it is parsed, in one pass, and refuses what is beyond the limits before it is
-/// built.
+/// Builds the value while parsing, in one pass, and checks the limits before it allocates.
 template <typename Json>
 class Builder : public nlohmann::json_sax<Json> {
   using string_t = typename Json::string_t;
@@ -94,7 +93,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  /// Moves a value to where the text has it.
+  /// Moves a value into its place in the tree.
   Json& place(Json value) {
     if (++num_values_ > max_values_)
       throw InputError("{}: JSON holds more than {} values", file_, max_values_);
@@ -107,13 +106,13 @@ class Builder : public nlohmann::json_sax<Json> {
   std::string_view file_;
   Json root_;
   std::vector<Json*> open_;                  // objects and arrays around the current value
-  std::vector<std::set<std::string>> keys_;  // keys of each open object; used if the order of keys is kept
-  Json* member_ = nullptr;                   // of the innermost object, whose key was parsed last
+  std::vector<std::set<std::string>> keys_;  // keys of each open object, if the order of keys is kept
+  Json* member_ = nullptr;                   // slot for the value of the key that was parsed last
   size_t max_values_;
   size_t num_values_ = 0;
 };
 
-/// Adds the values of `object`, and of the objects in it that were read, whose keys are not in `read`.
+/// Appends the values whose keys are not in `read`, of `object` and of nested objects that were read.
 void add_unread(const json& object, const std::string& prefix, const std::set<std::string>& read,
                 std::vector<JsonObject::Unread>& unread) {
   for (const auto& [key, value] : object.items()) {

@@ -20,20 +20,20 @@ std::string in_quotes(std::string_view text);
 /// Default limit on values: several times the largest published vocabulary and merges.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 
-/// A value for a message: texts in quotes, "an object", "a list of 3".
+/// Describes a value for a message: strings in quotes, "an object", "a list of 3".
 std::string shown_json(const nlohmann::json& value);
 
-/// JSON text of a value, on one line or with `indent` spaces for each level. Texts may end inside a
-/// character, which JSON cannot: U+FFFD takes the place of the rest.
+/// JSON text of a value, on one line or with `indent` spaces for each level. Incomplete UTF-8 in strings
+/// becomes U+FFFD.
 std::string dump_json(const nlohmann::json& value, int indent = -1);
 std::string dump_json(const nlohmann::ordered_json& value, int indent = -1);
 
 /// Parses `text`. Throws InputError naming `file` if it is not JSON, repeats a key within an object, nests
 /// too deeply, or exceeds the limits on bytes or values. Takes time and memory in proportion to the text.
-///   max_values  of any kind, at every level
+///   max_values  limit on values of any kind, nested ones included
 nlohmann::json parse_json(std::string_view text, std::string_view file, size_t max_values = kMaxJsonValues);
 
-/// The same; objects keep the order of their keys. Looking up a key takes time in proportion to their number.
+/// parse_json(), but objects keep the order of their keys, and a key is looked up in linear time.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view file,
                                           size_t max_values = kMaxJsonValues);
 
@@ -42,7 +42,7 @@ struct Range {
   T first, last;  ///< both inclusive
 };
 
-/// A value that a reader compares with.
+/// An expected value, for expect() and require().
 using JsonScalar = std::variant<bool, int, std::string_view>;
 
 /// A JSON object whose values are read by key. An absent key and a null value both count as not given. Every
@@ -55,7 +55,7 @@ class JsonObject {
 
   const std::string& file() const { return file_; }
   bool has(std::string_view key) const { return find(key) != nullptr; }
-  /// For values of several types; null if not given.
+  /// The raw value, for keys that accept several types; null if not given.
   const nlohmann::json* value(std::string_view key) const { return find(key); }
   /// The key as messages name it: "rope_scaling.factor".
   std::string path(std::string_view key) const { return prefix_ + std::string(key); }
@@ -68,29 +68,28 @@ class JsonObject {
   bool flag(std::string_view key, std::optional<bool> fallback = {}) const;
   std::string text(std::string_view key, std::optional<std::string> fallback = {}) const;
   JsonObject object(std::string_view key) const;
-  /// Lists.
   std::vector<int64_t> integers(std::string_view key, Range<int64_t> range) const;
   std::vector<std::string> texts(std::string_view key) const;
   /// One integer or a list of them; empty if not given.
   std::vector<int64_t> one_or_more_integers(std::string_view key, Range<int64_t> range) const;
   std::vector<std::string> keys() const;
-  /// From now on, and for the objects in this one, remembers which keys are asked for. keys() asks for none.
+  /// Starts to record which keys are read, in this object and in nested ones. keys() reads none.
   void track_reads() { read_ = std::make_shared<std::set<std::string>>(); }
   struct Unread {
-    std::string path;             ///< with the prefix that messages give it: "rope_scaling.mscale"
+    std::string path;             ///< key with its prefix: "rope_scaling.mscale"
     const nlohmann::json* value;  ///< within this object; never null
   };
-  /// The values that nobody has asked for since track_reads(), of this object and of the objects in it that
-  /// were asked for. A key that is null counts as absent.
+  /// The values not read since track_reads(), in this object and in nested objects that were read. Null
+  /// values count as absent.
   std::vector<Unread> unread() const;
-  /// Counts every key of this object and of the objects in it as asked for.
+  /// Marks every key of this object and of nested objects as read.
   void read_all() const;
 
-  /// Requires this value, which is also the default of an absent key.
+  /// Throws unless the key has this value or is absent.
   void expect(std::string_view key, JsonScalar value) const;
-  /// Requires this value; an absent key means another one and is refused.
+  /// Throws unless the key is given and has this value.
   void require(std::string_view key, JsonScalar value) const;
-  /// Requires a value as expect() does, for a key with one value or a list with one value per layer.
+  /// expect() for a key that has one value, or a list with one value per layer.
   void expect_each(std::string_view key, JsonScalar value) const;
   void expect_absent(std::string_view key) const;
 

@@ -20,15 +20,15 @@
 namespace lacuna {
 namespace {
 
-/// A mapped file in a list that the SIGBUS handler reads and that only grows. Nodes are reused.
+/// Node of a list that the SIGBUS handler reads. The list only grows; free nodes are reused.
 struct Registered {
   std::atomic<const std::byte*> begin{nullptr};  // null: free
   std::atomic<size_t> size{0};
-  char name[512] = {};  // the end of a longer one
-  std::string path;     // not for the handler
-  int descriptor = -1;  // open: it is this file that must not change, whatever its name leads to later
+  char name[512] = {};  // the last part of a longer path
+  std::string path;     // not read by the handler
+  int descriptor = -1;  // the mapped file, even if its name later leads to another one
   struct stat status = {};
-  Registered* next = nullptr;  // fixed before the node can be seen
+  Registered* next = nullptr;  // set before the node is published
 };
 std::atomic<Registered*> registered{nullptr};
 std::mutex registered_mutex;  // excludes writers and readers other than the signal handler
@@ -72,9 +72,9 @@ bool is_same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/// Whether the content may differ from what was mapped. The inode's change time also reveals a write whose
-/// modification time was set back, but a rename, a new link or a new mode changes it, too: it counts while
-/// the name still leads to the file and nothing else has changed.
+/// Whether the content may differ from what was mapped. ctime also reveals a write after which mtime was set
+/// back. But a rename, a new link or a new mode changes ctime too, so it only counts if the path, links and
+/// mode are the same.
 bool has_changed(const Registered& node) {
   const struct stat& then = node.status;
   struct stat now = {};
@@ -128,7 +128,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
   if (address == MAP_FAILED) throw failure(path);
 #ifdef MADV_HUGEPAGE
-  // Fewer page faults and table walks, if the file's system has huge pages. Only a hint.
+  // Fewer page faults and table walks, if the file system supports huge pages. Only a hint.
   ::madvise(address, size, MADV_HUGEPAGE);
 #endif
   const std::span<const std::byte> bytes{static_cast<const std::byte*>(address), size};

@@ -9,11 +9,11 @@
 
 namespace lacuna {
 
-/// A file's bytes, read-only and mapped: a page is read from disk when it is first touched, and processes
-/// share it. Replacing the file (by renaming another one to its name) or deleting it is harmless. Writing to
-/// it changes the bytes; where its pages are missing or cannot be read from disk, reading raises SIGBUS.
+/// A file mapped read-only: a page is read from disk when first touched, and processes share it. Replacing
+/// the file (by renaming another one to its name) or deleting it is harmless. Writing to the file changes the
+/// bytes. Touching a page that was cut off or cannot be read from disk raises SIGBUS.
 ///
-/// While it lives the file stays open and registered, for the functions below.
+/// The file stays open and registered for the functions below until destruction.
 class MappedFile {
  public:
   /// Throws InputError naming `path` if it is not a readable regular file with at least one byte.
@@ -23,7 +23,7 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  /// Stays at its address when the object is moved.
+  /// The mapping; its address survives a move of the object.
   std::span<const std::byte> bytes() const { return bytes_; }
   /// Lets the system reclaim the memory of the pages that were read so far; later reads bring them back.
   void release_pages() const;
@@ -36,13 +36,13 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Returns the path of a mapped file that was written to or shortened since it was opened, judged by its size
-/// and its times of modification and change, whatever its name leads to now; empty if there is none. One or
-/// two calls of stat(2) per file.
+/// Returns the path of a mapped file that was written to or truncated since it was opened; empty if none was.
+/// Compares size, mtime and ctime of the open file, not of the file now at its path. Makes one or two calls
+/// of stat(2) per file.
 std::optional<std::string> find_changed_mapped_file();
 
-/// Installs a handler so that SIGBUS within a mapped file, which was shortened or whose disk fails, ends the
-/// program with a message and exit code 1.
+/// Installs a SIGBUS handler: if a mapped file was truncated or its disk fails, the program ends with a
+/// message and exit code 1.
 void report_shortened_mapped_files();
 
 }  // namespace lacuna

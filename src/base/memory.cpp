@@ -34,7 +34,7 @@ std::istringstream kernel_file(const fs::path& path) {
   }
 }
 
-/// The number after `key` in a file of lines "key number", or the file's first number where `key` is empty.
+/// The number after `key` in a file of lines "key number"; the file's first number if `key` is empty.
 std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}) {
   std::istringstream file = kernel_file(path);
   int64_t number = 0;
@@ -104,7 +104,7 @@ GroupMemory left_in_groups(const fs::path& root) {
   return left;
 }
 
-/// Bytes that the machine has free or could free at once, by its own count.
+/// Free and immediately reclaimable bytes, as the system counts them.
 int64_t free_memory() {
 #if defined(__APPLE__)
   vm_statistics64 memory = {};

@@ -1,5 +1,5 @@
-// A mutex whose use clang checks while it compiles (-Wthread-safety): what a mutex guards is declared with
-// the member, and an access without the mutex is an error. Other compilers see a plain mutex.
+// A mutex whose use clang checks at compile time (-Wthread-safety): members declare their mutex, and access
+// without it is an error. Other compilers see a plain mutex.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ class LACUNA_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex from its construction to its end.
+/// std::lock_guard for Mutex.
 class LACUNA_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) LACUNA_THREAD_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) {
@@ -43,27 +43,27 @@ class LACUNA_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// Condition variable for the state that a mutex guards. Wake-ups may be spurious, so callers check in a
-/// loop for what they wait for.
+/// Condition variable for the state that a mutex guards. Wake-ups may be spurious: callers check their
+/// condition in a loop.
 class Condition {
  public:
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
 
-  /// Releases the mutex while it waits.
+  /// Waits for a notification and releases the mutex meanwhile.
   void wait(Mutex& mutex) LACUNA_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
-  /// The same until a point in time at the latest.
+  /// wait(), until `time` at the latest.
   template <typename Clock, typename Duration>
   void wait_until(Mutex& mutex, const std::chrono::time_point<Clock, Duration>& time) LACUNA_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     changed_.wait_until(lock, time);
     lock.release();
   }
-  /// The same for a time at most.
+  /// wait(), for `time` at most.
   template <typename Rep, typename Period>
   void wait_for(Mutex& mutex, const std::chrono::duration<Rep, Period>& time) LACUNA_REQUIRES(mutex) {
     wait_until(mutex, std::chrono::steady_clock::now() + time);

@@ -44,7 +44,7 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> kn
   for (const std::string& name : known.first(std::min(known.size(), kMaxNames))) {
     if (name.size() > kLongestTyped) continue;
     const int distance = edit_distance(typed, name);
-    // A distance of the whole name means that no character matches.
+    // A distance equal to the name's length means that no character matches.
     if (distance < least && distance < static_cast<int>(name.size())) {
       least = distance;
       nearest = name;

@@ -6,8 +6,8 @@
 
 namespace lacuna {
 
-/// Number of characters to insert, delete, replace or swap with their neighbour to turn one text into the
-/// other (optimal string alignment). Upper and lower case are the same.
+/// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighboring characters
+/// that turn one text into the other. Case-insensitive.
 int edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the known name that `typed` is most likely a misspelling of; empty if none is within a third of

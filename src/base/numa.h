@@ -1,14 +1,14 @@
-// Memory of machines with several NUMA nodes, whose cores reach the memory of their own node faster.
+// Memory placement on machines with several NUMA nodes.
 #pragma once
 
 namespace lacuna {
 
-/// Nodes whose memory this process may use; 1 where the system does not say, or has no nodes.
+/// Number of NUMA nodes whose memory this process may use; 1 if unknown.
 int num_memory_nodes();
 
-/// From now on pages that the calling thread, or a thread that it starts later, touches first come from all
-/// these nodes in turn, so that no node serves all readers of a matrix. Does nothing where there is one node.
-/// Throws InputError where the system refuses it.
+/// Interleaves future pages over all usable nodes, so that no node serves all readers of a matrix. Applies to
+/// pages first touched by the calling thread and by threads that it starts later. Does nothing with one node.
+/// Throws InputError if the system refuses.
 void interleave_memory();
 
 }  // namespace lacuna

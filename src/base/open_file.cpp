@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kNewFile = 0666;  // less what the umask takes
+constexpr mode_t kNewFile = 0666;  // reduced by the umask
 constexpr mode_t kPrivateFile = 0600;
 
-/// -1, and errno, where the file cannot be opened.
-int open_again(const fs::path& path, int flags, mode_t mode = 0) {
+/// open(2), repeated after EINTR; -1 with errno on failure.
+int open_retrying(const fs::path& path, int flags, mode_t mode = 0) {
   for (;;) {
     const int number = ::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY, mode);
     if (number >= 0 || errno != EINTR) return number;
@@ -48,7 +48,7 @@ bool is_regular(const FileDescriptor& file) {
   return kind_of(file) == S_IFREG;
 }
 
-/// Time for somebody else to open the other end of a named pipe.
+/// Time-out for another process to open the other end of a named pipe.
 class PipeWait {
  public:
   bool is_over() const { return std::chrono::steady_clock::now() - begin_ > std::chrono::seconds(2); }
@@ -58,28 +58,28 @@ class PipeWait {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Whether a pipe, opened without waiting, has or had a writer or holds bytes.
+/// Whether a pipe, opened with O_NONBLOCK, has or had a writer or holds bytes.
 bool has_writer(const FileDescriptor& pipe) {
-#ifndef __APPLE__  // where poll() also reports the end of a pipe that nobody has written to
+#ifndef __APPLE__  // there poll() also reports end-of-file for a pipe that never had a writer
   pollfd ready = {pipe.number(), POLLIN, 0};
-  if (::poll(&ready, 1, 0) > 0) return true;  // bytes, or the end of those that somebody wrote
+  if (::poll(&ready, 1, 0) > 0) return true;  // bytes, or end-of-file after a writer closed
 #endif
-  // Reads nothing where nobody can write, else fails: "try again", or, so that a byte that has just arrived
-  // stays in the pipe, because there is no memory to read it into.
+  // Without a writer, read() returns 0. With one it fails: EAGAIN if the pipe is empty, else EFAULT, because
+  // the null buffer leaves a byte that has just arrived in the pipe.
   char* volatile const nowhere = nullptr;
   return ::read(pipe.number(), nowhere, 1) != 0;
 }
 
-/// From now on reading and writing wait for the other end.
+/// Makes reads and writes block again.
 void let_wait(const FileDescriptor& file) {
   const int flags = ::fcntl(file.number(), F_GETFL);
   if (flags >= 0) ::fcntl(file.number(), F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/// Opens without waiting. A named pipe gets some time for its reader.
+/// Opens with O_NONBLOCK. A named pipe gets some time for a reader.
 int open_to_write_now(const fs::path& path, int flags, mode_t mode) {
   for (const PipeWait wait;; PipeWait::pause()) {
-    const int number = open_again(path, flags | O_NONBLOCK, mode);
+    const int number = open_retrying(path, flags | O_NONBLOCK, mode);
     std::error_code error;
     if (number >= 0 || errno != ENXIO || !fs::is_fifo(path, error)) return number;
     if (wait.is_over()) throw InputError("{}: is a pipe that nobody reads", path.string());
@@ -96,14 +96,14 @@ bool is_of_system(const fs::path& path) {
 
 bool FileDescriptor::close() {
   const int closed = release();
-  // On Linux the descriptor is free even where a signal interrupted the call.
+  // On Linux close() releases the descriptor even if a signal interrupts it.
   return closed < 0 || ::close(closed) == 0 || errno == EINTR;
 }
 
 FileDescriptor open_to_read(const fs::path& path, FileKind kind) {
   // Without O_NONBLOCK, opening a named pipe would wait for a writer.
-  FileDescriptor file(open_again(path, O_RDONLY | O_NONBLOCK));
-  const bool is_socket = file.number() < 0 && errno == ENXIO;  // which cannot be opened
+  FileDescriptor file(open_retrying(path, O_RDONLY | O_NONBLOCK));
+  const bool is_socket = file.number() < 0 && errno == ENXIO;  // sockets cannot be opened
   if (file.number() < 0 && !is_socket) fail_to_read(path);
   if (is_socket || (kind == FileKind::kRegular && !is_regular(file)))
     throw InputError("{}: is not a regular file", path.string());
@@ -121,7 +121,7 @@ FileDescriptor open_partial(const fs::path& path, fs::path& made) {
   std::random_device random;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     made = path.string() + fmt::format(".{:08x}{:08x}.partial", random(), random());
-    FileDescriptor file(open_again(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kNewFile));
+    FileDescriptor file(open_retrying(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kNewFile));
     if (file.number() >= 0) return file;
     if (errno != EEXIST) break;
   }
@@ -138,13 +138,13 @@ FileDescriptor open_to_write(const fs::path& path, WriteFrom from, bool is_priva
   if (file.number() < 0) fail_to_write(path);
   if (appends && !is_regular(file)) throw InputError("{}: is not a regular file", path.string());
   let_wait(file);
-  // Emptied after it is open: never a file that a link leads to.
+  // Truncates only after the checks above, instead of O_TRUNC.
   if (!appends && is_regular(file) && ::ftruncate(file.number(), 0) != 0) fail_to_write(path);
   return file;
 }
 
 FileDescriptor open_shared(const fs::path& path) {
-  FileDescriptor file(open_again(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, kNewFile));
+  FileDescriptor file(open_retrying(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, kNewFile));
   if (file.number() < 0) throw InputError("{}: cannot be opened: {}", path.string(), std::strerror(errno));
   if (!is_regular(file)) throw InputError("{}: is not a regular file", path.string());
   return file;

@@ -1,5 +1,5 @@
-// How files are opened. Sources open files here and nowhere else (tests/check_open_files.py), so that a name
-// can neither make the program wait nor lead what it writes to another file.
+// All files are opened here (checked by tests/check_open_files.py), so that no file name can block the
+// program or redirect its writes to another file.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace lacuna {
 
-/// Closes the file when it ends.
+/// Owns a file descriptor and closes it in the destructor.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -23,7 +23,7 @@ class FileDescriptor {
 
   int number() const { return number_; }
   int release() { return std::exchange(number_, -1); }
-  /// Returns false, and sets errno, where the system reports that something was not written.
+  /// Returns false, and sets errno, if data could not be written.
   bool close();
 
  private:
@@ -31,32 +31,31 @@ class FileDescriptor {
 };
 
 enum class FileKind {
-  kRegular,   ///< files of a folder that others may have written
-  kAnything,  ///< what somebody named on the command line: a pipe is read to its end
+  kRegular,   ///< regular files only: for folders that others may have written
+  kAnything,  ///< any file that the user named, pipes included
 };
 
-/// Opens a file to read it. Waits for no file, but up to two seconds for somebody who writes to a named pipe.
-/// Throws InputError naming `path`: the system's reason, that the file is not a regular one, or that nobody
-/// writes to the pipe.
+/// Opens a file to read it, without blocking; a named pipe gets up to two seconds for a writer. Throws
+/// InputError naming `path` if the file cannot be opened, is of another kind, or is a pipe without a writer.
 FileDescriptor open_to_read(const std::filesystem::path& path, FileKind kind = FileKind::kRegular);
 
-/// Makes a file NAME.RANDOM.partial next to `path`, which did not exist, and returns its name in `made`.
-/// Throws InputError naming `path`.
+/// Creates a new file NAME.RANDOM.partial next to `path` and returns its path in `made`. Throws InputError
+/// naming `path`.
 FileDescriptor open_partial(const std::filesystem::path& path, std::filesystem::path& made);
 
 enum class WriteFrom {
-  kBeginning,  ///< a regular file is emptied
-  kEnd,        ///< whatever is written is appended; a regular file, which can be read, too
+  kBeginning,  ///< truncates a regular file
+  kEnd,        ///< appends; regular files only, opened for reading too
 };
 
-/// Opens a file that grows under its own name, and makes it where it does not exist. Links are followed below
-/// /dev and /proc alone ("/dev/stdout"): elsewhere a link may be somebody else's. A named pipe gets two
-/// seconds for its reader. Throws InputError naming `path`.
-///   is_private  a file that is made can be read by its owner alone
+/// Opens a file to write it in place, and creates it if it does not exist. Follows links only below /dev and
+/// /proc ("/dev/stdout"): elsewhere another user may have made the link. A named pipe gets two seconds for a
+/// reader. Throws InputError naming `path`.
+///   is_private  a created file is readable by its owner only
 FileDescriptor open_to_write(const std::filesystem::path& path, WriteFrom from, bool is_private = false);
 
-/// Opens a file of a cache that other processes share, to read and write it; makes it where it does not
-/// exist. Never follows a link. Throws InputError naming `path`.
+/// Opens a cache file that processes share, to read and write it; creates it if it does not exist. Follows no
+/// link. Throws InputError naming `path`.
 FileDescriptor open_shared(const std::filesystem::path& path);
 
 }  // namespace lacuna

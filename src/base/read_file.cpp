@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// At least one byte; 0 at the end.
+/// Reads at least one byte and returns the number read; 0 at end-of-file.
 size_t read_some(const FileDescriptor& file, char* bytes, size_t count, const std::filesystem::path& path) {
   for (;;) {
     const ssize_t taken = ::read(file.number(), bytes, count);

@@ -1,5 +1,5 @@
 // Counter-based random numbers: a number depends on its coordinates (seed, purpose, position, step, index),
-// never on earlier numbers. A request therefore samples the same numbers alone, in any batch, on any thread.
+// never on earlier numbers. A request therefore samples the same numbers in any batch and on any thread.
 #pragma once
 
 #include <cstdint>

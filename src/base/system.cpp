@@ -20,7 +20,7 @@ std::filesystem::path running_program() {
   std::error_code error;
 #if defined(__APPLE__)
   uint32_t size = 0;
-  _NSGetExecutablePath(nullptr, &size);  // only says how long it is
+  _NSGetExecutablePath(nullptr, &size);  // only returns the path's length
   std::string path(size, '\0');
   if (_NSGetExecutablePath(path.data(), &size) != 0) return {};
   return std::filesystem::canonical(path.c_str(), error);
@@ -48,7 +48,7 @@ bool open_pipe(std::array<int, 2>& ends) {
 
 void close_files_from(int first) {
 #if defined(__linux__)
-  ::syscall(SYS_close_range, first, ~0U, 0U);  // musl has no function for it
+  ::syscall(SYS_close_range, first, ~0U, 0U);  // musl has no wrapper
 #elif defined(__FreeBSD__)
   ::closefrom(first);
 #else

@@ -1,4 +1,4 @@
-// Calls that each system names in its own way: Linux, macOS and FreeBSD.
+// Portable wrappers of system calls that differ between Linux, macOS and FreeBSD.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,17 +9,17 @@
 
 namespace lacuna {
 
-/// The file of the program that runs; empty where the system does not say.
+/// Path of the running executable; empty if unknown.
 std::filesystem::path running_program();
 
-/// A pipe whose ends, to read and to write, no other program inherits; false, and errno, where there is none.
-/// On macOS a program that another thread starts at this moment does inherit them.
+/// Opens a close-on-exec pipe: ends[0] to read, ends[1] to write. Returns false, with errno, on failure. On
+/// macOS a program that another thread starts at this moment may inherit the ends.
 bool open_pipe(std::array<int, 2>& ends);
 
-/// Closes this and all later descriptors. Safe between fork and exec.
+/// Closes all descriptors from `first` on. Safe between fork and exec.
 void close_files_from(int first);
 
-/// When the content of a file was changed last.
+/// st_mtime: the last change of a file's content.
 inline timespec modification_time(const struct stat& status) {
 #ifdef __APPLE__
   return status.st_mtimespec;
@@ -28,7 +28,7 @@ inline timespec modification_time(const struct stat& status) {
 #endif
 }
 
-/// When the content of a file, its mode, its owner or its names were changed last.
+/// st_ctime: the last change of a file's content, mode, owner or links.
 inline timespec change_time(const struct stat& status) {
 #ifdef __APPLE__
   return status.st_ctimespec;

@@ -9,8 +9,8 @@
 namespace lacuna {
 namespace {
 
-/// Workers that count down together at the end of a loop: an atomic of all would pass from core to core as
-/// often as there are workers, one after the other.
+/// Workers that share a counter at the end of a loop. With a single counter, its cache line would visit every
+/// worker's core in turn.
 constexpr size_t kGroup = 8;
 
 void pause() {
@@ -24,8 +24,8 @@ void pause() {
 /// Busy-waits briefly for an event; the caller then sleeps. Falling asleep and waking up take longer than
 /// most loops of a pass.
 template <typename Happened>
-void look_out_for(Happened&& happened) {
-  constexpr int kPauses = 1000;  // 15 to 60 us, as long as the processor pauses
+void spin_until(Happened&& happened) {
+  constexpr int kPauses = 1000;  // 15 to 60 us, depending on the processor
   for (int i = 0; i < kPauses && !happened(); ++i) pause();
 }
 
@@ -67,7 +67,7 @@ void ThreadPool::run(const Loop& loop) {
   start_.notify_all();
   take_indices(0);
   const auto is_done = [this] { return busy_groups_.left == 0; };
-  look_out_for(is_done);
+  spin_until(is_done);
   if (is_done()) return;
   std::unique_lock lock(mutex_);
   finish_.wait(lock, is_done);
@@ -77,7 +77,7 @@ void ThreadPool::work(int thread) {
   uint64_t seen = 0;
   const auto is_called = [&] { return stopping_ || generation_ != seen; };
   while (true) {
-    look_out_for(is_called);
+    spin_until(is_called);
     if (!is_called()) {
       std::unique_lock lock(mutex_);
       start_.wait(lock, is_called);
@@ -87,7 +87,9 @@ void ThreadPool::work(int thread) {
     take_indices(thread);
     if (--groups_[static_cast<size_t>(thread - 1) / kGroup].left > 0) continue;
     if (--busy_groups_.left > 0) continue;
-    { const std::lock_guard lock(mutex_); }  // the caller sleeps by now, or has yet to check
+    {
+      const std::lock_guard lock(mutex_);
+    }  // so that the caller cannot miss the notification between its check and its wait
     finish_.notify_one();
   }
 }

@@ -49,8 +49,8 @@ class ThreadPool {
   void work(int thread);
   void take_indices(int thread);
 
-  /// How many workers, or groups of workers, have not ended their part of a loop. Each has a cache line of
-  /// its own.
+  /// Number of workers, or of groups of workers, that still work on the loop. Each counter has its own cache
+  /// line.
   struct alignas(kCacheLine) Countdown {
     std::atomic<int> left{0};
   };
@@ -62,14 +62,14 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   std::vector<Countdown> groups_;  ///< [(workers + 7) / 8]
   Countdown busy_groups_;
-  // Waiting workers read generation_ all the time; others write next_index_ meanwhile.
+  // In separate cache lines: waiting workers poll generation_ while busy ones write next_index_.
   alignas(kCacheLine) std::atomic<uint64_t> generation_{0};
   alignas(kCacheLine) std::atomic<int64_t> next_index_{0};
 };
 
 /// Binds each thread of the pool, except the caller, to its own core among those that the caller may use. The
-/// caller stays unbound, because threads that it starts later inherit its mask; one of these cores is left
-/// for it. Throws InputError if the pool has more threads than there are cores.
+/// caller stays unbound, because threads that it starts later inherit its mask; one core is left for it.
+/// Throws InputError if the pool has more threads than there are cores.
 void pin_workers(ThreadPool& threads);
 
 }  // namespace lacuna

@@ -6,10 +6,10 @@
 
 namespace lacuna {
 
-/// For alternatives each of which is a string, a vector, a pointer or trivially copyable. libstdc++ takes a
-/// std::variant of such alternatives for one that always holds a value: where the copy of an alternative
-/// throws, the destructor of the unfinished variant reads an index that was never set. Here the alternative
-/// is copied first. Used as std::variant is: std::visit, std::get and comparisons take it.
+/// A std::variant of strings, vectors, pointers and trivially copyable types. libstdc++ assumes that such a
+/// variant is never valueless: if copying an alternative throws, the destructor of the unfinished variant
+/// reads an uninitialized index. This class copies the alternative first. std::visit, std::get and
+/// comparisons accept it.
 template <typename... Types>
 class Variant : public std::variant<Types...> {
   using Base = std::variant<Types...>;

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
   throw std::runtime_error(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-/// Whether a link was made by who runs the program, or by the owner of its folder: in a folder that all may
-/// write, any other leads where somebody else wants.
+/// Whether a link belongs to this user or to its folder's owner. In a world-writable folder, another user's
+/// link could redirect the write.
 bool is_trusted_link(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   struct stat link = {}, around = {};
@@ -52,7 +52,7 @@ WrittenFile::WrittenFile(const fs::path& path) : path_(path) {
     file_ = open_to_write(path_, WriteFrom::kBeginning);
     return;
   }
-  // The file is replaced where the links lead, and the links stay. ELOOP was excluded.
+  // Replaces the links' target and keeps the links. ELOOP was excluded.
   for (std::error_code error; fs::is_symlink(path_, error);) {
     if (!is_trusted_link(path_)) {
       throw InputError("{}: is another user's symbolic link; expected a file, or a name that is free",
@@ -60,7 +60,7 @@ WrittenFile::WrittenFile(const fs::path& path) : path_(path) {
     }
     path_ = path_.parent_path() / fs::read_symlink(path_);
   }
-  // A file that may not be written is not replaced, though its folder would allow it.
+  // Does not replace a read-only file, though the folder's mode would allow it.
   if (is_there && ::access(path_.c_str(), W_OK) != 0) {
     throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
   }
@@ -87,7 +87,7 @@ void WrittenFile::commit() {
     return;
   }
   while (::fsync(file_.number()) != 0) {
-    if (errno == EINVAL || errno == ENOTSUP) break;  // a file system that cannot promise it
+    if (errno == EINVAL || errno == ENOTSUP) break;  // the file system does not support fsync
     if (errno != EINTR) fail_to_write(path_, errno);
   }
   if (!file_.close()) fail_to_write(path_, errno);

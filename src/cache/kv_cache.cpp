@@ -40,7 +40,8 @@ int64_t soft_embedding_bytes(const KvShape& shape, int64_t num_cells) {
   return num_cells * shape.soft_embedding_dim * int64_t{sizeof(float)};
 }
 
-/// Calls body.operator()<Element, Layout>(): what a cell's elements are, and those whose panels they lie in.
+/// Calls body.operator()<Element, Layout>(): the stored element type, and the type that defines the panel
+/// layout.
 template <typename Body>
 void with_elements(const KvShape& shape, Body&& body) {
   const bool is_bf16 = shape.dtype == DType::kBF16;
@@ -51,7 +52,7 @@ void with_elements(const KvShape& shape, Body&& body) {
   }
 }
 
-/// Where dimension d of a page's cell lies in one head's keys or values, in elements.
+/// Offset in elements of dimension d of a page's cell in one head's keys or values.
 template <typename Layout>
 int64_t key_place(DType dtype, int64_t head_dim, int64_t cell, int64_t d) {
   return cell / kPanelWidth * padded_depth(dtype, head_dim) * kPanelWidth +
@@ -64,7 +65,7 @@ int64_t value_place(int64_t cell, int64_t d) {
 
 float scale_for(const float* x, int64_t count) {
   float largest = 0;
-  float zero = 0;  // NaN where x holds anything that is not finite
+  float zero = 0;  // becomes NaN if x holds NaN or infinity
   for (int64_t i = 0; i < count; ++i) {
     largest = std::max(largest, std::abs(x[i]));
     zero += 0 * x[i];
@@ -72,7 +73,7 @@ float scale_for(const float* x, int64_t count) {
   return largest / 127 + zero;
 }
 
-/// `x` is what a scale of `scale` stands for; 0 where everything is 0 or the scale is NaN.
+/// Quantizes `x`; 0 if the scale is 0 or NaN.
 int8_t code_of(float x, float scale) {
   return scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(x / scale), -127.0F, 127.0F)) : int8_t{0};
 }
@@ -89,9 +90,9 @@ void copy_cells(KvCache& to, const KvCache& from, int64_t begin, int64_t end) {
 }  // namespace
 
 struct KvCache::Place {
-  std::byte* keys;  ///< the head's, of the page
+  std::byte* keys;  ///< the head's keys in the page
   std::byte* values;
-  int64_t cell;      ///< of the page
+  int64_t cell;      ///< index in the page
   float* key_scale;  ///< scale of the cell's key; null if keys are not quantized
   float* value_scale;
 };

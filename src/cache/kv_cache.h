@@ -23,12 +23,11 @@ struct KvShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   DType dtype = DType::kF32;  ///< kF32 or kBF16
-  bool has_sink = false;      ///< one cell more, for a learned key and value that every row sees
-  bool is_int8 = false;  ///< cells hold 8-bit quantized values, each kv head's key and value with a scale;
-                         ///< dtype is what matmuls dequantize them to
-  std::vector<KvHeads> heads_by_layer = {};  ///< [num_layers] where layers differ, else empty
-  int64_t soft_embedding_dim =
-      0;  ///< width of what a sequence keeps of each cell's last distribution; 0: none
+  bool has_sink = false;      ///< one more cell, for a learned key and value that every row attends to
+  bool is_int8 = false;  ///< cells hold int8 values, one scale for each kv head's key and one for its value;
+                         ///< matmuls dequantize them to dtype
+  std::vector<KvHeads> heads_by_layer = {};  ///< [num_layers] if layers differ, else empty
+  int64_t soft_embedding_dim = 0;            ///< width of the soft embedding that each cell keeps; 0: none
 
   KvHeads heads_of(int64_t layer) const {
     return heads_by_layer.empty() ? KvHeads{num_kv_heads, head_dim}
@@ -38,10 +37,10 @@ struct KvShape {
 
 class SparseCells;
 
-/// Memory that a sequence counts, which begins as zeros. A page is that of kPageCells cells of all layers:
-/// per layer all kv heads' keys, then all values, then the scales of both where cells are codes.
+/// Zero-initialized memory, counted in a total. A page of a KvCache holds kPageCells cells of all layers: per
+/// layer the keys of all kv heads, then all values, then, if cells are int8, the scales of both.
 struct KvPage {
-  /// count  bytes that sequences take, of which this one's are a part while it exists; may be null
+  /// count  total in bytes, to which this memory is added until destruction; may be null
   KvPage(int64_t bytes, std::shared_ptr<int64_t> count);
   ~KvPage();
   KvPage(const KvPage&) = delete;
@@ -53,43 +52,43 @@ struct KvPage {
   std::shared_ptr<int64_t> count_;
 };
 
-/// Layers x cells x kv heads x head_dim, twice, in pages of panels. Cells start as zeros and keep what was
-/// last written. Different cells may be written by different threads at once; nobody may read meanwhile.
+/// Keys and values [layers, cells, kv heads, head_dim], in pages of panels. Cells start as zeros. Threads may
+/// write different cells concurrently, but must not read meanwhile.
 class KvCache {
  public:
   static int64_t page_bytes(const KvShape& shape);
-  /// Bytes that `num_cells` cells take: whole pages, and soft embeddings.
+  /// Bytes of a cache of `num_cells` cells: whole pages and soft embeddings.
   static int64_t bytes_for(const KvShape& shape, int64_t num_cells);
 
-  /// count  bytes that pages take, to which those of this cache are added; may be null
+  /// count  total in bytes, to which this cache's memory is added; may be null
   KvCache(const KvShape& shape, int64_t num_cells, std::shared_ptr<int64_t> count = nullptr);
-  /// With the first `shared` cells of `from`, as share_first_cells() gives them, and its sink.
+  /// Shares the first `shared` cells of `from` as share_first_cells() does, and copies its sink.
   KvCache(const KvCache& from, int64_t shared, int64_t num_cells);
   KvCache(KvCache&& other) noexcept;
   KvCache& operator=(KvCache&& other) noexcept;
   ~KvCache();
 
-  /// Those that were asked for and the sink, rounded up to whole pages.
+  /// Requested cells plus the sink, rounded up to whole pages.
   int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
-  /// Bytes that it takes besides its pages.
+  /// Bytes besides the pages: soft embeddings.
   int64_t own_bytes() const { return own_ ? own_->memory.size() : 0; }
-  /// The cell of the learned key and value, after those that were asked for; -1: the shape has none.
+  /// The cell of the learned key and value, after the requested cells; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
-  /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype, or to codes: scale * code with
-  /// |code| <= 127 and scale = largest |x| of the head / 127, NaN where x holds NaN or infinity.
-  /// Not for a page that other caches have as well.
+  /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype or quantized to int8: scale * q
+  /// with |q| <= 127 and scale = max |x| of the head / 127. The scale is NaN if x holds NaN or infinity. The
+  /// cell's page must not be shared with other caches.
   void write(int64_t layer, int64_t cell, const float* key, const float* value);
 
-  /// Widens what a cell holds for one kv head; key, value  [head_dim] f32.
+  /// Dequantizes a cell's key and value of one kv head; key, value  [head_dim] f32.
   void read(int64_t layer, int64_t cell, int64_t kv_head, float* key, float* value) const;
 
   /// Copies one kv head's key and value from a cell of a cache of the same shape.
   void copy_cell(int64_t layer, int64_t kv_head, const KvCache& from, int64_t from_cell, int64_t to_cell);
 
-  /// Takes over the first `count` cells of a cache of the same shape. Whole pages are then those of both,
-  /// which neither may write to while the other has them; the cells of the page after them are copied.
+  /// Replaces the first `count` cells by those of a cache of the same shape. Whole pages become shared:
+  /// neither cache may write to them while the other holds them. Cells of a last partial page are copied.
   void share_first_cells(const KvCache& from, int64_t count);
 
   const std::vector<std::shared_ptr<KvPage>>& pages() const { return pages_; }
@@ -99,8 +98,8 @@ class KvCache {
 
   KvLayerView layer(int64_t layer) const;
 
-  /// The mean embedding of each cell under the distribution that a pass found for it, zeros at first:
-  /// [cells that were asked for, KvShape::soft_embedding_dim] f32. Sequences do not share it.
+  /// Mean embedding of each requested cell under its last computed distribution, initially zeros: [requested
+  /// cells, KvShape::soft_embedding_dim] f32. Not shared between sequences.
   Matrix<float> soft_embeddings() const;
 
   /// State of sparse attention for this sequence; created by the first call.
@@ -111,13 +110,13 @@ class KvCache {
 
   void begin(int64_t num_cells);
   void add_pages(int64_t count);
-  /// Where one kv head's key and value of a cell lie.
+  /// Addresses of one kv head's key and value of a cell.
   Place place(const KvLayerView& layer, int64_t cell, int64_t kv_head) const;
 
   KvShape shape_;
   int32_t sink_cell_;
   std::shared_ptr<int64_t> count_;
-  std::vector<int64_t> layer_starts_;  // [num_layers] in a page, in bytes
+  std::vector<int64_t> layer_starts_;  // [num_layers] byte offsets in a page
   std::unique_ptr<KvPage> own_;        // soft embeddings
   int64_t asked_cells_ = 0;
   std::vector<std::shared_ptr<KvPage>> pages_;

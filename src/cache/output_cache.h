@@ -1,4 +1,4 @@
-// The last hidden state of each cell of one sequence: what it takes to compute a posterior again.
+// The last hidden state of each cell of one sequence, from which its logits can be recomputed.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lacuna {
 
-/// [cells, hidden_dim] f32, after the final norm. hidden_dim floats stand in for a vocabulary of logits: the
-/// head is a product whose bits do not depend on its batch, so the logits come out as they were.
+/// [cells, hidden_dim] f32, after the final norm. Smaller than logits, which are recomputed bitwise
+/// identically: the head's matmul is batch-invariant.
 class OutputCache {
  public:
   OutputCache(int64_t num_cells, int64_t hidden_dim)

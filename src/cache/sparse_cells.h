@@ -11,25 +11,25 @@
 
 namespace lacuna {
 
-/// Cells that attention is confined to: for each layer and kv head which ones, and their keys and values side
-/// by side, so that a pass reads them and nothing else. Different layers and heads may be used by different
-/// threads at once, but for reserve().
+/// The cells that sparse attention reads: for each layer and kv head the chosen cells, and contiguous copies
+/// of their keys and values. Threads may use different layers and heads concurrently, except in reserve().
 class ChosenCells {
  public:
   explicit ChosenCells(const KvShape& shape);
 
-  /// Makes room for `count` cells of each layer and kv head. Growing copies what is chosen anew from `from`.
+  /// Makes room for `count` cells of each layer and kv head. If it grows, the chosen cells are copied from
+  /// `from` again.
   void reserve(int64_t count, const KvCache& from);
 
-  /// Remembers the cells (ascending, at most as many as there is room for) and copies them to places 0, 1,
-  /// ...
+  /// Stores the cells (ascending, at most the reserved count) and copies their keys and values to places 0,
+  /// 1, ...
   void choose(int64_t layer, int64_t kv_head, std::span<const int32_t> cells, const KvCache& from);
   std::span<const int32_t> cells(int64_t layer, int64_t kv_head) const;
 
-  /// Copies one more cell to a place after those that are chosen.
+  /// Copies one more cell to a place after the chosen ones.
   void place(int64_t layer, int64_t kv_head, int32_t cell, int64_t place, const KvCache& from);
 
-  /// The copies.
+  /// View of the copied keys and values.
   KvLayerView layer(int64_t layer) const { return copies_.layer(layer); }
 
  private:
@@ -42,22 +42,22 @@ class ChosenCells {
   std::vector<std::vector<int32_t>> cells_;  // [layers * kv heads]
 };
 
-/// The largest and the smallest value of each channel of the keys in pages of neighbouring cells (Quest, Tang
-/// et al. 2024, section 3.2), for each layer and kv head; keys as they are stored, rotated and rounded.
+/// Largest and smallest value of each key channel in pages of consecutive cells (Quest, Tang et al. 2024,
+/// section 3.2), per layer and kv head. Keys are as stored: rotated and rounded.
 class PageBounds {
  public:
   PageBounds(const KvShape& shape, int32_t page_size);
 
   int32_t page_size() const { return page_size_; }
 
-  /// Reads cells that are new since the last call, up to and without `num_cells`. Cells once read must not
+  /// Adds the cells from the end of the last call up to, excluding, `num_cells`. Cells already added must not
   /// change.
   void extend(int64_t layer, int64_t kv_head, int32_t num_cells, const KvCache& from);
-  /// The same by a reader of one cell: read(cell, key, value), both [head_dim].
+  /// Same, but reads keys by read(cell, key, value), both [head_dim].
   using CellReader = std::function<void(int32_t cell, float* key, float* value)>;
   void extend(int64_t layer, int64_t kv_head, int32_t num_cells, const CellReader& read);
 
-  /// [head_dim] of each page, one after the other; the last page may be short.
+  /// [pages, head_dim]; the last page may be incomplete.
   std::span<const float> largest(int64_t layer, int64_t kv_head) const { return of(layer, kv_head).largest; }
   std::span<const float> smallest(int64_t layer, int64_t kv_head) const {
     return of(layer, kv_head).smallest;
@@ -78,14 +78,14 @@ class PageBounds {
   std::vector<Bounds> bounds_;  // [layers * kv heads]
 };
 
-/// Both, of one sequence.
+/// Chosen cells and page bounds of one sequence.
 class SparseCells {
  public:
   explicit SparseCells(const KvShape& shape) : chosen(shape), shape_(shape) {}
 
   ChosenCells chosen;
 
-  /// Bounds of pages of this size; those of another size are forgotten. Not for several threads at once.
+  /// Bounds of pages of this size; replaces bounds of another size. Not thread-safe.
   PageBounds& pages_of(int32_t page_size) {
     if (!pages_ || pages_->page_size() != page_size) pages_.emplace(shape_, page_size);
     return *pages_;

@@ -1,4 +1,4 @@
-// Forms that an answer's text can have to have.
+// Forms that a request can demand of an answer's text.
 #pragma once
 
 #include <string>
@@ -35,7 +35,7 @@ struct ChoiceConstraint {
   bool operator==(const ChoiceConstraint&) const = default;
 };
 
-/// A text of a grammar in llama.cpp's notation (gbnf.h).
+/// A text that matches a grammar in llama.cpp's notation (gbnf.h).
 struct GrammarConstraint {
   std::string grammar;
   bool operator==(const GrammarConstraint&) const = default;

@@ -17,9 +17,9 @@ class AutomatonCache {
  public:
   explicit AutomatonCache(size_t max_bytes = size_t{64} << 20) : max_bytes_(max_bytes) {}
 
-  /// The automaton of a constraint for a vocabulary, compiled if it is not kept. Vocabularies are told apart
-  /// by address. Two threads that ask for the same new one at once both compile it, and get the same object.
-  /// Throws as compile_constraint() and TokenAutomaton() do; failures are not kept.
+  /// The automaton of a constraint for a vocabulary, compiled unless it is cached. Vocabularies are compared
+  /// by address. Two threads that miss the same entry at once both compile it and get the same object.
+  /// Throws as compile_constraint() and TokenAutomaton() do; failures are not cached.
   std::shared_ptr<const TokenAutomaton> get(const Constraint& constraint,
                                             const std::shared_ptr<const TokenVocabulary>& vocabulary);
 

@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-/// A subset of 0, 1, ..., size() - 1. Sets that meet in one operation have the same size.
+/// A subset of 0, 1, ..., size() - 1. Both operands of an operation must have the same size.
 class BitSet {
  public:
   BitSet() = default;

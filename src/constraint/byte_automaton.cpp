@@ -10,12 +10,12 @@
 #include "constraint/transition_table.h"
 
 namespace lacuna {
-/// Makes automata of tables.
+/// Converts a TransitionTable into a ByteAutomaton.
 class AutomatonBuilder {
  public:
   static ByteAutomaton build(TransitionTable table, std::string_view what, AutomatonLimits& limits) {
     limits.spend(table.next.size(), what);
-    table = minimised(std::move(table));
+    table = minimized(std::move(table));
     ByteAutomaton automaton;
     automaton.symbol_classes_ = std::move(table.symbol_classes);
     automaton.num_symbol_classes_ = table.num_classes;

@@ -13,10 +13,10 @@
 namespace lacuna {
 
 using StateId = uint16_t;
-inline constexpr StateId kNoState = 0xFFFF;  ///< where no accepted text continues
+inline constexpr StateId kNoState = 0xFFFF;  ///< no accepted text continues here
 
-/// A trimmed, minimal deterministic automaton: every state can be reached from the start, and from every
-/// state some text is accepted. The automaton of the empty language has one state, which does not accept.
+/// A trimmed, minimal deterministic automaton: every state can be reached from the start and can reach an
+/// accepting state. The automaton of the empty language has one state, which does not accept.
 /// Immutable.
 class ByteAutomaton {
  public:
@@ -24,14 +24,14 @@ class ByteAutomaton {
   /// (subset_construction.cpp).
   static ByteAutomaton compile(const Expression& expression, std::string_view what, AutomatonLimits& limits);
   static ByteAutomaton compile(const Expression& expression, std::string_view what);
-  /// The texts that both accept.
+  /// The texts that both `a` and `b` accept.
   static ByteAutomaton intersection(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
                                     AutomatonLimits& limits);
 
-  /// The texts that a accepts and b does not.
+  /// The texts that `a` accepts and `b` does not.
   static ByteAutomaton difference(const ByteAutomaton& a, const ByteAutomaton& b, std::string_view what,
                                   AutomatonLimits& limits);
-  /// The texts that a table accepts; its states need not be minimal.
+  /// The texts that `table` accepts; the table need not be minimal.
   static ByteAutomaton of_table(TransitionTable table, std::string_view what, AutomatonLimits& limits);
 
   int num_states() const { return static_cast<int>(accepting_.size()); }
@@ -40,7 +40,7 @@ class ByteAutomaton {
   /// True if no text is accepted.
   bool is_empty() const { return num_states() == 1 && !is_accepting(start()); }
 
-  /// Symbols of one class lead to the same state, from every state.
+  /// Two symbols of the same class lead to the same state from every state.
   int num_symbol_classes() const { return num_symbol_classes_; }
   int symbol_class(Symbol symbol) const { return symbol_classes_[symbol]; }
   StateId next_by_class(StateId state, int symbol_class) const {

@@ -15,7 +15,7 @@ class CodePointSet {
   };
 
   CodePointSet() = default;
-  /// Ranges in any order; they may overlap. Values above 0x10FFFF and surrogates are left out.
+  /// Ranges in any order; they may overlap. Surrogates and values above 0x10FFFF are dropped.
   explicit CodePointSet(std::vector<Interval> intervals);
 
   static CodePointSet all();
@@ -32,11 +32,11 @@ class CodePointSet {
   std::vector<Interval> intervals_;
 };
 
-/// How a code point becomes bytes.
+/// Encoding of code points as bytes.
 enum class TextEncoding {
   kUtf8,
-  /// Within a JSON string: \" \\ \b \t \n \f \r, everything else as it is. Other control characters (below
-  /// U+0020) cannot be written.
+  /// Within a JSON string: \" \\ \b \t \n \f \r, all else unescaped. Other control characters (below U+0020)
+  /// cannot be written.
   kJsonString,
 };
 

@@ -31,7 +31,7 @@ Expression choice_expression(const ChoiceConstraint& constraint) {
   return Expression::choice(std::move(texts));
 }
 
-/// Begins messages about the automaton: "the regex is too large".
+/// Noun for messages about the automaton: "the regex is too large".
 std::string_view name_of(const Constraint& constraint) {
   return std::visit(Overloaded{[](const JsonSchemaConstraint&) { return "schema"; },
                                [](const JsonObjectConstraint&) { return "JSON object"; },

@@ -14,7 +14,7 @@ namespace lacuna {
 using Constraint = std::variant<JsonSchemaConstraint, JsonObjectConstraint, RegexConstraint, ChoiceConstraint,
                                 ToolCallConstraint, GrammarConstraint>;
 
-/// An answer's form as a constraint, and back: none of tool calls.
+/// Converts an answer's form into a constraint, and back; empty for a ToolCallConstraint.
 Constraint as_constraint(const AnswerForm& form);
 std::optional<AnswerForm> answer_form_of(const Constraint& constraint);
 
@@ -23,18 +23,17 @@ inline constexpr size_t kMaxSchemaValues = 50'000;
 inline constexpr size_t kMaxChoices = 1'000;
 inline constexpr size_t kMaxChoiceBytes = 4'096;  ///< of one choice
 
-/// Limits of the Budget that compiling one constraint has: some two seconds, and memory.
+/// Limits of the Budget for compiling one constraint: steps (about two seconds) and bytes of memory.
 inline constexpr int64_t kMaxConstraintSteps = 600'000'000;
 inline constexpr int64_t kMaxConstraintBytes = int64_t{128} << 20;
 
-/// The texts that a constraint allows, as a part of a larger expression. Throws InputError, which names what
-/// of the constraint is wrong: "schema: ...", "regex: ...", "choice: ...", "tools: ...",
+/// The texts that a constraint allows, for use in a larger expression. Throws InputError that begins with the
+/// faulty part of the constraint: "schema: ...", "regex: ...", "choice: ...", "tools: ...",
 /// "grammar: ...", CallableFunction::place.
 Expression constraint_expression(const Constraint& constraint);
 
-/// Throws InputError as constraint_expression() does, and where no text is allowed; BudgetSpent where it
-/// takes more than kMaxConstraintSteps or kMaxConstraintBytes; WorkCancelled where a budget around it is
-/// over.
+/// Throws InputError as constraint_expression() does, and if no text is allowed; BudgetSpent if it takes more
+/// than kMaxConstraintSteps or kMaxConstraintBytes; WorkCancelled if an enclosing budget is exhausted.
 ByteAutomaton compile_constraint(const Constraint& constraint);
 
 size_t hash_value(const Constraint& constraint);

@@ -13,7 +13,7 @@ namespace {
 
 using Interval = CodePointSet::Interval;
 
-/// JSON's two-character escapes: the code point and what follows the backslash. "/" needs none.
+/// JSON's two-character escapes: the code point and the letter after the backslash. "/" needs no escape.
 struct Escape {
   uint32_t code_point;
   uint8_t letter;
@@ -58,7 +58,7 @@ class Encoder {
   EncodedCharacters take() { return std::move(graph_); }
 
  private:
-  /// Edges of `node` for values whose lowest 6 * rest bits are in the bytes that follow.
+  /// Adds the edges of `node` for values whose lowest 6 * rest bits are in the `rest` bytes that follow.
   void add_edges(int node, const std::vector<Interval>& intervals, int rest, uint32_t lead) {
     const int shift = 6 * rest;
     std::map<uint32_t, std::vector<Interval>> suffixes;  // by the value of the bits above
@@ -84,7 +84,7 @@ class Encoder {
     }
   }
 
-  /// The node from which a continuation byte and `rest` more spell the values in `intervals`.
+  /// The node from which `rest` + 1 continuation bytes spell the values in `intervals`.
   int node_of(int rest, const std::vector<Interval>& intervals) {
     std::vector<std::pair<uint32_t, uint32_t>> key{{static_cast<uint32_t>(rest), 0}};
     for (const auto& [first, last] : intervals) key.emplace_back(first, last);
@@ -110,7 +110,7 @@ EncodedCharacters encode_characters(const CodePointSet& set, TextEncoding encodi
   } else {
     std::vector<Interval> raw;
     for (const auto& [first, last] : set.intervals()) {
-      // All but control characters, the quote and the backslash.
+      // All characters except controls, the quote and the backslash.
       for (const Interval& plain : {Interval{0x20, 0x21}, Interval{0x23, 0x5B}, Interval{0x5D, 0x10FFFF}}) {
         if (first > plain.last || last < plain.first) continue;
         raw.push_back({std::max(first, plain.first), std::min(last, plain.last)});

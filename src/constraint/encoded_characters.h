@@ -8,8 +8,8 @@
 
 namespace lacuna {
 
-/// A graph from node 0 to the end of a character: every path spells one code point of the set, every code
-/// point has one path. Nodes from which the same suffixes follow are one node.
+/// A graph in which each path from node 0 to kEnd spells the bytes of one code point of the set, and each
+/// code point has one path. Nodes with the same suffixes are merged.
 struct EncodedCharacters {
   static constexpr int kEnd = -1;
   struct Edge {

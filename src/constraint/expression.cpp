@@ -15,8 +15,8 @@
 namespace lacuna {
 namespace {
 
-/// Charges a Budget for a node, before it is made.
-///   parts  expressions, texts or intervals in it, of `size` bytes each
+/// Charges the thread's Budget for a node before it is created.
+///   parts  number of expressions, texts or intervals in the node, of `size` bytes each
 void spend_node(size_t parts, size_t size) {
   constexpr size_t kSteps = 30, kStepsPerPart = 2, kOverhead = 32;
   spend_steps(kSteps + parts * kStepsPerPart);

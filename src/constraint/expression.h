@@ -1,5 +1,5 @@
-// Regular languages of bytes, built from parts: what regular expressions and JSON schemas are compiled to
-// before they become an automaton.
+// Regular languages over bytes, built from parts: the intermediate form between regular expressions or JSON
+// schemas and automata.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace lacuna {
 
 class ByteAutomaton;
 
-/// A regular language. Immutable; copies share their parts, and so does an expression that contains another
-/// twice. Making one charges the thread's Budget.
+/// A regular language. Immutable; copies share their nodes, also within one expression. Construction charges
+/// the thread's Budget.
 class Expression {
  public:
   struct Node;
@@ -28,28 +28,27 @@ class Expression {
   static Expression special(int index);
   static Expression sequence(std::vector<Expression> parts);
   static Expression choice(std::vector<Expression> parts);
-  /// At least `least` times, at most `most` times; without `most` any number of times. 0 <= least <= most.
-  ///   separator  between any two: "part (separator part)*"
+  /// `part` repeated `least` to `most` times, without an upper bound if `most` is empty. 0 <= least <= most.
+  ///   separator  between two repetitions: "part (separator part)*"
   static Expression repeat(const Expression& part, int least, std::optional<int> most,
                            std::optional<Expression> separator = {});
   struct Member;
-  /// Members in their order, separated; those that are not required may be left out. At least `least` and at
-  /// most `most` of them are there.
+  /// Members in order with `separator` between them; members that are not required may be absent. Between
+  /// `least` and `most` members are present.
   static Expression members(std::vector<Member> members, const Expression& separator, int least = 0,
                             std::optional<int> most = std::nullopt);
   static Expression optional(const Expression& part) { return repeat(part, 0, 1); }
   static Expression automaton(std::shared_ptr<const ByteAutomaton> automaton);
-  /// The texts of `automaton` without the special symbols below `chosen` that are within them.
+  /// The texts of `automaton` with all special symbols below `chosen` erased.
   static Expression without_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen);
-  /// The texts of `automaton`, whose special symbol `chosen` is written as number `written`, with any special
-  /// symbols between their bytes.
+  /// The texts of `automaton` with its special symbol `chosen` renamed to `written`, and with any special
+  /// symbols inserted at any place.
   static Expression among_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen, int written);
-  /// Assertions: match the empty text at the beginning, or at the end, of the whole expression that is
-  /// compiled.
+  /// Assertions: match the empty text at the beginning, or at the end, of the whole compiled expression.
   static Expression begin();
   static Expression end();
 
-  /// False if the language is known to be empty; an intersection inside can make it empty without this.
+  /// True if the language is known to be empty; false for some empty ones, such as a byte before begin().
   bool is_nothing() const;
   const Node& node() const { return *node_; }
 

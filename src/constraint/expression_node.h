@@ -1,4 +1,4 @@
-// The parts of an Expression, for what compiles them.
+// Node types of an Expression, for the code that compiles it.
 #pragma once
 
 #include <memory>
@@ -44,7 +44,7 @@ struct AutomatonNode {
   enum class Specials {
     kKeep,
     kErase,   ///< edges below `chosen` become epsilon
-    kIgnore,  ///< loops at every state; `chosen` becomes `written`
+    kIgnore,  ///< every state loops on all specials; `chosen` becomes `written`
   };
   std::shared_ptr<const ByteAutomaton> automaton;
   Specials specials = Specials::kKeep;

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kStatesPerStep = 64;  // of a set that is made, which has a bit for each
+constexpr size_t kStatesPerStep = 64;  // creating a StateSet costs one step per word of 64 states
 
 StateSet start_of(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas) {
   return canvas.start ? *canvas.start : only(automaton, TokenAutomaton::start());
@@ -72,7 +72,7 @@ StateSet only(const TokenAutomaton& automaton, StateId state) {
   return states;
 }
 
-StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> tokens) {
+StateId state_after(const TokenAutomaton& automaton, std::span<const TokenId> tokens) {
   StateId state = TokenAutomaton::start();
   for (const TokenId token : tokens) {
     if (state == kNoState) break;
@@ -84,7 +84,7 @@ StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> t
 FeasibleSets::FeasibleSets(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas)
     : automaton_(&automaton),
       only_text_(canvas.only_text),
-      behind_all_(automaton.completable_within(canvas.tokens_after)) {
+      final_backward_(automaton.completable_within(canvas.tokens_after)) {
   expects(canvas.tokens_after >= 0, "there are no less than 0 tokens after a canvas");
   expects(canvas.tokens_after == 0 || !only_text_, "text fills a canvas exactly");
   for (size_t i = 0; i < canvas.tokens.size(); ++i) tokens_.push_back(token_of(canvas, i));
@@ -92,7 +92,7 @@ FeasibleSets::FeasibleSets(const TokenAutomaton& automaton, const ConstrainedCan
   backward_.resize(length() + 1);
   forward_[0] = start_of(automaton, canvas);
   update_forward(0, false);
-  backward_[length()] = behind_all_;
+  backward_[length()] = final_backward_;
   keep_text(length());
   if (length() > 0) update_backward(length() - 1, false);
 }
@@ -125,13 +125,13 @@ void FeasibleSets::set(size_t position, TokenId token) {
     update_backward(position, true);
     return;
   }
-  // Whether a text may end after the position depends on whether it is open.
-  backward_[length()] = behind_all_;
+  // keep_text() depends on whether the position is open.
+  backward_[length()] = final_backward_;
   keep_text(length());
   update_backward(length() - 1, false);
 }
 
-bool FeasibleSets::may_be_behind_end(size_t position) const {
+bool FeasibleSets::may_follow_end_token(size_t position) const {
   return forward_[position].contains(automaton_->ended()) &&
          backward_[position + 1].contains(automaton_->ended());
 }
@@ -139,8 +139,7 @@ bool FeasibleSets::may_be_behind_end(size_t position) const {
 ClassSet FeasibleSets::allowed(size_t position) const {
   ClassSet classes(static_cast<size_t>(automaton_->num_classes()));
   const StateSet& after = backward_[position + 1];
-  if (may_be_behind_end(
-          position)) {  // every class leads on, and there is no need to look at the other states
+  if (may_follow_end_token(position)) {  // ended() accepts every class, so the other states need no visit
     for (size_t c = 0; c < classes.size(); ++c) classes.insert(c);
     return classes;
   }

@@ -1,5 +1,5 @@
 // Feasible completions of a partly known canvas: the states possible between its positions, and the tokens
-// that each open position may get.
+// allowed at each open position.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,33 @@
 
 namespace lacuna {
 
-/// Consecutive positions that are to be filled. An open position takes exactly one token.
+/// Consecutive positions to fill. An open position takes exactly one token.
 struct ConstrainedCanvas {
-  std::span<const TokenId> tokens;  ///< [length] the mask token, or a negative id, where open
+  std::span<const TokenId> tokens;  ///< [length] open positions hold the mask token or a negative id
   TokenId mask = -1;
   int64_t tokens_after = 0;         ///< further open positions after these (blocks to come); >= 0
   const StateSet* start = nullptr;  ///< states before the first position; null: the automaton's start
-  /// Open positions take no end token, so that all of them write text. Not together with tokens_after.
+  /// Open positions take no end token and are not after one, so that all of them write text. Requires
+  /// tokens_after == 0.
   bool only_text = false;
 
   bool is_open(size_t position) const { return tokens[position] == mask || tokens[position] < 0; }
 };
 
-/// The states to which one position leads from some state of `before`.
+/// The states that one position can lead to from a state of `before`.
 ///   token      negative: the position is open
-///   only_text  as ConstrainedCanvas's
+///   only_text  see ConstrainedCanvas
 StateSet states_after(const TokenAutomaton& automaton, const StateSet& before, TokenId token, bool only_text);
-/// The states from which one position leads into `after`.
+/// The states from which one position can lead to a state of `after`.
 StateSet states_before(const TokenAutomaton& automaton, const StateSet& after, TokenId token, bool only_text);
-/// {state}, as a set of the automaton's states.
+/// The set {state}.
 StateSet only(const TokenAutomaton& automaton, StateId state);
-/// The state after known tokens; kNoState where no text begins like this.
-StateId state_behind(const TokenAutomaton& automaton, std::span<const TokenId> tokens);
+/// The state after `tokens`; kNoState if no accepted text begins with them.
+StateId state_after(const TokenAutomaton& automaton, std::span<const TokenId> tokens);
 
-/// F_0 = start, F_{i+1} = the states that position i leads to from F_i; B_length = the states from which
-/// `tokens_after` more tokens complete a text, B_i = the states from which position i leads into B_{i+1}. The
-/// automaton must outlive this.
+/// Forward and backward reachability over a canvas. Forward: F_0 = start, F_{i+1} = states that position i
+/// can lead to from F_i. Backward: B_length = states from which at most `tokens_after` tokens complete a
+/// text, B_i = states from which position i can lead into B_{i+1}. The automaton must outlive this.
 class FeasibleSets {
  public:
   FeasibleSets(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas);
@@ -48,16 +49,15 @@ class FeasibleSets {
   bool is_open(size_t position) const { return tokens_[position] < 0; }
   TokenId token(size_t position) const { return tokens_[position]; }  ///< -1 where open
 
-  /// States before position i, for i in [0, length]: those that the positions before it can lead to, and
-  /// those from which the positions from i on can be completed.
+  /// F_i and B_i, the states before position i, for i in [0, length].
   const StateSet& forward(size_t i) const { return forward_[i]; }
   const StateSet& backward(size_t i) const { return backward_[i]; }
 
-  /// Whether some tokens for the open positions give an accepted text. The invariant of constrained decoding.
+  /// Whether the open positions can be filled to an accepted text: the invariant of constrained decoding.
   bool completable() const { return forward_[0].intersects(backward_[0]); }
 
-  /// Tokens t for which some q in F_i has next(q, t) in B_{i+1}: those that position i may get, alone, given
-  /// all others that are known. For a known position: what it may be replaced by.
+  /// Classes of the tokens t for which some q in F_i has next(q, t) in B_{i+1}: those that position i may get
+  /// given all known tokens. For a known position: its possible replacements.
   ClassSet allowed(size_t position) const;
   bool allows(size_t position, TokenId token) const;
   /// The token, if exactly one is allowed; empty otherwise.
@@ -67,22 +67,21 @@ class FeasibleSets {
   void set(size_t position, TokenId token);
 
  private:
-  bool may_be_behind_end(size_t position) const;
+  bool may_follow_end_token(size_t position) const;
   void update_forward(size_t first, bool until_unchanged);
   void update_backward(size_t last, bool until_unchanged);
-  /// Removes from B_i what an open position before it cannot lead to.
+  /// With only_text_, removes ended() from B_i if position i - 1 is open.
   void keep_text(size_t i);
 
   const TokenAutomaton* automaton_;
   bool only_text_;
-  StateSet behind_all_;             // B_length, whatever the last position is
+  StateSet final_backward_;         // B_length before keep_text()
   std::vector<TokenId> tokens_;     // [length] -1: open
   std::vector<StateSet> forward_;   // [length + 1]
   std::vector<StateSet> backward_;  // [length + 1]
 };
 
-/// Whether some tokens for the open positions of the canvas give an accepted text. As
-/// FeasibleSets::completable(), without keeping sets.
+/// FeasibleSets::completable() for a canvas, without storing the sets.
 bool is_completable(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas);
 
 }  // namespace lacuna

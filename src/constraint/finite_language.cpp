@@ -9,7 +9,7 @@ namespace lacuna {
 std::optional<std::vector<std::string>> finite_language(const ByteAutomaton& automaton, size_t most) {
   std::vector<std::string> texts;
   if (automaton.is_empty()) return texts;
-  // From every state some text is accepted, so each beginning stands for at least one text.
+  // Every state can reach an accepting one, so each prefix begins at least one text.
   std::vector<std::pair<std::string, StateId>> beginnings{{"", ByteAutomaton::start()}};
   size_t num_bytes = 0;
   while (!beginnings.empty()) {
@@ -32,7 +32,7 @@ std::optional<std::vector<std::string>> finite_language(const ByteAutomaton& aut
 }
 
 Expression any_byte() {
-  // Whole characters and the bytes of their rests are alike here: texts are taken from valid ones.
+  // UTF-8 need not be checked: callers intersect the result with languages of well-formed text.
   static const Expression kByte = [] {
     TransitionTable table;
     table.symbol_classes.assign(kNumSymbols, 0);

@@ -22,7 +22,7 @@ struct GrammarPart;
 using GrammarSequence = std::vector<GrammarPart>;
 using GrammarChoice = std::vector<GrammarSequence>;
 
-/// A text or class (`fixed`), a rule, or a group; repeated.
+/// A text or class (`fixed`), a rule, or a group, with its repetition.
 struct GrammarPart {
   std::optional<Expression> fixed = {};
   size_t rule = kNoRule;
@@ -36,7 +36,7 @@ struct GrammarPart {
 struct GrammarRule {
   std::string name;
   std::optional<GrammarChoice> choice = {};
-  size_t line = 0;  // where it is first used
+  size_t line = 0;  // first use
 };
 
 bool is_name_character(uint32_t c) {
@@ -83,7 +83,7 @@ class GrammarParser {
     throw InputError("{}: line {}: {}", what_, line_, reason);
   }
 
-  /// Spaces and comments; line ends, too, where a rule cannot end.
+  /// Skips spaces and comments, and line ends if `over_lines`.
   void skip(bool over_lines) {
     while (true) {
       const uint32_t c = peek();
@@ -130,7 +130,7 @@ class GrammarParser {
       const uint32_t c = peek();
       if (c == kEndOfText || c == '|' || c == ')' || c == '\n') break;
       GrammarPart part = atom();
-      // Repetitions follow one another: (a?)*.
+      // Several repetitions may follow one part: a?* means (a?)*.
       while (const auto count = repetition()) {
         if (!part.is_once()) {
           GrammarPart outer;
@@ -323,13 +323,13 @@ class GrammarCompiler {
   bool is_cut() const { return is_cut_; }
 
  private:
-  /// R = A R | R C | B becomes A* B C*.
+  /// Eliminates direct recursion: R = A R | R C | B becomes A* B C*.
   Expression of_rule(size_t rule) {
     std::vector<Expression> before, middle, after;
     for (const GrammarSequence& own : unfolded(rule)) {
       const bool ends = !own.empty() && is_rule(own.back(), rule);
       const bool begins = !own.empty() && is_rule(own.front(), rule);
-      if (own.size() == 1 && ends) continue;  // R = R says nothing
+      if (own.size() == 1 && ends) continue;  // R = R adds no text
       if (ends && !begins) {
         before.push_back(of_sequence({own.begin(), own.end() - 1}));
       } else if (begins && !ends) {
@@ -338,7 +338,7 @@ class GrammarCompiler {
         middle.push_back(of_sequence(own));
       }
     }
-    // A text of R within both repetitions would have been read either way: A* B C* has them all.
+    // A and C can be applied in any order around B: all texts are in A* B C*.
     return Expression::sequence({Expression::repeat(Expression::choice(std::move(before)), 0, std::nullopt),
                                  Expression::choice(std::move(middle)),
                                  Expression::repeat(Expression::choice(std::move(after)), 0, std::nullopt)});
@@ -346,7 +346,7 @@ class GrammarCompiler {
 
   static bool is_rule(const GrammarPart& part, size_t rule) { return part.rule == rule && part.is_once(); }
 
-  /// Whether a rule stands at the end of a part.
+  /// Whether a part is the rule, or a group in which an alternative ends with it.
   static bool ends_with(const GrammarPart& part, size_t rule, int depth) {
     if (part.rule == rule) return true;
     return depth > 0 && std::ranges::any_of(part.group, [&](const GrammarSequence& each) {
@@ -354,7 +354,7 @@ class GrammarCompiler {
            });
   }
 
-  /// Alternatives of a rule, in which an optional group at the end that ends with the rule is taken apart.
+  /// Alternatives of a rule. Groups at the end that end with the rule are expanded for of_rule().
   GrammarChoice unfolded(size_t rule) const {
     constexpr int kMaxDepth = 8;
     constexpr size_t kMaxAlternatives = 1'000;

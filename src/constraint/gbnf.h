@@ -12,15 +12,14 @@ namespace lacuna {
 inline constexpr size_t kMaxGrammarBytes = size_t{1} << 16;
 inline constexpr size_t kMaxGrammarRules = 1'000;
 inline constexpr int kMaxGrammarRepeat = 1'000;   ///< largest count in {m,n}
-inline constexpr int kMaxGrammarNesting = 64;     ///< of groups, and of rules within rules
-inline constexpr int kMaxGrammarVisits = 20'000;  ///< rules visited, those that others repeat included
+inline constexpr int kMaxGrammarNesting = 64;     ///< depth of groups, and of rules within rules
+inline constexpr int kMaxGrammarVisits = 20'000;  ///< rule visits; every use of a rule counts
 
-/// The texts of the rule "root". A rule that repeats itself at the end or the beginning of its alternatives
-/// is a repetition, and exact; any other rule within itself is unrolled up to kRecursionDepth times, fewer if
-/// that is too large, so that deeper texts are not in the language. Rules, "texts" with escapes, [classes],
-/// ., ( ),
-/// |, *, +, ?, {m}, {m,}, {m,n} and # comments are read; tokens (<...>) are refused. Throws InputError that
-/// begins with `what` and names the line; AutomatonTooLarge.
+/// The texts of the rule "root". Direct left and right recursion becomes a repetition and is exact. Other
+/// recursion is unrolled up to kRecursionDepth times, fewer if the automaton is too large; deeper texts are
+/// not in the language. Supports rules, "texts" with escapes, [classes], ., ( ), |, *, +, ?, {m}, {m,}, {m,n}
+/// and # comments; refuses tokens (<...>). Throws InputError that begins with `what` and names the line;
+/// AutomatonTooLarge.
 Expression gbnf_expression(std::string_view grammar, std::string_view what, AutomatonLimits& limits);
 
 }  // namespace lacuna

@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-/// Dynamic programming over positions and the number of positions that were added before them.
+/// Dynamic programming over positions and the number of positions added before them.
 class LengthSearch {
  public:
   LengthSearch(const TokenAutomaton& automaton, const ConstrainedCanvas& canvas,
@@ -53,7 +53,7 @@ class LengthSearch {
     }
   }
 
-  /// From right to left along states from which the rest is possible.
+  /// Backtracks from right to left along states from which the rest can be completed.
   std::vector<size_t> lengths(size_t extra, StateSet rest) const {
     std::vector<size_t> found(holes_.size());
     const auto back = [&](TokenId token) {
@@ -81,8 +81,8 @@ class LengthSearch {
   const ConstrainedCanvas& canvas_;
   std::span<const StretchableHole> holes_;
   size_t most_extra_;
-  std::vector<StateSet> reach_;                     // [most_extra + 1] by the positions that were added
-  std::vector<std::vector<StateSet>> unstretched_;  // [holes] reach_ before each hole took more
+  std::vector<StateSet> reach_;  // [most_extra + 1] states by the number of added positions
+  std::vector<std::vector<StateSet>> unstretched_;  // [holes] reach_ before each hole was stretched
 };
 
 }  // namespace
@@ -93,7 +93,7 @@ std::optional<std::vector<size_t>> fitting_lengths(const TokenAutomaton& automat
   size_t room = 0;
   for (const StretchableHole& hole : holes) room += hole.most - (hole.end - hole.begin);
   room = std::min(room, kMaxExtraPositions);
-  constexpr size_t kMaxWork = size_t{1} << 25;  // states that are looked at
+  constexpr size_t kMaxWork = size_t{1} << 25;  // visited states
   const size_t states = static_cast<size_t>(automaton.num_states()) * holes.size();
   const auto work = [&] { return states * room * (holes.size() > 1 ? room : 1); };
   while (room > 1 && work() > kMaxWork) room /= 2;

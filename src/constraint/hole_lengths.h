@@ -1,4 +1,4 @@
-// How long the holes of a canvas have to be for its text to be possible.
+// Lengths of a canvas's holes for which its text can be completed.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,16 @@
 
 namespace lacuna {
 
-/// Consecutive open positions that may become more.
+/// A run of open positions that may grow.
 struct StretchableHole {
   size_t begin = 0;
   size_t end = 0;   ///< one past the last; end > begin
-  size_t most = 0;  ///< positions at most; at least end - begin
+  size_t most = 0;  ///< maximum length; at least end - begin
 };
 
-/// The lengths, each at least that on the canvas, with which some tokens for the open positions give an
-/// accepted text: of all such lengths those with the smallest sum; of these the last hole has the smallest,
-/// then the one before it. Empty where no lengths are possible, or more than kMaxExtraPositions would be
-/// needed, fewer with an automaton of many states.
+/// Lengths of the holes, none below its current one, for which the open positions can be filled to an
+/// accepted text. The sum is the smallest possible; ties prefer the shortest last hole, then the one before
+/// it. Empty if this needs more than kMaxExtraPositions extra positions (fewer for large automata).
 ///   holes  ascending and disjoint
 std::optional<std::vector<size_t>> fitting_lengths(const TokenAutomaton& automaton,
                                                    const ConstrainedCanvas& canvas,

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Work that one attempt to compile a schema may take.
+/// Work limits of one attempt to compile a schema.
 struct WorkBudget {
   AutomatonLimits patterns, whole;
 
@@ -31,7 +31,7 @@ struct WorkBudget {
   }
 
   void subtract(size_t schema_visits) const {
-    constexpr int64_t kVisitWork = 1'000;  // a visited schema takes as long as this many visited states
+    constexpr int64_t kVisitWork = 1'000;  // a schema visit counts like this many state visits
     if (shared_ == nullptr) return;
     *shared_ -= given_ - patterns.work - whole.work + static_cast<int64_t>(schema_visits) * kVisitWork;
   }

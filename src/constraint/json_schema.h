@@ -1,4 +1,4 @@
-// JSON Schema to the language of JSON texts that a model may write.
+// Compiles a JSON Schema to the language of JSON texts that a model may write.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,17 +9,17 @@
 
 namespace lacuna {
 
-/// JSON texts that are valid against `schema` (draft 2020-12; `items` as a list and `additionalItems` as
-/// before). Every text of the language is valid; not every valid text is in it: keys come in the order of
-/// `properties`, additional ones are not written, numbers have no exponent. What the schema does not bound
-/// (characters of a string, items of a list) the language does not bound either.
-/// docs/methods/structured_output.md has the keywords. Throws InputError that names the path of the keyword
-/// in the schema ("#/properties/a/not") where a keyword that narrows is not supported, the schema is
-/// malformed, or no text is left; AutomatonTooLarge.
+/// JSON texts that are valid against `schema` (draft 2020-12, with the older list form of `items` and
+/// `additionalItems`). Every text of the language is valid, but not every valid text is in it: keys come in
+/// the order of `properties`, additional keys appear only if none is named, numbers have no exponent. Lengths
+/// that the schema does not bound (of strings, of lists) are unbounded. docs/methods/structured_output.md
+/// lists the keywords. Throws InputError with the keyword's path in the schema ("#/properties/a/not") if a
+/// keyword that restricts values is unsupported, the schema is malformed, or no text is left;
+/// AutomatonTooLarge.
 Expression json_schema_expression(const nlohmann::ordered_json& schema,
                                   const JsonSchemaOptions& options = {});
 
-/// The same, compiled.
+/// json_schema_expression(), compiled.
 ByteAutomaton compile_json_schema(const nlohmann::ordered_json& schema,
                                   const JsonSchemaOptions& options = {});
 

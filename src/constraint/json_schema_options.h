@@ -9,22 +9,22 @@
 namespace lacuna {
 
 inline constexpr int kMaxSchemaNesting = 64;     ///< depth of schemas within schemas, following $ref
-inline constexpr int kMaxSchemaVisits = 20'000;  ///< schemas visited, $ref followed
+inline constexpr int kMaxSchemaVisits = 20'000;  ///< schema visits, $ref followed
 inline constexpr int kRecursionDepth =
-    4;                                ///< times that a $ref may lie within itself; fewer if that is too large
-inline constexpr int kMaxItems = 64;  ///< larger maxItems are taken as this
-inline constexpr int kMaxTupleItems = 1'000;  ///< schemas of single items (prefixItems)
-inline constexpr int kMaxStringLength = 500;  ///< code points; larger maxLength are taken as this
-inline constexpr int kFreeValueDepth = 2;     ///< nesting of a value that a schema does not constrain
+    4;                                ///< nested expansions of one $ref; fewer if the automaton is too large
+inline constexpr int kMaxItems = 64;  ///< a larger maxItems is clamped to this
+inline constexpr int kMaxTupleItems = 1'000;  ///< number of prefixItems
+inline constexpr int kMaxStringLength = 500;  ///< code points; a larger maxLength is clamped to this
+inline constexpr int kFreeValueDepth = 2;     ///< nesting of unconstrained values
 
 struct JsonSchemaOptions {
   JsonLayout layout = JsonLayout::kSpaced;
-  /// OpenAI's rules: the root is an object, every object has "additionalProperties": false and requires all
-  /// of its properties; other schemas are refused.
+  /// OpenAI's strict mode: the root is an object, every object has "additionalProperties": false and requires
+  /// all of its properties; other schemas are refused.
   bool strict = false;
   std::string name = "schema";  ///< begins every message
-  /// Visits of states and transitions (AutomatonLimits::work) that are left to several schemas together; each
-  /// subtracts its own. Null: the schema has AutomatonLimits of its own.
+  /// Remaining work (AutomatonLimits::work) that several schemas share; each subtracts its own. Null: the
+  /// schema has its own AutomatonLimits.
   int64_t* shared_work = nullptr;
 };
 

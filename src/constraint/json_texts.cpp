@@ -30,7 +30,7 @@ bool consists_of(std::string_view text, char c) {
   return std::all_of(text.begin(), text.end(), [&](char each) { return each == c; });
 }
 
-/// Numerals between two of the same length.
+/// Numerals from `first` to `last`, which have the same length.
 Expression numerals_between(std::string_view first, std::string_view last) {
   const int length = static_cast<int>(first.size());
   if (consists_of(first, '0') && consists_of(last, '9')) return digits(length, length);
@@ -58,13 +58,13 @@ Expression natural_numbers(int64_t first, int64_t last) {
   const auto shortest = static_cast<int>(least.size()), longest = static_cast<int>(most.size());
   std::vector<Expression> parts{numerals_between(least, std::string(least.size(), '9')),
                                 numerals_between("1" + std::string(most.size() - 1, '0'), most)};
-  if (shortest + 1 < longest) {  // all numerals of the lengths between
+  if (shortest + 1 < longest) {  // all numerals of intermediate lengths
     parts.push_back(Expression::sequence({digits_between('1', '9'), digits(shortest, longest - 2)}));
   }
   return Expression::choice(std::move(parts));
 }
 
-/// After the decimal point: up to `most` digits, at least one of them not 0.
+/// Up to `most` digits after the decimal point, at least one of them not 0.
 Expression nonzero_fraction(int most) {
   std::vector<Expression> by_zeros;
   by_zeros.reserve(static_cast<size_t>(most));
@@ -108,7 +108,7 @@ Expression object_of(const Expression& value, JsonLayout layout) {
                                         Expression::text(punctuation(layout).item_separator)));
 }
 
-/// Values with up to 0, 1, ... kJsonObjectDepth objects and lists within each other.
+/// Element d: values whose objects and lists nest at most d levels deep; d in [0, kJsonObjectDepth].
 std::vector<Expression> free_values(JsonLayout layout) {
   const std::vector<Expression> scalars{json_string(Expression::repeat(json_character(), 0, {})),
                                         json_number({}), Expression::text("true"), Expression::text("false"),
@@ -125,7 +125,7 @@ std::vector<Expression> free_values(JsonLayout layout) {
   return values;
 }
 
-/// Whether a float is an integer of 64 bits: 3.0, not 1e300.
+/// Whether a float is integral and fits 64 bits: 3.0, not 1e300.
 bool is_integer(const ordered_json& value) {
   if (!value.is_number_float()) return false;
   const auto number = value.get<double>();
@@ -223,7 +223,7 @@ Expression json_number(const NumberBounds& bounds) {
 
 Expression free_json_value(int depth, JsonLayout layout) {
   expects(depth >= 0 && depth <= kJsonObjectDepth, "free values nest up to kJsonObjectDepth");
-  // Made once: schemas have many of them.
+  // Cached, because schemas use many free values.
   static const auto kSpacedValues = free_values(JsonLayout::kSpaced);
   static const auto kCompactValues = free_values(JsonLayout::kCompact);
   return (layout == JsonLayout::kSpaced ? kSpacedValues : kCompactValues)[static_cast<size_t>(depth)];
@@ -235,7 +235,7 @@ Expression free_json_object(int depth, JsonLayout layout) {
 
 namespace {
 
-/// RFC 3339, appendix A, with up to 4 digits for a number.
+/// Durations of RFC 3339, appendix A, with up to 4 digits per number.
 std::string duration_pattern() {
   const std::string n = "[0-9]{1,4}";
   const std::string date = "(" + n + "D|" + n + "M(" + n + "D)?|" + n + "Y(" + n + "M(" + n + "D)?)?)";
@@ -243,7 +243,7 @@ std::string duration_pattern() {
   return "P(" + n + "W|" + date + "(" + time + ")?|" + time + ")";
 }
 
-/// RFC 4291 without dotted parts.
+/// IPv6 addresses of RFC 4291 without embedded IPv4.
 std::string ipv6_pattern() {
   const std::string group = "[0-9a-f]{1,4}";
   std::string pattern = "((" + group + ":){7}" + group + "|::(" + group + "(:" + group + "){0,5})?";

@@ -1,4 +1,4 @@
-// The parts of JSON texts as expressions: what a schema's keywords are compiled to.
+// Expressions for the parts of JSON texts, to which a schema's keywords are compiled.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lacuna {
 
-/// Where a JSON text has spaces. There is one text for every value and order of keys.
+/// White space of a JSON text. For a given order of keys every value has one text.
 enum class JsonLayout {
   kSpaced,   ///< {"a": 1, "b": [2, 3]}
   kCompact,  ///< {"a":1,"b":[2,3]}
@@ -32,7 +32,7 @@ std::string json_text(const nlohmann::ordered_json& value, JsonLayout layout);
 
 /// Any character of a string, encoded.
 Expression json_character();
-/// Quotes around a content that is encoded already.
+/// A string with the given content, which is already escaped.
 Expression json_string(const Expression& content);
 /// Key, separator and value of an object's member.
 Expression json_member(const Expression& key, const Expression& value, JsonLayout layout);
@@ -43,22 +43,22 @@ Expression json_list(const Expression& items);
 Expression json_integer(int64_t first, int64_t last);
 inline constexpr int64_t kLargestInteger = 999'999'999'999'999;  ///< kMaxIntegerDigits nines
 
-/// Bounds of numbers; integers of at most kMaxIntegerDigits digits.
+/// Integral bounds of a number, with at most kMaxIntegerDigits digits.
 struct NumberBounds {
   int64_t first = -kLargestInteger, last = kLargestInteger;
   bool excludes_first = false, excludes_last = false;
 };
-/// Decimal numbers without an exponent within the bounds. Near a bound that is excluded, numbers have no more
-/// than 15 significant digits, so that they do not round to it when they are read as doubles.
+/// Decimal numbers without an exponent within the bounds. Near an excluded bound they have at most 15
+/// significant digits, so that they do not round to the bound when read as doubles.
 Expression json_number(const NumberBounds& bounds);
 
-/// Any value with at most `depth` objects and lists within each other; depth in [0, kJsonObjectDepth].
+/// Any value whose objects and lists nest at most `depth` levels deep; depth in [0, kJsonObjectDepth].
 Expression free_json_value(int depth, JsonLayout layout);
-/// Any list or object with free values of the given depth; keys may repeat.
+/// Any object whose values nest at most depth - 1 levels deep; keys may repeat.
 Expression free_json_object(int depth, JsonLayout layout);
 
-/// A regular expression for a value of JSON Schema's "format"; none if the format is not known. Every match
-/// of it is a valid value, not every value matches.
+/// A regular expression for JSON Schema's "format"; empty for an unknown format. Every match is valid, but
+/// not every valid value matches.
 std::optional<std::string> format_pattern(std::string_view format);
 
 }  // namespace lacuna

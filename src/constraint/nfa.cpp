@@ -13,8 +13,8 @@
 namespace lacuna {
 namespace {
 
-/// Every member that adds a part begins at a given state and returns the state in which the part ends. No
-/// part has an edge into the state at which it begins, so alternatives can begin at one state.
+/// Each add function builds a part from a given start state and returns the part's end state. No part has an
+/// edge into its start state, so alternatives can share one.
 class NfaBuilder {
  public:
   NfaBuilder(std::string_view what, const AutomatonLimits& limits) : what_(what), limits_(limits) {}
@@ -32,7 +32,7 @@ class NfaBuilder {
   }
 
  private:
-  /// Counts towards the limit whatever takes time, so that repeating an empty part does, too.
+  /// Counts one state or edge, or a repetition of an empty part, towards the limit.
   void count() {
     if (++num_parts_ > static_cast<size_t>(limits_.parts))
       throw AutomatonTooLarge("the {} is too large: it repeats into more than {} parts", what_,
@@ -158,7 +158,7 @@ class NfaBuilder {
     return to;
   }
 
-  /// Two rows of states: before anything is written, where the next member has no separator, and after it.
+  /// Two rows of states: before the first present member, which has no separator, and after it.
   uint32_t add_members(const MembersNode& list, uint32_t from) {
     if (list.least > 0 || list.most) return add_counted_members(list, from);
     uint32_t unwritten = from;
@@ -183,7 +183,7 @@ class NfaBuilder {
     return to;
   }
 
-  /// A row of states for each number of members that are written, up to the one that matters.
+  /// One row of states per number of present members, up to `most` or else `least`.
   uint32_t add_counted_members(const MembersNode& list, uint32_t from) {
     const auto last = static_cast<size_t>(list.most.value_or(list.least));
     std::vector<uint32_t> row{from};
@@ -209,7 +209,7 @@ class NfaBuilder {
   uint32_t add_automaton(const AutomatonNode& part, uint32_t from) {
     using Specials = AutomatonNode::Specials;
     const ByteAutomaton& automaton = *part.automaton;
-    // Its start may lie on a loop, which must not lead back to `from`.
+    // The automaton's start may lie on a loop, which must not lead back to `from`.
     const uint32_t first = num_states_;
     for (int state = 0; state < automaton.num_states(); ++state) new_state();
     const uint32_t to = new_state();
@@ -231,7 +231,7 @@ class NfaBuilder {
     return to;
   }
 
-  /// Edges of one state of an automaton whose special symbols are erased or ignored.
+  /// Adds the special edges of one state of an automaton (Specials::kErase or kIgnore).
   void add_specials(const AutomatonNode& part, StateId state, uint32_t first) {
     const bool erases = part.specials == AutomatonNode::Specials::kErase;
     const uint32_t source = first + state;

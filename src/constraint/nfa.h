@@ -1,4 +1,4 @@
-// Nondeterministic automata: what an Expression becomes before the subset construction.
+// Nondeterministic automata: the input of the subset construction.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Nfa {
     EdgeKind kind;
   };
 
-  /// Edges of each state, consecutive: edges[first_edge[s]] up to edges[first_edge[s + 1]].
+  /// State s has the edges [first_edge[s], first_edge[s + 1]).
   std::vector<uint32_t> first_edge;  // [num_states + 1]
   std::vector<Edge> edges;
   uint32_t start = 0;

@@ -27,7 +27,7 @@ class QuotedArguments {
   Expression object(const ordered_json& schema, int depth) const {
     const ordered_json* const properties = member(schema, "properties");
     if (properties == nullptr || !properties->is_object() || properties->empty()) return free_object(depth);
-    std::map<std::pair<std::string, std::string>, const ordered_json*> sorted;  // as templates sort keys
+    std::map<std::pair<std::string, std::string>, const ordered_json*> sorted;  // in templates' key order
     for (const auto& item : properties->items())
       sorted.emplace(std::pair(in_lower_case(item.key()), item.key()), &item.value());
     std::vector<Expression::Member> members;
@@ -92,7 +92,7 @@ class QuotedArguments {
     return json_list(Expression::repeat(item, 0, std::nullopt, Expression::text(",")));
   }
 
-  /// A value that "enum" or "const" lists; none where it is no scalar.
+  /// The text of a value of "enum" or "const"; empty unless it is a scalar.
   std::optional<Expression> listed(const ordered_json& value) const {
     if (value.is_structured()) return {};
     if (!value.is_string()) return Expression::text(json_text(value, JsonLayout::kCompact));

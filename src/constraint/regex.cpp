@@ -50,7 +50,7 @@ CodePointSet line_terminators() {
   return CodePointSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
 }
 
-/// The set of \d and the like; none if the letter is not one of them.
+/// The set of a class escape such as \d; empty for other letters.
 std::optional<CodePointSet> class_escape(uint32_t letter) {
   switch (letter) {
     case 'd':
@@ -80,7 +80,7 @@ std::optional<uint32_t> control_escape(uint32_t letter) {
 /// Recursive descent over ECMA-262's grammar with the flag "u".
 class RegexParser {
  public:
-  /// `look_around`: null if the pattern looks around nowhere.
+  /// `look_around`: null if the pattern has no look-around.
   RegexParser(std::string_view pattern, TextEncoding encoding, std::string_view what, LookAround* look_around)
       : pattern_(decode_utf8(pattern, what)), encoding_(encoding), what_(what), look_around_(look_around) {}
 
@@ -132,7 +132,7 @@ class RegexParser {
   }
 
   Expression term() {
-    // Marks are symbols: an assertion about the ends of the text must not count them.
+    // Expression::begin() and end() would count marks as text, so ^ and $ are marks if others may occur.
     if (take_if('^')) return assertion(look_around_ ? look_around_->at_begin() : Expression::begin());
     if (take_if('$')) return assertion(look_around_ ? look_around_->at_end() : Expression::end());
     for (const bool is_negated : {false, true}) {
@@ -159,7 +159,7 @@ class RegexParser {
     std::optional<int> most;
   };
 
-  /// Lazy quantifiers match the same texts.
+  /// Reads a quantifier; a lazy one matches the same texts as a greedy one.
   std::optional<Count> quantifier() {
     std::optional<Count> count;
     if (take_if('*')) {
@@ -213,7 +213,7 @@ class RegexParser {
 
   Expression of(const CodePointSet& set) const { return Expression::code_points(set, encoding_); }
 
-  /// A look-around, if one begins here.
+  /// Reads a look-around, if one begins here.
   std::optional<Expression> look() {
     struct Form {
       std::string_view begin;
@@ -256,7 +256,7 @@ class RegexParser {
     return expression;
   }
 
-  /// After '['.
+  /// Reads a class; the position is after '['.
   CodePointSet character_class() {
     const bool is_negated = take_if('^');
     std::vector<Interval> intervals;
@@ -291,7 +291,7 @@ class RegexParser {
     return CodePointSet({{c, c}});
   }
 
-  /// At a backslash.
+  /// Reads a character or class escape; the position is at its backslash.
   CodePointSet escape(bool in_class) {
     const uint32_t letter = peek(1);
     if (!in_class && letter >= '1' && letter <= '9') refuse_unsupported("a back reference");
@@ -304,7 +304,7 @@ class RegexParser {
     return CodePointSet({{c, c}});
   }
 
-  /// At \p{Name} or \P{Name}.
+  /// Reads \p{Name} or \P{Name}; the position is at its backslash.
   CodePointSet property(bool is_negated) {
     const size_t before = next_;
     next_ += 2;
@@ -321,7 +321,7 @@ class RegexParser {
     return is_negated ? set->complement() : *set;
   }
 
-  /// After a backslash and `letter`.
+  /// Reads the rest of a character escape; the position is after a backslash and `letter`.
   uint32_t character_escape(uint32_t letter) {
     if (const auto control = control_escape(letter)) return *control;
     const auto is_letter = [](uint32_t c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
@@ -369,7 +369,7 @@ class RegexParser {
   }
 
   const std::vector<std::pair<uint32_t, size_t>>
-      pattern_;  // code points and their places, kEndOfPattern last
+      pattern_;  // code points with byte offsets; kEndOfPattern last
   const TextEncoding encoding_;
   const std::string_view what_;
   LookAround* const look_around_;
@@ -377,7 +377,7 @@ class RegexParser {
   int nesting_ = 0;
 };
 
-/// Whether a pattern may have assertions about more than the ends of its text.
+/// Whether a pattern may have assertions other than ^ and $.
 bool may_look_around(std::string_view pattern) {
   for (const std::string_view begin : {"(?=", "(?!", "(?<=", "(?<!", "\\b", "\\B"}) {
     if (pattern.find(begin) != std::string_view::npos) return true;
@@ -402,7 +402,7 @@ Expression regex_expression(std::string_view pattern, RegexMatch match, TextEnco
   }
   if (looks)
     return Expression::automaton(std::make_shared<const ByteAutomaton>(look_around.resolve(expression)));
-  // Compiled here, so that ^ and $ speak of this text and not of what surrounds it.
+  // Compiled here, so that ^ and $ refer to this text and not to the surrounding expression.
   return Expression::automaton(
       std::make_shared<const ByteAutomaton>(ByteAutomaton::compile(expression, what, limits)));
 }

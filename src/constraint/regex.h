@@ -1,4 +1,4 @@
-// Regular expressions that people write.
+// Regular expressions in the syntax of ECMA-262.
 #pragma once
 
 #include <string_view>
@@ -17,8 +17,8 @@ inline constexpr int kMaxRegexRepeat = 1'000;     ///< largest count in {least,m
 inline constexpr size_t kMaxRegexBytes = 16'384;  ///< of one expression
 inline constexpr int kMaxRegexNesting = 64;       ///< depth of nested groups
 
-/// The texts that `pattern` matches, each code point written as `encoding` says. ECMA-262 with the flag "u"
-/// over code points: | * + ? {n} {n,} {n,m} (lazy ones alike) ( ) (?: ) (?<name> ) [ ] . ^ $ \d \w \s \D \W
+/// The texts that `pattern` matches, encoded by `encoding`. The syntax is ECMA-262's with the flag "u":
+/// | * + ? {n} {n,} {n,m} (also lazy, with equal effect) ( ) (?: ) (?<name> ) [ ] . ^ $ \d \w \s \D \W
 /// \S \t \n \v \f \r \0 \cX \xHH \uHHHH \u{H...}, escaped punctuation, (?= ) (?! ) (?<= ) (?<! ) \b \B,
 /// \p{...} and \P{...} of general categories. Back references, inline flags, atomic groups, scripts and other
 /// properties are refused by name. Throws InputError that begins with `what`

@@ -36,7 +36,7 @@ Expression SchemaCompiler::value(Schemas schemas) {
   return conjunction({}, std::move(schemas));
 }
 
-/// `open` are schemas that are not in the conjunction yet, the next one last.
+///   open  stack of schemas that are not in the conjunction yet
 Expression SchemaCompiler::conjunction(Conjunction all, Schemas open) {
   if (++nesting_ > kMaxSchemaNesting)
     throw AutomatonTooLarge("{}: schemas nest deeper than {} levels", options_.name, kMaxSchemaNesting);
@@ -49,7 +49,7 @@ Expression SchemaCompiler::conjunction(Conjunction all, Schemas open) {
     open.pop_back();
     is_possible = add(schema, all, open, followed);
   }
-  // Contradictions are found before all alternatives of the unions are tried.
+  // Finds contradictory types before all alternatives of the unions are tried.
   JsonTypes types = kAllTypes;
   for (const SchemaReader& schema : all.schemas) types &= schema.types().value_or(kAllTypes);
   is_possible = is_possible && types != 0;
@@ -91,7 +91,7 @@ bool SchemaCompiler::add(const SchemaReader& schema, Conjunction& all, Schemas& 
   return true;
 }
 
-/// Counts a reference to a schema; returns false if it is cut.
+/// Counts the expansion of a reference; returns false if the recursion is cut here.
 bool SchemaCompiler::follow(const SchemaReader& target, std::vector<const ordered_json*>& followed) {
   if (times_open_[&target.value()] == recursion_depth_) {
     is_cut_ = true;
@@ -115,7 +115,7 @@ void SchemaCompiler::add_unions(const SchemaReader& schema, Conjunction& all) {
     auto known = exclusive_.find(&schema.value());
     if (known == exclusive_.end())
       known = exclusive_.emplace(&schema.value(), exclusive_branches(schema)).first;
-    // The branches are kept with the place of the first schema that has them; another place has its own.
+    // Cached branches have the path of the schema's first visit; the current path replaces it.
     const Schemas own = schema.schemas("oneOf");
     std::vector<Schemas> lists = known->second;
     for (size_t i = 0; i < own.size(); ++i) {
@@ -167,7 +167,7 @@ void SchemaCompiler::check_strict(const SchemaReader& schema) {
   }
 }
 
-/// The branches of "oneOf". Where two are not known to exclude each other, the others must not hold.
+/// The branches of "oneOf". A branch that may overlap with others also requires that those do not hold.
 std::vector<Schemas> SchemaCompiler::exclusive_branches(const SchemaReader& schema) {
   const Schemas branches = schema.schemas("oneOf");
   std::vector<SchemaOutline> outlines;
@@ -196,7 +196,7 @@ Expression SchemaCompiler::alternatives(Conjunction all) {
   all.unions.pop_back();
   std::vector<Expression> parts;
   for (const Schemas& list : *lists) {
-    spend_steps((all.schemas.size() + all.unions.size()) * kStepsPerPart);  // they are copied
+    spend_steps((all.schemas.size() + all.unions.size()) * kStepsPerPart);  // cost of the copy
     parts.push_back(conjunction(all, Schemas(list.rbegin(), list.rend())));
   }
   return Expression::choice(std::move(parts));
@@ -215,11 +215,11 @@ Expression SchemaCompiler::of_types(const Schemas& schemas) {
   if (has_values) return listed_values(schemas, types, described);
   if (!is_typed && described == 0)
     return canonical_ > 0 ? free_part() : free_json_value(kFreeValueDepth, options_.layout);
-  // Where no type is given, the types that are described are written.
+  // Without "type" only the types that some keyword describes are written.
   return kinds(schemas, is_typed ? types : described);
 }
 
-/// Texts of "enum" and "const". Those of a single schema are written once, however often it is visited.
+/// Texts of "enum" and "const". Cached if only one of the schemas lists values.
 Expression SchemaCompiler::listed_values(const Schemas& schemas, JsonTypes types, JsonTypes described) {
   const auto has_values = [](const SchemaReader& schema) { return schema.values() != nullptr; };
   const auto first = std::find_if(schemas.begin(), schemas.end(), has_values);
@@ -229,7 +229,7 @@ Expression SchemaCompiler::listed_values(const Schemas& schemas, JsonTypes types
       is_alone ? made_once(listed_, std::tuple(first->values(), types, described, canonical_ > 0), write)
                : write();
   if (own.described == 0 || own.expression.is_nothing()) return own.expression;
-  // Other keywords speak of some of the values: what both languages have is valid.
+  // Other keywords restrict some of these values.
   return intersection(own.expression, kinds(schemas, types));
 }
 
@@ -275,7 +275,7 @@ Expression SchemaCompiler::kinds(const Schemas& schemas, JsonTypes types) {
   if (types & kTypeInteger) {
     parts.push_back(number(schemas, (types & kTypeFraction) != 0));
   } else if (types & kTypeFraction) {
-    // Numbers that end with a digit other than 0 behind their point.
+    // Canonical numbers that are not integers.
     parts.push_back(difference(intersection(number(schemas, true), plain_json_number()),
                                json_integer(-kLargestInteger, kLargestInteger)));
   }
@@ -287,7 +287,7 @@ Expression SchemaCompiler::kinds(const Schemas& schemas, JsonTypes types) {
   return Expression::choice(std::move(parts));
 }
 
-/// Values of the types, but those that "not" lists.
+/// Values of the types, except those that "not" lists.
 Expression SchemaCompiler::without_listed(const Schemas& schemas, JsonTypes types) {
   std::vector<Expression> texts;
   Schemas others;
@@ -306,7 +306,7 @@ Expression SchemaCompiler::without_listed(const Schemas& schemas, JsonTypes type
     for (const ordered_json& each : *values) {
       spend_steps(kStepsPerPart);
       has_number = has_number || each.is_number();
-      // Lists and objects that have parts have several texts.
+      // Nonempty lists and objects have several texts, so the whole type is excluded.
       if (each.is_structured() && !each.empty()) types &= ~json_type(each);
       texts.push_back(Expression::text(json_text(each, options_.layout)));
     }
@@ -321,7 +321,7 @@ Expression SchemaCompiler::without_listed(const Schemas& schemas, JsonTypes type
   return difference(Expression::choice(std::move(parts)), Expression::choice(std::move(texts)));
 }
 
-/// An item or member about which nothing is said.
+/// An unconstrained item or member.
 Expression SchemaCompiler::free_part() const {
   if (canonical_ == 0) return free_json_value(kFreeValueDepth - 1, options_.layout);
   return Expression::choice({json_string(Expression::repeat(json_character(), 0, {})), plain_json_number(),
@@ -342,7 +342,7 @@ Expression SchemaCompiler::difference(const Expression& a, const Expression& b) 
   return product(a, b, ByteAutomaton::difference);
 }
 
-/// The product of two expressions. Each is made once; parts that are used again are the same nodes.
+/// The cached product of two expressions, keyed by their nodes.
 Expression SchemaCompiler::product(const Expression& a, const Expression& b, ProductOf make) {
   const auto made = [&] {
     return Product{a, b,
@@ -353,13 +353,13 @@ Expression SchemaCompiler::product(const Expression& a, const Expression& b, Pro
       .result;
 }
 
-/// Characters of a string, `least` to `most` of them.
+/// `least` to `most` characters of a string.
 Expression SchemaCompiler::characters(int least, std::optional<int> most) {
   return made_once(characters_, std::pair(least, most),
                    [&] { return Expression::repeat(json_character(), least, most); });
 }
 
-/// Larger most counts than `limit` are narrowed to it.
+/// Bounds from the keywords `least` and `most`; a larger maximum is clamped to `limit`.
 SchemaCompiler::Counts SchemaCompiler::counts(const Schemas& schemas, std::string_view least,
                                               std::string_view most, int limit) {
   Counts counts;
@@ -375,7 +375,7 @@ SchemaCompiler::Counts SchemaCompiler::counts(const Schemas& schemas, std::strin
   return counts;
 }
 
-/// Texts in which an expression matches somewhere.
+/// Texts in which `pattern` matches somewhere.
 Expression SchemaCompiler::pattern(const std::string& pattern, TextEncoding encoding,
                                    const SchemaReader& schema, std::string_view keyword) {
   return made_once(patterns_, std::pair(pattern, encoding), [&] {
@@ -428,7 +428,7 @@ Expression SchemaCompiler::number(const Schemas& schemas, bool may_have_fraction
 
 namespace {
 
-/// The narrowest bounds of some schemas.
+/// The tightest bounds of several schemas.
 struct NumberRange {
   std::optional<DecimalBound> lower, upper;
 
@@ -489,7 +489,7 @@ Expression SchemaCompiler::bounded_number(const Schemas& schemas, bool may_have_
   });
 }
 
-/// Multiples of "multipleOf", or numbers that are none.
+/// Multiples for "multipleOf", or non-multiples for kNotMultipleOf.
 Expression SchemaCompiler::multiples(const SchemaReader& schema, std::string_view keyword,
                                      bool may_have_fraction, const Schemas& bounds) {
   const auto divisor = schema.number(keyword)->get<double>();
@@ -500,7 +500,7 @@ Expression SchemaCompiler::multiples(const SchemaReader& schema, std::string_vie
     return Expression::choice(
         {found, difference(plain_json_number(), json_integer(-kLargestInteger, kLargestInteger))});
   }
-  // Whether a quotient is an integer as a double depends on each value.
+  // Non-multiples of other divisors depend on the rounding of each quotient: none is written.
   if (!is_multiple) return Expression::nothing();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double first = -kInfinity, last = kInfinity;

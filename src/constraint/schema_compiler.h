@@ -1,4 +1,4 @@
-// Compiles JSON Schemas keyword by keyword: what json_schema.h offers is made of this.
+// Compiles JSON Schemas keyword by keyword: the implementation of json_schema.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace lacuna {
 
 using Schemas = std::vector<SchemaReader>;
 
-/// Every member that returns an expression returns texts that are valid against all schemas that it is given.
+/// Each member function that returns an Expression returns texts that are valid against all given schemas.
 class SchemaCompiler {
  public:
   SchemaCompiler(const SchemaReader& root, const JsonSchemaOptions& options, int recursion_depth,
@@ -32,22 +32,22 @@ class SchemaCompiler {
 
   Expression compile();
 
-  /// Whether a reference within itself was cut.
+  /// Whether a recursive reference was cut at recursion_depth.
   bool is_cut() const { return is_cut_; }
   size_t num_visits() const { return num_visits_; }
 
  private:
-  // Steps of a Budget.
-  static constexpr size_t kStepsPerVisit = 400;  // a schema's keywords are looked up
-  static constexpr size_t kStepsPerPart = 20;    // a list of schemas, or a key, is looked at
+  // Costs in steps of a Budget.
+  static constexpr size_t kStepsPerVisit = 400;  // look-up of a schema's keywords
+  static constexpr size_t kStepsPerPart = 20;    // visit of a list of schemas or of a key
 
-  /// Schemas that must all hold for one value: references followed, allOf taken apart.
+  /// Schemas that one value must all satisfy, with $ref and allOf resolved.
   struct Conjunction {
     Schemas schemas;
-    /// For each one, all schemas of one of its lists must match as well.
+    /// Each union lists alternatives (anyOf, oneOf, if): all schemas of one alternative must match as well.
     std::vector<std::shared_ptr<const std::vector<Schemas>>> unions;
   };
-  /// The largest of the least counts and the smallest of the most.
+  /// Bounds of a count: the largest minimum and the smallest maximum of several schemas.
   struct Counts {
     int least = 0;
     std::optional<int> most;
@@ -65,20 +65,21 @@ class SchemaCompiler {
     bool is_tuple;
     Counts length;
   };
-  /// Texts of "enum" and "const", and the types of those that other keywords speak of.
+  /// Texts of "enum" and "const". `described`: types among them that other keywords restrict.
   struct ListedTexts {
     Expression expression;
     JsonTypes described = 0;
   };
-  /// Parts of objects that decide which keys free_key() gives.
+  /// Cache key of free_key(): everything that its result depends on.
   struct FreeKey {
     std::vector<std::string> patterns;
     unsigned matched;
     std::vector<const nlohmann::ordered_json*> names;  ///< schemas of "propertyNames"
-    std::vector<std::string> keys;                     ///< named by schemas
+    std::vector<std::string> keys;                     ///< keys that schemas name
     auto operator<=>(const FreeKey&) const = default;
   };
-  /// A schema for what other schemas do not name: "additionalProperties", or "unevaluatedProperties".
+  /// "additionalProperties" or "unevaluatedProperties": a schema for the properties that no schema in
+  /// `namers` describes.
   struct FreeProperties {
     SchemaReader schema;
     Schemas namers;
@@ -87,7 +88,7 @@ class SchemaCompiler {
   using ProductOf = ByteAutomaton (*)(const ByteAutomaton&, const ByteAutomaton&, std::string_view,
                                       AutomatonLimits&);
   struct Product {
-    Expression a, b;  ///< kept, so that their nodes' addresses stay theirs
+    Expression a, b;  ///< kept alive: products_ is keyed by their nodes' addresses
     Expression result;
   };
 
@@ -155,7 +156,7 @@ class SchemaCompiler {
                           const std::vector<std::string>& patterns, unsigned matched);
   Expression distinct_members(const Schemas& schemas, const Counts& count);
 
-  /// Returns what `make` makes for a key. Each is made once.
+  /// Returns the cached value of `key`; the first call creates it with `make`.
   template <typename Made, typename Key, typename Make>
   static const auto& made_once(Made& made, const Key& key, Make&& make) {
     auto known = made.find(key);
@@ -166,20 +167,20 @@ class SchemaCompiler {
   const SchemaReader root_;
   const JsonSchemaOptions& options_;
   const int recursion_depth_;
-  AutomatonLimits& limits_;                                  // shared by all patterns and intersections
-  std::map<const nlohmann::ordered_json*, int> times_open_;  // references that are being followed
+  AutomatonLimits& limits_;                                  // shared by all compiled parts
+  std::map<const nlohmann::ordered_json*, int> times_open_;  // expansions in progress, by target of $ref
   bool is_cut_ = false;
   int nesting_ = 0;
-  int canonical_ = 0;  // above 0: equal values have one text
+  int canonical_ = 0;  // above 0: each value has one canonical text
   size_t num_visits_ = 0;
-  std::unordered_set<const nlohmann::ordered_json*> are_strict_;  // schemas that were checked
+  std::unordered_set<const nlohmann::ordered_json*> are_strict_;  // schemas that passed check_strict()
   std::unordered_map<const nlohmann::ordered_json*, std::vector<Schemas>> exclusive_;
   std::map<std::pair<std::string, TextEncoding>, Expression> patterns_;
   std::unordered_map<std::string, Expression> formats_, numbers_;  // numbers by their bounds
   std::map<std::tuple<const ListedValues*, JsonTypes, JsonTypes, bool>, ListedTexts> listed_;
   std::map<std::string, ByteAutomaton> key_patterns_;
   std::map<FreeKey, Expression> free_keys_;
-  /// By the parts and whether it is a difference.
+  /// Keyed by the nodes of both operands and whether it is a difference.
   std::map<std::tuple<const Expression::Node*, const Expression::Node*, bool>, Product> products_;
   std::map<std::pair<int, std::optional<int>>, Expression> characters_;  // by the counts
   std::map<const nlohmann::ordered_json*, ByteAutomaton> names_;         // of keys, by schema

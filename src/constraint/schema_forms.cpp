@@ -21,7 +21,7 @@ enum class Form {
   kCount,
   kNumber,
   kPositive,
-  kNumberOrFlag,  ///< draft 4 has exclusiveMinimum as a flag
+  kNumberOrFlag,  ///< exclusiveMinimum is a flag in draft 4
   kText,
   kFlag,
   kList,
@@ -89,14 +89,14 @@ bool are_texts(const ordered_json& value) {
          std::all_of(value.begin(), value.end(), [](const ordered_json& each) { return each.is_string(); });
 }
 
-/// Visits every schema once. Chains of references may be long, so nothing here recurses.
+/// Visits every schema once. Chains of references may be long, so the walk does not recurse.
 class FormWalk {
  public:
   explicit FormWalk(const SchemaReader& root) { waiting_.push_back(root); }
 
   void run() {
     finish(true);
-    while (!definitions_.empty()) {  // those that nothing refers to
+    while (!definitions_.empty()) {  // unreferenced definitions
       waiting_.swap(definitions_);
       finish(false);
     }

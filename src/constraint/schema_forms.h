@@ -1,15 +1,14 @@
-// Whether a JSON Schema is one: the forms of its keywords, as the metaschemas of its drafts say them.
+// Checks that a JSON Schema is well formed: its keywords have the types that the drafts' metaschemas demand.
 #pragma once
 
 #include "constraint/schema_reader.h"
 
 namespace lacuna {
 
-/// Throws InputError that names the path of the first keyword whose value has a form that no draft allows,
-/// whether or not the keyword can matter ({"type": "string", "minItems": -1}), or of a reference that leads
-/// nowhere. Looks at every schema that the root has or refers to, and at the forms of definitions that
-/// nothing refers to. A "required" that is a flag, as draft 3 has it, is let pass. Charges the thread's
-/// Budget.
+/// Throws InputError with the path of a keyword whose value no draft allows, even if it has no effect
+/// ({"type": "string", "minItems": -1}), or of a dangling reference. Visits all schemas that the root
+/// contains or refers to, and definitions that nothing refers to. Accepts draft 3's boolean "required".
+/// Charges the thread's Budget.
 void check_forms(const SchemaReader& root);
 
 }  // namespace lacuna

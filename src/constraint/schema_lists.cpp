@@ -1,4 +1,4 @@
-// Arrays of a JSON Schema.
+// SchemaCompiler's member functions for arrays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 SchemaCompiler::ItemSchemas SchemaCompiler::item_schemas(const SchemaReader& schema) {
   ItemSchemas items;
   const ordered_json* own = schema.find("items");
-  // Before draft 2020-12, "items" could be what "prefixItems" is now.
+  // Before draft 2020-12, "items" could be a list with the meaning of today's "prefixItems".
   const bool is_tuple = own && own->is_array();
   if (is_tuple && schema.has("prefixItems")) schema.refuse("items", "a schema next to \"prefixItems\"");
   for (const SchemaReader& item : schema.schemas(is_tuple ? "items" : "prefixItems"))
@@ -26,7 +26,7 @@ SchemaCompiler::ItemSchemas SchemaCompiler::item_schemas(const SchemaReader& sch
   return items;
 }
 
-/// The schema "unevaluatedItems": of all items that neither the schema nor one within it describes.
+/// "unevaluatedItems" as the schema of all items that neither `schema` nor one within it describes.
 SchemaCompiler::ItemSchemas SchemaCompiler::unevaluated_items(const SchemaReader& schema,
                                                               const Schemas& all) {
   ItemSchemas items;
@@ -62,7 +62,7 @@ Expression SchemaCompiler::list(const Schemas& schemas) {
   return json_list(content);
 }
 
-/// None if no list can be written.
+/// The items that a list may have; empty if no list can be written.
 std::optional<SchemaCompiler::ListItems> SchemaCompiler::list_items(const Schemas& schemas) {
   Counts length = counts(schemas, "minItems", "maxItems", kMaxItems);
   std::vector<ItemSchemas> items;
@@ -72,7 +72,7 @@ std::optional<SchemaCompiler::ListItems> SchemaCompiler::list_items(const Schema
       num_first = std::max(num_first, each.first.size());
       items.push_back(std::move(each));
     }
-    // Each lies within the one before it, so that their number is the depth of the expression.
+    // in_order() nests these items, so their number is the depth of the expression.
     if (num_first > static_cast<size_t>(kMaxTupleItems))
       schema.refuse(schema.has("prefixItems") ? "prefixItems" : "items",
                     fmt::format("at most {} schemas", kMaxTupleItems));
@@ -97,7 +97,7 @@ std::optional<SchemaCompiler::ListItems> SchemaCompiler::list_items(const Schema
     first.push_back(item(i));
     if (first.back().is_nothing()) limit_to(i);
   }
-  // All items from the last of the first ones on are alike, unless each list has its own.
+  // Without tuples all items have the same schema as the first one.
   const bool has_tuples = std::ranges::any_of(items, [](const auto& each) { return !each.first.empty(); });
   Expression rest = has_tuples && (!length.most || num_first < static_cast<size_t>(*length.most))
                         ? item(num_first)
@@ -140,7 +140,7 @@ Expression SchemaCompiler::unique(const ListItems& list, const SchemaReader& sch
   const auto values = finite_language(compiled(item), kMaxUniqueValues);
   Expression content = Expression::nothing();
   if (values && values->size() > kMaxPermutedValues) {
-    // There is an order of the values in which each list of different ones can be written.
+    // Lists of distinct values are written in the order of `values` only.
     std::vector<Expression::Member> members;
     for (const std::string& text : *values) members.push_back({Expression::text(text), false});
     content = Expression::members(std::move(members), item_separator(), list.length.least, list.length.most);
@@ -153,8 +153,8 @@ Expression SchemaCompiler::unique(const ListItems& list, const SchemaReader& sch
   return content;
 }
 
-/// Parts of an item's texts, each different from all others: its values where they are few, and texts of
-/// different lengths otherwise.
+/// Disjoint classes of an item's texts: its single values if they are few, else texts by their length modulo
+/// the number of classes.
 std::vector<Expression> SchemaCompiler::distinct_classes(const Expression& item, std::optional<int> most) {
   std::vector<Expression> classes;
   if (const auto values = finite_language(compiled(item), kMaxPermutedValues)) {
@@ -173,7 +173,7 @@ std::vector<Expression> SchemaCompiler::distinct_classes(const Expression& item,
   return classes;
 }
 
-/// Lists in any order in which each class has at most one item.
+/// Lists in any order with at most one item of each class.
 Expression SchemaCompiler::each_at_most_once(const std::vector<Expression>& classes, const Counts& length) {
   const auto count = static_cast<int>(classes.size());
   const int most = std::min(length.most.value_or(count), count);
@@ -192,7 +192,7 @@ Expression SchemaCompiler::each_at_most_once(const std::vector<Expression>& clas
   return lists;
 }
 
-/// Lists with as many items that "contains" describes as its schema asks for.
+/// Lists in which minContains to maxContains items match "contains".
 Expression SchemaCompiler::containing(const ListItems& list, const SchemaReader& schema) {
   const SchemaReader contained = *schema.schema("contains");
   const Counts number = [&] {
@@ -206,7 +206,7 @@ Expression SchemaCompiler::containing(const ListItems& list, const SchemaReader&
   Expression other = Expression::choice(std::move(all));
   const Expression item = value({contained});
   if (number.most) {
-    // Items that are not counted must not match.
+    // With an upper bound, the other items must not match.
     other = value({negated(contained)});
   } else if (number.least == 0) {
     return in_order(list);

@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kStepsPerCopiedValue = 30, kBytesPerCopiedValue = 96;
 
-/// A copy, which a Budget is charged for.
+/// A copy; its cost is charged to the Budget.
 ordered_json copied(const ordered_json& value) {
   const auto charge = [](const auto& self, const ordered_json& part) -> void {
     spend_steps(kStepsPerCopiedValue);
@@ -44,7 +44,7 @@ ordered_json object_without(std::string_view key) {
   return {{"type", "object"}, {"properties", {{std::string(key), false}}}};
 }
 
-/// Collects what a value can do to violate a schema.
+/// Collects the ways in which a value can violate a schema.
 class Violations {
  public:
   explicit Violations(const SchemaReader& schema) : schema_(schema) {}
@@ -61,7 +61,7 @@ class Violations {
     objects();
     dependencies();
     combinations();
-    // Derived schemas are negated where a "not" stands within a "not".
+    // A "not" within a "not" negates a derived schema.
     if (const ordered_json* values = schema_.find(kNotListed)) parts_.push_back({{"enum", copied(*values)}});
     if (const auto pattern = schema_.text(kNotPattern))
       parts_.push_back({{"type", "string"}, {"pattern", *pattern}});
@@ -89,7 +89,7 @@ class Violations {
     if (!others.empty()) parts_.push_back({{"type", std::move(others)}});
   }
 
-  /// A count below `least`, or above `most`.
+  /// Adds a count below the value of `least` and one above the value of `most`.
   void counts(std::string_view type, std::string_view least, std::string_view most) {
     if (const auto count = schema_.count(least); count && *count > 0)
       parts_.push_back({{"type", type}, {most, *count - 1}});

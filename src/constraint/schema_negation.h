@@ -7,13 +7,13 @@
 
 namespace lacuna {
 
-/// A schema of values that are not valid against `schema`: {"anyOf": [...]}, one part for each keyword that a
-/// value can violate, with the keywords of derived schemas (kNotPattern, ...). Sound and not complete: what
-/// cannot be said as a schema has no part (uniqueItems, format, keys of patternProperties, additional and
-/// unevaluated ones), so that the result may allow nothing. Throws InputError where the schema is malformed.
+/// A schema of values that are not valid against `schema`: {"anyOf": [...]} with one part per keyword that a
+/// value can violate, using the keywords of derived schemas (kNotPattern, ...). Sound but incomplete:
+/// uniqueItems, format, and keys of patternProperties, additional and unevaluated properties have no part, so
+/// that the result may allow nothing. Throws InputError if the schema is malformed.
 nlohmann::ordered_json negation(const SchemaReader& schema);
 
-/// A reader of negation(): a schema of the values that this one does not allow, or of fewer of them.
+/// A reader of negation(schema).
 SchemaReader negated(const SchemaReader& schema);
 
 }  // namespace lacuna

@@ -17,15 +17,15 @@
 namespace lacuna {
 namespace {
 
-constexpr int kSignificantDigits = 15;  // all decimal numbers with so many differ as doubles
+constexpr int kSignificantDigits = 15;  // different decimals of at most 15 digits differ as doubles
 
-/// A number of at least 0 as decimal digits.
+/// A nonnegative decimal number.
 struct Decimal {
   int64_t whole = 0;     // at most kLargestInteger
   std::string fraction;  // digits without zeros at the end
 };
 
-/// The shortest decimal number that is read as `value`, in [0, kLargestInteger].
+/// The shortest decimal number that parses as `value`, which is in [0, kLargestInteger].
 Decimal decimal_of(double value) {
   std::array<char, 400> digits{};
   const auto end =
@@ -55,11 +55,11 @@ Expression zeros(int least, int most) {
   return Expression::repeat(Expression::text("0"), least, most);
 }
 
-/// A bound of a magnitude, cut to digits that can be compared.
+/// A bound of a magnitude, truncated to the digits of the numbers compared with it.
 struct MagnitudeBound {
   Decimal decimal;
   bool is_excluded;
-  int fraction_digits;  // of the numbers that are compared with it
+  int fraction_digits;  // maximum in the compared numbers
 };
 
 MagnitudeBound magnitude_bound(double value, bool is_excluded, bool is_lower) {
@@ -68,7 +68,7 @@ MagnitudeBound magnitude_bound(double value, bool is_excluded, bool is_lower) {
   if (is_excluded) bound.fraction_digits = std::max(0, kSignificantDigits - whole_digits);
   std::string& fraction = bound.decimal.fraction;
   if (fraction.size() > static_cast<size_t>(bound.fraction_digits)) {
-    // Numbers with so few digits are above the bound where they are above what is left of it.
+    // A number with at most fraction_digits exceeds the bound exactly if it exceeds the truncated bound.
     fraction.resize(static_cast<size_t>(bound.fraction_digits));
     while (fraction.ends_with('0')) fraction.pop_back();
     bound.is_excluded = is_lower;
@@ -76,7 +76,7 @@ MagnitudeBound magnitude_bound(double value, bool is_excluded, bool is_lower) {
   return bound;
 }
 
-/// Digits after a point that make a larger number than those of the bound, or the same one.
+/// Fractions greater than the bound's, or equal to it unless the bound is excluded.
 Expression fractions_above(const MagnitudeBound& bound) {
   const std::string& fraction = bound.decimal.fraction;
   const auto size = static_cast<int>(fraction.size()), most = bound.fraction_digits;
@@ -162,7 +162,7 @@ Expression json_number_between(const std::optional<DecimalBound>& lower,
   const auto compiled = [&](const Expression& expression) {
     return ByteAutomaton::compile(expression, what, limits);
   };
-  // Magnitudes between two bounds; one that is beyond what can be written is no bound.
+  // Magnitudes between two bounds; an upper bound above kLargest is ignored.
   const auto magnitudes = [&](std::optional<DecimalBound> first, const std::optional<DecimalBound>& last) {
     if (!first) first = DecimalBound{};
     if ((last && last->value < 0) || first->value > kLargest) return Expression::nothing();
@@ -225,7 +225,7 @@ Expression json_multiples(int64_t divisor, bool is_multiple, std::string_view wh
 Expression listed_json_multiples(double divisor, double first, double last) {
   const Decimal step = decimal_of(divisor);
   const auto scale = static_cast<int>(step.fraction.size());
-  constexpr size_t kMaxDigits = 12;  // so that products fit
+  constexpr size_t kMaxDigits = 12;  // so that products fit in int64_t
   const std::string digits = std::to_string(step.whole) + step.fraction;
   if (scale > kMaxFractionDigits || digits.size() > kMaxDigits) return Expression::nothing();
   const int64_t unit = std::strtoll(digits.c_str(), nullptr, 10);
@@ -234,7 +234,7 @@ Expression listed_json_multiples(double divisor, double first, double last) {
   for (int i = 0; i < scale; ++i) power *= 10;
   std::vector<Expression> texts;
   size_t num_bytes = 0;
-  const auto add = [&](int64_t multiple) {  // of the unit
+  const auto add = [&](int64_t multiple) {  // times the divisor
     const int64_t magnitude = std::abs(multiple) * unit;
     const int64_t whole = magnitude / power;
     std::string fraction =
@@ -247,7 +247,7 @@ Expression listed_json_multiples(double divisor, double first, double last) {
     num_bytes += text.size();
     if (num_bytes <= kMaxListedBytes) texts.push_back(Expression::text(text));
   };
-  constexpr double kFarthest = 1e6;  // multiples of the bound nearest to 0
+  constexpr double kFarthest = 1e6;  // limit of the first listed multiple, in divisors
   constexpr size_t kSteps = 200;
   spend_steps(kSteps * kMaxListedMultiples);
   const double nearest = std::max(0.0, std::max(first, -last)) / divisor;

@@ -17,25 +17,25 @@ struct DecimalBound {
   bool is_excluded = false;
 };
 
-/// Decimal numbers without an exponent between two bounds, as json_number() writes them. Read as doubles they
-/// are within the bounds, too.
+/// Decimal numbers without an exponent between two bounds, as json_number() writes them. They are also within
+/// the bounds when read as doubles.
 Expression json_number_between(const std::optional<DecimalBound>& lower,
                                const std::optional<DecimalBound>& upper, std::string_view what,
                                AutomatonLimits& limits);
 
-/// Numbers with at most 15 significant digits and without zeros at their ends: no two of them are equal as
+/// Numbers with at most 15 significant digits and without trailing zeros in the fraction: no two are equal as
 /// doubles.
 Expression plain_json_number();
 
-inline constexpr int64_t kMaxExactDivisor = 1'000;  ///< the largest of which all multiples are written
-inline constexpr int kMaxListedMultiples = 10'000;  ///< of other divisors, those nearest to 0
-inline constexpr size_t kMaxListedBytes = 15'000;  ///< of all their texts, so that an automaton can hold them
+inline constexpr int64_t kMaxExactDivisor = 1'000;  ///< largest divisor of json_multiples()
+inline constexpr int kMaxListedMultiples = 10'000;  ///< multiples that listed_json_multiples() tries
+inline constexpr size_t kMaxListedBytes = 15'000;   ///< limit on their texts, for the automaton's sake
 
-/// Integers that are multiples of `divisor`, or that are not; in [1, kMaxExactDivisor].
+/// Integers that are multiples of `divisor` (or non-multiples); `divisor` is in [1, kMaxExactDivisor].
 Expression json_multiples(int64_t divisor, bool is_multiple, std::string_view what, AutomatonLimits& limits);
 
-/// Multiples of any divisor above 0 within bounds, those nearest to 0. All of them are multiples as decimal
-/// numbers, and divided as doubles they give an integer.
+/// The multiples nearest to 0 of any divisor above 0, within [first, last]. Each is a multiple both as a
+/// decimal number and in double arithmetic (the quotient is an integer).
 Expression listed_json_multiples(double divisor, double first, double last);
 
 }  // namespace lacuna

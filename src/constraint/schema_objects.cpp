@@ -1,4 +1,4 @@
-// Objects of a JSON Schema.
+// SchemaCompiler's member functions for objects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,11 +32,11 @@ Expression SchemaCompiler::object(const Schemas& schemas) {
     members.push_back({json_member(text, property(schemas, key), options_.layout), is_required});
   }
   if (keys.empty() && count.least > 1) return distinct_members(schemas, count);
-  // In one order of keys there is no place for others.
+  // Canonical objects with named keys have no free members.
   const Expression free =
       canonical_ > 0 && !keys.empty() ? Expression::nothing() : free_members(schemas, keys);
   if (!free.is_nothing()) {
-    // Their keys may repeat, so that however many there are, they may be one property.
+    // Keys of free members may repeat, so several free members may count as one property.
     const bool needs_one = count.least > static_cast<int>(required.size());
     const std::optional<int> most = canonical_ > 0 ? std::optional<int>(1) : count.most;
     if (keys.empty()) return json_object(Expression::repeat(free, count.least, most, item_separator()));
@@ -49,7 +49,7 @@ Expression SchemaCompiler::object(const Schemas& schemas) {
   return json_object(Expression::members(std::move(members), item_separator(), count.least, count.most));
 }
 
-/// Keys in the order in which schemas name them.
+/// Keys in the order in which the schemas name them; collects the required ones in `required`.
 std::vector<std::string_view> SchemaCompiler::named_keys(const Schemas& schemas,
                                                          std::unordered_set<std::string_view>& required) {
   std::vector<std::string_view> keys;
@@ -68,7 +68,7 @@ std::vector<std::string_view> SchemaCompiler::named_keys(const Schemas& schemas,
       required.insert(key);
     }
   }
-  // A list of names is one of properties.
+  // Names that "propertyNames" lists count as properties.
   for (const SchemaReader& schema : schemas) {
     const auto names = schema.schema("propertyNames");
     if (!names || !names->value().is_object()) continue;
@@ -79,7 +79,7 @@ std::vector<std::string_view> SchemaCompiler::named_keys(const Schemas& schemas,
       if (value->is_string()) add_key(value->get_ref<const std::string&>());
     }
   }
-  // Equal objects have one text only if all of them have one order.
+  // A canonical text needs one order of keys.
   if (canonical_ > 0) std::ranges::sort(keys);
   return keys;
 }
@@ -113,8 +113,8 @@ bool SchemaCompiler::matches(const std::string& text, std::string_view key, cons
   return known->second.accepts(key);
 }
 
-/// The value of a member that these schemas describe, and those of free members unless they name it, too.
-///   namers  whose schemas describe the member
+/// The value of a member: valid against `of_member` and against each free_properties() schema that applies.
+///   namers  schemas that describe the member
 Expression SchemaCompiler::value_of_member(const Schemas& schemas,
                                            const std::unordered_set<const ordered_json*>& namers,
                                            Schemas of_member) {
@@ -143,7 +143,7 @@ Expression SchemaCompiler::property(const Schemas& schemas, std::string_view key
   return value_of_member(schemas, namers, std::move(of_property));
 }
 
-/// Names of keys that a schema of "propertyNames" allows, as JSON texts.
+/// Keys that a schema of "propertyNames" allows, as JSON texts.
 const ByteAutomaton& SchemaCompiler::names(const SchemaReader& schema) {
   auto known = names_.find(&schema.value());
   if (known == names_.end()) known = names_.emplace(&schema.value(), compiled(value({schema}))).first;
@@ -158,7 +158,7 @@ bool SchemaCompiler::is_name_allowed(const Schemas& schemas, std::string_view ke
   });
 }
 
-/// A member whose key is not among `keys`; where there are any, one that "patternProperties" describes.
+/// A member whose key is not in `keys`. If `keys` is not empty, some "patternProperties" must match the key.
 Expression SchemaCompiler::free_members(const Schemas& schemas, const std::vector<std::string_view>& keys) {
   constexpr size_t kMaxPatterns = 5;
   std::vector<std::string> patterns;
@@ -181,7 +181,7 @@ Expression SchemaCompiler::free_members(const Schemas& schemas, const std::vecto
   return Expression::choice(std::move(members));
 }
 
-/// Keys that the patterns of the bits `matched` match, and no others.
+/// Keys not in `keys` that match pattern i exactly if bit i of `matched` is set.
 Expression SchemaCompiler::free_key(const Schemas& schemas, const std::vector<std::string_view>& keys,
                                     const std::vector<std::string>& patterns, unsigned matched) {
   FreeKey made_of{patterns, matched, {}, {keys.begin(), keys.end()}};
@@ -229,8 +229,8 @@ Expression SchemaCompiler::free_member_value(const Schemas& schemas, const std::
   return value_of_member(schemas, namers, std::move(of_member));
 }
 
-/// Objects of any keys with several members at least: the keys of the first ones have different lengths, by
-/// their remainders, so that none of them repeats.
+/// Objects with any keys and at least count.least members. The first count.least keys have different lengths
+/// modulo count.least, so that they are distinct.
 Expression SchemaCompiler::distinct_members(const Schemas& schemas, const Counts& count) {
   constexpr int kMaxDistinctMembers = 4;
   if (count.least > kMaxDistinctMembers || canonical_ > 0)
@@ -238,7 +238,7 @@ Expression SchemaCompiler::distinct_members(const Schemas& schemas, const Counts
   const Expression member = free_members(schemas, {});
   if (member.is_nothing()) return Expression::nothing();
   const Expression end = Expression::text(punctuation(options_.layout).key_separator);
-  // A whole member's length would depend on its value: the keys are taken apart before.
+  // A member's class depends only on the length of its key, so that the keys are distinct.
   std::vector<Expression> classes;
   const Expression byte = any_byte();
   for (int remainder = 0; remainder < count.least; ++remainder) {

@@ -27,11 +27,11 @@ using nlohmann::ordered_json;
 constexpr int kOutlineDepth = 8;
 
 // Costs in steps of a Budget.
-constexpr size_t kStepsPerReader = 20;  // a reader of one more schema
+constexpr size_t kStepsPerReader = 20;  // creating a reader
 constexpr size_t kStepsPerText = 30;    // keeping a short text
 constexpr size_t kStepsPerLookUp = 8;   // looking up a short text
 constexpr size_t kStepsPerByte = 4;     // writing a byte of a canonical text
-constexpr size_t kLongObject = 16;      // members from which an object gets an index
+constexpr size_t kLongObject = 16;      // objects with this many members get an index
 
 std::string shown(const ordered_json& value) {
   if (value.is_object()) return "an object";
@@ -40,14 +40,14 @@ std::string shown(const ordered_json& value) {
   return value.dump();
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key as a reference token of a JSON pointer.
 std::string escaped(std::string_view key) {
   std::string part;
   for (const char c : key) part += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return part;
 }
 
-/// The key that a part of a JSON pointer in a URI names.
+/// The key that a reference token of a JSON pointer in a URI names.
 std::string unescaped(std::string_view part) {
   std::string bytes;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -70,14 +70,14 @@ std::string unescaped(std::string_view part) {
   return key;
 }
 
-/// Whether all numbers are known exactly. Integers beyond 64 bits are read as doubles.
+/// Whether all numbers were parsed exactly. Integers beyond 64 bits are parsed as doubles.
 bool is_exact(const ordered_json& value) {
   if (value.is_number_float()) return std::abs(value.get<double>()) < kMaxExactInteger;
   if (!value.is_structured()) return true;
   return std::ranges::all_of(value, [](const ordered_json& part) { return is_exact(part); });
 }
 
-/// A set of these texts is about to be made.
+/// Charges the Budget for a set of copies of `texts`.
 template <typename Texts>
 void spend_copy(const Texts& texts) {
   constexpr size_t kBytesOfNode = 48;
@@ -92,7 +92,7 @@ bool have_common(const std::set<std::string>& a, const std::set<std::string>& b)
 
 }  // namespace
 
-/// Where a schema is: below the keyword of another one, or where a reference points.
+/// The path of a schema: below a keyword of its parent, or a path of its own (kText).
 struct SchemaReader::Place {
   enum class Kind { kText, kKeyword, kMember, kItem };
   Kind kind = Kind::kText;
@@ -100,10 +100,10 @@ struct SchemaReader::Place {
   std::string_view key = {};
   size_t index = 0;
   std::shared_ptr<const Place> parent = {};
-  bool is_derived = false;  // kText: of a schema that was made of the one at this path
+  bool is_derived = false;  // kText: the schema is derived from the one at this path
 };
 
-/// Facts about the values of the document, by address.
+/// Cached facts about values of the document, keyed by address.
 struct SchemaReader::Memory {
   using Members = std::unordered_map<std::string_view, const ordered_json*>;
 
@@ -150,7 +150,7 @@ struct SchemaReader::Memory {
   std::deque<std::string> derived_paths;  // of places
 };
 
-/// Outlines of schemas, each found once for a depth.
+/// Computes outlines of schemas; cached by schema and depth.
 struct SchemaOutliner {
   static const SchemaOutline& find(const SchemaReader& schema, int depth) {
     static const SchemaOutline kAnything;
@@ -244,7 +244,7 @@ std::string SchemaReader::path() const {
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
     const Place& each = **place;
     if (is_derived && each.kind != Place::Kind::kText) {
-      // The way that negation() has taken, not the user's, but for properties.
+      // Parts that negation() added are not in the user's schema, except "properties".
       if (each.keyword == "anyOf" || each.keyword == "not") continue;
       if (each.keyword != "properties") break;
     }
@@ -315,7 +315,7 @@ const TextList& SchemaReader::texts(std::string_view keyword) const {
   static const TextList kNone;
   const ordered_json* value = find(keyword);
   if (!value) return kNone;
-  if (value->is_boolean() && keyword == "required") return kNone;  // draft 3: of a property
+  if (value->is_boolean() && keyword == "required") return kNone;  // draft 3: a flag of a property
   if (!value->is_array()) refuse(keyword, "a list of texts");
   if (const auto known = memory_->texts.find(value); known != memory_->texts.end()) return known->second;
   spend_steps(value->size() * kStepsPerText);

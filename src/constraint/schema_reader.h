@@ -18,26 +18,26 @@
 
 namespace lacuna {
 
-/// Thrown where a schema means something that is not supported; an InputError.
+/// Thrown for a valid schema with an unsupported feature; an InputError.
 class UnsupportedSchema : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// Keywords that only derived schemas have (negated()). All of them narrow.
-inline constexpr std::string_view kNotListed = "\1notEnum";            ///< values that are not allowed
+/// Keywords that only derived schemas have (negated()). Each restricts values.
+inline constexpr std::string_view kNotListed = "\1notEnum";            ///< list of forbidden values
 inline constexpr std::string_view kNotPattern = "\1notPattern";        ///< matches nowhere in the string
-inline constexpr std::string_view kNotMultipleOf = "\1notMultipleOf";  ///< an integer above 0
+inline constexpr std::string_view kNotMultipleOf = "\1notMultipleOf";  ///< a number above 0
 inline constexpr std::string_view kNotReference = "\1notRef";    ///< "$ref" to a schema that must not hold
-inline constexpr std::string_view kFractionType = "\1fraction";  ///< a type: numbers that are no integers
+inline constexpr std::string_view kFractionType = "\1fraction";  ///< type of non-integral numbers
 
-/// Kinds of JSON values as bits. A number without a fraction is an integer, however it is written.
+/// Types of JSON values as bits. An integral number is an integer in any notation (3.0).
 using JsonTypes = unsigned;
 inline constexpr JsonTypes kTypeNull = 1, kTypeBoolean = 2, kTypeInteger = 4, kTypeFraction = 8,
                            kTypeString = 16, kTypeArray = 32, kTypeObject = 64, kAllTypes = 127;
 JsonTypes json_type(const nlohmann::ordered_json& value);
 
-/// A text that equal values share, and no others.
+/// Canonical text of a value: two values have the same text exactly if they are equal.
 std::string canonical_json(const nlohmann::ordered_json& value);
 
 /// Values that "enum" and "const" allow, in their order.
@@ -46,64 +46,64 @@ struct ListedValues {
   std::vector<std::string> canonical;  ///< canonical_json() of each
 };
 
-/// A list of texts, and its members.
+/// A list of strings, and the same strings as a set.
 struct TextList {
   std::vector<std::string_view> texts;
   std::unordered_set<std::string_view> members;
 };
 
-/// A schema within a document. What has been found out about a place of the document is kept and shared by
-/// all readers that came from one, so that visiting a schema again costs little. Charges the thread's Budget.
+/// A schema within a document. All readers that stem from the same root reader share a cache, so that
+/// visiting a schema again is cheap. Charges the thread's Budget.
 class SchemaReader {
  public:
   /// `name` begins messages: the flag or field that holds the document. Both must outlive all readers.
   SchemaReader(const nlohmann::ordered_json& document, const std::string& name);
 
   const nlohmann::ordered_json& value() const { return *value_; }
-  /// A JSON pointer. Put together when it is asked for.
+  /// The schema's JSON pointer, built on each call.
   std::string path() const;
 
-  /// The value of a keyword; null if it is absent, or null: generators write keywords that way that they do
-  /// not set. Null is a value of "const" alone.
+  /// The value of a keyword; nullptr if it is absent or null, since generators write null for unset keywords.
+  /// Only for "const" null is a value.
   const nlohmann::ordered_json* find(std::string_view keyword) const;
   bool has(std::string_view keyword) const { return find(keyword) != nullptr; }
 
-  /// Throws InputError if this is neither an object nor a boolean, or has a keyword that narrows and is not
-  /// supported.
+  /// Throws InputError if this is neither an object nor a boolean, or has an unsupported keyword that
+  /// restricts values.
   void check() const;
 
-  /// Readers of keywords; none if absent. They throw InputError where the value has another form.
-  std::optional<int64_t> count(std::string_view keyword) const;  ///< at least 0; larger ones are 2^31
+  /// Typed access to keywords; empty if absent. Throws InputError if the value has another type.
+  std::optional<int64_t> count(std::string_view keyword) const;  ///< at least 0; clamped to 2^31
   std::optional<std::string> text(std::string_view keyword) const;
   const TextList& texts(std::string_view keyword) const;  ///< empty if absent
   std::optional<SchemaReader> schema(std::string_view keyword) const;
-  std::vector<SchemaReader> schemas(std::string_view keyword) const;  ///< of a list; empty if absent
+  std::vector<SchemaReader> schemas(std::string_view keyword) const;  ///< list of schemas; empty if absent
   std::vector<std::pair<std::string_view, SchemaReader>> named_schemas(
-      std::string_view keyword) const;  ///< of an object
-  /// The member `key` of an object of schemas; none if either is absent.
+      std::string_view keyword) const;  ///< object of schemas
+  /// The member `key` of an object of schemas; empty if the keyword or the member is absent.
   std::optional<SchemaReader> named_schema(std::string_view keyword, std::string_view key) const;
   bool is_true(std::string_view keyword) const;                          ///< false if absent
   const nlohmann::ordered_json* number(std::string_view keyword) const;  ///< null if absent
 
-  /// Types that "type" allows, in any case ("OBJECT"), and null where OpenAPI's "nullable" is true; none if
-  /// it is absent.
+  /// Types that "type" allows, in any letter case ("OBJECT"), plus null if OpenAPI's "nullable" is true;
+  /// empty if "type" is absent.
   std::optional<JsonTypes> types() const;
-  /// Types about which some keyword says something.
+  /// Types to which at least one keyword of the schema is specific.
   JsonTypes described_types() const;
   /// Values that "enum" and "const" allow; null if both are absent.
   const ListedValues* values() const;
 
-  /// The schema that "$ref" points to, or another keyword like it.
+  /// The schema that a reference keyword points to; empty if it is absent.
   std::optional<SchemaReader> reference(std::string_view keyword = "$ref") const;
 
-  /// A schema that stands at the place of this one. Each `key` is made once.
+  /// A schema created by `make` that has the path of this one. Cached by `key`.
   template <typename Make>
   SchemaReader derived(const std::string& key, Make&& make) const;
-  /// The same of a schema that does not hold where this one does, so that it evaluates nothing there.
+  /// derived() of a schema whose result has is_within() false: a negated schema evaluates nothing.
   template <typename Make>
   SchemaReader derived_apart(const std::string& key, Make&& make) const;
-  /// Whether this schema is reached from `other` by keywords that speak of the same value, so that what it
-  /// says about items and properties counts as evaluated there.
+  /// Whether this schema lies within `other`. If both apply to one value, the items and properties that this
+  /// one describes count as evaluated in `other`.
   bool is_within(const SchemaReader& other) const;
 
   /// Throws InputError that names the keyword's path.
@@ -118,7 +118,7 @@ class SchemaReader {
   SchemaReader(std::shared_ptr<Memory> memory, const nlohmann::ordered_json& value,
                std::shared_ptr<const Place> place)
       : memory_(std::move(memory)), value_(&value), place_(std::move(place)) {}
-  /// The schema that `value` is, below a keyword: itself, its member `key` or its item `index`.
+  /// A reader of `value`, which is below a keyword of this schema: its value, member `key` or item `index`.
   SchemaReader at(const nlohmann::ordered_json& value, Place place) const;
   std::string path_of(std::string_view keyword) const;
   /// The value to which a JSON pointer leads.
@@ -148,9 +148,8 @@ SchemaReader SchemaReader::derived_apart(const std::string& key, Make&& make) co
 /// Properties that all valid values of a schema share, found without compiling it.
 struct SchemaOutline {
   JsonTypes types = kAllTypes;
-  std::optional<std::set<std::string>> values;  ///< allowed values in canonical form; empty: any
-  std::map<std::string, std::set<std::string>>
-      tags;  ///< required members of objects that have one of a few values
+  std::optional<std::set<std::string>> values;        ///< allowed values in canonical form; empty: any
+  std::map<std::string, std::set<std::string>> tags;  ///< required members with few allowed values
 };
 SchemaOutline outline(const SchemaReader& schema);
 

@@ -24,14 +24,14 @@ bool is_one_of(const std::array<std::string_view, kSize>& names, std::string_vie
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The text of a key; empty where it is absent or another value.
+/// The string at a key; empty if it is absent or not a string.
 std::string_view text_of(const ordered_json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? std::string_view(found->get_ref<const std::string&>())
                                                      : std::string_view();
 }
 
-/// Whether a value may have references that are no pointers.
+/// Whether a value may have references other than JSON pointers.
 bool has_other_references(const ordered_json& value, bool is_root) {
   constexpr std::array<std::string_view, 4> kKeywords{"$anchor", "$dynamicRef", "$recursiveRef", "$id"};
   spend_steps(kStepsPerValue);
@@ -53,10 +53,10 @@ size_t scheme_length(std::string_view uri) {
   return end != std::string_view::npos && end > 0 && uri[end] == ':' ? end + 1 : 0;
 }
 
-/// A path without "." and "..".
+/// Resolves "." and ".." in a path.
 std::string without_dots(std::string_view path) {
   std::vector<std::string_view> parts;
-  bool ends_open = false;  // with a slash
+  bool ends_open = false;  // the path ends with a slash
   while (true) {
     const size_t end = path.find('/');
     const std::string_view part = path.substr(0, end);
@@ -79,13 +79,13 @@ std::string without_dots(std::string_view path) {
   return text;
 }
 
-/// The URI that a reference without a fragment names (RFC 3986, 5.2).
+/// Resolves a reference without a fragment against `base` (RFC 3986, 5.2).
 std::string resolved_uri(std::string_view base, std::string_view reference) {
   if (reference.empty()) return std::string(base);
   if (scheme_length(reference) > 0) return std::string(reference);
   const size_t scheme = scheme_length(base);
   if (reference.starts_with("//")) return std::string(base.substr(0, scheme)) += reference;
-  size_t path = scheme;  // where the base's begins
+  size_t path = scheme;  // offset of the base's path
   if (base.substr(scheme).starts_with("//")) path = std::min(base.find('/', scheme + 2), base.size());
   std::string uri(base.substr(0, path));
   if (reference.front() == '/') return uri += without_dots(reference);
@@ -96,14 +96,14 @@ std::string resolved_uri(std::string_view base, std::string_view reference) {
   return uri += without_dots(merged += reference);
 }
 
-/// A key as a part of a JSON pointer in a URI.
+/// A key as "/" and a reference token of a JSON pointer in a URI.
 std::string as_pointer_part(std::string_view key) {
   std::string part = "/";
   for (const char c : key) part += c == '~' ? "~0" : c == '/' ? "~1" : c == '%' ? "%25" : std::string(1, c);
   return part;
 }
 
-/// Collects what can be referred to, and the references, in one walk, and then writes the pointers.
+/// Collects all targets and references in one walk, and then writes the pointers.
 class References {
  public:
   void read(ordered_json& document) {
@@ -113,12 +113,12 @@ class References {
   }
 
   void write() {
-    // A changed object moves its members: those come first.
+    // Changing an object moves its members in memory, so inner references are written first.
     for (auto each = references_.rbegin(); each != references_.rend(); ++each) write(*each);
   }
 
  private:
-  /// A value's place: its key in the value around it.
+  /// Location of a value: its key in the parent.
   struct Place {
     const Place* parent;
     std::string key;
@@ -134,14 +134,14 @@ class References {
   };
 
   struct Scope {
-    bool is_schema = false;  ///< false: below a keyword that nobody knows, where "$id" is a word like others
+    bool is_schema = false;      ///< false: below an unknown keyword, where "$id" has no meaning
     std::string_view base = {};  ///< URI of the resource
   };
 
   struct Reference {
     ordered_json* schema;
     std::string_view base;
-    std::string_view outer;  ///< the base where an "$id" next to "$ref" has no effect: before draft 2019-09
+    std::string_view outer;  ///< base before draft 2019-09, which ignores an "$id" next to "$ref"
   };
 
   void walk(ordered_json& value, Scope scope, const Place* place) {
@@ -199,7 +199,7 @@ class References {
     walk(value, {scope.is_schema && is_one_of(kSchemas, keyword), scope.base}, &own);
   }
 
-  /// Takes the names that a schema gives itself.
+  /// Records the names that a schema gives itself.
   void name(const ordered_json& schema, const Place* place, Scope& scope) {
     const auto pointer = [&] {
       std::string text = place == nullptr ? "" : place->pointer();
@@ -225,7 +225,7 @@ class References {
     has_recursive_anchor_ = has_recursive_anchor_ || (recursive != schema.end() && *recursive == true);
   }
 
-  /// The pointer to what a reference names; none where it is not in the document.
+  /// The pointer to a reference's target; empty if the target is not in the document.
   std::optional<std::string> find(std::string_view base, std::string_view target) const {
     const size_t hash = std::min(target.find('#'), target.size());
     spend_steps(base.size() + target.size());
@@ -238,7 +238,7 @@ class References {
     return anchor == anchors_.end() ? std::nullopt : std::optional(anchor->second);
   }
 
-  /// Whether a reference may have other targets on other ways to its schema.
+  /// Whether a reference's target may depend on the path of evaluation.
   bool is_dynamic(std::string_view keyword, std::string_view target) const {
     if (keyword == "$ref") return false;
     if (keyword == "$recursiveRef") return has_recursive_anchor_ && resources_.size() > 1;
@@ -254,7 +254,7 @@ class References {
       const std::string_view target = text_of(schema, keyword);
       if (target.empty() || is_dynamic(keyword, target)) continue;
       std::optional<std::string> pointer = find(found.base, target);
-      // A URI that the drafts disagree about stays as it is, and is refused.
+      // A URI with different targets in different drafts stays unchanged, and is refused later.
       if (!pointer || (target.front() != '#' && pointer != find(found.outer, target))) continue;
       spend_steps(kStepsPerValue + pointer->size());
       spend_bytes(pointer->size());
@@ -276,7 +276,7 @@ class References {
   std::map<std::pair<std::string, std::string>, std::string> anchors_;  // pointers by URI and name
   std::map<std::string, int> dynamic_anchors_;                          // how often a name occurs
   bool has_recursive_anchor_ = false;
-  std::vector<Reference> references_;  // those within a schema after it
+  std::vector<Reference> references_;  // outer schemas before inner ones
 };
 
 }  // namespace

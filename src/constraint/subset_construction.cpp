@@ -1,4 +1,4 @@
-// How a deterministic automaton is made of an expression's nondeterministic one: ByteAutomaton::compile().
+// ByteAutomaton::compile(): determinizes an expression's NFA by the subset construction.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -13,8 +13,7 @@
 namespace lacuna {
 namespace {
 
-/// States of a nondeterministic automaton that the same text leads to, ascending; without those that are only
-/// passed.
+/// NFA states that one text leads to, ascending; only those for which matters() is true.
 using NfaStates = std::vector<uint32_t>;
 
 struct HashOfStates {
@@ -25,8 +24,7 @@ struct HashOfStates {
   }
 };
 
-/// Symbols by the intervals between all limits of the automaton's edges: class c is an interval below that of
-/// class c + 1.
+/// Symbol classes: the intervals between the limits of all edges, in ascending order.
 std::vector<uint16_t> classes_of(const Nfa& nfa) {
   std::vector<uint8_t> begins(kNumSymbols + 1, 0);
   for (const Nfa::Edge& edge : nfa.edges) {
@@ -50,14 +48,14 @@ class SubsetConstruction {
   }
 
   TransitionTable run() {
-    // Where there are assertions, the state before the first symbol is kept apart from later ones.
+    // With assertions, the state before the first symbol differs from an equal set of NFA states later.
     number_of({nfa_.start}, true);
     std::vector<NfaStates> targets(static_cast<size_t>(table_.num_classes));
     for (size_t state = 0; state < sets_.size(); ++state) {
       for (const uint32_t member : *sets_[state]) collect_targets(member, targets);
       int32_t number = TransitionTable::kNone;
       for (size_t c = 0; c < targets.size(); ++c) {
-        // Neighbours often lead to the same states.
+        // Neighboring classes often lead to the same states.
         if (c == 0 || targets[c] != targets[c - 1])
           number = targets[c].empty() ? TransitionTable::kNone : number_of(targets[c], false);
         table_.at(state, static_cast<int>(c)) = number;
@@ -87,7 +85,7 @@ class SubsetConstruction {
            (edge.kind == Nfa::EdgeKind::kIfAtEnd && at_end);
   }
 
-  /// All states that can be reached without a symbol.
+  /// All states that can be reached from `from` without a symbol.
   NfaStates closure(const NfaStates& from, bool at_begin, bool at_end) {
     ++visit_;
     NfaStates reached;

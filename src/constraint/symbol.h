@@ -5,8 +5,8 @@
 
 namespace lacuna {
 
-/// A letter of the alphabet: 0 to 255 is a byte of UTF-8, kFirstSpecial + k stands for the special token
-/// number k of a TokenTable, which is written as a whole (<tool_call>).
+/// A symbol of the alphabet: 0 to 255 is a byte of UTF-8; kFirstSpecial + k is the special token k of a
+/// TokenTable, such as <tool_call>.
 using Symbol = uint16_t;
 inline constexpr Symbol kFirstSpecial = 256;
 inline constexpr int kMaxSpecials = 16;

@@ -21,16 +21,16 @@ struct Move {
   bool operator==(const Move&) const = default;
 };
 
-/// Moves of all effects, those of beginnings of tokens included: 32 MB.
+/// Limit on the moves of all effects, including those of token prefixes: 32 MB.
 constexpr size_t kMaxMoves = 8'000'000;
 
-constexpr int32_t kDead = -1;      // leads nowhere, from every state
+constexpr int32_t kDead = -1;      // allowed in no state
 constexpr int32_t kUnknown = -2;   // not computed yet
-constexpr int32_t kEndToken = -3;  // after an accepting state
-constexpr int32_t kExcluded = -4;  // has no class
+constexpr int32_t kEndToken = -3;  // an end token, allowed in accepting states
+constexpr int32_t kExcluded = -4;  // an excluded token, which has no class
 
-/// The effects of byte strings. Strings of the same effect have the same number, so that the trie of a
-/// vocabulary, whose nodes have few effects, costs one look-up per node.
+/// Interned effects of byte strings. Strings with the same effect share a number, so that each node of a
+/// vocabulary's trie, which has few different effects, costs one look-up.
 class Effects {
  public:
   explicit Effects(const ByteAutomaton& automaton) : automaton_(automaton) {
@@ -81,8 +81,8 @@ class Effects {
     return number_of_last(begin);
   }
 
-  /// Gives the moves from `begin` on, the last ones, the number of their effect, and drops them if they have
-  /// one.
+  /// Returns the number of the effect that consists of the moves from `begin` on, and drops these moves if
+  /// the effect is known already.
   int32_t number_of_last(size_t begin) {
     const std::span<const Move> last = std::span(moves_).subspan(begin);
     uint64_t hash = last.size();
@@ -157,7 +157,7 @@ void TokenAutomaton::find_forced_bytes(const ByteAutomaton& bytes) {
 
 std::string TokenAutomaton::literal(StateId state) const {
   std::string text;
-  // No state comes twice: a text would have no end.
+  // No state comes twice: the text would be infinite.
   while (forced_bytes_[state].byte >= 0) {
     text += static_cast<char>(forced_bytes_[state].byte);
     state = forced_bytes_[state].next;

@@ -17,18 +17,18 @@ namespace lacuna {
 using ClassId = uint16_t;
 inline constexpr ClassId kNoClass = 0xFFFF;  ///< class of the tokens that no state allows
 
-/// (state, class) pairs, without those after an end token. A pass looks at each for every position: some 4
-/// ns each.
+/// Limit on (state, class) edges, without those from ended(). A forward or backward pass visits each edge at
+/// every position, at about 4 ns.
 inline constexpr size_t kMaxTokenEdges = 1'000'000;
 
 using StateSet = BitSet;  ///< [num_states]
 using ClassSet = BitSet;  ///< [num_classes]
 
 /// A deterministic automaton over tokens. States 0, 1, ... are those of the byte automaton; a token leads
-/// where its bytes lead. One more state, ended(), lies after an end token: an end token leads there from
-/// every accepting state, and from there every token leads back to it, because text after an end token is
-/// cut off. So the texts of a canvas of L tokens are exactly those with up to L tokens. Tokens that lead from
-/// every state to the same state form a class; all decisions are made for classes. Immutable.
+/// where its bytes lead. An end token leads from every accepting state to one more state, ended(), in which
+/// every token stays, because text after an end token is cut off. So a canvas of L tokens can hold exactly
+/// the texts with up to L tokens. Tokens with the same next state from every state form a class; all
+/// decisions are made per class. Immutable.
 class TokenAutomaton {
  public:
   struct Edge {
@@ -58,8 +58,7 @@ class TokenAutomaton {
   /// The lowest id of the class. Classes are numbered in ascending order of it.
   TokenId first_token(ClassId token_class) const { return first_tokens_[token_class]; }
 
-  /// Where accepted texts continue, by ascending class. Only states from which the vocabulary can complete a
-  /// text are next.
+  /// Edges to the states from which the vocabulary can complete an accepted text, by ascending class.
   std::span<const Edge> edges(StateId state) const {
     return std::span(edges_).subspan(first_edge_[state], first_edge_[state + 1U] - first_edge_[state]);
   }
@@ -73,15 +72,15 @@ class TokenAutomaton {
   StateId next(StateId state, TokenId token) const { return next_by_class(state, class_of(token)); }
   StateId next_by_class(StateId state, ClassId token_class) const;
 
-  /// The fewest tokens from a state to an accepting one; 0 in accepting states. kNever where the vocabulary
+  /// The fewest tokens from a state to an accepting one; 0 in accepting states. kNever if the vocabulary
   /// cannot write any accepted text from there.
   static constexpr int kNever = 1 << 30;
   int min_tokens(StateId state) const { return min_tokens_[state]; }
   /// States with min_tokens() <= tokens: those from which a text can be completed with this many more tokens.
   StateSet completable_within(int64_t tokens) const;
 
-  /// The bytes with which every accepted text continues after a state, up to where there is a choice; empty
-  /// where a text may end, or a special token may follow.
+  /// The longest byte string with which every accepted text continues after a state; empty if a text may end
+  /// there, or a special token may follow.
   std::string literal(StateId state) const;
 
   size_t memory_bytes() const;

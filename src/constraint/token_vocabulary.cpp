@@ -63,7 +63,7 @@ TokenVocabulary::TokenVocabulary(const TokenTable& table)
 }
 
 void TokenVocabulary::add_nodes(const TokenTable& table) {
-  std::vector<size_t> path;  // nodes from the root's child to the last one
+  std::vector<size_t> path;  // nodes from a child of the root to the last added node
   std::string_view previous;
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const std::string_view bytes = table.bytes[static_cast<size_t>(tokens_[i])];
@@ -74,7 +74,7 @@ void TokenVocabulary::add_nodes(const TokenTable& table) {
     }
     for (size_t k = shared; k < bytes.size(); ++k) {
       path.push_back(nodes_.size());
-      // A node above the last one has no tokens: the next node's begin where its own would.
+      // Inner nodes without tokens have the same first_token as the next node.
       nodes_.push_back({.end = 0,
                         .first_token = static_cast<uint32_t>(i),
                         .depth = static_cast<uint16_t>(k + 1),

@@ -17,12 +17,12 @@ struct TokenTable {
   /// [vocab_size] bytes that each token adds to the text; empty for ids that add none (special tokens, unused
   /// ids). Tokens may begin or end within a character.
   std::vector<std::string> bytes;
-  std::vector<TokenId> end_ids;   ///< tokens that end the answer; at least one. Their bytes are not looked at
-  std::vector<TokenId> excluded;  ///< never written, not even after an end token: the mask token
-  std::vector<TokenId> specials;  ///< tokens that stand for kFirstSpecial + k; at most kMaxSpecials
+  std::vector<TokenId> end_ids;   ///< tokens that end the answer; at least one. Their bytes are ignored
+  std::vector<TokenId> excluded;  ///< never written, not even after an end token; for example, the mask token
+  std::vector<TokenId> specials;  ///< token k stands for symbol kFirstSpecial + k; at most kMaxSpecials
 };
 
-/// A trie over the bytes of all tokens that write text. Made once for each tokenizer; immutable.
+/// A trie over the bytes of all tokens that write text. Created once per tokenizer; immutable.
 class TokenVocabulary {
  public:
   /// Throws InputError if there is no end token, or an id is not below the vocabulary's size; expects
@@ -39,7 +39,7 @@ class TokenVocabulary {
 
   int vocab_size() const { return vocab_size_; }
   std::span<const Node> nodes() const { return nodes_; }
-  /// Those that end at node i, ascending; may be none.
+  /// Tokens that end at node i, ascending; may be empty.
   std::span<const TokenId> tokens_at(size_t i) const {
     const size_t end = i + 1 < nodes_.size() ? nodes_[i + 1].first_token : tokens_.size();
     return std::span(tokens_).subspan(nodes_[i].first_token, end - nodes_[i].first_token);

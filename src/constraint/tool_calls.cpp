@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The schema of an object: a schema that does not say its type gets it.
+/// The parsed schema of a function's arguments, with "type": "object" added if it has no type.
 ordered_json object_schema(const CallableFunction& function) {
   if (function.parameters.size() > kMaxSchemaBytes)
     throw InputError("{}: has {} bytes; expected at most {}", function.place, function.parameters.size(),
@@ -53,7 +53,7 @@ Expression call_expression(const CallableFunction& function, const ToolCallConst
   Expression arguments = Expression::text("{}");
   if (!function.parameters.empty() && !form.quote.empty()) {
     if (function.strict) {
-      json_schema_expression(object_schema(function),  // for what it refuses
+      json_schema_expression(object_schema(function),  // throws for schemas that it refuses
                              {.strict = true, .name = function.place, .shared_work = &work});
     }
     arguments =
@@ -98,8 +98,8 @@ bool is_function_name(std::string_view name) {
          name.find_first_not_of(kCharacters) == std::string_view::npos;
 }
 
-// A text is cut before each of the tag's first characters. What follows such a character, up to the next one,
-// is not the rest of the tag: it ends within it, or differs from it at some place.
+// The text is split before each occurrence of the tag's first character. Each part then must not begin with
+// the tag: it is a proper prefix of the tag, or differs from the tag at some character.
 Expression text_without(std::string_view tag) {
   const std::string_view rest = tag.substr(1);
   expects(!rest.empty() && rest.find(tag.front()) == std::string_view::npos,
@@ -163,7 +163,7 @@ const ToolCallForm& tool_call_form_of(std::string_view text, std::string_view na
 
 namespace {
 
-/// Texts that ToolCallReader (engine/tool_call_reader.h) may take for calls, and more.
+/// A superset of the texts that ToolCallReader (engine/tool_call_reader.h) takes for calls.
 Expression like_calls(const ToolCallForm& form) {
   const Expression any = Expression::repeat(any_byte(), 0, std::nullopt);
   const Expression begin = Expression::text(form.begin);
@@ -174,7 +174,7 @@ Expression like_calls(const ToolCallForm& form) {
        any});
 }
 
-/// Texts of the form that is given for answers without calls.
+/// Texts in the form of ToolCallConstraint::answer that do not look like calls.
 Expression formed_answer(const ToolCallConstraint& constraint) {
   const std::string name = "tools";
   AutomatonLimits limits;
@@ -185,7 +185,7 @@ Expression formed_answer(const ToolCallConstraint& constraint) {
       std::make_shared<const ByteAutomaton>(ByteAutomaton::difference(answers, calls, name, limits)));
 }
 
-/// A call as a whole answer, or another text: one that does not begin as a call does.
+/// A call that is a whole answer, or a text that does not begin like a call.
 Expression whole_answer(const ToolCallConstraint& constraint, const Expression& call) {
   if (constraint.is_required) return call;
   if (constraint.answer) return Expression::choice({formed_answer(constraint), call});

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// Transitions by the state that they lead to.
+/// Transitions grouped by target state.
 struct Incoming {
   struct Edge {
     int32_t symbol_class, source;
@@ -88,7 +88,7 @@ class Partition {
             states_.begin() + static_cast<std::ptrdiff_t>(blocks_[block].end)};
   }
 
-  /// Moves a state to the marked ones of its block. Returns true for the first one of the block.
+  /// Marks a state. Returns true if it is the first marked state of its block.
   bool mark(size_t state) {
     Block& block = blocks_[block_of_[state]];
     if (place_[state] < block.marked_end) return false;  // already marked
@@ -98,7 +98,7 @@ class Partition {
     return block.marked_end++ == block.begin;
   }
 
-  /// Makes a new block of the marked states, unless all are marked; returns whether it did.
+  /// Moves the marked states to a new block, unless all are marked; returns whether it did. Clears the marks.
   bool split(size_t index) {
     Block& block = blocks_[index];
     const size_t middle = std::exchange(block.marked_end, block.begin);
@@ -118,7 +118,7 @@ class Partition {
   std::vector<Block> blocks_;
 };
 
-/// Hopcroft's refinement. A splitter stands for all classes at once.
+/// Hopcroft's partition refinement. Each splitter is applied to all symbol classes.
 Partition equivalent_states(const TransitionTable& table) {
   const Incoming incoming = incoming_of(table);
   Partition partition(table.accepting);
@@ -147,7 +147,7 @@ Partition equivalent_states(const TransitionTable& table) {
       for (const size_t block : touched) {
         if (!partition.split(block)) continue;
         const size_t part = partition.num_blocks() - 1;
-        // Either part tells apart what the whole did not; the smaller one is cheaper.
+        // Unless the whole block still was a splitter, one half suffices: the smaller one is cheaper.
         const bool takes_part = is_splitter[block] != 0 || partition.size(part) <= partition.size(block);
         is_splitter.push_back(takes_part ? 1 : 0);
         if (!takes_part) is_splitter[block] = 1;
@@ -209,7 +209,7 @@ TransitionTable merge_classes(const TransitionTable& table) {
 
 }  // namespace
 
-TransitionTable minimised(TransitionTable table) {
+TransitionTable minimized(TransitionTable table) {
   constexpr size_t kStepsPerTransition = 4;
   spend_steps(table.next.size() * kStepsPerTransition);
   trim(table);

@@ -1,4 +1,4 @@
-// A deterministic automaton while it is built, and what makes it minimal.
+// A deterministic automaton under construction, and its minimization.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,9 @@ struct TransitionTable {
   }
 };
 
-/// Drops transitions from which no accepting state can be reached, merges equivalent states (Hopcroft 1971)
-/// and equal classes, and numbers both in the order in which a breadth-first search from the start meets
-/// them. All states can be reached from the start, before and after. The result depends on the language
-/// alone.
-TransitionTable minimised(TransitionTable table);
+/// Drops transitions that cannot reach an accepting state, merges equivalent states (Hopcroft 1971) and equal
+/// classes, and numbers both in breadth-first order from the start. Requires that all states can be reached
+/// from the start. The result depends only on the language.
+TransitionTable minimized(TransitionTable table);
 
 }  // namespace lacuna

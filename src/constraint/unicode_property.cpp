@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNumCategories = 30;
 
-/// Each category by its number in utf8proc.
+/// Names of the general categories, indexed by utf8proc's category.
 struct CategoryName {
   std::string_view brief, full;
 };

@@ -5,7 +5,7 @@
 namespace lacuna {
 
 std::vector<std::pair<uint32_t, size_t>> decode_utf8(std::string_view text, std::string_view what) {
-  std::vector<std::pair<uint32_t, size_t>> code_points;  // with their place in bytes
+  std::vector<std::pair<uint32_t, size_t>> code_points;  // with their byte offsets
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<uint8_t>(text[i]);
     const size_t length = lead < 0x80   ? 1

@@ -14,14 +14,14 @@ namespace {
 
 using Edge = TokenAutomaton::Edge;
 
-constexpr size_t kStepsPerEdge = 4;  // steps of a Budget: some values are compared, or an exponential added
+constexpr size_t kStepsPerEdge = 4;  // Budget steps for a comparison or an exponential
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 double at_least(double score) {
-  return score >= kMinScore ? score : kMinScore;  // NaN, too
+  return score >= kMinScore ? score : kMinScore;  // also for NaN
 }
 
-/// Sums of exponentials, whatever their size.
+/// Numerically stable log-sum-exp.
 class LogSum {
  public:
   void add(double value) {
@@ -42,11 +42,11 @@ class LogSum {
 /// The states between two positions that are in both F_i and B_i, and their values.
 struct Column {
   std::vector<StateId> states;  // ascending
-  std::vector<double> values;   // value of the best way, or of all ways, from each state to the end
-  std::vector<Edge> choices;    // best_witness: the first step of the best way
+  std::vector<double> values;   // value of the best path, or of all paths, from each state to the end
+  std::vector<Edge> choices;    // best_witness: first edge of the best path
 };
 
-/// One position as both algorithms see it.
+/// Edges and scores of one position, for both algorithms.
 class Position {
  public:
   Position(const FeasibleSets& sets, size_t index, const ClassScores& scores)
@@ -71,7 +71,7 @@ class Position {
     return scores_.sampling_lse.empty() ? lse(token_class) : at_least(scores_.sampling_lse[token_class]);
   }
 
-  /// Calls `visit(edge)` for every step from a state that leaves the rest possible, by ascending class.
+  /// Calls `visit(edge)` for every edge from `state` into B_{i+1}, by ascending class.
   template <typename Visit>
   void for_each_edge(StateId state, Visit visit) const {
     if (is_known()) {
@@ -99,8 +99,8 @@ class Position {
   const TokenId known_;
 };
 
-/// Works from the last position to the first: `fill(position, state, next_values, column)` appends the value
-/// of one state, given the values of all states after the position.
+/// Backward pass from the last position to the first: `fill(position, state, next_values, column)` appends
+/// the value of one state, given the values of all states after the position.
 template <typename Fill>
 std::vector<Column> backward_columns(const FeasibleSets& sets, std::span<const ClassScores> scores,
                                      Fill fill) {
@@ -132,7 +132,7 @@ size_t index_of(const Column& column, StateId state) {
                              column.states.begin());
 }
 
-/// p(token) / p(T_i).
+/// Witness::probability of one position.
 double restricted_probability(const FeasibleSets& sets, size_t index, const Position& position,
                               ClassId chosen) {
   if (position.is_known()) return 1;
@@ -143,8 +143,8 @@ double restricted_probability(const FeasibleSets& sets, size_t index, const Posi
   return std::min(1.0, std::exp(position.logprob(chosen) - allowed.value()));
 }
 
-/// Follows `choose(position, column, index in column)`, which gives an edge, from the first position to the
-/// last.
+/// Forward pass from the first position to the last along the edges that `choose(position, column, index in
+/// column)` returns.
 template <typename Choose>
 Witness follow(const FeasibleSets& sets, std::span<const ClassScores> scores,
                const std::vector<Column>& columns, size_t start, Choose choose) {
@@ -161,7 +161,7 @@ Witness follow(const FeasibleSets& sets, std::span<const ClassScores> scores,
   return witness;
 }
 
-/// The best step from a state, by value, then lowest token, then lowest state.
+/// Appends the best edge from a state: largest value, then lowest token, then lowest state.
 void fill_best(const Position& position, StateId state, const std::vector<double>& next_values,
                Column& column) {
   Edge best{kNoClass, kNoState};
@@ -180,7 +180,7 @@ void fill_best(const Position& position, StateId state, const std::vector<double
   column.choices.push_back(best);
 }
 
-/// Log of the weight of all ways from a state to the end.
+/// Appends the log of the total weight of all paths from a state to the end.
 void fill_sum(const Position& position, StateId state, const std::vector<double>& next_values,
               Column& column) {
   LogSum sum;
@@ -201,7 +201,7 @@ void fill_sum(const Position& position, StateId state, const std::vector<double>
   column.values.push_back(sum.value() - std::log(num_successors));
 }
 
-/// The item at which the sum of weights passes `uniform` times their total; ties and rounding: the last item.
+/// The first item at which the cumulative weight exceeds `uniform` times the total, else the last one.
 template <typename Item>
 const Item& pick(const std::vector<Item>& items, const std::vector<double>& log_weights, double uniform) {
   LogSum total;

@@ -1,5 +1,5 @@
-// Settings that change how likely single tokens are: penalties of tokens that were written before, biases,
-// and a least probability. They hold for every method: a wrapper puts them into the rules of each plan.
+// Logit adjustments: penalties for tokens already written, per-token biases and min-p. They work with every
+// method: a wrapper adds them to the sampling rules of each plan.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace lacuna {
 
-/// The settings of docs/methods/sampling.md. An answer's tokens count from the pass on that follows their
-/// commit, wherever they stand on the canvas; tokens that are written in one pass do not see each other. End
-/// tokens and masks are never penalized.
+/// The settings of docs/methods/sampling.md. A committed token counts from the next pass on, wherever it is
+/// on the canvas; tokens committed in the same pass do not affect each other. End tokens and masks are never
+/// penalized.
 struct LogitAdjustments {
-  double min_p = 0;              ///< keep tokens at least this times as likely as the likeliest; [0, 1)
-  double presence_penalty = 0;   ///< taken from the logits of tokens that the answer has
-  double frequency_penalty = 0;  ///< the same, for each time that it has them
-  double repeat_penalty = 1;     ///< LogitAdjustment::factor of tokens that the prompt or the answer has
+  double min_p = 0;              ///< minimum probability relative to the most probable token, [0, 1)
+  double presence_penalty = 0;   ///< subtracted from the logit of each token in the answer
+  double frequency_penalty = 0;  ///< subtracted once per occurrence in the answer
+  double repeat_penalty = 1;     ///< LogitAdjustment::factor of tokens in the prompt or answer
   struct Bias {
     TokenId token = 0;
     double bias = 0;
     bool operator==(const Bias&) const = default;
   };
-  std::vector<Bias> biases = {};  ///< added to the logits of tokens; of two for a token the last
+  std::vector<Bias> biases = {};  ///< added to logits; a token's last bias counts
 
   bool empty() const { return *this == LogitAdjustments{}; }
   bool operator==(const LogitAdjustments&) const = default;
@@ -44,13 +44,13 @@ class AdjustedDecoder final : public DecoderWrapper {
   StepReport apply(const PassResult& result) override;
 
  private:
-  /// The adjustments by the tokens that are written now, by ascending tokens.
+  /// Adjustments for the tokens written so far, in ascending order of token id.
   std::vector<LogitAdjustment> current() const;
   void adjust(StepPlan& plan) const;
 
   const LogitAdjustments adjustments_;
   const std::vector<TokenId> exempt_;
-  std::vector<TokenId> of_prompt_;  // if they are penalized
+  std::vector<TokenId> of_prompt_;  // empty without a repeat penalty
   std::optional<StepPlan> plan_;    // until apply()
 };
 

@@ -6,7 +6,7 @@
 namespace lacuna {
 
 AlternativesDecoder::AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t count)
-    : AskingWrapper(std::move(inner)), count_(count) {}
+    : FollowUpWrapper(std::move(inner)), count_(count) {}
 
 StepReport AlternativesDecoder::apply(const PassResult& result) {
   positions_ = inner().constrainable()->sampled_positions();
@@ -38,7 +38,7 @@ void AlternativesDecoder::ask_for_alternatives(StepReport& report) {
     LogitRow row = sampled_[static_cast<size_t>(found - positions_.begin())];
     row.num_likeliest = count_;
     row.scored = -1;
-    row.soft_embedding_slack = -1;  // the pass itself has kept them
+    row.soft_embedding_slack = -1;  // the pass has already stored it
     wanted_.push_back(row);
     commits_.push_back(i);
   }

@@ -1,7 +1,6 @@
-// A request whose steps also say what else their positions might have got: the likeliest tokens of the row
-// that each committed token was sampled from, at the pass that committed it. It wraps the decoder of any
-// method that names its samples' positions, asks for them in a follow-up, for the committed rows alone, and
-// changes nothing about the answer.
+// Lists alternatives of each committed token: the most likely tokens of the logits row from which it was
+// sampled, in the pass that committed it. Wraps any decoder with sampled_positions(), requests the
+// alternatives of committed rows in a follow-up, and does not change the answer.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +11,10 @@
 
 namespace lacuna {
 
-class AlternativesDecoder final : public AskingWrapper {
+class AlternativesDecoder final : public FollowUpWrapper {
  public:
-  /// The decoder is constrainable.
-  ///   count  tokens of each position, at least 1
+  /// `inner` must be constrainable.
+  ///   count  alternatives per position, at least 1
   AlternativesDecoder(std::unique_ptr<Decoder> inner, int32_t count);
 
   StepReport apply(const PassResult& result) override;
@@ -27,14 +26,14 @@ class AlternativesDecoder final : public AskingWrapper {
   void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) override;
 
  private:
-  /// Once the wrapped decoder asks for nothing more: asks for the rows of what it committed.
+  /// Once the wrapped decoder has no follow-up: requests the logits rows of its committed tokens.
   void ask_for_alternatives(StepReport& report);
 
   int32_t count_;
   // The current pass:
-  std::vector<int32_t> positions_;  // positions that its first rows of logits sampled tokens for
+  std::vector<int32_t> positions_;  // positions sampled by the first rows of logits
   std::vector<LogitRow> sampled_;   // [positions_.size()]
-  std::vector<LogitRow> wanted_;    // not empty: the pass waits for them
+  std::vector<LogitRow> wanted_;    // requested rows; not empty: the pass waits for them
   std::vector<size_t> commits_;     // [wanted_.size()] index into StepReport::committed
 };
 

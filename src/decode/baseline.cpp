@@ -11,8 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// Pairs of a row and a cell that it sees, where each of `rows` rows sees `before` cells and the rows up to
-/// itself.
+/// Attention pairs (row, cell) of `rows` causal rows after `before` cells.
 double causal_pairs(double rows, double before) {
   return rows * before + rows * (rows + 1) / 2;
 }
@@ -30,7 +29,7 @@ void add(const PassWork& pass, int64_t times, BaselineWork& total) {
 }
 
 /// LLaDA, Dream: the whole canvas in each of gen_length steps, logits of the positions that are still masked.
-/// RND1: in as many steps as it publishes. A model with a default rule of its own follows neither schedule.
+/// RND1: in its published number of steps. A model with a default rule of its own follows neither schedule.
 BaselineWork masked_work(const ModelConfig& config, const BaselineRequest& request) {
   const bool has_schedule = config.shifted_logits && config.default_unmask.empty();
   const bool is_linear = has_schedule && config.diffusion_steps > 0;
@@ -68,7 +67,7 @@ BaselineWork causal_work(const BaselineRequest& request) {
   prefill.cells = request.prompt_length;
   prefill.logit_rows = 1;
   add(prefill, 1, total);
-  const int64_t rows = request.answer_length - 1;  // nothing follows the last token
+  const int64_t rows = request.answer_length - 1;  // the last token needs no pass
   const double before = request.prompt_length;
   total.passes += rows;
   total.passes_with_logits += rows;
@@ -79,8 +78,8 @@ BaselineWork causal_work(const BaselineRequest& request) {
   return total;
 }
 
-/// DiffusionGemma: the prompt and the canvases that are done are read once; a canvas takes as many passes as
-/// it may.
+/// DiffusionGemma: the prompt and finished canvases are computed once; a canvas takes the maximum number of
+/// passes.
 BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& request) {
   BaselineWork total;
   const int64_t size = config.canvas->length;
@@ -107,8 +106,8 @@ BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& reque
   return total;
 }
 
-/// Nemotron-Labs-Diffusion: the prompt is read causally once; each block takes one step for each of its
-/// tokens but the first, which the read before it gives, and is read causally unless it is the last.
+/// Nemotron-Labs-Diffusion: a causal pass computes the prompt and samples the first token of a block. Each
+/// block takes one step for each other token, then a causal pass unless it is the last.
 BaselineWork seeded_work(const ModelConfig& config, const BaselineRequest& request) {
   const auto size = static_cast<int32_t>(config.block_length);
   const auto read = [](double rows, double before) {
@@ -140,8 +139,8 @@ BaselineWork seeded_work(const ModelConfig& config, const BaselineRequest& reque
   return total;
 }
 
-/// The block in which LLaDA 2.2 edits an infill, as make_decoder() chooses it; where the model's block is too
-/// long for its positions, the whole text.
+/// The block in which LLaDA 2.2 edits an infill, as make_decoder() chooses it; the whole text if no such
+/// block fits the model's positions.
 int32_t length_of_infill(const ModelConfig& config, const BaselineRequest& request) {
   const auto block_length = static_cast<int32_t>(config.block_length);
   const int32_t length =
@@ -191,7 +190,7 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   for (int32_t block = 0; block < first; ++block) {
     add(keeping(block, gives_next && begun == 0 && block + 1 == first), 1, total);
   }
-  total.passes = first > 0 ? 1 : 0;  // the prompt is read at once
+  total.passes = first > 0 ? 1 : 0;  // one pass computes the whole prompt
   const auto write = [&](int32_t block, int32_t masked) {
     for (; masked > 0; --masked) {
       PassWork pass = pass_over(block);
@@ -215,13 +214,13 @@ BaselineWork block_work(const ModelConfig& config, const BaselineRequest& reques
   return total;
 }
 
-/// Sumi: every position of the canvas in every step, of which those after the prompt are sampled from.
+/// Sumi: every position of the canvas in every step; those after the prompt are sampled.
 BaselineWork whole_canvas_work(const ModelConfig& config, const BaselineRequest& request) {
   const double context = request.context;
   PassWork pass;
   pass.rows = request.context;
   pass.pairs = context * context;
-  pass.cells = 2 * context;  // read by the prompt's rows and by the others
+  pass.cells = 2 * context;  // once for the prompt's rows, once for the others
   const int32_t closing = (config.eos_id >= 0 ? 1 : 0) + (config.bos_id >= 0 ? 1 : 0);
   pass.logit_rows = std::max(request.context - request.prompt_length - closing, 0);
   BaselineWork total;
@@ -255,7 +254,7 @@ BaselineWork slot_work(const BaselineRequest& request) {
   const Refusion usual;
   const int32_t block_size = usual.block_length;
   BaselineWork total;
-  double pending = request.prompt_length;  // clean tokens whose K/V come with the next plan, the last ones
+  double pending = request.prompt_length;  // last clean tokens, whose K/V the next plan computes
   for (int32_t offset = 0; offset < request.answer_length;) {
     const int32_t block_end = std::min((offset / block_size + 1) * block_size, request.gen_length);
     const int32_t open = block_end - offset;
@@ -305,8 +304,7 @@ BaselineWork baseline_work(const ModelConfig& config, const BaselineRequest& req
 
 StepCost baseline_cost(const ModelConfig& config, const ModelBytes& bytes, const BaselineRequest& request) {
   const BaselineWork total = baseline_work(config, request);
-  // FLOPs and cells add up over passes; weights are read in each of them, experts as by the mean number of
-  // rows.
+  // FLOPs and cells add up over passes; weights are read in each pass, experts by the mean number of rows.
   StepCost sum = cost(config, {0, 0, bytes.cell}, total.work);
   const auto passes = static_cast<double>(total.passes);
   const double mean_rows = static_cast<double>(total.work.rows) / std::max(passes, 1.0);

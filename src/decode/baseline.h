@@ -1,5 +1,5 @@
-// The uncached baseline: what the decoder of a family's paper computes without a cache for the same request,
-// at the family's default settings. docs/reference/statistics.md states it for each family.
+// The uncached baseline: the work of the decoder in a family's paper for the same request, at the family's
+// default settings and without caches added to it. docs/reference/statistics.md states it for each family.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-/// The passes of the baseline, all together.
+/// Totals over the baseline's passes.
 struct BaselineWork {
   int64_t passes = 0;
   int64_t passes_with_logits = 0;

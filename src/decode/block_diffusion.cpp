@@ -205,7 +205,7 @@ void BlockDiffusionDecoder::watch_rows(std::span<const int32_t> positions, int32
 }
 
 PassWork BlockDiffusionDecoder::uncached_work() const {
-  if (keeps_only()) return {};  // without a cache nothing is kept
+  if (keeps_only()) return {};  // without a cache this pass does not exist
   return uncached_blocks_work(block_ + 1, options_.block_length, drawn_positions().size());
 }
 
@@ -293,7 +293,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   }
 }
 
-/// The answer ends at its first end token, once no mask and, with editing, nothing unfinished lies before it.
+/// Ends the answer at its first end token once no mask precedes it and, with editing, its block is finished.
 void BlockDiffusionDecoder::finish_if_ended() {
   const int32_t final_end = options_.edit && !done_ ? begin_of(block_) : length_;
   for (int32_t position = prompt_length_; position < final_end && !is_masked(position); ++position) {

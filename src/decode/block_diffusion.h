@@ -1,7 +1,6 @@
-// Block diffusion: blocks of positions are denoised one after the other. A row sees its own block in both
-// directions and all earlier blocks, whose K/V never change once the pass that read their final tokens has
-// written them. SDAR, Fast-dLLM v2 and LLaDA 2; docs/methods/block_diffusion.md has the rules and where they
-// come from.
+// Block diffusion: blocks of positions are denoised one after the other. A row attends to its own block in
+// both directions and to all earlier blocks, whose K/V are final once a pass has computed them from the final
+// tokens. SDAR, Fast-dLLM v2 and LLaDA 2; docs/methods/block_diffusion.md has the rules and their sources.
 #pragma once
 
 #include <algorithm>
@@ -19,36 +18,35 @@
 
 namespace lacuna {
 
-/// LLaDA 2.1's token editing: unmasked tokens give way to others that the model is sure of.
+/// LLaDA 2.1's token editing: a step may replace written tokens by more confident ones.
 struct TokenEditing {
-  double tau = 0.5;   ///< another token must be likelier than this
-  int32_t most = 16;  ///< steps of a block after its last mask is gone
+  double tau = 0.5;   ///< a replacement must be more probable than this
+  int32_t most = 16;  ///< maximum steps of a block after its last mask is filled
 
   bool operator==(const TokenEditing&) const = default;
 };
 
-/// LLaDA 2.2's, whose blocks are edited by insertions and deletions as well.
+/// Defaults of LLaDA 2.2, which also inserts and deletes tokens.
 inline constexpr TokenEditing kBlockEditing = {0, 16};
 
-/// D2F's pipeline: blocks begin before the block in front of them is done.
+/// D2F's pipeline: a block begins before the previous one is finished.
 struct Pipeline {
-  double add = 0.1;  ///< share of the last block that is written when the next one begins; 1: all of it
-  double full =
-      0.95;  ///< share of the block before that is written when a block writes a token in every step
+  double add = 0.1;    ///< written share of the last block at which the next one begins
+  double full = 0.95;  ///< written share of the previous block from which on every step writes a token
 
   bool operator==(const Pipeline&) const = default;
 };
 
-/// Choices of a run, besides its unmask rule.
+/// Settings besides the unmask rule.
 struct BlockPolicy {
-  bool caches_block = false;  ///< Fast-dLLM v2: compute the sub-block alone where its first token is known
+  bool caches_block = false;  ///< Fast-dLLM v2: compute only the sub-block once its first token is known
   std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
   SparsePolicy sparse;
-  bool commits_sparsely = false;  ///< K/V that are kept come from sparse attention
-  int32_t sparse_after = 0;       ///< steps of a block from this one on attend to all; 0: none do
-  /// Leaves rows of the block out of its later steps; without edit, and without unlocking.
+  bool commits_sparsely = false;  ///< compute kept K/V with sparse attention
+  int32_t sparse_after = 0;       ///< attention is dense from this step of a block on; 0: never
+  /// Skips converged rows in later steps of the block; not with `edit` or unlocking.
   std::optional<SureLock> lock;
-  /// Several blocks at once, by a rule with a threshold; with none of the above.
+  /// Several blocks at once; needs an unmask rule with a threshold and none of the settings above.
   std::optional<Pipeline> pipeline;
 
   bool operator==(const BlockPolicy&) const = default;
@@ -59,22 +57,22 @@ struct BlockDiffusion : BlockPolicy {
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
   int32_t gen_length = 128;
   int32_t block_length = 4;
-  int32_t sub_block_length = 4;  ///< divides block_length; positions that are denoised at a time
-  int32_t steps = 4;             ///< of a block, a multiple of its sub-blocks
+  int32_t sub_block_length = 4;  ///< positions denoised at a time; divides block_length
+  int32_t steps = 4;             ///< steps per block, a multiple of its number of sub-blocks
   UnmaskPolicy unmask;
   SamplingRule sampling;
   uint64_t seed = 0;
-  bool shifted_logits = false;  ///< row i - 1 samples position i; commits_apart
-  bool commits_apart = false;  ///< in passes of their own, not with the next block's first step; needed where
-                               ///< commits_sparsely
-  // PipelinedDecoder's:
+  bool shifted_logits = false;  ///< row i - 1 samples position i; needs commits_apart
+  bool commits_apart = false;  ///< compute kept K/V in separate passes, not with the next block's first step;
+                               ///< needed for commits_sparsely
+  // For PipelinedDecoder:
   bool whole_prompt = false;  ///< the prompt is one block, and the others begin after it
-  int32_t max_positions = std::numeric_limits<int32_t>::max();  ///< a last block behind them is shorter
+  int32_t max_positions = std::numeric_limits<int32_t>::max();  ///< the last block is cut here
 };
 
-/// Blocks that one pass computes for their K/V alone, at most: more would only take more memory.
+/// Maximum blocks that one pass computes only for their K/V; more would only take more memory.
 int32_t most_kept_blocks(int32_t block_length);
-/// Work of a pass over the last of `num_blocks` blocks without a cache: every row of all of them.
+/// Work of a pass that denoises the last of `num_blocks` blocks without a cache: all rows of all blocks.
 PassWork uncached_blocks_work(int32_t num_blocks, int32_t block_length, size_t logit_rows);
 
 class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable {
@@ -97,7 +95,7 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   TokenId held_token(int32_t position) const override {
     return is_masked(position) ? -1 : tokens_[static_cast<size_t>(position)];
   }
-  /// That is denoised, or for which others are being kept.
+  /// The block that this pass denoises, or the first pass after those that only compute K/V.
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
   int32_t planned_steps() const override {
     return (num_cells() / options_.block_length - first_block_) * options_.steps;
@@ -106,11 +104,11 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
  private:
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
   bool is_fixed(int32_t position) const { return position < prompt_length_; }
-  /// Blocks that one pass computes for their K/V at most.
+  /// most_kept_blocks() of the options.
   int32_t most_kept() const;
-  /// One past the last block that a pass which only keeps K/V computes.
+  /// One past the last block of a pass that only computes K/V.
   int32_t kept_end() const { return std::min(block_, num_kept_ + most_kept()); }
-  /// Whether what lies before the block has to be computed and kept before its next step.
+  /// Whether the next pass only computes K/V of earlier blocks, before the block's next step.
   bool keeps_only() const;
   int32_t first_masked() const;
   /// The part of the block that is denoised now.
@@ -132,21 +130,21 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   void write(const Commit& commit, StepReport& report);
   void start_block(int32_t block);
   void restart_lock();
-  /// Asks for what the lock has to know about the planned step, whose first row is `first_row`.
+  /// Adds to the plan the logits that the lock needs; `first_row` is the plan's row for positions[0].
   void watch_rows(std::span<const int32_t> positions, int32_t first_row);
   void finish_if_ended();
 
   BlockDiffusion options_;
-  int32_t first_block_;  // the first that is denoised
+  int32_t first_block_;  // first block that is denoised
   int32_t block_ = 0;
-  int32_t step_ = 0;        // of the block
+  int32_t step_ = 0;        // step within the block
   int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled
-  BlockProgress progress_;  // of the sub-block
+  BlockProgress progress_;  // progress of the sub-block
   SparseSchedule sparse_;
-  SparseAttention attention_;  // of the planned step
+  SparseAttention attention_;  // attention of the planned step
   std::optional<RowLock> lock_;
-  std::optional<Canvas> locked_block_;  // with a lock: the block, from position 0 on
-  bool may_lock_ = false;               // after the pass whose follow-up is due
+  std::optional<Canvas> locked_block_;  // with a lock: copy of the block, from position 0
+  bool may_lock_ = false;               // the pending follow-up may lock rows
 };
 
 }  // namespace lacuna

@@ -10,9 +10,8 @@ namespace lacuna {
 /// Blocks of one length, from position 0 on or behind a prompt that is a block of its own.
 struct BlockGrid {
   int32_t length = 4;  ///< positions of a block
-  int32_t prompt =
-      0;  ///< positions of block 0 where the prompt is a block (D2F); 0: block 0 is as the others
-  int32_t end = std::numeric_limits<int32_t>::max();  ///< where the last block ends at the latest
+  int32_t prompt = 0;  ///< length of block 0 if it is the prompt (D2F); 0: it has `length`
+  int32_t end = std::numeric_limits<int32_t>::max();  ///< maximum end of the last block
 
   int32_t begin_of(int32_t block) const {
     if (prompt == 0) return std::min(block * length, end);

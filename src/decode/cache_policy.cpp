@@ -46,7 +46,7 @@ IndexRange live_rows(const Canvas& canvas, const Block& block) {
 
 /// A block's first pass computes everything. So does the second one, and remembers the best of the cells
 /// outside of the block, which the block's rows attend to in later passes. A pass that needs other rows
-/// computes everything and remembers anew.
+/// computes everything and chooses the cells again.
 CachedPass choose_sparse_rows(const SparseDllm& policy, const Canvas& canvas, const Block& block,
                               std::span<const int32_t> drawn_positions) {
   using Choice = SparseAttention::Choice;
@@ -108,7 +108,7 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
 
   pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == static_cast<size_t>(length);
 
-  // Gaps in the prompt and positions that drew a mask may lie outside the policy's rows.
+  // Gaps in the prompt and positions that sampled a mask may lie outside the policy's rows.
   std::vector<int32_t> predictors;
   for (const int32_t position : drawn_positions) {
     const int32_t row = canvas.predictor(position);

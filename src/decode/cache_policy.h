@@ -1,5 +1,5 @@
-// Which rows a pass computes, and so whose keys and values stay as they are. docs/methods/caches.md has
-// the rules and where each paper and its code differ.
+// Cache policies: which rows a pass computes; all other cells keep their K/V. docs/methods/caches.md has the
+// rules and the differences between papers and their code.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ struct DualCache {
   bool operator==(const DualCache&) const = default;
 };
 
-/// FlashDLM (arXiv 2505.21467), section 3.2.1: the prompt and finished blocks are computed no more.
+/// FlashDLM (arXiv 2505.21467), section 3.2.1: the prompt and finished blocks are no longer computed.
 struct FreeCache {
   int32_t block = 32;    ///< positions that freeze together, counted from the end of the prompt
-  bool literal = false;  ///< as released: freeze with the K/V that a token's mask had
+  bool literal = false;  ///< as released: freeze K/V computed while the position was masked
   int32_t refresh = 0;   ///< passes of the request between full recomputations; 0: never
   bool operator==(const FreeCache&) const = default;
 };
@@ -50,8 +50,8 @@ struct SparseDllm {
   static constexpr double kMinKeep = 0.01;
   static constexpr int32_t kMaxPool = 99;
   double keep = 0.5;    ///< share of the other cells, [kMinKeep, 1]; at least one cell
-  int32_t pool = 3;     ///< odd number up to kMaxPool of neighbours whose best score each of them takes
-  int32_t refresh = 0;  ///< passes of a block after which it begins anew; 0: never
+  int32_t pool = 3;     ///< window of max-pooling over the cells' scores; odd, at most kMaxPool
+  int32_t refresh = 0;  ///< passes of a block between choices of cells; 0: it chooses once
   bool operator==(const SparseDllm&) const = default;
 };
 
@@ -59,15 +59,15 @@ using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, Dkv
 
 struct CachedPass {
   std::vector<int32_t> rows;  ///< to compute, ascending
-  /// Whether everything that is not computed never changes its K/V again, so that a row that does not change
-  /// has converged, rather than seen nothing new.
+  /// Whether the K/V of all rows that are not computed are final; only then does an unchanged posterior mean
+  /// that a row has converged.
   bool nothing_is_stale = true;
   /// Attention of the rows of `live`; all others attend to everything.
   SparseAttention sparse = {};
   IndexRange live = {};
 };
 
-/// The rows of the next pass: those of the policy, the predictors of `drawn_positions`, and all from
+/// The rows of the next pass: the policy's, the predictors of `drawn_positions`, and all rows from
 /// Canvas::first_moved() on. A request's first pass computes everything.
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
                        std::span<const int32_t> drawn_positions);

@@ -1,4 +1,4 @@
-// The tokens of one masked diffusion request, and how long each has been read by the model.
+// The tokens of one masked diffusion request, and how many passes have computed each token's row.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Canvas {
  public:
   /// The prompt, then gen_length masks. A mask token within the prompt is a gap to fill.
   ///   shifted_logits  row p - 1 predicts position p; row 0 also predicts position 0
-  ///   answer  what the positions to generate hold at first, a mask where nothing is fixed; empty: masks
+  ///   answer  initial tokens of the positions to generate, masks where they are open; empty: all masks
   Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits,
          std::span<const TokenId> answer = {});
 
@@ -45,9 +45,10 @@ class Canvas {
 
   /// The row whose logits predict a position.
   int32_t predictor(int32_t position) const { return shifted_ && position > 0 ? position - 1 : position; }
-  /// The position that a row predicts; of two, the later. length() if there is none.
+  /// The position that a row predicts: shifted, the next one (row 0 also predicts 0; the last row has
+  /// length()).
   int32_t predicted(int32_t row) const { return shifted_ ? row + 1 : row; }
-  /// Whether the position has its token; true beyond the end, where nothing is left to know.
+  /// Whether the position has a token; true at and after length().
   bool is_known(int32_t position) const { return position >= length() || !is_masked(position); }
 
   /// Passes that computed the position's row with its present token as input.
@@ -55,14 +56,13 @@ class Canvas {
   /// Passes of the request so far.
   int32_t num_passes() const { return num_passes_; }
 
-  /// A pass computed these rows from the present tokens, all of those from first_moved() on among them.
+  /// Records a pass that computed these rows; they must include all rows from first_moved() on.
   void count_pass(std::span<const int32_t> rows);
   void commit(const Commit& commit);
 
-  // Edits after the prompt. The cells from the edit on hold keys and values of other tokens at other
-  // positions, so that their positions have an age of 0 again, and no pass may attend to them before it has
-  // computed them.
-  /// Puts masks before what the position holds; at length(), after everything.
+  // Edits after the prompt. Cells from the edit on hold K/V of moved tokens: their age becomes 0 again, and
+  // no pass may attend to them before it has computed them.
+  /// Inserts masks before the position; at length(), at the end.
   void insert_masks(int32_t position, int32_t count);
   void drop(int32_t position);
   /// Appends `count` copies of a token to the answer.
@@ -72,15 +72,15 @@ class Canvas {
 
   /// Tokens of the answer before its first mask.
   int32_t num_final() const;
-  /// The first of `end_ids` after the prompt; length() if there is none.
+  /// Position of the first of `end_ids` after the prompt; length() without one.
   int32_t answer_end(std::span<const TokenId> end_ids) const;
-  /// Whether the answer has an end and nothing before it is masked.
+  /// Whether the answer has an end token and no mask before it.
   bool answer_is_final(std::span<const TokenId> end_ids) const;
 
  private:
   static constexpr int32_t kNoneMoved = std::numeric_limits<int32_t>::max();
 
-  /// Notes an edit at the position.
+  /// Invalidates the K/V from an edited position on.
   void move_from(int32_t position);
 
   std::vector<TokenId> tokens_;

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-// Rows that one pass reads; more would only take more memory.
+// Maximum context rows per pass; more would only take more memory.
 constexpr int32_t kReadRows = 1024;
 
 // Noise streams by purpose, besides kTokenNoise.
@@ -121,7 +121,7 @@ std::vector<int32_t> CanvasDiffusionDecoder::sampled_positions() const {
 }
 
 PassWork CanvasDiffusionDecoder::uncached_work() const {
-  if (reads_only()) return {};  // without a cache nothing is kept
+  if (reads_only()) return {};  // without a cache this pass does not exist
   const double read = block().begin;
   const double rows = block().size();
   const double read_pairs = read * (read + 1) / 2;

@@ -17,7 +17,7 @@ CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, i
 
 void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
                          const std::function<RngStream(int32_t position)>& noise,
-                         const PassQuestions& questions) {
+                         const PassRequests& questions) {
   std::vector<int32_t> wanted;
   std::set_union(drawn_positions.begin(), drawn_positions.end(), questions.compared.begin(),
                  questions.compared.end(), std::back_inserter(wanted));
@@ -55,7 +55,7 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
     }
     plan_.logits.push_back(logit);
   }
-  const auto first_mask = static_cast<int32_t>(rows_.size());  // of the masks that verify
+  const auto first_mask = static_cast<int32_t>(rows_.size());  // plan row of the first verifying mask
   for (const int32_t position : questions.verified) {
     LogitRow logit = logit_row(first_mask + position - block.begin);
     logit.scored = canvas[position];

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kWitnessNoise = 20;  // noise stream by purpose, besides kTokenNoise
 constexpr double kMinProbability = 1e-9;
 
-/// How sure a decoder is of a token that has this probability among those that are allowed.
+/// Confidence of a token with this probability among the allowed ones.
 double confidence_by(ConfidenceMeasure measure, double probability) {
   switch (measure) {
     case ConfidenceMeasure::kProbability:
@@ -58,7 +58,7 @@ double RowScores::probability_among(const ClassSet& allowed, float logit) const 
 }
 
 ConstrainedDecoder::ConstrainedDecoder(std::unique_ptr<Decoder> wrapped, AnswerConstraint constraint)
-    : AskingWrapper(std::move(wrapped)),
+    : FollowUpWrapper(std::move(wrapped)),
       constraint_(std::move(constraint)),
       classes_(classes_of(*constraint_.automaton)),
       end_(prompt_length() + constraint_.gen_length),
@@ -141,7 +141,7 @@ TokenId ConstrainedDecoder::target_of(const Sample& sample) const {
 
 void ConstrainedDecoder::set_targets() {
   targets_ = window_;
-  int32_t refused_before = -1;  // the position of a run after a draft that was not accepted
+  int32_t refused_before = -1;  // in a run: the position after a rejected draft
   for (const Sample& sample : constrained_) {
     if (!sample.is_open) continue;
     if (judges_ && sample.position == refused_before) {
@@ -187,11 +187,11 @@ const FeasibleSets& ConstrainedDecoder::sets_of_window() {
 }
 
 bool ConstrainedDecoder::allows(const CanvasEdit& edit) {
-  // After the end of the witness's text nothing is unsure: its end tokens are held back.
+  // After the witness's text, low confidence is no uncertainty: its end tokens are held back.
   if (is_replaced_ && edit.positions.begin >= replaced_end_) return false;
   constrained_.clear();
   open_window();
-  // An edit may be anywhere on the canvas.
+  // The window covers the whole canvas: an edit may be anywhere.
   window_.resize(static_cast<size_t>(end_ - first_open_), -1);
   const FeasibleSets& sets = sets_of_window();
   StateSet states = sets.forward(place_of(edit.positions.begin));
@@ -239,7 +239,7 @@ void ConstrainedDecoder::write_literal(StepReport& report) {
   open_window();
   std::vector<TokenId> tokens = constraint_.encode_literal(constraint_.automaton->literal(state_));
   if (tokens.size() < 2) return;
-  tokens.pop_back();  // it may be a part of the token in which the value begins
+  tokens.pop_back();  // the last token may merge with the text after it
   size_t count = 0;
   const auto room = static_cast<size_t>(end_ - first_open_);
   while (count < std::min(tokens.size(), room) && (count >= window_.size() || window_[count] < 0)) ++count;
@@ -292,7 +292,7 @@ void ConstrainedDecoder::apply_inner_follow_up(const FollowUpResult& result, Ste
     write_literal(report);
     return;
   }
-  // Further samples of positions that the witness has decided.
+  // The witness has decided these positions: their further samples are replaced.
   std::vector<RowStatistics> samples(result.samples.begin(), result.samples.end());
   for (size_t i = 0; i < samples.size(); ++i) {
     for (size_t j = 0; j < constrained_.size(); ++j) {
@@ -306,7 +306,7 @@ void ConstrainedDecoder::apply_inner_follow_up(const FollowUpResult& result, Ste
   write_literal(report);
 }
 
-// Samples that are not possible.
+// Replacement of samples that the constraint rules out.
 
 const SamplingRule& ConstrainedDecoder::rule_of(const Sample& sample) const {
   return plan_->rules[static_cast<size_t>(rows_[sample.index].rule)];
@@ -340,8 +340,8 @@ void ConstrainedDecoder::take(const Witness& witness) {
   const TokenAutomaton& automaton = *constraint_.automaton;
   is_replaced_ = true;
   targets_ = witness.tokens;
-  size_t text_end = 0;     // places of the witness before its end token
-  bool is_written = true;  // and all of them have their token
+  size_t text_end = 0;     // length of the witness without its end tokens
+  bool is_written = true;  // whether that text is written
   for (StateId state = state_; text_end < targets_.size(); ++text_end) {
     state = automaton.next(state, targets_[text_end]);
     if (state == automaton.ended()) break;
@@ -357,7 +357,7 @@ void ConstrainedDecoder::take(const Witness& witness) {
     RowStatistics& row = samples_[sample.index];
     if (token != target_of(sample)) row.token = token;
     row.best_token = token;
-    // The answer ends before the position, or will: nothing depends on its token, or it has time.
+    // End tokens after the text are certain once the text is written; before that they are held back.
     double probability = witness.probability[place];
     if (place >= text_end && constraint_.writes_ends_last) probability = is_written ? 1 : 0;
     row.confidence = confidence_by(rule_of(sample).measure, probability);

@@ -1,21 +1,19 @@
-// A request whose answer must be a text that an automaton accepts: JSON for a schema, a match of a regular
-// expression, one of several texts. It wraps the decoder of any method and replaces what a pass samples, so
+// Constrained decoding: an automaton must accept the answer (JSON for a schema, a match of a regular
+// expression, one of several texts). Wraps the decoder of any method and replaces samples of a pass, so
 // schedules, thresholds, caches and locks stay as they are.
 //
-// Committed tokens are part of one complete accepted answer, a witness (constraint/witness.h): where the
-// pass's own samples can be completed, they are the witness, and the run is bit for bit the one without a
-// constraint; otherwise the rows are read once more by classes of tokens and the best accepted answer is
-// found, or at a temperature sampled. So whatever a step commits, the rest stays possible within the canvas,
-// and a finished answer is accepted.
+// Committed tokens are always part of a complete accepted answer, a witness (constraint/witness.h). Samples
+// that can be completed to one stay as they are, bit for bit. Otherwise the pass's rows are reduced to
+// probabilities of token classes, and the best witness is found, or sampled at a temperature above 0. So
+// after every step the canvas can be completed, and a finished answer is accepted.
 //
-// Where the canvas changes its length, what has to be possible is an answer of its present length, and of
-// the edits that a decoder would make those alone are made that leave one possible.
+// If the canvas changes its length, the answer must be completable at the current length, and only edits that
+// keep it completable are made.
 //
-// Where a pass judges drafts from left to right instead (autoregressive decoding without drafts, Nemotron's
-// self-speculation, ReFusion's slots), each judgement is the model's among the tokens that are possible
-// after what was accepted before it.
+// If a pass judges drafts from left to right (autoregressive decoding without drafts, Nemotron's
+// self-speculation, ReFusion's slots), each judgment is limited to tokens that may follow the accepted ones.
 //
-// Source: a witness instead of tests on single tokens, as docs/methods/structured_output.md states it.
+// docs/methods/structured_output.md explains the method.
 #pragma once
 
 #include <cstdint>
@@ -37,18 +35,18 @@ namespace lacuna {
 /// Constraint on a decoder's answer.
 struct AnswerConstraint {
   std::shared_ptr<const TokenAutomaton> automaton;
-  int32_t gen_length = 0;       ///< positions of the answer, where the canvas keeps its length
-  bool changes_length = false;  ///< the canvas does, and what it has at a pass is what an answer has to fit
-  StateId start = TokenAutomaton::start();  ///< before the answer; an infill's text begins before it
-  bool only_text = false;                   ///< no position ends the answer, as ConstrainedCanvas::only_text
-  uint64_t seed = 0;                        ///< of the answers that are sampled at a temperature
-  /// Whether an end token is the last that is committed (masked and block diffusion, slots): a model likes to
-  /// write them early, and each would shorten the answer.
+  int32_t gen_length = 0;                   ///< positions of the answer, on a canvas of fixed length
+  bool changes_length = false;              ///< the answer must fit the canvas's current length
+  StateId start = TokenAutomaton::start();  ///< state before the answer, after an infill's prefix
+  bool only_text = false;                   ///< no end tokens, as ConstrainedCanvas::only_text
+  uint64_t seed = 0;                        ///< seed of sampled witnesses
+  /// Whether end tokens are committed last (masked and block diffusion, slots): models tend to write them
+  /// early, which would shorten the answer.
   bool writes_ends_last = false;
-  std::function<std::vector<TokenId>(std::string_view)> encode_literal = {};  ///< DecoderContext's
+  std::function<std::vector<TokenId>(std::string_view)> encode_literal = {};  ///< see DecoderContext
 };
 
-/// The automaton's classes as a partition of the vocabulary: one more class, the last, has the tokens that
+/// The automaton's classes as a partition of the vocabulary, with one more class at the end for tokens that
 /// are never written.
 TokenClasses classes_of(const TokenAutomaton& automaton);
 
@@ -56,23 +54,23 @@ TokenClasses classes_of(const TokenAutomaton& automaton);
 /// vocabulary.
 class RowScores {
  public:
-  ///   row  of classes_of(): num_classes and the one of tokens that are never written
+  ///   row  [num_classes + 1], one for each class of classes_of()
   RowScores(std::span<const ClassStatistics> row, size_t num_classes, float temperature);
 
   ClassScores view() const { return {tokens_, logprobs_, lse_, {}}; }
-  /// Probability of a token with this logit among some classes, which hold the token.
+  /// Probability of a token with this logit, normalized over `allowed` classes, which must contain the token.
   double probability_among(const ClassSet& allowed, float logit) const;
 
  private:
   std::vector<TokenId> tokens_;
   std::vector<float> logprobs_, lse_;
-  double scale_;        // of logits
-  double log_sum_ = 0;  // of all classes
+  double scale_;        // factor of logits: 1 / temperature
+  double log_sum_ = 0;  // log-sum-exp over all classes
 };
 
-class ConstrainedDecoder final : public AskingWrapper {
+class ConstrainedDecoder final : public FollowUpWrapper {
  public:
-  /// The decoder is constrainable, and its canvas can be completed.
+  /// `inner` must be constrainable and its canvas completable.
   ConstrainedDecoder(std::unique_ptr<Decoder> inner, AnswerConstraint constraint);
 
   StepReport apply(const PassResult& result) override;
@@ -87,13 +85,13 @@ class ConstrainedDecoder final : public AskingWrapper {
  private:
   Constrainable& answer() const { return *inner().constrainable(); }
 
-  /// A sample that the constraint has a say in.
+  /// A sample at a position of the answer.
   struct Sample {
-    size_t index = 0;      ///< among samples_
-    int32_t position = 0;  ///< of the answer
+    size_t index = 0;      ///< index into samples_
+    int32_t position = 0;  ///< canvas position, within the answer
     bool is_open = true;   ///< false: the position has its token, which stays
     TokenId draft = -1;    ///< drafted token that the sample judges; -1: none
-    bool is_edit = false;  ///< the sample changes the canvas's length, and may
+    bool is_edit = false;  ///< the sample asks for an edit that is allowed
   };
 
   size_t place_of(int32_t position) const { return static_cast<size_t>(position - first_open_); }
@@ -102,62 +100,63 @@ class ConstrainedDecoder final : public AskingWrapper {
                      std::span<const int32_t> positions, std::span<const TokenId> drafts);
   /// Sets window_: the positions from the first that is not final to the last that is held or sampled.
   void open_window();
-  /// Samples of positions that have their token become that token.
+  /// At positions that already have a token, replaces the sample by that token.
   void keep_held();
-  /// Sets targets_: the window with what the samples would have its positions hold.
+  /// Sets targets_: window_ with the tokens that the samples would write.
   void set_targets();
   /// The token that the sample would write at its position.
   TokenId target_of(const Sample& sample) const;
   ConstrainedCanvas canvas_of(std::span<const TokenId> tokens) const;
-  /// Whether the samples are possible as they are; otherwise asks for classes.
+  /// Whether the samples can be completed to an accepted answer; otherwise requests class statistics.
   bool are_possible();
   Witness find_witness(std::span<const ClassStatistics> classes) const;
   /// Replaces the samples by the witness's tokens.
   void take(const Witness& witness);
-  /// Replaces judgements by those of the same model held to the constraint, run by run from left to right.
+  /// Limits judgments to tokens that the constraint allows, from left to right within each run.
   void judge(std::span<const ClassStatistics> classes);
   /// The best or a sampled token of one position, given the window before it.
   Witness choose_token(const FeasibleSets& sets, const Sample& sample, const ClassScores& scores) const;
   const SamplingRule& rule_of(const Sample& sample) const;
   bool is_random(const Sample& sample) const;
   StepReport apply_samples();
-  /// Writes the tokens of a text that must come next, as many as fit, if the step is complete.
+  /// If the step is complete, writes the tokens of text that must come next, up to the free positions.
   void write_literal(StepReport& report);
-  /// At the end of a block whose tokens could all change until now: an accepted answer's, unless they are.
+  /// Called when a block ends whose tokens could all change: replaces them by targets_ if they are not
+  /// completable.
   void finish_block(IndexRange positions, std::span<TokenId> tokens);
   bool allows(int32_t position, TokenId token);
   bool allows(const CanvasEdit& edit);
   /// Sets is_edit of the samples. Returns whether every edit that they ask for is allowed; true without
   /// edits.
   bool find_edits();
-  /// The sets of the window as it is.
+  /// Feasible sets of window_.
   const FeasibleSets& sets_of_window();
 
   AnswerConstraint constraint_;
-  TokenClasses classes_;  // of the automaton, and one more for tokens that are never written
+  TokenClasses classes_;  // classes_of() the automaton
   int32_t end_;           // one past the last position of the answer
   int32_t first_open_;    // the answer before it is final
-  StateId state_;         // after it
+  StateId state_;         // state before first_open_
   int32_t num_passes_ = 0;
 
   // The current pass:
-  const StepPlan* plan_ = nullptr;  // the wrapped decoder's
+  const StepPlan* plan_ = nullptr;  // plan of the wrapped decoder
   std::vector<float> kv_drift_;
   bool in_follow_up_ = false;                // the samples are those of a follow-up of the wrapped decoder
   bool judges_ = false;                      // the samples judge drafts
-  std::vector<RowStatistics> samples_;       // of the pass or the follow-up
+  std::vector<RowStatistics> samples_;       // samples of the pass or the follow-up
   std::vector<LogitRow> rows_;               // [samples_]
-  StateSet start_;                           // state_ alone
+  StateSet start_;                           // the set of state_ alone
   std::vector<TokenId> window_;              // from first_open_ on; -1 where open
   std::optional<FeasibleSets> window_sets_;  // feasible sets of edit_window_, for checking edits
   std::vector<TokenId> edit_window_;
-  StateId edit_state_ = kNoState;  // before it
+  StateId edit_state_ = kNoState;  // state before edit_window_
   std::vector<Sample> constrained_;
   std::vector<ClassRow> class_rows_;       // not empty: the pass waits for them
   std::vector<TokenId> targets_;           // window_ with the samples or the witness
-  bool is_replaced_ = false;               // it is a witness
-  int32_t replaced_end_ = 0;               // if so, the position at which its text ends
-  std::vector<int32_t> constrained_rows_;  // rows of constrained_, if it is set
+  bool is_replaced_ = false;               // targets_ is a witness
+  int32_t replaced_end_ = 0;               // with is_replaced_: where the witness's text ends
+  std::vector<int32_t> constrained_rows_;  // with is_replaced_: plan rows of constrained_
 };
 
 }  // namespace lacuna

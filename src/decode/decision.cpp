@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-// Rows of a pass that takes several branches, or a part of a prefix: more would only take more memory.
+// Maximum rows of several branches or a part of a prefix in a pass; more would only take more memory.
 constexpr int32_t kDecisionRows = 1024;
 
 int32_t length_of(const DecisionBranch& branch) {
@@ -35,7 +35,7 @@ DecisionDecoder::DecisionDecoder(const ModelConfig& config, std::vector<Decision
 
 int32_t DecisionDecoder::first_cell(int64_t end) const {
   if (paradigm_ == Paradigm::kCanvases)
-    return static_cast<int32_t>(end);  // cells have the numbers of positions
+    return static_cast<int32_t>(end);  // a cell has the index of its position
   return static_cast<int32_t>((end + kCellTile - 1) / kCellTile * kCellTile);
 }
 
@@ -43,7 +43,7 @@ int32_t DecisionDecoder::most_cells() const {
   int64_t most = 0;
   for (const DecisionCanvas& canvas : canvases_) {
     const int32_t begin = first_cell(static_cast<int64_t>(canvas.prefix.size()));
-    // Branches that a pass may take together, up to each as the last.
+    // For each `last` branch, the branches [first, last] that one pass may take together.
     int64_t rows = 0, cells = 0;
     size_t first = 0;
     for (size_t last = 0; last < canvas.branches.size(); ++last) {
@@ -81,7 +81,7 @@ ExactPrefix DecisionDecoder::exact_prefix() const {
 }
 
 int32_t DecisionDecoder::kept_end(int32_t begin) const {
-  if (paradigm_ == Paradigm::kUniform) return prefix_length();  // its rows see all of it
+  if (paradigm_ == Paradigm::kUniform) return prefix_length();  // its rows attend to the whole prefix
   const int32_t block = std::max(1, block_length_);
   const int32_t most = std::max(1, kDecisionRows / block) * block;
   return std::min(prefix_length(), begin + most);

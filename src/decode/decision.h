@@ -1,7 +1,8 @@
-// Texts of which all is given but a few tokens: what a model would write there, read from few passes.
+// Decisions: scores candidate tokens (labels) at a few open positions of an otherwise given text.
 //
-// A canvas is a prefix, which is read once, and branches after it that do not see each other. What a family
-// needs decides how questions are laid out (engine/decision_canvas.h); here it decides what a row sees:
+// A canvas is a prefix, computed once, and branches after it that do not see each other.
+// engine/decision_canvas.h lays them out as each family needs; here the paradigm decides which cells a row
+// sees:
 //   masked          no prefix; a branch is a whole canvas with its prompt
 //   uniform         the prefix sees itself alone, a branch the prefix and itself
 //   blocks          a block sees itself and all blocks before it
@@ -30,7 +31,7 @@ struct DecisionBranch {
 };
 
 struct DecisionCanvas {
-  std::vector<TokenId> prefix;           ///< whole blocks where the model has blocks
+  std::vector<TokenId> prefix;           ///< whole blocks for models with blocks
   std::vector<DecisionBranch> branches;  ///< at least one
 };
 
@@ -45,15 +46,15 @@ class DecisionDecoder final : public Decoder, public Measurements {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return num_cells_; }
   bool done() const override { return canvas_ == canvases_.size(); }
-  /// None where there are several canvases, which use the same cells.
+  /// Empty with several canvases, which share cells.
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return work_of(plan_); }
   StepReport apply(const PassResult& result) override;
 
-  /// Prefix and first branch of the canvas that is read, or was last.
   const Measurements& measurements() const override { return *this; }
+  /// Prefix and first branch of the current canvas; once done(), of the last one.
   std::span<const TokenId> canvas() const override { return shown_; }
   int32_t prompt_length() const override { return static_cast<int32_t>(shown_.size()); }
   int32_t num_final() const override { return 0; }
@@ -63,14 +64,14 @@ class DecisionDecoder final : public Decoder, public Measurements {
  private:
   const DecisionCanvas& current() const;
   int32_t prefix_length() const { return static_cast<int32_t>(current().prefix.size()); }
-  /// One past the last position of the prefix that a pass computes which begins at `begin`.
+  /// One past the last prefix position of a pass that begins at `begin`.
   int32_t kept_end(int32_t begin) const;
   void add_prefix(int32_t begin, int32_t end);
-  /// Adds branches as long as there is room; the first one in any case where nothing was added before.
+  /// Adds branches while they fit in a pass; an empty plan always gets one.
   void add_branches();
   void add_branch(const DecisionBranch& branch, int32_t begin_cell);
-  /// Where a branch begins after cells up to `end`: at a tile, so that the order of attention's sums, and
-  /// with it every bit, is the same wherever the branch lies.
+  /// First cell of a branch after the cells before `end`: a tile boundary, so that attention accumulates in
+  /// the same order, bit for bit, wherever the branch lies.
   int32_t first_cell(int64_t end) const;
   void add_group(IndexRange rows, int32_t begin_cell, OwnRows own_rows);
   void add_slot(const DecisionSlot& slot, int32_t row);
@@ -87,10 +88,10 @@ class DecisionDecoder final : public Decoder, public Measurements {
   size_t canvas_ = 0;
   int32_t num_kept_ = 0;     // positions of the prefix that passes have computed
   size_t next_branch_ = 0;   // branches before this one were read
-  size_t next_reading_ = 0;  // slots before this one
+  size_t next_reading_ = 0;  // slots before this one have readings
   int32_t num_passes_ = 0;
   std::vector<SlotReading> readings_;
-  size_t planned_branches_ = 0;  // end of those that the planned pass reads
+  size_t planned_branches_ = 0;  // end of the branches in the planned pass
   bool is_planned_ = false;
   StepPlan plan_;
 };

@@ -1,4 +1,4 @@
-// A decoder that passes everything on to another one: the base of those that change a part of what it does.
+// A decoder that forwards every call to another one: the base of wrappers that change a part of its behavior.
 #pragma once
 
 #include <memory>
@@ -49,9 +49,8 @@ class DecoderWrapper : public Decoder {
   std::unique_ptr<Decoder> inner_;
 };
 
-/// A wrapper that asks the rows of a pass for something of its own, before the wrapped decoder takes their
-/// samples or after that.
-class AskingWrapper : public DecoderWrapper {
+/// A wrapper with follow-ups of its own, before the wrapped decoder takes the samples or afterwards.
+class FollowUpWrapper : public DecoderWrapper {
  public:
   using DecoderWrapper::DecoderWrapper;
 
@@ -62,7 +61,7 @@ class AskingWrapper : public DecoderWrapper {
   void apply_follow_up(const FollowUpResult& result, StepReport& report) final {
     if (!own_follow_up().empty()) {
       apply_own_follow_up(result, report);
-    } else if (!inner().follow_up().empty()) {  // else apply_inner() has told it that nothing more comes
+    } else if (!inner().follow_up().empty()) {  // else apply_inner() has called it with no results
       apply_inner_follow_up(result, report);
     }
   }
@@ -70,7 +69,7 @@ class AskingWrapper : public DecoderWrapper {
  protected:
   /// Follow-up that the wrapper waits for; empty if none.
   virtual FollowUp own_follow_up() const = 0;
-  /// Takes the results of own_follow_up(), which is empty or another one after this.
+  /// Takes the results of own_follow_up(), which then must become empty or the next request.
   virtual void apply_own_follow_up(const FollowUpResult& result, StepReport& report) = 0;
   /// Passes the results of the wrapped decoder's follow_up() on to it.
   virtual void apply_inner_follow_up(const FollowUpResult& result, StepReport& report) {

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-// Positions that are changed to leave a state which the block has been in.
+// Maximum positions that are changed to leave a repeated state of the block.
 constexpr int kMaxEscapes = 5;
 
 // Rules of a plan.
@@ -91,7 +91,7 @@ void EditingDiffusionDecoder::start_block(int32_t block) {
   seen_.clear();
   edited_.clear();
   num_original_ = 0;
-  size_t next = 0;  // hole
+  size_t next = 0;  // index into holes_
   for (int32_t position = begin_of(block); position < begin_of(block + 1); ++position) {
     while (next < holes_.size() && holes_[next].positions.end <= position) ++next;
     const bool is_fixed = position < prompt_length_ ||
@@ -143,7 +143,7 @@ LogitRow EditingDiffusionDecoder::draw_at(size_t i, int32_t rule) const {
 }
 
 PassWork EditingDiffusionDecoder::uncached_work() const {
-  if (keeps_only()) return {};  // without a cache nothing is kept
+  if (keeps_only()) return {};  // without a cache this pass does not exist
   const auto num_drawn =
       std::count_if(edited_.begin(), edited_.end(), [](const EditedToken& each) { return !each.is_fixed(); });
   return uncached_blocks_work(block_ + 1, options_.block_length, static_cast<size_t>(num_drawn));
@@ -200,7 +200,7 @@ bool EditingDiffusionDecoder::choose(std::span<const RowStatistics> drawn) {
   const bool covers_all = num_left > 0 && std::all_of(open.begin(), open.end(), [&](size_t i) {
                             return !edited_[i].is_original || fills(i);
                           });
-  // A hole is never given back with masks in it.
+  // A finished infill has no masks.
   const bool has_to_end = is_infill() && step_ + 1 >= kMaxEditingSteps;
   const bool is_last = has_to_end || (options_.most_edits > 0 ? is_out_of_edits : covers_all);
   if (is_last) filled = open;
@@ -252,7 +252,7 @@ void EditingDiffusionDecoder::leave_repeated_state(std::span<const RowStatistics
   for (size_t i = 0; i < edited_.size(); ++i) {
     if (written_[i] != edited_[i].token) changed.push_back(i);
   }
-  // The least sure first.
+  // Least confident first.
   std::stable_sort(changed.begin(), changed.end(),
                    [&](size_t a, size_t b) { return probabilities_[a] < probabilities_[b]; });
   if (changed.size() > kMaxEscapes) changed.resize(kMaxEscapes);
@@ -289,8 +289,7 @@ void EditingDiffusionDecoder::write(StepReport& report) {
     has_changed = true;
     const auto position = begin + static_cast<int32_t>(i);
     tokens_[static_cast<size_t>(position)] = after[i].token;
-    // Where an edit moved the tokens after it, nothing was committed: they are told as changes of the
-    // canvas.
+    // Tokens that an edit only moved are not commits: the canvas shows them.
     const bool is_committed = !is_mask && !after[i].is_fixed() && after[i].token == written_[i];
     if (is_committed && position < length_)
       report.committed.push_back({position, after[i].token, probabilities_[i]});

@@ -1,5 +1,5 @@
 // Block diffusion that edits its block by insertions and deletions (LLaDA 2.2): besides filling masks and
-// replacing tokens, a pass may write DELETE, which takes its position out, and SPLIT, which puts a mask
+// replacing tokens, a pass may write DELETE, which removes its position, and SPLIT, which inserts a mask
 // before it. docs/methods/block_diffusion.md has the rule and its sources. An infill is one block that holds
 // the text after its first hole, too: edits change the lengths of the holes and move the text.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace lacuna {
 
-/// A block that is not done after so many steps is taken as it is.
+/// After this many steps a block is finished as it is.
 inline constexpr int32_t kMaxEditingSteps = 1000;
 
 struct EditingDiffusion {
@@ -27,12 +27,11 @@ struct EditingDiffusion {
   TokenId filler_id = 0;         ///< token after the text of an infill, up to the end of its block
   int32_t gen_length = 128;
   int32_t block_length = 32;
-  int32_t steps = 32;       ///< in which the masks that a block begins with are filled; may be more than
-                            ///< block_length
-  double tau = 0.5;         ///< masks are filled by tokens that are likelier than this, or by the quota
-  double edit_tau = 0;      ///< tokens give way to others that are likelier than this
-  int32_t most_edits = 16;  ///< passes of a block after the masks that it began with are filled
-  SamplingRule sampling;    ///< of masks; other positions take the best token
+  int32_t steps = 32;       ///< steps that fill a block's initial masks; may exceed block_length
+  double tau = 0.5;         ///< a mask is filled if its token is more probable than this, or by the quota
+  double edit_tau = 0;      ///< a token is replaced by another that is more probable than this
+  int32_t most_edits = 16;  ///< maximum passes of a block after its initial masks are filled
+  SamplingRule sampling;    ///< rule for masks; other positions take the best token
   uint64_t seed = 0;
 };
 
@@ -48,10 +47,10 @@ struct EditedToken {
   bool operator==(const EditedToken&) const = default;
 };
 
-/// Carries out the DELETE and SPLIT that a pass wrote: DELETE goes, SPLIT becomes a mask and the token that
-/// the pass read at its position. What no longer fits is cut off, what is missing is filled up.
-///   before   what the pass read     written  [before.size()], of fixed positions the same tokens
-///   filler   added at the end where tokens are missing
+/// Applies the DELETE and SPLIT tokens that a pass wrote: DELETE removes its position, SPLIT becomes a mask
+/// and the position's previous token. The result is cut or filled to the previous length.
+///   before   input of the pass     written  [before.size()], not used for fixed positions
+///   filler   appended where tokens are missing
 std::vector<EditedToken> carry_out_edits(std::span<const EditedToken> before,
                                          std::span<const TokenId> written, const EditingDiffusion& options,
                                          const EditedToken& filler);
@@ -66,8 +65,8 @@ class EditingDiffusionDecoder final : public SequenceDecoder {
  public:
   /// Options must be consistent (make_decoder checks them).
   ///   answer  text of an infill after the prompt, with masks in its holes; empty: gen_length masks
-  ///   holes   ascending and disjoint, positions of `answer`; with their most positions, the answer has
-  ///           gen_length at most, and block_length is infill_block_length()
+  ///   holes   ascending and disjoint, positions of `answer`, which has at most gen_length positions if all
+  ///           holes have their maximum length; block_length must be infill_block_length()
   EditingDiffusionDecoder(EditingDiffusion options, std::vector<TokenId> prompt,
                           std::vector<TokenId> answer = {}, std::vector<GrowingHole> holes = {});
 
@@ -94,41 +93,41 @@ class EditingDiffusionDecoder final : public SequenceDecoder {
   void build_plan() override;
   void add_group(int32_t block, bool only_kv);
   LogitRow draw_at(size_t i, int32_t rule) const;
-  /// Chooses what the pass writes; true: edits among it must give way to plain tokens first.
+  /// Chooses the tokens that the pass writes. True: plain tokens must first replace some edits.
   bool choose(std::span<const RowStatistics> drawn);
   void leave_repeated_state(std::span<const RowStatistics> drawn);
-  /// Asks for plain tokens where a hole would become longer than it may, or has a length that stays.
+  /// Requests plain tokens for SPLIT in a full hole and for any edit in a hole of fixed length.
   void keep_holes_short();
   void ask_for_plain_token(size_t i);
-  /// Moves the holes and the end of the text by the edits that were carried out.
+  /// Moves the holes and the end of the text by the applied edits.
   void move_holes(std::span<const EditedToken> after);
   void number_draws();
-  /// Writes what was chosen, and moves on.
+  /// Writes the chosen tokens and goes to the next step.
   void write(StepReport& report);
   void finish_block();
 
   EditingDiffusion options_;
   int32_t first_block_;
-  std::vector<GrowingHole> holes_;  // of an infill, positions of the canvas
-  std::vector<IndexRange> ranges_;  // the same positions
-  std::vector<bool> keeps_length_;  // of each hole
-  int32_t text_end_ = 0;            // of an infill
+  std::vector<GrowingHole> holes_;  // of an infill, in canvas positions
+  std::vector<IndexRange> ranges_;  // positions of holes_
+  std::vector<bool> keeps_length_;  // [holes_]
+  int32_t text_end_ = 0;            // end of an infill's text
 
   // The block that is edited:
   int32_t block_ = 0;
   std::vector<EditedToken> edited_;
-  std::vector<size_t> draws_;  // for each position of the block: its draw in a pass
-  int32_t num_original_ = 0;   // masks that it began with
+  std::vector<size_t> draws_;  // [block_length] index of the position's sample in a pass
+  int32_t num_original_ = 0;   // masks that the block began with
   int32_t step_ = 0;
-  int32_t edit_steps_ = 0;  // passes in a row that found none of these masks
+  int32_t edit_steps_ = 0;  // consecutive passes that left none of these masks
   std::set<std::vector<TokenId>> seen_;
 
   // The current pass:
   int32_t first_row_ = 0;
-  std::vector<TokenId> written_;       // of the block
+  std::vector<TokenId> written_;       // tokens of the block
   std::vector<double> probabilities_;  // probability of each written token
-  std::vector<LogitRow> further_;      // edits of the last pass: the best plain tokens are wanted
-  std::vector<size_t> replaced_;       // where they are
+  std::vector<LogitRow> further_;      // follow-up: best plain tokens in place of edits
+  std::vector<size_t> replaced_;       // [further_] positions within the block
 };
 
 }  // namespace lacuna

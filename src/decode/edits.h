@@ -10,8 +10,8 @@
 
 namespace lacuna {
 
-/// Carries out the edits, in time linear in the list and the edits; what is inserted becomes `fresh`. Edits
-/// after the list's end change nothing.
+/// Applies the edits in time linear in list and edits; inserted elements are copies of `fresh`. Edits after
+/// the list's end change nothing.
 ///   edits  both lists ascending
 ///   first  position of the list's first element; edits before it change nothing either
 template <typename T>

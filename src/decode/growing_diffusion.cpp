@@ -10,7 +10,7 @@ namespace {
 
 // Rules of TokenGrowth's plans, by what a position may sample.
 constexpr int32_t kGrows = 0;
-constexpr int32_t kShrinks = 1;  // its hole is full
+constexpr int32_t kShrinks = 1;  // its hole is full or out of expansions
 constexpr int32_t kFixed = 2;    // the hole keeps its length
 // Rules of EndMassGrowth's plans.
 constexpr int32_t kTokens = 0;
@@ -36,7 +36,7 @@ std::vector<GrowingHole> holes_on(const Canvas& canvas, const GrowingDiffusion& 
   return moved;
 }
 
-/// The most positions that the canvas may come to have.
+/// Maximum positions of the canvas.
 int32_t most_positions(const Canvas& canvas, std::span<const GrowingHole> holes) {
   int32_t most = canvas.length();
   for (const GrowingHole& hole : holes) most += hole.most - hole.positions.size();
@@ -51,7 +51,7 @@ int32_t budget_of(const GrowingHole& hole, const Canvas& canvas, const GrowingDi
   return tokens->budget > 0 ? tokens->budget : 2 * (hole.most + canvas.length() - hole.positions.end);
 }
 
-/// By which the end mass is measured: the best token and its probability.
+/// The rule that measures the end mass: the best token and its probability.
 SamplingRule end_rule(SamplingRule rule) {
   rule.temperature = 0;
   rule.top_p = 1;
@@ -101,7 +101,7 @@ StopReason GrowingDiffusionDecoder::stop_reason() const {
 }
 
 const GrowingHole* GrowingDiffusionDecoder::hole_at(int32_t position) const {
-  // The first that ends after the position: an empty one before it does not.
+  // The first hole that ends after the position: this skips empty holes before it.
   const auto found = std::partition_point(
       holes_.begin(), holes_.end(), [&](const GrowingHole& hole) { return hole.positions.end <= position; });
   return found == holes_.end() || found->positions.begin > position ? nullptr : &*found;
@@ -204,7 +204,7 @@ std::optional<CanvasEdit> GrowingDiffusionDecoder::edit_of(int32_t position, Tok
 
 void GrowingDiffusionDecoder::edit_only_with(AllowsEdit allows) {
   allows_edit_ = std::move(allows);
-  // Samples may be replaced, and then say no more how sure the model is of the answer's end.
+  // A constraint may replace samples, which then no longer measure the end mass.
   draws_measure_end_ = false;
 }
 

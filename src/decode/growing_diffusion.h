@@ -15,30 +15,28 @@
 
 namespace lacuna {
 
-/// DreamOn: one position a step. A token makes two masks of one, another takes its position out of the
-/// canvas.
+/// DreamOn: a step writes one position. The expand token turns its mask into two; the delete token removes
+/// its position.
 struct TokenGrowth {
-  int32_t start = 4;  ///< masks of a whole answer at first; holes say their own
-  bool drops_rest =
-      false;  ///< the token that deletes takes along every mask after it in its hole (pad_eos_to_right)
-  /// How often a hole may expand; 0: as published, twice the positions from the hole's beginning to the end
-  /// of the text, where the hole is as long as it may be.
+  int32_t start = 4;        ///< initial masks of a whole answer; holes have their own
+  bool drops_rest = false;  ///< the delete token also removes all later masks of its hole (pad_eos_to_right)
+  /// Maximum expansions of a hole; 0: as published, twice the positions from the hole's begin to the end of
+  /// the text, with the hole at its maximum length.
   int32_t budget = 0;
 
   bool operator==(const TokenGrowth&) const = default;
 };
 
-/// DAEDAL: an answer grows until the model is sure that it ends within the canvas; while it is denoised, a
-/// position of which the model is unsure becomes several.
+/// DAEDAL: an answer grows until the model is confident that it ends within the canvas; during denoising, a
+/// position of low confidence becomes several.
 ///
-/// The end mass of a pass: of the answer's positions whose best token is the end-of-text token, the last
-/// `tail`; the sum of that token's probabilities there, divided by `tail`.
+/// The end mass of a pass: the sum of the end-of-text token's probabilities over the last `tail` positions
+/// where it is the best token, divided by `tail`.
 struct EndMassGrowth {
-  int32_t start = 64;  ///< masks of a whole answer at first; holes say their own
-  int32_t by = 8;      ///< masks that are appended at once, and that a position becomes
-  int32_t tail =
-      32;  ///< positions that measure the end; half as many end tokens are appended before denoising
-  double enough = 0.5;  ///< end mass from which on nothing is appended
+  int32_t start = 64;   ///< initial masks of a whole answer; holes have their own
+  int32_t by = 8;       ///< masks that are appended at once, and that replace an unsure position
+  int32_t tail = 32;    ///< positions of the end mass; tail / 2 end tokens are appended before denoising
+  double enough = 0.5;  ///< end mass from which on no mask is appended
   double plenty = 0.9;  ///< end mass from which on no position becomes several
   double unsure = 0.1;  ///< a position becomes several only below this probability
 
@@ -50,7 +48,7 @@ using CanvasGrowth = std::variant<TokenGrowth, EndMassGrowth>;
 /// A hole whose length may change.
 struct GrowingHole {
   IndexRange positions;
-  int32_t most = 0;  ///< positions at most; as many as it has: it keeps its length
+  int32_t most = 0;  ///< maximum length; the length is fixed if it equals this
   bool keeps_length() const { return most == positions.size(); }
 
   bool operator==(const GrowingHole&) const = default;
@@ -59,15 +57,15 @@ struct GrowingHole {
 struct GrowingDiffusion {
   TokenId mask_id = 0;
   TokenId expand_id = -1;  ///< TokenGrowth: becomes two masks
-  TokenId delete_id = -1;  ///< TokenGrowth: leaves the canvas
-  TokenId end_id = -1;     ///< EndMassGrowth: whose probability says that the answer has ended
+  TokenId delete_id = -1;  ///< TokenGrowth: removes its position
+  TokenId end_id = -1;     ///< EndMassGrowth: the end-of-text token
   bool shifted_logits = false;
   std::vector<TokenId> end_ids;  ///< tokens that end an answer, for stop_reason and eos_exit
 
   CanvasGrowth growth;
-  int32_t most_length = 128;  ///< of the answer
+  int32_t most_length = 128;  ///< maximum length of the answer
   int32_t block_length = 32;  ///< EndMassGrowth: positions from which a step commits
-  UnmaskPolicy unmask;  ///< TokenGrowth: its order alone counts; EndMassGrowth: a rule that runs until done
+  UnmaskPolicy unmask;  ///< TokenGrowth: only its order is used; EndMassGrowth: a rule that runs_until_done
   CanvasPassOptions pass;  ///< without a lock
   bool eos_exit = false;   ///< EndMassGrowth: stop once the text before an end token is final
   uint64_t seed = 0;
@@ -76,8 +74,8 @@ struct GrowingDiffusion {
 class GrowingDiffusionDecoder final : public Decoder, public Constrainable, public Measurements {
  public:
   /// Options must be consistent (make_decoder checks them).
-  ///   answer  empty: a whole answer, as long as the growth starts with. Else of an infill, with masks in its
-  ///   holes holes   of an infill: ascending, disjoint, positions of the answer; masks outside of them keep
+  ///   answer  an infill's text with masks in its holes; empty: a whole answer of the growth's `start` masks
+  ///   holes   of an infill: ascending, disjoint, positions of `answer`; masks outside them never grow
   ///   their places
   GrowingDiffusionDecoder(GrowingDiffusion options, std::vector<TokenId> prompt,
                           std::span<const TokenId> answer = {}, std::span<const GrowingHole> holes = {});
@@ -129,9 +127,9 @@ class GrowingDiffusionDecoder final : public Decoder, public Constrainable, publ
   /// Before anything is denoised: appends masks, or ends the search for a length.
   void find_length(std::span<const RowStatistics> drawn);
   void apply_by_end_mass(std::span<const RowStatistics> drawn, StepReport& report);
-  /// Where an unsure position becomes several; the commits move with what is inserted.
+  /// Expands the least confident position if it is unsure, and moves the reported commits.
   void expand_unsure(std::span<const Commit> candidates, StepReport& report);
-  /// How many masks may be put before the position; 0: none.
+  /// Maximum masks that may be inserted before the position.
   int32_t most_inserted(int32_t position) const;
   void find_block();
   void note_holes();

@@ -43,8 +43,7 @@ using GuideMatch = std::variant<MatchTopK, MatchRelative, MatchTauLiteral>;
 bool matches(const GuideMatch& match, const RowStatistics& judged, float draft_best);
 
 enum class GuideFallback : uint8_t {
-  kDraft,  ///< where no draft is accepted, the first is committed all the same: the guide writes nothing
-           ///< itself
+  kDraft,  ///< if no draft is accepted, the first one is committed anyway; the guide writes no token
   kGuide,  ///< after the accepted drafts, the guide's own token
 };
 
@@ -54,7 +53,7 @@ struct GuidedDiffusion {
   std::vector<TokenId> end_ids;
   int32_t gen_length = 128;
   int32_t block_length = 128;  ///< divides gen_length
-  CanvasPassOptions pass;      ///< its sampling draws the drafts
+  CanvasPassOptions pass;      ///< its sampling rule samples the drafts
   bool eos_exit = false;       ///< stop once the answer has an end
   uint64_t seed = 0;
 
@@ -62,7 +61,7 @@ struct GuidedDiffusion {
   GuideFallback fallback = GuideFallback::kDraft;
   int32_t guide_block = 32;           ///< drafts that one pass of the guide judges
   std::vector<TokenId> guide_prompt;  ///< at least one token
-  int64_t guide_positions = 0;        ///< the longest sequence that the guide reads
+  int64_t guide_positions = 0;        ///< maximum length of the guide's sequence
   std::shared_ptr<const TokenAlignment> alignment;
 };
 

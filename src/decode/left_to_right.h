@@ -1,4 +1,4 @@
-// An answer that grows at its end: what decoders from left to right share.
+// Base of left-to-right decoders: the answer grows at its end.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct LeftToRight {
   SamplingRule sampling;
   uint64_t seed = 0;
   StopFinder find_stop;  ///< may be empty
-  /// Rows of the text in a pass at most: a long prompt is read in several, so that requests that share passes
-  /// need not wait for all of it. The bits do not depend on it.
+  /// Maximum text rows of a pass: a long prompt takes several passes, so that other requests in the batch
+  /// need not wait for all of it. Results are bitwise independent of it.
   int32_t most_rows = 1024;
 
   /// Why an answer ends with its last token; none: it continues.
@@ -44,7 +44,7 @@ class LeftToRightDecoder : public Decoder, public Measurements {
     return plan_;
   }
   PassWork uncached_work() const final {
-    if (!has_logits()) return {};  // without a cache nothing is kept
+    if (!has_logits()) return {};  // without a cache this pass does not exist
     StepPlan everything;
     build_plan(0, everything);
     return work_of(everything);
@@ -71,9 +71,9 @@ class LeftToRightDecoder : public Decoder, public Measurements {
         canvas_(std::move(prompt)),
         prompt_length_(static_cast<int32_t>(canvas_.size())) {}
 
-  /// Rows for the text from `begin` on and what is behind it; the text before is read from its cells.
+  /// Plans rows for the text from `begin` on and for drafts or masks after it; cells hold earlier K/V.
   virtual void build_plan(int32_t begin, StepPlan& plan) const = 0;
-  /// Whether the next pass samples; otherwise it reads a part of the prompt.
+  /// Whether the next pass samples; otherwise it only computes K/V of the prompt.
   virtual bool has_logits() const = 0;
 
   int32_t length() const { return static_cast<int32_t>(canvas_.size()); }

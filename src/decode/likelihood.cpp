@@ -94,7 +94,7 @@ StepReport MaskedLikelihood::apply(const PassResult& result) {
   StepReport report;
   report.step = num_passes_++;
   report.kind = "prefill";
-  if (done() && options_.draws > 0) {  // a token that no draw masked has no part in the sum
+  if (done() && options_.draws > 0) {  // a token that no draw masked adds 0
     for (size_t i = static_cast<size_t>(options_.given); i < scores_.size(); ++i) {
       scores_[i].logprob = scores_[i].logprob.value_or(0);
     }

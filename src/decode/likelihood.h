@@ -1,4 +1,4 @@
-// How likely a model finds a text: requests that write nothing.
+// Likelihood of a given text: requests that write no tokens.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class LikelihoodDecoder : public Decoder, public Measurements {
 /// An autoregressive model's likelihood of each token given those before it.
 class CausalLikelihood final : public LikelihoodDecoder {
  public:
-  ///   tokens  at least one      most_rows  of a pass
+  ///   tokens  at least one      most_rows  maximum rows of a pass
   explicit CausalLikelihood(std::vector<TokenId> tokens, int32_t most_rows = 1024);
 
   bool done() const override { return num_read_ + 1 >= length(); }
@@ -57,25 +57,25 @@ class CausalLikelihood final : public LikelihoodDecoder {
 
 /// A masked model's likelihood of the tokens after the first `given` ones, on a canvas that ends with them.
 ///
-/// Without draws, in the order left to right: of each token, given those before it, while it and all after
-/// it are masked. One pass for each. Their sum is the likelihood of writing the text in this order, for
-/// whatever part of the text is looked at.
+/// Without draws, left to right: the log-probability of each token given the tokens before it, while it and
+/// all later ones are masked. One pass per token. Sums over any part of the text are its log-likelihood in
+/// this order.
 ///
-/// With draws, the bound of LLaDA (Nie et al. 2025, section 2.4): of n tokens, a number l of masks is drawn
-/// from 1 to n, evenly spread over the draws, then which l tokens are masked, and
+/// With draws, the bound of LLaDA (Nie et al. 2025, section 2.4): each draw masks l random ones of n tokens,
+/// with l from 1 to n spread evenly over the draws, and
 ///   log p >= E [ (n / l) sum over masked i of log p(x_i | what is not masked) ].
-/// A token's score is its part of the mean over draws, so that only the sum of all has a meaning.
+/// A token's score is its part of the mean over draws: only the sum of all scores is meaningful.
 class MaskedLikelihood final : public LikelihoodDecoder {
  public:
   struct Options {
     TokenId mask_id = 0;
     bool shifted_logits = false;  ///< row i - 1 predicts position i
-    int32_t given = 1;            ///< tokens, at least 1
-    int32_t draws = 0;            ///< passes; 0: left to right
+    int32_t given = 1;            ///< first tokens that are not scored, at least 1
+    int32_t draws = 0;            ///< random maskings, one pass each; 0: left to right
     uint64_t seed = 0;
   };
 
-  ///   tokens  more than are given
+  ///   tokens  more than `given`
   MaskedLikelihood(Options options, std::vector<TokenId> tokens);
 
   bool done() const override { return num_passes_ == most_passes(); }

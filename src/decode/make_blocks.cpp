@@ -16,8 +16,8 @@ int32_t block_length_of(const BlockStrategy& strategy, const ModelConfig& config
   return strategy.block_length.value_or(static_cast<int32_t>(config.block_length));
 }
 
-/// The length of the blocks of one request: an infill is edited in one block, which is as long as its text
-/// needs; 0 if the model has no positions for such a block.
+/// The length of the blocks of one request: an infill is edited in one block that holds its text; 0 if the
+/// model has no positions for such a block.
 int32_t block_length_for(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked) {
   const int32_t block_length = block_length_of(strategy, config);
   if (asked == nullptr || asked->request.context.answer.empty()) return block_length;
@@ -25,7 +25,7 @@ int32_t block_length_for(const BlockStrategy& strategy, const ModelConfig& confi
                              asked->gen_length, config.max_positions);
 }
 
-/// Whether blocks are those of PipelinedDecoder: several at once, or behind a prompt that is one.
+/// Whether PipelinedDecoder is used: for several blocks at once, or if the prompt is one block.
 bool is_pipelined(const BlockStrategy& strategy, const ModelConfig& config) {
   return strategy.pipeline || config.whole_prompt;
 }
@@ -37,7 +37,7 @@ int32_t sub_block_length_of(const BlockStrategy& strategy, const ModelConfig& co
       std::min(static_cast<int32_t>(config.sub_block_length), block_length));
 }
 
-/// Why K/V are kept in passes of their own; empty: they need not be.
+/// Why K/V need separate passes; empty: they do not.
 std::string_view why_apart(const BlockStrategy& strategy, const ModelConfig& config) {
   if (is_pipelined(strategy, config)) return {};
   if (config.shifted_logits) return "the pass that keeps a block draws the next block's first token";
@@ -80,7 +80,7 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const
   problems.refuse(
       std::holds_alternative<TimeSchedule>(count) || std::holds_alternative<LinearSchedule>(count), "unmask",
       "a block has no time schedule");
-  problems.refuse(strategy.unmask.policy.traits().is_of_canvases, "unmask",
+  problems.refuse(strategy.unmask.policy.traits().needs_whole_canvas, "unmask",
                   "the rule belongs to masked diffusion");
   problems.refuse(strategy.unmask.policy.order_temperature > 0, "alg_temp",
                   "block diffusion keeps exact K/V and draws from whole blocks");
@@ -93,7 +93,7 @@ void check_steps(const BlockStrategy& strategy, const ModelConfig& config, const
   problems.within("steps", strategy.steps, 1,
                   edits ? std::max(kMaxEditingSteps, block_length) : block_length);
   const int32_t steps = strategy.steps.value_or(block_length);
-  // Counted in the usual block: the longer one of an infill is not divided.
+  // Sub-blocks of the model's usual block: an infill's longer block is not divided.
   const int32_t num_sub_blocks = block_length_of(strategy, config) / sub_block_length_of(strategy, config);
   if (!problems.empty() || steps % num_sub_blocks == 0) return;
   problems.add(
@@ -183,7 +183,7 @@ void check_block_lock(const BlockStrategy& strategy, const ModelConfig& config, 
        "`lock` unlock-every: rows of a block are locked until the block is done; expected no unlock-every"});
 }
 
-/// Refuses what belongs to blocks that are denoised one after the other.
+/// Refuses settings for blocks that are denoised one after the other.
 void check_pipeline(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
   if (!is_pipelined(strategy, config)) return;
   if (strategy.pipeline) {
@@ -314,7 +314,7 @@ std::unique_ptr<Decoder> make_seeded(const BlockStrategy& strategy, const ModelC
 }  // namespace
 
 std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& config, Asked asked) {
-  // A constrained answer is not edited: what an insertion moves would have to fit elsewhere.
+  // A constrained answer is not edited: the constraint may not allow tokens that an insertion moves.
   const bool edits = edits_blocks(config) && !asked.request.context.constraint;
   if (edits) return make_editing(strategy, config, std::move(asked));
   if (config.causal_context) return make_seeded(strategy, config, std::move(asked));

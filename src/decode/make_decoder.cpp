@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// Positions of the prompt and the answer together.
+/// Maximum positions of the prompt and the answer together.
 int64_t positions_of(const ModelConfig& config, const Strategy& strategy) {
   const auto* uniform = std::get_if<UniformStrategy>(&strategy);
   if (uniform == nullptr) return config.max_positions;
@@ -49,8 +49,7 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
        fmt::format("canvas token {} is outside the model's vocabulary of {}", *unknown, config.vocab_size)});
 }
 
-/// Why no alternatives of a committed token can be listed: those of the row that it was sampled from, in the
-/// pass that committed it. Empty: they can.
+/// Why alternatives of committed tokens (decode/alternatives.h) cannot be listed; empty: they can.
 std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
@@ -88,11 +87,11 @@ std::string_view why_no_constraint(const Strategy& strategy) {
   return ignores_eos ? kContinues : "";
 }
 
-/// The state after what an infill's text has before its first hole.
+/// The automaton's state after an infill's text before its first hole.
 StateId state_before_answer(const TokenAutomaton& automaton, const DecodeRequest& request) {
   const auto prefix = static_cast<size_t>(request.context.constrained_prefix);
   expects(prefix <= request.prompt.size(), "the text before an infill's first hole is its prompt");
-  return state_behind(automaton, std::span(request.prompt).last(prefix));
+  return state_after(automaton, std::span(request.prompt).last(prefix));
 }
 
 /// Whether some way to fill an infill's holes gives a text that the constraint allows.
@@ -106,12 +105,12 @@ bool can_be_filled(const TokenAutomaton& automaton, const DecodeRequest& request
                                     .only_text = true});
 }
 
-/// The masks with which an answer begins whose canvas changes its length: as many as the growth begins with,
-/// if an answer can have this length, else some more, else fewer.
+/// Initial masks of a constrained answer whose canvas changes its length: the growth's number, or the nearest
+/// higher length that an answer can have, else a lower one.
 int32_t constrained_start(const TokenAutomaton& automaton, const CanvasGrowth& growth, int32_t most) {
   const int32_t least = automaton.min_tokens(TokenAutomaton::start());
   const int32_t start = std::min(std::visit([](const auto& each) { return each.start; }, growth), most);
-  // An end token fills up what an answer leaves of a canvas.
+  // End tokens fill the rest of a canvas after the answer.
   if (std::holds_alternative<EndMassGrowth>(growth)) return std::max(start, least);
   for (int32_t length = std::max(start, least);; --length) {
     const std::vector<TokenId> masks(static_cast<size_t>(length), -1);
@@ -208,14 +207,14 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   }
 }
 
-/// Positions of an infill after its prompt, with every hole as long as it may become.
+/// Positions of an infill after its prompt, with every hole at its maximum length.
 int64_t most_infill_length(const DecoderContext& context) {
   auto length = static_cast<int64_t>(context.answer.size());
   for (const GrowingHole& hole : context.holes) length += hole.most - hole.positions.size();
   return length;
 }
 
-/// With the length of the answer.
+/// Determines the length of the answer.
 Asked with_length(const ModelConfig& config, const Strategy& strategy, DecodeRequest request) {
   const DecoderContext& context = request.context;
   const auto size = static_cast<int64_t>(request.prompt.size());
@@ -426,7 +425,7 @@ AnswerConstraint answer_constraint(const Asked& asked, Strategy& strategy) {
   constraint.only_text = is_infill;
   if (masked == nullptr || !masked->growth) return constraint;
   constraint.changes_length = true;
-  // DreamOn's end tokens leave the canvas.
+  // DreamOn removes end tokens from the canvas.
   constraint.only_text = is_infill || std::holds_alternative<TokenGrowth>(*masked->growth);
   if (is_infill) return constraint;
   const int32_t start = constrained_start(*context.constraint, *masked->growth, asked.gen_length);

@@ -70,8 +70,7 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   if (strategy.lock) check_lock(*strategy.lock, problems);
 }
 
-/// Steps of a run that names none: one for each position, or the published number of RND1's schedule, which
-/// its one block of all positions has.
+/// Default number of steps: one for each position, or RND1's published number for its schedule in one block.
 int32_t default_steps(const UnmaskPolicy& unmask, const ModelConfig& config, int32_t gen_length,
                       int32_t num_blocks) {
   const bool is_linear = std::holds_alternative<LinearSchedule>(unmask.count);
@@ -104,7 +103,7 @@ std::vector<TokenId> unsure_tokens(const TokenSampling& sampling, const ModelCon
   return unsure;
 }
 
-/// Sizes and probabilities of a growth.
+/// Checks the numbers of a growth.
 void check_growth_numbers(const CanvasGrowth& growth, Problems& problems) {
   const auto within = [&](std::string_view part, auto value, auto least, auto most) {
     problems.within_part("grow", part, value, least, most);
@@ -151,7 +150,7 @@ void check_growth(const MaskedStrategy& strategy, const UnmaskRule& rule, const 
                   "threshold=TAU or factor=F, for a canvas that grows by its end mass");
 }
 
-/// Refuses settings that do not work with positions that lose their token again.
+/// Refuses settings that do not work with remasking.
 void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, Problems& problems) {
   constexpr std::string_view kReason = "this `unmask` rule masks again what it has written";
   problems.refuse(strategy.lock.has_value(), "lock", kReason);
@@ -163,7 +162,7 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
                   "this `unmask` rule does not draw the order of positions");
 }
 
-/// Refuses settings that ask what is behind the positions that a pass sees.
+/// Refuses settings that need positions which a pass with `suffix` does not see.
 void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
                   Problems& problems) {
   const auto refuse = [&](bool given, std::string_view reason) { problems.refuse(given, "suffix", reason); };
@@ -287,7 +286,7 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   settings.pass = pass_options(strategy, config, settings.block_length);
 }
 
-/// How an unguided model samples: the confidence is the rule's.
+/// Sets how an unguided model samples, with the rule's confidence measure.
 void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const DecoderContext& context, SamplingRule& sampling) {
   // Dream measures the distribution it samples from, LLaDA the one before temperature.

@@ -58,7 +58,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   progress_.masked_at_start = canvas_.count_masked(block_.begin, block_.end);
   if (options_.unmask.traits().remasks) {
     std::vector<int32_t> open = canvas_.masked_positions(0, block_.end);
-    if (trace_) {  // what earlier blocks have written may be masked again
+    if (trace_) {  // tokens of earlier blocks may be remasked
       trace_->open(open, index == 0);
       open_positions_.insert(open_positions_.end(), open.begin(), open.end());
     } else {
@@ -168,7 +168,7 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
     if (credits_) {
       for (const int32_t position : drawn_positions_) listed.push_back(credits_->credited(position));
     }
-    PassQuestions questions{.verified = verified_, .listed = listed, .compared = compared_};
+    PassRequests questions{.verified = verified_, .listed = listed, .compared = compared_};
     if (cycle_ && cycle_->is_cut()) questions.end = cycle_->end();
     pass_.prepare(canvas_, block_, drawn_positions_, noise, questions);
     is_planned_ = true;

@@ -1,9 +1,9 @@
 // Masked diffusion as LLaDA and Dream sample it: a pass predicts every masked position, and a policy chooses
-// which of them keep what was sampled. Which rows a pass computes is canvas_pass.h's business.
+// which samples are committed. canvas_pass.h decides which rows a pass computes.
 //
-// With a rule that remasks, a pass also predicts positions that have a token, of which only the confidence
-// counts, or verifies their tokens. With a rule that measures drift, a step commits once it knows how far the
-// candidates' posteriors have moved.
+// With a rule that remasks, a pass also predicts written positions, only for their confidence, or verifies
+// their tokens. With a rule that measures drift, a step commits after a follow-up has measured how far the
+// candidates' posteriors moved.
 //
 // Sources: LLaDA's generate.py (arXiv 2502.09992), Dream's generation_utils.py (arXiv 2508.15487),
 // Fast-dLLM's parallel decoding (arXiv 2505.22618). Decisions where they leave a choice: ties go to the
@@ -30,7 +30,7 @@ struct MaskedDiffusion {
 
   int32_t gen_length = 128;
   int32_t block_length = 128;  ///< divides gen_length; blocks are finished left to right
-  int32_t steps = 128;         ///< of the whole run, a multiple of the number of blocks
+  int32_t steps = 128;         ///< steps of the run, a multiple of the number of blocks
   UnmaskPolicy unmask;
   CanvasPassOptions pass;
   bool eos_exit = false;  ///< stop after the block that makes the text before an end token final
@@ -41,7 +41,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
  public:
   /// Options must be consistent (make_decoder checks them). A mask token within the prompt is a gap that is
   /// filled with the first block.
-  ///   answer  as Canvas takes it
+  ///   answer  see Canvas
   MaskedDiffusionDecoder(MaskedDiffusion options, std::vector<TokenId> prompt,
                          std::span<const TokenId> answer = {});
 
@@ -87,7 +87,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   void finish_block();
   /// Moves to the next step that commits something; sets done_ when there is none.
   void find_next_step();
-  /// One past the last position that this step may commit, where its rule does not mask again.
+  /// One past the last position that this step may commit, for rules that do not remask.
   int32_t open_end() const;
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
@@ -96,7 +96,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   double masked_share() const;
   /// Positions of the block that this step's pass verifies, ascending.
   std::vector<int32_t> verified_positions() const;
-  /// Commits what the pass has sampled by the rule, masks again what the rule takes back, and moves on.
+  /// Commits samples and remasks positions by the rule, and goes to the next step.
   ///   drawn   one sample for each of the pass's logits
   ///   drifts  of the candidates' posteriors, where the rule measures them
   void finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts, StepReport& report);
@@ -116,20 +116,20 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   Block block_;
   int32_t finished_steps_ = 0;  // steps of the finished blocks
   BlockProgress progress_;
-  std::vector<int32_t> open_positions_;  // positions that rules which remask may write: masked when the block
-                                         // began, for Saber also those of the blocks before
-  std::vector<int32_t> written_masks_;   // ascending; whose token is the mask itself (writes_masks)
+  std::vector<int32_t> open_positions_;   // for rules that remask: positions masked when the block began, for
+                                          // Saber also those of earlier blocks
+  std::vector<int32_t> written_masks_;    // ascending; the written token is the mask (writes_masks)
   std::vector<int32_t> drawn_positions_;  // of the next pass, ascending
   std::vector<int32_t> verified_;         // positions that the next pass verifies, ascending
-  std::optional<CalmPasses> calm_;
+  std::optional<StablePasses> calm_;
   std::optional<Verdicts> verdicts_;
   std::optional<ConfidenceTrace> trace_;
   std::optional<CreditLedger> credits_;
   std::optional<SpanCycle> cycle_;
   std::optional<SlidingEnd> sliding_;
-  std::vector<int32_t> compared_;     // positions by whose leads Prophet decides, ascending
+  std::vector<int32_t> compared_;     // positions whose leads Prophet averages, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
-  std::vector<RowStatistics> drawn_;  // by the pass, meanwhile
+  std::vector<RowStatistics> drawn_;  // samples of the pass, meanwhile
   bool is_planned_ = false;
   bool done_ = false;
 };

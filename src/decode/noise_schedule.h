@@ -1,4 +1,4 @@
-// The noise that a block of an interpolating model still holds before and after each step.
+// Noise levels of a block before and after each step, for models with interpolating noise (GIDD, Sumi).
 #pragma once
 
 #include <cstdint>
@@ -42,14 +42,14 @@ class NoiseSchedule {
 ///   num_tokens  num_noise_tokens()
 double prior(const NoiseLevel& level, bool is_mask, int64_t num_tokens);
 
-/// Distribution of a token z after the exact ancestral step from one level to a cleaner one, if the model's
-/// prediction stands for the clean token: a mixture of three, without a vocabulary-wide posterior.
+/// Distribution of a token z after the exact ancestral step from one level to a cleaner one, with the model's
+/// prediction in place of the clean token: a mixture of three, without a vocabulary-wide posterior.
 struct AncestralMixture {
   double stay = 1;     ///< z stays
   double predict = 0;  ///< a sample from the prediction; otherwise a sample from the cleaner level's prior
 };
 
-///   prediction_of_z  what the model gives to z     num_tokens  num_noise_tokens()
+///   prediction_of_z  the model's probability of z     num_tokens  num_noise_tokens()
 AncestralMixture ancestral_mixture(const NoiseLevel& noisier, const NoiseLevel& cleaner, bool z_is_mask,
                                    double prediction_of_z, int64_t num_tokens);
 

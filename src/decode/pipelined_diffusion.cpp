@@ -116,7 +116,7 @@ void PipelinedDecoder::plan_denoising() {
     plan_.add_row(tokens_[static_cast<size_t>(position)], position, position);
     RowGroup group;
     group.rows = {0, 1};
-    group.visible.push_back({0, position + 1});  // its K/V are what the cell holds
+    group.visible.push_back({0, position + 1});  // its cell already holds its K/V
     group.own_rows = OwnRows::kNone;
     plan_.groups.push_back(std::move(group));
   }
@@ -137,7 +137,7 @@ void PipelinedDecoder::plan_denoising() {
 }
 
 PassWork PipelinedDecoder::uncached_work() const {
-  if (keeps_only()) return {};  // without a cache nothing is kept
+  if (keeps_only()) return {};  // without a cache this pass does not exist
   PassWork work;
   work.rows = grid_.begin_of(begun_end_);
   for (int32_t block = 0; block < begun_end_; ++block) {
@@ -212,7 +212,7 @@ void PipelinedDecoder::move_on() {
     return;
   }
   if (const std::optional<int32_t> end = first_end()) {
-    begun_end_ = std::min(begun_end_, grid_.block_of(*end) + 1);  // what lies behind it is cut
+    begun_end_ = std::min(begun_end_, grid_.block_of(*end) + 1);  // later positions are cut
   } else if (begun_end_ < num_blocks_ && written_share(begun_end_ - 1) >= pipeline_.add) {
     ++begun_end_;
   }
@@ -227,7 +227,7 @@ std::optional<int32_t> PipelinedDecoder::first_end() const {
   return {};
 }
 
-/// The answer ends at its first end token, once no mask lies before it.
+/// Ends the answer at its first end token once no mask precedes it.
 void PipelinedDecoder::finish_if_ended() {
   const std::optional<int32_t> end = first_end();
   if (end && *end - prompt_length_ <= num_final()) end_at(*end);

@@ -1,7 +1,7 @@
 // Block diffusion whose next blocks begin before a block is done (D2F, Wang et al. 2025). Rows see their own
-// block and all blocks before it, finished or not; a block is kept once it and all blocks before it are
-// finished, so its K/V are exact. docs/methods/block_diffusion.md, section 8, has the rules and where they
-// come from.
+// block and all blocks before it, finished or not; the K/V of a block are kept once it and all blocks before
+// it are finished, so they are exact. docs/methods/block_diffusion.md, section 8, has the rules and their
+// sources.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@
 
 namespace lacuna {
 
-/// Whether a rule has a threshold that a token must pass by itself; a block that may commit nothing needs
-/// one.
+/// Whether a rule tests each token against a threshold; blocks whose steps may commit nothing need one.
 bool has_threshold(const CountRule& rule);
 
 class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
@@ -26,7 +25,7 @@ class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
   /// prompt is not empty.
   PipelinedDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
 
-  /// A prompt that is one block depends on all of itself: nothing is shared.
+  /// Empty if the prompt is one block: its K/V depend on all of its tokens.
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = grid_.block_of(count); }
   PassWork uncached_work() const override;
@@ -45,12 +44,12 @@ class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
   int32_t num_masked(int32_t block) const;
   /// Share of a block's positions behind the prompt that have their token; 1 for blocks of the prompt.
   double written_share(int32_t block) const;
-  /// Whether a block commits a token in each step, and not only those above the threshold.
+  /// Whether a block commits at least one token in each step, even below the threshold.
   bool is_full(int32_t block) const;
   bool keeps_only() const;
-  /// One past the last block that a pass which only keeps K/V computes.
+  /// One past the last block of a pass that only computes K/V.
   int32_t kept_end() const;
-  /// Whether the first masked position is sampled from a row whose K/V are kept by now.
+  /// Whether the first masked position is sampled from a row before the open blocks, which is computed again.
   bool needs_row_before() const;
 
   void add_block(int32_t block, bool only_kv);
@@ -61,16 +60,16 @@ class PipelinedDecoder final : public SequenceDecoder, public Constrainable {
   /// The candidates that a block commits.
   std::vector<Commit> chosen_in(int32_t block, bool is_full, std::span<const Commit> candidates,
                                 std::span<const RowStatistics> rows) const;
-  /// Finds what is finished by now, and begins at most one block.
+  /// Updates which blocks are finished, and begins at most one block.
   void move_on();
-  /// The first end token of the answer, masks before it or not; empty: none is written.
+  /// Position of the answer's first end token, even if masks precede it; empty: none is written.
   std::optional<int32_t> first_end() const;
   void finish_if_ended();
 
   BlockDiffusion options_;
   Pipeline pipeline_;
   BlockGrid grid_;
-  int32_t first_block_;  // the first that is denoised
+  int32_t first_block_;  // first block that is denoised
   int32_t num_blocks_;
   int32_t open_;                // the first block that has a mask
   int32_t begun_end_;           // one past the last block that has begun

@@ -21,7 +21,7 @@ RefusionDecoder::RefusionDecoder(Refusion options, std::vector<TokenId> prompt)
 }
 
 ExactPrefix RefusionDecoder::exact_prefix() const {
-  // Slots lie in the order in which they were written, so that the answer's cells are of use to nobody else.
+  // The answer's cells hold slots in the order of writing, so that other requests cannot share them.
   const int32_t kept = pending_.empty() ? prompt_length_ : std::min(pending_.front(), prompt_length_);
   return {1, prompt_length_, prompt_length_, kept};
 }
@@ -69,7 +69,7 @@ StepReport RefusionDecoder::apply(const PassResult& result) {
 }
 
 void RefusionDecoder::select_slots(std::span<const RowStatistics> drawn, StepReport& report) {
-  std::vector<size_t> first_draws;  // of each slot
+  std::vector<size_t> first_draws;  // index of each slot's first sample
   size_t next = 0;
   for (const IndexRange& slot : open_) {
     first_draws.push_back(next);
@@ -92,7 +92,7 @@ void RefusionDecoder::select_slots(std::span<const RowStatistics> drawn, StepRep
     slot.tokens.resize(static_cast<size_t>(open_[index].size()), options_.mask_id);
     slot.probabilities.resize(slot.tokens.size());
     const size_t count = is_lacuna() ? 1 : slot.tokens.size();
-    if (is_lacuna()) slot.known = 1;  // nothing judges a slot's first token from the left
+    if (is_lacuna()) slot.known = 1;  // no row to its left judges a slot's first token
     for (size_t offset = 0; offset < count; ++offset) {
       const RowStatistics& draft = drawn[first_draws[index] + offset];
       slot.tokens[offset] = draft.token;
@@ -108,7 +108,7 @@ void RefusionDecoder::select_slots(std::span<const RowStatistics> drawn, StepRep
   if (further_.empty()) begin_verification(report);
 }
 
-/// The rows of the plan that hold the rest of the selected slots; the head has not seen them yet.
+/// Requests logits for the other rows of the selected slots, which the plan computed without logits.
 void RefusionDecoder::ask_for_drafts() {
   for (const Slot& slot : working_) {
     const int32_t first_row = plan_.logits[slot.open_index].row;
@@ -144,13 +144,14 @@ void RefusionDecoder::begin_verification(StepReport& report) {
   selected_.clear();
   for (Slot& slot : working_) {
     selected_.push_back(slot.begin);
-    slot.known = 1;  // nothing judges a slot's first token from the left
+    slot.known = 1;  // no row to its left judges a slot's first token
   }
   place_working();
   phase_ = Phase::kVerify;
 }
 
-/// Gives the working slots scratch cells, one slot after the other. What a slot kept in other cells is lost.
+/// Gives the working slots scratch cells, one slot after the other. K/V that a slot kept in other cells are
+/// lost.
 void RefusionDecoder::place_working() {
   int32_t cell = num_clean();
   for (Slot& slot : working_) {
@@ -198,13 +199,13 @@ void RefusionDecoder::take_verified(std::span<const RowStatistics> drawn, StepRe
     return next_iteration();
   }
   for (Slot& slot : working_) {
-    slot.kept = 0;  // each slot on its own from here: it must not have seen those before it
+    slot.kept = 0;  // slots are independent from here: drop K/V that depend on earlier slots
     if (options_.rules == RefusionRules::kPaper) slot.known = 0;
   }
   phase_ = is_released() ? Phase::kPredict : Phase::kCheck;
 }
 
-/// Paper and released: an end token in the verified prefix ends the answer, whole slots or not.
+/// Paper and released: an end token in the verified prefix ends the answer, even within a slot.
 bool RefusionDecoder::commit_up_to_end(size_t whole, StepReport& report) {
   for (size_t i = 0; i < std::min(whole + 1, working_.size()); ++i) {
     Slot& slot = working_[i];
@@ -231,7 +232,7 @@ void RefusionDecoder::go_on_after_verification(size_t whole, const RowStatistics
   commit(std::min(whole, working_.size()), false, report);
   if (stops_at_text()) return finish(StopReason::kStopText);
   if (working_.empty()) return next_iteration();
-  for (size_t i = 1; i < working_.size(); ++i) {  // they have seen the draft that fell
+  for (size_t i = 1; i < working_.size(); ++i) {  // their K/V depend on the rejected draft
     working_[i].known = 1;
     working_[i].kept = 0;
   }
@@ -245,7 +246,7 @@ void RefusionDecoder::go_on_after_verification(size_t whole, const RowStatistics
   fill_or_commit(report);
 }
 
-/// The judge's own token takes the place of a draft that fell.
+/// Replaces a rejected draft by the judge's own token.
 void RefusionDecoder::replace(Slot& slot, const RowStatistics& drawn) {
   const auto offset = static_cast<size_t>(slot.known);
   slot.tokens[offset] = drawn.token;
@@ -280,7 +281,7 @@ void RefusionDecoder::take_checked(std::span<const RowStatistics> drawn, StepRep
     Slot& slot = working_[i];
     const int32_t end = first_end(std::span(slot.tokens).first(static_cast<size_t>(slot.known)));
     if (end == slot.known) continue;
-    // The paper's slot ends here; the released code calls what comes after known, and cuts it off later.
+    // The paper's slot ends here; the released code marks the rest as known, and cuts it off later.
     if (is_paper) slot.tokens.resize(static_cast<size_t>(end) + 1);
     slot.probabilities.resize(slot.tokens.size());
     slot.known = slot.size();
@@ -294,7 +295,7 @@ void RefusionDecoder::take_checked(std::span<const RowStatistics> drawn, StepRep
   int32_t slowest = working_.front().known;
   for (const Slot& slot : working_) slowest = std::min(slowest, slot.known);
   for (Slot& slot : working_) {
-    // Together, the released code feeds the slowest slot's last token again.
+    // With advances_together, the slowest slot's last token is computed again, as in the released code.
     slot.kept = options_.advances_together && !all_done ? std::max(0, slowest - 1) : slot.known;
   }
   phase_ = Phase::kPredict;
@@ -317,13 +318,13 @@ void RefusionDecoder::take_filled(std::span<const RowStatistics> drawn, StepRepo
   fill_or_commit(report);
 }
 
-/// Lacuna's completion: on to the next fill pass, or, when no slot has anything left to fill, the commit.
+/// Lacuna's completion: goes to the next fill pass or, once all slots are filled, to the commit.
 void RefusionDecoder::fill_or_commit(StepReport& report) {
   phase_ = Phase::kFill;
   if (std::any_of(working_.begin(), working_.end(), [&](const Slot& slot) { return takes_part(slot); }))
     return;
   if (!options_.verifies_fills) return commit_completed(report);
-  // The first slot has seen all that is before it; the others are drafts for another verify pass.
+  // The first slot has seen all text before it; the others are drafts for another verify pass.
   revoke(working_.front());
   commit(1, false, report);
   if (stops_at_text()) return finish(StopReason::kStopText);
@@ -337,22 +338,20 @@ void RefusionDecoder::fill_or_commit(StepReport& report) {
   phase_ = Phase::kVerify;
 }
 
-/// A slot whose tokens are all known, and which nothing verifies any more, is cut where it is not sure
-/// enough.
+/// Finishes a slot whose tokens are all known; cuts unsure tokens if no later pass verifies it.
 void RefusionDecoder::finish_slot(size_t index) {
   if (!options_.verifies_fills) revoke(working_[index]);
   drop_behind_end(index);
 }
 
-/// An end token among what is known of a slot makes the slots after it needless.
+/// Drops the slots after one whose known tokens include an end token.
 void RefusionDecoder::drop_behind_end(size_t index) {
   const Slot& slot = working_[index];
   const auto known = std::span(slot.tokens).first(static_cast<size_t>(slot.known));
   if (first_end(known) < slot.known) drop_working_after(index);
 }
 
-/// Cuts a slot before its first token, but the first of all, that is not likely enough, and gives what
-/// follows back.
+/// Cuts a slot before its first token less probable than `revoke`, except at offset 0, and remasks the rest.
 void RefusionDecoder::revoke(Slot& slot) const {
   for (int32_t offset = 1; offset < slot.known; ++offset) {
     if (!(slot.probabilities[static_cast<size_t>(offset)] < options_.revoke)) continue;
@@ -367,7 +366,7 @@ void RefusionDecoder::revoke(Slot& slot) const {
 
 // ---- Committing
 
-/// Makes the first `count` working slots clean, up to what is known of each, and takes them out of the work.
+/// Commits the known tokens of the first `count` working slots and removes these slots from working_.
 void RefusionDecoder::commit(size_t count, bool by_completion, StepReport& report) {
   const bool recomputes = by_completion && options_.recomputes_kv;
   owes_recomputation_ = recomputes && options_.recomputes_apart && count > 0;
@@ -401,7 +400,7 @@ void RefusionDecoder::commit_completed(StepReport& report) {
 void RefusionDecoder::commit_released_completion(StepReport& report) {
   std::vector<int32_t> leaving = selected_;
   if (end_slot_) {
-    // The released code takes the slot's place among the selected for its place in the block.
+    // The released code uses the slot's index among the selected slots as its index in the block.
     for (size_t i = *end_slot_; i < open_.size(); ++i) leaving.push_back(open_[i].begin);
     is_last_block_ = true;
   }
@@ -423,7 +422,7 @@ void RefusionDecoder::drop_working_after(size_t slot) {
   working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(slot) + 1, working_.end());
 }
 
-/// Nothing from `limit` on belongs to the answer.
+/// Cuts the answer at `limit`.
 void RefusionDecoder::limit_to(int32_t limit) {
   canvas_.resize(std::min(canvas_.size(), static_cast<size_t>(limit)));
   std::erase_if(open_, [&](const IndexRange& open) { return open.begin >= limit; });
@@ -456,7 +455,7 @@ void RefusionDecoder::finish(StopReason reason) {
   done_ = true;
   stop_reason_ = reason;
   if (!is_released()) return;
-  // The released code returns what was written in order of position: gaps close up.
+  // The released code returns the written tokens in order of position, without gaps.
   std::ranges::sort(clean_, {}, &CleanToken::position);
   const size_t length = std::min(canvas_.size(), clean_.size());
   canvas_.resize(length);
@@ -486,7 +485,7 @@ IndexRange RefusionDecoder::block() const {
   return {begin, std::min(begin + options_.block_length, end)};
 }
 
-/// Whether the part of the answer that has no gap holds a text that ends it; cuts the answer there.
+/// Whether the answer has a stop text before its first gap; cuts the answer there.
 bool RefusionDecoder::stops_at_text() {
   if (!options_.find_stop) return false;
   const auto answer = std::span<const TokenId>(canvas_).subspan(static_cast<size_t>(prompt_length_));
@@ -508,13 +507,13 @@ bool RefusionDecoder::is_end(TokenId token) const {
   return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
 }
 
-/// Index of the first end token; how many tokens there are if there is none.
+/// Index of the first end token; tokens.size() without one.
 int32_t RefusionDecoder::first_end(std::span<const TokenId> tokens) const {
   const auto end = std::find_if(tokens.begin(), tokens.end(), [&](TokenId token) { return is_end(token); });
   return static_cast<int32_t>(end - tokens.begin());
 }
 
-/// One past the last offset that is fed and judged. Only Lacuna's rules leave out what follows an end token.
+/// One past the last offset that is computed and judged. Only Lacuna's rules stop at an end token.
 int32_t RefusionDecoder::end_of(const Slot& slot) const {
   return is_lacuna() ? std::min(first_end(slot.tokens) + 1, slot.size()) : slot.size();
 }

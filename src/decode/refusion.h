@@ -1,5 +1,5 @@
 // ReFusion: a diffusion pass plans which slots of the answer can be written now and drafts them;
-// left-to-right passes check the drafts and complete them; whatever is written keeps its K/V.
+// left-to-right passes check the drafts and complete them; written tokens keep their K/V.
 //
 // "ReFusion: A Diffusion Large Language Model with Parallel Autoregressive Decoding", sections 4.2 and A.2;
 // docs/methods/refusion.md has the rules of each mode and where the paper and its code differ.
@@ -16,11 +16,11 @@
 
 namespace lacuna {
 
-/// Whose rules to follow. They differ in what a draft's first token needs, in how drafts are completed and in
-/// what an end token does.
+/// The rules of the paper, the released code or Lacuna. They differ in how a draft's first token is accepted,
+/// how drafts are completed and what an end token does.
 enum class RefusionRules : uint8_t { kPaper, kReleased, kLacuna };
 
-/// Choices of a run.
+/// Settings of a run.
 struct SlotPolicy {
   RefusionRules rules = RefusionRules::kLacuna;
   int32_t block_length = 64;     ///< positions that are planned together; the last block may be shorter
@@ -28,13 +28,13 @@ struct SlotPolicy {
   double slot_threshold = 0.9;   ///< a slot is selected if its first token is likelier than this
   double token_threshold = 0.9;  ///< a draft is accepted if it is more probable than this
   /// kLacuna: slots that were completed in parallel are verified once more in order before they are
-  /// committed; otherwise they are committed as they are, though none has seen the others.
+  /// committed; otherwise they are committed without having attended to each other.
   bool verifies_fills = true;
   bool recomputes_kv = false;     ///< compute the K/V of completed slots once more, in their final order
-  bool recomputes_apart = false;  ///< with recomputes_kv: in a pass of its own, as the paper's ablation does
+  bool recomputes_apart = false;  ///< with recomputes_kv: in a separate pass, as in the paper's ablation
   /// kLacuna: a draft is accepted if it is the left-to-right model's own sample.
   bool accepts_exactly = false;
-  double revoke = 0;  ///< kLacuna: mask a finished slot anew from its first token less likely; 0: never
+  double revoke = 0;  ///< kLacuna: remask a finished slot from its first less probable token; 0: never
 
   bool operator==(const SlotPolicy&) const = default;
 };
@@ -43,8 +43,8 @@ struct Refusion : SlotPolicy {
   TokenId mask_id = 0;
   std::vector<TokenId> end_ids;
   int32_t gen_length = 128;
-  /// A completion feeds all its slots from where the slowest has got to, finished ones too, as the released
-  /// code does; otherwise each from where it is. The tokens are the same. Not for kLacuna.
+  /// Completion passes compute all slots, finished ones too, from the offset of the slowest slot, as the
+  /// released code does; otherwise each slot from its own offset. The tokens are the same. Not for kLacuna.
   bool advances_together = false;
   SamplingRule sampling;  ///< its confidence is the raw probability
   uint64_t seed = 0;
@@ -93,7 +93,7 @@ class RefusionDecoder final : public Decoder, public Constrainable, public Measu
     kPredict,  // each slot on its own: masks after the accepted tokens
     kCheck,    // each slot on its own: its tokens; the first after the accepted ones is accepted without a
                // check
-    kFill,     // each slot on its own: its tokens; a draft that falls is replaced in the same pass
+    kFill,     // each slot on its own: its tokens; a rejected draft is replaced in the same pass
   };
 
   /// Indices into StepPlan::rules.
@@ -102,13 +102,13 @@ class RefusionDecoder final : public Decoder, public Constrainable, public Measu
   struct Slot {
     int32_t begin = 0;                  // position
     std::vector<TokenId> tokens;        // drafts, replaced by accepted tokens
-    std::vector<double> probabilities;  // of tokens
+    std::vector<double> probabilities;  // probability of each token
     int32_t known = 0;                  // leading tokens that are accepted
     int32_t kept = 0;                   // leading tokens whose K/V lie in base, base + 1, ...
-    int32_t base = 0;                   // cell
-    size_t open_index = 0;              // in open_ when it was selected
+    int32_t base = 0;                   // first cell
+    size_t open_index = 0;              // index into open_ when it was selected
     bool is_filled = false;             // it was completed on its own once
-    IndexRange given_back;              // positions that a revocation masks anew
+    IndexRange given_back;              // positions that a revocation remasks
 
     int32_t size() const { return static_cast<int32_t>(tokens.size()); }
   };
@@ -169,7 +169,7 @@ class RefusionDecoder final : public Decoder, public Constrainable, public Measu
 
   Refusion options_;
   int32_t prompt_length_;
-  std::vector<TokenId> canvas_;  // as long as the limit
+  std::vector<TokenId> canvas_;  // ends where the answer must end
   bool done_ = false;
   StopReason stop_reason_ = StopReason::kLength;
 
@@ -177,20 +177,20 @@ class RefusionDecoder final : public Decoder, public Constrainable, public Measu
   int32_t block_ = -1;
   int32_t step_ = 0;
   int32_t iteration_ = -1;
-  int32_t round_ = 0;  // of a completion
+  int32_t round_ = 0;  // round of a completion
   bool is_last_block_ = false;
 
-  std::vector<CleanToken> clean_;   // by cell
+  std::vector<CleanToken> clean_;   // committed tokens, by cell
   std::vector<int32_t> pending_;    // cells of clean_ that do not hold their K/V yet, ascending
   std::vector<IndexRange> open_;    // positions of the block's masked slots, ascending
   std::vector<Slot> working_;       // the selected slots, ascending
-  std::vector<int32_t> selected_;   // where the slots of the last plan begin that were selected
-  std::optional<size_t> end_slot_;  // of working_: the last of a completion in which an end token came
+  std::vector<int32_t> selected_;   // first positions of the slots that the last plan selected
+  std::optional<size_t> end_slot_;  // index into working_: where a completion found an end token
 
   bool owes_recomputation_ = false;  // the next pass computes pending_ alone
   bool is_planned_ = false;
   StepPlan plan_;
-  std::vector<LogitRow> further_;  // rows of logits that the last applied pass still offers
+  std::vector<LogitRow> further_;  // follow-up: drafts of the selected slots
 };
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-// The passes of ReFusion: what is pending, then the masks of a block, the drafts of its slots, or slots to
+// Plans of ReFusion's passes: pending tokens, then masks of a block, drafts of its slots, or slots to
 // complete.
 #include <algorithm>
 #include <utility>
@@ -103,7 +103,7 @@ void RefusionDecoder::add_drafts(StepPlan& plan) const {
       plan.add_row(slot.tokens[static_cast<size_t>(offset)], slot.begin + offset, slot.base + offset);
     }
   }
-  // Only the first slot can have kept anything, and its cells follow the clean ones.
+  // Only the first slot can have kept K/V, and its cells follow the clean ones.
   add_group(first_row, {{0, num_clean() + working_.front().kept}}, plan);
 }
 
@@ -146,11 +146,11 @@ LogitRow RefusionDecoder::judgement(int32_t row, const Slot& slot, int32_t offse
 }
 
 int32_t RefusionDecoder::first_judged(const Slot& slot) const {
-  return phase_ == Phase::kCheck ? slot.known + 1 : slot.known;  // a check accepts the first unseen
+  return phase_ == Phase::kCheck ? slot.known + 1 : slot.known;  // a check accepts the first draft unjudged
 }
 
 bool RefusionDecoder::takes_part(const Slot& slot) const {
-  // Lacuna's: a slot that was filled once waits until those before it are clean.
+  // Lacuna's rules: a slot that was filled once waits until all slots before it are clean.
   if (is_lacuna()) return !is_done(slot) && (!slot.is_filled || &slot == &working_.front());
   // A slot that a verify pass found whole has no K/V of its own yet.
   return options_.advances_together || !is_done(slot) || slot.kept < slot.known;

@@ -33,8 +33,8 @@ void RowLock::watch(const Canvas& canvas, PassRows pass, bool may_lock,
   judged_.clear();
   probed_.clear();
   if (!may_lock) return;
-  // The certainty of a row is the largest probability of its raw posterior: where tokens are sampled and
-  // measured just so, the sample says it.
+  // The certainty of a row is the largest probability of its raw posterior, which is the confidence of a
+  // sample by the default rule.
   const SamplingRule posterior;
   const bool samples_say_it = plan.rules.front() == posterior;
   const auto rule = static_cast<int32_t>(samples_say_it ? 0 : plan.rules.size());

@@ -7,10 +7,11 @@
 namespace lacuna {
 namespace {
 
-// Rows of a pass that reads; more would only take more memory.
+// Maximum rows of a causal pass; more would only take more memory.
 constexpr int32_t kMaxRead = 1024;
 
-/// Whole blocks, which may reach beyond the answer; self-speculation writes nothing there.
+/// Cells of prompt and whole blocks, which may extend beyond the answer; self-speculation needs no such
+/// cells.
 int32_t cells_of(const SeededDiffusion& options, size_t prompt_length) {
   const int32_t block = options.block_length;
   const int64_t blocks = (int64_t{options.gen_length} + block - 1) / block;
@@ -68,7 +69,7 @@ void SeededDiffusionDecoder::plan_reading() {
   plan_.add_group(tokens_, num_kept_, end, OwnRows::kCausal).only_kv = end < num_read_;
   if (end < num_read_) return;
   plan_.rules.push_back(options_.sampling);
-  // The row before a position samples it, with the numbers of an autoregressive run.
+  // The row before a position samples it, with the random numbers of an autoregressive run.
   const int32_t first = judges() ? 0 : plan_.num_rows() - 1;
   for (int32_t row = first; row < plan_.num_rows(); ++row)
     plan_.logits.push_back({.row = row, .noise = RngStream(options_.seed, num_kept_ + row + 1)});
@@ -81,7 +82,7 @@ void SeededDiffusionDecoder::plan_denoising() {
   plan_.rules.push_back(options_.drafting);
   for (int32_t position = block_.begin; position < block_.end; ++position) {
     if (is_masked(position)) {
-      // Drafts that are judged are sampled with the numbers of their judge, so that both agree more often.
+      // Drafts use the random numbers of the causal pass that judges them, so that both agree more often.
       const RngStream noise = options_.verifies ? RngStream(options_.seed, position)
                                                 : RngStream(options_.seed, kTokenNoise, num_blocks_ - 1,
                                                             progress_.step, position);
@@ -92,7 +93,7 @@ void SeededDiffusionDecoder::plan_denoising() {
 }
 
 PassWork SeededDiffusionDecoder::uncached_work() const {
-  if (!denoises() && read_end() < num_read_) return {};  // without a cache nothing is kept
+  if (!denoises() && read_end() < num_read_) return {};  // without a cache this pass does not exist
   const double context = denoises() ? block_.begin : num_read_;
   PassWork work;
   work.rows = static_cast<int64_t>(context);
@@ -157,7 +158,7 @@ void SeededDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn
   const RngStream noise(options_.seed, kOrderNoise, num_blocks_ - 1, progress_.step);
   for (const Commit& commit : choose(options_.unmask, candidates, progress_, noise, drawn))
     write(commit, report);
-  if (options_.verifies) report.committed.clear();  // not yet
+  if (options_.verifies) report.committed.clear();  // the causal pass commits
   ++progress_.step;
   if (block_is_done()) finish_block();
 }

@@ -1,7 +1,7 @@
 // Block diffusion after a causal context (Nemotron-Labs-Diffusion): blocks are denoised in both directions
-// and then read causally by the same weights. The read of a block gives the first token of the next one, its
-// seed, or, in self-speculation, decides how much of the block is accepted.
-// docs/methods/seeded_diffusion.md has the rules and where they come from.
+// and then computed causally by the same weights. The causal pass over a block samples the first token of the
+// next one, its seed, or, in self-speculation, decides how much of the block is accepted.
+// docs/methods/seeded_diffusion.md has the rules and their sources.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ struct SeededDiffusion {
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
   int32_t gen_length = 128;
   int32_t max_positions = 0;
-  int32_t block_length = 32;  ///< the seed included
-  int32_t steps = 32;         ///< of a block, for the rules that split it
+  int32_t block_length = 32;  ///< positions of a block, the seed included
+  int32_t steps = 32;         ///< steps per block, for rules that split its masks
   UnmaskPolicy unmask;
   SamplingRule sampling;  ///< sampling of seeds and of tokens of the causal pass
-  SamplingRule drafting;  ///< of masked positions
+  SamplingRule drafting;  ///< sampling of masked positions
   bool verifies = false;  ///< self-speculation: accept only tokens that the causal pass samples as well
   uint64_t seed = 0;
 };
@@ -34,7 +34,7 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   /// Options must be consistent (make_decoder checks them); the prompt is not empty.
   SeededDiffusionDecoder(SeededDiffusion options, std::vector<TokenId> prompt);
 
-  /// The last token of the prompt is always read: the first seed comes from its row.
+  /// The last token of the prompt is always computed: its row samples the first seed.
   ExactPrefix exact_prefix() const override { return {1, prompt_length_ - 1, prompt_length_, num_kept_}; }
   void skip_prefix(int32_t count) override { num_kept_ = count; }
   PassWork uncached_work() const override;
@@ -53,11 +53,11 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
 
  private:
   bool is_end(int32_t position) const;
-  /// Whether the next pass denoises; otherwise it reads causally.
+  /// Whether the next pass denoises; otherwise it is causal.
   bool denoises() const { return num_read_ == num_kept_; }
-  /// One past the last token that a pass which reads takes.
+  /// One past the last token of the next causal pass.
   int32_t read_end() const;
-  /// Whether the pass that reads judges the block.
+  /// Whether the causal pass judges the block's drafts.
   bool judges() const { return options_.verifies && block_.size() > 0; }
   std::vector<int32_t> masked_positions() const;
 
@@ -66,21 +66,21 @@ class SeededDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   void plan_denoising();
   void apply_read(std::span<const RowStatistics> drawn, StepReport& report);
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
-  /// The causal read's own tokens, as far as the block agrees with them, and the first that differs.
+  /// Writes the causal pass's own tokens up to and including the first that differs from the block.
   void verify(std::span<const RowStatistics> drawn, StepReport& report);
   void write(const Commit& commit, StepReport& report);
-  /// A block that begins with the token at `begin`, if the answer continues there.
+  /// Starts a block with the token at `begin` as its seed, unless the answer ends there.
   void start_block(int32_t begin);
-  /// Nothing is masked before the end of the block, or of the answer.
+  /// Whether no mask is left before the end of the block or of the answer.
   bool block_is_done() const;
   void finish_block();
-  /// Tokens before `end` stay. Whether these hold an end of the answer, or all of it.
+  /// Makes the tokens before `end` final. Returns whether the answer ends there or before.
   bool ends_before(int32_t end);
 
   SeededDiffusion options_;
   IndexRange block_;        // positions being denoised or judged; empty while the prompt is read
-  int32_t num_written_;     // tokens that stay, from the first on
-  int32_t num_read_;        // tokens that the causal context is to hold
+  int32_t num_written_;     // number of leading tokens that are final
+  int32_t num_read_;        // tokens that the causal context must hold
   int32_t num_blocks_ = 0;  // blocks begun so far
   BlockProgress progress_;
 };

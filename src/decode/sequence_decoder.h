@@ -1,4 +1,4 @@
-// One sequence that is written in blocks or canvases: what decoders of these share.
+// Base of decoders that write one sequence in blocks or canvases.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class SequenceDecoder : public Decoder, public Measurements {
   virtual void build_plan() = 0;
 
   bool is_masked(int32_t position) const { return is_masked_[static_cast<size_t>(position)]; }
-  /// Masks behind the prompt, up to `cells` positions in all.
+  /// Appends masks to the prompt, up to `cells` positions in all.
   void add_masks(int32_t cells, TokenId mask_id) {
     tokens_.resize(static_cast<size_t>(cells), mask_id);
     is_masked_.assign(static_cast<size_t>(prompt_length_), false);
@@ -55,7 +55,7 @@ class SequenceDecoder : public Decoder, public Measurements {
     tokens_[static_cast<size_t>(commit.position)] = commit.token;
     is_masked_[static_cast<size_t>(commit.position)] = false;
   }
-  /// The answer ends with the end token at `position`.
+  /// Ends the answer with the end token at `position`.
   void end_at(int32_t position) {
     length_ = position + 1;
     stop_reason_ = StopReason::kEndToken;
@@ -74,9 +74,9 @@ class SequenceDecoder : public Decoder, public Measurements {
 
   int32_t gen_length_;
   int32_t prompt_length_;
-  int32_t length_;               // of the canvas, without what fills its last block
-  std::vector<TokenId> tokens_;  // and what fills the last block
-  std::vector<bool> is_masked_;  // [tokens_], of decoders with add_masks()
+  int32_t length_;               // length of the canvas, without the rest of its last block
+  std::vector<TokenId> tokens_;  // canvas and the rest of its last block
+  std::vector<bool> is_masked_;  // [tokens_] after add_masks()
   int32_t num_kept_ = 0;         // blocks or positions whose K/V are in their cells
   StepPlan plan_;
   bool done_ = false;

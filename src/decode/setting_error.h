@@ -15,10 +15,10 @@
 
 namespace lacuna {
 
-/// One value that cannot be. Sentences name fields between backticks, as "`block_length` 3 does not divide
-/// `gen_length` 8"; rename_fields() puts a surface's own names there.
+/// One invalid value. Sentences have field names in backticks, such as "`block_length` 3 does not divide
+/// `gen_length` 8"; rename_fields() replaces them by an interface's own names.
 struct Problem {
-  std::string field;     ///< at fault, as strategy.h and DecodeRequest call it
+  std::string field;     ///< invalid field, with its name in strategy.h or DecodeRequest
   std::string value;     ///< the rejected value; empty: the field has no effect with any value
   std::string expected;  ///< accepted values; empty: the field has to be left out
   std::string sentence;
@@ -26,10 +26,10 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// A surface's name for a field ("--block-length"); nothing where it has none.
+/// An interface's name for a field ("--block-length"); nullopt if it has none.
 using FieldNames = std::function<std::optional<std::string>(std::string_view field)>;
 
-/// The sentence with a surface's own names. What it has no name for stays as it is.
+/// The sentence with an interface's own names; fields without one stay as they are.
 inline std::string rename_fields(std::string_view sentence, const FieldNames& names) {
   std::string result;
   while (!sentence.empty()) {
@@ -38,7 +38,7 @@ inline std::string rename_fields(std::string_view sentence, const FieldNames& na
     if (end == std::string_view::npos) break;
     const std::optional<std::string> name = names(sentence.substr(begin + 1, end - begin - 1));
     result += sentence.substr(0, begin);
-    // A name that is unknown may be text of a user's: its last backtick may begin another.
+    // An unknown name may be user text: its last backtick may begin the next name.
     const size_t taken = name ? end + 1 : end;
     result += name ? *name : std::string(sentence.substr(begin, taken - begin));
     sentence.remove_prefix(taken);
@@ -46,11 +46,11 @@ inline std::string rename_fields(std::string_view sentence, const FieldNames& na
   return result.append(sentence);
 }
 
-/// Thrown where a problem ends the work. what() is the sentence.
+/// Thrown for the first problem found. what() is the sentence.
 class SettingError : public InputError {
  public:
   explicit SettingError(Problem problem) : InputError(problem.sentence), problem_(std::move(problem)) {}
-  /// In a surface's names; problem() keeps the fields' own.
+  /// what() has an interface's names; problem() keeps the original ones.
   SettingError(const Problem& problem, const FieldNames& names)
       : InputError(rename_fields(problem.sentence, names)), problem_(problem) {}
 
@@ -65,7 +65,7 @@ class Problems {
  public:
   void add(Problem problem) { found_.push_back(std::move(problem)); }
 
-  /// "`field` is VALUE; expected EXPECTED".
+  /// Unless `holds`, adds "`field` is VALUE; expected EXPECTED".
   void expect(bool holds, std::string_view field, const std::string& value, const std::string& expected) {
     if (holds) return;
     add({std::string(field), value, expected,
@@ -82,7 +82,7 @@ class Problems {
     if (value) within(field, *value, least, most);
   }
 
-  /// The same of a part of a field, such as a lock's gate.
+  /// within() for a part of a field, such as a lock's gate.
   template <typename T>
   void within_part(std::string_view field, std::string_view part, T value, T least, T most) {
     if (value >= least && value <= most) return;
@@ -95,7 +95,7 @@ class Problems {
     if (value) within_part(field, part, *value, least, most);
   }
 
-  /// A setting that the method would silently drop.
+  /// Adds a problem if a setting was `given` that the method would ignore.
   void refuse(bool given, std::string_view field, std::string_view reason) {
     if (!given) return;
     add({std::string(field), "", "", fmt::format("`{}` has no effect here: {}", field, reason)});
@@ -103,7 +103,7 @@ class Problems {
 
   bool empty() const { return found_.empty(); }
   const std::vector<Problem>& found() const { return found_; }
-  /// Throws SettingError if there is one.
+  /// Throws SettingError with the first problem, if any.
   void throw_first() const {
     if (!found_.empty()) throw SettingError(found_.front());
   }

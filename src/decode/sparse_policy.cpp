@@ -30,7 +30,8 @@ SparseSchedule::SparseSchedule(const SparsePolicy& policy, int32_t planned_steps
   }
 }
 
-/// To what was chosen before, or what the pass chooses for itself; all where the budget covers it.
+/// Attention to remembered cells or, for Quest, to pages that the pass chooses; to all cells within the
+/// budget or with none remembered.
 SparseAttention SparseSchedule::confined(int32_t prefix) const {
   const int32_t budget = budget_of(policy_);
   if (const auto* quest = std::get_if<Quest>(&policy_)) {

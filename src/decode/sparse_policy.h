@@ -31,7 +31,7 @@ struct Quest {
 };
 
 /// SparseD, for blocks: exact for a share of all planned steps, then confined to the cells remembered at that
-/// time and those written since.
+/// time and to cells written since.
 struct SparseD {
   int32_t budget = 512;
   double exact_share = 0.2;  ///< of the planned steps, [0, 1]
@@ -41,29 +41,29 @@ struct SparseD {
 
 using SparsePolicy = std::variant<ExactAttention, Mage, Quest, SparseD>;
 
-/// First layers that attend to all cells; kDenseLayers for ExactAttention.
+/// Number of first layers that attend to all cells; kDenseLayers for ExactAttention.
 int32_t dense_layers_of(const SparsePolicy& policy);
 
-/// A request's sparse policy at work: what each pass attends to.
+/// Chooses the cells that each pass of a request attends to.
 class SparseSchedule {
  public:
-  ///   planned_steps  of all blocks
+  ///   planned_steps  steps of all blocks
   ///   sparse_after    steps of a block from this one on (0-based) are exact; 0: none are
   SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t sparse_after);
 
   /// The rule for step `step` (0-based) of a block with `prefix` cells before it.
   SparseAttention denoise(int32_t prefix, int32_t step) const;
-  /// The rule for the pass that keeps the block's K/V, where that is sparse, too.
+  /// The rule for the pass that computes the block's K/V to keep, if that pass is sparse.
   SparseAttention commit(int32_t prefix) const;
 
-  /// The pass that denoise() described has run.
+  /// Called after the pass that denoise() described.
   void advance(const SparseAttention& attention);
 
  private:
   SparseAttention confined(int32_t prefix) const;
 
   SparsePolicy policy_;
-  int32_t exact_steps_;  // SparseD: of the run
+  int32_t exact_steps_;  // SparseD: exact steps of the run
   int32_t exact_after_;
   int32_t num_steps_ = 0;
   int32_t remembered_among_ = 0;  // cells before the block when cells were remembered last; 0: never

@@ -11,8 +11,8 @@
 
 namespace lacuna {
 
-/// How many tokens of an answer it takes until it holds a text that ends it; nothing if it holds none.
-/// Decoders know tokens only: who has the tokenizer makes one (engine/stop.h).
+/// Number of first tokens of an answer that contain a stop text; nullopt if the answer has none. Decoders
+/// have no tokenizer: engine/stop.h makes this function.
 using StopFinder = std::function<std::optional<int32_t>(std::span<const TokenId> answer)>;
 
 }  // namespace lacuna

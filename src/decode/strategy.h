@@ -43,7 +43,7 @@ struct UnmaskRule {
   bool operator==(const UnmaskRule&) const = default;
 };
 
-/// An autoregressive model confirms drafts: what a pass commits is its choice (guided diffusion).
+/// Guided diffusion: an autoregressive model confirms drafts and so decides what a pass commits.
 struct GuideRule {
   GuideMatch match = MatchRelative{};
   GuideFallback fallback = GuideFallback::kDraft;
@@ -52,7 +52,7 @@ struct GuideRule {
   bool operator==(const GuideRule&) const = default;
 };
 
-/// LLaDA, LLaDA-MoE and Dream: any masked position of a canvas at any step.
+/// LLaDA, LLaDA-MoE and Dream: a step may commit any masked position of the canvas.
 struct MaskedStrategy {
   std::optional<int32_t> block_length;  ///< divides the answer's length; default: the whole answer
   std::optional<int32_t>
@@ -61,11 +61,11 @@ struct MaskedStrategy {
   TokenSampling sampling;
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
   CachePolicy cache;     ///< FreeCache::block 0: block_length
-  /// Streaming-dLLM: a pass sees so many positions behind the block, and the last one; default: all.
+  /// Streaming-dLLM: a pass sees this many positions behind the block, and the last one; default: all.
   std::optional<int32_t> suffix;
   std::optional<SureLock> lock;
-  /// How the canvas changes its length; default: it keeps it. Then the answer's length is the most that it
-  /// may have, and block_length 32 unless it is given (DAEDAL).
+  /// How the canvas changes its length; default: not at all. With growth, the answer's length is its maximum,
+  /// and block_length defaults to 32 (DAEDAL).
   std::optional<CanvasGrowth> growth;
   bool logits_eos_inf = false;          ///< never sample the end-of-text token
   bool confidence_eos_eot_inf = false;  ///< commit end tokens last
@@ -86,8 +86,9 @@ struct BlockStrategy : BlockPolicy {
   UnmaskRule unmask;
   TokenSampling sampling;
   bool ignore_eos = false;       ///< continue after an end token
-  std::optional<Commit> commit;  ///< a finished block's K/V come with the next step; default: where they can
-  bool accepts_exactly = false;  ///< Nemotron-Labs: self-speculation, the text is the causal mode's own
+  std::optional<Commit> commit;  ///< kFused: a finished block's K/V come with the next step; default: kFused
+                                 ///< if possible
+  bool accepts_exactly = false;  ///< Nemotron-Labs: self-speculation; the text is that of causal decoding
 
   bool operator==(const BlockStrategy&) const = default;
 };
@@ -106,9 +107,8 @@ struct UniformStrategy : UniformPolicy {
 /// DiffusionGemma: canvases from left to right, any token of which a pass may replace.
 struct CanvasStrategy {
   std::optional<int32_t> block_length;  ///< positions of a canvas; default: as trained
-  std::optional<int32_t> steps;         ///< passes of a canvas at most; default: as published
-  std::optional<double>
-      entropy_bound;  ///< nats of the tokens that are accepted together; default: as published
+  std::optional<int32_t> steps;         ///< maximum passes per canvas; default: as published
+  std::optional<double> entropy_bound;  ///< nats; of tokens accepted together; default: as published
   std::optional<double> stop_entropy;  ///< nats; mean entropy of a canvas that is done; default: as published
   double temperature = 1;  ///< 1: candidates are sampled at the published temperatures; 0: the best tokens
   double soft_embedding_slack = 1e-6;  ///< probability that self-conditioning may leave out; 0: none
@@ -129,9 +129,9 @@ struct SlotStrategy : SlotPolicy {
 struct CausalStrategy {
   TokenSampling sampling;
   bool ignore_eos = false;
-  /// I-DLM, SDLM: tokens that a pass writes where all drafts are accepted; 1: no drafts; none: as trained.
+  /// I-DLM, SDLM: maximum tokens that a pass writes; 1: no drafts; none: as trained.
   std::optional<int32_t> block_length;
-  /// SDLM: tokens of a window are written as long as all are more probable than this; none: 0.9.
+  /// SDLM: a window's tokens are written up to the first that is not more probable than this; none: 0.9.
   std::optional<double> token_threshold;
 
   bool operator==(const CausalStrategy&) const = default;
@@ -144,10 +144,9 @@ using Strategy = std::variant<MaskedStrategy, BlockStrategy, UniformStrategy, Ca
 template <typename S, typename Value>
 concept FieldsOf = std::same_as<std::remove_const_t<S>, Value>;
 
-// visit_fields() calls visit(name, field) for every field of a strategy, in the order in which they are
-// printed, or visit(name, field, least, most) where numbers have a range that neither the model nor the
-// request narrows. A field that is called as a setting is, and has its type, takes what was given for that
-// setting.
+// visit_fields() calls visit(name, field) for every field of a strategy, in printing order, or visit(name,
+// field, least, most) for numbers whose range does not depend on the model or the request. A field with the
+// name and the type of a setting takes the setting's value.
 
 template <FieldsOf<TokenSampling> S, typename Visit>
 void visit_fields(S& sampling, Visit&& visit) {
@@ -252,9 +251,9 @@ void visit_fields(S& strategy, Visit&& visit) {
 
 Paradigm paradigm_of(const Strategy& strategy);
 
-/// {"paradigm": "masked", ...}: every field, under the names of these structs; none is null.
+/// {"paradigm": "masked", ...}: every field under its name in these structs, without empty optionals.
 nlohmann::ordered_json to_json(const Strategy& strategy);
-/// The same on one line.
+/// to_json() on one line.
 std::string describe(const Strategy& strategy);
 
 }  // namespace lacuna

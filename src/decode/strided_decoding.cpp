@@ -16,8 +16,8 @@ void StridedDecoder::build_plan(int32_t begin, StepPlan& plan) const {
   group.only_kv = end < length();
   if (!group.only_kv) {
     plan.rules.push_back(options_.sampling);
-    // Each row samples the position after its own, with the numbers of an autoregressive run; the last
-    // position of the answer is read by no row.
+    // Each row samples the position after its own, with the random numbers of an autoregressive run; no row
+    // has the answer's last position as its input.
     const int32_t rows_end = std::min(length() + num_drafted() + options_.num_drafts, num_cells() - 1);
     for (int32_t position = end; position < rows_end; ++position) {
       const auto index = static_cast<size_t>(position - end);

@@ -1,8 +1,7 @@
 // Left-to-right decoding with exact K/V: autoregressive, or with drafts of the model's own (I-DLM,
 // thuEcstasy/I-DLM). A pass reads the text, drafts of the tokens after it, and masks after those, all
 // causally. The rows of the text and of the drafts judge the drafts, and the rows of the masks draft what
-// follows if all of them are accepted.
-// docs/methods/strided_decoding.md has the rules and where they come from.
+// follows if all of them are accepted. docs/methods/strided_decoding.md has the rules and their sources.
 #pragma once
 
 #include <algorithm>

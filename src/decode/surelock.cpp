@@ -43,7 +43,7 @@ bool LockTable::skips_gate(const Canvas& canvas, int32_t row) const {
 
 bool LockTable::is_lockable(const Canvas& canvas, int32_t row) const {
   const RowState& state = this->state(row);
-  // num_passes() counts the pass that this is asked for, or will after it.
+  // num_passes() includes the current pass.
   const bool rests = state.was_unlocked && canvas.num_passes() - state.changed_pass <= settings_.cooldown;
   return !state.locked && !rests && canvas.is_known(row) && canvas.is_known(canvas.predicted(row)) &&
          canvas.age(row) >= settings_.min_age;

@@ -1,8 +1,8 @@
-// SureLock: a row whose posterior has stopped moving is computed no more; its keys and values stay readable.
+// SureLock: a row whose posterior has converged is no longer computed; other rows still attend to its K/V.
 //
-// Algorithm 1 of "Stopping computation for converged tokens in masked diffusion-LM decoding". Where the paper
-// leaves a choice, docs/methods/surelock.md says what was taken. A lock filters the rows of any cache
-// policy.
+// Algorithm 1 of "Stopping computation for converged tokens in masked diffusion-LM decoding".
+// docs/methods/surelock.md lists the decisions that the paper leaves open. A lock filters the rows of any
+// cache policy.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace lacuna {
 
 struct SureLock {
   double eps = 5e-4;  ///< a row locks at KL(p_t || p_{t-1}) <= eps, in nats; 0: never
-  /// Theorem 1 turned round: the largest change of a final log-probability that a lock may cause, in nats.
-  /// eps follows from it and from constants estimated while decoding; the field above serves where they give
-  /// none.
+  /// Theorem 1 inverted: the largest change of a final log-probability that a lock may cause, in nats. The
+  /// threshold then follows from it and from constants estimated while decoding; until they give one, it is
+  /// `eps`.
   std::optional<double> delta;
   double gate = 20;     ///< percent of the population that passes, the most confident first; 100: no gate
   int32_t min_age = 1;  ///< passes that must have computed the token's row, this one included
@@ -29,18 +29,18 @@ struct SureLock {
   int32_t unlock_every = 0;          ///< probe locked rows every this many passes; 0: a lock is final
   int32_t probes = 32;               ///< locked rows per probe
   std::optional<double> unlock_eps;  ///< KL(probe || at lock) above this unlocks; default 10 * eps
-  int32_t min_locked_passes = 4;     ///< a lock holds at least so long
+  int32_t min_locked_passes = 4;     ///< passes that a lock holds at least
   int32_t cooldown = 4;              ///< passes before an unlocked row may lock again
-  double strictness = 0.5;           ///< and it then needs KL <= strictness * eps
+  double strictness = 0.5;           ///< an unlocked row locks again at KL <= strictness * eps
 
   bool operator==(const SureLock&) const = default;
 };
 
-/// Divergences below this, in nats, measure the rounding of f32 logits: log-probabilities that are off by
-/// 1e-6 diverge by about half its square. No ratio divides by less.
+/// Divergences below this, in nats, are rounding noise of f32 logits: errors of 1e-6 in log-probabilities
+/// give a divergence of about half their square. Ratios with a smaller divisor are left out.
 inline constexpr double kMinDivergence = 1e-12;
 
-/// Estimates of fewer samples, and of divergences that contract less, give no threshold.
+/// Estimates from fewer samples, or with a contraction of kMaxContraction or more, give no threshold.
 inline constexpr int64_t kMinDriftSamples = 64;
 inline constexpr double kMaxContraction = 0.99;
 
@@ -49,7 +49,7 @@ struct DriftEstimate {
   int64_t samples = 0;
   double contraction = 0;  ///< rho: 95th percentile of D_s / D_{s-1}
   double gain = 0;         ///< G: 95th percentile of max |change of log p| / sqrt(D_{s-1})
-  double eps = 0;          ///< the threshold in use; 0 where none follows from the estimates
+  double eps = 0;          ///< threshold in use; SureLock::eps until the estimates give one
 };
 
 /// Which rows of one request are locked.
@@ -57,16 +57,16 @@ class LockTable {
  public:
   LockTable(const SureLock& settings, const Canvas& canvas);
 
-  /// Begins with another canvas of the same length: no row is locked or remembered. Estimates are kept.
+  /// Begins another canvas of the same length: no row is locked or has a posterior. Estimates are kept.
   void restart();
 
   bool is_locked(int32_t row) const { return state(row).locked; }
   int32_t num_locked() const { return num_locked_; }
-  /// The rows that are not locked.
+  /// Removes the locked rows from `rows`.
   void remove_locked(std::vector<int32_t>& rows) const;
 
-  /// The rows of the next pass whose certainty (largest probability) will be asked for in close_gate(), given
-  /// the positions that this pass may commit.
+  /// The rows of the next pass whose certainty (largest probability) close_gate() needs, given the positions
+  /// that the pass may commit.
   std::vector<int32_t> rows_to_judge(const Canvas& canvas, std::span<const int32_t> rows,
                                      std::span<const int32_t> drawn_positions) const;
   /// Locked rows that the next pass probes, ascending.
@@ -81,12 +81,12 @@ class LockTable {
 
   struct RowDrift {
     int32_t row = 0;
-    double kl = 0;              ///< from the row's last posterior, or of a probe from the one at lock
+    double kl = 0;              ///< from the row's last posterior; for probes, from the one at lock
     double max_log_change = 0;  ///< largest change of a log-probability
   };
   /// Locks those of close_gate()'s rows that have converged; returns them, ascending.
   std::vector<int32_t> lock(const Canvas& canvas, std::span<const RowDrift> drifts);
-  /// Unlocks probed rows that moved; `probed` were computed, `unsure` ones among them were measured.
+  /// Unlocks probed rows that moved. `unsure` are the drifts of the `probed` rows with is_unsure().
   std::vector<int32_t> unlock(const Canvas& canvas, std::span<const int32_t> probed,
                               std::span<const RowDrift> unsure);
 
@@ -101,10 +101,10 @@ class LockTable {
     bool locked = false;
     bool has_posterior = false;
     bool was_unlocked = false;
-    int32_t changed_pass = 0;  // of the last lock or unlock
-    int32_t probed_pass = 0;   // of the lock or the last probe
+    int32_t changed_pass = 0;  // pass of the last lock or unlock
+    int32_t probed_pass = 0;   // pass of the lock or the last probe
     int32_t measured_pass = -2;
-    double kl = 0;  // at measured_pass
+    double kl = 0;  // drift at measured_pass
   };
 
   const RowState& state(int32_t row) const { return states_[static_cast<size_t>(row)]; }
@@ -117,7 +117,7 @@ class LockTable {
   SureLock settings_;
   std::vector<RowState> states_;
   int32_t num_locked_ = 0;
-  double gate_ = 0;  // theta
+  double gate_ = 0;  // theta: largest 1 - certainty that passes
   std::vector<double> contractions_, gains_;
   DriftEstimate estimate_;
 };

@@ -1,4 +1,4 @@
-// How a guide reads an answer that another model writes.
+// Translates an answer between the tokens of the model and of its guide.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lacuna {
 /// An answer, cut into the guide's tokens. Ends are in one unit for both models (tokens where they share a
 /// vocabulary, bytes where not), counted from the start of the answer, ascending.
 struct GuideReading {
-  std::vector<TokenId> tokens;       ///< the guide's
+  std::vector<TokenId> tokens;       ///< tokens of the guide
   std::vector<int32_t> guide_ends;   ///< [tokens] where each ends
   std::vector<int32_t> answer_ends;  ///< [answer] where each of the answer's own tokens ends
 };
@@ -25,19 +25,19 @@ class TokenAlignment {
   virtual GuideReading read(std::span<const TokenId> answer) const = 0;
 
   /// The answer's next token if the guide continues with `guide_token` after `reading`'s first `num_read`
-  /// tokens; `answer` is the text before them. Nothing if it cannot be said with one token of the answer's
-  /// vocabulary.
+  /// tokens; `answer` is the text before them. Nullopt if no single token of the answer's vocabulary can
+  /// express it.
   virtual std::optional<TokenId> write(std::span<const TokenId> answer, const GuideReading& reading,
                                        size_t num_read, TokenId guide_token) const = 0;
 
-  /// A bound on the guide's tokens for each of the answer's; a text that needs more is read up to there.
+  /// Maximum guide tokens per answer token, on average; the guide does not read the rest of a longer text.
   virtual int32_t most_guide_tokens() const { return 4; }
 
   /// Tokens that the guide cannot read, so that none of them is drafted.
   virtual std::vector<TokenId> unreadable() const = 0;
 };
 
-/// Both models number their tokens alike; their end tokens may differ and stand for each other.
+/// Both models have the same token ids; their end tokens may differ and are mapped to each other.
 class SharedVocabulary final : public TokenAlignment {
  public:
   struct Side {

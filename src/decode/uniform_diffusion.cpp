@@ -15,11 +15,11 @@ constexpr uint64_t kPriorNoise = 16;
 constexpr uint64_t kMixtureNoise = 17;
 constexpr uint64_t kCorrectionNoise = 18;
 
-// Rules of a plan. Each is followed by its twin for positions that cannot hold an end token.
+// Rules of a plan. Each is followed by its variant for positions that cannot hold an end token.
 constexpr int32_t kMeasureRule = 0;
 constexpr int32_t kDrawRule = 2;
 
-/// The `index`-th id of all but one, or of all where that is -1.
+/// The `index`-th token id if `left_out` is skipped; -1 skips none.
 TokenId skip(TokenId index, TokenId left_out) {
   return left_out < 0 || index < left_out ? index : index + 1;
 }
@@ -197,7 +197,7 @@ void UniformDiffusionDecoder::add_rules(StepPlan& plan) const {
     measure.temperature = options_.self_correct->temperature;
     measure.source = ConfidenceSource::kSampled;
   } else if (options_.sampler != UniformSampler::kAncestral) {
-    measure = {};  // scores know neither temperature nor filters
+    measure = {};  // scores use neither temperature nor filters
   } else {
     measure.draws = false;
   }
@@ -313,7 +313,7 @@ std::vector<Commit> UniformDiffusionDecoder::choose_above_threshold(
     return score > threshold.tau || index < static_cast<size_t>(threshold.least);
   });
   if (!chosen.empty()) return chosen;
-  // No answer shows a mask that the model can fill.
+  // Fills at least the best mask: an answer must not keep a mask that the model can fill.
   std::erase_if(found, [&](const Candidate& candidate) {
     return tokens_[static_cast<size_t>(candidate.commit.position)] != options_.mask_id;
   });
@@ -449,7 +449,7 @@ void UniformDiffusionDecoder::finish_block(StepReport& report) {
   if (!ends && block_ + 1 < num_blocks()) {
     ++block_;
     step_ = 1;
-    next_block_is_current_ = false;  // another block is the next now
+    next_block_is_current_ = false;  // the next block is another one now
     return;
   }
   length_ = written;

@@ -1,7 +1,7 @@
 // Diffusion with interpolating noise and Uniform-Cache: blocks of noise are denoised one after the other
 // (GIDD), or all that follows the prompt at once (Sumi), and any token of a block may change at any step.
 // Every rule, and every decision where the sources leave a choice, is in docs/methods/uniform_diffusion.md;
-// sections below are that page's.
+// comments below cite its sections.
 //
 // Sources: GIDD (von Rütte et al. 2025, arXiv 2503.04482), its scaling study and code (arXiv 2512.10858),
 // Sumi (arXiv 2606.19005), and Uniform-Cache (Barry 2026, Algorithm 1).
@@ -21,15 +21,15 @@ namespace lacuna {
 
 enum class UniformSampler : uint8_t {
   kAdaptive,   ///< the positions where the model most prefers another token
-  kAncestral,  ///< every position on its own, by the posterior
+  kAncestral,  ///< every position is sampled independently from the posterior
   kGreedy,     ///< every position takes its most likely token
   kThreshold,  ///< every position where the model prefers another token by more than a threshold
 };
 
-/// kThreshold: what a step changes, and when it leaves its block (section 3).
+/// kThreshold: which tokens a step changes, and when a block ends (section 3).
 struct PreferenceThreshold {
-  double tau = 0.9;   ///< a position changes whose token is less likely than the best one by more, (0, 1]
-  int32_t least = 1;  ///< tokens that a step changes at least while the model prefers others
+  double tau = 0.9;   ///< a token changes if the best one is more probable by more than this, (0, 1]
+  int32_t least = 1;  ///< minimum changes of a step while the model prefers other tokens
 
   bool operator==(const PreferenceThreshold&) const = default;
 };
@@ -38,13 +38,13 @@ enum class UniformCacheKind : uint8_t { kNone, kPrefix, kUniform };
 
 /// At a block's first step, compute only the blocks at the boundary (section 4). Approximate.
 struct BoundaryRefresh {
-  int32_t blocks = 2;      ///< the frozen one and those that follow it; at least 2
+  int32_t blocks = 2;      ///< the last finished block and those after it; at least 2
   int32_t full_every = 8;  ///< blocks between full passes
 
   bool operator==(const BoundaryRefresh&) const = default;
 };
 
-/// Computes again what moves fastest (section 4). Approximate.
+/// Recomputes the pages whose K/V drift fastest (section 4). Approximate.
 struct DriftRefresh {
   double tau = 1e-2;    ///< expected 1 - cosine above which a page is computed
   int32_t page = 16;    ///< positions
@@ -53,7 +53,7 @@ struct DriftRefresh {
   bool operator==(const DriftRefresh&) const = default;
 };
 
-/// Section 5.
+/// Self-correction of a finished answer (section 5).
 struct SelfCorrection {
   int32_t most = 128;  ///< iterations
   float temperature = 0.1F;
@@ -64,21 +64,21 @@ struct SelfCorrection {
   bool operator==(const SelfCorrection&) const = default;
 };
 
-/// Choices of a run.
+/// Settings of a run.
 struct UniformPolicy {
-  int32_t min_length = 0;   ///< positions of the answer that hold no end token
+  int32_t min_length = 0;   ///< first positions of the answer, which get no end token
   bool ignore_eos = false;  ///< continue after an end token
   UniformSampler sampler = UniformSampler::kAdaptive;
   int32_t tokens_per_step = 3;    ///< kAdaptive: at most this many tokens change
   PreferenceThreshold threshold;  ///< kThreshold
   NoiseCurve schedule = NoiseCurve::kCosine;
   UniformCacheKind cache = UniformCacheKind::kNone;
-  int32_t refresh = 4;  ///< kUniform: steps between those that compute the next block (of a whole canvas:
-                        ///< everything) too; 0: never
+  int32_t refresh = 4;  ///< kUniform: every so many steps, also compute the next block (or the whole canvas);
+                        ///< 0: never
   std::optional<BoundaryRefresh> boundary;  ///< kUniform
   std::optional<DriftRefresh> drift;        ///< kUniform, instead of `refresh`
-  bool leaves_at_fixed_point = true;        ///< exact but for kThreshold with kUniform
-  bool whole_last_layer = false;            ///< compute it for rows whose output nobody reads
+  bool leaves_at_fixed_point = true;  ///< end an unchanging block; exact but for kThreshold with kUniform
+  bool whole_last_layer = false;      ///< compute it also for rows whose output is not used
   std::optional<SelfCorrection> self_correct;
 
   bool operator==(const UniformPolicy&) const = default;
@@ -94,8 +94,8 @@ struct UniformDiffusion : UniformPolicy {
 
   int32_t context = 2048;  ///< positions: prompt, gen_length, filler
   int32_t gen_length = 128;
-  int32_t block_length = 32;  ///< gen_length where the whole canvas is denoised
-  int32_t steps = 32;         ///< of each block
+  int32_t block_length = 32;  ///< gen_length if the whole canvas is denoised
+  int32_t steps = 32;         ///< steps per block
   SamplingRule sampling;      ///< temperature, top_p, top_k of the tokens that are sampled
   uint64_t seed = 0;
 };
@@ -111,7 +111,7 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   const StepPlan& plan() override;
   PassWork uncached_work() const override;
   std::optional<BaselineRequest> baseline_request() const override;
-  /// The pass of the current step as it is without any cache.
+  /// The plan of the current step without a cache.
   std::optional<StepPlan> uncached_plan() const override;
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override { return {.logits = further_}; }
@@ -135,7 +135,7 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
  private:
   enum class Phase : uint8_t { kDenoise, kCorrect, kDone };
 
-  /// Neighbouring positions that a pass computes.
+  /// Contiguous positions that a pass computes.
   struct Part {
     IndexRange positions;
     bool clean = false;  // sees clean cells only
@@ -150,12 +150,12 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   int32_t global_step() const { return block_ * options_.steps + step_; }
   bool refreshes_next_block() const;
   bool repeats_last_step() const;
-  /// Ascending. `cached`: as the cache strategy has it; otherwise all rows.
+  /// Parts of the next pass, ascending. `cached`: by the cache policy; otherwise all rows.
   std::vector<Part> parts(bool cached) const;
   std::vector<Part> parts_of_whole_canvas(bool cached) const;
   void add_next_blocks(int32_t count, std::vector<Part>& parts) const;
   void add_drifting_pages(std::vector<Part>& parts) const;
-  /// Learns how fast each computed position moves: from the mean over layers, keys and values.
+  /// Updates each computed position's rate from its mean drift over layers, keys and values.
   void record_movements(std::span<const float> kv_drift);
   void add_changed_blocks(std::vector<Part>& parts) const;
   void build_plan(bool cached, StepPlan& plan) const;
@@ -165,14 +165,14 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
 
   /// A position where the model prefers another token to one that the noise may have written.
   struct Candidate {
-    double prior;   // pi of the current token, at the level that the step comes from
-    double score;   // probability of the most likely token less that of its token, > 0
+    double prior;   // pi of the current token, at the noise level before the step
+    double score;   // probability of the best token minus that of the current one, > 0
     Commit commit;  // of the most likely token
   };
 
-  /// In the order of positions.
+  /// Candidates in ascending order of position.
   std::vector<Candidate> candidates(std::span<const RowStatistics> drawn) const;
-  /// Commits of the candidates with the largest scores, as long as takes(index, score); ascending positions.
+  /// Commits of candidates in descending order of score while takes(index, score); returned by position.
   template <typename Takes>
   static std::vector<Commit> take_largest(std::vector<Candidate> candidates, Takes&& takes);
   std::vector<Commit> choose_adaptive(std::span<const RowStatistics> drawn) const;
@@ -182,10 +182,10 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   /// The position of the i-th row that the current plan samples from.
   int32_t drawn_position(size_t i) const;
   void want_draw(int32_t position);
-  /// Writes tokens and moves on; `report` gets those that changed.
+  /// Writes tokens and goes to the next step; `report` gets the changed ones.
   void commit(const std::vector<Commit>& chosen, StepReport& report);
   void finish_block(StepReport& report);
-  /// Gives whoever holds the answer to a constraint the tokens that a block ends with.
+  /// Lets finish_with_ replace the final tokens of a block, and reports changes.
   void replace_block(IndexRange positions, StepReport& report);
   StepReport correct(std::span<const RowStatistics> drawn);
 
@@ -200,11 +200,11 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   int32_t step_ = 1;
   int32_t rest_step_ = 0;  ///< last step that denoised the positions after the answer, for a whole canvas
   bool changed_in_last_step_ = false;
-  bool next_block_is_current_ = false;  // computed since the last change
+  bool next_block_is_current_ = false;  // computed since a token changed
   StepPlan plan_;
   bool is_planned_ = false;
   FinishBlock finish_with_;        // may be empty
-  std::vector<LogitRow> further_;  // positions whose token is still to be sampled
+  std::vector<LogitRow> further_;  // follow-up: tokens still to be sampled
   std::vector<Commit>
       chosen_;  // choices of the current pass, some without a token until further_ is computed
 
@@ -223,8 +223,8 @@ class UniformDiffusionDecoder final : public Decoder, public Constrainable, publ
   };
   int32_t iteration_ = 0;
   int32_t patience_used_ = 0;
-  double best_accuracy_ = -1;            // any is better
-  std::vector<Suggestion> suggestions_;  // of the answer's positions
+  double best_accuracy_ = -1;            // below any accuracy
+  std::vector<Suggestion> suggestions_;  // [answer's positions]
   std::vector<int32_t> corrected_;       // positions that the last iteration changed
 };
 

@@ -76,7 +76,7 @@ std::vector<int32_t> near_anchors(const LocalLeap& rule, std::span<const Commit>
   return positions;
 }
 
-/// The most commits of a step of WINO; the published product is one of f32.
+/// Maximum commits of a WINO step; the published code multiplies in f32.
 size_t widest_step(size_t num_masked) {
   return static_cast<size_t>(std::clamp(static_cast<float>(num_masked) * 0.7F, 5.0F, 20.0F));
 }
@@ -95,7 +95,7 @@ int32_t fixed_count(const CountRule& rule, const BlockProgress& progress) {
   }
   if (std::holds_alternative<Remasking>(rule)) {
     const double time = static_cast<double>(progress.step + 1) / progress.num_steps;
-    const float share = static_cast<float>(1 - time);  // the published product is one of f32
+    const float share = static_cast<float>(1 - time);  // the published code multiplies in f32
     return progress.masked_now - static_cast<int32_t>(static_cast<float>(progress.masked_now) * share);
   }
   if (std::holds_alternative<LinearSchedule>(rule)) {

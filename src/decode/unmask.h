@@ -1,4 +1,4 @@
-// Which masked positions get their token in a step. A policy is a value: how candidates are ordered, and how
+// Unmask policies: which masked positions a step commits. A policy says how candidates are ordered, and how
 // many of them are taken.
 #pragma once
 
@@ -17,7 +17,8 @@
 
 namespace lacuna {
 
-// Noise streams of a denoising step, one per purpose, so that samples and choices never share a number.
+// Noise streams of a denoising step, one per purpose, so that samples and choices never share a random
+// number.
 inline constexpr uint64_t kTokenNoise = 1;
 inline constexpr uint64_t kOrderNoise = 2;
 
@@ -26,27 +27,27 @@ struct RuleTraits {
   bool ignores_logits = false;    ///< the choice needs no logits, so that only the chosen positions need any
   bool runs_until_done = false;   ///< a block ends when nothing is masked, instead of after its steps
   bool writes_masks = false;      ///< a position that took the mask token itself counts as written
-  bool remasks = false;           ///< a step may mask again what an earlier one has written
-  bool predicts_written = false;  ///< a step predicts what is written as well as what is masked
-  bool remembers = false;         ///< what a step does depends on earlier steps of the request
-  bool gives_credit = false;      ///< the tokens that are written may be those of earlier passes
-  bool exits_early = false;       ///< a step may write all that is masked
+  bool remasks = false;           ///< a step may remask tokens of earlier steps
+  bool predicts_written = false;  ///< a step predicts written positions as well as masked ones
+  bool remembers = false;         ///< a step depends on earlier steps of the request
+  bool gives_credit = false;      ///< a step may write a token that earlier passes preferred
+  bool exits_early = false;       ///< a step may write all masked positions
   bool measures_drift = false;    ///< the choice needs the drift of the candidates' posteriors
-  bool verifies = false;          ///< written tokens are verified by masks next to them
-  bool cuts_canvas = false;       ///< a pass may see the canvas up to a position within the block alone
-  bool is_of_canvases = false;    ///< for a whole canvas, which a block of block diffusion is not
-  bool is_custom = false;         ///< choose() needs the rows' statistics, all of them measured
-  ConfidenceMeasure measure = ConfidenceMeasure::kProbability;  ///< taken by a setting of the rule's name
+  bool verifies = false;          ///< extra mask rows verify written tokens
+  bool cuts_canvas = false;       ///< a pass may see only the canvas before a position of the block
+  bool needs_whole_canvas = false;  ///< only for masked diffusion, not for block diffusion
+  bool is_custom = false;           ///< choose() needs all statistics of the rows
+  ConfidenceMeasure measure = ConfidenceMeasure::kProbability;  ///< used if a setting names the rule
 };
 
 /// Where a step stands within its block.
 struct BlockProgress {
   int32_t step = 0;             ///< 0-based within the block
-  int32_t num_steps = 1;        ///< of the block
+  int32_t num_steps = 1;        ///< steps of the block
   int32_t masked_at_start = 0;  ///< masked positions when the block began
-  int32_t masked_now = 0;       ///< candidates of the step; all of the block's for Remasking
-  /// DecayingThreshold: masks' share of the positions from the block's first on that the step's pass sees; 1
-  /// in the block's first step.
+  int32_t masked_now = 0;       ///< candidates of the step; Remasking: with written positions
+  /// DecayingThreshold: share of masks among the visible positions from the block's begin on; 1 in the
+  /// block's first step.
   double masked_share = 1;
 };
 
@@ -65,9 +66,9 @@ struct TimeSchedule {
   bool operator==(const TimeSchedule&) const = default;
 };
 
-/// Dream's "origin" (the ancestral sampler): each masked position on its own, with probability 1 - s / t.
+/// Dream's "origin" (the ancestral sampler): each masked position independently, with probability 1 - s / t.
 struct AncestralSampling {
-  static constexpr RuleTraits kTraits = {.ignores_logits = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {.ignores_logits = true, .needs_whole_canvas = true};
   float eps = 1e-3F;
   bool operator==(const AncestralSampling&) const = default;
 };
@@ -96,7 +97,7 @@ struct Factor {
 };
 
 /// SDAR's low_confidence_dynamic (generate.py), LLaDA 2 and Fast-dLLM v2: every position whose confidence is
-/// above tau; where these are fewer than EvenSplit would take, as many as that.
+/// above tau, and at least the number of positions that EvenSplit takes.
 struct Dynamic {
   static constexpr RuleTraits kTraits = {};
   double tau = 0.85;  ///< probability, (0, 1]
@@ -113,16 +114,17 @@ struct EntropyBounded {
 
 /// P2 (Peng et al. 2025, arXiv 2502.03540) as Open-dCoder samples (generation_utils.py): a step predicts
 /// every position that was masked when the block began, also those with a token. Of n such positions, the
-/// trunc(n * (1 - k / T)) least confident ones are masked after step k of T; masked ones of the others are
-/// written, and those with a token keep it.
+/// trunc(n * (1 - k / T)) least confident ones are masked after step k of T. The other positions are written
+/// if masked, and keep their token otherwise.
 struct Remasking {
-  static constexpr RuleTraits kTraits = {.remasks = true, .predicts_written = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {
+      .remasks = true, .predicts_written = true, .needs_whole_canvas = true};
   bool operator==(const Remasking&) const = default;
 };
 
-/// Range of the real numbers of the rules that follow; probabilities end at 1. visit_numbers() of each calls
-/// visit(name, number, least, most) in the order in which they are printed; a setting calls the first as the
-/// rule is (kName).
+/// Range of the real numbers of the rules below; probabilities end at 1. Each rule's visit_numbers() calls
+/// visit(name, number, least, most) in printing order. In a setting, the first number has the rule's name,
+/// kName (klass=0.9,kl=0.01).
 inline constexpr double kMinRuleNumber = 1e-9;
 inline constexpr double kMaxRuleNumber = 1e6;
 
@@ -130,7 +132,7 @@ inline constexpr double kMaxRuleNumber = 1e6;
 /// `radius` positions from one of them whose confidence reaches `relaxed`, and always the most confident.
 struct LocalLeap {
   static constexpr std::string_view kName = "local-leap";
-  static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {.runs_until_done = true, .needs_whole_canvas = true};
   double tau = 0.9;       ///< probability
   double relaxed = 0.75;  ///< probability
   int32_t radius = 4;     ///< positions
@@ -144,11 +146,11 @@ struct LocalLeap {
 };
 
 /// EB-Sampler (Ben-Hamu et al. 2025, arXiv 2505.24857): in ascending order of entropy, the longest prefix
-/// whose entropies without the largest add up to at most the bound: one position at 0.
+/// whose entropies without the largest add up to at most the bound; at least one position.
 struct EntropyBudget {
   static constexpr std::string_view kName = "eb";
   static constexpr RuleTraits kTraits = {
-      .runs_until_done = true, .is_of_canvases = true, .measure = ConfidenceMeasure::kNegativeEntropy};
+      .runs_until_done = true, .needs_whole_canvas = true, .measure = ConfidenceMeasure::kNegativeEntropy};
   double bound = 0.001;  ///< nats
   bool operator==(const EntropyBudget&) const = default;
 
@@ -158,11 +160,12 @@ struct EntropyBudget {
 };
 
 /// Streaming-dLLM (Xiao et al. 2026, arXiv 2601.17917; xiaoshideta/Streaming-dLLM, LLaDA-1.5/generate.py):
-/// Threshold, lower the more of what the pass sees from the block on is written: tau (1 - alpha (1 - r)) with
-/// BlockProgress::masked_share r.
+/// Threshold with tau (1 - alpha (1 - r)), r = BlockProgress::masked_share, which falls while positions are
+/// written.
 struct DecayingThreshold {
   static constexpr std::string_view kName = "streaming";
-  static constexpr RuleTraits kTraits = {.runs_until_done = true, .remembers = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .needs_whole_canvas = true};
   double tau = 0.9;    ///< probability
   double alpha = 0.3;  ///< up to 1
   bool operator==(const DecayingThreshold&) const = default;
@@ -179,7 +182,7 @@ struct DecayingThreshold {
 struct Klass {
   static constexpr std::string_view kName = "klass";
   static constexpr RuleTraits kTraits = {
-      .runs_until_done = true, .remembers = true, .measures_drift = true, .is_of_canvases = true};
+      .runs_until_done = true, .remembers = true, .measures_drift = true, .needs_whole_canvas = true};
   double tau = 0.9;     ///< probability
   double kl = 0.01;     ///< nats: KL(p of this pass || p of the pass before)
   int32_t history = 2;  ///< passes
@@ -193,13 +196,16 @@ struct Klass {
 };
 
 /// WINO (Hong et al. 2025, Feng-Hong/WINO-DLLM, decoding.py): the positions with a confidence above tau, at
-/// most 70% of the masks, but 5 to 20 of them, and always the most confident. Each pass also computes a mask
-/// for every position of the block that sees the canvas but for its own position. A token that its mask gives
-/// a probability below `back` is masked again by a step that commits more than one.
+/// most 70% of the masks (clamped to 5 to 20), and always the most confident. Each pass also computes an
+/// extra mask row for every position of the block, which sees the canvas without that position. A step that
+/// commits more than one token remasks written tokens whose extra row gives them a probability below `back`.
 struct Wino {
   static constexpr std::string_view kName = "wino";
-  static constexpr RuleTraits kTraits = {
-      .runs_until_done = true, .remasks = true, .remembers = true, .verifies = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {.runs_until_done = true,
+                                         .remasks = true,
+                                         .remembers = true,
+                                         .verifies = true,
+                                         .needs_whole_canvas = true};
   double tau = 0.6;   ///< probability
   double back = 0.9;  ///< probability
   bool operator==(const Wino&) const = default;
@@ -211,15 +217,15 @@ struct Wino {
 };
 
 /// Saber (Dong et al. 2025, arXiv 2510.18165, zhaoyMa/Saber, decoding.py): every position with a confidence
-/// above the mean confidence of what has been written, at least `least`. A step predicts what is written as
-/// well, and masks again the eighth of its commits whose confidence has grown least.
+/// above the mean confidence of written tokens, at least `least`. A step also predicts written positions and
+/// remasks those whose confidence has grown least, an eighth of its number of commits.
 struct Saber {
   static constexpr std::string_view kName = "saber";
   static constexpr RuleTraits kTraits = {.runs_until_done = true,
                                          .remasks = true,
                                          .predicts_written = true,
                                          .remembers = true,
-                                         .is_of_canvases = true};
+                                         .needs_whole_canvas = true};
   int32_t least = 2;  ///< positions
   bool operator==(const Saber&) const = default;
 
@@ -228,12 +234,12 @@ struct Saber {
 
 /// CreditDecoding (Wang et al. 2025, arXiv 2510.06133; inclusionAI/dInfer, CreditThresholdParallelDecoder):
 /// in every pass of a block each masked position gives its best token a credit of p^gamma; older credits are
-/// multiplied by beta. Committed is by Threshold, from the distribution whose logits have alpha ln(1 +
-/// credit) added. The best token of that distribution is written.
+/// multiplied by beta. Threshold then uses the distribution whose logits have alpha ln(1 + credit) added, and
+/// its best token is written.
 struct TraceCredit {
   static constexpr std::string_view kName = "credit";
   static constexpr RuleTraits kTraits = {
-      .runs_until_done = true, .remembers = true, .gives_credit = true, .is_of_canvases = true};
+      .runs_until_done = true, .remembers = true, .gives_credit = true, .needs_whole_canvas = true};
   double tau = 0.9;  ///< probability
   double alpha = 0.7;
   double gamma = 0.2;
@@ -249,11 +255,12 @@ struct TraceCredit {
 };
 
 /// Prophet (Li et al. 2025, arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py): EvenSplit, until the
-/// mean lead of the best logit over the second, over `length` positions of the answer from `answer` on,
-/// reaches `early` in the first 33% of the steps, `mid` up to 67%, then `late`: that step writes every mask.
+/// mean lead of the best logit over the second, taken over `length` positions of the answer from `answer` on,
+/// is large enough: then a step writes every mask. The bound is `early` in the first 33% of the steps, `mid`
+/// up to 67%, then `late`.
 struct Prophet {
   static constexpr std::string_view kName = "prophet";
-  static constexpr RuleTraits kTraits = {.exits_early = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {.exits_early = true, .needs_whole_canvas = true};
   double early = 7.5;                  ///< difference of logits
   double mid = 5;                      ///< likewise
   double late = 2.5;                   ///< likewise
@@ -272,12 +279,12 @@ struct Prophet {
 
 /// SlowFast (Wei et al. 2025, arXiv 2506.10848; LiangrunFlora/Slow-Fast-Sampling,
 /// generate_slow_fast_sampling.py): Threshold in cycles. `explore` steps of Threshold{slow} write anywhere in
-/// the block, and estimate where the next span of it ends: behind the last position whose confidence reaches
-/// `span`. Then Threshold{tau} fills the span; its passes but the first do not see what is behind it.
+/// the block and estimate the end of its next span, behind the last position whose confidence reaches `span`.
+/// Then Threshold{tau} fills the span; passes after its first one do not see positions behind it.
 struct SlowFast {
   static constexpr std::string_view kName = "slow-fast";
   static constexpr RuleTraits kTraits = {
-      .runs_until_done = true, .remembers = true, .cuts_canvas = true, .is_of_canvases = true};
+      .runs_until_done = true, .remembers = true, .cuts_canvas = true, .needs_whole_canvas = true};
   double tau = 0.9;     ///< probability
   double slow = 0.9;    ///< probability, while it explores
   double span = 0.3;    ///< probability
@@ -292,12 +299,13 @@ struct SlowFast {
   }
 };
 
-/// DSB (Luo et al. 2026, arXiv 2602.05992; lizhuo008/DSB, generate_dsb): Threshold in a part of the block
-/// that slides: up to `start` positions from its begin and one more for each that has been written, but at
-/// most `most` from its first mask.
+/// DSB (Luo et al. 2026, arXiv 2602.05992; lizhuo008/DSB, generate_dsb): Threshold in a sliding part of the
+/// block: its first `start` positions and one more for each written token, but at most `most` positions from
+/// the first mask.
 struct SlidingBlock {
   static constexpr std::string_view kName = "dsb";
-  static constexpr RuleTraits kTraits = {.runs_until_done = true, .remembers = true, .is_of_canvases = true};
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .needs_whole_canvas = true};
   double tau = 0.9;                  ///< probability
   int32_t start = 32;                ///< positions
   std::optional<int32_t> most = {};  ///< positions; none: up to the block's end
@@ -310,7 +318,7 @@ struct SlidingBlock {
   }
 };
 
-/// A function of the caller's. It must not throw, and chooses candidates, at least one.
+/// A function of the caller. It must not throw, and must choose at least one candidate.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
   std::shared_ptr<const UnmaskFunction> choose;
@@ -322,7 +330,7 @@ using CountRule =
                  EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
                  TraceCredit, Prophet, SlowFast, SlidingBlock, CustomRule>;
 
-/// A rule of several numbers.
+/// A rule with a name and several numbers.
 template <typename Rule>
 concept NumberedRule = requires {
   Rule::kName;
@@ -351,23 +359,23 @@ struct UnmaskPolicy {
   bool operator==(const UnmaskPolicy&) const = default;
 };
 
-/// Facts that a choice takes from earlier steps.
+/// Input of choose() from earlier steps.
 struct StepHistory {
   /// Klass: [candidates] whether the posterior has been stable for long enough; empty: none is.
   std::vector<bool> is_stable = {};
-  double written_confidence = 1;  ///< Saber: mean confidence of what has been written, 1 where nothing is
+  double written_confidence = 1;  ///< Saber: mean confidence of written tokens, 1 without any
   bool is_exploring = true;       ///< SlowFast: whether the step explores
 };
 
-/// 1 - s / t of step `step` of `num_steps`, as Dream's f32 arithmetic has it; 1 in the last step.
+/// 1 - s / t of step `step` of `num_steps`, in Dream's f32 arithmetic; 1 in the last step.
 float unmask_probability(float eps, int32_t step, int32_t num_steps);
 
-/// How many positions the step takes, for the rules that fix it beforehand (EvenSplit, TimeSchedule,
-/// LinearSchedule), or leaves with a token (Remasking).
+/// Number of positions that the step commits, for the rules that fix it (EvenSplit, TimeSchedule,
+/// LinearSchedule), or that have a token after it (Remasking).
 int32_t fixed_count(const CountRule& rule, const BlockProgress& progress);
 
 /// The positions to commit, ascending, from candidates in ascending position order. Ties go to the lowest
-/// position. `noise` gives one number per position, for the rules that need any.
+/// position. `noise` gives one random number per position, for the rules that need any.
 ///   rows  of the candidates, in their order; only CustomRule reads them
 std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> candidates,
                            const BlockProgress& progress, const RngStream& noise,

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-/// The positions with the lowest values, `count` of them at most; of equal ones the lower positions.
+/// At most `count` positions with the lowest values; ties: lower positions first.
 std::vector<int32_t> lowest(std::vector<std::pair<double, int32_t>> values, size_t count) {
   std::sort(values.begin(), values.end());
   std::vector<int32_t> positions;
@@ -20,14 +20,14 @@ std::vector<int32_t> lowest(std::vector<std::pair<double, int32_t>> values, size
 
 }  // namespace
 
-CalmPasses::CalmPasses(const Klass& rule, int32_t num_positions)
+StablePasses::StablePasses(const Klass& rule, int32_t num_positions)
     : rule_(rule), passes_(static_cast<size_t>(num_positions)) {}
 
-void CalmPasses::start_block() {
+void StablePasses::start_block() {
   std::fill(passes_.begin(), passes_.end(), 0);
 }
 
-std::vector<bool> CalmPasses::count(std::span<const Commit> candidates, std::span<const Drift> drifts) {
+std::vector<bool> StablePasses::count(std::span<const Commit> candidates, std::span<const Drift> drifts) {
   expects(drifts.empty() || drifts.size() == candidates.size(), "count: one drift for each candidate");
   std::vector<bool> is_stable;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -48,7 +48,7 @@ std::vector<int32_t> Verdicts::revoked(std::span<const int32_t> verified,
   for (size_t i = 0; i < verified.size(); ++i) {
     if (probabilities[i] < rule_.back) unsure.emplace_back(probabilities[i], verified[i]);
   }
-  // Fewer than the step before has committed, so that the canvas fills up.
+  // Remasks fewer tokens than the previous step committed, so that the canvas fills up.
   return lowest(std::move(unsure), limit - 1);
 }
 
@@ -157,7 +157,7 @@ void SpanCycle::see(std::span<const Commit> predictions) {
   for (const Commit& each : predictions) {
     if (each.position >= start_ && each.confidence >= rule_.span) end = each.position + 1;
   }
-  // The published bound is a standard deviation of two estimates below 1, which is half their difference.
+  // The published test: the standard deviation of two estimates, half their difference, is below 1.
   is_settled_ = estimate_ && std::abs(end - *estimate_) < 2;
   span_end_ =
       estimate_ && !is_settled_ ? std::midpoint(std::min(end, *estimate_), std::max(end, *estimate_)) : end;

@@ -1,6 +1,6 @@
-// The memory of an unmask rule for the steps of one request: what KLASS, WINO, Saber and CreditDecoding know
-// of earlier passes, which tokens they mask again, and where the steps of SlowFast and DSB write (unmask.h).
-// Positions are those of the canvas.
+// State of unmask rules across the steps of one request: results of earlier passes for KLASS, WINO, Saber and
+// CreditDecoding, tokens to remask, and the ranges in which SlowFast and DSB write (unmask.h). Positions are
+// those of the canvas.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace lacuna {
 
-/// Passes in a row of the present block in which the posterior of a position moved by less than KLASS allows.
-class CalmPasses {
+/// Counts consecutive passes of the block in which the posterior of a position moved by less than Klass::kl.
+class StablePasses {
  public:
-  CalmPasses(const Klass& rule, int32_t num_positions);
+  StablePasses(const Klass& rule, int32_t num_positions);
   void start_block();
   /// Counts a pass. Returns, for each candidate, whether its posterior has been stable for long enough.
-  ///   drifts  of the candidates' rows since the pass before; empty where there was none
+  ///   drifts  of the candidates' rows since the previous pass; empty without one
   std::vector<bool> count(std::span<const Commit> candidates, std::span<const Drift> drifts);
 
  private:
@@ -31,19 +31,19 @@ class CalmPasses {
   std::vector<int32_t> passes_;  // by position
 };
 
-/// The tokens that WINO masks again.
+/// The tokens that WINO remasks.
 class Verdicts {
  public:
   explicit Verdicts(const Wino& rule) : rule_(rule) {}
   void start_block() { last_accepted_ = kFirstAccepted; }
   /// The positions to mask again after a step.
-  ///   verified  written before the pass
-  ///   probabilities  of their tokens, by the masks next to them
+  ///   verified  positions written before the pass
+  ///   probabilities  of their tokens, by the extra mask rows
   std::vector<int32_t> revoked(std::span<const int32_t> verified, std::span<const double> probabilities,
                                size_t num_committed);
 
  private:
-  static constexpr size_t kFirstAccepted = 30;  // of the published loop, at the beginning of a block
+  static constexpr size_t kFirstAccepted = 30;  // initial value in the published loop
 
   Wino rule_;
   size_t last_accepted_ = kFirstAccepted;
@@ -53,15 +53,14 @@ class Verdicts {
 class ConfidenceTrace {
  public:
   ConfidenceTrace(const Saber& rule, int32_t num_positions);
-  /// Positions of a new block, which may be predicted from now on. Those of the first block begin with a
-  /// confidence of 0.
+  /// Begins a block with these positions; in the first block their confidence starts at 0.
   void open(std::span<const int32_t> positions, bool is_first_block);
-  /// Takes the predictions of a pass, of masks and of what is written.
+  /// Takes the predictions of a pass for masked and written positions.
   void see(std::span<const Commit> predictions);
-  /// Mean confidence, when they were last written, of the positions that have been; 1 if none has.
+  /// Mean confidence of written positions when they were last written; 1 without any.
   double mean_written() const;
   void write(std::span<const Commit> commits);
-  /// The written positions to mask again after a step, of those that see() was given last.
+  /// The written positions to remask after a step, among those of the last see().
   std::vector<int32_t> revoked(const Canvas& canvas, size_t num_committed) const;
 
  private:
@@ -70,7 +69,7 @@ class ConfidenceTrace {
   Saber rule_;
   std::vector<double> last_;                        // by position; kNone: not predicted yet
   std::vector<double> written_;                     // by position; kNone: never written
-  std::vector<std::pair<double, int32_t>> growth_;  // of the pass, with their positions
+  std::vector<std::pair<double, int32_t>> growth_;  // growth in the pass, with positions
 };
 
 /// Credits of tokens at positions, for CreditDecoding.
@@ -80,7 +79,7 @@ class CreditLedger {
   void start_block();
   /// Tokens that have credit at the position, ascending.
   std::vector<TokenId> credited(int32_t position) const;
-  /// Counts the predictions of a pass, and returns them with credit: the best tokens, and their
+  /// Updates credits by the predictions of a pass. Returns the best tokens with credit, and their
   /// probabilities.
   ///   rows  of the candidates; listed_logprobs of the credited tokens, in their order
   std::vector<Commit> with_credit(std::span<const Commit> candidates, std::span<const RowStatistics> rows);
@@ -112,8 +111,8 @@ class SpanCycle {
   int32_t start_ = 0;  // everything before it is written
   int32_t span_end_ = 0;
   int32_t block_end_ = 0;
-  int32_t pass_ = 0;                 // of the phase
-  std::optional<int32_t> estimate_;  // of the span's end, by the pass before
+  int32_t pass_ = 0;                 // passes of the phase
+  std::optional<int32_t> estimate_;  // span's end by the previous pass
   bool is_exploring_ = true;
   bool is_settled_ = false;  // two estimates in a row agree
 };
@@ -123,19 +122,19 @@ class SlidingEnd {
  public:
   explicit SlidingEnd(const SlidingBlock& rule) : rule_(rule) {}
   void start_block(const Canvas& canvas, const Block& block);
-  /// One past the last position that the next step may write; before it is a mask where the block has any.
+  /// One past the last position that the next step may write; a mask precedes it unless the block has none.
   int32_t end(const Canvas& canvas) const;
 
  private:
   SlidingBlock rule_;
   int32_t block_begin_ = 0;
   int32_t block_end_ = 0;
-  size_t masked_at_start_ = 0;  // up to the block's end
+  size_t masked_at_start_ = 0;  // masks before the block's end
 };
 
 /// Mean lead of the best token over the second, in logits; rows have RowStatistics::likeliest.
 double mean_lead(std::span<const RowStatistics> rows);
-/// The lead at which Prophet writes everything, at this share of its steps.
+/// The lead at which Prophet writes all masks, after this share of its steps.
 double lead_to_exit(const Prophet& rule, double progress);
 
 }  // namespace lacuna

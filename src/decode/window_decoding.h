@@ -1,7 +1,7 @@
 // Left-to-right decoding by windows of masks (SDLM, OpenGVLab/SDLM): a pass reads the text causally, and a
 // window of its last token and masks behind it, whose rows see each other and the text before them. Each row
-// of the window predicts the position after its own, and the confident first ones of these predictions are
-// written. docs/methods/window_decoding.md has the rules and where they come from.
+// of the window predicts the position after its own, and the leading confident predictions are written.
+// docs/methods/window_decoding.md has the rules and their sources.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct WindowDecoding : LeftToRight {
   TokenId mask_id = 0;
   int32_t max_positions = 0;
   int32_t num_masks = 3;   ///< in a window, at least 1
-  double threshold = 0.9;  ///< predictions are written as long as all of them are more probable than this
+  double threshold = 0.9;  ///< predictions are written up to the first that is not more probable
 };
 
 class WindowDecoder final : public LeftToRightDecoder<WindowDecoding> {

@@ -26,9 +26,8 @@ std::vector<std::string> option_candidates() {
   return labels;
 }
 
-/// The candidates that can take each other's place: with them, answers differ in one and the same token. Of
-/// all such sets the one with the most among the first `num_preferred` candidates; of equal ones the one that
-/// comes first.
+/// Finds candidates that are interchangeable: answers with them differ in a single token at the same place.
+/// largest() returns the set with the most of the first `num_preferred` candidates; the first on a tie.
 class LabelSet {
  public:
   LabelSet(const Tokenizer& tokenizer, std::string_view separator, std::vector<std::string> candidates)
@@ -57,8 +56,8 @@ class LabelSet {
   }
 
  private:
-  /// Labels whose lines differ from the reference's in one token at the same place, itself included; of
-  /// labels that are the same token the first.
+  /// The reference and labels whose lines differ from its line in one token at the same place. Of labels with
+  /// the same token, only the first.
   std::vector<size_t> like(size_t reference) const {
     const std::vector<TokenId>& line = lines_[reference];
     std::vector<size_t> set;

@@ -1,5 +1,5 @@
-// Labels that stand for the options of a question. A label is exactly one token after the question's number,
-// whatever label stands there, so that its probability is one logit's.
+// Labels that stand for the options of a question. After a question's number every label is exactly one
+// token, so that its probability comes from one logit.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace lacuna {
 
-/// The labels of one tokenizer, and what stands between a question's number and its label.
+/// The labels for one tokenizer, and the separator between a question's number and its label.
 struct AnswerLabels {
   std::string separator = ": ";      ///< ": " or ":"
-  std::vector<std::string> yes_no;   ///< two: yes and no, where these are single tokens, else shorter words
+  std::vector<std::string> yes_no;   ///< {"yes", "no"}, or other words if these are not single tokens
   std::vector<std::string> options;  ///< letters, then codes of two letters; at most kMaxOptions
   std::vector<std::string> levels;   ///< digits from 0 on; at most kMaxLevels
 

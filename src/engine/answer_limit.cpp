@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-/// The canvas of a limit that does not fit one that is denoised as a whole.
+/// Options for a limit that does not fit a canvas denoised as a whole: the default length.
 LimitedOptions with_default_length(const ModelConfig& config, const GenerationOptions& options,
                                    const Strategy& strategy, int64_t prompt_length,
                                    const GuideContext* guide) {
@@ -69,7 +69,7 @@ std::vector<LimitedOptions> with_fitting_limit(const OpenedModel& opened, const 
   limited.options.gen_length.is_auto = true;
   try {
     choose_strategy(config, limited.options, false);
-  } catch (const SettingError&) {  // `grow` none
+  } catch (const SettingError&) {  // such as `grow` none
     return {other};
   }
   return {limited, other};

@@ -19,7 +19,7 @@ bool has_role(const ordered_json& message, std::string_view role) {
   return text_member(message, "role") == role;
 }
 
-/// JSON as templates show it; strings stay.
+/// JSON as templates render it; a string is returned unquoted.
 std::string shown(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value, JsonLayout::kSpaced);
 }
@@ -64,7 +64,7 @@ void write_arguments_as_text(ordered_json& message) {
 
 ordered_json arranged(const TemplateTraits& traits, ordered_json given) {
   ordered_json messages = ordered_json::array();
-  bool follows_result = false;  // the last of `messages` is made of results
+  bool follows_result = false;  // the last of `messages` consists of tool results
   for (ordered_json& message : given) {
     if (has_role(message, "tool") && !traits.shows_results) {
       add_result(message, std::exchange(follows_result, true), messages);

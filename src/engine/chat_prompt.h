@@ -1,5 +1,5 @@
-// Prompts of conversations with tools: what the chat template does not show is written into the turns' texts,
-// in the form of the templates of Qwen2.5 and Qwen3.
+// Prompts of conversations with tools. Parts that the chat template cannot render are written into the turns'
+// texts, in the format of Qwen2.5 and Qwen3.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace lacuna {
 
-/// The conversation without what its template does not show: functions are described in the first system
-/// message, or in a new one; calls become text of the assistant, results text of the user.
+/// Rewrites parts that the template cannot render: functions are described in the first system message, or in
+/// a new one; calls become assistant text, results user text.
 Conversation as_template_shows(const ChatTemplate& chat_template, Conversation conversation);
 
-/// render_prompt() of that.
+/// Renders as_template_shows(chat_template, conversation).
 RenderedPrompt chat_prompt(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                            const Conversation& conversation);
 
-/// Plain turns: everything as text, whatever the template shows.
+/// Converts all tool parts to text, for any template.
 std::vector<Message> as_plain_turns(Conversation conversation);
 
 }  // namespace lacuna

@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// State of one call, shared with the session's thread, which may outlast the call.
+/// State of one call, shared with the session's thread, which may use it after the call has returned.
 struct PendingDecisions {
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -23,7 +23,7 @@ struct PendingDecisions {
   std::vector<DecideResult> results;
   size_t num_done = 0;
   std::exception_ptr error;
-  std::function<void(size_t)> progress;  // none as soon as the call is over
+  std::function<void(size_t)> progress;  // empty once the call is over
 
   bool is_over() const { return num_done == results.size() || error != nullptr; }
 };
@@ -69,7 +69,7 @@ bool has_choice(const DecideRequest& request) {
                      [](const DecisionQuestion& question) { return question.kind == QuestionKind::kChoice; });
 }
 
-/// Mean, and the variance of the mean, of one option's probability over draws.
+/// Mean of one option's probability over noise samples, and the variance of that mean.
 struct MeanOfDraws {
   double mean = 0;
   double variance = 0;
@@ -119,7 +119,7 @@ DecisionAnswer answer_of(const DecisionQuestion& question, std::span<const std::
 PreparedDecision::PreparedDecision(const OpenedModel& opened, DecideRequest request)
     : request_(std::move(request)), temperatures_(opened.decision_temperatures()) {
   const AnswerLabels& labels = opened.answer_labels();
-  // The same canvas twice would tell nothing.
+  // Only choices are reversed: without one, both canvases would be equal.
   request_.both_orders = request_.both_orders && has_choice(request_);
   DecisionLayout layout =
       lay_out_decision({opened.config(), *opened.tokenizer(), opened.chat_template(), labels}, request_);

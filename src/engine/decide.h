@@ -1,5 +1,5 @@
-// Decisions as requests: from questions to a decoder that shares passes with others, and from what it read to
-// answers.
+// Decision requests: questions become a decoder that shares passes with other requests, and its label
+// probabilities become answers.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,22 @@
 namespace lacuna {
 
 struct DecideResult {
-  std::vector<DecisionAnswer> answers;  ///< of the request's questions, in order
-  /// Raw readings of each question, before temperatures and means: log-probabilities in the order of its
-  /// options.
+  std::vector<DecisionAnswer> answers;  ///< [questions]
+  /// [questions][readings][options]: raw log-probabilities, before temperatures and means.
   std::vector<std::vector<std::vector<double>>> logprobs;
-  int64_t prompt_tokens = 0;  ///< read, all prompts together
+  int64_t prompt_tokens = 0;  ///< sum over all prompts
   DecisionTemperatures temperatures;
   RunStatistics statistics;
 };
 
-/// A prepared request. Its decoder runs once, in any engine.
+/// A prepared request. Its decoder runs once.
 class PreparedDecision {
  public:
   /// Lays out the questions. Throws InputError if the model has no tokenizer, and for a request that cannot
   /// be answered.
   PreparedDecision(const OpenedModel& opened, DecideRequest request);
 
-  /// The first call's; there is none afterwards.
+  /// Moves the decoder out; later calls return null.
   std::unique_ptr<Decoder> take_decoder() { return std::move(decoder_); }
   const DecideRequest& request() const { return request_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
@@ -48,14 +47,14 @@ class PreparedDecision {
   std::unique_ptr<Decoder> decoder_;
 };
 
-/// Answers from what was read of each question, `logprobs` as DecideResult has them, first of the given order
-/// of options and then of the reverse where there are both, each from as many draws.
+/// Computes one answer from its readings (DecideResult::logprobs). With both orders, the first half is in the
+/// given order of options, the second in reverse.
 DecisionAnswer answer_of(const DecisionQuestion& question, std::span<const std::vector<double>> logprobs,
                          bool both_orders, double temperature);
 
-/// Asks and waits. Errors of PreparedDecision come before the first pass.
-///   done  called from the session's thread as each request is answered, with how many were     stop  ends
-///   the call early, with Cancelled
+/// Answers requests and waits. Errors of PreparedDecision are thrown before the first pass.
+///   done  called in the session's thread after each answer, with the number of answers so far
+///   stop  ends the call early with Cancelled
 std::vector<DecideResult> decide_all(InferenceSession& session, std::span<const DecideRequest> requests,
                                      const std::function<void(size_t done)>& done = {},
                                      const std::stop_token& stop = {});

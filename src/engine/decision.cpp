@@ -39,7 +39,7 @@ std::vector<double> label_probabilities(std::span<const double> logprobs, double
   const double largest = *std::max_element(result.begin(), result.end());
   double sum = 0;
   for (double& value : result) {
-    // Where no label has any probability, none is more probable than another.
+    // If no label has any probability, all are equally probable.
     value = std::isinf(largest) ? 1 : std::exp((value - largest) / temperature);
     sum += value;
   }

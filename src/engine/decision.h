@@ -1,9 +1,9 @@
-// Typed questions about a text and their answers: probabilities of options, read from the labels that stand
-// for them.
+// Typed questions about a text. An answer is the probability of each option, read from the logit of its
+// label.
 //
 // An answer's probabilities are a softmax over the logits of its labels, divided by a temperature for each
 // kind of question. They are calibrated only as far as that temperature was fitted (decision_temperatures.h);
-// DecisionAnswer::label_mass says how much of the model's whole distribution they share out.
+// DecisionAnswer::label_mass is the labels' share of the full distribution.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ inline constexpr size_t kMaxOptions = 255;
 inline constexpr size_t kMaxLevels = 10;
 inline constexpr int32_t kMaxDraws = 64;
 
-/// A predicate with what makes it true or false, if that is to be said.
+/// Makes a predicate; `if_true` and `if_false` describe when it holds and when not, and may be empty.
 DecisionQuestion make_predicate(std::string instructions, std::string if_true = {},
                                 std::string if_false = {});
 
@@ -60,36 +60,35 @@ struct DecideRequest {
   std::string guidance = {};  ///< further text of the system turn, before the questions; may be empty
   std::string state;          ///< the text
   std::vector<DecisionQuestion> questions;
-  bool both_orders =
-      false;  ///< means of the probabilities with the options of choices as given and in reverse
+  bool both_orders = false;  ///< average over the given and the reversed order of a choice's options
   bool independent = false;  ///< each question has a canvas of its own
   int32_t draws =
-      4;  ///< of the noise at open positions, by models that are trained on it (GIDD, DiffusionGemma)
+      4;  ///< noise samples at the labels' positions, for models trained on noise (GIDD, DiffusionGemma)
   uint64_t seed = 0;  ///< of that noise
 };
 
 struct DecisionAnswer {
   std::vector<double> probabilities;  ///< [options], their sum is 1
   double label_mass = 0;              ///< probability of all labels together; mean of all readings
-  /// Standard error of the mean over draws of noise, the largest of any option's probability; none without
-  /// noise, and of one draw.
+  /// Standard error of the mean over noise samples, the largest of all options; empty with fewer than two
+  /// samples.
   std::optional<double> standard_error = {};
 
-  /// The most probable option, of equal ones the first.
+  /// Index of the most probable option; the first on a tie.
   size_t best() const;
   /// Expected level: the sum of level times probability.
   double score() const;
 };
 
-/// Below this the model would mostly have written something else than a label.
+/// With less label_mass the model would mostly have written something other than a label.
 inline constexpr double kMinLabelMass = 0.5;
 
 /// softmax(logprobs / temperature).
 std::vector<double> label_probabilities(std::span<const double> logprobs, double temperature);
 
-/// TypeSafe's formulas. Of a choice of n: max(0, (p_max - 1/n) / (1 - 1/n)), 1 for n = 1. Of a score: with
-/// the most probable level m, D = sum of p_i |i - m| and Du = (1/n) sum of |i - (n - 1)/2|, max(0, 1 - D /
-/// Du), 1 for n = 1.
+/// Confidence by TypeSafe's formulas, for n options; 1 if n = 1. Choice: max(0, (p_max - 1/n) / (1 - 1/n)).
+/// Score: max(0, 1 - D / Du) with the most probable level m, D = sum of p_i |i - m| and Du = (1/n) sum of |i
+/// - (n - 1)/2|.
 double confidence_of(QuestionKind kind, std::span<const double> probabilities);
 
 }  // namespace lacuna

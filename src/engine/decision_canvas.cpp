@@ -17,13 +17,13 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kSlotNoise = 20;      // noise stream by purpose
-constexpr int64_t kMaxTokens = 1 << 22;  // sum over all canvases of a request
+constexpr uint64_t kSlotNoise = 20;      // purpose of the noise stream
+constexpr int64_t kMaxTokens = 1 << 22;  // limit over all canvases of a request
 constexpr int64_t kLineTokens = 5;       // tokens of one line of the answer, approximately
-constexpr int32_t kAnswerUnit = 8;       // positions: answers are filled up with end tokens to a multiple
-constexpr double kMaskShare = 0.5;       // noise level from which a slot shows a mask
+constexpr int32_t kAnswerUnit = 8;       // answers are padded with end tokens to a multiple of this length
+constexpr double kMaskShare = 0.5;       // share of masks in the noise above which slots get a mask
 
-/// User's words in one line.
+/// User text with control characters, such as line breaks, replaced by spaces.
 std::string in_one_line(std::string_view text) {
   std::string line(text);
   std::replace_if(
@@ -31,7 +31,7 @@ std::string in_one_line(std::string_view text) {
   return std::string(trim_as_python(line));
 }
 
-/// Behind a label, which may be the option's own text.
+/// Text after an option's label; the label may be the option's text itself.
 std::string option_text(const DecisionOption& option, std::string_view label) {
   const std::string text = in_one_line(option.text);
   const std::string description = in_one_line(option.description);
@@ -49,7 +49,7 @@ void check_labels(const DecisionQuestion& question, size_t number, const AnswerL
           number, question.options.size(), available < 2 ? 0 : available));
 }
 
-/// Noise, or a mask, for the slots of a branch.
+/// Fills the slots of a branch with noise or masks.
 class SlotFiller {
  public:
   SlotFiller(const ModelConfig& config, const DecideRequest& request) : config_(config), seed_(request.seed) {
@@ -67,7 +67,7 @@ class SlotFiller {
     num_draws_ = allowed_.empty() ? 1 : request.draws;
   }
 
-  /// Branches that are read for one answer.
+  /// Noise samples, each a branch, per answer.
   int32_t num_draws() const { return num_draws_; }
 
   void fill(DecisionBranch& branch, int32_t first_position, int32_t draw) const {
@@ -84,7 +84,7 @@ class SlotFiller {
   }
 
  private:
-  /// Whether most noise of an interpolating model is masks.
+  /// Whether most of the noise of an interpolating model is masks.
   bool shows_mask() const {
     const double log_odds = double{config_.noise->min_log_snr} + double{config_.noise->uniform_shift};
     return config_.mask_id >= 0 && 1 / (1 + std::exp(log_odds)) > kMaskShare;
@@ -96,15 +96,15 @@ class SlotFiller {
   int32_t num_draws_ = 1;
 };
 
-/// Finds the tokens of labels by encoding lines with one label after the other.
+/// Finds the tokens of labels by encoding the answer's lines with each label.
 class LineEncoder {
  public:
-  ///   first_number  of the questions, as the prompt numbers them
+  ///   first_number  number of the first question in the prompt
   LineEncoder(const DecisionModel& model, std::span<const DecisionQuestion> questions, size_t first_number)
       : model_(model), questions_(questions), first_number_(first_number) {}
 
-  /// The lines with the first label of each question. A question of one option gets a second label, or
-  /// nothing would show where the first one is.
+  /// Encodes the lines with the first label of each question and locates the slots. A question with one
+  /// option gets a second label, whose difference shows the slot.
   DecisionBranch find_slots() const {
     size_t most = 0;
     for (const DecisionQuestion& question : questions_) most = std::max(most, num_labels(question));
@@ -127,7 +127,7 @@ class LineEncoder {
     return std::max<size_t>(2, question.options.size());
   }
 
-  /// Positions at which two texts differ, as far as both go.
+  /// Positions at which two texts differ, up to the shorter length.
   static std::vector<int32_t> differences(std::span<const TokenId> a, std::span<const TokenId> b) {
     std::vector<int32_t> positions;
     for (size_t at = 0; at < std::min(a.size(), b.size()); ++at) {
@@ -136,7 +136,7 @@ class LineEncoder {
     return positions;
   }
 
-  /// The lines with this label of every question that has that many, the first line of the others.
+  /// Encodes the lines with label number `label`, or the first label for questions with fewer labels.
   std::vector<TokenId> encode(size_t label) const {
     std::string text;
     for (size_t i = 0; i < questions_.size(); ++i) {
@@ -147,8 +147,8 @@ class LineEncoder {
     return model_.tokenizer.encode(text);
   }
 
-  /// Adds the ids of a label to the slots. False unless it is one token of its own at each, and nothing else
-  /// changed.
+  /// Adds the token of a label to each slot. Returns false unless it is one distinct token in each slot and
+  /// nothing else changed.
   bool add_labels(size_t label, std::span<const TokenId> tokens, std::span<const int32_t> changed,
                   std::vector<DecisionSlot>& slots) const {
     size_t next = 0;
@@ -204,8 +204,8 @@ class LayoutBuilder {
   struct Read {
     DecisionSheet sheet;
     std::vector<TokenId> prompt;
-    DecisionBranch answer;              // whole, but of causal models; positions from 0
-    std::vector<DecisionBranch> lines;  // the same of single questions, where they are branches
+    DecisionBranch answer;              // all lines, except in causal models; positions from 0
+    std::vector<DecisionBranch> lines;  // one per question, if questions have branches of their own
   };
 
   std::vector<bool> orders() const {
@@ -215,7 +215,7 @@ class LayoutBuilder {
   Paradigm paradigm() const { return model_.config.paradigm(); }
   int32_t block_length() const { return static_cast<int32_t>(model_.config.block_length); }
 
-  /// Nothing where it does not fit the context.
+  /// Lays out a prompt and its answer; empty if they do not fit the context.
   std::optional<Read> read(size_t first, size_t count, bool reversed) const {
     Read result{{std::span(request_.questions).subspan(first, count), reversed}, {}, {}, {}};
     result.prompt = decision_prompt(model_, request_.guidance, request_.state, result.sheet);
@@ -263,7 +263,7 @@ class LayoutBuilder {
                     first + 1, model_.config.max_positions));
   }
 
-  /// About the largest number of questions from `first` on that fit together.
+  /// Estimates the largest number of questions from `first` on that fit together.
   size_t most_fitting(size_t first) const {
     const size_t left = request_.questions.size() - first;
     int64_t positions = bare_prompt_;
@@ -277,7 +277,7 @@ class LayoutBuilder {
     return fitting > 1 ? fitting : one(first);
   }
 
-  /// Tokens of the parts of prompts, by themselves: about as many as they have in a prompt.
+  /// Estimates the tokens of the prompt's parts by encoding each separately.
   void measure() {
     bare_prompt_ =
         static_cast<int64_t>(decision_prompt(model_, request_.guidance, request_.state, {{}, false}).size());
@@ -313,8 +313,8 @@ class LayoutBuilder {
     layout_.canvases.push_back(std::move(canvas));
   }
 
-  /// Makes a branch of the prompt from `begin` on and lines of the answer, the first of which is the
-  /// request's question `question`, once for each draw.
+  /// Adds a branch for each noise sample: the prompt from `begin` on, then `lines`, whose first line belongs
+  /// to the request's question `question`.
   void add_branch(DecisionCanvas& canvas, const Read& read, DecisionBranch lines, int32_t begin,
                   size_t question) {
     const auto prompt = static_cast<int32_t>(read.prompt.size());
@@ -330,13 +330,13 @@ class LayoutBuilder {
     }
   }
 
-  /// Leaves out what no slot sees, and fills up with end tokens.
+  /// Drops positions that no slot attends to, and pads with end tokens.
   void resize(DecisionBranch& branch, int32_t begin) const {
     const int32_t last = branch.slots.back().position;
     int32_t end = begin + static_cast<int32_t>(branch.tokens.size());
     const auto most = static_cast<int32_t>(model_.config.max_positions);
     if (model_.config.causal) {
-      end = last;  // the row before predicts
+      end = last;  // the last slot is predicted by the row before it
     } else if (paradigm() == Paradigm::kBlocks) {
       end = (last / block_length() + 1) * block_length();
     } else if (model_.config.canvas) {

@@ -1,5 +1,5 @@
-// From questions to what a model reads: a prompt that holds the questions and the text, and an answer of
-// which all is given but the labels.
+// Lays out questions for a model: the prompt holds the questions and the text; the answer is given except for
+// its labels.
 //
 //   system turn  Answer each question about the text with one label, one line each, such as "1: A".
 //                Question 1: Is Mia happy?
@@ -12,9 +12,9 @@
 //   answer       1: [label]
 //                2: [label]
 //
-// Masked and uniform models read an answer whole, block models where all labels lie in one block. Otherwise,
-// and from left to right, each question has a branch with its own line alone, after a prompt that is read
-// once. What the sources do, and what was chosen where they differ, is in docs/guide/decide.md.
+// Masked and uniform models get the whole answer in one pass, and so do block models if all labels lie in one
+// block. Otherwise, and in causal models, each question has a branch with its line only, after a prompt that
+// is computed once. docs/guide/decide.md explains the choices.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace lacuna {
 
-/// Which model is asked.
+/// The model to ask.
 struct DecisionModel {
   const ModelConfig& config;
   const Tokenizer& tokenizer;
@@ -41,24 +41,24 @@ struct DecisionModel {
 /// Questions that share a prompt, as it lists them.
 struct DecisionSheet {
   std::span<const DecisionQuestion> questions;  ///< numbered from 1
-  bool reversed = false;  ///< options of choices in reverse order, which get their labels in this order
+  bool reversed = false;  ///< options of choices are listed in reverse order and labeled in that order
 };
 
-/// The lines of a sheet's question, as its prompt lists them, with a line break behind each.
+/// The prompt's lines for question `index`, each with a line break at its end.
 std::string question_text(const DecisionModel& model, const DecisionSheet& sheet, size_t index);
 
-/// The prompt of a sheet. User's words are text whatever they say: never special tokens, and without line
-/// breaks in questions, so that none can pass for another question or option.
+/// The prompt of a sheet. User text never becomes special tokens, and line breaks in questions are removed,
+/// so that no text can pass for another question or option.
 std::vector<TokenId> decision_prompt(const DecisionModel& model, const std::string& guidance,
                                      const std::string& state, const DecisionSheet& sheet);
 
-/// The answer's lines of questions `first` to `first + count` of a sheet, with the first label at each slot.
-/// Positions of slots count from the first line's first token. Throws InputError, which names a label that is
-/// not one token there, and a question with more options than there are labels.
+/// The answer's lines of questions [first, first + count), with the first label in each slot. Slot positions
+/// count from the first line's first token. Throws InputError if a label is not one token there, or a
+/// question has more options than there are labels.
 DecisionBranch decision_lines(const DecisionModel& model, const DecisionSheet& sheet, size_t first,
                               size_t count);
 
-/// Which option each label of a question's slot stands for.
+/// Maps label indices to option indices: [options].
 std::vector<size_t> options_of_labels(const DecisionQuestion& question, bool reversed);
 
 /// The question of a slot, and whether its labels stand for the options in reverse order.
@@ -73,8 +73,8 @@ struct DecisionLayout {
   int64_t prompt_tokens = 0;        ///< tokens of all prompts; samples of noise share one prompt
 };
 
-/// Lays out all questions of a request in as few canvases as fit the context. Throws InputError for a request
-/// that no model could answer, and for a text and a question that do not fit; `state` is never shortened.
+/// Lays out all questions of a request in as few canvases as fit the context. Throws InputError for an
+/// invalid request, and if the text and one question do not fit; `state` is never shortened.
 DecisionLayout lay_out_decision(const DecisionModel& model, const DecideRequest& request);
 
 }  // namespace lacuna

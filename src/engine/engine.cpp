@@ -150,7 +150,7 @@ void Engine::retire(Request& request) {
     try {
       prefixes_->keep(prefix.block_length, tokens.first(static_cast<size_t>(prefix.kept)),
                       *request.sequences[0].front());
-    } catch (const std::exception&) {  // prefixes only save time; a broken model fails the next pass
+    } catch (const std::exception&) {  // prefixes only save time; a failed device shows in the next pass
       prefixes_->clear();
     }
   }
@@ -246,7 +246,7 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
   struct Turn {
     size_t index;
     int64_t rows;
-    int64_t share;  // as it will be after the work of its constraint
+    int64_t share;  // fair_share_rows after its constraint's work
   };
   std::vector<Turn> wanting;
   for (const size_t index : running_) {
@@ -276,8 +276,9 @@ std::vector<size_t> Engine::choose_requests(ModelRole role) {
 }
 
 int64_t Engine::rows_of_constraint(int64_t steps, const StepCost& pass) {
-  // FLOP of a pass in the time of a step, by `lacuna bench step --json-schema ... --threads 1`: 209 for
-  // mini-llada (256 rows), 119 for random:llada-8b,layers=1 (64 rows), AVX-512. Steps take one thread.
+  // FLOP of a pass in the time of one Budget step, measured by `lacuna bench step --json-schema ... --threads
+  // 1`: 209 for mini-llada (256 rows), 119 for random:llada-8b,layers=1 (64 rows), AVX-512. A constraint uses
+  // one thread.
   constexpr double kFlopsPerStep = 200;
   if (steps <= 0 || pass.rows <= 0 || pass.flops() <= 0) return 0;
   const double flops_of_row = static_cast<double>(pass.flops()) / static_cast<double>(pass.rows);
@@ -355,7 +356,7 @@ void Engine::run_pass(ModelRole role, const StepObserver& observe) {
 void Engine::end_failed(size_t index, const std::string& failure) {
   std::erase(running_, index);
   Request& request = requests_.at(index);
-  free_sequences(request);  // nothing of them is kept for others
+  free_sequences(request);  // keeps no prefix of a failed request
   if (!failed_) throw InputError("{}", failure);
   failed_(index, failure);
 }

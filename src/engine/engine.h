@@ -27,100 +27,99 @@ struct RunStatistics {
   int32_t forward_passes = 0;  ///< of both models
   StepCost cost;
   StepCost uncached;  ///< cost of the same passes without any cache or lock
-  /// Cost of the family's uncached baseline for the whole request, its answer as long as it is by now
+  /// Cost of the family's uncached baseline for the whole request, with the answer's current length
   /// (decode/baseline.h).
   StepCost baseline;
   int64_t guide_rows = 0;     ///< the guide's part of cost.rows
   int32_t shared_tokens = 0;  ///< prompt tokens whose K/V come from another request
-  double seconds = 0;  ///< from the request's first pass to its last, less the time of observers; other
-                       ///< requests share them
+  double seconds = 0;  ///< from the request's first pass to its last, without observers; includes time shared
+                       ///< with other requests
 };
 
 /// Effect of one pass on one request.
 struct StepEvent {
-  size_t request = 0;      ///< as Engine::add() numbered it
+  size_t request = 0;      ///< number that Engine::add() returned
   const Decoder& decoder;  ///< after the step
-  const StepPlan& plan;    ///< the request's own part of the pass
+  const StepPlan& plan;    ///< the request's part of the pass
   const StepReport& report;
   const RunStatistics& statistics;
-  const StepCost& cost;                  ///< the request's own part of the pass
-  const KvSequence* sequence = nullptr;  ///< the first of the main model
+  const StepCost& cost;                  ///< the request's part of the pass
+  const KvSequence* sequence = nullptr;  ///< the request's first sequence of the main model
   double pass_seconds = 0;               ///< of the whole pass
 };
 
 using StepObserver = std::function<void(const StepEvent&)>;
 
-/// Runs requests to their end, at most max_running at a time; those that run share each forward pass, each
-/// with the bits it would have alone. Requests start in the order in which they were added, as soon as there
-/// is a place and memory for the next one. Not for use by several threads at once.
+/// Runs requests, at most max_running at a time. They share each forward pass; results are bitwise identical
+/// to those of a request alone. Requests start in the order in which they were added, as soon as a place and
+/// memory are free for the next one. Not thread-safe.
 class Engine {
  public:
-  /// guide  what decoders made with a guide ask; null if there are none
+  /// guide model for decoders made with a guide; may be null
   explicit Engine(std::shared_ptr<const BackendModel> model, int32_t max_running = 1,
                   std::shared_ptr<const BackendModel> guide = nullptr);
 
-  /// Throws InputError if the models cannot compute the request, or could never hold its keys and values. Any
-  /// thread may ask.
+  /// Throws InputError if the models cannot compute the request, or could never hold its K/V. Thread-safe.
   void check(const Decoder& decoder) const;
-  /// Queues a request; InputError as check(). Requests are numbered from 0.
-  ///   work  limits of a constraint's work in one pass; a request that is over them fails (when_failed)
+  /// Queues a request and returns its number, counted from 0. Throws InputError as check() does.
+  ///   work  limits of a constraint's work in one pass; a request that exceeds them fails (when_failed)
   size_t add(std::unique_ptr<Decoder> decoder, const Budget::Limits& work = {});
 
-  /// Bytes of K/V that all requests may hold together; a request that needs more waits, and one that needs
-  /// more than that alone never starts (see memory_for).
+  /// Limits the K/V bytes of all requests together. A request that exceeds the rest waits; one that needs
+  /// more than the limit alone never starts (see memory_for).
   void limit_memory(int64_t bytes) { most_memory_ = std::min(bytes, room_of_pools()); }
-  /// The same, or what the models' devices have room for, where that is less.
+  /// The smaller of limit_memory() and the room on the models' devices.
   int64_t memory_limit() const { return most_memory_; }
-  /// Memory that a request holds from its first pass to its last: K/V of its whole canvas, and outputs where
-  /// they are remembered. Any thread may ask.
+  /// Bytes that a request holds while it runs: K/V of its whole canvas, and outputs if remembered.
+  /// Thread-safe.
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
-  /// Memory of the running requests. Pages that several share are counted once.
+  /// Memory of the running requests. Shared pages count once.
   int64_t memory_in_use() const;
   /// Pages of K/V in this many bytes.
   int64_t pages_of(int64_t bytes) const {
     return bytes / std::max<int64_t>(1, pools_[0]->bytes_for({kPageCells}));
   }
-  /// Rows of the request's uncached baseline; of a request without one, its cells. Any thread.
+  /// Rows of the request's uncached baseline; without a baseline, its K/V cells. Thread-safe.
   int64_t planned_rows(const Decoder& decoder) const;
-  /// Why a model, the guide included, computes no pass any more (BackendModel::failure). Any thread.
+  /// Why the model or the guide can compute no further pass (BackendModel::failure). Thread-safe.
   std::string failure() const;
 
-  /// Rows of a pass that several requests share at most. Where they want more, each pass goes to those that
-  /// have computed the fewest rows while others waited, so that a request with long passes and one with short
-  /// ones get the same number of rows. The work of a constraint counts as the rows that take as long, and
-  /// beforehand, so that short turns come before the next long one. A request that wants more rows than this
-  /// has its pass to itself: a pass over a whole canvas cannot be cut.
+  /// Limits the rows of a pass that several requests share. If they want more, a pass takes those that have
+  /// computed the fewest rows while others waited, so that every request gets the same number of rows. A
+  /// constraint's work counts as rows of the same duration, and is charged in advance, so that short turns
+  /// precede the next long one. A request that alone wants more rows has a pass to itself: a pass over a
+  /// whole canvas cannot be cut.
   void limit_rows(int32_t rows) { most_rows_ = rows; }
 
-  /// Requests of methods whose K/V of a prefix depend on its tokens alone (block diffusion, ReFusion,
-  /// autoregressive) read only what no other has read: each takes the K/V of the longest prefix, in whole
-  /// tiles of cells and whole blocks, that it has in common with a running request or with one that ran, and
-  /// one whose prefix is being read waits for it. They share its whole pages. No bit of a result depends on
-  /// it.
-  ///   most_bytes  of K/V to keep of requests that ran, within limit_memory(); the longest unused go first
+  /// Enables prefix caching for methods whose K/V depend on the prefix's tokens alone (block diffusion,
+  /// ReFusion, autoregressive). A request reuses the K/V of its longest common prefix with a running or
+  /// finished request, in whole tiles of cells and whole blocks. If the prefix is still being computed, the
+  /// request waits. Whole pages are shared. Results stay bitwise identical.
+  ///   most_bytes  K/V bytes to keep of finished requests, within limit_memory(); least recently used go
+  ///   first
   void share_prefixes(int64_t most_bytes);
-  /// Bytes of K/V that are kept of requests that ran.
+  /// K/V bytes kept of finished requests.
   int64_t prefix_bytes() const { return prefixes_ ? prefixes_->bytes() : 0; }
 
-  /// Forgets a request, whether it waits, runs or is done, and frees its memory.
+  /// Removes a request in any state and frees its memory.
   void remove(size_t request);
-  /// The same, and nothing that it computed is kept for others: of a request that failed.
+  /// remove() for a failed request: its prefix is not kept.
   void discard(size_t request) noexcept;
 
   size_t num_running() const { return running_.size(); }
 
-  /// Remembers the outputs of every request admitted from now on, for observers.
+  /// Keeps the outputs of requests admitted from now on, for observers.
   void remember_outputs() { remembers_outputs_ = true; }
 
-  /// `failed` is told of a request that cannot continue, from within step(), with a sentence: the model
-  /// computed a logit that is infinite or NaN. The request no longer runs and has no part in prefixes; the
-  /// others continue. Without this, step() throws the sentence as an InputError.
+  /// Sets a callback for requests that cannot continue: the model computed infinite or NaN logits, or a limit
+  /// was exceeded. step() calls it with the reason. Such a request stops and its prefix is not kept; others
+  /// continue. Without a callback, step() throws the reason as an InputError.
   void when_failed(std::function<void(size_t request, const std::string& sentence)> failed) {
     failed_ = std::move(failed);
   }
 
-  /// One forward pass for all running requests, or one on each model where some want the one and some the
-  /// other. False when nothing is left to do.
+  /// Runs one forward pass for all running requests, or one on each model if both are wanted. Returns false
+  /// when nothing is left to do.
   bool step(const StepObserver& observe = {});
   void run(const StepObserver& observe = {});
 
@@ -131,16 +130,16 @@ class Engine {
   struct Request {
     std::unique_ptr<Decoder> decoder;
     Budget::Limits work;
-    // While it runs:
-    std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; of a guide one, or none
+    // Set while the request runs:
+    std::vector<std::unique_ptr<KvSequence>> sequences[2];  // by ModelRole; at most one of a guide
     RunStatistics statistics;
     Stopwatch clock;
     std::optional<BaselineRequest> baseline_request;  // the request that statistics.baseline was computed for
     double observed_before = 0;                       // observing_seconds_ at its start
-    bool seeks_prefix = false;  // it has taken nothing over from others yet, and no part in passes
-    std::optional<int64_t> constraint_rows;  // work of its constraint in its last pass; none before it
+    bool seeks_prefix = false;                        // has reused no prefix and joined no pass yet
+    std::optional<int64_t> constraint_rows;  // constraint's work in the last pass, as rows; empty before it
     int64_t fair_share_rows =
-        0;  // rows computed in passes that others were left out of, from where they were at its start
+        0;  // rows computed in passes that left others out; starts at the minimum of the running requests
   };
 
   /// The prefix that a request can reuse.
@@ -151,15 +150,15 @@ class Engine {
 
   void admit();
   SequenceShape shape_for(const Decoder& decoder) const;
-  /// memory_for(), without the whole pages of a prefix that the request shares.
+  /// memory_for() without the whole pages of a shared prefix.
   int64_t memory_for(const Decoder& decoder, const KvPrefix& prefix) const;
-  /// Memory of the running requests and, unless null, of one more sequence.
+  /// Memory of the running requests and of `with`, unless null.
   int64_t measure_memory(const KvSequence* with) const;
-  /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Empty,
-  /// and nothing is evicted, where the running requests leave too little memory.
+  /// Evicts stored prefixes until the request fits, and returns the prefix that it can still reuse. Returns
+  /// nothing, and evicts nothing, if the running requests leave too little memory.
   std::optional<FoundPrefix> make_room(const Decoder& decoder);
-  /// Makes a request's sequences, the first with the prefix. False, and there are none, where a pool has no
-  /// room left for one: others hold what limit_memory() allows, or a device is full.
+  /// Creates a request's sequences, the first with the prefix. Returns false, and creates none, if a pool has
+  /// no room: other requests hold the memory, or a device is full.
   bool make_sequences(Request& request, const KvPrefix& prefix);
   int64_t room_of_pools() const;
   void free_sequences(Request& request);
@@ -167,29 +166,29 @@ class Engine {
   FoundPrefix find_prefix(const Decoder& decoder, std::span<const size_t> earlier);
   /// Lets waiting requests reuse prefixes that have been computed.
   void take_prefixes();
-  /// The request does not compute the prefix, which its first sequence holds.
+  /// Tells the decoder to skip the prefix that its first sequence holds.
   static void skip_prefix(Request& request, const KvPrefix& prefix);
-  /// Frees a running request's memory, but for the prefix that is kept.
+  /// Frees a running request's memory, except the stored prefix.
   void retire(Request& request);
-  /// The requests that have a part in the role's next pass, in order of arrival. Sets others_wait_.
+  /// Chooses the requests of the role's next pass, in order of arrival. Sets others_wait_.
   std::vector<size_t> choose_requests(ModelRole role);
-  /// Work of a constraint in a pass, as rows of the model that take about as long.
+  /// Converts a constraint's work in a pass to model rows of about the same duration.
   static int64_t rows_of_constraint(int64_t steps, const StepCost& pass);
-  /// Rows that a request's next pass takes, those that its constraint counts for included.
+  /// Rows of a request's next pass, including its constraint's work.
   int64_t rows_of_turn(Request& request) const;
-  /// Brings statistics.baseline up to date: that of the request so far, or without one, of the passes made.
+  /// Updates statistics.baseline; without a baseline, the cost is that of the passes made.
   void update_baseline(Request& request) const;
-  /// A pass of one model for the requests that want it.
+  /// Runs a pass of one model for the requests that want it.
   void run_pass(ModelRole role, const StepObserver& observe);
-  /// Ends a request whose logits were not finite, or whose keys and values do not fit on the device.
+  /// Ends a request whose logits were not finite, or whose K/V do not fit on the device.
   void end_failed(size_t request, const std::string& failure);
 
   std::shared_ptr<const BackendModel> models_[2];  // by ModelRole
-  std::unique_ptr<KvPool> pools_[2];               // likewise
+  std::unique_ptr<KvPool> pools_[2];               // by ModelRole
   size_t max_running_;
   bool remembers_outputs_ = false;
-  std::optional<PrefixStore> prefixes_;           // none: they are not shared
-  mutable std::optional<int64_t> memory_in_use_;  // none: sequences have changed since it was measured
+  std::optional<PrefixStore> prefixes_;           // empty: prefixes are not shared
+  mutable std::optional<int64_t> memory_in_use_;  // empty: sequences have changed since the last measurement
   int64_t most_memory_ = std::numeric_limits<int64_t>::max();
   int32_t most_rows_ = std::numeric_limits<int32_t>::max();
   std::map<size_t, Request> requests_;
@@ -197,9 +196,9 @@ class Engine {
   size_t next_ = 0;              // requests before this one have started
   std::vector<size_t> running_;  // in order of arrival
   std::function<void(size_t, const std::string&)> failed_;
-  double observing_seconds_ = 0;  // spent in observers: a view may make passes wait
+  double observing_seconds_ = 0;  // total time in observers, which may block
 
-  bool others_wait_ = false;  // of the current pass: requests that wanted a part in it
+  bool others_wait_ = false;  // requests were left out of the current pass
 
   PassLoop loop_;
   std::vector<PassMember> members_;  // of the current pass

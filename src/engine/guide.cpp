@@ -17,8 +17,8 @@ std::string bytes_of(const Tokenizer& tokenizer, TokenId token) {
   return tokenizer.decode(std::span(&token, 1), false);
 }
 
-/// Special tokens may differ: Dream adds a mask where Qwen2.5 has spare rows.
-bool number_alike(const Tokenizer& a, const Tokenizer& b) {
+/// Whether ids mean the same text. Special tokens may differ: Dream's mask is an unused row of Qwen2.5.
+bool share_ids(const Tokenizer& a, const Tokenizer& b) {
   for (TokenId token = 0; token < std::min(a.size(), b.size()); ++token) {
     if (a.is_special(token) || b.is_special(token)) continue;
     if (bytes_of(a, token) != bytes_of(b, token)) return false;
@@ -33,8 +33,8 @@ Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide
     throw InputError(
         "--guide: one of the two models has a tokenizer and the other none; expected both or neither");
   }
-  // Without texts, as random models are, ids are all there is.
-  shares_vocabulary_ = main.tokenizer == nullptr || number_alike(*main.tokenizer, *guide.tokenizer);
+  // Without tokenizers (random models) only ids can be compared.
+  shares_vocabulary_ = main.tokenizer == nullptr || share_ids(*main.tokenizer, *guide.tokenizer);
   if (shares_vocabulary_) {
     alignment_ = shared_vocabulary(main.config, guide.config);
   } else {
@@ -42,7 +42,7 @@ Guide::Guide(const TextModel& main, const TextModel& guide) : main_(main), guide
   }
 }
 
-bool Guide::reads_alike(std::span<const TokenId> prompt) const {
+bool Guide::has_same_tokens(std::span<const TokenId> prompt) const {
   if (!shares_vocabulary_ || main_.tokenizer == nullptr) return shares_vocabulary_;
   const Tokenizer &main = *main_.tokenizer, &guide = *guide_.tokenizer;
   return std::none_of(prompt.begin(), prompt.end(), [&](TokenId token) {
@@ -53,7 +53,7 @@ bool Guide::reads_alike(std::span<const TokenId> prompt) const {
 
 GuideContext Guide::context(std::span<const TokenId> prompt, const Conversation* conversation) const {
   GuideContext context{&guide_.config, {}, alignment_};
-  if (reads_alike(prompt)) {
+  if (has_same_tokens(prompt)) {
     context.prompt.assign(prompt.begin(), prompt.end());
   } else if (conversation != nullptr) {
     context.prompt = chat_prompt(guide_.chat_template, *guide_.tokenizer, *conversation).tokens;
@@ -80,7 +80,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
       reading.tokens.push_back(token);
       reading.guide_ends.push_back(guide_end);
     }
-    // A normalised text may have another length; then the segment is accepted or rejected as a whole.
+    // Normalization may change the text's length; then the segment is accepted or rejected as a whole.
     if (guide_end != end) {
       std::replace_if(
           reading.guide_ends.begin(), reading.guide_ends.end(),
@@ -108,7 +108,7 @@ GuideReading ByteAlignment::read(std::span<const TokenId> answer) const {
 
 std::optional<TokenId> ByteAlignment::write(std::span<const TokenId> answer, const GuideReading& reading,
                                             size_t num_read, TokenId guide_token) const {
-  // Tokens of the guide after the answer, then its own next token.
+  // Text of the guide's tokens after the answer, then of its next token.
   const int32_t answer_end = answer.empty() ? 0 : reading.answer_ends[answer.size() - 1];
   std::string text;
   for (size_t i = 0; i < num_read; ++i) {

@@ -1,4 +1,4 @@
-// An autoregressive model that reads another model's prompts and answers (see decode/guided_diffusion.h).
+// An autoregressive guide that reads another model's prompts and answers (see decode/guided_diffusion.h).
 #pragma once
 
 #include <memory>
@@ -13,34 +13,34 @@
 
 namespace lacuna {
 
-/// A model's config with its texts. Tokenizers are held by whoever loaded them.
+/// A model's config, tokenizer and chat template. Does not own the tokenizer.
 struct TextModel {
   const ModelConfig& config;
   const Tokenizer* tokenizer = nullptr;  ///< null: none
   ChatTemplate chat_template = {};
 };
 
-/// How a guide reads what `main` writes. Where both number their tokens alike, the guide is given the main
-/// model's ids, as Dream and Qwen2.5 are paired; otherwise it reads text. A prompt with special tokens that
-/// are others for the guide, as those of another chat template are, is rendered again in its own.
+/// Translates the main model's text for the guide. With the same vocabulary (Dream and Qwen2.5) the guide
+/// gets the main model's ids; otherwise the text is encoded again. A prompt with special tokens that differ
+/// in the guide is rendered again with the guide's chat template.
 class Guide {
  public:
-  /// Both models must outlive the guide. Where neither has a tokenizer they are taken to share their ids.
-  /// Throws InputError where one has a tokenizer and the other none.
+  /// Both models must outlive the guide. Without tokenizers they are assumed to share ids. Throws InputError
+  /// if only one has a tokenizer.
   Guide(const TextModel& main, const TextModel& guide);
 
   bool shares_vocabulary() const { return shares_vocabulary_; }
 
-  /// For one request.
+  /// The guide's context for one request.
   ///   prompt        the main model's tokens
-  ///   conversation  what the prompt was rendered from; null: the prompt's text is taken as it is
+  ///   conversation  the prompt's source; null: the prompt's text is used as it is
   GuideContext context(std::span<const TokenId> prompt, const Conversation* conversation = nullptr) const;
-  /// The same for plain turns; empty: none.
+  /// context() for plain turns; if empty, without a conversation.
   GuideContext context(std::span<const TokenId> prompt, std::span<const Message> turns) const;
 
  private:
-  /// Whether each token of the prompt is the same text for both, special tokens included.
-  bool reads_alike(std::span<const TokenId> prompt) const;
+  /// Whether each token of the prompt, special ones included, has the same text in both vocabularies.
+  bool has_same_tokens(std::span<const TokenId> prompt) const;
 
   TextModel main_;
   TextModel guide_;
@@ -48,8 +48,8 @@ class Guide {
   std::shared_ptr<const TokenAlignment> alignment_;
 };
 
-/// Two vocabularies: the answer is turned into text and cut again by the guide's tokenizer. End tokens cut
-/// the text and stand for each other. Ends count bytes, an end token as one.
+/// Aligns different vocabularies: decodes the answer and encodes the text with the guide's tokenizer. End
+/// tokens split the text and map to each other. Token ends are byte offsets; an end token counts as one byte.
 class ByteAlignment final : public TokenAlignment {
  public:
   ByteAlignment(const TextModel& main, const TextModel& guide) : main_(main), guide_(guide) {}

@@ -27,19 +27,19 @@ std::shared_ptr<const BackendModel> load(const Device& device, const std::string
   return load_on(device, source.folder, source.config, formats, options.random_seed, progress);
 }
 
-/// State of one call, shared with the session's thread, which may outlast the call.
+/// State of one call, shared with the session's thread, which may use it after the call has returned.
 struct PendingCall {
   std::mutex mutex;
   std::condition_variable_any changed;
   std::vector<std::optional<GenerationResult>> results;
   size_t left = 0;  // requests that have not ended
   std::exception_ptr error;
-  SessionListener* listener = nullptr;  // null as soon as the call is over
+  SessionListener* listener = nullptr;  // null once the call is over
 
   bool is_over() const { return left == 0 || error != nullptr; }
 };
 
-/// Hears of one request of a call.
+/// Listens to one request of a call.
 class CallListener final : public RequestListener {
  public:
   CallListener(std::shared_ptr<PendingCall> call, size_t index, std::shared_ptr<const OpenedModel> opened,
@@ -84,7 +84,7 @@ class CallListener final : public RequestListener {
   }
 
  private:
-  /// With the call's mutex held: the first error ends the call.
+  /// Ends the call with its first error. Call with the call's mutex held.
   void end(std::exception_ptr error) {
     if (!call_->error) call_->error = std::move(error);
     call_->changed.notify_all();
@@ -97,7 +97,7 @@ class CallListener final : public RequestListener {
   std::vector<std::string> stop_;
 };
 
-/// Keeps the score of each way to lay out a canvas, and passes everything on to the caller's listener.
+/// Scores each candidate layout of a canvas, and forwards events to the caller's listener.
 class ScoringListener final : public SessionListener {
  public:
   ScoringListener(SessionListener* next, size_t num_candidates) : next_(next), scores_(num_candidates) {}
@@ -110,7 +110,7 @@ class ScoringListener final : public SessionListener {
     return next_ == nullptr || next_->stepped(first_ + index, event);
   }
 
-  /// The candidate that the next call begins with.
+  /// Sets the first candidate of the next call.
   void begin_at(size_t first) { first_ = first; }
   double mean(size_t candidate) const { return scores_[candidate].mean(); }
 
@@ -134,7 +134,7 @@ std::vector<FilledHole> filled_holes(std::span<const IndexRange> ranges, std::sp
   return holes;
 }
 
-/// Where the holes of a canvas are that keeps its length.
+/// Positions of the holes on a canvas of fixed length.
 std::vector<IndexRange> laid_out_holes(const InfillCanvas& canvas) {
   const auto begin = static_cast<int32_t>(canvas.prompt.size());
   std::vector<IndexRange> ranges;
@@ -150,7 +150,7 @@ std::vector<InfillCanvas> canvases_of(const OpenedModel& opened, const InfillReq
   return infill_canvases(request.canvas, strategy, opened.config(), opened.tokenizer(), constraint.get());
 }
 
-/// Adds what another candidate cost; their time is that of the longest.
+/// Adds the cost of another candidate; the time is the longest one.
 void add(const RunStatistics& own, RunStatistics& sum) {
   sum.steps += own.steps;
   sum.forward_passes += own.forward_passes;

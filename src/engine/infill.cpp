@@ -33,7 +33,7 @@ std::optional<Hole> parse_hole(std::string_view text) {
   return Hole{*least, *most};
 }
 
-/// The parts with lengths for the holes that are open.
+/// Replaces open holes by holes with lengths that suit the strategy.
 std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const Strategy& strategy,
                                      const ModelConfig& config) {
   std::vector<CanvasPart> known = parts;
@@ -46,11 +46,11 @@ std::vector<CanvasPart> with_lengths(const std::vector<CanvasPart>& parts, const
   return known;
 }
 
-/// The lengths of the holes with which the constraint allows some text, each at least the hole's own.
+/// The shortest hole lengths, each at least the hole's present one, for which the constraint allows a text.
 std::optional<std::vector<int32_t>> lengths_for(const TokenAutomaton& constraint, const InfillCanvas& canvas,
                                                 const ModelConfig& config) {
   const auto prefix = static_cast<size_t>(canvas.constrained_prefix);
-  const StateId state = state_behind(constraint, std::span(canvas.prompt).last(prefix));
+  const StateId state = state_after(constraint, std::span(canvas.prompt).last(prefix));
   if (state == kNoState) return std::nullopt;
   const StateSet start = only(constraint, state);
   std::vector<StretchableHole> holes;
@@ -111,7 +111,7 @@ std::vector<std::vector<int32_t>> hole_lengths(const std::vector<CanvasPart>& pa
     const Hole* hole = std::get_if<Hole>(&part);
     if (hole == nullptr) continue;
     const auto lengths = static_cast<size_t>(hole->most - hole->least) + 1;
-    if (lengths == 1) {  // in place: a canvas may have tens of thousands of these
+    if (lengths == 1) {  // in place, because a canvas may have tens of thousands of such holes
       for (std::vector<int32_t>& begun : all) begun.push_back(hole->most);
       continue;
     }

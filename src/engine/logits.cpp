@@ -9,11 +9,12 @@
 namespace lacuna {
 namespace {
 
-/// Where the groups of rows begin that see each other and all before them, and the end of the last.
+/// First rows of the groups, then the number of rows. A group's rows attend to each other and to earlier
+/// groups.
 std::vector<int32_t> bounds_of(const ModelConfig& config, int32_t rows, const LogitsGroups& groups) {
   std::vector<int32_t> bounds = {0};
   if (config.block_causal && !config.causal_context) {
-    // Blocks are stretches of rows: whoever gives positions of their own decides what lies in one.
+    // Blocks are counted in rows, even if the caller gives other positions.
     const int32_t block =
         groups.block_length > 0 ? groups.block_length : static_cast<int32_t>(config.block_length);
     const int32_t first = groups.clean_prefix > 0 ? groups.clean_prefix : block;
@@ -43,7 +44,7 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
     RowGroup group;
     group.rows = {bounds[i], bounds[i + 1]};
     const bool is_canvas = groups.canvas_begin >= 0 && bounds[i] == groups.canvas_begin;
-    const bool reads = config.canvas || config.causal_context;  // rows that are not of the canvas
+    const bool reads = config.canvas || config.causal_context;  // rows outside of the canvas are causal
     const bool is_causal = config.causal || (reads && !is_canvas);
     group.own_rows = is_causal ? OwnRows::kCausal : OwnRows::kBidirectional;
     if (is_canvas && config.canvas)

@@ -1,5 +1,4 @@
-// One pass over a whole canvas that gives the logits of every row, as `lacuna logits` and the library print
-// them.
+// One pass over a whole canvas that returns the logits of every row, for `lacuna logits` and the library.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +12,13 @@
 
 namespace lacuna {
 
-/// Which rows see which, beyond what the model's config says.
+/// Which rows attend to which, beyond the model's config.
 struct LogitsGroups {
-  int32_t block_length = 0;   ///< block-causal models: rows of a block; 0: as trained
-  int32_t clean_prefix = 0;   ///< others, and D2F's prompt: number of first rows that see no rows after them
-  int32_t canvas_begin = -1;  ///< models with canvases or a causal context: the first row that is denoised;
-                              ///< -1: all rows are read
-  bool is_conditioned = false;  ///< the canvas reads a distribution for each of its rows
+  int32_t block_length = 0;  ///< block-causal models: rows per block; 0: as trained
+  int32_t clean_prefix = 0;  ///< other models, and D2F's prompt: leading rows that attend to no later group
+  int32_t canvas_begin =
+      -1;  ///< models with canvases or a causal context: first row of the canvas; -1: no canvas
+  bool is_conditioned = false;  ///< each row of the canvas is conditioned on a distribution
 };
 
 /// Row i has token i and its K/V in cell i; nothing is sampled.
@@ -28,7 +27,7 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
                      std::span<const int32_t> positions = {}, const LogitsGroups& groups = {});
 
 /// Computes the pass in a sequence of its own; out  [rows of the plan, vocab_size]: raw logits
-///   distributions  [rows, vocab_size] what the plan's last rows are conditioned on; may be empty
+///   distributions  [rows, vocab_size] conditioning of the plan's last rows; may be empty
 void compute_logits(const BackendModel& model, const StepPlan& plan, Matrix<float> out,
                     ConstMatrix<float> distributions = {});
 

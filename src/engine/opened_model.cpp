@@ -163,7 +163,7 @@ std::shared_ptr<const TokenAutomaton> OpenedModel::tool_automaton_of(ToolCallCon
 
 std::shared_ptr<const TokenAutomaton> OpenedModel::automaton_of(const Constraint& constraint) const {
   if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that could be constrained", name_);
-  // Errors name the places of schemas in the request.
+  // Errors in tool schemas already name their place in the request.
   if (const auto* tools = std::get_if<ToolCallConstraint>(&constraint)) return tool_automaton_of(*tools);
   try {
     return automata_.get(constraint, vocabulary());
@@ -185,7 +185,7 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
   if (!request.stop.empty()) {
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
-    // A canvas is denoised as a whole; what follows a text that ends the answer is cut off its result.
+    // Other canvases are denoised as a whole, and make_result() cuts the text at a stop text.
     if (config().causal) context.find_stop = make_stop_finder(*tokenizer_, request.stop);
   }
   if (request.constraint) context.constraint = automaton_of(*request.constraint);

@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-/// A sentence where a row's logits were not finite; empty if all were.
+/// Describes a row whose logits were not finite; empty if all were finite.
 std::string find_failure(const StepPlan& plan, std::span<const LogitRow> wanted,
                          std::span<const RowStatistics> samples) {
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -112,7 +112,7 @@ void PassLoop::gather_follow_ups(std::span<const PassMember> members) {
 }
 
 void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
-  // Sequences may remember outputs for an observer alone, of which the decoder knows nothing.
+  // Sequences may remember outputs for an observer only; such a decoder is not asked.
   const auto remembers = [](const PassMember& member) {
     return member.decoder->remembers_outputs() &&
            std::any_of(member.sequences.begin(), member.sequences.end(),

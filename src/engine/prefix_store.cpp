@@ -49,7 +49,7 @@ void PrefixStore::keep(int32_t block_length, std::span<const TokenId> tokens, co
   const int32_t count = whole_tiles(static_cast<int64_t>(tokens.size()));
   tokens = tokens.first(static_cast<size_t>(count));
   if (count == 0 || pool_.bytes_for({count}) > most_bytes_) return;
-  if (find(block_length, tokens).count == count) return;  // and it was asked for just now
+  if (find(block_length, tokens).count == count) return;  // already stored; find() has marked it as used
   std::erase_if(entries_, [&](const Entry& entry) {
     return entry.block_length == block_length &&
            common_prefix(entry.tokens, tokens) == static_cast<int32_t>(entry.tokens.size());

@@ -54,7 +54,7 @@ std::vector<std::string> warnings_of(const SavedPreset& preset, const WeightForm
   return warnings;
 }
 
-/// The saved preset that the options name, made for this model and guide; empty: they name none.
+/// Loads the saved preset that the options name and checks its model and guide; empty if none is named.
 std::optional<SavedPreset> preset_for(const ModelSource& source, const std::string& name,
                                       const GuideSource* guide, const GenerationOptions& options) {
   if (!options.preset) return {};

@@ -1,4 +1,4 @@
-// Using a preset that `lacuna tune --save` wrote: is this the model it was made for?
+// Applies presets that `lacuna tune --save` wrote, after a check that they were made for this model.
 #pragma once
 
 #include <string>
@@ -12,31 +12,31 @@
 
 namespace lacuna {
 
-/// Fingerprint of the model's files (model/fingerprint.h); of a random: model, of its name.
+/// Fingerprint of the model's files (model/fingerprint.h), or of the name of a "random:" model.
 std::string model_hash(const ModelSource& source, const std::string& name);
 
-/// The formats as a preset's file names them.
+/// The formats in the notation of a preset's file.
 PresetFormats preset_formats(const WeightFormats& formats);
 
-/// How a model is loaded and run.
+/// Formats and options after a preset was applied.
 struct ResolvedRun {
   FormatNames formats;
   GenerationOptions options;
-  std::vector<std::string> warnings;  ///< a sentence for all that a preset's promise was not made for
+  std::vector<std::string> warnings;  ///< differences from the conditions under which the preset was tuned
 };
 
-/// The options as they were given, with what options.preset sets if it names a saved preset: its settings
-/// where none was given, and the formats that were tuned where they say "auto". Options without a preset, or
-/// with one of the family's, stay as they are. SettingError, of `preset` or `guide`, where the model or the
-/// guide has other files than those that were tuned; InputError where the preset's file is damaged.
-///   name   of the model
+/// Applies the saved preset that options.preset names: its settings replace missing ones, and its formats
+/// replace "auto". Without a preset, or with a built-in one of the family, nothing changes. Throws
+/// SettingError for `preset` or `guide` if the files of the model or guide differ from those that were tuned,
+/// and InputError if the preset's file is damaged.
+///   name   the model's name
 ///   guide  null: none
 ResolvedRun resolve_run(const ModelSource& source, const std::string& name, const GuideSource* guide,
                         const FormatNames& formats, const GenerationOptions& options);
 
-/// The options of a run of a model that is open. SettingError where it is loaded with other formats than
+/// Applies a saved preset to the options for an opened model. Throws SettingError if its formats differ from
 /// those that were tuned.
-///   formats  how it is loaded; null: unknown
+///   formats  formats of the loaded weights; null: unknown
 GenerationOptions resolve_options(const OpenedModel& opened, const WeightFormats* formats,
                                   const GenerationOptions& options);
 

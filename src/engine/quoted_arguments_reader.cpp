@@ -6,7 +6,7 @@
 namespace lacuna {
 namespace {
 
-/// A JSON string's content for one byte of a text.
+/// Escapes one byte of a text for a JSON string.
 std::string escaped(char c) {
   if (static_cast<unsigned char>(c) >= 0x80) return {c};
   const std::string quoted = nlohmann::json(std::string(1, c)).dump();

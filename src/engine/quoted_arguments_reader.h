@@ -1,4 +1,4 @@
-// Arguments of a call in Gemma 4's notation (constraint/quoted_arguments.h) to JSON, while they grow.
+// Converts streamed arguments of a call from Gemma 4's notation (constraint/quoted_arguments.h) to JSON.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@ namespace lacuna {
 /// false or null becomes a string.
 class QuotedArgumentsReader {
  public:
-  /// Takes what it can from the beginning of `unread`, which starts with a brace in the first call, and
-  /// returns further bytes of the JSON. What the pieces add up to does not depend on their sizes.
+  /// Consumes as much of `unread` as possible and returns further bytes of the JSON. The first call must
+  /// start with a brace. The JSON does not depend on how the text is split into pieces.
   std::string advance(std::string& unread, std::string_view quote);
-  /// Whether the outermost brace was closed; nothing is taken from then on.
+  /// Whether the outermost brace was closed; advance() then consumes nothing.
   bool is_over() const { return is_over_; }
 
  private:
   /// Takes one character outside of quotes.
   void take(char c, std::string& json);
-  /// Writes what stands without quotes, if there is something.
+  /// Writes the pending unquoted word, if any.
   void end_word(std::string& json);
 
-  std::string open_;  // braces and brackets that are open
-  std::string word_;  // characters without quotes so far
+  std::string open_;  // stack of open braces and brackets
+  std::string word_;  // unquoted word so far
   bool is_in_quotes_ = false;
   bool expects_key_ = false;
   bool is_over_ = false;

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// A list of tokens, of any length, in which to look tokens up.
+/// Set of tokens, for fast look-ups in long lists.
 std::unordered_set<TokenId> set_of(std::span<const TokenId> tokens) {
   return {tokens.begin(), tokens.end()};
 }

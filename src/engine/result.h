@@ -1,4 +1,4 @@
-// Result of a finished request, and its steps as a trace records them.
+// Result of a finished request, and its trace lines.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ struct GenerationResult {
   int32_t prompt_tokens = 0;
   int32_t answer_tokens = 0;  ///< up to and without the first end token
   StopReason stop_reason = StopReason::kLength;
-  std::vector<IndexRange> holes;  ///< of an infill whose canvas changed its length, on the canvas; else empty
+  std::vector<IndexRange>
+      holes;  ///< canvas positions, for an infill whose canvas changed its length; else empty
   uint64_t seed = 0;
   RunStatistics statistics;
-  std::optional<DriftEstimate> drift_estimate;  ///< of a lock that estimates its threshold
+  std::optional<DriftEstimate> drift_estimate;  ///< set if the lock estimates its threshold
 
   double tokens_per_second() const;         ///< answer tokens
   double canvas_tokens_per_second() const;  ///< all generated tokens
@@ -39,13 +40,13 @@ std::string_view name_of(StopReason reason);
 std::span<const TokenId> answer_part(std::span<const TokenId> generated, std::span<const TokenId> end_ids);
 
 ///   tokenizer      may be null     stop  texts that end the answer
-///   shows_special  whether special tokens are a part of the text: the tags of tool calls may be such tokens
+///   shows_special  whether the text includes special tokens, which may be tags of tool calls
 GenerationResult make_result(const Decoder& decoder, const RunStatistics& statistics,
                              const ModelConfig& config, const Tokenizer* tokenizer, uint64_t seed,
                              const std::vector<std::string>& stop = {}, bool shows_special = false);
 
-/// Why an answer holds no text, and what may help; empty where it holds some.
-///   tokenizer  may be null     stop  as make_result() took it
+/// Explains why an answer has no text and what may help; empty if it has text.
+///   tokenizer  may be null     stop  see make_result()
 std::string explain_no_text(const GenerationResult& result, const ModelConfig& config,
                             const Tokenizer* tokenizer, const std::vector<std::string>& stop = {});
 

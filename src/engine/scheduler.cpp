@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// Calls listener.failed(), and where that throws, listener.lost().
+/// Calls listener.failed(), and listener.lost() if that throws.
 void tell_failure(RequestListener& listener, const char* sentence) noexcept {
   try {
     listener.failed(sentence);
@@ -139,7 +139,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
           Reason::kQueueFull,
           fmt::format("{} requests are running or waiting; expected at most {}", requests_.size(), most));
     }
-    // Nothing may fail once some of them are in the list.
+    // Prepares all requests first: once the first is in requests_, nothing may throw.
     std::map<uint64_t, Request> taken;
     for (Job& job : jobs) {
       const uint64_t id = num_submitted_ + ids.size();
@@ -156,7 +156,7 @@ std::vector<uint64_t> Scheduler::submit(std::vector<Job> jobs, const std::string
     }
     requests_.merge(taken);
     num_submitted_ += ids.size();
-    has_orders_ = true;
+    has_changes_ = true;
   }
   wake_.notify_one();
   return ids;
@@ -180,7 +180,7 @@ void Scheduler::cancel(const std::vector<uint64_t>& ids) {
       if (found == requests_.end()) continue;
       found->second.is_cancelled = true;
       *found->second.stop = true;
-      has_orders_ = true;
+      has_changes_ = true;
     }
   }
   wake_.notify_one();
@@ -208,15 +208,15 @@ std::vector<RequestState> Scheduler::states() const {
 }
 
 void Scheduler::work() {
-  while (take_orders()) {
+  while (apply_changes()) {
     try {
       engine_.step([this](const StepEvent& event) { observe(event); });
     } catch (const RankError& error) {
-      break_off(error.what(), kBroken);
+      fail_permanently(error.what(), kBroken);
     } catch (const DeviceError& error) {
-      break_off(error.what(), "");
+      fail_permanently(error.what(), "");
     } catch (const std::exception& error) {
-      // Nobody knows whose fault it is: all who took part are told, and others continue.
+      // The error belongs to no single request: fails all in the engine; waiting requests continue.
       fail_all(text_of(error));
     }
     finish_ended();
@@ -224,15 +224,15 @@ void Scheduler::work() {
   }
 }
 
-bool Scheduler::take_orders() {
+bool Scheduler::apply_changes() {
   bool is_idle = false;
   std::map<uint64_t, Request> refused;
   {
     const MutexLock lock(mutex_);
     while (!is_stopping_ && !has_work()) wake_.wait(mutex_);
     if (is_stopping_) return false;
-    is_idle = !has_orders_ && requests_.empty();
-    if (has_orders_) refused = follow_orders();
+    is_idle = !has_changes_ && requests_.empty();
+    if (has_changes_) refused = update_engine();
   }
   if (is_idle) start_idle_job();
   for (auto& [id, request] : refused) tell_failure(*request.listener, request.error);
@@ -241,12 +241,12 @@ bool Scheduler::take_orders() {
 
 bool Scheduler::has_work() const {
   const bool has_idle_work = !is_draining_ && (idle_job_ || !idle_jobs_.empty());
-  return has_orders_ || !requests_.empty() || has_idle_work;
+  return has_changes_ || !requests_.empty() || has_idle_work;
 }
 
-std::map<uint64_t, Scheduler::Request> Scheduler::follow_orders() {
+std::map<uint64_t, Scheduler::Request> Scheduler::update_engine() {
   if (idle_job_) put_idle_job_back();
-  has_orders_ = false;
+  has_changes_ = false;
   std::map<uint64_t, Request> refused;
   for (auto it = requests_.begin(); it != requests_.end();) {
     Request& request = it->second;
@@ -299,7 +299,7 @@ void Scheduler::put_idle_job_back() {
   engine_.discard(idle_job_->number);
   try {
     idle_jobs_.push_front(std::move(idle_job_->job));
-  } catch (const std::bad_alloc&) {  // then it is forgotten
+  } catch (const std::bad_alloc&) {  // the job is dropped
   }
   idle_job_.reset();
 }
@@ -338,7 +338,7 @@ void Scheduler::observe(const StepEvent& event) {
   const uint64_t id = ids_by_number_.at(event.request);
   try {
     observe_request(id, event);
-  } catch (...) {  // the others of the pass continue
+  } catch (...) {  // other requests of the pass continue
     const MutexLock lock(mutex_);
     requests_.at(id).error = std::current_exception();
   }
@@ -407,7 +407,7 @@ void Scheduler::update_totals() {
   std::optional<int64_t> memory;
   try {
     memory = engine_.memory_in_use();
-  } catch (const std::bad_alloc&) {  // the next pass counts again
+  } catch (const std::bad_alloc&) {  // measured again after the next pass
   }
   const MutexLock lock(mutex_);
   if (memory) memory_ = *memory;
@@ -422,7 +422,7 @@ void Scheduler::fail_one(size_t number, const std::string& sentence) {
   const Request& request = node.mapped();
   discard(request);
   if (request.is_cancelled) return;
-  // A constraint whose work was ended in the middle says no more than that.
+  // `sentence` only says that the constraint's work was stopped.
   if (*request.stop) return tell_failure(*request.listener, kStopped);
   tell_failure(*request.listener, is_late(request) ? late_sentence().c_str() : sentence.c_str());
 }
@@ -458,8 +458,8 @@ void Scheduler::fail_late() {
   }
 }
 
-void Scheduler::break_off(std::string_view cause, std::string_view consequence) {
-  std::string sentence = "a device ended";  // short enough to need no memory
+void Scheduler::fail_permanently(std::string_view cause, std::string_view consequence) {
+  std::string sentence = "a device ended";  // short enough to need no allocation
   std::string kept = sentence;
   try {
     kept = fmt::format("{}{}", cause, consequence);

@@ -1,4 +1,4 @@
-// One thread runs the engine for every request; any thread may bring requests and take them away.
+// One thread runs the engine for all requests; any thread may submit and cancel requests.
 #pragma once
 
 #include <atomic>
@@ -21,37 +21,36 @@
 
 namespace lacuna {
 
-/// Who wants to know about a request. Calls come from the engine's thread, in order, and hold up every
-/// request: they must be quick. A request whose listener throws fails: the listener is told so next.
+/// Receives the events of a request. Calls come from the engine's thread, in order, and delay every request:
+/// they must be quick. If the listener throws, its request fails and failed() is called next.
 class RequestListener {
  public:
   virtual ~RequestListener() = default;
 
   /// Before the first pass.
-  ///   queue_seconds  that the request waited
+  ///   queue_seconds  time in the queue
   virtual void started(const Decoder& /*decoder*/, double /*queue_seconds*/) {}
-  /// After a pass. False: the answer is complete, whatever the decoder has left to do.
+  /// After a pass. Return false to end the answer, even if the decoder is not done.
   virtual bool stepped(const StepEvent& event) = 0;
-  /// The last call: the request is done, or stepped() has said so.
+  /// The last call: the request is done, or stepped() returned false.
   virtual void finished(const Decoder& decoder, const RunStatistics& statistics) = 0;
-  /// The last call, instead: something went wrong. May come from the thread that calls Scheduler::stop().
+  /// The last call, instead of finished(): an error. May come from the thread that calls Scheduler::stop().
   virtual void failed(const std::string& sentence) = 0;
-  /// The last call where failed() itself threw `error`: whoever waits has to be let go.
+  /// The last call if failed() itself threw `error`: must wake a thread that waits for the request.
   virtual void lost(const std::exception_ptr& /*error*/) noexcept {}
 };
 
 struct SchedulerLimits {
   int32_t max_running = 32;
-  int32_t max_queue = 256;            ///< requests that wait
-  int64_t memory = int64_t{1} << 32;  ///< bytes of K/V and outputs of the requests that run
-  /// Bytes of `memory` that may hold K/V of requests that ran (Engine::share_prefixes); negative: each
-  /// request reads its prompt itself.
+  int32_t max_queue = 256;            ///< waiting requests
+  int64_t memory = int64_t{1} << 32;  ///< bytes of K/V and outputs of running requests
+  /// Part of `memory` for the prefix cache, in bytes (Engine::share_prefixes); negative: no prefix cache.
   int64_t prefix_memory = int64_t{1} << 28;
-  int32_t pass_rows = 1024;  ///< rows of a pass that several requests share (Engine::limit_rows)
-  /// Requests of one client that run or wait; 0: three quarters of max_running + max_queue, so that no client
-  /// holds every place.
+  int32_t pass_rows = 1024;  ///< most rows of a shared pass (Engine::limit_rows)
+  /// Most running and waiting requests of one client; 0: three quarters of max_running + max_queue, so that
+  /// no client holds every place.
   int32_t max_per_client = 0;
-  double request_seconds = 0;  ///< from a request's arrival to its end; later it fails; 0: no limit
+  double request_seconds = 0;  ///< time-out from a request's arrival to its end; 0: none
 };
 
 /// State of a request as /slots reports it.
@@ -62,15 +61,15 @@ struct RequestState {
   int32_t canvas_tokens = 0;
   int32_t final_tokens = 0;
   RunStatistics statistics;
-  double seconds = 0;  ///< since it came
+  double seconds = 0;  ///< since its arrival
 };
 
-/// A request that the scheduler does not take.
+/// The scheduler refused a request.
 class SchedulingError : public std::runtime_error {
  public:
   enum class Reason : uint8_t {
-    kTooLarge,           ///< it needs more memory than there is for all requests together
-    kTooManyFromClient,  ///< the client has as many requests as it may
+    kTooLarge,           ///< needs more than SchedulerLimits::memory
+    kTooManyFromClient,  ///< the client has reached max_per_client
     kQueueFull,
     kStopping,   ///< drain() or stop() was called
     kBroken,     ///< failure() says why
@@ -95,54 +94,52 @@ class Scheduler {
     size_t waiting = 0;
     size_t running = 0;
     int64_t memory = 0;         ///< bytes in use by requests that run
-    int64_t prefix_memory = 0;  ///< bytes in use by prefixes of those that ran
-    /// Rows of the uncached baselines of requests that wait or run, times the share of their answers that is
-    /// not final.
+    int64_t prefix_memory = 0;  ///< bytes in use by the prefix cache
+    /// Rows of the uncached baselines of waiting and running requests, each times the share of its answer
+    /// that is not final.
     int64_t rows_pending = 0;
     int64_t kv_pages = 0;  ///< pages of K/V that fit SchedulerLimits::memory
   };
   static constexpr int64_t kCellsOfPage = kPageCells;
 
-  /// Work for when nothing else is to be done.
+  /// Background work for an idle scheduler.
   struct IdleJob {
     std::function<std::unique_ptr<Decoder>()> make;  ///< called in the scheduler's thread; may throw
     std::shared_ptr<RequestListener> listener;
   };
 
-  /// Nobody else uses what the models compute with.
+  /// The models' threads and devices must not be used by others.
   Scheduler(std::shared_ptr<const BackendModel> model, std::shared_ptr<const BackendModel> guide,
             const SchedulerLimits& limits);
-  /// Forgets all requests; their listeners hear nothing more. stop() tells them.
+  /// Drops all requests without calling their listeners; call stop() first to fail them.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Takes all jobs or none; they start in this order. Throws SchedulingError, or InputError where the models
-  /// cannot compute one.
-  ///   client  who asks, for SchedulerLimits::max_per_client; empty: not counted
+  /// Accepts all jobs or none, and returns their ids; they start in this order. Throws SchedulingError, or
+  /// InputError if the models cannot compute one.
+  ///   client  client's key for SchedulerLimits::max_per_client; empty: not counted
   std::vector<uint64_t> submit(std::vector<Job> jobs, const std::string& client = {});
-  /// Whether a request's keys and values fit SchedulerLimits::memory.
+  /// Whether a request fits SchedulerLimits::memory.
   bool has_memory_for(const Decoder& decoder) const;
-  /// Forgets requests before the next pass, those that have ended already included. Their listeners may hear
-  /// what the current pass does, and nothing after it.
+  /// Drops requests before the next pass, whether or not they have ended. Their listeners may get events of
+  /// the current pass, but none after it.
   void cancel(const std::vector<uint64_t>& ids);
 
-  /// Takes a job that runs alone and while no request runs or waits, after those that were taken before it. A
-  /// request that comes meanwhile gets the next pass; the job is made again and begins anew later, and its
-  /// listener is told `started` again. False where kMaxIdleJobs wait or the scheduler is draining. Idle jobs
-  /// count neither as requests nor for is_idle(). A job that fails is told so; jobs that never ran are
-  /// forgotten, and their listeners hear nothing.
+  /// Queues a job that runs alone while no request runs or waits. A request that arrives meanwhile gets the
+  /// next pass; later the job is made anew and its listener gets started() again. Returns false if
+  /// kMaxIdleJobs wait or the scheduler is draining. Idle jobs do not count as requests or for is_idle().
+  /// failed() is called for a job that fails; a job that never ran is dropped silently.
   bool submit_idle(IdleJob job);
   static constexpr size_t kMaxIdleJobs = 64;
 
-  /// Takes no more requests; those that it has continue.
+  /// Refuses new requests; the present ones continue.
   void drain();
-  /// Ends the thread and fails the requests that are left. Afterwards submit() throws.
+  /// Ends the thread and fails unfinished requests. Afterwards submit() throws.
   void stop();
   /// Whether no request runs or waits.
   bool is_idle() const;
-  /// Why no pass can be computed any more, as a sentence: a rank of the model has ended, in a pass or while
-  /// nothing was computed. Empty while passes can.
+  /// Why no further pass can be computed, for example because a rank ended; empty if passes can be computed.
   std::string failure() const;
 
   const SchedulerLimits& limits() const { return limits_; }
@@ -151,53 +148,53 @@ class Scheduler {
 
  private:
   struct Request {
-    std::unique_ptr<Decoder> decoder;  // until the engine has it
+    std::unique_ptr<Decoder> decoder;  // null after it moved to the engine
     std::shared_ptr<RequestListener> listener;
     std::string client;
     RequestState state;
     Stopwatch clock;
     int64_t planned_rows = 0;
-    int32_t planned_tokens = 1;  // of the answer
+    int32_t planned_tokens = 1;  // tokens of the answer
     size_t number = 0;           // the engine's
     bool is_added = false;
     bool is_cancelled = false;
-    /// Ends the work of its constraint within a pass. The engine looks at it while it has the request.
+    /// Set to end the constraint's work within a pass. The engine polls it.
     std::shared_ptr<std::atomic<bool>> stop = std::make_shared<std::atomic<bool>>(false);
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // exception of its listener
+    std::exception_ptr error = nullptr;  // thrown by its listener
   };
   using RequestNode = std::map<uint64_t, Request>::node_type;
 
-  /// The idle job that the engine has.
+  /// The idle job in the engine.
   struct RunningIdleJob {
     IdleJob job;
     size_t number = 0;  // the engine's
     bool has_started = false;
     bool has_ended = false;
-    std::exception_ptr error = nullptr;  // exception of its listener
+    std::exception_ptr error = nullptr;  // thrown by its listener
   };
 
   void end_thread();
   void work();
-  /// Gives the engine the next idle job, where there is one and nothing else.
+  /// Adds the next idle job to the engine if there is no other work.
   void start_idle_job();
-  /// Takes the idle job from the engine, to begin anew.
+  /// Moves the idle job from the engine back to the queue, to begin anew.
   void put_idle_job_back() LACUNA_REQUIRES(mutex_);
   void observe_idle_job(const StepEvent& event);
   void finish_idle_job();
   void fail_idle_job(const char* sentence);
-  /// Brings the engine up to what was asked for since the last pass. False: nothing is left to do.
-  bool take_orders();
+  /// Applies submissions and cancellations since the last pass. Returns false if no work is left.
+  bool apply_changes();
   bool has_work() const LACUNA_REQUIRES(mutex_);
-  /// Adds to the engine and removes from it. Returns requests that the engine could not take.
-  std::map<uint64_t, Request> follow_orders() LACUNA_REQUIRES(mutex_);
+  /// Adds and removes requests of the engine. Returns requests that the engine refused.
+  std::map<uint64_t, Request> update_engine() LACUNA_REQUIRES(mutex_);
   void observe(const StepEvent& event);
   void observe_request(uint64_t id, const StepEvent& event);
   /// Removes and returns the first request for which `chosen` is true, or an empty node if there is no such
   /// request.
   template <typename Chosen>
   RequestNode take_first(const Chosen& chosen);
-  /// Takes a request from the engine that has failed.
+  /// Removes a failed request from the engine.
   void discard(const Request& request) noexcept;
   void finish_ended();
   void finish(Request& request);
@@ -209,11 +206,11 @@ class Scheduler {
   void fail_one(size_t number, const std::string& sentence);
   void fail_late();
   void fail_all(const char* sentence);
-  /// Fails all requests that run, and refuses new ones: a rank or a device has ended.
-  void break_off(std::string_view cause, std::string_view consequence);
+  /// Fails all requests and refuses new ones, after a rank or device has ended.
+  void fail_permanently(std::string_view cause, std::string_view consequence);
 
   SchedulerLimits limits_;
-  Engine engine_;  // the thread's own; others call only functions that engine.h marks "any thread"
+  Engine engine_;  // used by thread_; other threads call only functions that engine.h marks thread-safe
 
   mutable Mutex mutex_;
   Condition wake_;
@@ -225,7 +222,7 @@ class Scheduler {
   int64_t memory_ LACUNA_GUARDED_BY(mutex_) = 0;
   int64_t prefix_memory_ LACUNA_GUARDED_BY(mutex_) = 0;
   size_t num_running_ LACUNA_GUARDED_BY(mutex_) = 0;
-  bool has_orders_ LACUNA_GUARDED_BY(mutex_) = false;
+  bool has_changes_ LACUNA_GUARDED_BY(mutex_) = false;
   bool is_draining_ LACUNA_GUARDED_BY(mutex_) = false;
   std::string failure_ LACUNA_GUARDED_BY(mutex_);
   bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;

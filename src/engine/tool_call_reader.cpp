@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
-/// The end of the text that may be the beginning of `tag`, with the white space before it.
+/// Begin of the text's longest suffix that may start `tag`, including white space before it.
 size_t begin_of_possible_tag(std::string_view text, std::string_view tag) {
   size_t size = std::min(text.size(), tag.size() - 1);
   while (size > 0 && !text.ends_with(tag.substr(0, size))) --size;

@@ -1,4 +1,4 @@
-// Reads calls from an answer while it grows.
+// Parses function calls from a streamed answer.
 #pragma once
 
 #include <cstddef>
@@ -12,33 +12,32 @@
 
 namespace lacuna {
 
-/// Splits a text in a form of constraint/tool_calls.h into free text and calls. Text arrives in pieces of
-/// any size; what the pieces add up to does not depend on their sizes. What is not in the form, a call
-/// without its name for example, is free text.
+/// Splits a text in a form of constraint/tool_calls.h into free text and calls. The result does not depend on
+/// how the text is split into pieces. Malformed calls, for example without a name, are free text.
 class ToolCallReader {
  public:
   explicit ToolCallReader(const ToolCallForm& form = kTaggedCalls) : form_(&form) {}
 
-  /// Something that the text says.
+  /// A piece of free text or of a call.
   struct Piece {
     std::optional<size_t> call = {};  ///< index of the call that it belongs to; empty: free text
     std::string name = {};            ///< name of a call that begins; empty in its later pieces
     std::string text = {};            ///< free text, or further bytes of the call's arguments, as JSON
   };
 
-  /// Takes the text that follows and returns what is certain now. White space before a call is left out.
-  ///   is_all  no text follows
+  /// Appends `text` and returns the pieces that are now certain. Drops white space before a call.
+  ///   is_all  whether the text is complete
   std::vector<Piece> advance(std::string_view text, bool is_all);
 
-  /// Calls whose names have been read.
+  /// Number of calls whose names have been read.
   size_t num_calls() const { return num_calls_; }
-  /// Whether there are calls and the text of the last one is complete.
+  /// Whether there are calls and the last one is complete.
   bool has_complete_calls() const { return num_calls_ > 0 && is_complete_; }
 
  private:
   enum class Part { kText, kHead, kArguments, kTail, kBetween, kMalformed };
 
-  /// Reads as far as the current part goes; false: more text is needed.
+  /// Reads the current part; returns false if it needs more text.
   bool read_part(bool is_all, std::vector<Piece>& pieces);
   bool read_text(bool is_all, std::vector<Piece>& pieces);
   bool read_whole_answer(bool is_all, std::vector<Piece>& pieces);
@@ -47,7 +46,7 @@ class ToolCallReader {
   bool read_quoted_arguments(std::vector<Piece>& pieces);
   bool read_literal(std::string_view literal, Part next);
   bool enter(Part part);
-  /// Text that turned out not to be a call becomes free text again.
+  /// Turns text that is not a call after all into free text.
   bool give_up(std::string_view read);
 
   const ToolCallForm* form_;

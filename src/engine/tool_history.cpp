@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxArgumentValues = size_t{1} << 18;  // values in the JSON, at every level
 
 std::string arguments_text(const std::string& arguments, const std::string& place) {
-  if (arguments.empty()) return "{}";  // as some clients send them for functions without parameters
+  if (arguments.empty()) return "{}";  // some clients send "" for functions without parameters
   const nlohmann::ordered_json value = parse_ordered_json(arguments, place, kMaxArgumentValues);
   if (!value.is_object())
     throw InputError("{} is {}; expected the JSON text of an object", place, in_quotes(arguments));

@@ -1,8 +1,7 @@
-// Functions that an answer may call, and the text of functions, calls and results in a conversation.
+// Functions that an answer may call, and the text form of functions, calls and results in a conversation.
 //
-// Answers call functions in the form that the chat template shows (OpenedModel::tool_call_form). A template
-// that shows none is given the texts of Qwen's, which say what the model has to know: the functions stand in
-// the system turn, calls in the assistant's, results in the user's.
+// Answers use the call syntax of the chat template (OpenedModel::tool_call_form). For a template without one,
+// Qwen's texts are used: functions in the system turn, calls in the assistant's, results in the user's.
 #pragma once
 
 #include <cstdint>
@@ -40,40 +39,38 @@ struct Tools {
   bool is_parallel = true;
 };
 
-/// Adds a function that a request describes: checks its name and that it is new. Schemas are checked when the
+/// Adds a function of a request, after a check that its name is valid and new. Its schema is checked when the
 /// constraint is compiled.
 ///   definition  JSON that the prompt shows
-///   place       of the function in the request, for errors: "tools.0.function"
+///   place       position in the request, for errors: "tools.0.function"
 void add_function(Tools& tools, CallableFunction function, const nlohmann::ordered_json& definition,
                   std::string_view place);
-/// Chooses one of the functions: kNamed. Throws InputError if none has this name.
+/// Sets kNamed and the chosen function. Throws InputError if none has this name.
 void choose_function(std::string name, std::string_view place, Tools& tools);
 
-/// The answers that the request allows; with kNone there is no constraint to ask for. expects() that the
-/// chosen function exists.
-///   answer  constraint on answers without calls, where there may be some; none of tool calls
+/// The constraint on answers. Requires a choice other than kNone, and that the chosen function exists.
+///   answer  constraint on answers without calls, if these are allowed; not one of tool calls
 ToolCallConstraint tool_constraint(const Tools& tools, const std::optional<Constraint>& answer = {});
 
 /// Whether an answer has to call a function.
 bool requires_call(const Tools& tools);
 
-/// The functions as Conversation::tools has them; null without functions or with kNone.
+/// The functions in the format of Conversation::tools; null without functions or with kNone.
 nlohmann::ordered_json definitions_of(const Tools& tools);
 
-/// The text that describes functions where a template does not.
+/// The text that describes functions if the template does not.
 ///   definitions  JSON texts
 std::string description_of_tools(std::span<const std::string> definitions);
 
-/// The content of an assistant's turn that made these calls, after its text, which may be empty.
+/// The assistant's turn: `content`, which may be empty, followed by the calls as text.
 std::string with_tool_calls(std::string_view content, std::span<const ToolCall> calls);
 
 /// Formats the result of a function as a part of a user's turn; parts are separated by newlines.
 std::string tool_response(std::string_view result);
 
-/// A number for the ids of a request's calls: the same for the same request, another one for each turn of a
-/// conversation.
+/// Key for the ids of a request's calls: equal for equal requests, different for each turn.
 uint64_t tool_call_key(uint64_t seed, std::span<const TokenId> prompt);
-/// "call_" and 24 hexadecimal digits.
+/// Formats an id: "call_" and 24 hexadecimal digits.
 std::string tool_call_id(uint64_t key, size_t index);
 
 }  // namespace lacuna

@@ -22,12 +22,12 @@ using nlohmann::ordered_json;
 
 constexpr Range<int64_t> kTokens{0, std::numeric_limits<TokenId>::max()};
 
-/// Makes `canvas` as long as `length`, with masks after what it holds.
+/// Resizes `canvas`; new positions are masks.
 void resize_canvas(std::vector<TokenId>& canvas, size_t length, TokenId mask_id) {
   canvas.resize(length, std::max<TokenId>(mask_id, 0));
 }
 
-/// A list under a key, which may be missing.
+/// The list under `key`; empty if the key is missing.
 const json& list_at(const json& line, std::string_view key, std::string_view place) {
   static const json kNone = json::array();
   const auto found = line.find(key);
@@ -36,7 +36,7 @@ const json& list_at(const json& line, std::string_view key, std::string_view pla
   return *found;
 }
 
-/// At most `most` bytes up to a newline, which is dropped; false at the end of the stream.
+/// Reads a line of at most `most` bytes, without its newline; returns false at the end of the stream.
 bool read_bounded_line(std::istream& stream, size_t most, std::string& line, std::string_view place) {
   line.clear();
   std::streambuf& buffer = *stream.rdbuf();
@@ -47,7 +47,7 @@ bool read_bounded_line(std::istream& stream, size_t most, std::string& line, std
       if (line.size() == most) throw InputError("{}: is longer than {} bytes", place, most);
       line += static_cast<char>(next);
     }
-  } catch (const std::ios_base::failure&) {  // of a file's buffer: read(2) failed
+  } catch (const std::ios_base::failure&) {  // read(2) failed
     throw InputError("{}: cannot be read", place);
   }
   return true;

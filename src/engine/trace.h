@@ -1,4 +1,4 @@
-// Traces that can be played again: version 2 of the lines that `lacuna run --trace` writes.
+// Traces of `lacuna run --trace`, version 2: written here and replayed.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 
 namespace lacuna {
 
-/// Version 1 knows no canvas that changes its length anywhere but at its end, and is read all the same.
+/// Version 1, in which a canvas changes its length only at its end, can be read too.
 inline constexpr int kTraceVersion = 2;
 
-/// Tells the text of each token once.
+/// Records the text of each token once.
 class PieceLog {
  public:
   ///   tokenizer  null: tokens have no text
   explicit PieceLog(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
-  /// Sets json["pieces"] to {id: text} of the ids that were not told yet, unless there are none.
+  /// Sets json["pieces"] to {id: text} of the ids not recorded yet, if any.
   void add(nlohmann::ordered_json& json, std::span<const TokenId> ids);
 
  private:
@@ -34,12 +34,11 @@ class PieceLog {
   std::set<TokenId> told_;
 };
 
-/// Writes the lines of one request: those of trace_start() and trace_step(), and what it takes to follow the
-/// canvas without the model. start() adds "v", "mask" (-1: none), "ends" (tokens that end an answer) and
-/// "pieces" ({id: text}); step() adds "drop" and "insert" where positions go and masks come, "length" where
-/// the canvas has another length from now on, "changed"
-/// ([[position, token], ...]: what the canvas holds that neither commits nor a new length, which appends
-/// masks, explain) and "pieces" of tokens that are new.
+/// Writes the lines of one request: those of trace_start() and trace_step(), plus the data to follow the
+/// canvas without the model. start() adds "v", "mask" (-1: none), "ends" (end tokens) and "pieces" ({id:
+/// text}). step() adds "drop" (positions) and "insert" ([position, number of masks]) for edits, "length" if
+/// the canvas length changes, "pieces" of new tokens, and "changed": [[position, token], ...] for changes
+/// that neither commits nor a new length explain.
 class TraceLog {
  public:
   ///   tokenizer   null: tokens have no text
@@ -54,20 +53,20 @@ class TraceLog {
   const ModelConfig& config_;
   PieceLog pieces_;
   bool with_plans_;
-  std::vector<TokenId> canvas_;  // after the last line
+  std::vector<TokenId> canvas_;  // canvas after the last line
 };
 
-/// Plays one request of a trace, which may be anybody's file: every line is checked, and what is wrong is an
-/// InputError that begins with the file and the line. Older traces have no version, mask, ends and pieces.
+/// Replays one request of an untrusted trace. Every line is checked; an InputError begins with the file and
+/// the line. Older traces have no version, mask, ends and pieces.
 class TraceReplay {
  public:
-  // More is refused.
+  // Limits of a trace:
   static constexpr size_t kMaxLineBytes = size_t{1} << 26;
   static constexpr int32_t kMaxPositions = 1 << 20;
   static constexpr size_t kMaxPieceBytes = size_t{1} << 26;  ///< bytes of all texts together
   static constexpr size_t kMaxMoved = size_t{1} << 28;       ///< positions that edits and new lengths move
 
-  /// Reads up to the request's first line. `stream` outlives it.
+  /// Reads up to the request's first line. `stream` must outlive it.
   TraceReplay(std::istream& stream, std::string name, int64_t request);
 
   /// Applies the request's next pass; false at the end of the trace.
@@ -77,10 +76,10 @@ class TraceReplay {
   TokenId mask_id() const { return mask_id_; }
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   std::span<const TokenId> canvas() const { return canvas_; }
-  /// The text in the trace, else its number in angle brackets.
+  /// The token's text in the trace, else its id in angle brackets.
   std::string piece(TokenId token) const;
 
-  // The last pass:
+  // Data of the last pass:
   const std::vector<Commit>& committed() const { return committed_; }
   const CanvasEdits& edits() const { return edits_; }
   int64_t step() const { return step_; }
@@ -89,14 +88,14 @@ class TraceReplay {
   double seconds() const { return seconds_; }  ///< of all passes so far
 
  private:
-  /// The request's next line, parsed, which is its first or one of a pass; false at the end.
+  /// Reads the request's next line: its first one, or one of a pass. Returns false at the end.
   bool read_own_line(bool is_first, nlohmann::json& line);
   void read_start(const nlohmann::json& line);
   void read_step(const nlohmann::json& line);
   void read_edits(const nlohmann::json& line);
   void read_changes(const nlohmann::json& line);
   void read_pieces(const nlohmann::json& line);
-  /// Sets what a position holds; a position after the canvas is appended, with masks before it.
+  /// Sets the token at a position; a position beyond the end extends the canvas with masks.
   void set(int64_t position, TokenId token);
   void change_length(size_t length);
   /// Throws InputError beyond kMaxMoved.

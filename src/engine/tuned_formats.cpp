@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// Where the value of a setting belongs; null for another setting.
+/// The field of a setting; null for other settings.
 std::string* field_of(FormatNames& names, std::string_view setting) {
   if (setting == "weights") return &names.weights;
   return setting == "kv-cache" ? &names.kv_cache : nullptr;
@@ -33,7 +33,7 @@ std::vector<TuningPath> format_paths(const FormatNames& given, const ModelSource
     int64_t bytes = predicted_bytes(source.config, loaded, stored.get());
     for (const char* const name : {"bf16", "int8", "int4"}) {
       const TuningSetting setting{"weights", name};
-      // bf16 weights make activations and K/V bf16, which a given `dtype` or `kv_cache` may contradict.
+      // bf16 weights imply bf16 activations and K/V, which a given `dtype` or `kv_cache` may contradict.
       if (setting.value == "bf16" && (given.dtype != "auto" || given.kv_cache != "auto")) continue;
       const WeightFormats formats = weight_formats(with_formats(given, {&setting, 1}), source);
       const int64_t taken = predicted_bytes(source.config, formats, stored.get());

@@ -1,5 +1,5 @@
-// Formats of weights and K/V as paths of `lacuna tune`. They are chosen when a model is loaded, so each level
-// means another copy of the weights.
+// Formats of weights and K/V as paths of `lacuna tune`. A format is chosen when a model is loaded, so each
+// level loads the weights again.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace lacuna {
 
-/// The paths "weights" and "kv": formats that take fewer bytes than the model does as `given` loads it, each
-/// fewer than the level before it. A format that was given is not tuned, and neither are weights that a
-/// packed copy holds, the model's or its guide's.
+/// The paths "weights" and "kv". Each level of "weights" takes fewer bytes than the one before; the first
+/// takes fewer than with `given`. Formats in `given` other than "auto" are not tuned, nor are weights if the
+/// model or its guide is a packed copy.
 ///   given  names that weight_formats() takes     guide  null: none
 std::vector<TuningPath> format_paths(const FormatNames& given, const ModelSource& source,
                                      const ModelSource* guide);
 
-/// `given`, with what the settings of such paths say wherever it says "auto".
+/// Replaces "auto" in `given` by the settings in `loading`.
 ///   loading  each "weights" or "kv-cache"
 FormatNames with_formats(FormatNames given, std::span<const TuningSetting> loading);
 

@@ -25,14 +25,14 @@ namespace {
   throw SettingError({std::string(field), std::string(value), std::string(expected), std::move(sentence)});
 }
 
-/// "`field` is VALUE; expected EXPECTED" where the name is none of `known` and not "auto".
+/// Throws "`field` is VALUE; expected EXPECTED" unless `name` is "auto" or in `known`.
 void expect_known(std::string_view field, const std::string& name, std::vector<std::string> known) {
   if (name == "auto" || std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string expected = fmt::format("auto, {}", fmt::join(known, ", "));
   refuse(field, name, expected, fmt::format("`{}` is {}; expected {}", field, name, expected));
 }
 
-/// Refuses a format that only other devices than the CPU have kernels for.
+/// Throws if the CPU has no kernels for the format.
 void expect_cpu_format(std::string_view field, const std::optional<WeightFormat>& format) {
   if (!format || format->is_for_cpu()) return;
   const std::string name = describe(*format);
@@ -42,8 +42,7 @@ void expect_cpu_format(std::string_view field, const std::optional<WeightFormat>
                      expected));
 }
 
-/// The named dtype; for "auto" the one that a packed copy was made for, else f32 if the checkpoint stores
-/// f32, else bf16.
+/// The named dtype. For "auto": the dtype of a packed copy, else f32 if the checkpoint stores f32, else bf16.
 DType choose_dtype(const std::string& name, const ModelSource& source) {
   const std::filesystem::path& folder = source.folder;
   if (name == "f32") return DType::kF32;
@@ -62,7 +61,7 @@ constexpr FormatSpeed kFormatSpeeds[] = {
     {"amx", "int8", "int8", 1.95, 1.47, 1.09},
 };
 
-/// Names with "fastest" replaced by what it means here.
+/// Replaces "fastest" by the fastest format of this CPU.
 FormatNames without_fastest(FormatNames names, const ModelSource& source) {
   if (names.weights != "fastest") return names;
   const std::vector<FormatSpeed> known = faster_formats(default_table().name);
@@ -88,7 +87,7 @@ std::unique_ptr<WeightSource> open_source(const ModelSource& source) {
 std::vector<std::string> formats_that_fit(const ModelConfig& config, WeightFormats formats, int64_t canvas,
                                           const WeightSource* stored, int64_t available) {
   std::vector<std::string> fitting;
-  if (config.packed_for) return fitting;  // stays what it is
+  if (config.packed_for) return fitting;  // packed weights cannot change their format
   for (const NamedWeightFormat& known : kWeightFormats) {
     if (!known.format.is_quantized() || !known.format.is_for_cpu()) continue;
     formats.layers = known.format;
@@ -120,7 +119,7 @@ std::string faster_weights(const WeightFormats& formats, const ModelConfig& conf
   constexpr int64_t kMinBytes = int64_t{256} << 20;
   const std::vector<FormatSpeed> known = faster_formats(isa);
   const bool is_bf16 = formats.dtype == DType::kBF16 && !formats.layers;
-  // Codes that a file holds are smaller than two bytes a parameter.
+  // Weights stored quantized take less than two bytes a parameter.
   const bool is_dense = weight_bytes / 2 >= count_parameters(config) * 9 / 10;
   return is_bf16 && is_dense && weight_bytes >= kMinBytes && !known.empty() ? describe(known.front()) : "";
 }
@@ -178,7 +177,8 @@ void check_memory(const std::string& name, const ModelSource& source, const Weig
   const ModelConfig& config = source.config;
   const int64_t canvas = std::min<int64_t>(config.max_positions, 1024);
   const AvailableMemory available = available_memory();
-  // No stored format takes more than the dense one: most models fit, and their files are opened once.
+  // No stored format is larger than the dense one. Most models fit as dense, and need no second look at their
+  // files.
   if (predict_cpu_memory(config, formats, canvas, nullptr).total() <= available.bytes) return;
   const std::unique_ptr<WeightSource> stored = open_source(source);
   const RunMemory needed = predict_cpu_memory(config, formats, canvas, stored.get());

@@ -116,7 +116,7 @@ class PartialBlob {
   int64_t size_ = 0;
 };
 
-/// The value of an ETag without quotes and weakness.
+/// The value of an ETag without quotes and the weak prefix W/.
 std::string etag_value(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') etag = etag.substr(1, etag.size() - 2);
@@ -149,7 +149,7 @@ class BlobTransfer {
   }
 
  private:
-  /// Error of a failed attempt that may be retried; empty after success.
+  /// Makes one attempt. Returns the error if it failed and may be retried; empty after success.
   std::string attempt() {
     HttpGet request{.url = url_, .token = options_.access.token, .first_byte = blob_.size(), .is_file = true};
     if (request.first_byte > 0) request.if_range = validator_;
@@ -179,7 +179,8 @@ class BlobTransfer {
                        head.status);
   }
 
-  /// Whether the following body can be appended; a body from the first byte on replaces the bytes on disk.
+  /// Whether the reply's body can be appended. Deletes the bytes on disk if the body starts at the first
+  /// byte.
   bool begin_body(const HttpHead& head) {
     if (head.status != 200 && head.status != 206) return false;
     check_linked(head);
@@ -189,11 +190,11 @@ class BlobTransfer {
     }
     if (head.status == 200 && blob_.size() > 0) blob_.clear();
     const std::string etag = head.last("etag");
-    validator_ = etag.starts_with('"') ? etag : "";  // a weak one does not promise the same bytes
+    validator_ = etag.starts_with('"') ? etag : "";  // a weak ETag does not guarantee equal bytes
     return true;
   }
 
-  /// "bytes FIRST-LAST/SIZE", where SIZE may be *.
+  /// Whether a Content-Range continues the blob: "bytes FIRST-LAST/SIZE", with SIZE possibly *.
   bool continues_at(std::string_view range) const {
     return range.starts_with(fmt::format("bytes {}-", blob_.size())) &&
            (range.ends_with(fmt::format("/{}", file_.size)) || range.ends_with("/*"));
@@ -222,9 +223,9 @@ class BlobTransfer {
   std::string url_;
   const HubFile& file_;
   PartialBlob& blob_;
-  std::string validator_;  // validator of the reply whose bytes are on disk, if it came in this run
-  std::optional<TransferError> transfer_error_;  // of the last attempt
-  std::string retry_after_;                      // of the last reply
+  std::string validator_;  // ETag of the bytes on disk; empty if an earlier run received them
+  std::optional<TransferError> transfer_error_;  // error of the last attempt
+  std::string retry_after_;                      // Retry-After header of the last reply
 };
 
 }  // namespace
@@ -250,7 +251,7 @@ void download_blob(HttpClient& client, const PullOptions& options, const std::st
   fs::create_directories(path.parent_path());
   fs::create_directories(lock_path.parent_path());
   const BlobLock lock(lock_path, stop, waiting);
-  // Another process may have written some of it in the meantime.
+  // Another process may have written a part of the blob in the meantime.
   present += present_bytes(options, file) - counted;
   if (has_blob(options, file)) return;
   PartialBlob blob(path, file, present, stop);

@@ -19,8 +19,8 @@ int64_t present_bytes(const PullOptions& options, const HubFile& file);
 bool has_blob(const PullOptions& options, const HubFile& file);
 
 /// Downloads the missing bytes of a file's blob; waits while another process does so.
-///   counted  the result of present_bytes() that `present` includes
-///   present  counts bytes on disk up and, where some have to be dropped, down
+///   counted  an earlier result of present_bytes(), already added to `present`
+///   present  updated with the bytes on disk; decreases if some must be dropped
 ///   waiting  called once if another process holds the lock
 void download_blob(HttpClient& client, const PullOptions& options, const std::string& commit,
                    const HubFile& file, int64_t counted, std::atomic<int64_t>& present,

@@ -18,7 +18,7 @@ class Digest {
   static Digest git_blob(int64_t size);
 
   void update(std::string_view bytes);
-  /// Lower-case hexadecimal. To be called once, at the end.
+  /// The digest in lower-case hexadecimal. Call it once, at the end.
   std::string hex();
 
  private:

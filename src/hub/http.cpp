@@ -15,7 +15,7 @@ namespace {
 
 constexpr long kMaxRedirects = 5;
 constexpr long kConnectSeconds = 20;
-constexpr long kMaxSeconds = 120;    // for a reply that is not a file
+constexpr long kMaxSeconds = 120;    // total time limit of replies other than files
 constexpr long kSilentSeconds = 30;  // a transfer without a byte for this long is aborted
 constexpr size_t kMaxHeaderBytes = 256 << 10;
 
@@ -71,7 +71,7 @@ std::string HttpHead::last(std::string_view name) const {
   return find(headers, name);
 }
 
-/// State that libcurl's callbacks share. None may throw through C.
+/// State shared by libcurl's callbacks, which must not throw through C code.
 struct HttpClient::Transfer {
   const Sink& sink;
   const std::atomic<bool>& stop;
@@ -148,7 +148,7 @@ void HttpClient::begin(const std::string& url, const std::string& token) {
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  if (!token.empty()) {  // libcurl drops it where a redirect leaves the host or the port
+  if (!token.empty()) {  // libcurl drops the token if a redirect changes host or port
     curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, token.c_str());
   }
@@ -227,7 +227,7 @@ HttpClient::Reply HttpClient::post(const HttpPost& request, size_t most) {
   curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(1000 * request.seconds));
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
       curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
-  headers.reset(curl_slist_append(headers.release(), "Expect:"));  // bodies are sent at once
+  headers.reset(curl_slist_append(headers.release(), "Expect:"));  // no wait for 100-continue
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
   return read_text(request.url, most, [&](const Sink& sink) { return perform(request.url, sink); });
 }

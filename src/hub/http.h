@@ -15,12 +15,12 @@ namespace lacuna {
 struct HttpGet {
   std::string url;
   std::string token = {};     ///< bearer token, sent to the URL's host and port alone; may be empty
-  int64_t first_byte = 0;     ///< asks for the rest of the body from here on
-  std::string if_range = {};  ///< the ETag that the rest must belong to; may be empty
-  bool is_file = false;       ///< no time limit while bytes arrive; otherwise kMaxSeconds
+  int64_t first_byte = 0;     ///< offset of the first requested byte of the body
+  std::string if_range = {};  ///< If-Range: expected ETag of the file; may be empty
+  bool is_file = false;       ///< no total time limit; otherwise kMaxSeconds
 };
 
-/// A body of JSON. Its reply is waited for, however long no byte comes, until `seconds` are over.
+/// Posts a JSON body. `seconds` limits the whole transfer, without a limit on silence.
 struct HttpPost {
   std::string url;
   std::string token = {};  ///< bearer token; may be empty
@@ -33,14 +33,14 @@ using HttpHeaders = std::map<std::string, std::string, std::less<>>;
 
 struct HttpHead {
   long status = 0;
-  HttpHeaders first_headers;  ///< of the URL itself
-  HttpHeaders headers;        ///< of the last reply, after all redirects
+  HttpHeaders first_headers;  ///< headers of the first reply, before redirects
+  HttpHeaders headers;        ///< headers of the last reply, after all redirects
 
   std::string first(std::string_view name) const;
   std::string last(std::string_view name) const;
 };
 
-/// A transfer that brought no complete reply.
+/// A transfer that ended without a complete reply.
 struct TransferError : std::runtime_error {
   /// How far the transfer came.
   enum class Reached : uint8_t { kNoAddress, kNoConnection, kHost };
@@ -48,7 +48,7 @@ struct TransferError : std::runtime_error {
   TransferError(const std::string& sentence, bool retry, Reached reached = Reached::kHost)
       : std::runtime_error(sentence), may_retry(retry), has_reached(reached) {}
   bool may_retry;
-  Reached has_reached;  ///< kNoAddress: the name of the host, or of the proxy, has no address
+  Reached has_reached;  ///< kNoAddress: DNS lookup of the host or proxy failed
 };
 
 /// `stop` was set.
@@ -56,7 +56,7 @@ struct TransferStopped : std::runtime_error {
   TransferStopped() : std::runtime_error("stopped") {}
 };
 
-/// One connection at a time, kept open between requests. Proxies come from the usual variables.
+/// One connection at a time, kept open between requests. Proxies come from HTTPS_PROXY and similar variables.
 class HttpClient {
  public:
   explicit HttpClient(const std::atomic<bool>& stop);
@@ -67,17 +67,18 @@ class HttpClient {
   /// Receives bytes of the last reply's body; false ends the transfer.
   using Sink = std::function<bool(const HttpHead&, std::string_view)>;
 
-  /// Follows up to 5 redirects, to HTTP and HTTPS alone, and never from HTTPS to HTTP. Throws TransferError,
-  /// TransferStopped, and what the sink throws.
+  /// Follows up to 5 redirects, but never from HTTPS to HTTP or to other protocols. Throws TransferError,
+  /// TransferStopped, and the sink's exceptions.
   HttpHead get(const HttpGet& request, const Sink& sink);
 
-  /// Reads the body of a reply, at most `most` bytes of it.
   struct Reply {
     HttpHead head;
     std::string body;
   };
+  /// Returns a reply with its body. Throws TransferError if the body is longer than `most` bytes.
   Reply get_text(const HttpGet& request, size_t most);
-  /// Sends a body and reads at most `most` bytes of the reply, whatever its status. Follows no redirects.
+  /// Posts a body; returns the reply of any status. Throws TransferError if its body is longer than `most`
+  /// bytes. Follows no redirects.
   Reply post(const HttpPost& request, size_t most);
 
  private:
@@ -95,11 +96,11 @@ class HttpClient {
   std::unique_ptr<void, Free> handle_;
 };
 
-/// Whether both URLs have the same scheme, host and port; false where one cannot be parsed.
+/// Whether both URLs have the same scheme, host and port; false if one cannot be parsed.
 bool have_same_origin(const std::string& a, const std::string& b);
-/// The URL that `reference` means on a page at `base`; empty where it cannot be parsed.
+/// Resolves a relative URL against `base`; empty if it cannot be parsed.
 std::string resolve_url(const std::string& base, const std::string& reference);
-/// `text` with everything escaped but letters, digits, "-._~" and the characters in `kept`.
+/// Percent-encodes all characters except letters, digits, "-._~" and those in `kept`.
 std::string escape_url(std::string_view text, std::string_view kept = "");
 
 }  // namespace lacuna

@@ -22,7 +22,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Trims white space. A token is sent in a header and may hold nothing that ends one.
+/// Trims white space and rejects characters that are invalid in a header.
 std::string checked_token(std::string_view text, const std::string& source) {
   const size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   std::string token(text.substr(start, text.find_last_not_of(" \t\r\n") + 1 - start));

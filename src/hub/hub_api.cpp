@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxFailures = 6;
 constexpr int kMaxFailuresWithoutHost = 2;
-constexpr int kMaxAttempts = 1000;  // attempts for one file, however many bytes each brings
+constexpr int kMaxAttempts = 1000;  // attempts for one file, even with progress
 constexpr std::chrono::seconds kMaxWait{30};
 constexpr size_t kMaxReply = 16 << 20;
 constexpr int kMaxPages = 1000;
@@ -23,7 +23,7 @@ std::string api_url(const PullOptions& options, std::string_view path) {
   return options.access.endpoint + "/api/models/" + options.model.id() + std::string(path);
 }
 
-/// The body of a reply with status 200.
+/// Gets a URL, with retries, and returns the reply with status 200.
 HttpClient::Reply fetch(HttpClient& client, const PullOptions& options, const std::string& url,
                         const std::atomic<bool>& stop, PullObserver& observer) {
   Retries retries(options.first_wait, stop, &observer);

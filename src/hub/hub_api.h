@@ -11,18 +11,18 @@
 
 namespace lacuna {
 
-/// Retries a few times, with growing waits; once where a host has no address.
+/// Retries a few times, with growing waits; only once if no host can be reached.
 class Retries {
  public:
-  ///   observer  hears of each retry; may be null
+  ///   observer  notified of each retry; may be null
   Retries(std::chrono::milliseconds first_wait, const std::atomic<bool>& stop,
           PullObserver* observer = nullptr)
       : first_wait_(first_wait), stop_(stop), observer_(observer) {}
 
-  /// After a transfer that failed; throws `error` itself where another attempt would fail as well.
+  /// Waits after a failed transfer; throws if it must not be retried or the last attempt has been made.
   void wait(const TransferError& error, bool progress);
 
-  /// After a failure: waits, or throws std::runtime_error with `sentence` if the last attempt has been made.
+  /// Waits after a failure; throws std::runtime_error with `sentence` if the last attempt has been made.
   ///   progress     whether the attempt brought new bytes
   ///   retry_after  seconds that the server asks for; may be empty
   void wait(const std::string& sentence, bool progress, const std::string& retry_after = "");
@@ -31,14 +31,14 @@ class Retries {
   std::chrono::milliseconds first_wait_;
   const std::atomic<bool>& stop_;
   PullObserver* observer_;
-  int failures_ = 0;  // in a row, without progress
+  int failures_ = 0;  // consecutive failures without progress
   int total_ = 0;
 };
 
 /// Whether a request with this status should be retried.
 bool is_transient(long status);
 
-/// Throws InputError where the hub refuses, std::runtime_error for any other status.
+/// Throws InputError if model, revision or access is refused, std::runtime_error for any other status.
 [[noreturn]] void refuse_status(const HttpHead& head, const PullOptions& options);
 
 /// The commit that the model's revision names.

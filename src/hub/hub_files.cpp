@@ -42,7 +42,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// "model" of "sub/model-00001-of-00003.gguf" with its folder: parts of one split file have one stem.
+/// The common stem of the parts of a split file: "sub/model" for "sub/model-00001-of-00003.gguf".
 std::string gguf_stem(std::string_view path) {
   std::string stem(path.substr(0, path.size() - std::string_view(".gguf").size()));
   // -NNNNN-of-NNNNN
@@ -54,7 +54,7 @@ std::string gguf_stem(std::string_view path) {
   return stem;
 }
 
-/// Whether a stem ends with the name of a quantization: "llada-8b-Q4_K_M" and "Q4_K_M".
+/// Whether a stem ends with a quantization's name: "llada-8b-Q4_K_M" with "Q4_K_M".
 bool has_quant(std::string_view stem, std::string_view quant) {
   const std::string text = lower(stem);
   const std::string end = lower(quant);
@@ -63,7 +63,7 @@ bool has_quant(std::string_view stem, std::string_view quant) {
          std::isalnum(static_cast<unsigned char>(text[text.size() - end.size() - 1])) == 0;
 }
 
-/// Formats at most `count` names for a message.
+/// Formats at most kMax names for a message.
 std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kMax = 12;
   std::string text;
@@ -191,7 +191,7 @@ std::vector<HubFile> choose_files(const std::vector<HubFile>& files, const HubMo
     if (std::find(kSmallFiles.begin(), kSmallFiles.end(), file.path) != kSmallFiles.end())
       chosen.push_back(file);
     if (!file.path.ends_with(".safetensors") || file.path.find('/') != file.path.npos) continue;
-    // Where all weights are in model.safetensors or in numbered shards, other files hold them a second time.
+    // If model.safetensors or numbered shards hold all weights, other files are duplicates.
     const bool is_shard = fnmatch("*-of-[0-9]*.safetensors", file.path.c_str(), 0) == 0;
     if (is_whole ? file.path != "model.safetensors" : has_index && !is_shard) continue;
     has_weights = true;

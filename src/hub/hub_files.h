@@ -26,7 +26,7 @@ inline constexpr size_t kMaxHubFiles = 100'000;
 std::string parse_commit(std::string_view reply, const std::string& source);
 
 /// Appends the files in one page of the reply of /api/models/ID/tree/COMMIT?recursive=true. Throws InputError
-/// naming `source` where a path would leave the snapshot or a size, digest or count is out of bounds.
+/// naming `source` if a path would leave the snapshot or a size, digest or count is out of bounds.
 void parse_tree_page(std::string_view reply, const std::string& source, std::vector<HubFile>& files);
 
 /// The URL of the next page in a Link header (rel="next"); empty on the last page.
@@ -35,9 +35,9 @@ std::string next_page(std::string_view link_header);
 /// The files to download:
 ///   with include  those that match one of these patterns (*, ?, [...]; * matches / as well)
 ///   with quant    the GGUF file, or all parts of a split one, whose name ends with it
-///   else          config, tokenizer, chat template and safetensors of the top folder; or, where there are no
+///   else          config, tokenizer, chat template and safetensors of the top folder; or, without
 ///                 safetensors, the only GGUF file
-/// Throws InputError where nothing matches or several GGUF files could be meant; it names them.
+/// Throws InputError if nothing matches, or, naming them, if several GGUF files match.
 std::vector<HubFile> choose_files(const std::vector<HubFile>& files, const HubModel& model,
                                   const std::vector<std::string>& include);
 

@@ -1,4 +1,4 @@
-// The twin of pull.cpp and http.cpp in a build without libcurl.
+// Replaces pull.cpp and http.cpp in a build without libcurl.
 #include "base/error.h"
 #include "hub/http.h"
 #include "hub/pull.h"

@@ -29,7 +29,7 @@ std::string human_size(int64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
 }
 
-/// Makes `link` lead to the blob, unless it already does.
+/// Makes `link` point to the blob, unless it already does.
 void link_blob(const fs::path& link, const fs::path& snapshot, const std::string& blob) {
   fs::create_directories(link.parent_path());
   const fs::path target =
@@ -125,7 +125,7 @@ class Downloads {
   std::exception_ptr error_;
 };
 
-/// Small files first: errors in them are found early.
+/// Lists the files to download, small ones first, so that errors in them are found early.
 PullPlan make_plan(const PullOptions& options, PullObserver& observer, const std::atomic<bool>& stop) {
   HttpClient client(stop);
   PullPlan plan;
@@ -138,7 +138,7 @@ PullPlan make_plan(const PullOptions& options, PullObserver& observer, const std
   return plan;
 }
 
-/// Several files of one content are one blob: each blob is downloaded once.
+/// Removes files with the same blob, so that each blob is downloaded once.
 PullPlan distinct_blobs(const PullPlan& plan) {
   PullPlan distinct = plan;
   distinct.files.clear();

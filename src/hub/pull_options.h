@@ -19,15 +19,15 @@ struct PullOptions {
   std::vector<std::string> include;  ///< see choose_files()
   HubAccess access;
   HubCache cache{{}};
-  int parallel = 4;                           ///< files at a time
-  std::chrono::milliseconds first_wait{500};  ///< before the first retry; doubles up to half a minute
+  int parallel = 4;                           ///< number of concurrent downloads
+  std::chrono::milliseconds first_wait{500};  ///< wait before the first retry; doubles up to 30 s
 };
 
 struct PullPlan {
   std::string commit;
   std::vector<HubFile> files;
   int64_t total_bytes = 0;
-  int64_t present_bytes = 0;  ///< bytes that are already in the cache, partial files included
+  int64_t present_bytes = 0;  ///< bytes already in the cache, including partial files
 };
 
 /// Progress callbacks, on the thread that called pull().
@@ -41,7 +41,7 @@ class PullObserver {
   virtual void noted(std::string_view /*sentence*/) {}
 };
 
-/// `stop` was set. Partial files are kept.
+/// Thrown when `stop` is set. Partial files are kept.
 struct PullStopped : std::runtime_error {
   PullStopped() : std::runtime_error("stopped") {}
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kHidden = std::numeric_limits<int32_t>::max();
 
-// Two blocks of AMX tiles, four tiles of AVX-512, and no more than the second-level cache holds scores of.
+// Two blocks of AMX tiles, or four tiles of AVX-512, whose scores still fit the L2 cache.
 constexpr int64_t kStackedRows = 64;
 
 }  // namespace
@@ -113,7 +113,7 @@ void Attention::reserve_for_codes(const KernelContext& context) {
   }
 }
 
-/// In the order of the tasks, whichever thread ran them.
+/// Adds in the order of tasks, so the sum does not depend on the threads.
 void Attention::add_up_mass(const KernelContext& context) {
   std::vector<IndexRange> runs;  // tasks of one group and kv head
   for (size_t t = 0; t < tasks_.size(); ++t) {
@@ -201,8 +201,8 @@ class Attention::TaskRun {
     });
   }
 
-  /// Leaves softmax numerators, times the scales of values in codes, in place of the scores; their sums
-  /// without those scales in `sums`.
+  /// Replaces scores by softmax numerators, multiplied by the scales of quantized values. Writes the sums of
+  /// numerators, without these scales, to `sums`.
   void softmax(ConstMatrix<float> q, const AttentionProbe& probe) {
     float* mass = task_.mass < 0 ? nullptr : attention_.mass_.data() + task_.mass;
     if (mass != nullptr) std::fill_n(mass, num_cells_, 0.0F);
@@ -263,7 +263,7 @@ class Attention::TaskRun {
   }
 
  private:
-  /// VisibleCells::first_row() with the cells before the row's begin hidden.
+  /// VisibleCells::first_row(), with cells before the row's begin hidden.
   const int32_t* first_row_of(int32_t row) {
     const std::span<const int32_t> begins = attention_.begins_[static_cast<size_t>(task_.group)];
     const int32_t* all = visible_.first_row();
@@ -290,10 +290,11 @@ class Attention::TaskRun {
   const VisibleCells& visible_;
   Scratch& scratch_;
   bool is_bf16_;
-  int64_t heads_;  // query heads of the kv head
+  int64_t heads_;  // query heads per kv head
   int64_t stacked_;
   int64_t num_cells_;
-  int64_t score_stride_;  // elements, as the next
+  // In elements:
+  int64_t score_stride_;
   int64_t query_stride_;
   int64_t element_bytes_;
 };

@@ -1,9 +1,8 @@
 // Attention over cells: softmax(q K^T * scale) V for groups of rows, each group with its own set of cells.
 //
-// Keys and values lie in panels (see panels.h), so scores and outputs are two products by the same kernels as
-// every other matrix. Cells are walked in tiles of 32 that are anchored at absolute cell numbers, and a
-// hidden cell adds exactly zero: a row's bits depend on which cells it sees, not on which rows, groups or
-// ranges share the call.
+// Keys and values are stored as panels (panels.h), so scores and outputs are computed by the GEMM kernels.
+// Cells are processed in tiles of 32 at fixed cell numbers, and a hidden cell adds exactly zero: the bits of
+// a row depend on the cells that it sees, not on the rows, groups or ranges of the call.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +20,7 @@ namespace lacuna {
 
 inline constexpr int64_t kCellTile = 32;
 
-/// Keys and values lie in pages of this many cells, so that sequences can share those that they have in
-/// common.
+/// Cells per page; sequences share whole pages.
 inline constexpr int64_t kPageCells = 64;
 
 struct IndexRange {
@@ -43,7 +41,7 @@ class VisibleCells {
   std::span<const IndexRange> tile_runs() const { return runs_; }
   /// [num_cells()] for each cell of those tiles, contiguous: the lowest row of the group that sees it.
   const int32_t* first_row() const { return first_row_.data(); }
-  /// How many of those cells lie before `cell`.
+  /// Number of those cells that are less than `cell`.
   int64_t num_cells_before(int32_t cell) const;
   int64_t num_cells() const { return static_cast<int64_t>(first_row_.size()); }
 
@@ -56,19 +54,19 @@ class VisibleCells {
 /// One layer's keys and values of one sequence, page by page: for each kv head, keys as a matrix of cells by
 /// head_dim and values as one of head_dim by cells.
 ///
-/// Cells may be 8-bit quantized values, each head's key and value of a cell with a scale: an int8_t stands
-/// where panels of `dtype` would have an element. Products read the codes as exact numbers of that dtype; a
-/// key's scale multiplies its scores, a value's its softmax weights.
+/// Cells may be quantized to int8, with a scale per head for each key and each value; panels then have an
+/// int8_t for every element. Before the GEMM they are converted to `dtype`, which is exact. The scale of a
+/// key multiplies its scores, the scale of a value its softmax weights.
 struct KvLayerView {
-  const std::byte* const* pages = nullptr;  ///< where each page begins
+  const std::byte* const* pages = nullptr;  ///< address of each page
   DType dtype = DType::kF32;
   int64_t head_dim = 0;
-  // Places in a page, in bytes from its beginning; those of one kv head follow those of another.
+  // Byte offsets in a page; kv heads are contiguous:
   int64_t keys = 0;
   int64_t key_head_bytes = 0;
   int64_t values = 0;
   int64_t value_head_bytes = 0;
-  int64_t key_scales = -1;  ///< f32 [kv heads, kPageCells] of codes, else -1; values' likewise
+  int64_t key_scales = -1;  ///< f32 [kv heads, kPageCells]; -1 if cells are not quantized
   int64_t value_scales = -1;
 
   bool holds_codes() const { return key_scales >= 0; }
@@ -93,17 +91,17 @@ struct AttentionShape {
   int64_t num_kv_heads = 0;  ///< divides num_heads; query head h reads kv head h / (num_heads / num_kv_heads)
   int64_t head_dim = 0;
   float scale = 1;     ///< usually 1 / sqrt(head_dim)
-  float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c) before the softmax; 0: they stay
+  float soft_cap = 0;  ///< c: scaled scores s become c tanh(s / c) before the softmax; 0: no cap
 };
 
-/// Attention weights of one query head of one row, for instruments.
+/// Attention weights of one query head of one row, for observers.
 struct AttentionRow {
-  size_t group = 0;  ///< as prepared
+  size_t group = 0;  ///< index among the groups given to prepare()
   int32_t row = 0;   ///< index of the row in q
   int32_t head = 0;
   std::span<const float> query;           ///< [head_dim]
   std::span<const IndexRange> tile_runs;  ///< tiles of kCellTile cells, contiguous in `weights`
-  std::span<const float> weights;  ///< of each cell of those tiles, 0 where hidden; they add up to `sum`
+  std::span<const float> weights;  ///< one per cell of these tiles, 0 for hidden cells; their sum is `sum`
   float sum = 1;
 };
 
@@ -117,20 +115,21 @@ class Attention {
     IndexRange rows;                       ///< rows of q and out
     std::span<const IndexRange> ranges;    ///< cells that every row sees
     std::span<const int32_t> own_cells;    ///< cells of the group's own rows, in row order
-    bool causal = false;                   ///< own cells are seen in row order
-    bool wants_mass = false;               ///< whether mass() is asked for
+    bool causal = false;                   ///< whether row i sees only the first i + 1 own cells
+    bool wants_mass = false;               ///< whether run() computes mass()
     std::span<const int32_t> begins = {};  ///< first visible cell of each row; empty: all cells are visible
   };
 
   void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
                std::span<const Group> groups);
 
-  /// q, out  [rows, num_heads * head_dim] f32     kv  one view per group
+  /// Computes the attention of one layer.
+  ///   q, out  [rows, num_heads * head_dim] f32     kv  one view per group
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
            Matrix<float> out, const AttentionProbe& probe = {});
 
-  /// For a group that wanted it, after run(): for each cell of its tiles, contiguous, the softmax weights of
-  /// all its rows and of the kv head's query heads, added up; 0 where hidden. [visible(group).num_cells()]
+  /// After run(), for a group with wants_mass: for each cell of its tiles the sum of softmax weights over
+  /// rows and query heads of the kv head, 0 for hidden cells. [visible(group).num_cells()]
   std::span<const float> mass(size_t group, int64_t kv_head) const;
   const VisibleCells& visible(size_t group) const { return visible_[group]; }
 
@@ -140,7 +139,7 @@ class Attention {
     int32_t group;
     int32_t kv_head;
     IndexRange rows;
-    int64_t mass = -1;  // where in mass_ the task adds up its rows' weights; -1: it does not
+    int64_t mass = -1;  // offset in mass_ of the task's sums of weights; -1: not computed
   };
   struct Scratch {
     Buffer<std::byte> queries;        // packed, [stacked rows, padded head_dim]
@@ -148,10 +147,10 @@ class Attention {
     Buffer<std::byte> probabilities;  // packed, [stacked rows, cells]; unused in f32
     Buffer<float> sums;               // [stacked rows]
     Buffer<float> out;                // [stacked rows, padded head_dim]
-    Buffer<std::byte> widened;        // codes of some cells as panels of the dtype
+    Buffer<std::byte> widened;        // quantized cells converted to panels of the dtype
     Buffer<float> key_scales;         // [cells]
     Buffer<float> value_scales;       // [cells]
-    std::vector<int32_t> first_row;   // [cells] of one row, where the group has begins
+    std::vector<int32_t> first_row;   // [cells] for one row, if the group has `begins`
   };
 
   class TaskRun;
@@ -165,7 +164,7 @@ class Attention {
   std::vector<std::span<const int32_t>> begins_;
   std::vector<VisibleCells> visible_;
   std::vector<Task> tasks_;
-  Buffer<float> mass_;  // [tasks that want it, cells]; the first task of a kv head gets the sum of all
+  Buffer<float> mass_;            // [tasks with mass, cells]; the total of a kv head goes to its first task
   std::vector<Scratch> scratch_;  // one per thread
 };
 

@@ -1,4 +1,4 @@
-// The visible cells of a sequence as operands of products, page by page.
+// Visible cells of a sequence as operands of GEMMs, page by page.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace lacuna {
 
 static_assert(kPageCells % kCellTile == 0, "a tile lies in one page");
 
-/// Visible cells that are contiguous in one page.
+/// Contiguous visible cells of one page.
 struct Stretch {
   int64_t page;
-  int64_t first;  ///< of the page's cells
+  int64_t first;  ///< index of the first cell in the page
   int64_t count;
-  int64_t column;  ///< of the first cell among all visible ones
+  int64_t column;  ///< index of the first cell among all visible cells
 };
 
 /// Calls use(stretch) for all visible cells, in order.
@@ -37,10 +37,10 @@ void for_each_stretch(std::span<const IndexRange> tile_runs, Use&& use) {
   }
 }
 
-/// One kv head's panels of some cells, in the dtype that is multiplied.
+/// Panels of one kv head; converts quantized cells to the dtype of the GEMM.
 class CellPanels {
  public:
-  /// space  for a page, where the cells are codes
+  ///   space  memory for one converted page; unused if cells are not quantized
   CellPanels(const KernelTable& kernels, const KvLayerView& kv, int64_t kv_head, std::byte* space)
       : kernels_(kernels), kv_(kv), kv_head_(kv_head), space_(space) {}
 

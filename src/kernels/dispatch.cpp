@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-/// "scalar" alone, or "scalar, avx2, avx512 or amx".
+/// Accepted names, e.g. "scalar", or "scalar, avx2, avx512 or amx".
 std::string known_names() {
   std::string names = "scalar";
   const std::span<const InstructionSet> all = instruction_sets();

@@ -16,7 +16,7 @@ KernelTable choose_table(const CpuFeatures& features, std::string_view wanted);
 /// Returns every table that this machine can run, scalar first.
 std::vector<KernelTable> supported_tables();
 
-/// Returns the table of this process: the widest, or the one that the environment variable LACUNA_ISA names.
+/// Returns the table of this process: the widest, or the one named by the environment variable LACUNA_ISA.
 const KernelTable& default_table();
 
 }  // namespace lacuna

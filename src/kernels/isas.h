@@ -1,5 +1,5 @@
-// CPU detection, and the instruction sets of the architecture that a build is for: isas_x86.cpp, isas_arm.cpp
-// or isas_none.cpp, of which cmake/lacuna.cmake takes one.
+// CPU detection and the instruction sets of the target architecture. cmake/lacuna.cmake chooses isas_x86.cpp,
+// isas_arm.cpp or isas_none.cpp.
 #pragma once
 
 #include <span>
@@ -9,28 +9,28 @@
 
 namespace lacuna {
 
-/// Instruction sets that the CPU has and the system lets programs use: those of x86 or those of ARM.
+/// Instruction sets that the CPU has and the operating system permits, of x86 or of ARM.
 struct CpuFeatures {
   bool avx2 = false;            ///< with FMA and F16C
   bool avx512_fma = false;      ///< AVX-512 F, BW, DQ, VL and VNNI
-  bool avx512 = false;          ///< and BF16
-  bool fast_bf16_dots = false;  ///< BF16's dot products of pairs are faster than two FMAs: not Intel's
+  bool avx512 = false;          ///< avx512_fma and BF16
+  bool fast_bf16_dots = false;  ///< a BF16 pair dot product is faster than two FMAs (not on Intel)
   bool amx = false;             ///< TILE, BF16 and INT8, with the system's permission to use tile data
   bool neon = false;            ///< ARMv8.2 with dot products of bytes and arithmetic on f16
-  bool neon_i8mm = false;       ///< and matrix products of bytes and of bf16 (ARMv8.6)
+  bool neon_i8mm = false;       ///< neon, and int8 and bf16 matrix multiplication (ARMv8.6)
 };
 
-/// Asks the CPU; on Linux and x86 also asks the system for AMX tile data, once per process.
+/// Queries the CPU; on x86 Linux also requests permission for AMX tile data, once per process.
 CpuFeatures detect_cpu();
 
 struct InstructionSet {
-  std::string_view name;  ///< as LACUNA_ISA gives it
+  std::string_view name;  ///< value of LACUNA_ISA
   bool CpuFeatures::*is_supported;
-  bool CpuFeatures::*is_fast;  ///< where it is supported: faster than those before
+  bool CpuFeatures::*is_fast;  ///< whether it is faster than earlier instruction sets, if supported
   const KernelTable& (*table)();
 };
 
-/// Returns those beyond `scalar`, each with the instructions of the ones before.
+/// Returns all instruction sets except `scalar`; each includes the previous ones.
 std::span<const InstructionSet> instruction_sets();
 
 }  // namespace lacuna

@@ -52,8 +52,8 @@ float PackedRows::pack_row(const KernelTable& kernels, const float* source, std:
   return kernels.sum(source, depth_);
 }
 
-/// Writes all rows of a tile at once, in the order of memory: one row alone would touch scattered lines and
-/// wait for each.
+/// Interleaves the rows of a tile, writing memory sequentially: single rows would touch scattered cache
+/// lines.
 void PackedRows::lay_out_tile(int64_t tile, const RowsOfTile& rows) {
   constexpr int64_t kStepBytes = kBf16DepthStep * static_cast<int64_t>(sizeof(bf16));
   for (int64_t k = 0; k < padded_depth_; k += kBf16DepthStep) {
@@ -98,8 +98,8 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
   const int64_t panels = num_panels(weights.outputs);
   expects(out.rows >= rows.num_rows() && out.stride >= panels * kPanelWidth,
           "multiply: out holds whole panels for every row");
-  // Enough tasks that threads finish together, and none so large that its spilled accumulators leave L2; an
-  // even number of panels each, because kernels take pairs.
+  // Enough tasks to balance the threads, each small enough that its spilled accumulators stay in L2, with an
+  // even number of panels, because kernels process pairs.
   constexpr int64_t kSumsOfTask = 512 * 1024 / sizeof(float);
   constexpr int64_t kRowsOfTask = 512;  // with 16 panels
   static_assert(kRowsOfTask % kRowTile == 0, "tasks begin with a whole tile");
@@ -124,7 +124,7 @@ void multiply(const KernelContext& context, PackedRows& rows, const PanelView& w
 
   const int64_t tasks = (panels + panels_per_task - 1) / panels_per_task * row_blocks;
   context.threads.parallel_for(tasks, [&](int64_t task, int) {
-    // All rows of the block, while the panels are still in the cache.
+    // Processes all rows of the block while the panels are in the cache.
     const int64_t first = task / row_blocks * panels_per_task;
     const int64_t first_row = task % row_blocks * kRowsOfTask;
     PanelProduct product;

@@ -16,8 +16,8 @@ namespace lacuna {
 struct KernelContext {
   const KernelTable& kernels;
   ThreadPool& threads;
-  /// Quantizes activations to int8 for weights that KernelTable::int8_activations takes. For multiply(): a
-  /// Model has a setting of its own.
+  /// For multiply(): quantizes activations to int8 if KernelTable::int8_activations takes the weights. A
+  /// Model uses its own setting instead.
   bool int8_activations = false;
 };
 
@@ -29,9 +29,9 @@ class PackedRows {
   ///   x  [*, depth] f32     rows  indices into x, any order, repeats allowed
   void pack(const KernelContext& context, ConstMatrix<float> x, std::span<const int32_t> rows, DType dtype);
 
-  /// Packs num_rows rows that row_of(i, float* space) returns: a pointer to the `depth` values of row i,
-  /// which it may compute into `space`, so that they never pass through memory. Called from several threads;
-  /// it must not pack rows itself.
+  /// Packs num_rows rows from a callback. row_of(i, float* space) returns a pointer to the `depth` values of
+  /// row i, which it may compute into `space` to keep them in the cache. Several threads call it; it must not
+  /// pack rows itself.
   template <typename RowOf>
   void pack_each(const KernelContext& context, int64_t num_rows, int64_t depth, DType dtype, RowOf&& row_of) {
     resize(context.kernels, num_rows, depth, dtype);
@@ -57,15 +57,15 @@ class PackedRows {
   struct Form {
     Buffer<std::byte> data;  ///< laid out by strides()
     Buffer<float> sums;      ///< [num_rows], sum of each row as represented
-    Buffer<float> scales;    ///< [num_rows, scales_per_row], of integer rows
+    Buffer<float> scales;    ///< [num_rows, scales_per_row], only for integer rows
   };
   const Form& packed() const { return packed_; }
-  /// The packed bf16 rows as integers, quantized at the first call.
-  ///   activations  a member of the table that the rows were packed for
+  /// The packed bf16 rows quantized to integers, at the first call.
+  ///   activations  member of the kernel table that packed the rows
   const Form& as_integers(const KernelContext& context, const IntegerActivations& activations);
   const RowStrides& strides() const { return strides_; }
-  /// Byte offset of `row`.
   int64_t element_bytes() const { return element_bytes_; }
+  /// Byte offset of `row`.
   int64_t offset_bytes(int64_t row) const { return strides_.offset(row, 0) * element_bytes_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t padded_depth() const { return padded_depth_; }
@@ -73,7 +73,7 @@ class PackedRows {
   DType dtype() const { return dtype_; }
 
  private:
-  /// Sixteen rows, or the remaining ones, each contiguous.
+  /// Up to sixteen rows, each contiguous.
   struct RowsOfTile {
     std::byte* data;
     int64_t row_bytes;  // from one row to the next
@@ -82,7 +82,7 @@ class PackedRows {
 
   void lay_out(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
   void resize(const KernelTable& kernels, int64_t num_rows, int64_t depth, DType dtype);
-  /// Rows of a tile: in the buffer, or, if the buffer is in tiles, in scratch memory of this thread.
+  /// Rows of a tile: in the buffer, or in thread-local scratch memory if the buffer is in tiles.
   RowsOfTile rows_of_tile(int64_t tile);
   /// Packs one row. Returns the sum of its packed values.
   float pack_row(const KernelTable& kernels, const float* source, std::byte* packed) const;

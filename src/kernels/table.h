@@ -1,5 +1,5 @@
-// Kernels of one instruction set, as a table of functions. scalar/ is the definition; the others agree with
-// it within bounds that follow from the inputs (see tests/kernels/).
+// Kernels of one instruction set, as a table of functions. scalar/ is the reference implementation; the
+// others agree with it within bounds that depend on the inputs (tests/kernels/).
 //
 // Batch invariance: the bits of a row's result depend on that row's inputs alone, never on how many rows
 // share the call. Each output of a GEMM is accumulated over k = 0, 1, 2, ... in one order, which an
@@ -47,7 +47,7 @@ struct RowStrides {
 struct PanelProduct {
   const void* a = nullptr;      ///< rows [num_rows, depth], packed or as integers; float for f32
   RowStrides a_strides = {};    ///< in rows or, for bf16 if the table takes them, in tiles
-  int64_t a_element_bytes = 0;  ///< of the elements that a_strides count, also where the rows are integers
+  int64_t a_element_bytes = 0;  ///< bytes of one a_strides element, also for integer rows
   int64_t num_rows = 0;
   const void* panels = nullptr;
   int64_t panel_stride = 0;  ///< elements, or bytes of quantized panels, from one panel to the next
@@ -57,10 +57,10 @@ struct PanelProduct {
   int64_t out_stride = 0;
   bool accumulate = false;            ///< start from the values of `out` instead of zero; not for integer
                                       ///< rows or with one scale per output channel
-  Quantization quantization = {};     ///< of the panels, if they are quantized
+  Quantization quantization = {};     ///< format of quantized panels
   const float* row_sums = nullptr;    ///< [num_rows] sum of each row as represented, with one scale per
                                       ///< output channel
-  const float* row_scales = nullptr;  ///< [num_rows, scales_per_row] of integer rows
+  const float* row_scales = nullptr;  ///< [num_rows, scales_per_row], only for integer rows
   int64_t scales_per_row = 1;
 };
 
@@ -68,8 +68,8 @@ struct PanelProduct {
 /// GEMM of such rows with quantized weights.
 struct IntegerActivations {
   /// Rounds the values of a packed row to integers x / scale.
-  ///   packed  as pack_row_bf16 wrote it and `strides` place it
-  ///   out     the same number of bytes in the same layout; the table defines how integers are placed there
+  ///   packed  row written by pack_row_bf16, in the layout of `strides`
+  ///   out     same size and layout; the order of integers within it depends on the instruction set
   ///   scales  [scales_per_row(padded_count)]; NaN for inputs that hold infinity or NaN, which makes all
   ///           outputs of the row NaN
   /// Returns the sum of the dequantized values; NaN if a scale is NaN.
@@ -87,7 +87,7 @@ struct IntegerActivations {
 
 struct MaxIndex {
   float value;
-  int64_t index;  ///< the lowest index that holds the largest value
+  int64_t index;  ///< lowest index of the largest value
 };
 
 /// Sums over e_i = exp(x_i - max), for softmax statistics.
@@ -103,21 +103,21 @@ struct KernelTable {
   /// that hold bf16 values).
   int64_t bf16_row_element_bytes;
 
-  bool takes_bf16_rows_in_tiles;  ///< and multiplies them faster than contiguous rows
+  bool takes_bf16_rows_in_tiles;  ///< whether GEMMs take bf16 rows in tiles, faster than contiguous rows
 
   /// Rounds x[0, count) to bf16 (nearest even) and fills [count, padded_count) with zeros. Returns the sum of
   /// what it wrote.
   float (*pack_row_bf16)(const float* x, int64_t count, int64_t padded_count, void* out);
 
   /// int16 activations, with a power-of-two scale per row. Exact for values of at least 1/128 of the row
-  /// maximum (but the maximum may lose one of 32,640 steps), unless the maximum is below 2^-112; smaller
-  /// values are rounded to multiples of the scale.
+  /// maximum (except that the maximum may be off by one unit of 32,640), unless the maximum is below 2^-112;
+  /// smaller values are rounded to multiples of the scale.
   IntegerActivations int16_activations;
   /// int8 activations: every 256 inputs have the scale max / 127, or are zero if the maximum is below 2^-112.
   /// Faster, and coarser than bf16: only on request.
   IntegerActivations int8_activations;
 
-  /// Quantization of bf16 rows for weights of this format; null: they stay bf16.
+  /// Quantization of bf16 rows for weights of this format; null: rows stay bf16.
   const IntegerActivations* integer_activations(const Quantization& quantization, bool use_int8) const {
     if (quantization.bits == 0) return nullptr;
     if (use_int8 && int8_activations && int8_activations.takes(quantization)) return &int8_activations;
@@ -147,8 +147,7 @@ struct KernelTable {
   /// out[i] = x[i] / sqrt(mean(x^2) + epsilon) * weight[i]. out may be x.
   void (*rms_norm)(const float* x, const float* weight, int64_t count, float epsilon, float* out);
 
-  /// Rotates the pairs (x[j], x[j + half]) by the angles whose cosines and sines are given (half-split
-  /// layout).
+  /// RoPE: rotates the pairs (x[j], x[j + half]) by the angles with these cosines and sines.
   void (*rope)(float* x, const float* cosines, const float* sines, int64_t half);
 
   /// out[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). out may be gate or up.

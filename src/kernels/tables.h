@@ -1,6 +1,6 @@
-// One table per instruction set. Only isas_x86.cpp, isas_arm.cpp and the wider tables call these functions: a
-// table may be read anywhere, but its kernels run only where the CPU has the instructions. That is why tables
-// are constants: code that fills one would itself be compiled for the instruction set.
+// One table per instruction set, for isas_x86.cpp, isas_arm.cpp and wider tables only. Any CPU may read a
+// table, but only CPUs with the instructions may run its kernels. Tables are constants, because code that
+// fills one would itself be compiled for the instruction set.
 #pragma once
 
 #include "kernels/table.h"

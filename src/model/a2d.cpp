@@ -1,7 +1,7 @@
 // Tiny-A2D (ZHZisZZ/dllm; A2DQwen2LMHeadModel, A2DQwen3LMHeadModel, A2DLlamaLMHeadModel): Qwen2.5, Qwen3 and
 // Llama without the causal mask, trained further as masked diffusion (MDLM) or as block diffusion with blocks
-// of 32 (BD3LM). Row i predicts position i. Both kinds of training leave the same config.json, so the name of
-// the checkpoint tells them apart, or the user does; the mask is in the tokenizer alone.
+// of 32 (BD3LM). Row i predicts position i. Both have the same config.json, so the checkpoint's name or the
+// user distinguishes them. Only the tokenizer names the mask.
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -45,7 +45,7 @@ constexpr std::string_view kA2dQwen3With06b = R"({"architectures": ["A2DQwen3LMH
     "rope_theta": 1000000, "rms_norm_eps": 1e-06,
     "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643})";
 
-// Without effect where "use_sliding_window" is false, as it must be.
+// Has no effect because "use_sliding_window" must be false.
 constexpr std::string_view kHarmlessA2d[] = {"sliding_window"};
 constexpr std::string_view kA2dMasks[] = {"<|mask|>"};
 

@@ -32,8 +32,8 @@ constexpr std::string_view kWeightSuffix = ".weight";
 constexpr std::string_view kBiasSuffix = ".bias";
 constexpr float kMaxScale = 1000;
 
-/// Rows [first, first + count) of a tensor of the checkpoint, and what changes them: an update, or a tensor
-/// that has them from its row `from` on.
+/// A change of rows [first, first + count) of a checkpoint's tensor: by an update, or by a replacement
+/// tensor, from their row `from` on.
 struct RowEdit {
   int64_t first = 0, count = 0, from = 0;
   const LoraUpdate* update = nullptr;
@@ -44,7 +44,7 @@ struct RowEdit {
 
 using Edits = std::map<std::string, std::vector<RowEdit>, std::less<>>;
 
-/// The rows of a matrix with what adapters add. Factors are read when the first of their rows is.
+/// A matrix with the adapters' changes. A LoRA update's factors are read when its first row is.
 class MergedMatrix : public StoredMatrix {
  public:
   MergedMatrix(std::unique_ptr<StoredMatrix> base, const std::vector<RowEdit>& edits, int64_t inputs)
@@ -87,7 +87,7 @@ TensorNames names_of(const ModelConfig& config) {
   return config.gguf_names ? gguf_tensor_names(config.family) : family_entry(config.family).tensors;
 }
 
-/// Finds the places of adapters' tensors in a checkpoint.
+/// Maps adapters' tensors to their places in a checkpoint.
 class EditFinder {
  public:
   EditFinder(const ModelConfig& config, const WeightSource& base)
@@ -118,10 +118,10 @@ class EditFinder {
     for (const LoraUpdate& each : adapter.updates()) add(each);
   }
 
-  Edits matrices, vectors;  ///< by modules and by names of tensors, as the checkpoint has them
+  Edits matrices, vectors;  ///< by module and by tensor name of the checkpoint
 
  private:
-  /// The places of a module under its published name, which a wrapper may have shortened; null: none.
+  /// The places of a module by its published name, with or without "model."; null: none.
   const std::vector<MatrixPlace>* places_of(const std::string& module) const {
     for (const std::string& name : {module, "model." + module}) {
       if (const auto found = published_.find(name); found != published_.end()) return &found->second;
@@ -183,7 +183,7 @@ class EditFinder {
     }
   }
 
-  /// A replacement comes first, so that later adapters cannot undo what earlier ones added.
+  /// Adds a replacement; refuses one that would overwrite an earlier adapter's change.
   void put(std::vector<RowEdit>& edits, const RowEdit& edit, const TensorView& tensor) const {
     const bool is_changed = std::ranges::any_of(edits, [&](const RowEdit& other) {
       return other.first < edit.first + edit.count && edit.first < other.first + other.count;
@@ -215,7 +215,7 @@ class EditFinder {
   std::string file_;
   std::map<std::string, MatrixPlace> stored_;                  // by key
   std::map<std::string, std::vector<MatrixPlace>> published_;  // by module
-  std::map<std::string, VectorPlace> vectors_;  // by published name; their key is the stored name
+  std::map<std::string, VectorPlace> vectors_;                 // by published name; `key` is the stored name
 };
 
 class MergedWeights : public AdaptedWeights {
@@ -223,7 +223,7 @@ class MergedWeights : public AdaptedWeights {
   MergedWeights(std::unique_ptr<WeightSource> base, const ModelConfig& config) : base_(std::move(base)) {
     const TensorNames names = names_of(config);
     embedding_ = names.embedding;
-    if (config.head_of_embedding) head_ = names.head;
+    if (config.head_from_embedding_matrix) head_ = names.head;
     adapters_.reserve(config.adapters.size());
     EditFinder finder(config, *base_);
     for (const AdapterChoice& choice : config.adapters) {
@@ -282,7 +282,7 @@ class MergedWeights : public AdaptedWeights {
 
  private:
   std::unique_ptr<WeightSource> base_;
-  std::string_view embedding_, head_;  // head_ empty: it is in the files, or nobody asks for it
+  std::string_view embedding_, head_;  // head_ is empty unless the embedding's matrix serves as the head
   std::vector<LoraAdapter> adapters_;
   Edits matrices_, vectors_;
 };
@@ -292,7 +292,7 @@ bool is_adapter(const fs::path& folder) {
   return fs::exists(folder / "adapter_config.json", ignored);
 }
 
-/// Empty where the text names no adapter.
+/// Empty if the text names no adapter.
 std::optional<fs::path> adapter_folder(std::string_view text, const ModelPlaces& places) {
   if (text.empty()) return {};
   if (is_adapter(text)) return fs::path(text);
@@ -366,9 +366,9 @@ AdaptedModel with_adapters(const fs::path& folder, const ModelConfig& config,
   if (folder.empty())
     throw InputError("an adapter changes weights of a checkpoint; expected no random model");
   adapted.config.adapters = std::move(adapters);
-  adapted.config.head_of_embedding = config.tied_embeddings;
+  adapted.config.head_from_embedding_matrix = config.tied_embeddings;
   const MergedWeights merged(open_files(folder, config), adapted.config);
-  adapted.config.head_of_embedding = config.tied_embeddings && merged.unties();
+  adapted.config.head_from_embedding_matrix = config.tied_embeddings && merged.unties();
   adapted.config.tied_embeddings = config.tied_embeddings && !merged.unties();
   const WeightSource& base = merged.base();
   std::set<std::string> seen;

@@ -1,5 +1,5 @@
-// CoDA 1.7B (Salesforce; CoDALanguageModel): Qwen3's block without the causal mask. Trained from a
-// left-to-right model, it kept the shift: row i - 1 predicts position i.
+// CoDA 1.7B (Salesforce; CoDALanguageModel): Qwen3's block without the causal mask. It keeps the shift of the
+// left-to-right model it was trained from: row i - 1 predicts position i.
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -24,8 +24,8 @@ FamilyEntry coda_family() {
       .mask_texts = {"<|mask|>"},
       .published_masks = {PublishedMask{151669, 151936}},
       .default_unmask = "entropy",
-      // Without effect: the class never ties its embeddings, "use_sliding_window" must be false, and its
-      // forward pass reads the others, which say what training masks, in training alone (modeling_coda.py).
+      // Keys without effect: the class never ties its embeddings, "use_sliding_window" must be false, and the
+      // others set the masking in training (modeling_coda.py).
       .harmless_keys = {"tie_word_embeddings", "sliding_window", "mask_block_sizes",
                         "block_masking_probability", "prefix_probability", "truncate_probability",
                         "masking_scheduler", "sampling_eps"},

@@ -18,17 +18,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Keys that the transformers library and other programs write for themselves, and settings of training, of
-// generate() and of outputs.
+// Keys for the transformers library and other programs, and settings of training, generate() and outputs.
 constexpr std::array kBookkeeping = std::to_array<std::string_view>(
-    {// Who wrote the file, what it was made from, and which classes read it.
+    {// Origin of the file, and the classes that read it.
      "_class_name", "_commit_hash", "_diffusers_version", "_from_model_config", "_name_or_path",
      "generation_config", "architectures", "author", "auto_map", "base_model", "base_model_name",
      "base_model_name_or_path", "custom_pipelines", "description", "export_model_type", "is_llama_config",
      "language", "library_name", "license", "model_file", "model_id", "model_name", "model_name_or_path",
      "model_type", "name", "name_or_path", "pipeline_tag", "tags", "task", "tokenizer_class",
      "tokenizer_name", "tokenizer_name_or_path", "trained_by", "version",
-     // How weights are stored and which implementation of the same mathematics runs them.
+     // Storage of weights, and choice of equivalent implementations.
      "attention_kernel", "attn_kernel", "bf16", "cache_implementation", "chunk_size_feed_forward", "debug",
      "deterministic", "device_map", "dtype", "enable_deepep", "ep_size", "flash_attention", "fp16",
      "fuse_linear_cross_entropy", "fused_cross_entropy", "init_device", "kv_cache_dtype", "low_cpu_mem_usage",
@@ -46,18 +45,17 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
      // Heads for other tasks.
      "classifier_dropout", "finetuning_task", "id2label", "label2id", "num_labels", "problem_type",
      "pruned_heads", "task_specific_params",
-     // Left to right generation: decoders here have flags of their own. A block of an encoder.
+     // Autoregressive generation, which flags set here, and encoder-decoder models.
      "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty", "do_sample",
      "early_stopping", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty",
      "forced_bos_token_id", "forced_eos_token_id", "is_decoder", "length_penalty", "max_length",
      "max_new_tokens", "min_length", "min_new_tokens", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
      "num_return_sequences", "prefix", "remove_invalid_values", "repetition_penalty", "sep_token_id",
      "cls_token_id", "unk_token_id", "suppress_tokens", "temperature", "top_k", "top_p", "min_p", "typical_p",
-     // The tokenizer's side of things, which the tokenizer's files decide.
+     // Tokenizer settings, which the tokenizer's files decide.
      "add_bos_token", "add_eos_token", "chat_template", "model_max_length", "padding_side",
      "tokenizer_model_max_length", "tokenizer_padding_side", "truncation_side",
-     // Training alone: initial values, lengths, losses, optimisers, and a fused kernel of the same loss
-     // (SDAR's).
+     // Training: initialization, lengths, losses, optimizers, and a fused kernel of the same loss (SDAR's).
      "adam_beta1", "adam_beta2", "adam_epsilon", "answer_only_loss", "data_seed", "dropout", "ema_decay",
      "eval_steps", "freeze_embeddings", "fuse_cross_entropy", "gradient_accumulation_steps",
      "gradient_clipping", "ignore_index", "init_method", "init_std", "initializer_factor",
@@ -67,16 +65,16 @@ constexpr std::array kBookkeeping = std::to_array<std::string_view>(
      "seq_length", "seq_len", "sequence_len", "train_batch_size", "train_mode", "training_args",
      "training_config", "training_stage", "training_steps", "use_gradient_checkpointing", "warmup_ratio",
      "warmup_steps", "weight_decay", "z_loss",
-     // Layers that "use_sliding_window" would give a window, which must be false.
+     // Has no effect because "use_sliding_window" must be false.
      "max_window_layers"});
 
-// Programs that mark what they wrote.
+// Prefixes of keys that programs write for themselves.
 constexpr std::array kToolPrefixes = std::to_array<std::string_view>(
     {"auto_map.", "axolotl_", "base_model_tp_plan", "base_model_pp_plan", "base_model_ep_plan", "deepspeed_",
      "fsdp_", "llamafactory_", "mlflow_", "peft_", "transformers.", "transformers_", "trl_", "unsloth",
      "_unsloth", "veomni_", "wandb_"});
 
-// Training alone: rates of dropout, weights of losses, memory for gradients. Which kernels run.
+// Training (dropout rates, loss weights, gradient checkpointing) and choice of kernels.
 constexpr std::array kHarmlessEnds = std::to_array<std::string_view>(
     {"_dropout", "_pdrop", "_loss_coef", "_loss_coefficient", "_loss_weight", "_checkpointing",
      "_checkpointing_kwargs", "_implementation", "_implementation_autoset", "_implementation_internal",
@@ -86,13 +84,13 @@ constexpr std::array kHarmlessEnds = std::to_array<std::string_view>(
 constexpr std::array kFlashPrefixes =
     std::to_array<std::string_view>({"flash_attn", "_flash_attn", "deepep_", "gradient_checkpointing"});
 
-/// A model that also sees images keeps the keys of its language model in an object of their own.
+/// Vision-language models keep the language model's keys in the object "text_config".
 std::string_view without_text_config(std::string_view key) {
   constexpr std::string_view kPrefix = "text_config.";
   return key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key;
 }
 
-/// The word that files have for an activation; the first has two.
+/// Name of an activation in files; "silu" has synonyms.
 std::string_view name_of(Activation activation) {
   switch (activation) {
     case Activation::kSilu:
@@ -113,8 +111,7 @@ Json null_or(bool is_known, const Json& value) {
   return is_known ? value : Json();
 }
 
-/// Keys by which files of many families state one property, and the value that is computed; null: no value
-/// of such a key is known to be right.
+/// Keys of one property in the files of many families, and its computed value; null: no value is accepted.
 struct Property {
   std::vector<std::string_view> keys;
   Json (*computed)(const ModelConfig& config);
@@ -223,7 +220,7 @@ const std::vector<Property>& properties() {
   return kProperties;
 }
 
-/// Sizes under the names of other classes.
+/// Names of sizes in various classes.
 const std::vector<Property>& sizes() {
   static const std::vector<Property> kSizes = {
       {{"hidden_size", "d_model", "n_embd", "model_dim"},
@@ -254,17 +251,17 @@ const Property* property_of(std::string_view key) {
   return nullptr;
 }
 
-/// Whether two words or numbers mean the same.
+/// Whether two values have the same meaning.
 bool is_same(const Json& value, const Json& computed) {
   if (value.is_number() && computed.is_number()) {
     const auto wanted = computed.get<double>();
     return std::abs(value.get<double>() - wanted) <= 1e-6 * std::abs(wanted);
   }
-  // No cap is 0 here, and false or nothing in files.
+  // A missing cap is 0 here, and false in files.
   if (computed.is_number() && computed.get<double>() == 0 && value == false) return true;
   if (!value.is_string() || !computed.is_string()) return value == computed;
   const auto text = value.get<std::string>();
-  // "swiglu" is a gated SiLU, as all that are computed are.
+  // "swiglu" is gated SiLU, as is every "silu" computed here.
   if (computed == "silu") return text == "silu" || text == "swish" || text == "swiglu";
   if (computed == "rms") return text == "rms" || text == "rmsnorm" || text == "rms_norm" || text == "RMSNorm";
   if (computed == "layernorm") return text == "layernorm" || text == "layer_norm" || text == "layernorm1p";

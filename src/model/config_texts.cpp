@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The range of a divisor of a pair's frequency.
+/// Range of RoPE frequency divisors.
 constexpr Range<double> kDivisor{1e-6, 1e6};
 
 std::string supported_architectures() {
@@ -32,7 +32,7 @@ std::string supported_architectures() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The missing feature of architectures that are known and not supported; empty for others.
+/// Reason why a known architecture is not supported; empty for others.
 std::string_view why_unsupported(std::string_view architecture) {
   constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
       {"WeDLMForCausalLM", "WeDLM, whose sliding window over causal slots is missing here"},
@@ -59,9 +59,9 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// The family of a "model_type", for files without "architectures": the transformers library writes such
-/// where a model was made from a config or a GGUF file. Of several families it is the one whose class is the
-/// library's. Null if no family has the type, or several have it.
+/// The family of a "model_type", for files without "architectures", as the transformers library writes for
+/// models made from a config or a GGUF file. Of several families, prefers the one with the library's class.
+/// Null if there is none or the choice is ambiguous.
 const FamilyEntry* family_of_type(const JsonObject& json) {
   const std::string type = lower_case(json.text("model_type", ""));
   const auto only = [&](bool of_library) -> const FamilyEntry* {
@@ -95,7 +95,7 @@ const FamilyEntry& find_family(const JsonObject& json) {
                    reason.empty() ? "" : ": ", reason, supported_architectures());
 }
 
-/// "model_type" is not needed, and may not contradict the architecture.
+/// "model_type" is optional, but must not contradict the architecture.
 void check_model_type(const JsonObject& json, const FamilyEntry& family) {
   const std::string type = lower_case(json.text("model_type", ""));
   const auto& known = family.model_types;
@@ -103,7 +103,7 @@ void check_model_type(const JsonObject& json, const FamilyEntry& family) {
   json.refuse("model_type", fmt::format("\"{}\", as \"architectures\" says", fmt::join(known, "\" or \"")));
 }
 
-///   kv_key  of config.json, which has num_kv_heads
+///   kv_key  config.json's key of num_kv_heads
 void check_heads(int64_t num_heads, int64_t num_kv_heads, std::string_view kv_key, int64_t head_dim,
                  const JsonObject& json) {
   if (head_dim * num_heads > kWidth.last) {
@@ -120,7 +120,7 @@ void check_heads(int64_t num_heads, int64_t num_kv_heads, std::string_view kv_ke
   }
 }
 
-/// "rope_freqs", our own key: what GGUF files hold in the tensor rope_freqs.weight.
+/// Reads "rope_freqs", Lacuna's own key for the GGUF tensor rope_freqs.weight.
 void read_rope_divisors(const nlohmann::json& json, const std::string& file, ModelConfig& config) {
   constexpr const char* kKey = "rope_freqs";
   if (!json.contains(kKey)) return;
@@ -172,9 +172,9 @@ void add_eos_ids(const JsonObject& json, ModelConfig& config) {
   }
 }
 
-/// Decoding settings that the model's author chose for Lacuna. The other settings of generation_config.json
-/// are ignored: in published checkpoints they are the defaults of a class (Dream's name another --unmask than
-/// its model card), or those of the autoregressive model from which a diffusion model was made.
+/// Reads Lacuna's decoding settings. Others in generation_config.json are ignored: in published checkpoints
+/// they are a class's defaults (Dream's --unmask differs from its model card), or those of the autoregressive
+/// base model.
 void read_decoding_defaults(const JsonObject& generation, ModelConfig& config) {
   if (!generation.has("lacuna")) return;
   const JsonObject own = generation.object("lacuna");
@@ -189,7 +189,7 @@ void read_decoding_defaults(const JsonObject& generation, ModelConfig& config) {
   }
 }
 
-/// The published settings of a model with canvases.
+/// Reads the published settings of a model with canvases.
 void read_canvas_settings(const JsonObject& generation, ModelConfig& config) {
   if (!config.canvas) return;
   CanvasConfig& canvas = *config.canvas;
@@ -207,8 +207,8 @@ void read_canvas_settings(const JsonObject& generation, ModelConfig& config) {
   canvas.entropy_bound = sampler.number("entropy_bound", kNats, canvas.entropy_bound);
 }
 
-/// The published settings of a model that denoises its whole canvas at once. Which sampler and schedule the
-/// file names is not read: they are those of the class, and flags choose others.
+/// Reads the published settings of a model that denoises its whole canvas at once. The file's sampler and
+/// schedule are not read: they are the class's defaults, and flags set them here.
 void read_whole_canvas_settings(const JsonObject& generation, ModelConfig& config) {
   if (!config.denoises_whole_canvas()) return;
   constexpr Range<int64_t> kCount{1, 1 << 20};
@@ -223,7 +223,7 @@ void read_whole_canvas_settings(const JsonObject& generation, ModelConfig& confi
   read_log_snr(generation, noise);
 }
 
-/// The length of an answer that the publisher chose.
+/// Reads the published answer length.
 void read_answer_length(const JsonObject& json, bool takes_total, ModelConfig& config) {
   constexpr Range<int64_t> kLength{0, std::numeric_limits<int32_t>::max()};
   const int64_t tokens = json.integer("max_new_tokens", kLength, 0);
@@ -262,8 +262,8 @@ void check_paradigm(const JsonObject& json, const ModelConfig& config) {
   }
 }
 
-/// "auto_map" names code of the model's own. Its class is that of "architectures", and none where the
-/// transformers library has the class. A user who chooses how the model writes vouches for it.
+/// Checks "auto_map", which names a checkpoint's own code: its class must be that of "architectures", and
+/// there must be none if the transformers library has the class. A user-chosen paradigm overrides this check.
 void check_own_code(const JsonObject& json, const FamilyEntry& family, const ModelConfig& config) {
   if (!json.has("auto_map") || json.has("lacuna") || config.plans_slots) return;
   const JsonObject code = json.object("auto_map");
@@ -306,7 +306,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   check_sizes(config, json);
   if (json.has("rope_freqs")) read_rope_divisors(parsed, file, config);
 
-  // A family whose class has ids of its own has set them; a file that says nothing means those.
+  // Defaults are ids that the family's class may have set.
   config.bos_id = read_token_id(json, "bos_token_id", config, config.bos_id);
   config.pad_id = read_token_id(json, "pad_token_id", config, config.pad_id);
   const TokenId class_eos = std::exchange(config.eos_id, -1);
@@ -321,7 +321,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
   read_decoding_defaults(generation, config);
   read_canvas_settings(generation, config);
   read_whole_canvas_settings(generation, config);
-  // A max_length in config.json is what an older library left there, not a choice.
+  // max_length in config.json is a leftover of older library versions and not read.
   if (config.max_new_tokens == 0 && config.max_length == 0) read_answer_length(json, false, config);
   if (config.end_ids.empty() && class_eos >= 0 && !json.has("eos_token_id")) {
     config.eos_id = class_eos;
@@ -333,7 +333,7 @@ ModelConfig read_config_texts(const ConfigTexts& texts, const fs::path& folder,
     return std::ranges::find(ignored, key) != ignored.end();
   };
   if (!is_ignored("auto_map")) check_own_code(json, family, config);
-  // Files that say so and have a head of their own (model/unread_tensors.h).
+  // For files that claim tied embeddings but hold another head (model/unread_tensors.h).
   if (is_ignored("tie_word_embeddings")) config.tied_embeddings = false;
   config.unknown_keys = check_unread_keys(json, config, family.harmless_keys, ignored);
   const TokenFiles files(texts, folder);

@@ -1,4 +1,4 @@
-// From the texts of config.json and the files next to it to a ModelConfig.
+// Parses the texts of config.json and the files next to it into a ModelConfig.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ TokenClaim claim(const JsonObject& json, std::string_view key, TokenId id) {
   return {id, fmt::format("{} in {}", in_quotes(key), json.file())};
 }
 
-/// The ids that config.json, as its reader took it, and generation_config.json give a token.
+/// A token's ids in config.json (as read by the family's reader) and generation_config.json.
 std::vector<TokenClaim> claims_of(const TokenSources& sources, std::string_view key, TokenId in_config,
                                   const ModelConfig& config) {
   std::vector<TokenClaim> claims;
@@ -41,7 +41,7 @@ std::vector<TokenClaim> claims_of(const TokenSources& sources, std::string_view 
   return claims;
 }
 
-/// The published mask, where the vocabulary is the published one and no file calls its id something else.
+/// The published mask, if the vocabulary has the published size and no file gives its id another text.
 TokenId published_mask(const TokenSources& sources, std::span<const std::string> texts,
                        const ModelConfig& config) {
   for (const PublishedMask& published : sources.family.published_masks) {
@@ -59,7 +59,7 @@ TokenId published_mask(const TokenSources& sources, std::span<const std::string>
   return -1;
 }
 
-/// A left-to-right model under the name of a class that diffusion models borrow.
+/// Refuses a mask token in a left-to-right model, which is probably a diffusion model under a borrowed class.
 void refuse_mask_of_causal_model(const TokenSources& sources, const ModelConfig& config) {
   const FamilyEntry& family = sources.family;
   const std::vector<std::string> texts(family.mask_texts.begin(), family.mask_texts.end());
@@ -111,8 +111,8 @@ void set_mask(const TokenSources& sources, ModelConfig& config) {
                               fmt::join(family.mask_texts, " or ")));
 }
 
-/// The token that becomes two masks, and the one that takes its position out of the canvas: the end of the
-/// text unless the files name one.
+/// Sets the token that becomes two masks, and the one that deletes its position: the end of the text unless a
+/// file names one.
 void set_expansion(const TokenSources& sources, ModelConfig& config) {
   const FamilyEntry& family = sources.family;
   if (family.expand_texts.empty()) return;
@@ -134,8 +134,8 @@ void set_expansion(const TokenSources& sources, ModelConfig& config) {
       sources.config.file(), config.expand_id, config.delete_id);
 }
 
-/// Tokens that some checkpoints name only where the tokenizer's added tokens are: the end of a chat turn,
-/// which config.json does not call eos, and the end of the text where config.json has none.
+/// Adds tokens that some checkpoints list only as the tokenizer's added tokens: the end of a chat turn, if it
+/// is no eos in config.json, and the end of the text, if config.json has none.
 void add_ends(const TokenSources& sources, ModelConfig& config) {
   constexpr std::array<std::string_view, 4> kEndsOfTurn = {"<|eot_id|>", "<|im_end|>", "<|role_end|>",
                                                            "<turn|>"};
@@ -154,7 +154,7 @@ void add_ends(const TokenSources& sources, ModelConfig& config) {
   }
 }
 
-/// LLaDA2.2's, once the mask is known, which the tokenizer may name.
+/// Checks LLaDA2.2's editing tokens against the mask, which may come from the tokenizer.
 void check_edit_ids(const std::string& file, const ModelConfig& config) {
   if (config.split_id < 0 || (config.split_id != config.mask_id && config.delete_id != config.mask_id))
     return;
@@ -164,8 +164,8 @@ void check_edit_ids(const std::string& file, const ModelConfig& config) {
       file, config.delete_id, config.split_id, config.mask_id);
 }
 
-/// A tokenizer with tokens that edit is LLaDA2.2's, even where config.json does not name them: the experts of
-/// such a model are chosen by windows of positions.
+/// Refuses editing tokens in the tokenizer if config.json lacks LLaDA2.2's "expert_capacity": such models
+/// choose experts by windows of positions.
 void check_edit_texts(const TokenSources& sources, const ModelConfig& config) {
   const auto& known = sources.family.edit_names;
   if (known.empty() || config.moe.experts_per_window > 0 || is_ignored(sources, "expert_capacity")) return;

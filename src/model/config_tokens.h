@@ -13,23 +13,22 @@
 
 namespace lacuna {
 
-/// The sources that set_token_ids() asks, in this order.
+/// The sources of token ids, in the order of set_token_ids().
 struct TokenSources {
-  const JsonObject& config;      ///< config.json, whose ids the family's reader has taken
+  const JsonObject& config;      ///< config.json; the family's reader has taken its ids
   const JsonObject& generation;  ///< generation_config.json, or an empty object
   const TokenFiles& files;
   const FamilyEntry& family;
-  bool paradigm_is_chosen;               ///< by a user, who knows that a mask may be left over
-  bool may_list_masks;                   ///< ConfigChoices::reads_other_texts
-  std::span<const std::string> ignored;  ///< keys that the user vouches for
+  bool paradigm_is_chosen;  ///< chosen by the user, so a left-to-right model may have an unused mask
+  bool may_list_masks;      ///< ConfigChoices::reads_other_texts
+  std::span<const std::string> ignored;  ///< keys that the user declared harmless
 };
 
-/// Sets the mask, the tokens that edit and those that end an answer. Where no file names the mask, it is the
-/// published one if the vocabulary has the published size.
-/// Throws InputError
-///   - where two files disagree, naming both; --ignore-config-keys mask_token_id takes the first;
+/// Sets the mask, the editing tokens and those that end an answer. If no file names the mask, uses the
+/// published one, provided that the vocabulary has the published size.
+///   - if two files disagree, naming both; --ignore-config-keys mask_token_id takes the first;
 ///   - for a model with masks to fill that has no mask, and for a left-to-right model that has one;
-///   - for tokens that edit which are not two, or which the model does not have the experts for.
+///   - if the two editing tokens are not distinct from each other and the mask, or their experts are missing.
 void set_token_ids(const TokenSources& sources, ModelConfig& config);
 
 }  // namespace lacuna

@@ -7,7 +7,7 @@ namespace lacuna {
 
 namespace {
 
-/// Elements of a layer's matrices, with this many of its routed experts.
+/// Weights of a layer's matrices with `num_experts` of its routed experts.
 double weights_of_layer(const ModelConfig& config, int64_t layer, double num_experts) {
   const auto hidden = static_cast<double>(config.hidden_dim);
   const int64_t kv_products = config.has_value_projection(layer) ? 2 : 1;
@@ -24,13 +24,13 @@ double weights_of_layer(const ModelConfig& config, int64_t layer, double num_exp
          3 * hidden * num_experts * static_cast<double>(moe.expert_ffn_dim);
 }
 
-/// Elements that a row passes through: of experts, the chosen ones.
+/// Weights that one row is multiplied with: of experts, only the chosen ones.
 double weights_of_row(const ModelConfig& config, int64_t layer) {
   return weights_of_layer(config, layer, static_cast<double>(config.moe.experts_per_token));
 }
 
-/// Expected number of a layer's experts that `rows` rows choose together, if each chooses any with the same
-/// probability. Rows of a window choose from its pool.
+/// Expected number of a layer's experts that `rows` rows choose together, if a row chooses each expert with
+/// equal probability. A window's rows choose from its pool.
 double experts_chosen(const MoeConfig& moe, double rows) {
   const auto count = static_cast<double>(moe.num_experts);
   const double others = 1 - static_cast<double>(moe.experts_per_token) / count;

@@ -1,4 +1,4 @@
-// Cost of a pass, computed from its plan alone.
+// Cost of a pass, computed only from its plan.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,10 @@ namespace lacuna {
 
 struct StepCost {
   int64_t rows = 0;
-  int64_t sparse_rows = 0;  ///< those to which sparse attention showed a part of the cells before the block
-  /// 2 for each multiplication of a matrix product or of attention; nothing else counts (SureLock,
-  /// section 2.4)
+  int64_t sparse_rows = 0;  ///< rows to which sparse attention showed only some of the cells before the block
+  /// Counts 2 for each multiplication of a matmul or of attention, and nothing else (SureLock, section 2.4).
   double layer_flops = 0;
-  double head_flops = 0;  ///< rows of logits, those that only measure drift included
+  double head_flops = 0;  ///< logits, including those that only measure drift
   double bytes = 0;       ///< weights read, K/V cells read and written, as if the request ran alone
 
   double flops() const { return layer_flops + head_flops; }
@@ -30,27 +29,27 @@ struct StepCost {
   }
 };
 
-/// One row through the layers' projections, feed-forward parts (chosen experts only) and router.
+/// FLOPs of one row in the layers: projections, feed-forward parts (only chosen experts) and router.
 double flops_per_row(const ModelConfig& config);
-/// One row's queries against one cell, in all layers: scores and weighted values.
+/// FLOPs of one row attending to one cell in all layers: scores and weighted values.
 double flops_per_cell(const ModelConfig& config);
-/// Share of the layers' weights that a pass over so many rows reads: 1, or less where experts are left that
-/// no row chose. Expected value, if each row chooses any experts with the same probability.
+/// Expected share of the layers' weights that a pass over `rows` rows reads; below 1 if no row chooses some
+/// experts. Assumes that a row chooses each expert with equal probability.
 double share_of_weights_read(const ModelConfig& config, double rows);
-/// One row of logits.
+/// FLOPs of one row of logits.
 double flops_per_logits(const ModelConfig& config);
 
-/// How much a pass computes, whatever the model.
+/// Amount of work of a pass, independent of the model.
 struct PassWork {
   int64_t rows = 0;
-  double pairs = 0;       ///< pairs of a row and a cell that it sees
-  double cells = 0;       ///< read, by all groups together
+  double pairs = 0;       ///< pairs of a row and a cell that it attends to
+  double cells = 0;       ///< cells read, summed over groups
   double logit_rows = 0;  ///< guidance counts a row twice
-  // Included above, but left out by the last layer:
+  // Included above, but not computed by the last layer:
   int64_t only_kv_rows = 0;
   double only_kv_pairs = 0;
-  int64_t sparse_rows = 0;  ///< those that sparse attention leaves without some of their cells
-  // Included above, but left out by sparse attention in layers from `dense_layers` on:
+  int64_t sparse_rows = 0;  ///< rows that sparse attention hides some cells from
+  // Included above, but skipped by sparse attention in layers from `dense_layers` on:
   double unchosen_pairs = 0;
   double unchosen_cells = 0;
   int32_t dense_layers = kDenseLayers;
@@ -60,11 +59,11 @@ PassWork work_of(const StepPlan& plan);
 /// Rows of logits that a follow-up computes.
 double logit_rows_of(const FollowUp& wanted);
 
-/// Bytes of a model's weights that passes read, in their stored format.
+/// Bytes that passes read, in their stored format.
 struct ModelBytes {
   double layers = 0;  ///< weights of all layers and of all their experts
   double head = 0;
-  double cell = 0;  ///< keys and values of one token in all layers
+  double cell = 0;  ///< keys and values of one cell in all layers
 };
 
 StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork& work);

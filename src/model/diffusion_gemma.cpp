@@ -27,12 +27,13 @@ constexpr Range<int64_t> kCanvasLength{1, 1024};
 RopeConfig read_rotation(const JsonObject& text, std::string_view kind, int64_t head_dim,
                          int64_t max_positions) {
   text.object("rope_parameters").object(kind);
-  const RopeRules rules{.scales = false, .stops_turning = true, .layers = kind, .is_only_kind = false};
+  const RopeRules rules{
+      .scales = false, .supports_proportional = true, .layers = kind, .is_only_kind = false};
   return read_rope(text, head_dim, max_positions, rules).rope;
 }
 
-/// The heads of layers that see everything: keys of their own or, as newer versions of the transformers
-/// library write them, one object for each such layer.
+/// Reads the heads of full-attention layers: separate keys or, as newer versions of the transformers library
+/// write, one object per such layer.
 void read_global_heads(const JsonObject& text, const SlidingAttention& sliding, ModelConfig& config) {
   if (!text.has("per_layer_config")) {
     config.num_kv_heads = text.integer("num_global_key_value_heads", kWidth, sliding.num_kv_heads);
@@ -44,7 +45,7 @@ void read_global_heads(const JsonObject& text, const SlidingAttention& sliding, 
   const JsonObject by_layer = text.object("per_layer_config");
   const std::string each_layer = fmt::format("an object for each {} layer and no other", kSeesAll);
   std::vector<bool> slides(sliding.layers.size(), true);
-  for (const std::string& key : by_layer.keys()) {  // "5" or, in deep models, "05"
+  for (const std::string& key : by_layer.keys()) {  // layer number: "5" or, in deep models, "05"
     size_t layer = slides.size();
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
     if (error != std::errc() || end != key.data() + key.size() || layer >= slides.size() || !slides[layer])
@@ -66,7 +67,7 @@ void read_attention(const JsonObject& text, ModelConfig& config) {
   text.expect("attention_bias", false);
   text.expect("attention_k_eq_v", true);
   text.expect("num_kv_shared_layers", 0);
-  const std::string bidirectional = text.text("use_bidirectional_attention", "vision");  // of images alone
+  const std::string bidirectional = text.text("use_bidirectional_attention", "vision");  // for images only
   if (bidirectional != "vision") text.refuse("use_bidirectional_attention", "\"vision\"");
   const std::vector<std::string> kinds = text.texts("layer_types");
   if (static_cast<int64_t>(kinds.size()) != config.num_layers)
@@ -163,15 +164,15 @@ LayerTensorNames diffusion_gemma_layer(int64_t layer) {
   return names;
 }
 
-/// In NVIDIA's quantized copy, which splits the stacks of the original.
+/// Names in NVIDIA's quantized copy, which splits the original's stacked experts.
 ExpertTensorNames diffusion_gemma_expert(int64_t layer, int64_t expert) {
   const std::string prefix = fmt::format("model.decoder.layers.{}.experts.{}.", layer, expert);
   return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
 }
 
-// In GGUF files, as the drafts of llama.cpp write them (ggml-org/llama.cpp#24423).
+// GGUF files, as written by llama.cpp's draft converter (ggml-org/llama.cpp#24423).
 
-/// One value for each layer, or the same for all.
+/// Reads one value per layer, or a single one for all.
 std::vector<int64_t> integers_by_layer(const GgufKeys& keys, std::string_view name, int64_t num_layers) {
   const GgufFile& file = keys.file();
   const std::string key = keys.key(name);
@@ -183,29 +184,29 @@ std::vector<int64_t> integers_by_layer(const GgufKeys& keys, std::string_view na
   return values;
 }
 
-/// The share of a head's dimensions that turn, from the divisors of their frequencies: those that do not turn
-/// have a huge one.
+/// The share of a head's dimensions that RoPE rotates, from the frequency divisors, which are huge for the
+/// others.
 double turning_share(const GgufFile& file, int64_t head_dim) {
   constexpr std::string_view kName = "rope_freqs.weight";
   const GgufTensor* divisors = file.find(kName);
   const bool fits = divisors != nullptr && divisors->shape.size() == 1 &&
                     2 * divisors->shape[0] == head_dim &&
                     std::ssize(divisors->bytes) == 4 * divisors->shape[0];
-  int64_t num_turning = 0;
+  int64_t num_rotated_pairs = 0;
   bool is_step = fits;
   for (int64_t i = 0; fits && i < divisors->shape[0]; ++i) {
     float divisor = 0;
     std::memcpy(&divisor, divisors->bytes.data() + 4 * i, 4);
-    if (divisor == 1 && num_turning == i) ++num_turning;
-    is_step = is_step && (divisor == 1 ? num_turning > i : divisor > 1e20F);
+    if (divisor == 1 && num_rotated_pairs == i) ++num_rotated_pairs;
+    is_step = is_step && (divisor == 1 ? num_rotated_pairs > i : divisor > 1e20F);
   }
-  if (!is_step || num_turning == 0) {
+  if (!is_step || num_rotated_pairs == 0) {
     throw InputError("{}: tensor {}: expected f32 [{}], ones followed by 1e30", file.name(), in_quotes(kName),
                      head_dim / 2);
   }
-  // A quarter of a pair more, so that no rounding of the share loses one.
+  // Adds a quarter of a pair, so that rounding the share loses no pair.
   const int64_t num_pairs = head_dim / 2;
-  return std::min(1.0, (static_cast<double>(num_turning) + 0.25) / static_cast<double>(num_pairs));
+  return std::min(1.0, (static_cast<double>(num_rotated_pairs) + 0.25) / static_cast<double>(num_pairs));
 }
 
 nlohmann::json read_diffusion_gemma_gguf(const GgufKeys& keys) {
@@ -318,7 +319,7 @@ FamilyEntry diffusion_gemma_family() {
                               .layer = diffusion_gemma_gguf_layer,
                               .read_generation = read_diffusion_gemma_generation,
                               .rename = rename_diffusion_gemma},
-          // Images, which are refused where a prompt brings them: their encoder is not loaded.
+          // Keys for images, which are refused in prompts: their encoder is not loaded.
           .harmless_keys = {"boi_token_id", "boi_token_index", "eoi_token_id", "eoi_token_index",
                             "image_token_index", "mask_token_id", "vision_config",
                             "vision_soft_tokens_per_image", "vocab_size_per_layer_input"},

@@ -1,6 +1,6 @@
-// Dream v0 7B Base and Instruct, and what was trained from them under the same class (Ye et al. 2025;
-// DreamModel), DreamOn among it, which has a token that makes two masks of one. Qwen2.5's block without the
-// causal mask. Trained from a left-to-right model, it kept the shift: row i - 1 predicts position i.
+// Dream v0 7B Base and Instruct, and models trained from them under the same class (Ye et al. 2025;
+// DreamModel). One is DreamOn, with a token that becomes two masks. Qwen2.5's block without the causal mask.
+// It keeps the shift of the left-to-right model it was trained from: row i - 1 predicts position i.
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
@@ -24,7 +24,7 @@ ModelConfig read_dream(const JsonObject& json) {
   return config;
 }
 
-// Dream-Coder and DiffuCoder have the class and the sizes; their own files were not seen.
+// Dream-Coder and DiffuCoder have this class and these sizes; unverified against their own files.
 constexpr std::string_view kDream7b = R"({"architectures": ["DreamModel"],
     "hidden_size": 3584, "intermediate_size": 18944,
     "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
@@ -41,7 +41,7 @@ FamilyEntry dream_family() {
           .tensors = transformers_tensors(transformers_layer),
           .mask_texts = {"<|mask|>"},
           .published_masks = {PublishedMask{151666, 152064}},
-          // DreamOn's, which makes two masks of one. What deletes a position is its end-of-text token.
+          // DreamOn's token that becomes two masks. Its end-of-text token deletes a position.
           .expand_texts = {"<|expand|>"},
           .default_unmask = "entropy",
           .gguf = GgufDialect{.architecture = "dream",
@@ -49,7 +49,7 @@ FamilyEntry dream_family() {
                               .read_config =
                                   [](const GgufKeys& keys) { return gguf_dense_config(keys, "DreamModel"); },
                               .layer = gguf_layer},
-          // Without effect where "use_sliding_window" is false, as it must be.
+          // Has no effect because "use_sliding_window" must be false.
           .harmless_keys = {"sliding_window"},
           .model_types = {"dream"},
           .published = {

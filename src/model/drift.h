@@ -1,4 +1,4 @@
-// How far a row's posterior, or its key and value, moved since it was last computed.
+// Drift: distance of a row's posterior, or of its key and value, from the last computed ones.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace lacuna {
 
-/// A row of the pass just made whose posterior is compared with the one that a cell remembers.
+/// A row of the last pass whose posterior is compared with the one that a cell remembers.
 struct DriftProbe {
   int32_t row = 0;                 ///< index into StepPlan::tokens
   int32_t unconditional_row = -1;  ///< as in LogitRow: guided posteriors are compared; -1: none
   float guidance = 0;
-  int32_t cell = 0;  ///< of the row's sequence (and of the unconditional row's)
+  int32_t cell = 0;  ///< cell of the row's sequence (and of the unconditional row's)
 
   bool operator==(const DriftProbe&) const = default;
 };
@@ -21,13 +21,13 @@ struct Drift {
   double max_log_change = 0;  ///< max over tokens of |ln p now - ln p before|
 };
 
-/// Compares softmax(now) with softmax(before), both raw f32 logits, without forming a probability:
-/// KL = sum p (z - y) - (lse z - lse y). Exponentials are f32, sums double; infinite where logits are not
-/// finite.
+/// Compares softmax(now) with softmax(before), both raw f32 logits, without computing probabilities: KL = sum
+/// p (z - y) - (lse z - lse y), where p = softmax(z), z = now, y = before and lse is log-sum-exp.
+/// Exponentials are f32, sums double. Infinite if a logit is not finite.
 Drift measure_drift(std::span<const float> now, std::span<const float> before);
 
-/// The sums from which the cosine of two vectors is computed. Sums of parts of the vectors add up to those of
-/// the whole.
+/// Sums from which the cosine of two vectors is computed. Sums of parts of the vectors add up to the sums of
+/// the whole vectors.
 struct CosineSums {
   double product = 0;    ///< sum of a[i] b[i]
   double squares_a = 0;  ///< sum of a[i]^2

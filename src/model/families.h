@@ -1,4 +1,4 @@
-// The model families that there are.
+// The table of model families.
 #pragma once
 
 #include <deque>
@@ -11,11 +11,11 @@ namespace lacuna {
 /// One entry for each supported architecture. Entries keep their address.
 const std::deque<FamilyEntry>& families();
 
-/// Adds a family of the program's own, before the first config is read; its views stay alive.
-/// std::logic_error for a name or an architecture that is there already.
+/// Adds a custom family; call it before the first config is read. The entry's views must stay valid. Throws
+/// std::logic_error if the name or the architecture exists already.
 void add_family(const FamilyEntry& entry);
 
-/// By its name.
+/// The entry with this name.
 const FamilyEntry& family_entry(std::string_view name);
 
 }  // namespace lacuna

@@ -61,7 +61,7 @@ TokenId read_token_id(const JsonObject& json, std::string_view key, const ModelC
 }
 
 void turn_into_d2f_if_chosen(const JsonObject& json, ModelConfig& config) {
-  constexpr int64_t kD2fBlock = 32;  // most of the published runs; the adapters' files do not say
+  constexpr int64_t kD2fBlock = 32;  // value of most published runs; adapters' files do not state it
   if (read_paradigm(json, {Paradigm::kMasked, Paradigm::kBlocks}) != Paradigm::kBlocks) return;
   turn_block_causal(config, kD2fBlock);
   config.whole_prompt = true;
@@ -79,7 +79,7 @@ void read_log_snr(const JsonObject& json, NoiseProcess& noise) {
 std::optional<Paradigm> read_paradigm(const JsonObject& json, std::initializer_list<Paradigm> known) {
   if (!json.has("lacuna")) return {};
   const JsonObject own = json.object("lacuna");
-  if (!own.has("paradigm")) return {};  // its other keys are refused later
+  if (!own.has("paradigm")) return {};  // other keys are refused later
   const std::optional<Paradigm> chosen = paradigm_named(own.text("paradigm"));
   if (chosen && std::ranges::find(known, *chosen) != known.end()) return chosen;
   std::vector<std::string_view> names;
@@ -98,7 +98,7 @@ bool says_its_name(const JsonObject& json, std::string_view lower_case_name) {
 
 bool folder_says_its_name(const JsonObject& json, std::string_view lower_case_name) {
   std::filesystem::path folder = std::filesystem::path(json.file()).parent_path();
-  // A download is in models--ORG--NAME/snapshots/REVISION.
+  // Path of a download: models--ORG--NAME/snapshots/REVISION.
   const std::filesystem::path outer = folder.parent_path();
   if (outer.filename() == "snapshots") folder = outer.parent_path();
   return has_name(folder.filename().string(), lower_case_name);

@@ -18,10 +18,10 @@ namespace {
 constexpr int64_t kFirstBytes = 64 << 10;
 constexpr int64_t kPiece = 4 << 10;
 constexpr int64_t kPieces = 64;
-constexpr int64_t kMaxWhole = int64_t{64} << 20;  // larger JSON files are sampled, as weights are
+constexpr int64_t kMaxWhole = int64_t{64} << 20;  // larger JSON files are sampled like weights
 constexpr size_t kMaxFiles = 10'000;
 
-/// Returns whether the range could be read; what lies behind the end of the file counts as read.
+/// Returns whether the range could be read; bytes beyond the end of the file do not matter.
 bool add_range(const FileDescriptor& file, int64_t begin, int64_t size, Fnv1a& hash) {
   std::string bytes(static_cast<size_t>(size), '\0');
   size_t filled = 0;
@@ -56,7 +56,7 @@ bool is_weights(const std::filesystem::path& path) {
   return path.extension() == ".safetensors" || path.extension() == ".gguf";
 }
 
-/// Files that decide what the model answers. README.md, logs and what Lacuna itself keeps do not.
+/// Whether a file affects the model's output. README.md, logs and Lacuna's own files do not.
 bool counts(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   return is_weights(path) || (path.extension() == ".json" && name != "decisions.json") ||

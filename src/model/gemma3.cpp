@@ -1,6 +1,6 @@
-// Gemma 3 (google/gemma-3-*; Gemma3ForCausalLM), text alone, left to right: most layers see a window, and
-// turn more quickly; norms before and after attention and feed-forward layers, and of each head of q and k.
-// The parts are those of Gemma 4 (diffusion_gemma.cpp) without experts.
+// Gemma 3 (google/gemma-3-*; Gemma3ForCausalLM), text only, left to right. Most layers have sliding-window
+// attention with a smaller RoPE theta. RMSNorm applies before and after attention and feed-forward layers,
+// and to each head of q and k. The components are those of Gemma 4 (diffusion_gemma.cpp) without experts.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kGemma3Slides = "sliding_attention";
 constexpr std::string_view kGemma3SeesAll = "full_attention";
-constexpr int64_t kPattern = 6;  // every sixth layer sees everything
+constexpr int64_t kPattern = 6;  // every sixth layer has full attention
 constexpr float kThetaOfWindows = 10000;
 
 std::vector<bool> read_gemma3_layers(const JsonObject& json, int64_t num_layers) {
@@ -50,7 +50,7 @@ ModelConfig read_gemma3(const JsonObject& json) {
   config.activation = Activation::kGeluTanh;
   config.qk_norm_per_head = true;
   config.norms_outputs = true;
-  // Our own key for files whose norms are whole.
+  // Lacuna's own key, for files that store 1 + w.
   config.norm_offset = json.flag("norms_add_one", true);
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_dim));
   config.rounds_embedding_scale = true;
@@ -86,7 +86,7 @@ LayerTensorNames gemma3_layer(int64_t layer) {
 }
 
 nlohmann::json read_gemma3_gguf(const GgufKeys& keys) {
-  constexpr int64_t kLayersOf27b = 62;  // which alone scales scores by another width than its heads'
+  constexpr int64_t kLayersOf27b = 62;  // only this model divides scores by sqrt(hidden / heads)
   nlohmann::json config = gguf_sizes(keys, "Gemma3ForCausalLM", true);
   const auto num_layers = config["num_hidden_layers"].get<int64_t>();
   const auto width = config["hidden_size"].get<int64_t>() / config["num_attention_heads"].get<int64_t>();

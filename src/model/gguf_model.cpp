@@ -28,16 +28,16 @@ using Json = nlohmann::json;
 
 constexpr int64_t kControlToken = 3;
 
-/// Kept only where it says something: families that know no scaling refuse any.
+/// Adds RoPE scaling only if it changes anything, because some families refuse any.
 void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) {
-  // Files without a type have llama.cpp's first one; the oldest ones call the factor "scale_linear".
+  // The default type is "linear", llama.cpp's first one; old files name the factor "scale_linear".
   const bool is_old = keys.has("rope.scale_linear");
   const bool is_linear = is_old || keys.has("rope.scaling.factor");
   const std::string_view type = file.text(keys.key("rope.scaling.type"), is_linear ? "linear" : "none");
   if (type == "none") return;
   const double factor = keys.number(is_old ? "rope.scale_linear" : "rope.scaling.factor");
   Json scaling = {{"rope_type", type}, {"factor", factor}};
-  // The factor of cos and sin: whole, as config.json had it, or on top of YaRN's own.
+  // The factor of cos and sin: either the total, as in config.json, or relative to YaRN's own.
   const double own = type == "yarn" && factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
   if (keys.has("rope.scaling.yarn_attn_factor")) {
     scaling["attention_factor"] = keys.number("rope.scaling.yarn_attn_factor");
@@ -57,7 +57,7 @@ void add_rope_scaling(const GgufFile& file, const GgufKeys& keys, Json& config) 
 
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 
-/// The divisors of frequencies, one for each pair of dimensions.
+/// Adds the frequency divisors, one per pair of dimensions.
 void add_rope_divisors(const GgufFile& file, Json& config) {
   const GgufTensor* const divisors = file.find(kRopeDivisors);
   if (divisors == nullptr) return;
@@ -103,7 +103,7 @@ void add_token_ids(const GgufFile& file, const GgufDialect& dialect, Json& confi
   for (const char* name : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (file.has(name)) ends.push_back(file.integer(name, {0, last}));
   }
-  // Gemma's end of a turn, which no key names.
+  // Gemma's end-of-turn token, which no key names.
   if (file.has("tokenizer.ggml.tokens")) {
     const auto& tokens = file.texts("tokenizer.ggml.tokens");
     const auto found = std::find(tokens.begin(), tokens.end(), "<end_of_turn>");
@@ -145,9 +145,8 @@ std::string config_text_of(const GgufKeys& keys) {
   return dump_json(config);
 }
 
-/// Refuses keys of the architecture that nobody has asked for, as check_unread_keys() does for config.json.
-/// The harmless ones are of storage, of how a context was stretched, and the width of dense layers where
-/// there are none.
+/// Refuses unread keys of the architecture, as check_unread_keys() does for config.json. Harmless keys
+/// concern storage, the origin of RoPE scaling, and the width of dense layers in models without any.
 void refuse_unknown_gguf_keys(const GgufKeys& keys, std::span<const std::string> ignored) {
   for (const char* const harmless :
        {"feed_forward_length", "rope.scaling.finetuned", "tensor_data_layout", "vocab_size"})
@@ -200,7 +199,7 @@ TensorNames gguf_tensor_names(std::string_view family) {
 
 namespace {
 
-/// Names of the tensors that a model is made of.
+/// Names of the tensors that a model reads.
 class TensorList {
  public:
   TensorList(const ModelConfig& config, const TensorNames& names) : config_(config) {

@@ -1,4 +1,4 @@
-// Models in GGUF files: which family, with what sizes, and under which names.
+// Models in GGUF files: family, config and tensor names.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace lacuna {
 
-/// The JSON text of a config.json for the same model. Throws InputError.
+/// The JSON text of the equivalent config.json. Throws InputError.
 std::string gguf_config_text(const GgufFile& file);
 
-/// The config of a GGUF file of a family with a GgufDialect. Its keys are put as the config.json of the same
-/// model would have them, and read and checked as that is. Throws InputError.
+/// The config of a GGUF file of a family with a GgufDialect. The keys are translated to a config.json, which
+/// is read and checked as usual. Throws InputError.
 ModelConfig read_gguf_config(const GgufFile& file, const ConfigChoices& choices = {});
 
-/// Names as llama.cpp's converters give them.
+/// Tensor names as llama.cpp's converters write them.
 TensorNames gguf_tensor_names(std::string_view family);
 
-/// Throws InputError, which names the tensor, if the file holds one that the model does not read: what it
-/// would add would be missing without a word.
+/// Throws InputError naming the tensor if the file holds one that the model does not read, since outputs
+/// would be silently wrong.
 void expect_no_unread_tensors(const GgufFile& file, const ModelConfig& config);
 
-/// The file's tensors in the model's order of rows: those of `llada` and `llama` are stored for rotation of
-/// neighbouring pairs. `file` must outlive them.
+/// The file's tensors with rows in the model's order: `llada` and `llama` files permute rows for RoPE of
+/// neighboring pairs. `file` must outlive the result.
 GgufWeights gguf_weights(const GgufFile& file, const ModelConfig& config);
 
 }  // namespace lacuna

@@ -1,9 +1,9 @@
 // GIDD's scaling-study models (von Rütte et al. 2025, arXiv 2512.10858; GiddForDiffusionLM): 3B and 10B with
-// uniform noise, 3B with masks. A transformer of its own: norm weights are offsets from 1, q and k are normed
-// over their full width, each layer has one learned key and value that all rows see, scores are capped by a
-// tanh, the feed-forward part is a squared ReLU with biases, and the residual branches and the head are
-// scaled. Row i predicts position i. The mask tensor of the published code, in which clean rows do not see
-// noisy ones, is two groups of rows here.
+// uniform noise, 3B with masks. Its block differs from others: norm weights are offsets from 1, q and k are
+// normed over their full width, each layer has one learned key and value that all rows attend to, scores are
+// capped by a tanh, the feed-forward part is a squared ReLU with biases, and the residual branches and the
+// head are scaled. Row i predicts position i. Two groups of rows replace the attention mask of the published
+// code, in which clean rows do not attend to noisy ones.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr Range<double> kScale{1e-4, 1e4};
 
-/// The factor of the layers' products: a number, or a word for a power of a matrix's width.
+/// Reads the factor of the layers' matmul outputs: a number, or a word for a power of a matrix's width.
 void read_weight_scaling(const JsonObject& json, ModelConfig& config) {
   const nlohmann::json* const value = json.value("weight_scaling");
   if (value == nullptr || *value == "fan_in") {
@@ -27,7 +27,7 @@ void read_weight_scaling(const JsonObject& json, ModelConfig& config) {
   }
 }
 
-/// Absent keys have the published class's defaults, which are not always what the published files hold.
+/// Absent keys take the published class's defaults, which may differ from the published files.
 ModelConfig read_gidd(const JsonObject& json) {
   json.expect("is_causal", false);
   ModelConfig config;
@@ -88,7 +88,7 @@ FamilyEntry gidd_family() {
           .architecture = "GiddForDiffusionLM",
           .read_config = read_gidd,
           .tensors = transformers_tensors(name_gidd_layer),
-          // Initial values, and which of two implementations of the same attention runs.
+          // Initialization, and the choice between two equivalent attention implementations.
           .harmless_keys = {"attn_performer", "emb_init_scale", "head_init_scale", "init_scale"},
           .model_types = {"gidd"},
           .published = {

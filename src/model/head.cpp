@@ -1,4 +1,4 @@
-// The output head: logits, the tokens that are sampled from them, and how far they moved.
+// The output head: logits, sampling, and drift of posteriors.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -25,7 +25,7 @@ void Model::Pass::sample_all(std::span<const LogitRow> wanted, std::span<RowStat
 }
 
 void Model::Pass::keep_logits(std::span<const LogitRow> wanted) {
-  // Another rank has some of the logits, or a later chunk took the place of earlier ones.
+  // Other ranks may have some of the logits, and a later chunk overwrites earlier ones.
   if (!part_.is_whole() || static_cast<int64_t>(wanted.size()) > head_chunk_rows(config_.vocab_size)) return;
   ws_.kept_logits.assign(wanted.begin(), wanted.end());
   for (LogitRow& logit : ws_.kept_logits) {
@@ -34,7 +34,7 @@ void Model::Pass::keep_logits(std::span<const LogitRow> wanted) {
   }
 }
 
-/// Rows of ws_.logits that hold the logits of these; empty: not all of them are there.
+/// Rows of ws_.logits that hold the logits of `wanted`; empty unless all are there.
 std::vector<int64_t> Model::Pass::kept_rows(std::span<const ClassRow> wanted) const {
   std::vector<int64_t> rows;
   for (const ClassRow& each : wanted) {
@@ -65,7 +65,7 @@ void Model::Pass::read_classes(std::span<const ClassRow> wanted, std::span<Class
                     logits, of_row[index]);
   };
   if (const std::vector<int64_t> kept = kept_rows(wanted); !kept.empty()) {
-    // The head has seen these rows in this pass: their logits are the same bits.
+    // The head computed these rows in this pass already; the logits are bitwise identical.
     const Matrix<float> logits = sized(ws_.logits, std::ssize(ws_.kept_logits), config_.vocab_size);
     context_.threads.parallel_for(std::ssize(kept), [&](int64_t i, int) {
       read(static_cast<size_t>(i), logits.row_span(kept[static_cast<size_t>(i)]));
@@ -143,7 +143,7 @@ void Model::Pass::remember(std::span<OutputCache* const> outputs) {
 }
 
 Matrix<float> Model::Pass::compute_logits(std::span<const LogitRow> wanted) {
-  // Rows, then the rows that guide them; a row without guidance brings none.
+  // First all rows, then the unconditional rows of those with guidance.
   const auto count = static_cast<int64_t>(wanted.size());
   std::vector<int32_t>& rows = ws_.head_row_indices;
   rows.clear();
@@ -172,7 +172,7 @@ void Model::Pass::compare_chunk(std::span<const DriftProbe> probes, std::span<Ou
   const auto count = static_cast<int64_t>(probes.size());
   const bool guided = std::any_of(probes.begin(), probes.end(),
                                   [](const DriftProbe& probe) { return probe.unconditional_row >= 0; });
-  const int64_t kinds = guided ? 4 : 2;  // now, before, and the same without the prompt
+  const int64_t kinds = guided ? 4 : 2;  // now, before, and both without the prompt
   const Matrix<float> head_rows = sized(ws_.head_rows, kinds * count, config_.hidden_dim);
   for_each_row(count, [&](int64_t i) {
     const DriftProbe& probe = probes[static_cast<size_t>(i)];

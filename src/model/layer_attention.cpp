@@ -1,4 +1,4 @@
-// The attention of a layer: keys and values to their cells, what a group attends to, dense and sparse.
+// The attention of a layer: writing keys and values to cells, dense and sparse attention.
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -121,7 +121,7 @@ void Model::Pass::store_kv(const LayerParameters& layer) {
   const Matrix<float> v = sized(ws_.v, written.size(), kv_dim);
   const int64_t first = rows_.begin - written.begin;
   if (num_rows_ > 0) compute_kv(layer, k.rows_from(first, num_rows_), v.rows_from(first, num_rows_));
-  // Codes are made of f32, everything else is rounded to the dtype as it is written.
+  // int8 cells are quantized from f32; other cells round to the dtype when written.
   const bool is_coded = !caches_.empty() && caches_.front()->shape().is_int8;
   exchange_.share_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
   for_each_row(written.size(),
@@ -310,7 +310,7 @@ void Model::Pass::write_kv(int64_t layer, int64_t row, const float* key, const f
   thread_local std::vector<float> before, after;
   read_kv(cache, layer, cell, before);
   cache.write(kv_layer(), cell, key, value);
-  read_kv(cache, layer, cell, after);  // with the rounding of the cache
+  read_kv(cache, layer, cell, after);  // as rounded by the cache
   const auto head_dim = static_cast<size_t>(config_.head_dim_of(layer));
   const int64_t pieces = 2 * own_kv_heads(layer);  // each head's key, then each head's value
   CosineSums* sums = own_kv_sums(layer).row(row);
@@ -381,7 +381,7 @@ IndexRange Model::Pass::places(IndexRange rows) const {
 void Model::Pass::keep_output_rows(const LayerParameters& layer) {
   if (ws_.residual_row.empty()) return;
   const IndexRange place = places(rows_);
-  for (int32_t i = place.begin; i < place.end; ++i) {  // none moves past a row that has yet to move
+  for (int32_t i = place.begin; i < place.end; ++i) {  // in place, since whole_rows[i] >= i
     const int32_t row = ws_.whole_rows[static_cast<size_t>(i)];
     std::copy_n(residual_.row(row), config_.hidden_dim, residual_.row(i));
   }

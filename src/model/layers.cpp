@@ -1,5 +1,5 @@
-// The layers of every pre-norm transformer we know: embed; for each layer norm, attend, add, norm, feed
-// forward, add. Families differ by the flags of ModelConfig.
+// The layers of a pre-norm transformer: embed; per layer norm, attend, add, norm, feed forward, add. Families
+// differ by flags of ModelConfig.
 #include <cmath>
 #include <numeric>
 
@@ -39,13 +39,13 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
 
 namespace {
 
-/// Cosines and sines up to the position `last`.
+/// Extends the tables of cosines and sines up to position `last`.
 void extend_rotations(const std::vector<float>& frequencies, const RopeConfig& rope, int32_t last,
                       LayerKind& kind) {
   const auto half = static_cast<int64_t>(frequencies.size());
   for (auto known = static_cast<int64_t>(kind.cosines.size()) / half; known <= last; ++known) {
     for (const float frequency : frequencies) {
-      // The product in f32 as the reference has it, the functions in double.
+      // The angle is f32, as in the reference; cos and sin are double.
       const float angle = static_cast<float>(known) * frequency;
       kind.cosines.push_back(static_cast<float>(std::cos(double{angle})) * rope.attention_scaling);
       kind.sines.push_back(static_cast<float>(std::sin(double{angle})) * rope.attention_scaling);
@@ -70,8 +70,7 @@ void Model::Pass::compute(IndexRange rows) {
   if (part_.embeds()) embed();
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     attend(layer);
-    if (num_rows_ == 0)
-      continue;  // other ranks have them all, or nobody asks more of the last layer than K/V
+    if (num_rows_ == 0) continue;  // other ranks have all rows, or the last layer's rows need only K/V
     feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
     if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
   }
@@ -112,10 +111,10 @@ void Model::Pass::embed() {
     for (float& value : x_.row_span(row)) value *= scale;
   });
   ws_.times.other += watch_.restart();
-  if (config_.canvas) enter_canvases();
+  if (config_.canvas) condition_canvases();
 }
 
-void Model::Pass::enter_canvases() {
+void Model::Pass::condition_canvases() {
   ws_.canvas_rows.clear();
   ws_.conditioned_rows.clear();
   for (const RowGroup& group : plan_.groups) {
@@ -198,7 +197,7 @@ void Model::Pass::feed_forward_in_parallel(const LayerParameters& layer) {
 void Model::Pass::norm(const float* x, const std::vector<float>& weight, float* out) const {
   const int64_t dim = config_.hidden_dim;
   if (!config_.layer_norm) return kernels_.rms_norm(x, weight.data(), dim, config_.norm_eps, out);
-  // LayerNorm is RMSNorm of the distances from the mean, and a bias.
+  // LayerNorm: RMSNorm after subtracting the mean, plus a bias.
   const auto mean = static_cast<float>(std::accumulate(x, x + dim, 0.0) / static_cast<double>(dim));
   std::transform(x, x + dim, out, [mean](float value) { return value - mean; });
   kernels_.rms_norm(out, weight.data(), dim, config_.norm_eps, out);
@@ -282,7 +281,7 @@ void Model::Pass::route(const LayerParameters& layer) {
     ws_.expert_rows[e].clear();
     ws_.expert_weights[e].clear();
   }
-  // The output of experts next to a dense layer is scaled with that layer's, by add_projected().
+  // With a parallel dense layer, add_projected() scales the experts' output too.
   const float scale = moe.parallel_dense ? 1 : config_.residual_scale;
   for (int64_t row = 0; row < num_rows_; ++row) {
     for (const ExpertChoice& choice : choices_of(row)) {
@@ -396,7 +395,7 @@ void Model::Pass::pack(ConstMatrix<float> rows, double& seconds) {
 }
 
 void Model::Pass::product(const Linear& linear, Matrix<float> out, double& seconds) {
-  if (linear.weight.view().outputs == 0 || out.rows == 0) return;  // other ranks have them all
+  if (linear.weight.view().outputs == 0 || out.rows == 0) return;  // other ranks have all outputs
   const float* const bias = linear.bias_or_null();
   multiply(context_, ws_.packed, linear.weight.view(), linear.scale == 1 ? bias : nullptr, out);
   if (linear.scale != 1) {

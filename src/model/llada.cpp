@@ -1,6 +1,6 @@
 // LLaDA 8B Base, Instruct and 1.5 (Nie et al. 2025; LLaDAModelLM). A Llama-like block under OLMo's key and
-// tensor names: attention sees everything, row i predicts position i. The keys that published files hold at
-// one value and that would change the mathematics are refused at any other.
+// tensor names with full attention; row i predicts position i. Keys that have one value in all published
+// files and would change the computation are refused at any other value.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -122,9 +122,9 @@ FamilyEntry llada_family() {
                               .read_config = read_llada_gguf,
                               .layer = gguf_layer,
                               .interleaves_rotation = true},
-          // Keys of its own class that published files hold and that change no forward pass: how OLMo was
-          // trained and which kernels it used; biases of a position scheme that "alibi" turns off; the ratio
-          // that "mlp_hidden_size" replaces; RoPE in f32, which it is here anyway.
+          // Keys of its class that do not change the forward pass: OLMo's training and kernels, biases for
+          // "alibi", which is off, the ratio that "mlp_hidden_size" replaces, and RoPE in f32, always used
+          // here.
           .harmless_keys = {"alibi_bias_max", "init_cutoff_factor", "init_device", "init_fn", "mlp_ratio",
                             "rope_full_precision"},
           .model_types = {"llada"},

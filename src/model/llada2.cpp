@@ -1,8 +1,8 @@
 // LLaDA2.0 to 2.2, mini (16B) and flash (100B) (inclusionAI 2025; LLaDA2MoeModelLM): block diffusion on the
-// experts of Ling 2.0. What sets the block apart: q, k and v are one matrix, RoPE turns the first half of
-// each head alone, the first layer is dense, and the router scores with sigmoids, chooses within the best
-// groups of experts, and is corrected by a bias that does not reach the weights. Reference: models/llada2_moe
-// of inclusionAI/dFactory. Neither the mask nor the block length is in the published config.json.
+// experts of Ling 2.0. q, k and v are one matrix, RoPE rotates only the first half of each head, and the
+// first layer is dense. The router scores with sigmoids and chooses within the best groups of experts, with a
+// bias that does not enter the weights. Reference: models/llada2_moe of inclusionAI/dFactory. The published
+// config.json lacks the mask and the block length.
 #include <fmt/format.h>
 
 #include "model/family_parts.h"
@@ -24,7 +24,7 @@ void check_llada2(const JsonObject& json) {
   json.expect("use_qk_norm", true);
 }
 
-/// LLaDA2.2's tokens for editing; both or neither. LLaDA2.0 and 2.1, which choose experts by groups, have
+/// Reads LLaDA2.2's editing tokens, both or neither. LLaDA2.0 and 2.1, which choose experts by groups, have
 /// none.
 void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
   config.delete_id = read_token_id(json, "delete_token_id", config, -1);
@@ -43,9 +43,9 @@ void read_edit_tokens(const JsonObject& json, ModelConfig& config) {
     json.refuse("split_token_id", "another token than \"delete_token_id\"");
 }
 
-/// `partial_rotary_factor` decides, as in the reference; `rotary_dim` may only repeat it.
+/// `partial_rotary_factor` is decisive, as in the reference; `rotary_dim` must agree.
 void read_rotation(const JsonObject& json, ModelConfig& config) {
-  set_rope(json, config, {.usual_share = 0.5F, .turns_shares = true});
+  set_rope(json, config, {.usual_share = 0.5F, .allows_partial_rotation = true});
   if (json.integer("rotary_dim", kWidth, config.rotary_dim) != config.rotary_dim) {
     json.refuse("rotary_dim", fmt::format("{}, as \"partial_rotary_factor\" says", config.rotary_dim));
   }
@@ -56,7 +56,7 @@ MoeConfig read_experts(const JsonObject& json) {
   moe.num_experts = json.integer("num_experts", kExpertCount);
   moe.experts_per_token = json.integer("num_experts_per_tok", {1, moe.num_experts});
   moe.expert_ffn_dim = json.integer("moe_intermediate_size", kWidth);
-  moe.normalize_weights = moe.experts_per_token > 1;  // the reference leaves a single one as it is
+  moe.normalize_weights = moe.experts_per_token > 1;  // the reference keeps a single weight
   moe.sigmoid_scores = true;
   moe.router_in_f32 = true;
   moe.selection_bias = json.flag("moe_router_enable_expert_bias", true);
@@ -64,7 +64,7 @@ MoeConfig read_experts(const JsonObject& json) {
   moe.shared_ffn_dim = json.integer("num_shared_experts", {0, kExpertCount.last}, 0) * moe.expert_ffn_dim;
   moe.first_dense_layers = json.integer("first_k_dense_replace", {0, kLayerCount.last}, 0);
 
-  // LLaDA2.2: the rows of a window share experts, whatever the groups that are still in the file.
+  // LLaDA2.2: rows of a window share experts; groups in the file are ignored.
   moe.experts_per_window = json.integer("expert_capacity", {0, moe.num_experts}, 0);
   if (moe.experts_per_window > 0) {
     if (moe.experts_per_window < moe.experts_per_token)
@@ -78,7 +78,7 @@ MoeConfig read_experts(const JsonObject& json) {
     json.refuse("expert_capacity", "that of LLaDA2.2, as the name says; groups of experts are LLaDA2.0's");
 
   moe.num_groups = json.integer("n_group", {1, moe.num_experts}, 8);
-  // A group is judged by its two best experts.
+  // A group's score is the sum of its two best experts' scores.
   if (moe.num_experts % moe.num_groups != 0 || moe.num_experts / moe.num_groups < 2) {
     json.refuse("n_group", fmt::format("a divisor of the {} experts that leaves at least 2 in a group",
                                        moe.num_experts));
@@ -90,7 +90,7 @@ MoeConfig read_experts(const JsonObject& json) {
   return moe;
 }
 
-/// LLaDA2.2's "block_size" is that of its windows alone.
+/// In LLaDA2.2, "block_size" applies only to windows.
 int64_t read_block_length(const JsonObject& json, int64_t window) {
   constexpr int64_t kUsual = 32;
   if (window == 0) {
@@ -145,14 +145,14 @@ LayerTensorNames name_llada2_gguf_layer(int64_t layer) {
   return names;
 }
 
-/// Ling 2.0's keys (llama.cpp's bailingmoe2), which LLaDA 2 shares but for the name of the architecture.
+/// Reads Ling 2.0's keys (llama.cpp's bailingmoe2), which LLaDA 2 uses under its own architecture name.
 nlohmann::json read_llada2_gguf(const GgufKeys& keys) {
   const GgufFile& file = keys.file();
   nlohmann::json config = gguf_sizes(keys, "LLaDA2MoeModelLM");
   const auto head_dim = config["head_dim"].get<int64_t>();
   const int64_t rotary_dim = keys.integer("rope.dimension_count", {1, head_dim}, head_dim);
   config["rotary_dim"] = rotary_dim;
-  // The half more is cut off again, and makes up for rounding.
+  // The added half compensates for rounding; truncation removes it.
   config["partial_rotary_factor"] =
       std::min(1.0, (static_cast<double>(rotary_dim) + 0.5) / static_cast<double>(head_dim));
   config["intermediate_size"] = keys.integer("feed_forward_length", kWidth);
@@ -220,18 +220,18 @@ FamilyEntry llada2_family() {
       .tensors = tensors,
       .mask_texts = {"<|mask|>"},
       .published_masks = {PublishedMask{156895, 157184}},
-      // The published texts were not seen; these are what the report calls the operations.
+      // The published texts are unverified; these are the report's names of the operations.
       .edit_names = {"delete", "split"},
       .default_unmask = "dynamic=0.95",
       .gguf = GgufDialect{.architecture = "llada2",
                           .published_mask = 156895,
                           .read_config = read_llada2_gguf,
                           .layer = name_llada2_gguf_layer},
-      // Without effect where no layer is dense, or where "use_sliding_window" is false, as it must be; layers
-      // that predict several tokens at once, which the published model was trained with and does not run.
+      // Without effect if no layer is dense, or because "use_sliding_window" must be false. The others belong
+      // to multi-token prediction layers, which the published model was trained with and does not run.
       .harmless_keys = {"intermediate_size", "mtp_loss_scaling_factor", "num_nextn_predict_layers",
                         "sliding_window"},
-      // The second is of copies for training with VeOmni.
+      // The second is for copies for training with VeOmni.
       .model_types = {"llada2_moe", "llada2_moe_veomni"},
       .published = {
           PublishedConfig{"llada2-mini", kLlada2Mini},

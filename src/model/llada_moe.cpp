@@ -1,6 +1,6 @@
-// LLaDA-MoE 7B-A1B (inclusionAI 2025; LLaDAMoEModelLM). OLMoE's block: every feed-forward layer is 64 experts
-// of which the router picks 8, weighted by their softmax probability as it is; q and k are normed per head.
-// Its model_type is "llada" as well, so only `architectures` tells it from the dense model.
+// LLaDA-MoE 7B-A1B (inclusionAI 2025; LLaDAMoEModelLM). OLMoE's block: every feed-forward layer has 64
+// experts, of which the router picks 8, weighted by their unnormalized softmax probability; q and k are
+// normed per head. Its model_type is "llada" as well, so only `architectures` tells it from the dense model.
 #include <fmt/format.h>
 
 #include "model/family_parts.h"
@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-constexpr TokenId kPublishedMask = 156895;  // converters for this model hold it, as its files may not
+constexpr TokenId kPublishedMask = 156895;  // hardcoded by converters; files may lack it
 
 void check_llada_moe(const JsonObject& json) {
   expect_silu(json);
@@ -31,7 +31,7 @@ ModelConfig read_llada_moe(const JsonObject& json) {
   config.moe.num_experts = json.integer("num_experts", kExpertCount);
   config.moe.experts_per_token = json.integer("num_experts_per_tok", {1, config.moe.num_experts});
   config.moe.expert_ffn_dim = json.integer("expert_intermediate_size", kWidth);
-  config.moe.normalize_weights = false;  // the published code never looks at norm_topk_prob
+  config.moe.normalize_weights = false;  // the published code ignores norm_topk_prob
   config.qk_norm_per_head = json.flag("qk_layernorm");
   if (json.has("clip_qkv")) config.qkv_clip = json.number("clip_qkv", {1e-6, 1e6});
   config.mask_id = read_token_id(json, "mask_token_id", config, -1);
@@ -73,7 +73,7 @@ FamilyEntry llada_moe_family() {
                           .published_mask = kPublishedMask,
                           .read_config = read_llada_moe_gguf,
                           .layer = gguf_layer},
-      // The published code looks at neither: weights of experts are not normalised, and no layer is dense.
+      // The published code ignores these keys: experts' weights are not normalized, and no layer is dense.
       .harmless_keys = {"dense_intermediate_size", "intermediate_size", "norm_topk_prob"},
       .model_types = {"llada", "llada_moe", "lladamoe"},
       .published = {PublishedConfig{"llada-moe-7b", R"({"architectures": ["LLaDAMoEModelLM"],

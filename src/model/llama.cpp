@@ -34,7 +34,7 @@ nlohmann::json read_llama_gguf(const GgufKeys& keys) {
 ModelConfig read_llama_block(const JsonObject& json, const RopeRules& rope) {
   ModelConfig config = read_decoder_block(json);
   const bool has_biases = json.flag("attention_bias", false);
-  // Our own keys, for GGUF files, which say it by their tensors.
+  // Lacuna's own keys, for GGUF files, which indicate biases by their tensors.
   config.qkv_bias = json.flag("qkv_bias", has_biases);
   config.attn_output_bias = json.flag("o_bias", has_biases);
   json.expect("mlp_bias", false);

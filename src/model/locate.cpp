@@ -46,7 +46,7 @@ void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
   if (std::none_of(folders.begin(), folders.end(), is_same)) folders.push_back(folder);
 }
 
-/// Files of GGUF models below a snapshot, the first part of split ones, in the order of their names.
+/// GGUF files below a snapshot, only the first part of split ones, sorted by name.
 std::vector<fs::path> gguf_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -87,7 +87,7 @@ fs::path model_in(const fs::path& snapshot, const HubModel& model) {
                    snapshot.string(), files.size(), model.id());
 }
 
-/// Empty where the cache knows nothing of the model.
+/// Empty if the cache does not have the model.
 std::optional<fs::path> find_download(const HubCache& cache, const HubModel& model) {
   if (cache.empty()) return {};
   if (const std::optional<std::string> commit = cache.commit(model)) {
@@ -98,7 +98,7 @@ std::optional<fs::path> find_download(const HubCache& cache, const HubModel& mod
                    model.text(), pull_command(model), cache.repository(model).string());
 }
 
-/// All names that would have been found.
+/// All names that can be resolved.
 std::vector<std::string> known_names(const ModelPlaces& places) {
   std::vector<std::string> names;
   for (const fs::path& folder : places.model_folders) {
@@ -115,7 +115,7 @@ std::vector<std::string> known_names(const ModelPlaces& places) {
 [[noreturn]] void refuse_unknown(std::string_view argument, const ModelPlaces& places,
                                  const std::optional<HubModel>& model) {
   std::string hint;
-  // A misspelt organisation may still have the right name after it, and the other way round.
+  // The misspelled part may be the organization or the name after it.
   if (const std::string near = nearest_name(argument, known_names(places)); !near.empty()) {
     hint = fmt::format("did you mean {}? ", in_quotes(near));
   }
@@ -132,7 +132,7 @@ std::vector<std::string> known_names(const ModelPlaces& places) {
       in_quotes(argument), hint, fmt::join(looked_in, ", "));
 }
 
-/// Empty where nothing is missing.
+/// Describes missing weights; empty if none are missing.
 std::string missing_weights(const fs::path& folder) {
   if (is_there(folder / "model.safetensors")) return {};
   const fs::path index = folder / "model.safetensors.index.json";

@@ -1,4 +1,4 @@
-// From what a person types after --model to a folder.
+// Resolves the argument of --model to a folder.
 #pragma once
 
 #include <filesystem>
@@ -10,31 +10,30 @@
 
 namespace lacuna {
 
-/// The file that starts this program: LACUNA_PROGRAM of the environment, which archives set whose program
-/// needs another start, else the file of the process; empty where the system does not say.
+/// The file that starts this program: the environment's LACUNA_PROGRAM, which archives with a launcher set,
+/// else the process's executable; empty if unknown.
 std::filesystem::path program_file();
 
 /// Where models are looked for.
 struct ModelPlaces {
-  std::vector<std::filesystem::path>
-      model_folders;  ///< each may hold a folder per model, in order of preference
+  std::vector<std::filesystem::path> model_folders;  ///< searched in order; each may hold a folder per model
   HubCache hub_cache{{}};
 
-  /// $LACUNA_MODELS if set, models/ in the current folder, then the folders that hold the models that ship:
-  /// relative to the program (an installation's share/lacuna/models, models/ next to a build folder) and the
-  /// source tree that it was built from. See HubCache for the cache.
+  /// $LACUNA_MODELS if set, models/ in the current folder, then the folders of bundled models: an
+  /// installation's share/lacuna/models, models/ next to a build folder, and that of the source tree. See
+  /// HubCache for the cache.
   static ModelPlaces from_environment();
 };
 
-/// The folder that holds the config.json of `argument`: a folder; a name in a model folder; or
-/// ORG/NAME[@REVISION][:QUANT] in the hub cache. The first that exists, in this order. A .gguf file is its
-/// own answer; so is the one of a download that holds no safetensors. Throws InputError that says where it
-/// looked, which name is near, or which command downloads the model.
+/// Finds the folder with the config.json for `argument`, the first that exists of: a folder; a name in a
+/// model folder; ORG/NAME[@REVISION][:QUANT] in the hub cache. Returns a .gguf file itself, also that of a
+/// download without safetensors. Throws InputError with the searched places and a similar name or the command
+/// that downloads the model.
 std::filesystem::path locate_model(std::string_view argument,
                                    const ModelPlaces& places = ModelPlaces::from_environment());
 
-/// Throws InputError where `folder` is a snapshot in a hub cache whose weights are missing, all or a shard
-/// that its index names; the sentence says which command completes it.
+/// Throws InputError if `folder` is a hub cache snapshot without weights, or without a shard that its index
+/// names; the message gives the command that completes it.
 void require_whole_download(const std::filesystem::path& folder);
 
 }  // namespace lacuna

@@ -60,7 +60,7 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
 
 namespace {
 
-/// Throws InputError if weights are wanted in a format that the CPU has no kernels for.
+/// Throws InputError if a format has no CPU kernels.
 void expect_cpu_formats(const WeightFormats& formats) {
   for (const auto& format : {formats.layers, formats.embedding}) {
     if (!format || format->is_for_cpu()) continue;
@@ -75,15 +75,15 @@ Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parame
              std::shared_ptr<Communicator> ranks, ShardBy by)
     : config_(std::move(config)),
       dtype_(formats.dtype),
-      kv_in_codes_(formats.kv_int8),
+      kv_int8_(formats.kv_int8),
       int8_activations_(formats.int8_activations),
       ranks_(std::move(ranks)),
       part_(ranks_ ? ModelPart{ranks_->rank(), ranks_->size(), by} : ModelPart()),
       parameters_(std::move(parameters)),
       rope_frequencies_(lacuna::rope_frequencies(
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {
-  // A rank waits for the layers that another computes.
-  if (part_.cuts(ShardBy::kLayers)) ranks_->set_patience(part_.of(0).layers(config_.num_layers).size());
+  // A rank may wait while another computes all of its layers.
+  if (part_.cuts(ShardBy::kLayers)) ranks_->set_timeout_factor(part_.of(0).layers(config_.num_layers).size());
   if (!config_.sliding) return;
   sliding_frequencies_ = lacuna::rope_frequencies(config_.sliding->rope, config_.sliding->head_dim);
   const int64_t widest = std::max({config_.hidden_dim, config_.head_dim, config_.sliding->head_dim});
@@ -187,7 +187,7 @@ FollowUpResult Model::follow_up(const KernelContext& context, const StepPlan& pl
   workspace.drifts.resize(wanted.probes.size());
   workspace.classes.resize(count_classes(wanted.classes));
   Pass pass(*this, context, plan, {}, workspace);
-  pass.read_classes(wanted.classes, workspace.classes);  // first: it may read what the pass's samples left
+  pass.read_classes(wanted.classes, workspace.classes);  // first: may reuse the pass's logits
   pass.sample_all(wanted.logits, workspace.further_samples);
   pass.compare(wanted.probes, outputs, workspace.drifts);
   if (remembers && !outputs.empty()) pass.remember(outputs);
@@ -222,7 +222,7 @@ void Model::keep_soft_embeddings(const KernelContext& context, const KvCache& ca
                                  std::span<const int32_t> cells, ConstMatrix<float> distributions) const {
   expects(distributions.rows == std::ssize(cells) && distributions.cols == config_.vocab_size,
           "keep_soft_embeddings: cells by vocabulary");
-  if (!part_.embeds()) return;  // nobody will read them
+  if (!part_.embeds()) return;  // the rank does not read soft embeddings
   const Matrix<float> soft_embeddings = cache.soft_embeddings();
   std::vector<float*> kept;
   for (const int32_t cell : cells) kept.push_back(soft_embeddings.row(cell));

@@ -1,14 +1,14 @@
-// Nemotron-4 and what was pruned from it, Minitron and Nemotron-Mini (nvidia/Minitron-4B-Base, -8B-Base,
-// nvidia/Nemotron-Mini-4B-Instruct; NemotronForCausalLM), left to right: Llama's block with layer norms whose
-// stored weights are offsets from 1, feed-forward layers of squared ReLU without a gate, and RoPE of half of
-// each head. Nemotron-Labs-Diffusion (nemotron_labs.cpp) has another architecture.
+// Nemotron-4 and models pruned from it, Minitron and Nemotron-Mini (nvidia/Minitron-4B-Base, -8B-Base,
+// nvidia/Nemotron-Mini-4B-Instruct; NemotronForCausalLM), left to right. Llama's block, but with LayerNorm
+// whose stored weights are offsets from 1, squared ReLU without a gate, and RoPE on half of each head.
+// Nemotron-Labs-Diffusion (nemotron_labs.cpp) is another architecture.
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
 namespace lacuna {
 namespace {
 
-// Values of the class where a file has none.
+// Defaults of the class.
 constexpr float kUsualNormEps = 1e-5F;
 constexpr float kUsualShare = 0.5F;
 
@@ -19,9 +19,10 @@ ModelConfig read_nemotron(const JsonObject& json) {
   config.causal = true;
   config.ffn_dim = json.integer("intermediate_size", kWidth);
   config.head_dim = read_head_dim(json, config);
-  set_rope(json, config, {.usual_theta = kUsualTheta, .usual_share = kUsualShare, .turns_shares = true});
+  set_rope(json, config,
+           {.usual_theta = kUsualTheta, .usual_share = kUsualShare, .allows_partial_rotation = true});
   const bool has_biases = json.flag("attention_bias", false);
-  // Our own keys, for GGUF files, which say it by their tensors.
+  // Lacuna's own keys, for GGUF files, which indicate biases by their tensors.
   config.qkv_bias = json.flag("qkv_bias", has_biases);
   config.attn_output_bias = json.flag("o_bias", has_biases);
   config.ffn_bias = json.flag("mlp_bias", false);

@@ -1,8 +1,8 @@
 // Nemotron-Labs-Diffusion (nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B and their bases;
-// NemotronLabsDiffusionModel): Ministral 3's block, which is Llama's with YaRN and Llama 4's growing queries,
-// trained to read left to right and to denoise blocks of 32 in both directions with the same weights. The
-// mode is chosen by --paradigm: blocks, of which the read of the last one gives each its first token, or
-// causal. The adapter for drafts (linear_spec_lora) is not read.
+// NemotronLabsDiffusionModel): Ministral 3's block, which is Llama's with YaRN and Llama 4's query scaling.
+// The same weights read left to right and denoise blocks of 32 bidirectionally. --paradigm selects blocks
+// (the causal pass over a finished block gives the next block's first token) or causal. The adapter for
+// drafts (linear_spec_lora) is not read.
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -56,7 +56,7 @@ FamilyEntry nemotron_labs_family() {
           .tensors = nemotron_labs_tensors(),
           .published_masks = {PublishedMask{100, 131072}},
           .default_unmask = "threshold=0.9",
-          // Keys of training alone.
+          // Only for training.
           .harmless_keys = {"dp_varying_mask_ratio"},
           .model_types = {"nemotron_labs_diffusion"},
           .published = {

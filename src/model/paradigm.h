@@ -1,4 +1,4 @@
-// How models write text.
+// Text generation paradigms.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace lacuna {
 
-/// How a model writes text; each has a decoder of its own.
+/// Generation paradigm of a model; each has its own decoder.
 enum class Paradigm : uint8_t {
   kCausal,    ///< from left to right (Qwen)
   kSlots,     ///< ReFusion: causal slots in any order
   kMasked,    ///< any masked position of the canvas at any step (LLaDA, Dream)
   kBlocks,    ///< block diffusion: blocks from left to right, masked positions of a block in any order
   kUniform,   ///< GIDD, Sumi: blocks of random tokens or masks, any of which a step may replace
-  kCanvases,  ///< DiffusionGemma: canvases of random tokens from left to right, read causally once they are
-              ///< done
+  kCanvases,  ///< DiffusionGemma: canvases of random tokens from left to right; finished ones are read
+              ///< causally
 };
 
 /// "causal", "slots", "masked", "blocks", "uniform" or "canvases".
 std::string_view name_of(Paradigm paradigm);
-/// The reverse; empty for any other text.
+/// The inverse of name_of(); empty for any other text.
 std::optional<Paradigm> paradigm_named(std::string_view name);
 
 }  // namespace lacuna

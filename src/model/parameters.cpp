@@ -14,8 +14,8 @@
 namespace lacuna {
 namespace {
 
-/// Rows of a module's weight, and elements of its bias: all of them, or a part where several projections lie
-/// below each other in one matrix.
+/// Rows of a module's weight and elements of its bias: all, or a range if several projections are fused in
+/// one matrix.
 struct ModuleRows {
   std::string module;
   int64_t first = 0;
@@ -23,11 +23,6 @@ struct ModuleRows {
   int64_t total = 0;  ///< rows of the module
 };
 
-/// Builds Parameters from any source of numbers. `Source` supplies
-///   contains(tensor) -> bool
-///   values(name, shape, role) -> std::vector<float>
-///   matrix(module rows, inputs, role, format or none) -> PackedMatrix of those rows
-/// and the walk below is the one list of what a model consists of.
 enum class Role : uint8_t { kEmbedding, kHead, kInward, kOutward, kNorm, kBias };
 
 int64_t count_of(const std::vector<int64_t>& shape) {
@@ -39,6 +34,11 @@ float product_scale(ProductScale scale, int64_t inputs, int64_t outputs) {
   return 1 / std::sqrt(static_cast<float>(scale == ProductScale::kByInputs ? inputs : outputs));
 }
 
+/// Builds Parameters from any source of weights; the only code that lists a model's tensors. `Source`
+/// supplies
+///   contains(tensor) -> bool
+///   values(name, shape, role) -> std::vector<float>
+///   matrix(module rows, inputs, role, format or none) -> PackedMatrix of the rows
 template <typename Source>
 class Builder {
  public:
@@ -84,7 +84,7 @@ class Builder {
           Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm),
                        feed_forward(names, config_.canvas->conditioning_dim)};
     }
-    if (done_ < total_) report(total_ - done_);  // matrices that other ranks keep
+    if (done_ < total_) report(total_ - done_);  // matrices of other ranks
     return parameters;
   }
 
@@ -164,7 +164,7 @@ class Builder {
       for (float& value : layer.router_norm) value *= keep;
       layer.expert_scale = values(names.expert_scale, moe.num_experts, Role::kNorm);
     }
-    // Quantized copies of a family that stacks its experts may have each for itself.
+    // Quantized copies may store each expert separately even in families that stack experts.
     const std::string& stack = names.stacked_experts.down;
     const bool is_stacked = !stack.empty() && (names_.expert == nullptr || source_.contains(stack) ||
                                                source_.contains(stack + ".weight"));
@@ -178,7 +178,7 @@ class Builder {
     if (moe.shared_ffn_dim > 0) layer.shared_expert = feed_forward(names.shared, moe.shared_ffn_dim);
   }
 
-  /// The part with this index of `parts` that lie below each other.
+  /// Part `part` of `parts` feed-forward layers stacked in the same tensors.
   FeedForward feed_forward(const ExpertTensorNames& names, int64_t dim, int64_t part = 0, int64_t parts = 1) {
     const int64_t hidden = config_.hidden_dim;
     const auto rows = [&](const std::string& module, int64_t count) {
@@ -209,7 +209,7 @@ class Builder {
   }
 
   /// The rank's part of a matrix.
-  ///   own  which of `rows`
+  ///   own  the rank's range of `rows`
   Linear linear(const ModuleRows& rows, const ModelPart::Range& own, int64_t inputs, Role role,
                 bool has_bias) {
     const ModuleRows kept{rows.module, rows.first + own.begin, own.size(), rows.total};
@@ -246,7 +246,7 @@ class Builder {
     return values;
   }
 
-  /// Under their whole name.
+  /// Reads values by their full tensor name.
   std::vector<float> values(const std::string& name, int64_t count, Role role) {
     report(count);
     return source_.values(name, {count}, role);
@@ -268,7 +268,7 @@ class Builder {
   int64_t done_ = 0;
 };
 
-/// Empty where it is dense.
+/// Empty if the matrix is dense.
 std::optional<WeightFormat> stored_format(const StoredMatrix& stored) {
   const std::optional<Quantization> quantization = stored.quantization();
   return quantization ? std::optional<WeightFormat>(*quantization) : std::nullopt;
@@ -285,10 +285,10 @@ class CheckpointSource {
     return weights_.values(name, shape);
   }
 
-  /// Without a format, as it is stored where that is quantized.
+  /// Without a `wanted` format, quantized matrices stay as stored.
   PackedMatrix matrix(const ModuleRows& rows, int64_t inputs, Role,
                       const std::optional<WeightFormat>& wanted) const {
-    // The one before is packed by now: its pages would be a second copy of it.
+    // The previous matrix is packed by now, so release its mapped pages.
     weights_.release_pages();
     const std::unique_ptr<StoredMatrix> stored = weights_.matrix(rows.module, rows.total, inputs);
     const WeightFormat otherwise = stored_format(*stored).value_or(dtype_);
@@ -301,8 +301,8 @@ class CheckpointSource {
   ThreadPool& threads_;
 };
 
-/// Hands everything on to be written and keeps no matrix. A module is written whole when its first part is
-/// asked for.
+/// Passes all tensors to a writer and keeps no matrix. A module is written whole when its first part is
+/// requested.
 class PackingSource {
  public:
   PackingSource(const CheckpointSource& source, const PackedTensorSink& write)
@@ -331,7 +331,7 @@ class PackingSource {
   std::set<std::string> written_;
 };
 
-/// Adds up what matrices will take, and reads none.
+/// Adds up the bytes of matrices without reading them.
 class MeasuringSource {
  public:
   /// stored  null: a dense checkpoint
@@ -404,7 +404,8 @@ class RandomSource {
     return value;
   }
 
-  /// Projections keep the size of what they read; those that write the residual stream share its growth.
+  /// Standard deviation that preserves the activations' magnitude; projections that write the residual stream
+  /// share its growth.
   float deviation(Role role, int64_t inputs) const {
     const float keep = 1.0F / std::sqrt(static_cast<float>(inputs));
     const bool writes_logits = role == Role::kHead || (role == Role::kEmbedding && config_.tied_embeddings);
@@ -416,7 +417,7 @@ class RandomSource {
     return keep;
   }
 
-  /// Uniform with this standard deviation: 16 bits a number, four numbers a draw.
+  /// Uniform numbers with this standard deviation: 16 random bits each, four per 64-bit sample.
   static void fill(const RngStream& stream, float deviation, int64_t count, float* out) {
     const float scale = deviation * std::sqrt(3.0F) / 32768;
     for (int64_t i = 0; i < count; i += 4) {

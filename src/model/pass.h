@@ -1,9 +1,9 @@
-// One forward pass in flight. Its parts are in layers.cpp (embedding, norms, feed-forward),
-// layer_attention.cpp (K/V and attention), head.cpp (logits and what is made of them) and ranks.cpp (where
-// ranks that compute a model together wait for each other). What ranks exchange, exchange_ carries.
+// One forward pass. Its parts are in layers.cpp (embedding, norms, feed-forward), layer_attention.cpp (K/V
+// and attention), head.cpp (logits, sampling and drift) and ranks.cpp (synchronization of the ranks of a
+// distributed model). exchange_ transfers data between ranks.
 //
-// Some rows of the plan go through some layers: all rows through all layers, but where ranks divide either.
-// The residual stream has a place for every row of the plan; while rows are computed, x_ views theirs.
+// A rank computes all rows in all layers unless ranks divide rows or layers. The residual stream has a place
+// for every row of the plan; x_ views the rows being computed.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +19,18 @@
 
 namespace lacuna {
 
-/// The plan, the memory and the clock that the parts of a pass share.
+/// State shared by the parts of a pass.
 class Model::Pass {
  public:
   Pass(const Model& model, const KernelContext& context, const StepPlan& plan,
        std::span<KvCache* const> caches, Workspace& workspace);
 
-  /// Runs all layers, with the other ranks; the residual stream is then ready for the head, on ranks that
-  /// sample.
+  /// Runs all layers, together with the other ranks. Afterwards, ranks that sample have the residual stream
+  /// for the head.
   void run_layers();
 
-  /// Calls use(first, logits) for one chunk of `wanted` after the other; logits row i belongs to
-  /// wanted[first + i], guidance applied.
+  /// Calls use(first, logits) for each chunk of `wanted`; logits row i belongs to wanted[first + i], guidance
+  /// applied.
   template <typename Use>
   void for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
     const auto chunk_rows = static_cast<size_t>(head_chunk_rows(config_.vocab_size));
@@ -43,45 +43,45 @@ class Model::Pass {
   /// Samples each of `wanted`. Needs the residual stream that run_layers() left.
   void sample_all(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
-  /// The same, where each rank samples some of `wanted` and gets the others' samples.
+  /// Same, but each rank samples some of `wanted` and receives the others' samples.
   void sample_shared(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
-  /// After sample_shared(): read_classes() may take these rows' logits from memory, if all of them are there.
+  /// After sample_shared(): lets read_classes() reuse the logits of these rows, if all are still in memory.
   void keep_logits(std::span<const LogitRow> wanted);
 
-  /// Reads each of `wanted` by its classes. Needs the residual stream that run_layers() left.
+  /// Reduces each row of `wanted` by its token classes. Needs the residual stream that run_layers() left.
   void read_classes(std::span<const ClassRow> wanted, std::span<ClassStatistics> values);
 
-  /// Needs the residual stream that run_layers() left.
+  /// Compares posteriors with remembered ones. Needs the residual stream that run_layers() left.
   void compare(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
                std::span<Drift> drifts);
 
   void compare_rows(ConstMatrix<float> now, ConstMatrix<float> before, std::span<Drift> drifts);
 
-  /// Every row but those of which the last layer wanted K/V alone: they have no output.
+  /// Stores the outputs of all rows except those of only_kv groups, which have none.
   void remember(std::span<OutputCache* const> outputs);
 
  private:
   void prepare();
 
-  /// Finds the rows that the last layer computes whole.
+  /// Lists the rows that have outputs in the last layer.
   void list_whole_rows();
 
-  /// From now on x_, and what is made of it, are those of these rows.
+  /// Makes x_ the view of these rows.
   void take(IndexRange rows);
-  /// x_ and what is made of it lie there from now on.
+  /// Makes x_ view this range of the residual stream.
   void set_place(IndexRange place);
-  /// Takes rows through the rank's layers.
+  /// Computes the rank's layers for these rows.
   void compute(IndexRange rows);
-  /// The rank's rows, then the other ranks' rows of the residual stream.
+  /// Computes the rank's rows, then receives the other ranks' rows of the residual stream.
   void compute_own_rows();
-  /// The plan piece by piece, where ranks compute layers: each rank takes a piece through its own and passes
-  /// it on; the last one returns it to the first.
+  /// Pipeline parallelism, if ranks divide the layers: each rank computes a piece of the plan in its layers
+  /// and passes it on; the last rank returns it to the first.
   void run_stages();
-  /// The rows of the residual stream that a rank passes on after a step of run_stages(); may be none.
+  /// The rows of the residual stream that a rank passes on after a step of run_stages(); may be empty.
   IndexRange passed_on(std::span<const IndexRange> pieces, int64_t step, int rank) const;
 
-  /// Where rows of the plan lie in the residual stream after the last layer.
+  /// Range of these rows of the plan in the residual stream after the last layer.
   IndexRange places(IndexRange rows) const;
 
   static bool remembers_heaviest(const RowGroup& group) {
@@ -92,78 +92,78 @@ class Model::Pass {
     return ws_.layer >= group.sparse.dense_layers && group.sparse.is_confined();
   }
 
-  /// For this layer and those that follow, until what the groups attend to changes: for all groups; once the
-  /// last layer has left others behind, for those that are whole.
+  /// Prepares attention for this and the following layers, until attended cells change: for all groups or,
+  /// once is_narrow_, only for those with outputs.
   void prepare_attention();
 
   void prepare_attention(LayerKind& kind);
 
-  /// Hides from a group what lies before the window of layers that slide.
-  ///   taken  those of its rows that are computed
+  /// Hides cells before the sliding window from a group.
+  ///   taken  the group's rows that are computed
   void narrow_to_window(const RowGroup& group, IndexRange taken, std::vector<IndexRange>& visible,
                         Attention::Group& attended);
 
   LayerKind& kind_of(int64_t layer) { return config_.slides(layer) ? ws_.sliding : ws_.everything; }
 
-  /// Lists the cells that a confined group sees besides the chosen ones: visible cells that are not
+  /// Lists the cells that a confined group attends to besides the chosen ones: visible cells that are not
   /// candidates, and its own rows.
   void list_cells_behind(size_t g);
 
   void embed();
 
-  /// Rows of canvases: norms their embeddings, after adding what the last pass's distributions say.
-  void enter_canvases();
+  /// For rows of canvases: adds the self-conditioning of the last pass, then norms the embeddings.
+  void condition_canvases();
 
   std::vector<int64_t> kept_rows(std::span<const ClassRow> wanted) const;
 
-  /// Replaces the logits of rows that ask for it, as their samples left them, and keeps their soft
-  /// embeddings.
+  /// Stores the soft embeddings of rows that request them, which overwrites their logits.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
   void attend(int64_t layer_index);
-  /// Computes keys and values of x_, gets the other ranks', and writes all to their cells.
+  /// Computes keys and values of x_, receives the other ranks', and writes all to their cells.
   void store_kv(const LayerParameters& layer);
   void compute_kv(const LayerParameters& layer, Matrix<float> k, Matrix<float> v);
-  /// Adds what x_ attends to; its normed rows are packed.
+  /// Adds the attention output of x_, whose normed rows are packed already.
   void attend_rows(const LayerParameters& layer);
 
   /// Whether some group's attention is dense before this layer and sparse from it on.
   bool attention_changes_at(int64_t layer) const;
 
-  /// Gathers what a confined group attends to in this layer; where its queries choose, chooses
-  /// first.
+  /// Gathers the cells that a confined group attends to in this layer; chooses them first for kBestPages.
   ///   i  index into LayerKind::groups
   void gather_selected_cells(size_t i, ConstMatrix<float> q);
 
   std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
                                        IndexRange rows, ConstMatrix<float> q, const KvCache& cache) const;
 
-  /// After attention: each sequence that is to remember cells chooses those of most mass.
+  /// After attention: for each kAllAndRemember group, its sequence remembers the cells with the most
+  /// attention mass.
   void remember_heaviest();
-  /// The same for those that remember the best scores.
+  /// Same for kAllAndRememberScored groups, by best score.
   void remember_best_scored(ConstMatrix<float> q);
-  /// The score of each candidate for the mean query of a group's rows, the mean over all heads.
+  /// The score of each candidate: its key times the mean query of a group's rows, averaged over all heads.
   ///   i  index into LayerKind::groups
   std::vector<float> candidate_scores(size_t i, ConstMatrix<float> q);
 
-  /// Gives all ranks the cells that groups have chosen to remember, where the ranks divide the rows.
+  /// Sends the remembered cells to all ranks, if ranks divide the rows.
   void share_chosen();
 
-  /// Writes one row's K/V to its cell and, where that is wanted, compares them with what it held.
+  /// Writes one row's K/V to its cell and, if the plan measures K/V drift, compares them with the cell's
+  /// previous K/V.
   void write_kv(int64_t layer, int64_t row, const float* key, const float* value);
-  /// From all heads' comparisons to the layer's part of kv_drift. Heads are added up in their order.
+  /// Computes the layer's part of kv_drift from the sums of all heads, added in head order.
   void measure_kv_drift(int64_t layer);
   /// [rows, each of the rank's K/V heads: key, value]
   Matrix<CosineSums> own_kv_sums(int64_t layer);
 
-  /// The rank's keys, then its values.
+  /// Reads a cell: the rank's keys, then its values.
   void read_kv(const KvCache& cache, int64_t layer, int32_t cell, std::vector<float>& out) const;
 
-  /// In the last layer, once all K/V are written: gathers the rows of which more is wanted, and continues
-  /// with them.
+  /// In the last layer, after writing K/V: moves the rows with outputs to the front, and continues with only
+  /// these.
   void keep_output_rows(const LayerParameters& layer);
 
-  /// The row of the plan that is row `row` of x_.
+  /// The plan's row index of row `row` of x_.
   int64_t plan_row(int64_t row) const {
     const int64_t place = place_.begin + row;
     return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(place)] : place;
@@ -171,19 +171,19 @@ class Model::Pass {
   IndexRange all_rows() const { return {0, plan_.num_rows()}; }
   /// Rows of the plan whose K/V the rank writes.
   IndexRange written_rows() const { return part_.cuts(ShardBy::kRows) ? all_rows() : rows_; }
-  /// This layer among those whose K/V the rank keeps.
+  /// Index of this layer in the rank's caches.
   int64_t kv_layer() const { return ws_.layer - part_.layers(config_.num_layers).begin; }
 
-  /// For families that norm all heads of q or k as one vector.
-  ///   heads  [rows, the rank's heads], of `dim` values on all ranks
+  /// RMSNorm over all heads of q or k as one vector (ModelConfig::qk_norm_full).
+  ///   heads  [rows, the rank's heads]; `dim` is the width of all ranks' heads
   void norm_full_rows(const std::vector<float>& weight, int64_t dim, Matrix<float> heads);
 
-  /// Norm of each head, clip and rotation of one row's heads, in the order in which the families apply them.
+  /// Applies norm, clipping and RoPE to each head of one row, in this order.
   void finish_heads(const std::vector<float>& norm, int64_t num_heads, int64_t row, float* heads);
 
-  /// Norm and clip of one row's values.
+  /// Norms and clips one row's values.
   void finish_values(Matrix<float> v, int64_t row);
-  /// Llama 4's temperature (RopeConfig::query_growth) of a row of the plan.
+  /// Applies Llama 4's temperature (RopeConfig::query_growth) to a query of the plan's row.
   void grow_query(int64_t row, std::span<float> q) const;
 
   void clip(std::span<float> values) const {
@@ -193,14 +193,14 @@ class Model::Pass {
 
   void feed_forward(const LayerParameters& layer);
 
-  /// projected = down(activation(gate, up)), for the rows that are packed.
+  /// projected_ = down(activation(gate, up)) of the packed rows.
   void activated_product(const FeedForward& ffn, int64_t rows, int64_t dim);
-  /// Packs activation(gate, up) of the rows that are packed, where the rank computes all of it.
+  /// Packs activation(gate, up) of the packed rows, if the rank computes all of it.
   void activate_whole(const FeedForward& ffn, int64_t rows, int64_t dim);
   /// out = the rank's columns of activation(gate, up).
   void activate_own(const FeedForward& ffn, Matrix<float> out);
 
-  /// The feed-forward part of layers whose dense part and experts read the same rows.
+  /// Feed-forward part of layers whose dense layer and experts read the same rows.
   void feed_forward_in_parallel(const LayerParameters& layer);
 
   /// normed_ = the residual stream's rows, normed.
@@ -209,54 +209,53 @@ class Model::Pass {
   /// Gives each row of normed_ to its experts.
   void route(const LayerParameters& layer);
 
-  /// For models whose windows of positions share experts: each window's, and which rows have it.
+  /// For models whose windows of positions share experts: finds each window's pool, and the pool of each row.
   void find_pools(const LayerParameters& layer, ConstMatrix<float> logits);
 
   /// Adds the outputs of all experts to their rows of `sum`, in ascending order of the experts.
   void run_experts(const LayerParameters& layer, Matrix<float> sum);
 
   void run_expert(const FeedForward& expert, size_t index, Matrix<float> sum);
-  /// run_experts() of ranks: two exchanges for all experts together.
+  /// run_experts() if ranks divide the outputs: two exchanges for all experts together.
   void run_experts_in_parts(const LayerParameters& layer, Matrix<float> sum);
 
-  /// After a layer: multiplies the residual stream by the layer's numbers.
+  /// After a layer: multiplies the residual stream by the layer's scalars.
   void scale_rows(const LayerParameters& layer);
 
   Matrix<float> compute_logits(std::span<const LogitRow> wanted);
 
-  /// Rows of a chunk: first all rows as they are now, then as they were, each followed by those that guide
-  /// them.
+  /// compare() of one chunk.
   void compare_chunk(std::span<const DriftProbe> probes, std::span<OutputCache* const> outputs,
                      std::span<Drift> drifts);
 
   void final_norm(int64_t row, float* out) const;
 
-  /// Logits of the rows that are packed, which have had the final norm.
+  /// Logits of the packed rows, after the final norm.
   Matrix<float> head();
 
   /// The model's norm of a row; `out` may be `x`.
-  ///   weight  as LayerParameters has it
+  ///   weight  see LayerParameters
   void norm(const float* x, const std::vector<float>& weight, float* out) const;
 
   void pack_normed(const std::vector<float>& weight);
 
   /// Adds projected_ to the residual stream.
-  ///   weight  of the norm that it has first; empty: none
+  ///   weight  weight of a norm to apply first; empty: none
   void add_projected(const std::vector<float>& weight);
 
-  /// `seconds` is the part of the times that this counts for.
+  /// Packs rows; adds the time to `seconds`.
   void pack(ConstMatrix<float> rows, double& seconds);
 
-  /// The rank's outputs of the rows that are packed.
+  /// Multiplies the packed rows: the rank's outputs.
   void product(const Linear& linear, Matrix<float> out, double& seconds);
-  /// All outputs: those of the other ranks are gathered.
+  /// Same, but all ranks' outputs, gathered.
   void whole_product(const Linear& linear, Matrix<float> out, double& seconds);
 
   int64_t own_kv_heads(int64_t layer) const { return part_.kv_heads(config_.num_kv_heads_of(layer)).size(); }
   int64_t own_query_heads(int64_t layer) const {
     return own_kv_heads(layer) * (config_.num_heads / config_.num_kv_heads_of(layer));
   }
-  /// Gives all ranks the soft embeddings that each has kept of its rows.
+  /// Sends each rank's stored soft embeddings to all ranks.
   void share_soft_embeddings(std::span<const LogitRow> wanted);
 
   template <typename Body>
@@ -289,11 +288,11 @@ class Model::Pass {
   RankExchange exchange_;
   const Matrix<float> residual_;       // [rows of the plan, hidden]
   std::vector<IndexRange> rank_rows_;  // rows that each rank computes, if they divide the rows
-  IndexRange rows_;                    // rows of the plan that are computed
+  IndexRange rows_;                    // rows of the plan being computed
   IndexRange place_;                   // range of x_ in the residual stream
   int64_t num_rows_ = 0;               // rows in x_
   Matrix<float> x_, normed_, projected_;
-  bool is_narrow_ = false;  // the last layer continued with some rows alone: x_ has only these
+  bool is_narrow_ = false;  // in the last layer, x_ has only the rows with outputs
   std::vector<int32_t> row_sequence_;
   std::vector<CanvasRows> row_canvas_;
   Stopwatch watch_;

@@ -10,13 +10,11 @@
 
 namespace lacuna {
 
-/// Results of one forward pass. The spans view the memory of the pass and are valid until the next pass in
-/// the same workspace.
+/// Results of one forward pass. The spans view the workspace and are valid until its next pass.
 struct PassResult {
   std::span<const RowStatistics> samples;  ///< [StepPlan::logits.size()], in their order
-  /// [num_rows, num_layers, 2] where StepPlan::measures_kv_drift, else empty: 1 - cosine between the key (0)
-  /// and the value (1) that a row wrote and what its cell held before, all heads as one vector. 0 where both
-  /// are zero.
+  /// [num_rows, num_layers, 2] if StepPlan::measures_kv_drift, else empty: 1 - cosine between a row's new key
+  /// (0) or value (1) and the cell's previous one, all heads as one vector. 0 if both are zero.
   std::span<const float> kv_drift = {};
 };
 
@@ -24,7 +22,7 @@ struct PassResult {
 struct FollowUp {
   std::span<const LogitRow> logits = {};    ///< more tokens to sample; rows and rules are those of the plan
   std::span<const DriftProbe> probes = {};  ///< rows whose posterior is compared with the remembered one
-  std::span<const ClassRow> classes = {};  ///< rows to read by classes of tokens; rules are those of the plan
+  std::span<const ClassRow> classes = {};   ///< rows to reduce by token classes; rules are those of the plan
 
   bool empty() const { return logits.empty() && probes.empty() && classes.empty(); }
 };
@@ -33,11 +31,11 @@ struct FollowUp {
 struct FollowUpResult {
   std::span<const RowStatistics> samples = {};  ///< [FollowUp::logits.size()], in their order
   std::span<const Drift> drifts = {};           ///< [FollowUp::probes.size()], in their order
-  /// Row after row of FollowUp::classes, each with as many values as it has classes.
+  /// [rows of FollowUp::classes][classes of the row], flattened.
   std::span<const ClassStatistics> classes = {};
 };
 
-/// Statistics of all rows together.
+/// Number of classes of all rows together.
 inline size_t count_classes(std::span<const ClassRow> rows) {
   size_t count = 0;
   for (const ClassRow& row : rows) count += static_cast<size_t>(row.classes->count);

@@ -1,22 +1,22 @@
-// Where the time of a pass goes.
+// Times of a forward pass's parts.
 #pragma once
 
 #include <initializer_list>
 
 namespace lacuna {
 
-/// Where a pass spent its time, in seconds. Packing rows counts with the product that reads them, or, where
-/// norms and activations are computed on the way, with those.
+/// Times of a pass's parts in seconds. Packing rows counts with the matmul that reads them, or with norms or
+/// activations that are computed on the way.
 struct PassTimes {
-  double qkv = 0;        ///< products
+  double qkv = 0;        ///< matmuls of q, k and v
   double attention = 0;  ///< scores, softmax and weighted values
   double selection = 0;  ///< sparse attention: choosing and gathering cells
-  double output = 0;     ///< product after attention
-  double ffn = 0;        ///< products, and the router of a layer of experts
-  double norms = 0;      ///< before attention and feed-forward layers, with packing unless experts follow
-  double head = 0;       ///< final norm and product with the vocabulary
-  double draws = 0;      ///< from logits to tokens
-  double other = 0;      ///< embedding, q/k norms, RoPE, K/V writes, activations with packing, residuals
+  double output = 0;     ///< matmul after attention
+  double ffn = 0;        ///< matmuls, and the router of a layer of experts
+  double norms = 0;  ///< norms before attention and feed-forward layers, with packing unless experts follow
+  double head = 0;   ///< final norm and matmul of the output head
+  double draws = 0;  ///< sampling
+  double other = 0;  ///< embedding, q/k norms, RoPE, K/V writes, activations with packing, residuals
   double products() const { return qkv + output + ffn; }
   double total() const { return products() + attention + selection + norms + head + draws + other; }
 };

@@ -1,4 +1,4 @@
-// Everything one forward pass needs, as a value. Methods differ only in the plans they build.
+// Input of one forward pass, as a value. Decoding methods differ only in their plans.
 #pragma once
 
 #include <cstdint>
@@ -12,53 +12,55 @@
 
 namespace lacuna {
 
-/// How the rows of a group see each other.
+/// How the rows of a group attend to each other.
 enum class OwnRows : uint8_t {
-  kBidirectional,  ///< every row sees every row of the group
-  kCausal,         ///< a row sees itself and the group's rows before it, in row order
-  kNone,           ///< a row sees the cells in `visible` alone, which may be its own
+  kBidirectional,  ///< every row attends to every row of the group
+  kCausal,         ///< a row attends to itself and the group's earlier rows
+  kNone,           ///< a row attends only to the cells in `visible`, possibly its own
 };
 
 /// How the rows of a group enter a model with canvases.
 enum class CanvasRows : uint8_t {
-  kNone,         ///< embeddings of the tokens: the prompt, and finished canvases
-  kFresh,        ///< canvas that no pass has seen
-  kConditioned,  ///< canvas with the soft embeddings that its sequence keeps for its cells
+  kNone,         ///< plain token embeddings: the prompt, and finished canvases
+  kFresh,        ///< canvas in its first pass
+  kConditioned,  ///< canvas conditioned on the soft embeddings of its cells
 };
 
-/// Layers that attend to all visible cells even where attention is sparse: by default the first two (Quest,
-/// section 4.1, and MAGE).
+/// Number of first layers that attend to all visible cells even if attention is sparse (Quest, section 4.1,
+/// and MAGE).
 inline constexpr int32_t kDenseLayers = 2;
 
-/// Which cells a group's rows attend to in the layers from `dense_layers` on, for each layer and kv head. The
-/// choice is made among a part of the visible cells; the rest, and the group's own rows, are always seen.
+/// Selects the cells that a group's rows attend to, for each layer from `dense_layers` on and each kv head.
+/// Only a part of the visible cells are candidates; the others, and the group's own rows, are always attended
+/// to.
 struct SparseAttention {
   enum class Choice : uint8_t {
     kAll,
-    kAllAndRemember,  ///< all, and the sequence remembers the `budget` cells with the most attention mass
+    kAllAndRemember,  ///< all cells; the sequence then remembers the `budget` cells with the most attention
+                      ///< mass
     kRemembered,      ///< the cells that an earlier pass remembered
-    kBestPages,       ///< the last page and those with the best scores for the rows' queries, `budget` cells
-    /// All, and the sequence remembers for all kv heads the `budget` candidates with the best scores for the
-    /// rows' mean query, each score the best of `pool` candidates around it (Sparse-dLLM).
+    kBestPages,  ///< the last page and the pages with the best scores for the rows' queries, `budget` cells
+                 ///< in total
+    /// All cells; the sequence then remembers, for all kv heads, the `budget` candidates with the best scores
+    /// for the rows' mean query, max-pooled over `pool` neighboring candidates (Sparse-dLLM).
     kAllAndRememberScored,
   };
   Choice choice = Choice::kAll;
-  IndexRange among;        ///< one of RowGroup::visible; begins at 0; more candidates than `budget`
-  int32_t budget = 0;      ///< cells of each kv head
+  IndexRange among;  ///< range of candidates: one of RowGroup::visible, beginning at 0, larger than `budget`
+  int32_t budget = 0;      ///< cells per kv head
   int32_t page_size = 16;  ///< cells
   int32_t dense_layers = kDenseLayers;
-  /// Part of `among` whose cells are seen and are no candidates. Only with kAllAndRememberScored and with
-  /// what it remembered; the cells of the candidates keep their K/V as long as a pass is confined to some of
-  /// them.
+  /// Part of `among` that is always attended to and has no candidates. Only for kAllAndRememberScored and the
+  /// cells that it remembered. Candidates must keep their K/V while passes are confined to some of them.
   IndexRange except = {};
-  int32_t pool = 3;  ///< odd
+  int32_t pool = 3;  ///< odd window size of max pooling, in candidates
 
   bool is_confined() const { return choice == Choice::kRemembered || choice == Choice::kBestPages; }
   bool remembers() const {
     return choice == Choice::kAllAndRemember || choice == Choice::kAllAndRememberScored;
   }
   int32_t num_candidates() const { return among.size() - except.size(); }
-  /// The cell of a candidate, which are numbered in ascending order of their cells.
+  /// The cell of a candidate. Candidates are numbered in ascending order of their cells.
   int32_t candidate(int32_t index) const {
     const int32_t cell = among.begin + index;
     return cell < except.begin ? cell : cell + except.size();
@@ -69,19 +71,19 @@ struct SparseAttention {
   bool operator==(const SparseAttention&) const = default;
 };
 
-/// Rows of one sequence that share what they attend to. A row's K/V are written to its cell before any row
-/// reads. A group names its own cells in `visible`, or leaves them to `own_rows`; not both.
+/// Rows of one sequence that attend to the same cells. Rows' K/V are written to their cells before any row
+/// reads. A group lists its own cells in `visible` or sets `own_rows`, not both.
 struct RowGroup {
-  int32_t sequence = 0;             ///< index into the caches that forward() is given
-  IndexRange rows;                  ///< part of StepPlan::tokens
+  int32_t sequence = 0;             ///< index into forward()'s caches
+  IndexRange rows;                  ///< range of StepPlan::tokens
   std::vector<IndexRange> visible;  ///< cells that every row attends to, besides the group's own
   OwnRows own_rows = OwnRows::kBidirectional;
-  /// Nothing is asked of the rows but their K/V: the last layer computes no more of them than that. Exact.
+  /// Only the rows' K/V are needed, so the last layer computes nothing else of them. Results are unchanged.
   bool only_kv = false;
-  /// At most one group of a sequence has it.
+  /// At most one group of a sequence may be sparse.
   SparseAttention sparse = {};
-  /// Only of models with canvases. In their sliding layers a cell has the number of its position: a causal
-  /// row sees a window that ends at its own position, other rows the one that ends at their group's first.
+  /// Only for models with canvases. In their sliding-window layers, cell numbers are positions. A causal
+  /// row's window ends at its own position, other rows' window ends at their group's first position.
   CanvasRows canvas = CanvasRows::kNone;
 
   bool operator==(const RowGroup&) const = default;
@@ -96,25 +98,24 @@ struct LogitRow {
   int32_t rule = 0;           ///< index into StepPlan::rules
   RngStream noise{0};         ///< random numbers of the sample
   int32_t num_likeliest = 0;  ///< length of RowStatistics::likeliest
-  TokenId scored = -1;        ///< a token whose rank and logit are wanted as well; -1: none
-  /// 0 to 1: the sequence keeps the mean embedding under the distribution that the confidence is measured in,
-  /// less its least likely tokens, of this probability together at most; -1: it does not. The mean is then
-  /// off by at most this times the norm of the longest embedding.
+  TokenId scored = -1;        ///< a token whose rank and logit to report; -1: none
+  /// 0 to 1: stores the row's soft embedding: the mean embedding under the confidence's distribution, without
+  /// the least likely tokens of at most this total probability. The error is at most this times the longest
+  /// embedding's norm. -1: stores none.
   float soft_embedding_slack = -1;
 
   bool operator==(const LogitRow&) const = default;
 };
 
-/// One forward pass over rows of any number of sequences. Kept and scratch K/V differ only in whether a later
-/// plan names their cells.
+/// One forward pass over rows of any number of sequences. K/V are kept only if later plans use their cells.
 struct StepPlan {
-  std::vector<TokenId> tokens;     ///< [num_rows] input token of each row; the mask token where hidden
+  std::vector<TokenId> tokens;  ///< [num_rows] input token of each row; masked positions have the mask token
   std::vector<int32_t> positions;  ///< [num_rows] 0-based position within the row's sequence
-  std::vector<int32_t> cells;      ///< [num_rows] where the row's K/V go; distinct within a sequence
+  std::vector<int32_t> cells;      ///< [num_rows] cell of the row's K/V; distinct within a sequence
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
   std::vector<LogitRow> logits;    ///< rows to sample from, in any order
   std::vector<SamplingRule> rules;
-  /// Whether PassResult::kv_drift says how far each row's K/V moved from what their cells held.
+  /// Whether to compute PassResult::kv_drift.
   bool measures_kv_drift = false;
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }
@@ -125,8 +126,8 @@ struct StepPlan {
     cells.push_back(cell);
   }
 
-  /// Adds a group of rows for the tokens at [begin, end), in the cells of these numbers, that also see all
-  /// cells before `begin`.
+  /// Adds a group of rows for the tokens at [begin, end), whose cells have the same indices. Its rows also
+  /// attend to all cells before `begin`.
   RowGroup& add_group(std::span<const TokenId> sequence, int32_t begin, int32_t end,
                       OwnRows own_rows = OwnRows::kBidirectional) {
     RowGroup& group = groups.emplace_back();

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// One list for both directions: the names of an enumeration's values, by value.
+// Names of enumeration values in order, for reading and writing.
 constexpr std::array<std::string_view, 3> kOwnRows = {"bidirectional", "causal", "none"};
 constexpr std::array<std::string_view, 5> kChoices = {"all", "all-and-remember", "remembered", "best-pages",
                                                       "all-and-remember-scored"};
@@ -115,7 +115,7 @@ void expect_keys(const JsonObject& object, std::initializer_list<std::string_vie
   }
 }
 
-/// The objects of a list that may be missing.
+/// Calls read() for each object of an optional list.
 template <typename Read>
 void for_each_object(const nlohmann::json& parent, const char* key, const std::string& place, Read&& read) {
   const auto found = parent.find(key);
@@ -250,7 +250,7 @@ SamplingRule read_rule(const nlohmann::json& value, const JsonObject& object) {
   return rule;
 }
 
-/// Rows that are complete, and groups that cover them in order.
+/// Checks that rows are complete and groups cover them in order.
 void check_rows(const StepPlan& plan, const JsonObject& object) {
   const size_t rows = plan.tokens.size();
   if (rows == 0 || static_cast<int64_t>(rows) > kMaxRows) object.refuse("tokens", "at least one token");

@@ -1,10 +1,9 @@
-// Qwen2, Qwen2.5 and Qwen3, dense: the left-to-right models that guide and verify, and the backbone of
+// Qwen2, Qwen2.5 and Qwen3, dense: left-to-right models used as guides and verifiers, and the backbone of
 // ReFusion, whose config is Qwen3's with a mask token. Qwen2 adds biases to q, k and v; Qwen3 norms q and k
-// per head. Two block-diffusion models have a block-causal mask instead of the causal one: SDAR
-// (JetAstra/SDAR) is Qwen3 and predicts every position in its own row; Fast-dLLM v2 (NVlabs/Fast-dLLM, v2) is
-// Qwen2.5 and, as Qwen2.5 was trained, predicts it in the row before. I-DLM (thuEcstasy/I-DLM) has SDAR's
-// class and is left to right: masks behind the text, "block_size" of them, predict the positions behind their
-// own. Its name tells it from SDAR.
+// per head. Two block-diffusion models have a block-causal mask instead: SDAR (JetAstra/SDAR), which is Qwen3
+// and predicts each position in its own row, and Fast-dLLM v2 (NVlabs/Fast-dLLM, v2), which is Qwen2.5 and
+// predicts it in the previous row. I-DLM (thuEcstasy/I-DLM) has SDAR's class but is left to right:
+// "block_size" masks after the text predict the positions after their own. It is recognized by its name.
 #include <algorithm>
 
 #include "model/family_parts.h"
@@ -55,7 +54,7 @@ void turn_block_causal(ModelConfig& config, int64_t block_length) {
 }
 
 void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
-  constexpr int64_t kSdarBlock = 4;  // the published checkpoints on the hub do not say
+  constexpr int64_t kSdarBlock = 4;  // not stated by the published checkpoints
   constexpr int64_t kIdlmDrafts = 3;
   const bool file_says = says_its_name(json, "i-dlm") || says_its_name(json, "idlm");
   const bool folder_says = folder_says_its_name(json, "i-dlm") || folder_says_its_name(json, "idlm");
@@ -64,7 +63,7 @@ void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
       json.integer("block_size", kPositionCount, is_named ? kIdlmDrafts : kSdarBlock);
   const bool has_idlms_blocks = json.has("block_size") && block_length == kIdlmDrafts;
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kBlocks, Paradigm::kCausal});
-  // A copy of the model has the file and may have another folder: the file alone must not mean SDAR.
+  // A copy of I-DLM may be in a folder of another name, so config.json alone must not mean SDAR.
   if (!chosen && !file_says && folder_says != has_idlms_blocks) {
     json.refuse(
         "block_size",
@@ -81,8 +80,8 @@ void turn_into_sdar(const JsonObject& json, ModelConfig& config) {
 
 namespace {
 
-/// Open-dCoder's class is Qwen2's, and so is all of its file but for the mask, which may be in the tokenizer
-/// alone.
+/// Also reads Open-dCoder, whose class and config are Qwen2's except for the mask, which may be only in the
+/// tokenizer.
 ModelConfig read_qwen2(const JsonObject& json) {
   ModelConfig config = read_qwen2_block(json);
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kCausal, Paradigm::kMasked});
@@ -101,12 +100,13 @@ ModelConfig read_qwen2(const JsonObject& json) {
   return config;
 }
 
-/// The published ReFusion adds two tokens to Qwen3's 151,669 and cuts the table after the mask, the second.
+/// The published ReFusion adds two tokens to Qwen3's 151,669, the second being the mask, and truncates the
+/// embedding after it.
 bool has_refusions_vocabulary(const ModelConfig& config) {
   return config.mask_id == 151670 && config.vocab_size == 151671;
 }
 
-/// ReFusion's class is Qwen3's; a mask token alone does not make a model one of ReFusion's.
+/// Also reads ReFusion, which has Qwen3's class; a mask token alone does not identify it.
 ModelConfig read_qwen3(const JsonObject& json) {
   ModelConfig config = read_qwen3_block(json);
   const std::optional<Paradigm> chosen = read_paradigm(json, {Paradigm::kCausal, Paradigm::kSlots});
@@ -134,7 +134,7 @@ ModelConfig read_fast_dllm(const JsonObject& json) {
   ModelConfig config = read_qwen2_block(json);
   turn_block_causal(config, json.integer("bd_size", kPositionCount, 32));
   config.shifted_logits = true;
-  // No published file has it: small_block_size is an argument of the published sampler, whose users pass 8.
+  // Not in published files: small_block_size is an argument of the published sampler, usually 8.
   const Range<int64_t> up_to_block{1, config.block_length};
   config.sub_block_length =
       json.integer("small_block_size", up_to_block, std::min<int64_t>(8, config.block_length));
@@ -161,7 +161,7 @@ constexpr std::string_view kSdarWith8b = R"({"architectures": ["SDARForCausalLM"
     "mask_token_id": 151669, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
 constexpr std::string_view kSizesOf4b = R"({"hidden_size": 2560, "intermediate_size": 9728})";
 
-// Without effect where "use_sliding_window" is false, as it must be.
+// Has no effect where "use_sliding_window" is false, as it must be.
 constexpr std::string_view kHarmlessQwen[] = {"sliding_window"};
 
 }  // namespace
@@ -189,7 +189,7 @@ FamilyEntry qwen2_family() {
           PublishedConfig{"qwen2.5-1.5b", kQwen25With7b, R"({"hidden_size": 1536, "intermediate_size": 8960,
       "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": true})"},
           PublishedConfig{"qwen2.5-7b", kQwen25With7b},
-          // Unverified but for the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
+          // Unverified except the sizes, which are Qwen2.5-Coder-0.5B's, and the mask, the first free id.
           PublishedConfig{"open-dcoder-0.5b", kQwen25With7b,
                           R"({"hidden_size": 896, "intermediate_size": 4864,
       "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
@@ -239,7 +239,7 @@ FamilyEntry sdar_family() {
       .default_unmask = "low-confidence",
       .harmless_keys = {std::begin(kHarmlessQwen), std::end(kHarmlessQwen)},
       .model_types = {"sdar"},
-      // TraDo has the class and the sizes; its own files were not seen.
+      // TraDo has this class and these sizes; unverified against its own files.
       .published = {
           PublishedConfig{"sdar-1.7b", kSdarWith8b, R"({"hidden_size": 2048, "intermediate_size": 6144,
       "num_hidden_layers": 28, "num_attention_heads": 16})"},
@@ -247,7 +247,7 @@ FamilyEntry sdar_family() {
           PublishedConfig{"trado-4b", kSdarWith8b, kSizesOf4b},
           PublishedConfig{"sdar-8b", kSdarWith8b},
           PublishedConfig{"trado-8b", kSdarWith8b},
-          // Unverified but for the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
+          // Unverified except the sizes of the layers, which are Qwen3-8B's, the mask and the blocks of 3.
           PublishedConfig{
               "i-dlm-8b", kSdarWith8b,
               R"({"max_position_embeddings": 40960, "block_size": 3, "lacuna": {"paradigm": "causal"}})"},
@@ -262,11 +262,11 @@ FamilyEntry fast_dllm_family() {
           .mask_texts = {"|<MASK>|"},
           .published_masks = {PublishedMask{151665, 151936}, PublishedMask{151665, 152064}},
           .default_unmask = "dynamic=0.9",
-          // Besides those of kHarmlessQwen: how Fast-dLLM v2 was trained, in both spellings, and the text of
-          // its mask, which is known by its id.
+          // Additionally, training settings of Fast-dLLM v2 in both spellings, and the text of its mask,
+          // which is known by its id.
           .harmless_keys = {"complementary_mask", "conplemenrary_mask", "mask_token", "sliding_window"},
           .model_types = {"fast_dllm_qwen"},
-          // Unverified but for the sizes of the layers: the rest is Qwen2.5-7B's.
+          // Unverified except the sizes of the layers; the rest is Qwen2.5-7B's.
           .published = {PublishedConfig{"fast-dllm-v2-7b", kQwen25With7b,
                                         R"({"architectures": ["Fast_dLLM_QwenForCausalLM"],
       "max_position_embeddings": 32768, "bd_size": 32,

@@ -1,8 +1,8 @@
 // Qwen3 with experts in every feed-forward layer (Qwen3-30B-A3B; Qwen3MoeForCausalLM), and two diffusion
 // models made from it: SDAR-30B-A3B (JetAstra/SDAR; SDARMoeForCausalLM), block diffusion as in qwen.cpp, and
-// RND1 (RadicalNumerics/RND1; RND1LM), whose rows see the whole canvas and predict the position after their
-// own. The router's softmax is over all experts; the chosen ones' probabilities are rescaled to sum to 1
-// where "norm_topk_prob" says so.
+// RND1 (RadicalNumerics/RND1; RND1LM), whose rows attend to the whole canvas and predict the position after
+// their own. The router's softmax is over all experts; "norm_topk_prob" rescales the chosen experts'
+// probabilities to sum to 1.
 #include "model/family_parts.h"
 #include "model/gguf_keys.h"
 
@@ -33,7 +33,7 @@ ModelConfig read_qwen3_moe(const JsonObject& json) {
 ModelConfig read_sdar_moe(const JsonObject& json) {
   ModelConfig config = read_qwen3_attention(json);
   config.moe = read_qwen_experts(json);
-  config.moe.normalize_weights = json.flag("norm_topk_prob");  // engines differ where a file does not say
+  config.moe.normalize_weights = json.flag("norm_topk_prob");  // required: engines' defaults differ
   turn_into_sdar(json, config);
   return config;
 }
@@ -72,8 +72,7 @@ constexpr std::string_view kQwen3MoeWith30b = R"({"architectures": ["Qwen3MoeFor
     "vocab_size": 151936, "tie_word_embeddings": false, "max_position_embeddings": 40960,
     "rope_theta": 1000000.0, "rms_norm_eps": 1e-06, "bos_token_id": 151643, "eos_token_id": [151645, 151643]})";
 
-// The width of dense layers, of which there are none; without effect where "use_sliding_window" is false, as
-// it must be.
+// Have no effect: there are no dense layers, and "use_sliding_window" must be false.
 constexpr std::string_view kHarmlessQwen3Moe[] = {"intermediate_size", "sliding_window"};
 constexpr PublishedMask kPublishedQwen3Masks[] = {{151669, 151936}};
 
@@ -109,7 +108,7 @@ FamilyEntry sdar_moe_family() {
           .default_unmask = "low-confidence",
           .harmless_keys = {std::begin(kHarmlessQwen3Moe), std::end(kHarmlessQwen3Moe)},
           .model_types = {"sdar_moe"},
-          // Unverified but for the sizes of the layers: the rest is SDAR's.
+          // Unverified except the sizes of the layers; the rest is SDAR's.
           .published = {
               PublishedConfig{"sdar-30b-a3b", kQwen3MoeWith30b, R"({"architectures": ["SDARMoeForCausalLM"],
       "max_position_embeddings": 32768, "block_size": 4, "mask_token_id": 151669})"}}};

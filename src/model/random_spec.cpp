@@ -79,7 +79,7 @@ ModelConfig parse_random_spec(std::string_view argument) {
     for (int64_t layer = published_layers; config.sliding && layer < config.num_layers; ++layer)
       config.sliding->layers.push_back(config.slides(layer - published_layers));
     if (config.sliding) config.sliding->layers.resize(static_cast<size_t>(config.num_layers));
-    // GIDD's is a number of its depth.
+    // GIDD's residual_scale is proportional to 1 / depth.
     if (config.residual_scale != 1) {
       config.residual_scale *= static_cast<float>(published_layers) / static_cast<float>(config.num_layers);
     }

@@ -1,7 +1,6 @@
-// Exchanges between the ranks that compute a model together, within a pass. Finished numbers are gathered and
-// nothing is added, so that every number is the one that a process alone computes. Where a rank has
-// everything already, a call does nothing and gives back what it was given: the forward pass reads the same
-// with one rank.
+// Exchanges between the ranks of a distributed model within a pass. Final values are gathered and nothing is
+// added, so results equal a single process's. If a rank has everything already, a call returns its argument,
+// so the forward pass has no special case for one rank.
 #pragma once
 
 #include <cstddef>
@@ -20,46 +19,45 @@
 
 namespace lacuna {
 
-/// A matrix of this size in a buffer, which grows where it has to.
+/// A matrix of this size in a buffer, which grows if needed.
 Matrix<float> sized(Buffer<float>& buffer, int64_t rows, int64_t cols);
 
 class RankExchange {
  public:
-  /// Memory of a workspace, which outlives it and grows where it has to.
+  /// Memory of a workspace, which must outlive the RankExchange and grows if needed.
   struct Memory {
-    Buffer<float>& gathered;            ///< what all_heads() and all_outputs() give, until the next call
-    Buffer<CosineSums>& gathered_sums;  ///< the same, of sums
-    Buffer<std::byte>&sent, &received;  ///< of an all-gather
+    Buffer<float>& gathered;            ///< results of all_heads() and all_outputs(), until the next call
+    Buffer<CosineSums>& gathered_sums;  ///< results of all_heads() for sums
+    Buffer<std::byte>&sent, &received;  ///< buffers of an all-gather
   };
 
-  ///   ranks  may be null where the part is the model
+  ///   ranks  may be null if the part is the whole model
   RankExchange(const ModelPart& part, Communicator* ranks, ThreadPool& threads, const Memory& memory)
       : part_(part), ranks_(ranks), threads_(threads), memory_(memory) {}
 
-  /// The group, where the part is not the model.
+  /// The ranks' communicator; the part must not be the whole model.
   Communicator& group() const { return *ranks_; }
 
-  /// Rows whose columns belong to K/V heads, of all heads.
+  /// Gathers all heads' columns of rows whose columns belong to K/V heads.
   ///   own       [rows, the rank's heads]
-  ///   cols      of all heads
-  ///   rounding  what is sent is rounded to; kBF16 where that is what becomes of it next
+  ///   cols      columns of all heads
+  ///   rounding  type that sent values are rounded to; kBF16 if the receiver rounds to it anyway
   Matrix<float> all_heads(Matrix<float> own, int64_t cols, int64_t num_kv_heads, DType rounding);
   Matrix<CosineSums> all_heads(Matrix<CosineSums> own, int64_t cols, int64_t num_kv_heads);
 
-  /// All outputs of a matrix.
+  /// Gathers all outputs of a matrix.
   ///   own  [rows, the rank's outputs]
   Matrix<float> all_outputs(Matrix<float> own, int64_t cols, DType rounding);
-  /// The same into `all`, of which `own` may be a part. For ranks that divide the outputs.
+  /// Same into `all`, of which `own` may be a part. Only if ranks divide the outputs.
   void gather_outputs(ConstMatrix<float> own, Matrix<float> all, DType rounding);
 
-  /// Puts the rows that the ranks have computed below each other, of several matrices at once, where ranks
-  /// divide the rows.
-  ///   sent  rows that each rank sends, ascending from rank to rank; this rank's are there
-  ///   all   with as many rows
+  /// Gathers the ranks' rows of several matrices, if ranks divide the rows.
+  ///   sent  rows that each rank sends, in rank order; this rank's are in `all` already
+  ///   all   the matrices that receive the rows
   void share_rows(std::span<const IndexRange> sent, std::span<const Matrix<float>> all, DType rounding);
 
-  /// Puts the columns that the ranks have computed next to each other.
-  ///   sent  columns of `all` that each rank sends, ascending from rank to rank
+  /// Gathers the ranks' columns.
+  ///   sent  columns of `all` that each rank sends, in rank order
   ///   own   [rows, *] begins with the columns that this rank sends; may be a part of `all`
   void gather_columns(std::span<const ModelPart::Range> sent, ConstMatrix<float> own, Matrix<float> all,
                       DType rounding);
@@ -69,11 +67,11 @@ class RankExchange {
   void gather_elements(std::span<const ModelPart::Range> sent, ConstMatrix<Value> own, Matrix<Value> all);
   template <typename Element>
   void share_row_elements(std::span<const IndexRange> sent, std::span<const Matrix<float>> all);
-  /// Sends what fill(Element*) writes; returns what all ranks have sent.
-  ///   counts  elements of each rank
+  /// All-gather: sends the elements that fill(Element*) writes; returns those of all ranks.
+  ///   counts  number of elements of each rank
   template <typename Element, typename Fill>
   const Element* exchange(std::span<const int64_t> counts, Fill&& fill);
-  /// The columns, of `cols`, that each rank sends where they belong to K/V heads.
+  /// The columns that each rank sends of `cols` columns that belong to K/V heads.
   std::vector<ModelPart::Range> sent_columns(int64_t cols, int64_t num_kv_heads) const;
 
   const ModelPart part_;

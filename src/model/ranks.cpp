@@ -1,5 +1,5 @@
-// The parts of a pass in which the ranks of a model wait for each other: who computes which rows and layers,
-// and what each then has. rank_exchange.h carries the numbers.
+// Parts of a pass that synchronize the ranks: division of rows and layers, and exchange of results.
+// rank_exchange.h transfers the data.
 #include <array>
 #include <cstring>
 
@@ -33,12 +33,12 @@ void Model::Pass::run_stages() {
     sizes.reserve(static_cast<size_t>(part_.size));
     for (int rank = 0; rank < part_.size; ++rank)
       sizes.push_back(bytes_of(passed_on(pieces, step, rank)).size());
-    exchange_.group().pass_on(bytes_of(passed_on(pieces, step, part_.rank)), sizes,
-                              bytes_of(passed_on(pieces, step, exchange_.group().previous())));
+    exchange_.group().ring_exchange(bytes_of(passed_on(pieces, step, part_.rank)), sizes,
+                                    bytes_of(passed_on(pieces, step, exchange_.group().previous())));
     ws_.times.other += watch_.restart();
   }
   if (!plan_.measures_kv_drift) return;
-  std::vector<ModelPart::Range> sent;  // columns of kv_drift: a key's and a value's of each layer
+  std::vector<ModelPart::Range> sent;  // columns of kv_drift: two per layer, for key and value
   for (int rank = 0; rank < part_.size; ++rank) {
     const ModelPart::Range layers = part_.of(rank).layers(config_.num_layers);
     sent.push_back({2 * layers.begin, 2 * layers.end});

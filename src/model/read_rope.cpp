@@ -1,4 +1,4 @@
-// Reads the rotation of a checkpoint in all its forms (rope.h).
+// Reads the rotation of a checkpoint in all formats (rope.h).
 #include <fmt/format.h>
 
 #include <array>
@@ -19,12 +19,12 @@ constexpr std::string_view kTheta = "rope_theta";
 constexpr std::string_view kShare = "partial_rotary_factor";
 constexpr Range<double> kFactor{1, 1e6};
 
-/// Whether a file says by this value that it has no such thing. The published RND1 writes false.
+/// Whether the value means that the setting is absent. The published RND1 writes false.
 bool is_nothing(const nlohmann::json& value) {
   return value == false || (value.is_object() && value.empty());
 }
 
-/// The objects that say how a kind of layers turns, and the keys next to them, as if they were one object.
+/// The objects with the rotation of a kind of layers, and the keys next to them, as one object.
 class RopeKeys {
  public:
   RopeKeys(const JsonObject& json, const RopeRules& rules) : json_(json), outer_theta_(rules.outer_theta) {
@@ -49,7 +49,7 @@ class RopeKeys {
     return place.object->flag(place.key, fallback);
   }
 
-  /// "default" where no object names a type. Older files call the key "type".
+  /// The type; "default" if no object has one. Older files call the key "type".
   std::string type() const {
     const JsonObject* first = nullptr;
     std::string_view first_key;
@@ -91,7 +91,7 @@ class RopeKeys {
       if (kind == rules.layers) {
         objects_.push_back(object.object(kind));
       } else if (rules.is_only_kind && value->is_object()) {
-        // No layer is of this kind.
+        // No layer is of this kind, so mark its keys as read.
         const JsonObject other = object.object(kind);
         for (const std::string& key : other.keys()) other.has(key);
       }
@@ -101,12 +101,12 @@ class RopeKeys {
     if (is_by_kind || rules.outer_theta == kTheta) objects_.push_back(object);
   }
 
-  /// Keys that also stand next to the objects.
+  /// Keys that may also be outside the objects.
   static bool is_outer_key(std::string_view key) {
     return key == kTheta || key == kShare || key == "original_max_position_embeddings";
   }
 
-  /// Where the key stands first, once all that have it agree; without an object if none has it.
+  /// The key's first place, after checking that all places agree; without an object if none has the key.
   Place find(std::string_view key) const {
     Place first;
     const auto take = [&](const JsonObject& object, std::string_view name) {
@@ -119,7 +119,7 @@ class RopeKeys {
     return first;
   }
 
-  /// The place that messages about the key name.
+  /// The place to name in messages about the key.
   Place owner(std::string_view key) const {
     const Place found = find(key);
     if (found.object != nullptr) return found;
@@ -136,10 +136,10 @@ class RopeKeys {
 
   const JsonObject& json_;
   std::string_view outer_theta_;
-  std::vector<JsonObject> objects_;  // the most particular first
+  std::vector<JsonObject> objects_;  // the most specific first
 };
 
-/// YaRN's factor for cos and sin, from that of the context.
+/// YaRN's factor for cos and sin, by default from the context's `factor`.
 float read_attention_scaling(const RopeKeys& keys, float factor) {
   constexpr Range<double> kMscale{0, 1e3};
   const auto growth = [&](float mscale) { return factor <= 1 ? 1 : 0.1F * mscale * std::log(factor) + 1; };
@@ -176,18 +176,19 @@ void read_llama3(const RopeKeys& keys, int64_t max_positions, RopeConfig& rope) 
     keys.refuse("high_freq_factor", fmt::format("more than \"low_freq_factor\", {:g}", rope.low_turns));
 }
 
-/// Gemma's: frequencies are those of the whole head, and the pairs after this share of them do not turn.
+/// Gemma's "proportional" type: frequencies are those of the whole head, and only this share of the pairs is
+/// rotated.
 void read_proportional(const RopeKeys& keys, int64_t head_dim, RopeConfig& rope) {
   const float share = keys.number(kShare, {0, 1}, 1.0F);
-  rope.num_turning = static_cast<int64_t>(share * static_cast<float>(head_dim)) / 2;
-  if (rope.num_turning < 1) keys.refuse(kShare, "a share that holds a pair of dimensions");
+  rope.num_rotated_pairs = static_cast<int64_t>(share * static_cast<float>(head_dim)) / 2;
+  if (rope.num_rotated_pairs < 1) keys.refuse(kShare, "a share that holds a pair of dimensions");
   rope.factor = keys.number("factor", kFactor, 1.0F);
   if (rope.factor > 1) rope.scaling = RopeConfig::Scaling::kLinear;
 }
 
 int64_t read_rotary_dim(const RopeKeys& keys, int64_t head_dim, const RopeRules& rules) {
   const float share = keys.number(kShare, {0, 1}, rules.usual_share);
-  if (!rules.turns_shares && share != 1) keys.refuse(kShare, "1, the only value supported");
+  if (!rules.allows_partial_rotation && share != 1) keys.refuse(kShare, "1, the only value supported");
   const auto dim = static_cast<int64_t>(static_cast<float>(head_dim) * share);
   if (dim < 2) keys.refuse(kShare, "a share that holds a pair of dimensions");
   return dim;
@@ -197,8 +198,8 @@ void read_scaling(const RopeKeys& keys, int64_t max_positions, const RopeRules& 
   const std::string type = keys.type();
   if (type == "default") return;
   if (!rules.scales)
-    keys.refuse_type(rules.stops_turning ? "\"default\" or \"proportional\""
-                                         : "\"default\", as the published class scales nothing");
+    keys.refuse_type(rules.supports_proportional ? "\"default\" or \"proportional\""
+                                                 : "\"default\", as the published class scales nothing");
   if (type == "yarn") return read_yarn(keys, max_positions, rope);
   if (type == "llama3") return read_llama3(keys, max_positions, rope);
   if (type == "linear" || type == "dynamic") {
@@ -218,7 +219,7 @@ Rotation read_rope(const JsonObject& json, int64_t head_dim, int64_t max_positio
   std::optional<float> usual_theta;
   if (rules.usual_theta > 0) usual_theta = rules.usual_theta;
   rope.theta = keys.number(kTheta, kRopeTheta, usual_theta);
-  if (rules.stops_turning && keys.type() == "proportional") {
+  if (rules.supports_proportional && keys.type() == "proportional") {
     read_proportional(keys, head_dim, rope);
     rotation.rotary_dim = head_dim;
     return rotation;

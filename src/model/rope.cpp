@@ -9,17 +9,17 @@
 namespace lacuna {
 namespace {
 
-/// The pairs between which frequencies change from fast to slow, as real numbers.
+/// The range of pairs over which frequencies change from unscaled to scaled; ends may be fractional.
 struct Ramp {
   double begin = 0;
   double width = 1;
 
-  /// 0 where pairs are fast, 1 where they are slow.
+  /// 0 for high frequencies, 1 for low ones.
   double at(size_t pair) const { return std::clamp((static_cast<double>(pair) - begin) / width, 0.0, 1.0); }
 };
 
 Ramp yarn_ramp(const RopeConfig& rope, int64_t rotary_dim) {
-  // The pair that makes this many turns within the original context.
+  // The pair with this many turns in the original context.
   const auto pair_of_turns = [&](double turns) {
     const double positions_per_radian =
         static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi);
@@ -70,7 +70,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t rotary_dim) 
   const Ramp ramp = rope.scaling == RopeConfig::Scaling::kYarn ? yarn_ramp(rope, rotary_dim) : Ramp();
   std::vector<float> frequencies(static_cast<size_t>(rotary_dim / 2));
   for (size_t j = 0; j < frequencies.size(); ++j) {
-    if (rope.num_turning > 0 && static_cast<int64_t>(j) >= rope.num_turning) break;
+    if (rope.num_rotated_pairs > 0 && static_cast<int64_t>(j) >= rope.num_rotated_pairs) break;
     const float exponent = static_cast<float>(2 * j) / static_cast<float>(rotary_dim);
     const auto period =
         static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));

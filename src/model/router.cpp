@@ -47,7 +47,7 @@ float sum_of_two_largest(std::span<const float> values) {
   return first + second;
 }
 
-/// The experts of the best groups.
+/// Lists the experts of the best groups.
 void find_candidates(const MoeConfig& moe, const std::vector<float>& ranks, std::vector<int32_t>& experts) {
   if (moe.num_groups == moe.groups_per_token) return fill_with_indices(experts, ranks.size());
   const auto num_groups = static_cast<size_t>(moe.num_groups);

@@ -1,4 +1,4 @@
-// Which experts a row goes to.
+// Routing of rows to experts.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,19 @@ struct ExpertChoice {
   float weight;  ///< weight of the expert's output in the row's sum
 };
 
-/// Chooses one row's experts, best first; of equals the lowest expert or group wins.
-///   logits  [num_experts] of the router
+/// Chooses one row's experts, best first; ties go to the lowest expert or group.
+///   logits  [num_experts] outputs of the router
 ///   bias    [num_experts], or empty without MoeConfig::selection_bias
-///   pool    those that the row's window shares, ascending; empty: all
+///   pool    experts to choose from, ascending (the row's window's pool); empty: all
 ///   chosen  [experts_per_token]
-/// Softmax and sigmoid in f32. With groups as in LLaDA2 (models/llada2_moe of inclusionAI/dFactory): a
-/// group's rank is the sum of its two largest biased scores, and weights come from the scores without the
-/// bias.
+/// Softmax and sigmoid are f32. Groups follow LLaDA2 (models/llada2_moe of inclusionAI/dFactory): a group's
+/// rank is the sum of its two largest biased scores, and weights come from scores without the bias.
 void choose_experts(const MoeConfig& moe, std::span<const float> logits, std::span<const float> bias,
                     std::span<const int32_t> pool, std::span<ExpertChoice> chosen);
 
-/// The experts that the rows of a window share: those whose largest biased score of any row is largest, of
-/// equals the lowest (LLaDA 2.2, technical report, section 2.2). Returns MoeConfig::experts_per_window,
-/// ascending.
+/// The pool of experts that a window's rows share: those with the largest biased score in any row; ties go to
+/// the lowest expert (LLaDA 2.2, technical report, section 2.2). Returns MoeConfig::experts_per_window
+/// experts, ascending.
 ///   logits  [rows, num_experts]
 std::vector<int32_t> choose_pool(const MoeConfig& moe, ConstMatrix<float> logits,
                                  std::span<const float> bias);

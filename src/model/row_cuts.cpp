@@ -24,7 +24,7 @@ std::vector<bool> possible_cuts(const ModelConfig& config, const StepPlan& plan)
   return cuts;
 }
 
-/// The one that is nearest to a row; of two, the one before it. Both ends are possible.
+/// The possible cut nearest to a row; of two, the earlier one. Cuts at both ends are always possible.
 int32_t nearest_cut(const std::vector<bool>& cuts, int64_t row) {
   for (int64_t distance = 0;; ++distance) {
     const int64_t before = std::max<int64_t>(0, row - distance);
@@ -52,7 +52,7 @@ std::vector<IndexRange> pieces_for_stages(const StepPlan& plan, int ranks) {
   constexpr int32_t kMaxPiecesOfRank = 4;
   const int32_t most = kMaxPiecesOfRank * ranks;
   const int32_t least = std::max(kMinRowsOfPiece, (plan.num_rows() + most - 1) / most);
-  std::vector<size_t> last_group;  // of each sequence
+  std::vector<size_t> last_group;  // last group of each sequence
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     const auto sequence = static_cast<size_t>(plan.groups[g].sequence);
     last_group.resize(std::max(last_group.size(), sequence + 1));

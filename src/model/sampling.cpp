@@ -28,8 +28,8 @@ TokenId gumbel_argmax(std::span<const float> logits, float temperature, TokenId 
   TokenId best = likeliest;
   double best_value = value_of(likeliest);
   for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
-    // -ln u >= 1 - u, so g <= -ln(1 - u), and z leading ones of u bound that by (z + 1) ln 2: a count of bits
-    // rules out nearly every token before its logarithms.
+    // -ln u >= 1 - u, so g <= -ln(1 - u). If u begins with z one bits, this is at most (z + 1) ln 2, which
+    // rules out nearly every token without computing logarithms.
     const int leading_ones = std::countl_one(noise.bits(static_cast<uint64_t>(token)));
     const double bound =
         logits[static_cast<size_t>(token)] * inverse + (leading_ones + 1) * std::numbers::ln2;
@@ -43,9 +43,9 @@ TokenId gumbel_argmax(std::span<const float> logits, float temperature, TokenId 
   return best;
 }
 
-/// The likeliest tokens that top_p, top_k and min_p keep; every other logit becomes -infinity.
+/// Sets all logits to -infinity except those that top_p, top_k and min_p keep.
 void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::span<float> logits) {
-  for (float& logit : logits) {  // NaN has no place in an order
+  for (float& logit : logits) {  // NaN cannot be sorted
     if (std::isnan(logit)) logit = kNever;
   }
   if (rule.min_p > 0) {
@@ -76,7 +76,7 @@ void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::sp
 
   size_t kept = logits.size();
   if (rule.top_p < 1) {
-    double below = 0;  // probability of the tokens before this rank
+    double below = 0;  // total probability of the tokens before this rank
     for (kept = 0; kept < order.size() && below <= rule.top_p; ++kept) {
       if (kept == sorted) sort_up_to(std::max<size_t>(64, 4 * sorted));
       below += std::exp(static_cast<double>(logit_at(kept)) - max) / exp_sum;
@@ -97,7 +97,7 @@ void keep_likeliest(const SamplingRule& rule, float max, double exp_sum, std::sp
   for (size_t rank = kept; rank < order.size(); ++rank) logits[static_cast<size_t>(order[rank])] = kNever;
 }
 
-/// The softmax of a row of logits, reduced once for all that is measured in it.
+/// The softmax of a row of logits; its sums are computed once for all measures.
 class Posterior {
  public:
   Posterior(const KernelTable& kernels, std::span<const float> logits)
@@ -131,7 +131,7 @@ class Posterior {
     return std::exp(static_cast<double>(logit) - best_.value) / sums_.sum;
   }
 
-  /// The largest logit but the best.
+  /// The second-largest logit.
   float second() const {
     float second = kNever;
     if (best_.index > 0) second = kernels_.max_index(logits_.data(), best_.index).value;
@@ -148,7 +148,7 @@ class Posterior {
   ExpSums sums_;
 };
 
-/// Whether none is infinite or NaN, by the bits of their exponents: a loop that compilers vectorize.
+/// Whether no logit is infinite or NaN. Tests exponent bits, in a loop that compilers vectorize.
 bool are_finite(std::span<const float> logits) {
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t found = 0;
@@ -159,7 +159,7 @@ bool are_finite(std::span<const float> logits) {
   return found == 0;
 }
 
-/// The largest but the best, ties to the lowest id.
+/// The second-best token, ties to the lowest id.
 TokenId second_best(const KernelTable& kernels, std::span<float> logits, int64_t best) {
   const float taken_out = std::exchange(logits[static_cast<size_t>(best)], kNever);
   const MaxIndex second = kernels.max_index(logits.data(), static_cast<int64_t>(logits.size()));
@@ -179,8 +179,8 @@ void score(std::span<const float> logits, TokenId scored, RowStatistics& result)
   }
 }
 
-/// Logits of tokens that are not sampled but count in the confidence: out of the row while its token is
-/// sampled.
+/// Logits of tokens that are not sampled but count in the confidence. They are removed from the row while its
+/// token is sampled.
 class SetAside {
  public:
   void take(std::span<const TokenId> tokens, std::span<float> logits) {
@@ -205,7 +205,7 @@ void divide(std::span<float> logits, float temperature) {
   for (float& logit : logits) logit /= temperature;
 }
 
-/// Samples a row's token, and leaves the logits that its confidence is measured in.
+/// Samples a row's token, and leaves in `logits` those that the confidence is measured in.
 void sample_token(const KernelTable& kernels, const SamplingRule& rule, const RngStream& noise,
                   std::span<float> logits, SetAside& undrawn, RowStatistics& result) {
   const bool filters = rule.filters();
@@ -217,7 +217,7 @@ void sample_token(const KernelTable& kernels, const SamplingRule& rule, const Rn
     temperature = 1;
   }
 
-  // LLaDA's confidence ignores temperature and filters: a filtered sample works on a copy.
+  // Only a kSampled confidence counts filters; for others, the filters change a copy.
   thread_local std::vector<float> copy;
   std::span<float> sampled = logits;
   if (raw && filters) {
@@ -238,19 +238,19 @@ void sample_token(const KernelTable& kernels, const SamplingRule& rule, const Rn
   result.best_token = result.token;
   if (temperature > 0 && rule.draws) result.token = gumbel_argmax(sampled, temperature, result.token, noise);
 
-  if (!raw && filters) return;  // tokens that filters removed do not count in what is left
+  if (!raw && filters) return;  // with filters, undrawn tokens do not count in the confidence
   if (!raw && rule.temperature > 0) undrawn.divide(rule.temperature);
   undrawn.put_back(logits);
 }
 
-/// The `count` largest logits, ties to the lowest id, less those of -infinity and NaN.
+/// Tokens with the `count` largest logits, ties to the lowest id, except logits of -infinity and NaN.
 std::vector<TokenId> largest(std::span<const float> logits, size_t count) {
   const auto larger = [&](TokenId a, TokenId b) {
     const float x = logits[static_cast<size_t>(a)];
     const float y = logits[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
   };
-  std::vector<TokenId> found;  // a heap whose front is the least of them
+  std::vector<TokenId> found;  // a heap with the smallest logit at the front
   for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
     if (!(logits[static_cast<size_t>(token)] > kNever)) continue;
     if (found.size() == count) {
@@ -294,7 +294,7 @@ RowStatistics draw(const KernelTable& kernels, const SamplingRule& rule, const R
     for (const TokenId token : largest(logits, static_cast<size_t>(num_likeliest)))
       result.likeliest.emplace_back(token, posterior.log_probability(token));
   }
-  // Logits that overflowed must not break the order of candidates.
+  // Overflowed logits must not break the order of candidates.
   if (std::isnan(result.confidence)) result.confidence = std::numeric_limits<double>::lowest();
   return result;
 }

@@ -1,5 +1,5 @@
-// SDLM (OpenGVLab/SDLM, sdlm/model/sdlm_qwen2_5): Qwen2.5's block, left to right, and trained on a window of
-// masks behind a text as well, whose rows and the row of the text's last token see each other.
+// SDLM (OpenGVLab/SDLM, sdlm/model/sdlm_qwen2_5): Qwen2.5's block, left to right, also trained on a window of
+// masks after a text; its rows and the row of the text's last token attend to each other.
 #include "model/family_parts.h"
 
 namespace lacuna {
@@ -10,7 +10,7 @@ ModelConfig read_sdlm(const JsonObject& json) {
   constexpr Range<int64_t> kWindow{2, 1024};
   config.mask_drafts = json.integer("block_size", kWindow, 4) - 1;
   config.drafts_see_each_other = true;
-  // Rows of a window that see only those before them are another model; the first files misspell the key.
+  // A window with causal attention is another model; the first files misspell the key.
   json.expect("causal_attn", false);
   json.expect("casual_attn", false);
   config.mask_id = read_token_id(json, "text_mask_token_id", config, -1);
@@ -26,7 +26,7 @@ FamilyEntry sdlm_family() {
       .read_config = read_sdlm,
       .tensors = transformers_tensors(transformers_layer),
       .mask_texts = {"<text_mask>"},
-      // The mask's text, whose id decides, and a window of attention that "use_sliding_window" switches off.
+      // The mask's text (its id is read instead), and an attention window that "use_sliding_window" disables.
       .harmless_keys = {"text_mask_token", "sliding_window"},
       .model_types = {"qwen2", "sdlm_qwen2"},
       .published = {PublishedConfig{"sdlm-32b-d4", R"({"architectures": ["SDLMQwen2ForCausalLM"],

@@ -9,7 +9,7 @@
 namespace lacuna {
 
 double leave_out_least_likely(std::span<float> weights, double slack) {
-  // Floats that are not negative are in the order of their bits: a bin is a quarter of an octave.
+  // Non-negative floats sort like their bits: a bin is a quarter of an octave.
   constexpr int kShift = 21;
   std::array<double, 1024> bins{};
   double sum = 0;

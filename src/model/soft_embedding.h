@@ -1,4 +1,4 @@
-// The mean embedding under a distribution over tokens, which self-conditioning gives a canvas to read.
+// The mean embedding under a distribution over tokens, the input of self-conditioning.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace lacuna {
 
-/// Sets the smallest weights of a distribution to 0, of the probability `slack` together at most. Returns
-/// what the weights added up to before.
-///   weights  [vocab] not negative, in proportion to probabilities
+/// Sets the smallest weights to 0, up to a total probability of `slack`. Returns the previous sum of the
+/// weights.
+///   weights  [vocab] non-negative, proportional to probabilities
 double leave_out_least_likely(std::span<float> weights, double slack);
 
 /// out[r] = sum over tokens of factors[r] * weights[r, token] * embedding[token], in ascending order of

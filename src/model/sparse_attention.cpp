@@ -84,7 +84,7 @@ std::vector<int32_t> cells_of_best_pages(std::span<const float> scores, int32_t 
 
 std::vector<double> head_means(ConstMatrix<float> queries, IndexRange rows, int64_t kv_heads,
                                int64_t head_dim) {
-  const int64_t width = queries.cols / kv_heads;  // of a kv head's query heads
+  const int64_t width = queries.cols / kv_heads;  // total width of a kv head's query heads
   std::vector<double> means(static_cast<size_t>(kv_heads * head_dim));
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const float* query = queries.row(row);

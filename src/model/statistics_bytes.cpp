@@ -50,7 +50,7 @@ class Reader {
   std::span<const std::byte> bytes_;
 };
 
-/// The one list of the fields.
+/// Lists the fields once, for reading and writing.
 template <typename Archive, typename Row>
 void visit_fields(Archive& archive, Row& row) {
   archive(row.token);

@@ -1,4 +1,4 @@
-// Statistics of sampled rows as bytes, which ranks of one program exchange.
+// Serialization of sampled rows' statistics, for exchange between ranks of one program.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace lacuna {
 
 std::vector<std::byte> to_bytes(std::span<const RowStatistics> rows);
 
-/// std::logic_error where the bytes are not those of as many rows.
+/// Throws std::logic_error if the bytes do not hold exactly `rows.size()` rows.
 void from_bytes(std::span<const std::byte> bytes, std::span<RowStatistics> rows);
 
 }  // namespace lacuna

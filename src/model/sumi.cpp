@@ -1,8 +1,7 @@
 // Sumi-7B (tohoku-nlp/sumi-7b, arXiv 2606.19005; SumiForMaskGeneration): uniform diffusion as GIDD's, on
-// Llama's block in both directions. Row i predicts position i. The softmax of its attention has one more
-// score, of 0, whose value is 0 (softmax_one): a sink of zeros. There is no mask token, and the whole canvas
-// is denoised at once. It is a base model: no chat template, and its tokenizer puts the token that begins a
-// text first.
+// Llama's block in both directions. Row i predicts position i. Its attention softmax has a sink with score
+// and value 0 (softmax_one). There is no mask token, and the whole canvas is denoised at once. It is a base
+// model without a chat template; its tokenizer prepends the bos token.
 #include <algorithm>
 
 #include "model/family_parts.h"

@@ -7,7 +7,7 @@
 namespace lacuna {
 namespace {
 
-/// Which of parts that lie below each other.
+/// Index of one of `count` stacked parts.
 struct PartOf {
   int64_t index = 0, count = 1;
 };

@@ -8,9 +8,9 @@ namespace lacuna {
 namespace {
 
 constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
-// Most tokens of a constraint are of one class: sums that follow each other must not wait for each other.
+// Most tokens of a constraint are in one class, so independent partial sums avoid a serial dependency.
 constexpr size_t kNumSums = 4;
-constexpr size_t kKernelColumns = 16;  // softmax_numerators takes a multiple of this
+constexpr size_t kKernelColumns = 16;  // softmax_numerators() needs a multiple of this
 
 /// exp((logit - max) * scale) of each logit, in place; returns max.
 float replace_by_numerators(const KernelTable& kernels, float scale, std::span<float> logits) {

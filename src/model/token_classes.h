@@ -1,6 +1,5 @@
-// One row of logits, read class by class of a partition of the vocabulary: what a decoder needs that may
-// choose between kinds of tokens, such as those that continue a JSON text in the same way, without ever
-// seeing the row itself.
+// Reduction of a row of logits by classes of tokens. It suffices for a decoder that chooses between kinds of
+// tokens, such as those that continue a JSON text in the same way, without the full row.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +19,16 @@ struct TokenClasses {
   int32_t count = 0;
 };
 
-/// A row that is read by classes. Of its rule, only the temperature, the adjustments and the forbidden tokens
-/// matter.
+/// A row to reduce by classes. Only the rule's temperature, adjustments and forbidden tokens apply.
 struct ClassRow {
   LogitRow logit;
-  const TokenClasses* classes = nullptr;  ///< outlives the follow-up
-  bool samples = true;                    ///< false: the best token of each class, whatever the rule says
+  const TokenClasses* classes = nullptr;  ///< must outlive the follow-up
+  bool samples = true;  ///< false: takes the best token of each class, even if the rule samples
 };
 
 /// Statistics of one class in a row of logits.
 struct ClassStatistics {
-  TokenId token = -1;  ///< the best, or at a temperature above 0 a sample; -1: none may be sampled
+  TokenId token = -1;  ///< the best, or at a temperature above 0 a sampled token; -1: none may be sampled
   float logit = 0;     ///< its logit
   double log_sum =
       0;  ///< ln of the sum of exp(logit / temperature) over the class; temperature 0 counts as 1
@@ -38,9 +36,9 @@ struct ClassStatistics {
   bool operator==(const ClassStatistics&) const = default;
 };
 
-/// Reads a row of logits by classes. Ties go to the lowest id. The samples are those of `draw` with this
-/// noise if a class is all that may be sampled: a class's token and which class is chosen are independent
-/// (Gumbel-max), so a class chosen with weights exp(log_sum) and its token are a sample of the whole row.
+/// Reduces a row of logits by classes. Ties go to the lowest id. A class chosen with weights exp(log_sum) and
+/// its sampled token are together an exact sample of the whole row, because Gumbel-max makes both
+/// independent. If only one class may be sampled, its sample equals that of draw() with the same noise.
 ///   noise   null: the best token of each class
 ///   logits  [vocab] f32, overwritten     values  [classes.count]
 void reduce_by_class(const KernelTable& kernels, const SamplingRule& rule, const RngStream* noise,

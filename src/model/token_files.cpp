@@ -19,12 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Takes "id" and "content" of the objects in the list "added_tokens" of the outermost object, and ends the
-/// parse behind that list.
+/// Collects "id" and "content" of the objects in the outermost object's list "added_tokens", and stops
+/// parsing after that list.
 class AddedTokensReader : public nlohmann::json_sax<Json> {
  public:
   std::vector<ListedToken> take() { return std::move(tokens_); }
-  /// Whether the parse was ended because nothing more is needed.
+  /// Whether parsing stopped after the list.
   bool is_done() const { return is_done_; }
 
   bool null() override { return true; }
@@ -90,7 +90,7 @@ int64_t id_of(const std::string& digits) {
   return error == std::errc() && end == digits.data() + digits.size() ? id : -1;
 }
 
-/// {"5": {"content": "<|mask|>"}}
+/// Reads {"5": {"content": "<|mask|>"}}.
 std::vector<ListedToken> read_decoder(const JsonObject& tokens) {
   std::vector<ListedToken> listed;
   for (const std::string& key : tokens.keys())
@@ -98,7 +98,7 @@ std::vector<ListedToken> read_decoder(const JsonObject& tokens) {
   return listed;
 }
 
-/// {"<|mask|>": 5}
+/// Reads {"<|mask|>": 5}.
 std::vector<ListedToken> read_ids_by_text(const JsonObject& tokens) {
   std::vector<ListedToken> listed;
   for (const std::string& text : tokens.keys()) {

@@ -1,5 +1,5 @@
-// Token ids that stand in other files than config.json: lists of added tokens with their texts, and which
-// text is the mask or the end.
+// Token ids from other files than config.json: lists of added tokens with their texts, and the texts of the
+// mask and end tokens.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct ConfigTexts;
 
 /// A token that a file lists by its text.
 struct ListedToken {
-  int64_t id = -1;  ///< not checked; -1: the file gives none that is a number
+  int64_t id = -1;  ///< unchecked; -1: the file has no numeric id
   std::string text;
 };
 
@@ -27,20 +27,20 @@ struct TokenList {
   std::vector<ListedToken> tokens;
 };
 
-/// "added_tokens" of a tokenizer.json, of which nothing behind that list is parsed. Takes time in proportion
-/// to what comes before it. Throws InputError where that is not JSON.
+/// Reads "added_tokens" of a tokenizer.json, without parsing anything after that list, in time proportional
+/// to the text before it. Throws InputError if that part is not JSON.
 std::vector<ListedToken> read_added_tokens(std::string_view text, const std::string& file);
 
-/// Special tokens as the files of a tokenizer name them, in the order in which they are asked.
+/// Special tokens in the files of a tokenizer.
 class TokenFiles {
  public:
-  /// Throws InputError for files that are not JSON.
+  /// Throws InputError if a file is not JSON.
   TokenFiles(const ConfigTexts& texts, const std::filesystem::path& folder);
 
-  /// tokenizer.json, tokenizer_config.json, added_tokens.json: those that are there.
+  /// The lists of tokenizer.json, tokenizer_config.json and added_tokens.json, in this order, if present.
   const std::vector<TokenList>& lists() const { return lists_; }
 
-  /// The texts that tokenizer_config.json and special_tokens_map.json give a role such as "mask_token".
+  /// The texts of a role such as "mask_token" in tokenizer_config.json and special_tokens_map.json.
   std::vector<std::string> texts_of(std::string_view role) const;
 
  private:
@@ -52,16 +52,16 @@ class TokenFiles {
   std::vector<NamedText> named_;
 };
 
-/// The id of a token, and where it was found.
+/// A token id and its source.
 struct TokenClaim {
   TokenId id = -1;
   std::string source;  ///< for messages: `"mask_token_id" in FOLDER/config.json`
 };
 
-/// The token that all sources mean; empty if none names it.
-///   claims  of config.json and generation_config.json, the first is preferred
-///   tokens  those with one of `texts` are meant, the earlier text the more
-/// Throws InputError that names both sources where two disagree, and for an id outside of the vocabulary.
+/// The token on which all sources agree; empty if no source names one.
+///   claims  from config.json and generation_config.json; the first one is returned
+///   tokens  tokens with one of `texts` count, earlier texts first
+/// Throws InputError naming both sources if two disagree, and for an id outside of the vocabulary.
 std::optional<TokenClaim> find_token(std::vector<TokenClaim> claims, const TokenFiles& tokens,
                                      std::span<const std::string> texts, int64_t vocab_size,
                                      std::string_view role);

@@ -57,8 +57,8 @@ class LayerCheck {
   std::string_view place_;
 };
 
-/// Throws InputError where embeddings are tied and the checkpoint has a head that is not their copy: programs
-/// that read such a checkpoint differ in which of the two they compute with.
+/// Throws InputError if embeddings are tied but the checkpoint has a different head: other programs disagree
+/// on which of the two to use.
 void expect_no_other_head(const ModelConfig& config, const WeightSource& weights, const TensorNames& names,
                           std::string_view place) {
   const std::string head = std::string(names.head) + ".weight";

@@ -1,4 +1,4 @@
-// One setting by its name: from a value that a program gives, as the library's interfaces do, or from a text.
+// Assigns one setting by its name, from a typed value (the library's interfaces) or from a text.
 #pragma once
 
 #include <string_view>
@@ -12,12 +12,11 @@ namespace lacuna {
 /// such option, or the value is of another type; a whole number is also a number.
 void assign_option(GenerationOptions& options, std::string_view name, const OptionValue& value);
 
-/// Gives the option of this name, as visit_options() has it, a value as the command line takes it, where
-/// nothing was given; of a flag the value is ignored. Throws SettingError for an unknown name or a value of
-/// another type.
+/// Sets the option of this name (as in visit_options()) to a command-line value unless it was given; flags
+/// ignore the value. Throws SettingError for an unknown name or a value of another type.
 void set_if_unset(GenerationOptions& options, std::string_view name, std::string_view value);
 
-/// Options with all of these.
+/// Options with all of `values` assigned.
 GenerationOptions generation_options(const Options& values);
 
 }  // namespace lacuna

@@ -17,7 +17,7 @@
 namespace lacuna {
 namespace {
 
-/// Whether the second of two names was given; neither means the first.
+/// Whether the second of two names was given; no value means the first.
 bool is_second(std::string_view field, const std::optional<std::string>& value, std::string_view first,
                std::string_view second) {
   if (!value || *value == first) return false;
@@ -88,7 +88,7 @@ void refuse_others(Paradigm paradigm, const GenerationOptions& options) {
   });
 }
 
-/// A strategy with what was given for the fields that are called as settings are.
+/// A strategy whose fields have the values of the given settings with the same names.
 template <typename Chosen>
 Chosen with_settings(const GenerationOptions& options) {
   Chosen strategy;
@@ -150,7 +150,7 @@ BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& 
     refuse_setting("unmask", unmask, "`unmask` {}: a block has no time schedule; expected {}", unmask,
                    kUnmaskNames);
   }
-  if (strategy.unmask.policy.traits().is_of_canvases) {
+  if (strategy.unmask.policy.traits().needs_whole_canvas) {
     refuse_setting("unmask", unmask, "`unmask` {}: it belongs to masked diffusion; expected {}", unmask,
                    kUnmaskNames);
   }
@@ -516,7 +516,7 @@ void check_options(const ModelConfig& config, const GenerationOptions& options) 
                    "`gen_length` {} leaves no position for a prompt; the model has {}", *options.gen_length,
                    positions);
   }
-  // Any token that a prompt may begin with: from here on nothing is said about the prompt.
+  // Any valid first token: the check must not depend on the prompt.
   const TokenId token = config.bos_id >= 0 ? config.bos_id : config.mask_id == 0 ? 1 : 0;
   make_decoder(config, options, {token});
 }

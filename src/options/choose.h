@@ -1,5 +1,5 @@
-// From what a user typed to a strategy, or to a sentence that says why not. Sentences name flags; a surface
-// with other names words SettingError::problem() itself.
+// Makes a strategy from a user's options, or throws an error that says why not. Its sentences name flags; an
+// interface with other names renames the fields of SettingError::problem().
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@
 
 namespace lacuna {
 
-/// Fills in what was not chosen: the preset's settings first (as with_preset()), then the model's own
+/// Fills in settings that were not given: the preset's first (as with_preset()), then the model's own
 /// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
 /// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
 /// decides what is committed, --unmask stays empty. Throws SettingError for an unknown preset, or naming
 /// generation_config.json if the model's --unmask is not a valid rule.
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 
-/// The strategy that the options ask for: theirs, then the preset's, then the model's, then the family's.
-/// Throws SettingError, which names the setting, its value and what was expected: for an invalid value, and
+/// The strategy of the options; settings not given come from the preset, else the model, else the family.
+/// Throws SettingError, which names the setting, its value and the accepted ones, for an invalid value and
 /// for a setting that the model would ignore.
-///   has_guide  a guide confirms what is drafted
+///   has_guide  whether a guide confirms drafts
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
 /// The setting or field that asks for a constraint: json_schema, json_object, regex, choice, grammar or
@@ -32,22 +32,22 @@ std::string_view setting_of(const Constraint& constraint);
 /// Constraint that the options put on the answer's text. Throws SettingError if they give more than one.
 std::optional<Constraint> choose_constraint(const GenerationOptions& options);
 
-/// How an unguided masked model's canvas changes its length: as asked for, else by the tokens that it has for
-/// that, else, where its answer ends by itself, by its end mass; empty: it keeps its length. Throws
-/// SettingError.
+/// How an unguided masked model's canvas changes its length: as requested, else by the model's tokens for it,
+/// else, if the model decides where the answer ends, by end mass; empty: not at all. Throws SettingError.
 std::optional<CanvasGrowth> choose_growth(const ModelConfig& config, const GenerationOptions& options);
 
-/// Changes of logits. Throws SettingError if a logit_bias is not TOKEN=BIAS.
+/// Logit adjustments. Throws SettingError if a logit_bias is not TOKEN=BIAS.
 LogitAdjustments choose_adjustments(const GenerationOptions& options);
 
-/// Whether literal texts of a constraint are given (DecoderContext::encode_literal). Throws SettingError.
+/// Whether text that a constraint determines is written without a pass (DecoderContext::encode_literal).
+/// Throws SettingError.
 bool choose_literals(const GenerationOptions& options);
 /// The request that the options make, apart from its strategy. Throws SettingError if they constrain the
 /// answer and the context has no automaton for it.
 DecodeRequest make_request(const GenerationOptions& options, std::vector<TokenId> prompt,
                            DecoderContext context = {});
 
-/// A decoder for the options. SettingError also where the strategy or the request is not valid.
+/// A decoder for the options. Throws SettingError if they, the strategy or the request are invalid.
 std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const GenerationOptions& options,
                                       std::vector<TokenId> prompt, const DecoderContext& context = {});
 

@@ -23,16 +23,16 @@ std::string with_underscores(std::string_view name);
 /// there is none. "-n", a short flag, is an alias as it stands.
 std::string_view setting_named(std::string_view name);
 
-/// Whether the setting of this name in options.h was given. There has to be one.
+/// Whether the setting of this name in options.h was given. The setting must exist.
 bool is_given(const GenerationOptions& options, std::string_view name);
 
-/// "--block-length" for "block_length"; nothing for what is not a setting and no flag.
+/// "--block-length" for "block_length"; nullopt for a field that is no flag.
 std::optional<std::string> flag_name(std::string_view field);
 
-/// The sentence of an error in a surface's own names: of its problem, where it has one, else its own.
+/// The message of an error with an interface's own names: a SettingError's sentence, else what().
 std::string sentence_of(const std::exception& error, const FieldNames& names);
 
-/// Runs `action`. What it refuses has the fields' own names, without backticks, as InputError.
+/// Runs `action`. Rethrows SettingError as InputError with the fields' own names, without backticks.
 template <typename Action>
 auto in_plain_names(Action&& action) {
   try {
@@ -44,7 +44,7 @@ auto in_plain_names(Action&& action) {
   }
 }
 
-/// Throws SettingError in the command line's names. What is expected follows that word in the sentence.
+/// Throws SettingError with command-line names. Problem::expected is the text after the last "expected ".
 [[noreturn]] void throw_setting_error(std::string_view field, std::string_view value,
                                       const std::string& sentence);
 

@@ -21,7 +21,7 @@ constexpr Paradigms only(Paradigm paradigm) {
   return static_cast<Paradigms>(1U << static_cast<unsigned>(paradigm));
 }
 
-/// Positions of an answer, or the most that one of its own length may have.
+/// Length of an answer, or with is_auto its maximum, which may be empty.
 struct AnswerLength : std::optional<int32_t> {
   using optional::optional;
   template <std::same_as<int32_t> Tokens>  // so that = {} stays the default
@@ -113,10 +113,10 @@ struct Aliases {
   constexpr const std::string_view* end() const { return names.data() + count; }
 };
 
-/// A setting as people meet it.
+/// Name and documentation of a setting.
 struct Setting {
-  std::string_view name;  ///< of the flag; requests and Python have underscores instead of dashes
-  Paradigms owners = 0;   ///< the paradigms that take it; given to a model of another one, it is refused
+  std::string_view name;  ///< flag without dashes in front; requests and Python use underscores
+  Paradigms owners = 0;   ///< paradigms that take it; models of others refuse it
   std::string_view help;
   Aliases aliases;
 };

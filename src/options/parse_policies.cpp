@@ -68,7 +68,7 @@ std::set<std::string, std::less<>> for_each_item(std::string_view field, std::st
   return seen;
 }
 
-/// One NAME of a setting of NAME=VALUE,..., and what takes its value.
+/// One NAME of a setting NAME=VALUE,..., and the function that takes its value.
 struct Item {
   std::string_view name;
   std::function<void(std::string_view field, std::string_view value)> take;
@@ -94,10 +94,10 @@ Item item(std::string_view name, bool& to, std::string_view no, std::string_view
           }};
 }
 
-/// The refusal of an unknown name.
+/// Wording of the error for an unknown name.
 struct UnknownItem {
   std::string_view field;
-  std::string_view method = {};  ///< " tokens" of `grow`
+  std::string_view method = {};  ///< such as " tokens" for `grow`
   std::string_view before = {};  ///< in front of the list of names
   bool shows_setting = false;    ///< the problem's value is the whole setting, not the name
 };
@@ -136,7 +136,7 @@ double unmask_value(std::string_view text, double fallback, double most) {
   return value;
 }
 
-/// Parses NAME, NAME=FIRST or NAME=FIRST,OTHER=VALUE,...: the first number is called as the rule is.
+/// Parses NAME, NAME=FIRST or NAME=FIRST,OTHER=VALUE,...: the first number has the rule's name.
 template <NumberedRule Rule>
 Rule parse_numbers(std::string_view text) {
   Rule rule;
@@ -160,7 +160,7 @@ Rule parse_numbers(std::string_view text) {
   return rule;
 }
 
-/// The rule of this name, if it is one of several numbers.
+/// The rule of this name, if it is a NumberedRule.
 template <typename... Rules>
 std::optional<CountRule> numbered_rule(std::string_view name, std::string_view text,
                                        std::type_identity<std::variant<Rules...>> /*rules*/) {
@@ -283,7 +283,7 @@ SureLock parse_lock(std::string_view text) {
   const auto given = [&](std::string_view name) { return seen.find(name) != seen.end(); };
   if (!given("eps") && !given("delta"))
     refuse_setting("lock", text, "`lock` '{}': expected eps=EPS or delta=DELTA", text);
-  if (!given("eps")) lock.eps = 0;  // nothing to fall back on
+  if (!given("eps")) lock.eps = 0;  // delta alone: never lock without an estimate
   for (const std::string_view name : {"budget", "unlock-eps", "interval", "cooldown", "strictness"}) {
     if (given(name) && lock.unlock_every == 0) {
       refuse_setting("lock", text, "`lock` '{}': {} has no effect without unlock-every", text, name);

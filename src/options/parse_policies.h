@@ -1,5 +1,5 @@
-// Policies by the names and numbers that people type. Each throws SettingError, worded as the command line
-// words it (options/names.h).
+// Parses the texts of settings into policies. Each function throws SettingError with command-line names
+// (options/names.h).
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ GuideMatch parse_guide_match(std::string_view text);
 /// --guide-fallback dlm|ar.
 GuideFallback parse_guide_fallback(std::string_view text);
 
-/// --sampler adaptive|ancestral|greedy|threshold=0.9,least=1: the sampler and its numbers in the strategy.
+/// --sampler adaptive|ancestral|greedy|threshold=0.9,least=1: sets the sampler and its numbers in `strategy`.
 void parse_sampler(std::string_view text, UniformStrategy& strategy);
 /// --boundary blocks=2,full-every=8.
 BoundaryRefresh parse_boundary(std::string_view text);
@@ -47,7 +47,7 @@ DriftRefresh parse_drift(std::string_view text);
 /// --self-correct on, or most=128,temperature=0.1,patience=32,tokens=1,full-every=1.
 SelfCorrection parse_self_correction(std::string_view text);
 
-/// --edit tau=0.5,most=16; `editing` has what the text does not say.
+/// --edit tau=0.5,most=16; `editing` has the defaults.
 TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
 /// --pipeline none, on, or add=0.1,full=0.95.
 std::optional<Pipeline> parse_pipeline(std::string_view text);

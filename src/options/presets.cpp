@@ -19,17 +19,17 @@ constexpr std::array<Preset, 3> presets(Settings exact, Settings balanced, Setti
   return {{{"exact", exact}, {"balanced", balanced}, {"fast", fast}}};
 }
 
-/// Whether the rule that was asked for masks again what it has written.
+/// Whether the requested unmask rule remasks.
 bool masks_again(const GenerationOptions& asked) {
   if (!asked.unmask) return false;
   try {
     return parse_unmask(*asked.unmask, EvenSplit{}).policy.traits().remasks;
   } catch (const SettingError&) {
-    return false;  // where it is used, it is refused
+    return false;  // it is refused where it is used
   }
 }
 
-/// Whether what was asked for rules out that a preset's setting is added.
+/// Whether the given options rule out a preset's setting.
 bool gives_way(std::string_view setting, const ModelConfig& config, const GenerationOptions& asked) {
   if (config.fills_canvas()) {
     if (setting == "cache") return masks_again(asked);
@@ -57,7 +57,7 @@ std::span<const Preset> presets_of(const ModelConfig& config) {
 
   static constexpr auto kDefaults = presets({}, {}, {});
   static constexpr auto kMasked = presets(kEosExit, kThreshold, kThreshold);
-  static constexpr auto kSlots = presets({}, {}, {});  // everything quicker is wrong where parts depend
+  static constexpr auto kSlots = presets({}, {}, {});  // faster settings lose accuracy
   static constexpr auto kBlocks = presets(kOneByOne, kDynamic, kDynamic);
   static constexpr auto kSeeded = presets(kAcceptExactly, {}, {});
   static constexpr auto kNoise = presets({}, kUniformCache, kBoundary);

@@ -1,5 +1,5 @@
-// Settings under one name, chosen by measurement: docs/results/README.md says which settings were compared
-// and what each of these gives.
+// Presets: named settings, chosen by measurement. docs/results/README.md has the settings that were compared
+// and their results.
 #pragma once
 
 #include <span>
@@ -22,16 +22,16 @@ struct Preset {
 };
 
 /// The presets of the model's family, in this order: "exact" gives the text of the family's uncached
-/// baseline, "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. Where
-/// one setting is the best of both kinds, the two are alike. None chooses a length or a guide.
+/// baseline, "balanced" lost at most a point of accuracy on the models that ship, "fast" at most ten. If one
+/// setting is best for both, the two are equal. No preset sets a length or a guide.
 std::span<const Preset> presets_of(const ModelConfig& config);
 
-/// The preset as flags: "--cache dkv --eos-exit"; "the defaults" where it sets nothing.
+/// The preset as flags: "--cache dkv --eos-exit"; "the defaults" if it sets nothing.
 std::string describe(const Preset& preset);
 
-/// The options with what options.preset sets wherever nothing was given, and without a preset. What was given
-/// goes first: a setting of the preset that would contradict it is left out, so that no preset makes options
-/// invalid that are valid without. Throws SettingError for an unknown preset.
+/// Fills options that were not given from options.preset, and clears it. Settings of the preset that would
+/// contradict given ones are left out, so that a preset never makes valid options invalid. Throws
+/// SettingError for an unknown preset.
 GenerationOptions with_preset(const ModelConfig& config, GenerationOptions options);
 
 }  // namespace lacuna

@@ -52,7 +52,7 @@ double read_number(const JsonObject& object, const nlohmann::json& json, std::st
   return number;
 }
 
-/// In the order of the file.
+/// Reads settings in the order of the file.
 std::vector<TuningSetting> read_settings(const nlohmann::ordered_json& json, const std::string& file,
                                          std::string_view key) {
   const auto list = json.find(std::string(key));
@@ -75,7 +75,7 @@ std::vector<TuningSetting> read_settings(const nlohmann::ordered_json& json, con
   return settings;
 }
 
-/// Formats that were tuned. What the values may be is checked where the model is loaded.
+/// Formats that were tuned. Loading the model checks their values.
 std::vector<TuningSetting> read_loading(const JsonObject& object) {
   const JsonObject found = object.object("loading");
   std::vector<TuningSetting> loading;
@@ -259,7 +259,7 @@ std::vector<SavedPreset> saved_presets() {
     try {
       if (auto preset = load_saved_preset(entry->path().stem().string()))
         presets.push_back(*std::move(preset));
-    } catch (const InputError&) {  // --preset says what is wrong with it
+    } catch (const InputError&) {  // --preset reports the error
     }
   }
   std::ranges::sort(presets, [](const SavedPreset& a, const SavedPreset& b) { return a.name < b.name; });

@@ -169,7 +169,7 @@ std::vector<TuningPath> slot_paths() {
   paths.push_back(path_over("token-threshold", "token-threshold", {}, "token-threshold",
                             {"0.99", "0.95", "0.9", "0.8", "0.6"}));
   paths.push_back({"accept exact", "token-threshold", {{{"accept", "exact"}}}});
-  // Below the default. Above it, slots would be written in another order, one at a time: no more cautious.
+  // Only below the default: higher thresholds write slots one at a time in another order, no more cautiously.
   paths.push_back(path_over("slot-threshold", "slot-threshold", {}, "slot-threshold", {"0.8", "0.6", "0.4"}));
   paths.push_back({"fill", "fill", {{{"fill", "side-by-side"}}}});
   return paths;

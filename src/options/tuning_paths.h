@@ -14,8 +14,8 @@
 
 namespace lacuna {
 
-/// One setting as visit_options() names it and the command line takes it; of a flag the value is empty. One
-/// that says how the model is loaded is "weights" or "kv-cache".
+/// A setting with its name in visit_options() and its command-line value (empty for a flag), or a format for
+/// loading the model: "weights" or "kv-cache".
 struct TuningSetting {
   std::string name;
   std::string value;
@@ -31,27 +31,26 @@ struct TuningPath {
   bool is_of_loading = false;  ///< levels are formats of weights or K/V, not settings of generation
 };
 
-/// The paths of the model's family. Those of formats are engine/tuned_formats.h's.
-///   asked      settings of the user's: paths that would change one of them are left out
-///   has_guide  an autoregressive model is at hand
+/// The paths of the model's family. engine/tuned_formats.h has those of formats.
+///   asked      the user's settings: paths that would change one of them are left out
+///   has_guide  whether an autoregressive guide is available
 std::vector<TuningPath> tuning_paths(const ModelConfig& config, const GenerationOptions& asked,
                                      bool has_guide);
 
 /// Methods of these paths, each once, in order.
 std::vector<std::string> methods_of(std::span<const TuningPath> paths);
 
-/// The user's settings, completed by those of the family's uncached baseline: the published
-/// rule with one token per step.
+/// The user's settings, completed by the family's uncached baseline: the published rule with one token per
+/// step.
 GenerationOptions baseline_options(const ModelConfig& config, const GenerationOptions& asked);
 
-/// The options without the settings that compute less: presets, caches, locks, guides, sparse attention,
-/// fewer steps, and rules that commit several tokens at once. What is left (lengths, sampling, constraints)
-/// stays.
+/// The options without the settings that reduce the work: presets, caches, locks, guides, sparse attention,
+/// fewer steps, and rules that commit several tokens at once. Lengths, sampling and constraints stay.
 GenerationOptions without_accelerations(GenerationOptions options);
 
-/// The options of a level for each path, 0 for the baseline, laid over the baseline. Empty where two paths
-/// set the same option to different values, or one has a guide and another excludes it. Paths of loading set
-/// no option.
+/// The baseline's options with one level of each path applied; 0 is the baseline. Empty if two paths set the
+/// same option to different values, or if one has a guide and another excludes it. Paths of loading set no
+/// option.
 ///   levels  [paths.size()]
 std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const GenerationOptions& asked,
                                                std::span<const TuningPath> paths,
@@ -59,7 +58,7 @@ std::optional<GenerationOptions> tuned_options(const ModelConfig& config, const 
 
 /// The settings of these levels in the order of the paths, each once.
 std::vector<TuningSetting> settings_of(std::span<const TuningPath> paths, std::span<const int32_t> levels);
-/// Those of them that say how the model is loaded.
+/// The settings of these levels that say how the model is loaded.
 std::vector<TuningSetting> loading_of(std::span<const TuningPath> paths, std::span<const int32_t> levels);
 
 /// "--unmask threshold=0.9 --eos-exit"; empty without settings.

@@ -21,15 +21,14 @@
 namespace lacuna {
 namespace {
 
-// Headers that clients of OpenAI, Anthropic and Ollama send; a name that ends with "-" stands for all that
-// begin with it.
+// Headers that clients of OpenAI, Anthropic and Ollama send. A final "-" matches all names with this prefix.
 constexpr std::string_view kUsualHeaders = "Authorization, Content-Type, X-Api-Key, X-Request-Id";
 constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
     "accept",           "accept-language", "anthropic-",   "authorization",   "cache-control",
     "content-language", "content-type",    "http-referer", "idempotency-key", "openai-",
     "user-agent",       "x-api-key",       "x-request-id", "x-stainless-"};
 
-constexpr size_t kMaxClients = 65536;  // clients whose requests per minute are counted one by one
+constexpr size_t kMaxClients = 65536;  // clients with their own counters
 constexpr uint64_t kSharedRows = 4;
 
 std::string lower_case(std::string_view text) {
@@ -40,8 +39,8 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// "localhost" of "localhost:8080", "::1" of "[::1]:8080". What is not of these forms stays whole, and so is
-/// no known name.
+/// "localhost" for "localhost:8080", "::1" for "[::1]:8080". Other forms are returned unchanged, and match no
+/// known name.
 std::string_view without_port(std::string_view host) {
   const bool is_bracketed = host.starts_with('[');
   const size_t end = is_bracketed ? host.find(']') : host.find(':');
@@ -158,7 +157,7 @@ std::string AccessControl::identify(const HttpRequest& request) const {
 int32_t AccessControl::count_one(const std::string& client) {
   if (const auto known = counts_.find(client); known != counts_.end()) return ++known->second;
   if (counts_.size() < kMaxClients) return ++counts_[client];
-  // The others share counters, each client one in every row: the smallest is at least its own count.
+  // Count-min sketch: a client increments one counter per row; the minimum is at least its count.
   shared_counts_.resize(kSharedRows * kMaxClients, 0);
   int32_t smallest = std::numeric_limits<int32_t>::max();
   for (uint64_t row = 0; row < kSharedRows; ++row) {

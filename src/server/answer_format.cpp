@@ -26,7 +26,7 @@ std::string text_member(const ordered_json& object, const char* key, std::string
   return text_of(*value, fmt::format("{}.{}", place, key));
 }
 
-/// A schema, or the text of one.
+/// A JSON schema, given as JSON or as its text.
 JsonSchemaConstraint schema_of(const ordered_json& value, std::string_view place) {
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_object() && !value.is_boolean())
@@ -118,8 +118,8 @@ std::optional<Constraint> of_format(const ordered_json& format) {
   return schema_of(format, "format");
 }
 
-/// {"type": "json_schema", "schema": ...} as one object, as OpenAI's Responses
-/// ("text.format") and Anthropic ("output_format") have it.
+/// Parses {"type": "json_schema", "schema": ...} of OpenAI's Responses ("text.format") and Anthropic
+/// ("output_format").
 std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place) {
   const ordered_json* type = format.is_object() ? find_value(format, "type") : nullptr;
   if (type != nullptr && *type == "text") return {};
@@ -138,7 +138,7 @@ std::optional<Constraint> of_flat_format(const ordered_json& format, const std::
   return constraint;
 }
 
-/// The same as the member "format" of an object.
+/// Parses the member "format" of an object as of_flat_format() does.
 std::optional<Constraint> of_format_within(const ordered_json& object, std::string_view place) {
   if (!object.is_object()) throw InputError("{} is {}; expected an object", place, shown(object));
   const ordered_json* format = find_value(object, "format");
@@ -154,7 +154,7 @@ std::optional<Constraint> of_key(std::string_view key, const ordered_json& value
   if (key == "guided_choice") return choices_of(value, key);
   if (key == "guided_regex" || key == "regex") return RegexConstraint{text_of(value, key)};
   if (key == "guided_json" || key == "json_schema") return schema_of(value, key);
-  if (value == "") return {};  // clients of llama.cpp send it by habit
+  if (value == "") return {};  // llama.cpp's clients send "" for no grammar
   return GrammarConstraint{text_of(value, key)};
 }
 

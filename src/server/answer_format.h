@@ -1,4 +1,4 @@
-// A request's constraint on the form of its answer, under the names that other servers use.
+// A request's constraint on its answer, under the field names of other servers.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 namespace lacuna {
 
 /// OpenAI's response_format; vLLM's structured_outputs and guided_json, guided_regex, guided_choice;
-/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format; grammars as llama.cpp (grammar), vLLM
-/// (guided_grammar) and SGLang (ebnf) name them, all in llama.cpp's notation.
+/// json_schema (llama.cpp, SGLang) and regex (SGLang); Ollama's format. Grammars, all in llama.cpp's
+/// notation: grammar (llama.cpp), guided_grammar (vLLM) and ebnf (SGLang).
 inline constexpr std::array<std::string_view, 11> kAnswerFormatKeys = {
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
     "guided_grammar",  "json_schema",        "regex",       "ebnf",         "format",
@@ -22,14 +22,14 @@ inline constexpr std::array<std::string_view, 11> kAnswerFormatKeys = {
 
 struct AnswerFormat {
   Constraint constraint;
-  std::string key;  ///< of the request, such as "guided_json" or "text.format"
+  std::string key;  ///< the request's field: "guided_json", "text.format"
 };
 
-/// Parses the keys kAnswerFormatKeys, or text (OpenAI's Responses), output_config or output_format
-/// (Anthropic). Empty for free text. Throws InputError, which names the key: an invalid value, or a
+/// Parses those of kAnswerFormatKeys, text (OpenAI's Responses), output_config and output_format (Anthropic)
+/// that `keys` lists. Empty for free text. Throws InputError, which names the key, for an invalid value or a
 /// second constraint.
-///   body  an object; properties of an answer are written in the order that its schema has here
-///   keys  that the API has
+///   body  an object; the answer's properties have the order of its schema
+///   keys  keys that the API supports
 std::optional<AnswerFormat> parse_answer_format(const nlohmann::ordered_json& body,
                                                 std::span<const std::string_view> keys);
 

@@ -13,7 +13,7 @@ size_t whole_characters(std::string_view text) {
   for (size_t back = 1; back <= most; ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if (byte < 0x80) break;
-    if (byte < 0xC0) continue;  // within a character
+    if (byte < 0xC0) continue;  // continuation byte
     const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     return length > back ? text.size() - back : text.size();
   }
@@ -50,8 +50,8 @@ std::string AnswerText::advance(std::span<const TokenId> final, bool is_all) {
   return text;
 }
 
-/// Cuts the text before the stop text that is the first to end after byte `from`: so it does not matter how
-/// many tokens come at once.
+/// Cuts the text before the stop text that ends first after byte `from`, so that the result does not depend
+/// on how many tokens arrive at once.
 void AnswerText::find_stop(size_t from) {
   const std::string_view found = first_stop(bytes_, stop_, from);
   if (found.empty()) return;
@@ -60,7 +60,7 @@ void AnswerText::find_stop(size_t from) {
   has_ended_ = true;
 }
 
-/// The longest end of the text that may be the start of a stop text.
+/// Length of the longest suffix of the text that is a proper prefix of a stop text.
 size_t AnswerText::held_back() const {
   size_t longest = 0;
   for (const std::string& stop : stop_) {

@@ -1,4 +1,4 @@
-// The text of an answer that does not grow from left to right: what of it is final and can be shown.
+// The final text of an answer that does not grow from left to right.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,29 @@
 
 namespace lacuna {
 
-/// Bytes of `text` without a character that is cut off at its end.
+/// Number of bytes of `text` without an incomplete UTF-8 character at its end.
 size_t whole_characters(std::string_view text);
 
-/// Turns tokens that are final into text that is: whole characters, up to the first end token or stop text,
-/// less what might become a stop text. Thoughts are no part of it. The pieces add up to the same text however
-/// the tokens arrive.
+/// Turns final tokens into final text: whole characters up to the first end token or stop text, without a
+/// suffix that may become a stop text, and without thoughts. The concatenated text does not depend on how the
+/// tokens are split into calls.
 class AnswerText {
  public:
   ///   tokenizer      null: tokens have no text      stop  texts before which the answer ends, none empty
-  ///   shows_special  whether special tokens are a part of the text: the tags of tool calls may be such
-  ///   tokens
+  ///   shows_special  keeps special tokens in the text, since tags of tool calls may be special tokens
   AnswerText(const Tokenizer* tokenizer, std::vector<TokenId> end_ids, std::vector<std::string> stop,
              bool shows_special = false);
 
-  /// Takes the answer's tokens that are final so far (those of the last call, then further ones) and returns
-  /// the text that became sure, as UTF-8: what is none becomes U+FFFD.
-  ///   is_all  no other tokens follow
+  /// Takes all final tokens of the answer so far and returns the text that became final since the last call.
+  /// Ill-formed UTF-8 becomes U+FFFD.
+  ///   is_all  no further tokens follow
   std::string advance(std::span<const TokenId> final, bool is_all);
 
-  /// Whether an end token or a stop text was met: nothing that follows belongs to the answer.
+  /// Whether an end token or a stop text has ended the answer.
   bool has_ended() const { return has_ended_; }
-  /// The stop text that ended it; empty: none did.
+  /// The stop text that ended the answer; empty: none did.
   const std::string& stop_text() const { return stop_text_; }
-  /// Tokens before an end token, those that a stop text cut off included.
+  /// Number of tokens before an end token, including those cut off by a stop text.
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
@@ -48,7 +47,7 @@ class AnswerText {
   std::vector<std::string> stop_;
   bool shows_special_;
   ThoughtFilter thoughts_;
-  std::string bytes_;  // of the tokens so far
+  std::string bytes_;  // text of the tokens so far
   size_t given_ = 0;   // bytes that were returned
   int32_t num_tokens_ = 0;
   bool has_ended_ = false;

@@ -1,4 +1,4 @@
-// Anthropic's Messages: POST /v1/messages.
+// Anthropic's Messages API: POST /v1/messages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Blocks that only the service which wrote them can use: thoughts, and calls of its own tools with what they
-/// gave.
+/// Whether only the service that wrote a block can use it: thoughts, and calls and results of its own tools.
 bool is_foreign(std::string_view type) {
   constexpr std::array<std::string_view, 7> kForeign = {
       "thinking",         "redacted_thinking", "server_tool_use", "mcp_tool_use",
@@ -26,7 +25,7 @@ bool is_foreign(std::string_view type) {
          (type.ends_with("_tool_result") && type != "tool_result");
 }
 
-/// The text of a document that is one.
+/// The text of a document; FieldError for other kinds of documents.
 std::string text_of_document(const FieldValue& block) {
   const FieldValue source = block.required("source");
   const std::string type = FieldValue{source.place, source.object()}.required("type").text();
@@ -35,7 +34,7 @@ std::string text_of_document(const FieldValue& block) {
   source.required("type").refuse(R"("text" or "content"; this server reads texts alone)");
 }
 
-/// The text of a tool's result: a string, or texts among which parts that the service made are left out.
+/// The text of a tool's result: a string or text parts. Ignores blocks with is_foreign().
 std::string text_of_result(const FieldValue& block, GenerationRequest& request) {
   const ordered_json* content = find_value(block.value, "content");
   if (content == nullptr) return "";
@@ -57,7 +56,7 @@ std::string text_of_result(const FieldValue& block, GenerationRequest& request) 
   return text;
 }
 
-/// A message whose content is blocks: texts, calls (the assistant's) and results (the user's).
+/// Reads a message of blocks: texts, calls (from the assistant) and results (from the user).
 void read_blocks(const std::string& role, const FieldValue& content, ToolHistory& history,
                  Conversation& conversation, GenerationRequest& request) {
   std::string text;
@@ -115,14 +114,14 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
       conversation.add(last, text_of_content(item.at("content"), kTextPart));
     }
   }
-  // The last message of the assistant begins the answer; one of thoughts alone says nothing.
+  // A final assistant message begins the answer, unless it has only thoughts.
   if (last == "assistant" && conversation.messages.size() > num_before)
     continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);
   request.prompts.emplace_back(std::move(conversation));
   request.prompt_field = field.place;
 }
 
-/// Comes before the messages, and is read after them.
+/// Puts the system message before the messages, which must have been read.
 void read_system(const FieldValue& field, GenerationRequest& request) {
   add_system(text_of_content(field, kTextPart), request);
 }
@@ -140,14 +139,14 @@ void read_thinking(const FieldValue& field, GenerationRequest& request) {
   std::get<Conversation>(request.prompts.front()).keywords["enable_thinking"] = false;
 }
 
-/// A conversation that the service would keep. One that it has kept brings no messages of its own.
+/// Reads a conversation to be stored. Stored ones are refused, since this server keeps none.
 void read_thread(const FieldValue& field, GenerationRequest& request) {
   const ordered_json* type = find_value(field.object(), "type");
   if (type == nullptr || *type != "create") field.refuse("type create: this server keeps no conversations");
   leave_out(field.place, request);
 }
 
-/// Its format is read in the order of its keys (server/answer_format.h).
+/// Checks the type alone; parse_answer_format() reads the format.
 void read_output(const FieldValue& field, GenerationRequest& /*request*/) {
   (void)field.object();
 }
@@ -188,7 +187,7 @@ RequestFields fields() {
   return all;
 }
 
-/// A format is of a whole answer, which the last message would begin.
+/// Refuses an answer format if the last message begins the answer: a format applies to whole answers.
 void refuse_format_of_the_rest(const ordered_json& body, const GenerationRequest& request) {
   if (std::get<Conversation>(request.prompts.front()).continuation.empty()) return;
   const ordered_json* config = find_value(body, "output_config");
@@ -292,7 +291,7 @@ class MessagesFormat final : public ReplyFormat {
             {"input", ordered_json::object()}};
   }
 
-  // The blocks of a stream, one after the other.
+  // Events of the current block of a stream.
 
   std::string begin_block(const ordered_json& block) {
     is_open_ = true;
@@ -313,7 +312,7 @@ class MessagesFormat final : public ReplyFormat {
     return event({{"type", "content_block_stop"}, {"index", num_blocks_++}});
   }
 
-  /// Tokens that were read are counted apart from those of the cache.
+  /// Usage, with cached prompt tokens counted separately.
   static ordered_json usage_of(const AnswerUsage& usage) {
     return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
             {"cache_creation_input_tokens", 0},

@@ -11,10 +11,10 @@
 
 namespace lacuna {
 
-/// A request that cannot be answered. InputErrors, too, reach clients as such, with status 400.
+/// An error reply with its HTTP status. InputErrors are sent to clients with status 400.
 class ApiError : public std::runtime_error {
  public:
-  ///   field  of the request that is at fault, as the request calls it; empty: none
+  ///   field  the invalid field of the request, by the name that was sent; empty: none
   ApiError(int status, const std::string& sentence, std::string_view field = {})
       : std::runtime_error(cut_middle(sentence)), status_(status), field_(cut_middle(field)) {}
 
@@ -26,8 +26,8 @@ class ApiError : public std::runtime_error {
   std::string field_;
 };
 
-/// The object that OpenAI's clients read: {"error": {"message", "type", "param", "code"}}. Its texts have at
-/// most kMaxErrorBytes each.
+/// OpenAI's error object: {"error": {"message", "type", "param", "code"}}. Each text has at most
+/// kMaxErrorBytes.
 ///   field  "param"; empty: null
 nlohmann::ordered_json error_json(int status, std::string_view sentence, std::string_view field = {});
 

@@ -31,13 +31,13 @@ bool read_flag(const ordered_json& object, std::string_view key) {
   return value != nullptr && FieldValue{std::string(key), *value}.flag();
 }
 
-/// Whether a setting was sent at the top level, not in the request's own object.
+/// Whether a setting was sent at the top level instead of in "lacuna".
 bool is_sent_outside(const GenerationRequest& request, std::string_view setting) {
   const auto key = request.keys.find(setting);
   return key != request.keys.end() && !key->second.starts_with("lacuna.");
 }
 
-/// `threshold` as lmdeploy, SGLang and mlx-vlm take it: every position that is surer is written.
+/// Reads lmdeploy's, SGLang's and mlx-vlm's `threshold`: all positions above this confidence are committed.
 void read_threshold(const FieldValue& field, GenerationRequest& request) {
   const ordered_json& value = field.value;
   if (!value.is_number() || value <= 0 || value > 1) field.refuse("a number in (0, 1]");
@@ -46,7 +46,7 @@ void read_threshold(const FieldValue& field, GenerationRequest& request) {
   take_setting("unmask", field.place, sent, request);
 }
 
-/// logprobs as chats have it, true or false with top_logprobs, or as completions have it, a number.
+/// Reads logprobs: a boolean with top_logprobs (chats) or a number (completions).
 void read_logprobs(const FieldValue& field, GenerationRequest& request) {
   if (field.value.is_boolean()) {
     request.wants_logprobs = field.flag();
@@ -70,7 +70,7 @@ void read_echo(const FieldValue& field, GenerationRequest& request) {
   request.echoes = field.flag();
 }
 
-// Fields of chats, completions and infills.
+// Common fields of chats, completions and infills.
 constexpr RequestField kCommonFields[] = {
     {"model", kString, "a model of this server"},
     {"audio", kAnyValue, "empty: answers are text", refuse_field},
@@ -104,7 +104,7 @@ constexpr RequestField kCommonFields[] = {
     {"format", kAnyValue, "json or a JSON schema"},
 };
 
-// Read after "lacuna".
+// Fields that must be read after "lacuna".
 constexpr RequestField kLastFields[] = {
     {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
      "up to 16 texts that end the answer", read_stop_texts},
@@ -117,7 +117,7 @@ constexpr RequestField kLastFields[] = {
 /// Completes a request once its fields are read.
 void complete_request(GenerationRequest& request) {
   GenerationOptions& options = request.options;
-  // Every client sends filters, which change nothing where the best token is taken.
+  // Clients always send these filters, which have no effect without sampling.
   if (!(options.temperature.value_or(0) > 0)) {
     if (is_sent_outside(request, "top_p")) options.top_p.reset();
     if (is_sent_outside(request, "top_k")) options.top_k.reset();
@@ -138,7 +138,7 @@ void complete_request(GenerationRequest& request) {
   }
 }
 
-/// Whether a list reads a key; DiffusionGemma's confidence_threshold is a setting as well.
+/// Whether a list has a reader for a key other than read_threshold(), whose key may also be a setting.
 bool has_reader(RequestFields fields, std::string_view key) {
   return std::any_of(fields.begin(), fields.end(), [&](const RequestField& field) {
     return field.name == key && field.read != nullptr && field.read != read_threshold;
@@ -164,7 +164,7 @@ ordered_json without(ordered_json body, const char* key) {
   return body;
 }
 
-/// Where there is no conversation to describe them in.
+/// Refuses tools in requests without a conversation.
 void refuse_tools(const ordered_json& body) {
   const ordered_json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
   if (tools != nullptr && !tools->empty()) {
@@ -173,13 +173,13 @@ void refuse_tools(const ordered_json& body) {
   }
 }
 
-/// Editors send texts that end an answer by habit, and a hole ends where the text after it begins.
+/// Ignores stop texts, which editors send by default: a hole ends where the text after it begins.
 void leave_out_stops(GenerationRequest& request) {
   if (!request.stop.empty()) leave_out(request.name_of("stop").value_or("stop"), request);
   request.stop.clear();
 }
 
-/// Nothing ends a text whose end is given.
+/// Refuses stop texts: an infill's text has a given end.
 void refuse_stops(const GenerationRequest& request) {
   if (request.stop.empty()) return;
   const std::string key = request.name_of("stop").value_or("stop");
@@ -188,9 +188,9 @@ void refuse_stops(const GenerationRequest& request) {
 
 }  // namespace
 
-/// Tokens of the hole that an answer fills, at most kMaxHoleTokens. FieldError for a length of a canvas that
-/// is longer.
-///   usual  where the request does not say it
+/// Number of tokens of the hole, at most kMaxHoleTokens: longer limits are lowered, and a longer canvas
+/// length is a FieldError.
+///   usual  default if the request does not set it
 int32_t hole_tokens(GenerationRequest& request, int32_t usual) {
   const int32_t size = request.options.gen_length.value_or(usual);
   const std::string key = request.name_of("gen_length").value_or("max_tokens");
@@ -293,7 +293,7 @@ RequestFields infill_fields() {
 }  // namespace
 
 ordered_json parse_body(std::string_view body) {
-  // Bounds nesting and the number of values, and refuses a key that comes twice.
+  // Also limits nesting and refuses duplicate keys.
   return parse_ordered_json(body, "the body", kMaxBodyValues);
 }
 
@@ -312,7 +312,7 @@ Conversation read_messages(const ordered_json* list, GenerationRequest& request)
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
     const std::string place = fmt::format("messages.{}", i);
-    constexpr size_t kMaxFields = 256;  // each is looked up in a list of all
+    constexpr size_t kMaxFields = 256;  // bounds the quadratic time of key lookups
     if (message.size() > kMaxFields)
       throw InputError("{} has {} fields; expected at most {}", place, message.size(), kMaxFields);
     const ordered_json* part = find_value(message, "content");
@@ -326,7 +326,7 @@ Conversation read_messages(const ordered_json* list, GenerationRequest& request)
     ordered_json& added = conversation.add(role_of_turn(role->get<std::string>()), "");
     added["content"] = content;
     if (*role == "assistant") history.add_calls_of(message, place, added);
-    for (const auto& [key, value] : message.items()) {  // what a template may read, such as reasoning_content
+    for (const auto& [key, value] : message.items()) {  // fields for templates, such as reasoning_content
       if (!added.contains(key) && key != "tool_calls" && !value.is_null()) added[key] = value;
     }
   }
@@ -360,7 +360,7 @@ void read_keywords(const ordered_json& body, Conversation& conversation) {
     conversation.add_generation_prompt = FieldValue{"add_generation_prompt", *flag}.flag();
 }
 
-/// Lets the answer continue the last message where the body, or the message itself, says so.
+/// Makes the answer continue the last message if the body or the message requests it.
 void read_continuation(const ordered_json& body, Conversation& conversation) {
   constexpr const char* kField = "continue_final_message";
   std::string place;

@@ -1,4 +1,4 @@
-// Bodies of requests, parsed and checked as far as that needs no model.
+// Parses and checks request bodies, without the model.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace lacuna {
 
-inline constexpr size_t kMaxBodyValues = size_t{1} << 18;  ///< of any kind, at every level of its JSON
+inline constexpr size_t kMaxBodyValues = size_t{1} << 18;  ///< JSON values of a body, at all levels together
 
-/// Parses a body as JSON, once for all that read it: its order of keys is that of schemas and prompts.
-/// InputError says what is wrong, also with UTF-8 and with nesting.
+/// Parses a body as JSON. Keeps the order of its keys, which schemas and prompts depend on. Throws
+/// InputError, also for invalid UTF-8 and for nesting that is too deep.
 nlohmann::ordered_json parse_body(std::string_view body);
 
-/// A request for /v1/chat/completions, /v1/completions and /v1/infill. Unknown fields are ignored; InputError
-/// names a field that asks for what is not there.
-///   defaults  settings that a request need not give
+/// A request for /v1/chat/completions. Unknown fields are ignored. Throws InputError, which names the field,
+/// for an unsupported one.
+///   defaults  values of settings that the request does not give
 GenerationRequest parse_chat_request(const nlohmann::ordered_json& body, const GenerationOptions& defaults);
 GenerationRequest parse_completion_request(const nlohmann::ordered_json& body,
                                            const GenerationOptions& defaults);
@@ -27,10 +27,10 @@ GenerationRequest parse_completion_request(const nlohmann::ordered_json& body,
 /// diffusion_pinned instead), or {"input_prefix", "input_suffix", "n_predict"}.
 GenerationRequest parse_infill_request(const nlohmann::ordered_json& body, const GenerationOptions& defaults);
 
-/// {"messages": [{"role", "content"}, ...]}, and what else the chat template is given: chat_template_kwargs,
-/// enable_thinking, documents, add_generation_prompt. Contents are strings or lists of {"type": "text",
-/// "text"}.
-///   request  gets the names of parts that are left out
+/// Parses {"messages": [{"role", "content"}, ...]} and the other inputs of the chat template:
+/// chat_template_kwargs, enable_thinking, documents, add_generation_prompt. Contents are strings or lists of
+/// {"type": "text", "text"}.
+///   request  gets the names of ignored parts
 Conversation parse_conversation(const nlohmann::ordered_json& body, GenerationRequest& request);
 
 }  // namespace lacuna

@@ -35,7 +35,7 @@ GenerationOptions audited_options(const ModelConfig& config, GenerationOptions o
   return baseline_options(config, options);
 }
 
-/// One answer of a request, and how to ask the baseline for the same.
+/// A sampled answer, with the baseline's request.
 struct Audit::Case {
   std::shared_ptr<const OpenedModel> opened;
   AuditedRequest request;
@@ -52,7 +52,7 @@ struct Audit::Case {
   }
 };
 
-/// Reads the answer that a client gets.
+/// Records the answer that the client gets, and offers it to the audit.
 class Audit::Follower final : public RequestListener {
  public:
   Follower(std::shared_ptr<Audit> audit, std::shared_ptr<InferenceSession> session,
@@ -71,7 +71,7 @@ class Audit::Follower final : public RequestListener {
     try {
       case_->accelerated = case_->answer_of(decoder);
       audit_->offer(*session_, std::move(case_));
-    } catch (const std::bad_alloc&) {  // the client has its answer
+    } catch (const std::bad_alloc&) {  // only the audit fails; the client has its answer
       audit_->count_dropped();
     }
   }
@@ -85,7 +85,7 @@ class Audit::Follower final : public RequestListener {
   std::shared_ptr<RequestListener> listener_;
 };
 
-/// Compares the baseline's answer. One that never comes counts as dropped.
+/// Compares the baseline's answer; counts the case as dropped if it gets none.
 class Audit::Rerun final : public RequestListener {
  public:
   Rerun(std::shared_ptr<Audit> audit, std::shared_ptr<const Case> audited)
@@ -125,7 +125,7 @@ std::shared_ptr<RequestListener> Audit::follow(std::shared_ptr<InferenceSession>
 
 void Audit::offer(InferenceSession& session, std::shared_ptr<const Case> audited) {
   const auto make = [audited] { return audited->opened->make_decoder(audited->request.baseline); };
-  // Refused where too many wait: then the listener goes, and counts itself as dropped.
+  // If too many wait, the job is refused; the listener's destructor counts the case as dropped.
   session.scheduler().submit_idle({make, std::make_shared<Rerun>(shared_from_this(), std::move(audited))});
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The lines of a text that are not empty. The last one need not end with a line break.
+/// The non-empty lines of a text. The last one may lack a line break.
 std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -75,7 +75,7 @@ BatchRequest parse_request(std::string_view line, const std::string& place) {
   return request;
 }
 
-/// Sets what names an answer, and leaves out what depends on when it was given or on what else was running.
+/// Sets the answer's id, and removes values that depend on time or on concurrent requests.
 void leave_out_times(ordered_json& body, const std::string& id) {
   if (!body.is_object()) return;
   if (body.contains("id")) body["id"] = id;
@@ -99,7 +99,7 @@ std::string line_name(const std::filesystem::path& path, size_t index) {
   return fmt::format("{}, request {}", path.string(), index + 1);
 }
 
-/// How many bytes of a file of answers are whole lines that answer the first requests, and how many lines.
+/// Checks that the file's whole lines answer the first requests; returns their number of bytes and of lines.
 std::pair<size_t, size_t> find_answers(const std::filesystem::path& path, std::string_view text,
                                        const BatchInput& input) {
   const size_t whole = text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1;

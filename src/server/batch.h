@@ -1,11 +1,11 @@
-// Files of OpenAI's batch format: requests, one a line, and their answers, one a line in the same order.
+// Files of OpenAI's batch format: one request per line, and one answer per line in the same order.
 //
 //   {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 //   {"id": "batch_req_1", "custom_id": "a", "response": {"status_code": 200, "request_id": "batch_req_1",
 //    "body": {...}}, "error": null}
 //
-// Answers depend on the requests alone: times, and counts that depend on what else was running, are left out.
-// So a batch that was interrupted and continued has the bytes of one that was not.
+// Answers depend only on the requests: times, and counts that depend on concurrent requests, are left out. So
+// a resumed batch has the same bytes as an uninterrupted one.
 #pragma once
 
 #include <cstddef>
@@ -24,23 +24,22 @@ inline constexpr size_t kMaxCustomIdBytes = 512;
 
 struct BatchRequest {
   std::string custom_id;     ///< 1 to kMaxCustomIdBytes bytes, unique within the file
-  std::string path;          ///< of the endpoint: "/v1/chat/completions"
+  std::string path;          ///< path of the endpoint: "/v1/chat/completions"
   std::string body;          ///< JSON
-  std::string ignored = {};  ///< names of members of the line that the format does not have, ", " between
+  std::string ignored = {};  ///< names of the line's unknown members, separated by ", "
 };
 
 struct BatchAnswer {
   int status = 200;          ///< HTTP status
   std::string body;          ///< JSON
-  std::string ignored = {};  ///< X-Lacuna-Ignored; empty: nothing was
+  std::string ignored = {};  ///< value of X-Lacuna-Ignored; empty: no field was ignored
 };
 
-/// A file of requests, which is checked whole before the first of them runs. Empty lines are skipped.
+/// A file of requests. The constructor checks all lines; empty lines are skipped.
 class BatchInput {
  public:
-  /// Throws InputError naming the file, the line, and what was expected: a line that is not such an object or
-  /// is longer than kMaxBatchLineBytes, an id that another line has, a method other than POST, a body that
-  /// asks for a stream.
+  /// Throws InputError, which names the file and the line, for a line that is not a request or is longer than
+  /// kMaxBatchLineBytes, a duplicate id, a method other than POST, or a body that asks for a stream.
   explicit BatchInput(const std::filesystem::path& path);
 
   size_t size() const { return lines_.size(); }
@@ -51,21 +50,21 @@ class BatchInput {
   std::vector<std::string_view> lines_;
 };
 
-/// The line, without its line break, that answers request `index` (from 0) of a batch. A body that is not
-/// JSON is kept as a string.
+/// The answer line, without its line break, of request `index` (0-based). A body that is not JSON is kept as
+/// a string.
 std::string batch_answer_line(const BatchRequest& request, size_t index, const BatchAnswer& answer);
 
-/// The file of answers. One process at a time may hold it.
+/// The file of answers, locked against other processes.
 class BatchOutput {
  public:
-  /// Opens the file or creates it, and removes a last line that was not written to its end. Throws InputError
-  /// where the file cannot be written, another process holds it, or its lines do not answer the first
-  /// requests of `input` in their order.
+  /// Opens or creates the file, and removes an incomplete last line. Throws InputError if the file cannot be
+  /// written, another process has locked it, or its lines do not answer the first requests of `input` in
+  /// order.
   BatchOutput(const std::filesystem::path& path, const BatchInput& input);
 
-  /// Lines in the file.
+  /// Number of lines in the file.
   size_t size() const { return size_; }
-  /// Adds a line. Throws std::runtime_error where it cannot be written.
+  /// Appends a line. Throws std::runtime_error if the write fails.
   void append(std::string line);
 
  private:

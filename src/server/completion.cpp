@@ -24,13 +24,13 @@ struct Completion::Choice : AnswerChoice {
   std::optional<EventLog> log;
   ordered_json first_event;
   double prefill_seconds = 0;
-  // The best of several:
+  // For add_best_of():
   size_t candidates_left = 0;
   double best_score = 0;
   std::optional<size_t> best_candidate;
 };
 
-/// Base class of all listeners. They keep their completion alive; it does not keep them.
+/// Base class of the listeners, which share ownership of their completion.
 class Completion::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<Completion> owner, Choice& choice) : owner_(std::move(owner)), choice_(choice) {
@@ -66,13 +66,13 @@ class Completion::Listener : public RequestListener {
   void lost(const std::exception_ptr& /*error*/) noexcept override { owner_->reply_->abandon(); }
 
  protected:
-  /// False: the rest is not wanted.
+  /// Returns false to end the request early.
   virtual bool take(const StepEvent& event) = 0;
   virtual void complete(const Decoder& decoder) = 0;
 
   Completion& owner() { return *owner_; }
   Choice& choice() { return choice_; }
-  /// The tokens that an infill put into its first hole.
+  /// The tokens in an infill's first hole.
   static std::span<const TokenId> inserted_tokens(const Decoder& decoder, const Start& start) {
     const IndexRange range = decoder.holes().empty() ? start.inserted : decoder.holes().front();
     return decoder.canvas().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
@@ -80,7 +80,7 @@ class Completion::Listener : public RequestListener {
   Transcript new_transcript() {
     const ReplyModel& model = owner_->head_.model;
     const GenerationRequest& request = owner_->head_.request;
-    // An infill continues after end tokens: those in it were given.
+    // An infill does not stop at the model's end tokens: its canvas may contain given ones.
     std::vector<TokenId> ends = owner_->is_infill_ ? std::vector<TokenId>() : model.config().end_ids;
     ends.insert(ends.end(), request.stop_tokens.begin(), request.stop_tokens.end());
     return Transcript(
@@ -93,7 +93,7 @@ class Completion::Listener : public RequestListener {
   RunStatistics statistics_;
 };
 
-/// Shows a choice while it is written.
+/// Adds the pieces of a choice while it is generated.
 class Completion::Writer final : public Listener {
  public:
   Writer(std::shared_ptr<Completion> owner, Choice& choice)
@@ -110,7 +110,7 @@ class Completion::Writer final : public Listener {
 
   void complete(const Decoder& decoder) override {
     const Piece piece = transcript_.advance(decoder, decoder.done());
-    // An answer on a canvas of its own length has no end token to meet.
+    // If the canvas ends with the answer, the transcript has no end token; the decoder knows why it stopped.
     const bool ends_by_itself = decoder.done() && decoder.stop_reason() == StopReason::kEndToken;
     choice().finish_reason =
         transcript_.has_ended() || owner().is_infill_ || ends_by_itself ? "stop" : "length";
@@ -124,7 +124,7 @@ class Completion::Writer final : public Listener {
   Transcript transcript_;
 };
 
-/// Shows a choice at once, when the last of its candidates is done.
+/// Adds the best candidate of a choice when the last candidate is done.
 class Completion::Candidate final : public Listener {
  public:
   Candidate(std::shared_ptr<Completion> owner, Choice& choice, size_t index, Start start)
@@ -172,7 +172,7 @@ class Completion::Candidate final : public Listener {
     owner().add_piece(choice, piece, {});
   }
 
-  /// Takes the inserted text alone.
+  /// Stores only the inserted text as the answer.
   void take_inserted(const Decoder& decoder) {
     const std::span<const TokenId> tokens = inserted_tokens(decoder, start_);
     choice().answer = {};
@@ -220,7 +220,7 @@ Completion::Completion(const Dialect& dialect, ReplyModel model, const Generatio
   head_.request.prompts.clear();
   head_.request.canvas.clear();
   format_ = dialect.make_format(head_);
-  if (head_.request.tools) head_.request.tools->functions.clear();  // only whether there are any matters here
+  if (head_.request.tools) head_.request.tools->functions.clear();  // only tools.has_value() is needed
 }
 
 Completion::~Completion() = default;
@@ -265,7 +265,7 @@ void Completion::open() {
     }
     for (const auto& choice : choices_) {
       Piece piece;
-      // The tokens of several candidates are not known yet, and scored ones come with their scores.
+      // Text alone: scored tokens are sent with their scores, and candidates' tokens are not known yet.
       if (head_.request.echoes) piece.text = head_.model.text_of(choice->start.echoed);
       add_piece(*choice, piece, std::move(choice->first_event), true);
     }
@@ -314,7 +314,7 @@ AnswerUsage Completion::usage() const {
   for (const auto& choice : choices_) {
     const AnswerUsage own = usage_of(*choice);
     all.prompt_tokens += own.prompt_tokens;
-    // A prompt counts once, with its first choice.
+    // A prompt is counted once, with its first choice.
     if (own.prompt_tokens > 0) all.cached_tokens += own.cached_tokens;
     all.answer_tokens += own.answer_tokens;
     all.prompt_ms += own.prompt_ms;
@@ -360,7 +360,7 @@ void Completion::fail(const std::string& sentence) {
     send(format_->fail_stream(sentence));
     reply_->end();
   } else {
-    // Another replica may answer what a model that is broken off cannot.
+    // 503 after a model failure, since another replica may answer.
     const int status = head_.model.session->scheduler().failure().empty() ? 500 : 503;
     reply_->send({status, "application/json"}, dump_json(dialect_.error(status, sentence, "", request_id_)));
   }

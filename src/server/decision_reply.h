@@ -1,4 +1,4 @@
-// The answer to one request for decisions, on its way to a client.
+// The reply to one decision request.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace lacuna {
 /// Sends the reply when the request's decoder is done.
 class DecisionReply final : public RequestListener {
  public:
-  ///   model    is kept loaded until the reply is sent     metrics  outlive the reply
+  ///   model    stays loaded until the reply is sent     metrics  must outlive the reply
   DecisionReply(ReplyModel model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
                 std::shared_ptr<HttpReply> reply, Metrics& metrics);
 

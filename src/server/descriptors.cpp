@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-/// The kernel's default for all processes; "unlimited" would be more connections than memory.
+/// The kernel's default maximum; bounds an unlimited hard limit, which memory could not serve.
 constexpr rlim_t kMaxLimit = 1 << 20;
 
 rlimit present_limit() {
@@ -27,7 +27,7 @@ size_t raise_descriptor_limit() {
   const rlim_t wanted = std::min(limit.rlim_max, kMaxLimit);
   if (limit.rlim_cur < wanted) {
     limit.rlim_cur = wanted;
-    (void)::setrlimit(RLIMIT_NOFILE, &limit);  // where it is refused, the limit stays
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the limit is unchanged
   }
   return static_cast<size_t>(std::min(present_limit().rlim_cur, kMaxLimit));
 }

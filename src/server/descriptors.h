@@ -1,11 +1,11 @@
-// Files and connections that the process may open at a time.
+// The process's limit on open files and connections.
 #pragma once
 
 #include <cstddef>
 
 namespace lacuna {
 
-/// Raises the process's limit of open files to what the system allows it. Returns the limit.
+/// Raises the soft limit on open files to the hard limit, at most 2^20. Returns the limit.
 size_t raise_descriptor_limit();
 
 /// How many more files the process may open now.

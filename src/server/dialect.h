@@ -22,12 +22,12 @@ using ErrorFormat = nlohmann::ordered_json (*)(int status, std::string_view sent
                                                std::string_view request_id);
 
 struct Dialect {
-  /// The fields of the body, without the settings that have their own names at its top level.
+  /// Fields of the body, without the common settings (takes_common_settings).
   RequestFields (*fields)();
-  bool takes_common_settings = false;  ///< is_common_name() (server/settings.h)
-  /// Names of fields that say what the answer has to be (server/answer_format.h).
+  bool takes_common_settings = false;  ///< accepts settings with is_common_name() at the top level
+  /// Fields that constrain the answer's format (server/answer_format.h).
   std::span<const std::string_view> answer_formats = {};
-  /// Members of the objects within the body.
+  /// Known members of the objects within the body.
   const std::span<const ObjectFields>& objects;
   /// Throws InputError.
   GenerationRequest (*parse)(const nlohmann::ordered_json& body, const GenerationOptions& defaults);
@@ -42,7 +42,7 @@ extern const Dialect kAnthropicMessages;
 extern const Dialect kOllamaChat, kOllamaGenerate;
 extern const Dialect kLlamaCppCompletion;
 
-/// OpenAI's error format, for all APIs that have none of their own.
+/// OpenAI's error format, also used by APIs without their own.
 nlohmann::ordered_json openai_error(int status, std::string_view sentence, std::string_view field,
                                     std::string_view request_id);
 nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, std::string_view field,
@@ -53,45 +53,47 @@ nlohmann::ordered_json ollama_error(int status, std::string_view sentence, std::
 // For parse functions:
 
 /// Reads a setting by any of its names, from a body's top level or from its "lacuna" object.
-///   place  before the name in errors: "" or "lacuna."
+///   place  prefix of the name in errors: "" or "lacuna."
 void read_named_setting(std::string_view key, const nlohmann::ordered_json& value, std::string_view place,
                         GenerationRequest& request);
 
-/// "lacuna": settings by the names of the command line, and the members that are not settings.
+/// The field "lacuna", an object with settings by their command-line names and other members.
 RequestFields own_fields();
+/// The members of "lacuna" that are not settings.
 RequestFields own_members();
 
-/// Hints: fields that clients send by habit and no answer depends on, in any API.
+/// Hints: fields of all APIs that never change an answer here.
 RequestFields hint_fields();
-/// Fields of sampling that are refused unless they ask for nothing.
+/// Sampling fields, including unsupported ones, which are refused unless they have no effect.
 RequestFields sampling_fields();
 
 /// Maps the role "developer" of newer clients to "system".
 std::string role_of_turn(std::string role);
 
-/// Whether the answer is a stream.
+/// Reads whether the reply is a stream.
 void read_stream(const FieldValue& field, GenerationRequest& request);
 
-/// Texts that end the answer.
+/// Reads the stop texts.
 void read_stop_texts(const FieldValue& field, GenerationRequest& request);
 
 /// Parses a body: starts from `defaults`, reads `fields`, then completes the request.
 GenerationRequest read_request(const nlohmann::ordered_json& body, const GenerationOptions& defaults,
                                RequestFields fields);
 
-/// Makes an infill of a prompt that is one text and the body's "suffix", if it has one: the hole between them
-/// has as many tokens as the answer may have.
+/// If the body has a "suffix", turns the request into an infill between its prompt, which must be one text,
+/// and the suffix, with an open hole of at most the answer's token limit.
 void read_suffix(const nlohmann::ordered_json& body, GenerationRequest& request);
 
 /// Returns the body without an n_predict of 0 (llama.cpp: prefill only; sets answers_nothing) or of -2 (fill
 /// the context).
 nlohmann::ordered_json without_zero_length(const nlohmann::ordered_json& body, GenerationRequest& request);
 
-/// Copies answers_nothing from without_zero_length()'s `length`. FieldError if another length was sent, too.
+/// Copies answers_nothing from `length`, the request that without_zero_length() set. FieldError if another
+/// length was sent, too.
 void take_zero_length(const GenerationRequest& length, GenerationRequest& request);
 
-/// Gives the chat template the effort of thinking; "none" also sets enable_thinking to false, which more
-/// templates read, unless the request sets it.
+/// Passes the reasoning effort to the chat template. "none" also sets enable_thinking to false unless the
+/// request sets it, because more templates read that variable.
 void set_effort(const std::string& effort, Conversation& conversation);
 
 /// Adds a system message before the request's conversation.

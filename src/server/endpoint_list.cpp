@@ -1,4 +1,4 @@
-// The list of endpoints, from which requests find theirs and /openapi.json is made.
+// The list of endpoints, for dispatching requests and generating /openapi.json.
 #include "server/endpoints.h"
 
 namespace lacuna {

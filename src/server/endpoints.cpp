@@ -37,8 +37,8 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kOwner = "lacuna";
 constexpr std::string_view kRest = "{id}";
-constexpr size_t kMaxPieces = 1 << 18;     // pieces that /tokenize and /detokenize list
-constexpr size_t kMaxTextBytes = 4 << 20;  // as for the body of a request; for /detokenize
+constexpr size_t kMaxPieces = 1 << 18;     // limit on the pieces in one reply
+constexpr size_t kMaxTextBytes = 4 << 20;  // limit on the text of /detokenize
 
 bool matches_path(std::string_view pattern, std::string_view path) {
   if (pattern.empty()) return false;
@@ -47,7 +47,7 @@ bool matches_path(std::string_view pattern, std::string_view path) {
   return path.size() > pattern.size() && path.starts_with(pattern);
 }
 
-/// Bytes of a folder's files, or of a file.
+/// Size in bytes of a file, or of a folder's files.
 int64_t bytes_of_files(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
@@ -62,7 +62,7 @@ int64_t bytes_of_files(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// When the files of a model were last written, seconds since 1970; of a model without files: now.
+/// Time of the last change to a model's files, seconds since 1970; now for a model without files.
 int64_t time_of_files(const std::filesystem::path& path) {
   for (const std::filesystem::path& file : {path / "config.json", path}) {
     struct stat status {};
@@ -71,7 +71,7 @@ int64_t time_of_files(const std::filesystem::path& path) {
   return std::time(nullptr);
 }
 
-/// [{"id":5,"piece":" a"}, ...] as text: objects of a JSON library would take twenty times as much memory.
+/// [{"id":5,"piece":" a"}, ...] as text, since JSON objects would take twenty times the memory.
 std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
   if (tokens.size() > kMaxPieces) {
     throw FieldError("with_pieces", fmt::format("with_pieces lists at most {} tokens; there are {}",
@@ -86,15 +86,15 @@ std::string list_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& 
   return list + "]";
 }
 
-/// One function whose schema is not supported has any arguments, and the others keep theirs.
+/// Allows any arguments for functions with unsupported schemas, and keeps the other schemas.
 void relax_tools(const ReplyModel& model, GenerationRequest& request) {
   auto* tools = request.constraint ? std::get_if<ToolCallConstraint>(&*request.constraint) : nullptr;
   if (tools == nullptr) return;
   const OpenedModel& opened = model.session->opened();
   try {
     opened.automaton_of(*tools);  // kept for the answer
-  } catch (const InputError&) {   // the answer says what is wrong, unless this finds what to leave out
-    if (tools->answer) opened.automaton_of(as_constraint(*tools->answer));  // names its own field
+  } catch (const InputError&) {   // handled below, or reported again there
+    if (tools->answer) opened.automaton_of(as_constraint(*tools->answer));  // may throw, naming its field
     const Budget budget("tools", {.steps = kMaxConstraintSteps, .bytes = kMaxConstraintBytes});
     in_field("tools", [&] {
       for (std::string& place : relax_schemas(tools->functions, opened.tool_call_form()))
@@ -109,7 +109,7 @@ bool is_true(const ordered_json& body, const char* key) {
   return value != nullptr && FieldValue{key, *value}.flag();
 }
 
-/// The value of a field that a body has to have.
+/// The value of a required field; FieldError if it is missing.
 const ordered_json& required_field(const ordered_json& body, const char* key, std::string_view expected) {
   const ordered_json* value = body.is_object() ? find_value(body, key) : nullptr;
   if (value == nullptr) throw FieldError(key, fmt::format("{} is missing; expected {}", key, expected));
@@ -179,7 +179,7 @@ ErrorFormat Endpoints::error_of(std::string_view path) {
   return path.starts_with("/api/") ? ollama_error : openai_error;
 }
 
-// Which model.
+// Choice of the model.
 
 std::string Endpoints::known_models() const {
   std::string names;
@@ -188,7 +188,7 @@ std::string Endpoints::known_models() const {
 }
 
 size_t Endpoints::model_named(const std::string& name) const {
-  constexpr std::string_view kTag = ":latest";  // which clients of Ollama add
+  constexpr std::string_view kTag = ":latest";  // added by Ollama's clients
   const std::string_view plain =
       name.ends_with(kTag) ? std::string_view(name).substr(0, name.size() - kTag.size()) : name;
   for (size_t i = 0; i < pool_.size(); ++i) {
@@ -201,7 +201,7 @@ size_t Endpoints::model_named(const std::string& name) const {
 size_t Endpoints::model_of(const ordered_json& body) const {
   const ordered_json* name = body.is_object() ? find_value(body, "model") : nullptr;
   const std::string text = name == nullptr ? "" : FieldValue{"model", *name}.text();
-  if (pool_.size() == 1) return 0;  // whatever it is called
+  if (pool_.size() == 1) return 0;  // a single model answers to any name
   if (name == nullptr) {
     throw FieldError("model", fmt::format("model is missing; expected one of {}", known_models()));
   }
@@ -217,7 +217,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
   auto use = [this, index, error, reply_to, action = std::move(action)](const ModelPool::Lease& lease,
                                                                         const std::string& failure) {
     try {
-      if (reply_to.reply->is_closed()) return;  // while it waited
+      if (reply_to.reply->is_closed()) return;  // the client disconnected while waiting
       if (lease == nullptr) {
         throw ApiError(503,
                        fmt::format("{} cannot be used: {}", in_quotes(pool_.model(index).name), failure));
@@ -227,7 +227,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
       action({pool_.model(index).name,
               fmt::format("lacuna-{}{}{}", settings_.version, weights.empty() ? "" : "-", weights), lease});
     } catch (...) {
-      // Whoever calls this has others to serve.
+      // The caller serves other requests too, so nothing may be thrown to it.
       try {
         refuse(error, reply_to, describe_failure(std::current_exception()));
       } catch (...) {
@@ -235,7 +235,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
       }
     }
   };
-  // Where the model is loaded first, the pool's thread calls this, which has other models to load.
+  // If the model had to be loaded, the pool's thread calls this; move the work off that thread.
   pool_.use(index, [use = std::move(use), reply_to, thread = std::this_thread::get_id()](
                        ModelPool::Lease lease, const std::string& failure) {
     if (std::this_thread::get_id() == thread) return use(lease, failure);
@@ -248,9 +248,9 @@ std::string Endpoints::version_of(size_t index) const {
   return lease == nullptr ? "" : lease->parts().version;
 }
 
-// Answers.
+// Generating endpoints.
 
-/// Sets what the answer has to be: a constraint, or calls of tools, which the prompt then describes.
+/// Sets the answer's constraint, and the tools that it may call and the prompt describes.
 void Endpoints::read_form(const Dialect& dialect, const ordered_json& body, GenerationRequest& request) {
   request.constraint = choose_constraint(request.options);
   const std::optional<AnswerFormat> format = parse_answer_format(body, dialect.answer_formats);
@@ -264,7 +264,7 @@ void Endpoints::read_form(const Dialect& dialect, const ordered_json& body, Gene
   for (std::string& name : left_out) leave_out(std::move(name), request);
   if (!tools) return;
   if (format && requires_call(*tools)) {
-    leave_out(format->key, request);  // nothing but calls is written
+    leave_out(format->key, request);  // the answer is calls alone
   } else if (request.constraint && requires_call(*tools)) {
     const std::string key = request.name_of(setting_of(*request.constraint)).value_or("lacuna");
     throw FieldError(key, key + " has no effect here: tool_choice requires a call");
@@ -316,7 +316,7 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
       relax_tools(model, *wanted);
       reply_to.reply->name_ignored(ignored_names(*wanted));
       RequestHandler(model, metrics_, audit_).answer(dialect, *wanted, reply_to);
-    } catch (const SettingError& error) {  // in the names that the request has for them
+    } catch (const SettingError& error) {  // name settings as the request does
       const auto names = [&](std::string_view field) { return wanted->name_of(field); };
       const bool is_of_tools = wanted->tools && error.problem().field == "constraint";
       throw ApiError(400, rename_fields((is_of_tools ? "tools: " : "") + error.problem().sentence, names),
@@ -365,7 +365,7 @@ void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, con
   });
 }
 
-// Endpoints that do not generate.
+// Other endpoints.
 
 ordered_json Endpoints::describe_model(size_t index) const {
   const ModelConfig& config = pool_.model(index).opened->config();

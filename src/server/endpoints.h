@@ -1,4 +1,4 @@
-// The endpoints of the server, by path. docs/reference/server.md says what each endpoint takes and gives.
+// The endpoints of the server, by path. docs/reference/server.md documents each.
 #pragma once
 
 #include <cstdint>
@@ -25,62 +25,61 @@ class Endpoints;
 
 struct Endpoint {
   std::string_view method;
-  std::string_view path;   ///< "{id}" at its end stands for the rest of a path
-  std::string_view alias;  ///< another path of the same; empty: none
+  std::string_view path;   ///< a final "{id}" matches the rest of a path
+  std::string_view alias;  ///< second path of the endpoint; empty: none
   std::string_view summary;
-  /// Null: Service answers it, whoever asks and before the models are there.
+  /// Null: Service answers it, without a key and before the models are loaded.
   void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
                             const ReplyTarget& reply_to) = nullptr;
   const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
   RequestFields fields = {};         ///< fields of endpoints that do not generate
   ErrorFormat error = openai_error;
-  std::optional<DecisionFormat> format = {};  ///< of a body with questions; none: as the body says
+  std::optional<DecisionFormat> format = {};  ///< format of a decision request; none: detected from the body
 };
 
 class Endpoints {
  public:
-  /// Both outlive it.
+  /// `settings` and `pool` must outlive this object.
   Endpoints(const ServiceSettings& settings, ModelPool& pool);
 
   static std::span<const Endpoint> list();
-  /// The endpoint, or null if the path is unknown or takes another method, which `allow` gets.
+  /// The endpoint; null if the path is unknown or needs another method, which is stored in `allow`.
   static const Endpoint* find(std::string_view method, std::string_view path, std::string& allow);
 
-  /// The form of errors of the API that a path belongs to, whether there is an endpoint or not.
+  /// Error format of the API that a path belongs to, even if the path has no endpoint.
   static ErrorFormat error_of(std::string_view path);
 
-  /// Answers, now or later. Throws as RequestHandler does where nothing was sent yet.
+  /// Answers, possibly after it returns. Throws as RequestHandler does if nothing was sent yet.
   void answer(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
     (this->*endpoint.answer)(endpoint, request, reply_to);
   }
-  /// Why a model computes nothing more; none where all compute.
+  /// The failure of a model that has stopped computing; none if all models work.
   std::optional<PoolFailure> failure() const { return pool_.failure(); }
-  /// Sends an error in the endpoint's form.
+  /// Sends an error in the endpoint's format.
   void refuse(ErrorFormat error, const ReplyTarget& reply_to, const Failure& failure);
 
  private:
   using Action = std::function<void(const ReplyModel& model)>;
 
-  /// The model that a body, or a query, names. ApiError 404 for an unknown one; where there is one model
-  /// alone, it answers to any name.
+  /// Index of the model with this name. ApiError 404 if it is unknown.
   size_t model_named(const std::string& name) const;
+  /// Index of the model that a body, or a query, names. A single model answers to any name.
   size_t model_of(const nlohmann::ordered_json& body) const;
   size_t model_of(const HttpRequest& request) const;
   std::string known_models() const;
-  /// Calls `action` when the model is loaded, and sends what it throws.
+  /// Calls `action` when the model is loaded; sends its exceptions as error replies.
   void with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action);
 
-  /// A body as a request for a model, with the names of what is left out. FieldError for a field that no API
-  /// has, with --strict-fields.
+  /// Parses a body for a model and notes ignored fields. With --strict-fields, FieldError for an unknown
+  /// field.
   std::shared_ptr<GenerationRequest> parse(const Dialect& dialect, const nlohmann::ordered_json& body,
                                            size_t index) const;
-  /// Names what is left out of a body of an endpoint that does not generate, and its unknown fields.
-  /// FieldError for these with --strict-fields.
-  ///   unknown   places of unknown fields that another reader has found, besides those that the endpoint
-  ///   lacks left_out  what else is left out
+  /// For endpoints that do not generate: lists ignored and unknown fields of a body in X-Lacuna-Ignored. With
+  /// --strict-fields, FieldError for unknown ones.
+  ///   unknown  places of unknown fields that the body's parser has found
   void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
                    const std::vector<std::string>& unknown = {}) const;
-  /// The same with what is in `named` already.
+  /// The same, with the ignored and unknown fields that `named` already lists.
   void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
                    GenerationRequest named) const;
   static void read_form(const Dialect& dialect, const nlohmann::ordered_json& body,
@@ -105,13 +104,13 @@ class Endpoints {
 
   nlohmann::ordered_json describe_model(size_t index) const;
   nlohmann::ordered_json ollama_details(size_t index) const;
-  /// 64 hexadecimal digits, as Ollama's clients expect and cut: they name a model's files by name, size and
+  /// 64 hexadecimal digits, as Ollama's clients expect: a hash of the model's name and of its files' size and
   /// time.
   std::string ollama_digest(size_t index) const;
-  /// The version of the weights that answer new requests; empty: none are loaded, or they tell none.
+  /// Version of the weights that answer new requests; empty if the model is not loaded or has no version.
   std::string version_of(size_t index) const;
 
-  /// Contents of a model's files.
+  /// Properties of a model's files.
   struct ModelFiles {
     int64_t created = 0;  ///< when they were last written, seconds since 1970
     int64_t bytes = 0;
@@ -124,7 +123,7 @@ class Endpoints {
   std::shared_ptr<Audit> audit_;  // null: nothing is audited
 };
 
-/// Status 200 with a body of JSON.
+/// Sends status 200 with a JSON body.
 void send_json(const ReplyTarget& reply_to, const nlohmann::ordered_json& body);
 
 /// "org/name" of "org%2Fname". A "%" without two hexadecimal digits stays.

@@ -11,15 +11,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Enough digits to tell confidences apart; a list of them stays short.
+/// Rounds to six decimals, which distinguish confidences and keep events short.
 double rounded(double value) {
   if (!(std::abs(value) < 1e12)) return value;  // NaN and infinities become null in JSON
   return static_cast<double>(static_cast<int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5))) / 1e6;
 }
 
-/// The positions of a pass's rows, in whatever order and more than once, as [[begin, end], ...] after the
-/// step's edits.
-///   before  positions of the canvas before the step     after  after it
+/// Converts row positions before the step's edits to sorted ranges [[begin, end], ...] after the edits.
+///   positions  in any order, possibly repeated
+///   before     size of the canvas before the step     after  size after it
 ordered_json ranges_of(const std::vector<int32_t>& positions, const CanvasEdits& edits, size_t before,
                        size_t after) {
   std::vector<char> is_computed(std::max(before, edits.empty() ? after : before), 0);
@@ -28,7 +28,7 @@ ordered_json ranges_of(const std::vector<int32_t>& positions, const CanvasEdits&
   }
   apply_edits(edits, char{0}, is_computed);
   is_computed.resize(after);
-  is_computed.push_back(0);  // ends every range
+  is_computed.push_back(0);  // sentinel: ends the last range
   ordered_json ranges = ordered_json::array();
   size_t begin = 0;
   for (size_t i = 0; i <= after; ++i) {
@@ -67,7 +67,7 @@ ordered_json EventLog::step(const StepEvent& event) {
   add_changes(json, event);
   if (!report.locked.empty()) json["lock"] = report.locked;
   if (!report.unlocked.empty()) json["unlock"] = report.unlocked;
-  // A guide's rows are places in its own reading.
+  // Positions of a guide's rows are not positions of the canvas.
   const bool is_guides = event.statistics.guide_rows > guide_rows_;
   guide_rows_ = event.statistics.guide_rows;
   if (!is_guides) json["computed"] = ranges_of(event.plan.positions, report.edits, before, canvas_.size());
@@ -94,7 +94,7 @@ void EventLog::add_edits(ordered_json& json, const CanvasEdits& edits) {
 
 void EventLog::add_changes(ordered_json& json, const StepEvent& event) {
   const std::span<const TokenId> now = event.decoder.canvas();
-  std::unordered_map<int32_t, double> confidences;  // of the positions that were committed
+  std::unordered_map<int32_t, double> confidences;  // by committed position
   for (const Commit& commit : event.report.committed) confidences.emplace(commit.position, commit.confidence);
   ordered_json set = ordered_json::array();
   ordered_json edit = ordered_json::array();

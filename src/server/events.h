@@ -1,5 +1,4 @@
-// Changes of each step, in a compact form: version 2 of the event format that docs/reference/server.md
-// describes.
+// Canvas changes of each step: version 2 of the event format of docs/reference/server.md.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +14,20 @@ namespace lacuna {
 
 inline constexpr int kEventVersion = 2;
 
-/// Follows one request and says what changed since the last event. Applying the lists of all events to the
-/// canvas of the first one gives the canvas of the last. All positions are those after the step, but those
-/// that it drops.
+/// Follows one request and describes the changes since the last event. Applying the lists of all events to
+/// the first event's canvas gives the final canvas. Positions count after the step; those in "drop", before
+/// it.
 class EventLog {
  public:
-  ///   tokenizer  null: ids alone     mask_id  -1: none
+  ///   tokenizer  null: events have ids but no text     mask_id  -1: none
   EventLog(const Tokenizer* tokenizer, TokenId mask_id) : pieces_(tokenizer), mask_id_(mask_id) {}
 
   /// {"v", "type": "start", "prompt", "mask", "canvas": [id, ...], "pieces"}.
   nlohmann::ordered_json start(const Decoder& decoder);
   /// {"v", "type": "step", "pass", "step", "kind", "block": [begin, end], "final", "drop", "insert", "set",
   /// "remask", "edit", "lock", "unlock", "length", "computed", "rows", "rows_uncached", "rows_baseline",
-  /// "flops", "flops_uncached", "flops_baseline", "ms", "pieces"}; lists that are empty, and a length that
-  /// stays, are left out.
+  /// "flops", "flops_uncached", "flops_baseline", "ms", "pieces"}. Empty lists and an unchanged length are
+  /// left out.
   nlohmann::ordered_json step(const StepEvent& event);
 
  private:

@@ -9,11 +9,11 @@ namespace lacuna {
 struct Failure {
   int status = 500;
   std::string sentence;
-  std::string field = {};  ///< field of the request that is at fault; empty: unknown
+  std::string field = {};  ///< the request's invalid field; empty: unknown
 };
 
-/// ApiError, SchedulingError, WorkCancelled, FieldError and InputError become what they say; anything else
-/// has status 500.
+/// Status and sentence of ApiError, SchedulingError, WorkCancelled, FieldError and InputError; status 500 for
+/// other exceptions.
 Failure describe_failure(const std::exception_ptr& error);
 
 }  // namespace lacuna

@@ -20,18 +20,18 @@
 namespace lacuna {
 namespace {
 
-/// Whether confidences are probabilities of tokens, so that their logarithms mean something.
+/// Whether confidences are token probabilities, so that logprobs are meaningful.
 bool measures_probability(const Strategy& strategy) {
   const UnmaskRule* rule = nullptr;
   if (const auto* blocks = std::get_if<BlockStrategy>(&strategy)) rule = &blocks->unmask;
   if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
-    rule = std::get_if<UnmaskRule>(&masked->commit);  // none with a guide, whose drafts have probabilities
+    rule = std::get_if<UnmaskRule>(&masked->commit);  // null with a guide: its drafts have probabilities
   }
   if (std::holds_alternative<CanvasStrategy>(strategy)) return false;
   return rule == nullptr || rule->measure == ConfidenceMeasure::kProbability;
 }
 
-/// Lets holes of one length be of any; false where there are none.
+/// Gives holes of fixed length an open length; returns false if there are none.
 bool open_cursor(std::vector<CanvasPart>& canvas) {
   bool has_fixed = false;
   for (CanvasPart& part : canvas) {
@@ -43,7 +43,7 @@ bool open_cursor(std::vector<CanvasPart>& canvas) {
   return has_fixed;
 }
 
-/// Refuses lists of alternatives that would take much more memory than the answers.
+/// Throws if lists of alternatives would take much more memory than the answers.
 void check_alternatives(const GenerationRequest& request, const Decoder& decoder) {
   const int64_t choices =
       request.num_choices * std::max<int64_t>(1, static_cast<int64_t>(request.prompts.size()));
@@ -70,7 +70,7 @@ void expect_unchanged_files() {
   }
 }
 
-/// Submits jobs that end with their client's connection.
+/// Submits jobs; they are cancelled when the client disconnects.
 void RequestHandler::submit(Jobs jobs, const ReplyTarget& reply_to) const {
   const std::vector<uint64_t> ids = model_.session->scheduler().submit(std::move(jobs), reply_to.client);
   try {
@@ -78,7 +78,7 @@ void RequestHandler::submit(Jobs jobs, const ReplyTarget& reply_to) const {
       session->scheduler().cancel(ids);
       metrics.count_request("cancelled");
     });
-  } catch (const std::bad_alloc&) {  // nobody would end them
+  } catch (const std::bad_alloc&) {  // without the callback, nothing would cancel them
     model_.session->scheduler().cancel(ids);
     throw;
   }
@@ -95,7 +95,7 @@ void RequestHandler::decide(DecisionBody body, const ReplyTarget& reply_to) cons
   submit(std::move(jobs), reply_to);
 }
 
-/// Refuses to give logarithms of confidences that are not probabilities.
+/// Throws if logprobs are requested and confidences are not probabilities.
 void RequestHandler::check_logprobs(const GenerationRequest& request) const {
   if (!request.wants_logprobs || request.scores_only) return;
   if (measures_probability(choose_strategy(config(), request.options, request.uses_guide))) return;
@@ -118,7 +118,7 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
         "model",
         fmt::format("{} was made for decisions and writes no text; ask it at /v1/decisions", model_.name));
   }
-  // A filter that keeps more tokens than there are keeps all.
+  // A top_k beyond the vocabulary keeps all tokens.
   if (request.keys.contains("top_k") && request.options.top_k.value_or(0) > config().vocab_size)
     request.options.top_k = 0;
   check_logprobs(request);
@@ -140,7 +140,7 @@ void RequestHandler::answer(const Dialect& dialect, GenerationRequest& request,
     for (const Prompt& prompt : request.prompts)
       add_prompt(prompt, request, *completion, reply_to.request_id, jobs);
   }
-  reply_to.reply->name_ignored(ignored_names(request));  // with a limit that was lowered
+  reply_to.reply->name_ignored(ignored_names(request));  // includes a lowered limit
   submit(std::move(jobs), reply_to);
   if (request.stream) completion->open();
 }
@@ -174,14 +174,14 @@ void RequestHandler::answer_nothing(const Dialect& dialect, const GenerationRequ
   reply_to.reply->end();
 }
 
-/// The request that generates, without its prompt.
+/// The engine's request, without its prompt.
 GenerateRequest RequestHandler::generate_request(const GenerationRequest& request,
                                                  const GenerationOptions& options, int32_t choice) const {
   GenerateRequest asked = request_of(opened(), options, request.uses_guide);
   asked.seed += static_cast<uint64_t>(choice);
   asked.constraint = request.constraint;
   asked.num_alternatives = request.num_alternatives;
-  // One alternative is what clients ask for that want the written token's own.
+  // Clients request one alternative to get the logprob of the token itself.
   if (asked.num_alternatives == 1 && !lists_alternatives(config(), *asked.strategy)) {
     asked.num_alternatives = 0;
   }
@@ -195,7 +195,7 @@ GenerationOptions RequestHandler::fitting_options(const Prompt& prompt, const st
   if (request.num_alternatives > 0) {
     const auto choices = static_cast<int64_t>(request.prompts.size()) * request.num_choices;
     most = kMaxListedAlternatives / (choices * request.num_alternatives);
-    most = std::max<int64_t>(1, most - config().block_length);  // which the last block may exceed
+    most = std::max<int64_t>(1, most - config().block_length);  // the last block may exceed the limit
   }
   std::vector<LimitedOptions> ways = with_fitting_limit(opened(), request.options, request.uses_guide, prompt,
                                                         tokens, most, request.keys.contains("block_length"));
@@ -207,7 +207,7 @@ GenerationOptions RequestHandler::fitting_options(const Prompt& prompt, const st
   if (ways.size() > 1) {
     try {
       decoder_of(ways.front().options);
-    } catch (const SettingError&) {  // such as a lock, or alternatives, on a canvas that grows
+    } catch (const SettingError&) {  // for example, a growing canvas does not support alternatives
       ways.erase(ways.begin());
     }
   }
@@ -237,7 +237,7 @@ std::shared_ptr<RequestListener> RequestHandler::with_audit(const GenerationRequ
     baseline.constraint = request.constraint;
     return audit_->follow(model_.session, {std::move(baseline), request.stop, request.tools.has_value()},
                           std::move(listener));
-  } catch (const InputError&) {  // settings that the baseline cannot have
+  } catch (const InputError&) {  // the baseline does not support these settings
     audit_->count_dropped();
     return listener;
   }
@@ -285,7 +285,7 @@ void RequestHandler::add_prompt(const Prompt& prompt, GenerationRequest& request
   }
 }
 
-/// Adds the candidates of one choice, with a seed each.
+/// Adds the candidates of one choice, each with its own seed.
 void RequestHandler::add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
                                     const GenerationRequest& request, const GenerationOptions& options,
                                     Completion& completion, Jobs& jobs) const {
@@ -360,7 +360,7 @@ void RequestHandler::add_infills(GenerationRequest& request, Completion& complet
   std::vector<InfillCanvas> all;
   try {
     all = lay_out_canvas();
-  } catch (const InputError&) {  // a cursor's hole that is too long for the model is as long as it has to be
+  } catch (const InputError&) {  // a cursor's hole is too long for the model: open its length
     if (!request.fills_cursor || !request.caps_length || !open_cursor(request.canvas)) throw;
     all = lay_out_canvas();
     lower_limit(kOpenHoleMost, request);

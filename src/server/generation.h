@@ -1,4 +1,4 @@
-// From a request to decoders and to those who listen to them.
+// Creates the decoders of a request and the listeners that write its reply.
 #pragma once
 
 #include <memory>
@@ -20,18 +20,18 @@
 
 namespace lacuna {
 
-/// Who asked, and where the answer goes.
+/// Sender of a request, and its reply.
 struct ReplyTarget {
-  std::string client;  ///< for limits
+  std::string client;  ///< sender, for rate and queue limits
   std::string request_id;
   std::shared_ptr<HttpReply> reply;
 };
 
 /// Answers requests with one model. Functions throw SettingError, InputError, ApiError or SchedulingError
-/// before anything was sent; afterwards the reply tells.
+/// only before anything was sent; later errors go into the reply.
 class RequestHandler {
  public:
-  ///   metrics  outlive every reply     audit  null: nothing is audited
+  ///   metrics  must outlive every reply     audit  null: nothing is audited
   RequestHandler(ReplyModel model, Metrics& metrics, std::shared_ptr<Audit> audit = nullptr)
       : model_(std::move(model)), metrics_(metrics), audit_(std::move(audit)) {}
 
@@ -39,7 +39,7 @@ class RequestHandler {
   void decide(DecisionBody body, const ReplyTarget& reply_to) const;
 
  private:
-  /// Decoders and who listens to them, before they are submitted.
+  /// Decoders with their listeners, before they are submitted.
   using Jobs = std::vector<Scheduler::Job>;
 
   /// A reply without an answer (GenerationRequest::answers_nothing).
@@ -49,8 +49,8 @@ class RequestHandler {
   void check_logprobs(const GenerationRequest& request) const;
   GenerateRequest generate_request(const GenerationRequest& request, const GenerationOptions& options,
                                    int32_t choice) const;
-  /// Options for a prompt, with a limit on the answer's tokens that fits (engine/answer_limit.h). What it
-  /// became is named in the request.
+  /// Options for a prompt, with a token limit that fits the model (engine/answer_limit.h). Notes a lowered
+  /// limit in `request`.
   GenerationOptions fitting_options(const Prompt& prompt, const std::vector<TokenId>& tokens,
                                     GenerationRequest& request) const;
   void add_prompt(const Prompt& prompt, GenerationRequest& request, Completion& completion,
@@ -58,7 +58,7 @@ class RequestHandler {
   void add_candidates(const Prompt& prompt, const std::vector<TokenId>& tokens,
                       const GenerationRequest& request, const GenerationOptions& options,
                       Completion& completion, Jobs& jobs) const;
-  /// The listener, or one that also gives the answer to the audit where that chooses it.
+  /// Returns `listener`, wrapped by Audit::follow() if the audit samples this answer.
   std::shared_ptr<RequestListener> with_audit(const GenerationRequest& request,
                                               const GenerationOptions& options, const GenerateRequest& asked,
                                               const std::vector<TokenId>& tokens, std::string_view request_id,
@@ -75,10 +75,10 @@ class RequestHandler {
   std::shared_ptr<Audit> audit_;
 };
 
-/// Throws InputError if a model has none.
+/// The tokenizer of a model. Throws InputError if it has none.
 const Tokenizer& tokenizer_for_texts(const OpenedModel& opened, const std::string& name);
 
-/// Refuses to answer from weights that are no longer those that were loaded.
+/// Throws if the weight files were changed after loading.
 void expect_unchanged_files();
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-// A request for an answer, as every API asks for it.
+// A generation request, common to all APIs.
 #pragma once
 
 #include <cstddef>
@@ -19,64 +19,65 @@
 
 namespace lacuna {
 
-/// Fields that all generating requests have in common.
+/// Fields of a generation request, whichever API it was sent to.
 struct GenerationRequest {
   std::vector<Prompt> prompts;          ///< at least one; empty for an infill
-  std::string prompt_field = "prompt";  ///< the field that has them, or the canvas
-  std::vector<CanvasPart> canvas;       ///< parts of an infill's canvas: at least one hole
+  std::string prompt_field = "prompt";  ///< the request's field with the prompts or the canvas
+  std::vector<CanvasPart> canvas;       ///< parts of an infill's canvas, with at least one hole
   GenerationOptions options;            ///< without `stop`
-  /// options.gen_length is the most that the answer may have, as clients send it: what does not fit is
-  /// lowered (engine/answer_limit.h). False: it is the length of a canvas, and refused where it does not fit.
+  /// True: options.gen_length limits the answer's tokens and is lowered if it does not fit
+  /// (engine/answer_limit.h). False: it is the length of a canvas, and an error if it does not fit.
   bool caps_length = false;
-  std::vector<std::string> stop;         ///< none empty
-  std::optional<Constraint> constraint;  ///< of the answer's text
+  std::vector<std::string> stop;         ///< stop texts; none is empty
+  std::optional<Constraint> constraint;  ///< constraint on the answer's text
   std::optional<Tools> tools;            ///< tools that a chat's answer may call
-  std::optional<Tools> idle_tools;       ///< those of a request whose tool_choice is "none"
-  int32_t num_choices = 1;               ///< for each prompt
-  int32_t num_candidates = 1;            ///< for each choice, of which the most confident is taken (best_of)
-  std::vector<TokenId> stop_tokens;      ///< besides the model's end tokens
+  std::optional<Tools> disabled_tools;   ///< the tools if tool_choice is "none"
+  int32_t num_choices = 1;               ///< choices per prompt
+  int32_t num_candidates = 1;            ///< candidates per choice; the most confident one is kept (best_of)
+  std::vector<TokenId> stop_tokens;      ///< end tokens besides the model's
   bool stream = false;
-  bool include_usage = false;  ///< a last chunk with usage and timings alone
+  bool include_usage = false;  ///< a stream ends with a chunk of usage and timings
   bool wants_logprobs = false;
-  int32_t num_alternatives = 0;  ///< tokens that are listed for each of the answer, 0 to kMaxAlternatives
-  bool wants_step_map = false;   ///< the pass that committed each token
-  bool echoes = false;           ///< the prompt before the answer
-  bool inserts = false;          ///< an infill whose answer is what was filled in alone (suffix)
-  bool fills_cursor = false;     ///< an infill between input_prefix and input_suffix, as editors ask for it
-  bool scores_only = false;      ///< max_tokens 0: likelihoods of the prompt alone
-  /// Finish reason of a reply without an answer, once the model is loaded: "length" (n_predict 0), "load" or
-  /// "unload" (Ollama); empty: an answer is written.
+  int32_t num_alternatives = 0;  ///< alternatives listed per token, 0 to kMaxAlternatives
+  bool wants_step_map = false;   ///< the reply lists the pass that committed each token
+  bool echoes = false;           ///< the reply's text begins with the prompt
+  bool inserts = false;          ///< an infill whose answer is only the filled-in text (suffix)
+  bool fills_cursor = false;     ///< an infill between input_prefix and input_suffix, for editors
+  bool scores_only = false;      ///< max_tokens 0: only likelihoods of the prompt
+  /// Finish reason of a reply that only needs the model to be loaded: "length" (n_predict 0), "load" or
+  /// "unload" (Ollama). Empty: an answer is generated.
   std::string answers_nothing = {};
-  /// Likelihoods of a masked model: tokens of the prompt that are given, and draws (0: left to right).
+  /// Likelihoods of a masked model: number of leading prompt tokens that are not scored, and number of random
+  /// maskings (0: left to right).
   std::optional<int32_t> given_tokens;
   std::optional<int32_t> likelihood_draws;
-  bool events = false;  ///< each step's changes
-  /// Asked for with lacuna.guide or with a setting of the guide, of the request or of the defaults.
+  bool events = false;  ///< the reply has each step's changes (EventLog)
+  /// Set by lacuna.guide, or by a guide setting in the request or the defaults.
   bool uses_guide = false;
 
-  /// Hints and elements that change no answer here, and fields that no API has: each once, printable ASCII.
+  /// Ignored hints and elements, and fields unknown to all APIs: each once, printable ASCII.
   std::vector<std::string> left_out, unknown;
   size_t num_unnamed = 0;  ///< names beyond kMaxIgnoredNames
 
-  /// The keys by which settings were sent, by what strategies call the settings.
+  /// Maps a setting's internal name ("gen_length") to the key that was sent.
   std::map<std::string, std::string, std::less<>> keys;
 
   bool is_infill() const { return !canvas.empty(); }
-  /// Name of a field in this request: the key that was sent, else request_name().
+  /// Name of a field for messages: the key that was sent, else request_name().
   std::optional<std::string> name_of(std::string_view field) const;
 };
 
-// The bodies' limits: more is refused.
+// Limits of request bodies; larger values are refused.
 inline constexpr int32_t kMaxRequestChoices = 128;  ///< prompts times n
 inline constexpr size_t kMaxStops = 16;
 inline constexpr size_t kMaxStopTokens = 64;
 inline constexpr size_t kMaxLogitBiases = 1'024;
 inline constexpr size_t kMaxStopBytes = 512;
 inline constexpr int32_t kMaxAlternatives = 20;
-/// Alternatives of all positions and choices of a request.
+/// Limit on the alternatives of all positions and choices of a request.
 inline constexpr int64_t kMaxListedAlternatives = int64_t{1} << 18;
 inline constexpr int32_t kMaxLikelihoodDraws = 4096;
 inline constexpr size_t kMaxCanvasParts = 65536;
-inline constexpr size_t kMaxIgnoredNames = 256;  ///< of each list; further ones are counted
+inline constexpr size_t kMaxIgnoredNames = 256;  ///< names per list; further ones are only counted
 
 }  // namespace lacuna

@@ -13,10 +13,10 @@
 namespace lacuna {
 namespace {
 
-/// How often a job that waits looks whether it is still wanted.
+/// Interval at which a waiting job checks whether it is still wanted.
 constexpr std::chrono::milliseconds kBetweenChecks{20};
 
-/// The newest one of the client that has most of `all`, which are too many.
+/// Iterator to the newest element of the client with the most elements.
 template <typename All, typename ClientOf>
 auto one_too_many(All& all, ClientOf client_of) {
   std::map<std::string, int> counts;
@@ -37,21 +37,21 @@ class HandlerPool::Running final : public Budget::Observer {
   void looked(const Budget& budget) override {
     if (!pool_.memory_->has(0, bytes_))
       throw ApiError(503, "the server has no memory for this request now; try again later");
-    if (may_go_on_ || ++num_looks_ <= pool_.limits_.long_looks) return;
+    if (may_continue_ || ++num_looks_ <= pool_.limits_.long_checks) return;
     pool_.wait_for_turn(*this, budget);
-    may_go_on_ = true;
+    may_continue_ = true;
   }
 
-  const std::string& client;  // the job's
+  const std::string& client;  // client of the job
   // Guarded by the pool's mutex:
-  bool is_long = false;     // it continues as one of the long jobs
-  bool is_refused = false;  // it gave its place to another client's
+  bool is_long = false;     // counts as one of the running long jobs
+  bool is_refused = false;  // its place was given to another job
 
  private:
   HandlerPool& pool_;
-  const int64_t bytes_;  // reserved
+  const int64_t bytes_;  // bytes reserved for the job
   int num_looks_ = 0;
-  bool may_go_on_ = false;
+  bool may_continue_ = false;
 };
 
 HandlerPool::HandlerPool(const HandlerLimits& limits, std::shared_ptr<MemoryGuard> memory)
@@ -82,7 +82,7 @@ void HandlerPool::add(Job job) {
     if (is_stopping_) {
       refused = std::move(job);
     } else {
-      waiting_.reserve(waiting_.size() + 1);  // whatever may fail comes first
+      waiting_.reserve(waiting_.size() + 1);  // allocates first, so that nothing below can fail
       ++clients_[job.client].jobs;
       waiting_.push_back(std::move(job));
       if (waiting_.size() > limits_.waiting_jobs) {
@@ -138,7 +138,7 @@ void HandlerPool::work() {
       } else {
         job.refuse();
       }
-    } catch (const std::exception&) {  // whoever is to be told hears that the job was forgotten
+    } catch (const std::exception&) {  // dropping the job's functions abandons its reply
     }
     job.run = {};
     job.refuse = {};
@@ -160,12 +160,12 @@ void HandlerPool::end(const Running& running) {
   if (running.is_long) {
     --client.long_running;
     --num_long_;
-    let_long_go_on();
+    resume_long_jobs();
   }
   forget(running.client);
 }
 
-void HandlerPool::let_long_go_on() {
+void HandlerPool::resume_long_jobs() {
   const auto* const clients = &clients_;  // clang does not see within lambdas that the mutex is held
   while (num_long_ < limits_.long_jobs && !waiting_long_.empty()) {
     const auto next = std::ranges::min_element(waiting_long_, [&](const Running* a, const Running* b) {
@@ -183,13 +183,14 @@ void HandlerPool::let_long_go_on() {
   changed_.notify_all();
 }
 
-/// Returns when the job may continue as a long one. Throws what its budgets throw; ApiError.
+/// Waits until the job may continue as a long one. Throws WorkCancelled if the budget ends it, ApiError if it
+/// is refused.
 void HandlerPool::wait_for_turn(Running& running, const Budget& budget) {
   const MutexLock lock(mutex_);
-  running.is_refused = false;  // where its exception was dropped it asks again
+  running.is_refused = false;  // the job may have caught the earlier exception
   waiting_long_.push_back(&running);
   try {
-    let_long_go_on();
+    resume_long_jobs();
     if (waiting_long_.size() > static_cast<size_t>(limits_.waiting_long_jobs)) {
       const auto found = one_too_many(
           waiting_long_, [](const Running* each) -> auto& { return each->client; });
@@ -197,7 +198,7 @@ void HandlerPool::wait_for_turn(Running& running, const Budget& budget) {
       waiting_long_.erase(found);
       changed_.notify_all();
     }
-  } catch (...) {  // no memory to tell who has most
+  } catch (...) {  // no memory for one_too_many()
     std::erase(waiting_long_, &running);
     throw;
   }

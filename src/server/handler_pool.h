@@ -1,5 +1,4 @@
-// The threads on which requests are read, prepared and refused. What takes little work never waits for what
-// takes much, whoever asks.
+// The threads that parse, prepare and refuse requests. Short jobs never wait for long ones.
 #pragma once
 
 #include <cstddef>
@@ -21,27 +20,28 @@ inline constexpr int kHandlerThreads = 8;
 
 struct HandlerLimits {
   int threads =
-      kHandlerThreads;  ///< more than long_jobs + waiting_long_jobs, so that one is always free for others
-  int long_jobs = 2;    ///< jobs beyond long_looks that continue at once
-  int waiting_long_jobs = 4;  ///< jobs that wait to be one of these; one more is refused
-  size_t waiting_jobs = 256;  ///< jobs that no thread has begun; one more is refused
-  int long_looks = 64;        ///< looks of a job's budgets (16,384 steps each) until it is long
+      kHandlerThreads;        ///< more than long_jobs + waiting_long_jobs, so that short jobs always have one
+  int long_jobs = 2;          ///< long jobs that run at the same time
+  int waiting_long_jobs = 4;  ///< long jobs that wait to continue; one more is refused
+  size_t waiting_jobs = 256;  ///< jobs that have not started; one more is refused
+  int long_checks = 64;       ///< budget checks (every 16,384 steps) after which a job is long
 };
 
-/// A bounded pool of threads. A job works under budgets with the observer that it gets. A job whose budgets
-/// have looked more than `long_looks` times is a long one, and waits within its next look until it may
-/// continue. It waits no longer than it is wanted: its budgets' flags and deadlines end it there, too. Both
-/// kinds of waiting end first for the client with the fewest jobs that run, then for the one whose turn was
-/// longest ago. Where too many wait, the client with the most of them gives up its newest.
+/// A bounded pool of threads. A job works under budgets that report each check to the observer that run()
+/// gets. After `long_checks` checks the job counts as long: its next check blocks until it may continue, or
+/// throws if the budget's stop flag or deadline ends the job. Jobs start, and long jobs continue, in this
+/// order: first clients with the fewest running (long) jobs, then the least recently served one. If too many
+/// jobs wait, the newest one of the client with the most waiting jobs is refused.
 class HandlerPool {
  public:
   struct Job {
     std::string client;
-    int64_t bytes = 0;  ///< of memory that it may take; reserved while it runs
-    /// Its exceptions are dropped. Its observer throws ApiError 503 where the job cannot continue: too many
-    /// that take much work wait, or there is no memory.
+    int64_t bytes = 0;  ///< memory that it may take; reserved while it runs
+    /// Does the work; exceptions are dropped. The observer throws ApiError 503 if the job cannot continue:
+    /// too many long jobs wait, or memory is short.
     std::function<void(Budget::Observer&)> run;
-    /// Called instead of `run`, from any thread: too many wait, or there is no memory.
+    /// Called instead of `run`, from any thread, if too many jobs wait, memory is short or the pool has
+    /// stopped.
     std::function<void()> refuse;
   };
 
@@ -52,37 +52,37 @@ class HandlerPool {
   HandlerPool(const HandlerPool&) = delete;
   HandlerPool& operator=(const HandlerPool&) = delete;
 
-  /// Takes a job to run or to refuse it, at once where too many wait or the pool has stopped.
+  /// Queues a job. Refuses a job at once if too many wait or the pool has stopped.
   void add(Job job);
 
-  /// Long jobs that wait until they may continue.
+  /// Number of long jobs that wait to continue.
   size_t num_waiting_long() const;
 
-  /// Drops jobs that no thread has begun and waits for the others, whose flags the caller has set. Once.
+  /// Drops jobs that have not started and waits for the running ones, whose stop flags the caller has set.
   void stop();
 
  private:
   class Running;
 
-  /// A client with jobs that wait or run.
+  /// A client with waiting or running jobs.
   struct Client {
     int jobs = 0, running = 0, long_running = 0;
-    uint64_t turn = 0, long_turn = 0;  // its last ones
+    uint64_t turn = 0, long_turn = 0;  // turns of its jobs that started or continued last
   };
 
   void work();
   void begin(const Running& running) LACUNA_REQUIRES(mutex_);
   void end(const Running& running) LACUNA_REQUIRES(mutex_);
   void wait_for_turn(Running& running, const Budget& budget);
-  void let_long_go_on() LACUNA_REQUIRES(mutex_);
+  void resume_long_jobs() LACUNA_REQUIRES(mutex_);
   void forget(const std::string& client) LACUNA_REQUIRES(mutex_);
 
   const HandlerLimits limits_;
   const std::shared_ptr<MemoryGuard> memory_;
   mutable Mutex mutex_;
   Condition changed_;
-  std::vector<Job> waiting_ LACUNA_GUARDED_BY(mutex_);            // in their order
-  std::vector<Running*> waiting_long_ LACUNA_GUARDED_BY(mutex_);  // likewise
+  std::vector<Job> waiting_ LACUNA_GUARDED_BY(mutex_);            // in order of arrival
+  std::vector<Running*> waiting_long_ LACUNA_GUARDED_BY(mutex_);  // in order of arrival
   std::map<std::string, Client> clients_ LACUNA_GUARDED_BY(mutex_);
   uint64_t num_turns_ LACUNA_GUARDED_BY(mutex_) = 0;
   int num_long_ LACUNA_GUARDED_BY(mutex_) = 0;

@@ -1,10 +1,10 @@
-// Hints: fields that clients of any API send by habit, and no answer here depends on.
+// Hints: fields of all APIs that never change an answer here.
 #include "server/dialect.h"
 
 namespace lacuna {
 namespace {
 
-// Names with spaces between, and what is said of them.
+// Names separated by spaces, and their help.
 constexpr HintNames kHints[] = {
     // OpenAI's and Anthropic's services
     {"user metadata service_tier safety_identifier prompt_cache_key prompt_cache_retention "

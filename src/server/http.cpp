@@ -46,7 +46,7 @@ void HttpReply::work_later(std::function<void()> work) {
 }
 
 void HttpReply::send(Head head, std::string body) {
-  std::function<void()> closed;  // not needed any more; freed without the lock
+  std::function<void()> closed;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   if (is_closed_ || output_.has_ended || output_.has_overflowed) return;
   if (output_.has_head) return overflow();
@@ -95,7 +95,7 @@ void HttpReply::abandon() noexcept {
 }
 
 void HttpReply::end() {
-  std::function<void()> closed;  // not needed any more; freed without the lock
+  std::function<void()> closed;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   closed = std::exchange(closed_, {});
   output_.has_ended = true;
@@ -120,7 +120,8 @@ void HttpReply::when_ready(std::function<void()> notify) {
 
 HttpReply::Output HttpReply::take() {
   const MutexLock lock(mutex_);
-  // Bytes taken before have been written; waiting bytes stay reserved while they are written.
+  // Bytes of the previous take() have been written; the bytes returned now stay reserved until the next
+  // take().
   const size_t waiting = std::min(reserved_, output_.data.size());
   if (budget_) budget_->release(reserved_ - waiting);
   reserved_ = waiting;
@@ -169,7 +170,7 @@ void HttpReply::release() {
 void HttpReply::notify() noexcept {
   try {
     if (notify_) notify_();
-  } catch (const std::exception&) {  // the connection looks again by itself
+  } catch (const std::exception&) {  // the connection also polls
   }
 }
 

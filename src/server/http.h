@@ -1,4 +1,4 @@
-// A request and its reply, apart from any connection: what endpoints see, and what tests give them.
+// A request and its reply, independent of connections, for endpoints and their tests.
 #pragma once
 
 #include <atomic>
@@ -21,53 +21,53 @@ namespace lacuna {
 
 struct HttpRequest {
   std::string method;         ///< "GET", "POST", ...
-  std::string path;           ///< without the query, as sent (nothing decoded)
-  std::string authorization;  ///< header; empty: none
+  std::string path;           ///< path as sent, without the query, not decoded
+  std::string authorization;  ///< Authorization header; empty: none
   std::string body;
-  std::string host = {};              ///< header; empty: none
-  std::string origin = {};            ///< header; empty: none
+  std::string host = {};              ///< Host header; empty: none
+  std::string origin = {};            ///< Origin header; empty: none
   std::string address = {};           ///< the client's IP address
-  std::string content_encoding = {};  ///< header; empty: none
+  std::string content_encoding = {};  ///< Content-Encoding header; empty: none
   std::string api_key = {};           ///< X-Api-Key header; empty: none
   std::string wanted_headers = {};    ///< Access-Control-Request-Headers header; empty: none
   std::string query = {};             ///< query string without "?", as sent
   std::string id = {};                ///< request id, sent back as X-Request-Id
 };
 
-/// The log's record of an answer of a generating endpoint.
+/// Log record of a generated answer.
 struct AnswerRecord {
   std::string model;
   int32_t prompt_tokens = 0;
   int32_t answer_tokens = 0;
 };
 
-/// One request and how it ended, for the log.
+/// Log record of one request.
 struct RequestRecord {
   std::string id, address;
-  std::string method, path;  ///< empty: the head could not be read
-  int status = 0;            ///< status of the reply; 499: the client closed the connection before it began
-  double seconds = 0;        ///< from the whole request to the reply's last byte
-  bool is_whole = true;      ///< whether all of the reply was written
-  std::string ignored = {};  ///< what was left out of the request; empty: nothing
+  std::string method, path;  ///< empty: the head could not be parsed
+  int status = 0;            ///< HTTP status; 499: the client disconnected before the reply began
+  double seconds = 0;        ///< from the end of the request to the reply's last byte
+  bool is_whole = true;      ///< whether the whole reply was written
+  std::string ignored = {};  ///< ignored fields of the request; empty: none
   std::optional<AnswerRecord> answer = {};
 };
 
-/// A reply in the place of the handler's.
+/// An error reply sent instead of calling the handler.
 struct HttpRefusal {
   int status = 400;
   std::string sentence;
 };
 
-/// Bytes that all replies together may hold until their clients read them. Thread-safe.
+/// Limit on the unread bytes of all replies together. Thread-safe.
 class ReplyBudget {
  public:
-  ///   memory  asked, too; null: the limit alone counts
+  ///   memory  must also have space for longer texts; null: not checked
   explicit ReplyBudget(size_t limit, std::shared_ptr<MemoryGuard> memory = nullptr)
       : limit_(limit), memory_(std::move(memory)) {}
 
-  /// Whether this many more bytes fit; if so, they count.
+  /// Reserves bytes if they fit; returns whether they do.
   bool reserve(size_t bytes) {
-    // Short texts, such as events and errors, take what the guard keeps back.
+    // Short texts, such as events and errors, may use MemoryGuard::kReserve.
     const bool has_memory =
         bytes <= kShort || memory_ == nullptr || memory_->has(static_cast<int64_t>(bytes));
     if (used_.fetch_add(bytes) + bytes <= limit_ && has_memory) return true;
@@ -85,15 +85,14 @@ class ReplyBudget {
   std::atomic<size_t> used_{0};
 };
 
-/// Content type of a stream that may hold comments.
+/// Content type of server-sent events, which may contain comments.
 inline constexpr std::string_view kServerSentEvents = "text/event-stream";
 
 /// The reply to a request. The handler calls send(), or begin_stream(), write() any number of times and
-/// end(); the connection takes what there is. Any thread may call anything.
+/// end(); the connection calls take() for the bytes so far. Thread-safe.
 ///
-/// A stream whose client lets more than `stream_bytes` wait, or that does not fit the budget of all replies,
-/// overflows: the connection is closed. A whole reply that does not fit becomes status 503. What comes after
-/// the end of a reply is dropped.
+/// A stream overflows, and its connection is closed, if its unread bytes exceed `stream_bytes` or the budget
+/// of all replies. A whole reply that exceeds the budget becomes status 503. Data after the end is dropped.
 class HttpReply {
  public:
   HttpReply() = default;
@@ -112,11 +111,11 @@ class HttpReply {
   };
   /// The bytes that the connection has to write next.
   struct Output {
-    bool has_head = false;  ///< the head was given; it stays so
+    bool has_head = false;  ///< `head` is set; stays true
     Head head;
     std::string data;  ///< bytes that the connection has not taken yet
     bool has_ended = false;
-    bool has_overflowed = false;  ///< the client reads too slowly, or abandon(): nothing more will come
+    bool has_overflowed = false;  ///< the reply was cut off: a slow client, or abandon()
     std::string allow_origin;     ///< the value of Access-Control-Allow-Origin; empty: none
     std::string weights;          ///< the value of X-Lacuna-Weights; empty: none
     std::string ignored;          ///< the value of X-Lacuna-Ignored; empty: none
@@ -128,51 +127,51 @@ class HttpReply {
   /// Sets the value of X-Lacuna-Weights. Before send() and begin_stream().
   void name_weights(std::string version);
 
-  /// Sets the value of X-Lacuna-Ignored, printable ASCII, which the log has, too. Before send() and
-  /// begin_stream().
+  /// Sets the value of X-Lacuna-Ignored and of the log: printable ASCII. Before send() and begin_stream().
   void name_ignored(std::string names);
 
   /// Sets the log's record of the answer. Call it before the last byte.
   void record(AnswerRecord answer);
 
-  /// Closes the connection of a stream that has begun: its client must not take an error for its end.
+  /// Sends a whole reply. If a stream has begun, closes the connection instead, so that the client does not
+  /// take an error for the stream's end.
   void send(Head head, std::string body);
   void begin_stream(std::string content_type);
   void write(std::string_view data);
   void end();
-  /// Nothing more can be said: the connection is closed.
+  /// Cuts the reply off: the connection is closed.
   void abandon() noexcept;
 
-  /// The work for this reply ends where its client goes away, where the server stops, and at the deadline:
-  /// limits of a Budget that the reply outlives.
+  /// Limits that end the work for this reply when the client disconnects, the server stops or the deadline
+  /// passes. The reply must outlive the Budget.
   Budget::Limits work_limits() const { return {.deadline = work_deadline_, .stop = &is_unwanted_}; }
-  /// Before the handler has the reply.
+  /// Call it before the handler has the reply.
   void set_work_deadline(std::chrono::steady_clock::time_point deadline) { work_deadline_ = deadline; }
-  /// Where work_later() works. Before the handler has the reply.
+  /// Sets the function that runs the work of work_later(). Call it before the handler has the reply.
   void set_worker(std::function<void(std::function<void()>)> worker) { worker_ = std::move(worker); }
-  /// Ends the work, whose handler can still say so to the client.
+  /// Ends the work; the handler can still send an error.
   void stop_work() { is_unwanted_ = true; }
 
-  /// Does more work for the reply on one of the threads for that, where the connection has such, else at
-  /// once. Where too many requests wait the reply becomes 503. The work may throw nothing.
+  /// Runs more work for the reply: on a thread of the set_worker() pool, otherwise at once. If too many
+  /// requests wait, the reply becomes 503. The work must not throw.
   void work_later(std::function<void()> work);
 
-  /// Calls `closed` once if the client goes away before end(), at once if it has gone. The call comes from
-  /// the connection's thread and must be quick.
+  /// Calls `closed` once if the client disconnects before end(), at once if it already has. Called on the
+  /// network thread, so it must be quick.
   void when_closed(std::function<void()> closed);
 
   // For the connection:
 
-  /// `notify` is called whenever there is something to take, from the thread that gave it. It must not call
-  /// the reply. After close() has returned it is never called again. What it throws is dropped: who takes
-  /// should look now and then.
+  /// Sets the function that is called when take() has new data, from the thread that wrote it. It must not
+  /// call the reply, and is never called after close() has returned. Its exceptions are dropped, so the
+  /// connection should also poll.
   void when_ready(std::function<void()> notify);
   Output take();
-  /// Bytes that were not taken yet.
+  /// Number of bytes that were not taken yet.
   size_t pending() const;
-  /// Nothing more will come, whatever was taken.
+  /// Whether the reply was cut off.
   bool has_overflowed() const;
-  /// The client has gone.
+  /// Called when the client has disconnected: ends the work and frees waiting bytes.
   void close();
   bool is_closed() const;
   std::optional<AnswerRecord> answer_record() const;
@@ -188,12 +187,12 @@ class HttpReply {
   std::function<void()> closed_ LACUNA_GUARDED_BY(mutex_);
   std::optional<AnswerRecord> answer_ LACUNA_GUARDED_BY(mutex_);
   bool is_closed_ LACUNA_GUARDED_BY(mutex_) = false;
-  std::function<void(std::function<void()>)> worker_;  // set once, before others have the reply
+  std::function<void(std::function<void()>)> worker_;  // set once, before the handler has the reply
   std::atomic<bool> is_unwanted_{false};
   std::chrono::steady_clock::time_point work_deadline_ = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<ReplyBudget> budget_;
   size_t stream_bytes_ = SIZE_MAX;
-  /// Bytes of the budget: those that wait, and those that were taken last.
+  /// Reserved bytes of the budget: waiting bytes and those that take() returned last.
   size_t reserved_ LACUNA_GUARDED_BY(mutex_) = 0;
 };
 

@@ -37,7 +37,7 @@ void set_common_headers(http::fields& message, const std::string& request_id,
   }
   message.set(http::field::cache_control, "no-store");
   message.set("X-Content-Type-Options", "nosniff");
-  // The page at "/" loads its own files and asks this server, nothing else.
+  // The page at "/" may only load files from, and send requests to, this server.
   message.set("Content-Security-Policy",
               "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");

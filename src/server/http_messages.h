@@ -1,4 +1,4 @@
-// Requests and replies as Beast reads and writes them.
+// Conversion between Beast's HTTP messages and requests and replies.
 #pragma once
 
 #include <boost/beast/core.hpp>
@@ -16,7 +16,7 @@ using HttpText = boost::beast::http::response<boost::beast::http::string_body>;
 
 std::string header_text(boost::beast::string_view text);
 
-/// Whether a client's name of its request may go into a header and a log.
+/// Whether a client's request id is safe in headers and logs.
 bool is_sane_id(boost::beast::string_view id);
 
 /// Sets the headers that every reply has.
@@ -34,7 +34,8 @@ std::string_view find_problem(const HttpParser& parser);
 HttpRequest head_of(const boost::beast::http::request<boost::beast::http::string_body>& message,
                     const std::string& address);
 
-/// The error that a head or body earns which cannot be read; nothing where nobody waits for a reply.
+/// The error reply for a head or body that cannot be parsed; empty if the client
+/// has disconnected or was too slow.
 std::optional<HttpRefusal> describe_error(const boost::beast::error_code& error);
 
 }  // namespace lacuna

@@ -55,19 +55,19 @@ constexpr size_t kMaxSpare = 16;
 constexpr size_t kConnectionsPerSpare = 16;
 constexpr auto kTrimEvery = std::chrono::seconds(2);
 constexpr int64_t kMaxGrowth = 16 << 20;
-constexpr uint64_t kShortBody = 16 << 10;  // which is read before anything is asked
+constexpr uint64_t kShortBody = 16 << 10;  // bodies up to this size are read without calling the gate
 
 #ifndef POLLRDHUP
 #define POLLRDHUP 0  // macOS reports POLLHUP with POLLIN
 #endif
 
-/// Whether the client has closed its side, seen even while bytes that it sent wait to be read.
+/// Whether the client has closed its side, detected even if unread bytes are left.
 bool has_hung_up(tcp::socket& socket) {
   pollfd state{socket.native_handle(), POLLIN | POLLRDHUP, 0};
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-/// Bytes that the client has sent and nobody has read.
+/// Number of received bytes that were not read yet.
 size_t unread_bytes(tcp::socket& socket) {
   int count = 0;
   return ::ioctl(socket.native_handle(), FIONREAD, &count) == 0 ? static_cast<size_t>(count) : 0;
@@ -115,8 +115,8 @@ class HttpServer::Implementation {
     io_.stop();
     thread_.join();
     beast::error_code ignored;
-    acceptor_.close(ignored);  // where the thread ended before it came to that
-    // Whoever still writes to a reply writes to nobody from now on.
+    acceptor_.close(ignored);  // in case the thread ended before the posted close ran
+    // From now on, writes to replies are dropped.
     for (const auto& [address, weak] : replies_) {
       if (const std::shared_ptr<HttpReply> reply = weak.lock()) reply->close();
     }
@@ -132,7 +132,7 @@ class HttpServer::Implementation {
     uint64_t body_bytes = 0;
   };
 
-  /// Counts among those of its address while it lives.
+  /// An open connection, counted in OfAddress::connections.
   struct Connection {
     Connection(Implementation& its_server, tcp::socket socket, std::string its_address, bool its_is_spare)
         : server(its_server),
@@ -151,12 +151,12 @@ class HttpServer::Implementation {
     Implementation& server;
     std::shared_ptr<beast::tcp_stream> stream;
     std::string address;
-    bool is_spare;  // beyond HttpLimits::connections, for a probe alone
+    bool is_spare;  // beyond HttpLimits::connections: serves only probes
   };
-  /// Connections that have not sent a whole request, the one that waits longest first.
+  /// Connections that have not sent a whole request, the longest waiting one first.
   using Waiting = std::list<const Connection*>;
 
-  /// A connection's place among those that wait.
+  /// Keeps a connection in the Waiting list during its lifetime.
   class WaitingPlace {
    public:
     WaitingPlace(Waiting& all, const Connection& connection) : all_(all), connection_(&connection) {
@@ -171,7 +171,7 @@ class HttpServer::Implementation {
     const Connection* connection_;
   };
 
-  /// A reply that a handler writes and a connection takes, from the request to its last byte.
+  /// Owns a reply, from the request to the reply's last byte.
   class Answering {
    public:
     Answering(Implementation& server, beast::tcp_stream& stream)
@@ -190,7 +190,7 @@ class HttpServer::Implementation {
       --server_.num_answering_;
       ++server_.num_answered_;
       beast::error_code ignored;
-      stream_.socket().cancel(ignored);  // the watch
+      stream_.socket().cancel(ignored);  // cancels watch()
     }
     Answering(const Answering&) = delete;
     Answering& operator=(const Answering&) = delete;
@@ -203,7 +203,7 @@ class HttpServer::Implementation {
     std::shared_ptr<HttpReply> reply_;
   };
 
-  /// Bytes of a request's body as they arrive, counted to the end of its reply.
+  /// Counts the bytes of a request's body until the end of its reply.
   class BodyReservation {
    public:
     BodyReservation(Implementation& server, const std::string& address)
@@ -215,7 +215,7 @@ class HttpServer::Implementation {
     BodyReservation(const BodyReservation&) = delete;
     BodyReservation& operator=(const BodyReservation&) = delete;
 
-    /// Whether a body of `bytes` so far fits.
+    /// Grows the count to `bytes`; returns false if the limits do not allow it.
     bool grow_to(uint64_t bytes) {
       const uint64_t more = bytes - bytes_;
       if (server_.all_body_bytes_ + more > server_.limits_.all_body_bytes ||
@@ -231,7 +231,7 @@ class HttpServer::Implementation {
 
    private:
     Implementation& server_;
-    OfAddress& of_address_;  // there while the connection is
+    OfAddress& of_address_;  // valid while the connection exists
     uint64_t bytes_ = 0;
   };
 
@@ -243,8 +243,7 @@ class HttpServer::Implementation {
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    // Without this option Asio takes such an error for an empty queue, and those after wait for one more
-    // client.
+    // Otherwise Asio treats an aborted connection as an empty queue, and later ones wait for the next client.
     if (!error) acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
@@ -257,7 +256,7 @@ class HttpServer::Implementation {
       try {
         io_.run();
         return;
-      } catch (const std::exception&) {  // one handler had no memory; the others continue
+      } catch (const std::exception&) {  // no memory for one handler; others continue
       }
     }
   }
@@ -266,21 +265,21 @@ class HttpServer::Implementation {
     for (;;) {
       try {
         if (!co_await accept_one()) co_return;
-      } catch (const std::exception&) {  // no memory for one more
+      } catch (const std::exception&) {  // no memory for a connection
       }
     }
   }
 
-  /// False: the acceptor was closed.
+  /// Accepts one connection; returns false if the acceptor was closed.
   asio::awaitable<bool> accept_one() {
     auto [error, socket] = co_await acceptor_.async_accept(kAwait);
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) co_return false;
     const bool is_out =
         error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system;
     if (is_out && (drop_waiting(nullptr) || std::exchange(reserve_, {}).number() >= 0)) {
-      co_return true;  // there is a descriptor for the next try
+      co_return true;  // a descriptor is free for the next attempt
     }
-    if (error) {  // others may go soon
+    if (error) {  // other connections may close soon
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(kAwait);
     } else {
@@ -318,19 +317,19 @@ class HttpServer::Implementation {
   static FileDescriptor make_reserve() {
     try {
       return open_to_read("/dev/null", FileKind::kAnything);
-    } catch (const std::exception&) {  // there is none left
+    } catch (const std::exception&) {  // no descriptor is left
       return {};
     }
   }
 
-  /// Connections for which there are descriptors, some left for files.
+  /// Number of connections that the descriptor limit allows, with some kept for files.
   static size_t max_connections_of_system() {
     constexpr size_t kForFiles = 64;
     const size_t free = free_descriptors();
     return free > 2 * kForFiles ? free - kForFiles : std::max<size_t>(free / 2, 1);
   }
 
-  /// Now and then gives memory back that replies took, where the process has grown.
+  /// Periodically returns freed memory to the system if the process has grown.
   asio::awaitable<void> trim() {
     asio::steady_timer pause(io_);
     for (size_t trimmed_at = 0;;) {
@@ -346,8 +345,8 @@ class HttpServer::Implementation {
     }
   }
 
-  /// Closes the connection, of this address where one is given, that waits longest for a whole request.
-  /// Returns whether one was closed.
+  /// Closes the connection that has waited longest for a whole request, among those of `address` if it is not
+  /// null. Returns whether one was closed.
   bool drop_waiting(const std::string* address) {
     const auto longest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Connection* connection) {
       return address == nullptr || connection->address == *address;
@@ -386,7 +385,7 @@ class HttpServer::Implementation {
     stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
   }
 
-  /// Reads a request, or as much of it as it takes to see `problem`.
+  /// Reads a request, or stops early and sets `problem`.
   asio::awaitable<beast::error_code> read(const Connection& connection, beast::flat_buffer& buffer,
                                           HttpParser& parser, BodyReservation& reserved,
                                           std::optional<HttpRefusal>& problem) {
@@ -416,7 +415,7 @@ class HttpServer::Implementation {
     co_return error;
   }
 
-  /// Refuses what could be read of a request.
+  /// Sends an error reply to a request that may be incomplete.
   asio::awaitable<void> refuse(const Connection& connection, const http::request<http::string_body>& message,
                                const HttpRefusal& refusal) {
     beast::tcp_stream& stream = *connection.stream;
@@ -428,7 +427,8 @@ class HttpServer::Implementation {
     const auto [write_error, written] = co_await http::async_write(stream, text, kAwait);
     record.is_whole = !write_error;
     if (log_) log_(record);
-    // A client that still sends would lose the reply to a reset: read what it has sent, for a moment.
+    // If unread bytes are left, close() sends a reset, and the client may lose the reply: read for up to a
+    // second.
     beast::error_code ignored;
     stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
     stream.expires_after(std::chrono::seconds(1));
@@ -439,7 +439,7 @@ class HttpServer::Implementation {
     }
   }
 
-  /// The client's name of the request, or one of our own.
+  /// The client's request id if it is valid, otherwise a generated one.
   std::string name_request(const http::request<http::string_body>& message) {
     const beast::string_view id = message["X-Request-Id"];
     return is_sane_id(id) ? header_text(id) : fmt::format("req_{:016x}{:016x}", random_(), random_());
@@ -450,7 +450,7 @@ class HttpServer::Implementation {
     return {name_request(message), address, head.method, head.path};
   }
 
-  /// Whether the connection may carry another request.
+  /// Answers a request; returns whether the connection may carry another one.
   asio::awaitable<bool> answer(std::shared_ptr<beast::tcp_stream> shared_stream,
                                http::request<http::string_body> message, const std::string& address) {
     beast::tcp_stream& stream = *shared_stream;
@@ -471,7 +471,7 @@ class HttpServer::Implementation {
     reply->when_ready([this, ready, shared_stream, weak = std::weak_ptr(reply)] {
       asio::post(io_, [ready, shared_stream, weak] {
         ready->cancel();
-        // A write to a client that does not read would continue until its time is over.
+        // Cancels a write to a client that does not read, instead of waiting for its time limit.
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting != nullptr && waiting->has_overflowed()) shared_stream->cancel();
       });
@@ -483,15 +483,15 @@ class HttpServer::Implementation {
     const int64_t bytes_of_work =
         is_long ? kMemoryPerBodyByte * static_cast<int64_t>(request.body.size()) : 0;
     const bool is_quick = !is_post && is_probe_path(request.path);
-    // Where the last of those who may answer forgets it, the client learns at least that nothing more comes.
-    // The reply's worker points to it weakly and so keeps this function, which must not keep the reply.
+    // The deleter abandons the reply when its last handler drops it unanswered. The worker's weak pointer
+    // keeps the deleter alive, so the deleter must release the reply.
     std::shared_ptr<HttpReply> to_answer(reply.get(), [kept = reply](HttpReply* forgotten) mutable {
       forgotten->abandon();
       kept.reset();
     });
     auto handle = [this, to_answer, request = std::move(request)](Budget::Observer* observer) {
       const auto work = [&] { handler_(request, to_answer); };
-      work_on(*to_answer, observer, std::cref(work));  // which needs no memory
+      work_on(*to_answer, observer, std::cref(work));  // std::cref avoids an allocation
     };
     if (is_quick) {
       handle(nullptr);
@@ -520,8 +520,8 @@ class HttpServer::Implementation {
     return message.method() != http::verb::post && is_probe_path(head_of(message, "").path);
   }
 
-  /// Closes the reply when the client closes the connection. Where bytes of another request wait to be read,
-  /// the socket is asked again and again.
+  /// Closes the reply when the client closes the connection. If unread bytes of another request are left,
+  /// polls the socket.
   void watch(const std::shared_ptr<beast::tcp_stream>& stream, const std::shared_ptr<HttpReply>& reply,
              const std::shared_ptr<asio::steady_timer>& ready) {
     stream->socket().async_wait(tcp::socket::wait_read, [this, stream, weak = std::weak_ptr(reply),
@@ -538,7 +538,7 @@ class HttpServer::Implementation {
       {
         const std::shared_ptr<HttpReply> waiting = weak.lock();
         if (waiting == nullptr || waiting->is_closed()) co_return;
-        // After a full buffer a hang-up cannot be seen.
+        // A full receive buffer would hide a hang-up.
         if (has_hung_up(stream->socket()) || unread_bytes(stream->socket()) > limits_.early_bytes) {
           waiting->close();
           ready->expires_at(asio::steady_timer::time_point::min());
@@ -554,18 +554,17 @@ class HttpServer::Implementation {
   HttpGate gate_;
   HttpLog log_;
   HttpLimits limits_;
-  std::mt19937_64 random_{std::random_device{}()};  // used by the connections' thread only
-  // Before io_, which ends conversations that count here:
+  std::mt19937_64 random_{std::random_device{}()};  // used only by the network thread
+  // Declared before io_: its destructor ends coroutines that use these members.
   uint64_t all_body_bytes_ = 0;
   std::map<std::string, OfAddress> addresses_;
   Waiting waiting_;
-  std::map<const HttpReply*, std::weak_ptr<HttpReply>>
-      replies_;               // being answered; of the connections' thread
-  bool is_stopping_ = false;  // of the connections' thread
-  size_t num_answered_ = 0;   // likewise
+  std::map<const HttpReply*, std::weak_ptr<HttpReply>> replies_;  // being answered; network thread only
+  bool is_stopping_ = false;                                      // network thread only
+  size_t num_answered_ = 0;                                       // network thread only
   size_t spare_connections_ = 0;
-  std::atomic<int64_t> trimmed_bytes_{0};    // resident_memory() after memory was given back
-  FileDescriptor reserve_ = make_reserve();  // given up for a connection where the process has no other left
+  std::atomic<int64_t> trimmed_bytes_{0};    // resident_memory() after the last trim
+  FileDescriptor reserve_ = make_reserve();  // closed to accept a connection if no descriptor is left
   std::atomic<size_t> num_answering_{0};
   std::shared_ptr<MemoryGuard> memory_{std::make_shared<MemoryGuard>(limits_.free_memory)};
   std::shared_ptr<ReplyBudget> reply_budget_{std::make_shared<ReplyBudget>(limits_.all_reply_bytes, memory_)};

@@ -40,7 +40,7 @@ Hole read_hole(const ordered_json& hole) {
   return {size, size};
 }
 
-/// Ids, with null where one is to be filled in.
+/// Adds token ids; null is a hole of one token.
 void add_tokens(const ordered_json& list, std::string_view place, std::vector<CanvasPart>& canvas) {
   const FieldValue field{std::string(place), list};
   if (!list.is_array()) field.refuse("a list of token ids");
@@ -72,7 +72,7 @@ void add_part(const ordered_json& part, std::vector<CanvasPart>& canvas) {
   }
 }
 
-/// Makes holes of the places that are named, or of all but those that are pinned.
+/// Turns the tokens in "mask", or all except those in "diffusion_pinned", into holes.
 void apply_mask(const ordered_json& body, std::vector<CanvasPart>& canvas) {
   const ordered_json* mask = find_value(body, "mask");
   const ordered_json* pinned = find_value(body, "diffusion_pinned");
@@ -134,10 +134,10 @@ std::vector<CanvasPart> parse_canvas(const ordered_json& body) {
       const ordered_json* value = find_value(body, key);
       return value == nullptr ? std::string() : FieldValue{key, *value}.text();
     };
-    // Editors send the lines before the cursor's as the prefix, and the cursor's up to it as the prompt.
+    // Editors send the lines above the cursor as input_prefix, and the cursor's line up to it as prompt.
     std::string before = text("input_prefix") + text("prompt");
     if (!before.empty()) canvas.emplace_back(std::move(before));
-    canvas.emplace_back(Hole{});  // as long as n_predict says
+    canvas.emplace_back(Hole{});  // n_predict sets its length later
     if (std::string after = text("input_suffix"); !after.empty()) canvas.emplace_back(std::move(after));
   }
   return canvas;

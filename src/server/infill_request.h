@@ -1,4 +1,4 @@
-// The canvas of POST /v1/infill, which a body spells as parts, as tokens or as a text before and one after.
+// Parses the canvas of POST /v1/infill: parts, tokens, or a prefix and a suffix.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace lacuna {
 
-/// Tokens that are filled in at a cursor where n_predict leaves it open.
+/// Default number of tokens that are filled in at a cursor, without n_predict.
 inline constexpr int32_t kCursorTokens = 16;
 
-/// Whether a body has a text before the hole and one after it, as editors send them.
+/// Whether a body has the prefix and suffix fields that editors send.
 bool has_cursor(const nlohmann::ordered_json& body);
 
-/// The parts of the canvas, as the body orders them. FieldError names `input`, `tokens`, `mask`, ... or the
+/// The parts of the canvas, in order. FieldError names `input`, `tokens`, `mask`, ... or the
 /// member of a part whose value cannot be used.
 std::vector<CanvasPart> parse_canvas(const nlohmann::ordered_json& body);
 

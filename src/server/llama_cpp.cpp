@@ -60,7 +60,7 @@ class CompletionFormat final : public ReplyFormat {
  public:
   using ReplyFormat::ReplyFormat;
 
-  /// A list where there are several answers.
+  /// An object for one answer, a list for several.
   ordered_json whole(AnswerChoices choices, const AnswerUsage& /*usage*/) override {
     ordered_json list = ordered_json::array();
     for (const AnswerChoice* const choice : choices) {
@@ -105,7 +105,7 @@ class CompletionFormat final : public ReplyFormat {
 
   ordered_json end(const AnswerChoice& choice) {
     AnswerUsage usage = choice.usage;
-    // The first choice of each prompt has its tokens.
+    // Only the first choice of each prompt has the number of prompt tokens.
     if (choice.index % static_cast<size_t>(request().num_choices) == 0) prompt_tokens_ = usage.prompt_tokens;
     usage.prompt_tokens = prompt_tokens_;
     ordered_json reply = begin(choice);
@@ -126,7 +126,7 @@ class CompletionFormat final : public ReplyFormat {
     if (request().wants_logprobs) reply["completion_probabilities"] = chat_logprobs(model(), piece.tokens);
   }
 
-  int32_t prompt_tokens_ = 0;  // of the prompt that was answered last
+  int32_t prompt_tokens_ = 0;  // prompt tokens of the current choice's prompt
 };
 
 std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {

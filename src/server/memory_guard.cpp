@@ -14,13 +14,13 @@ MemoryGuard::MemoryGuard(std::function<int64_t()> free_bytes) : free_bytes_(std:
 bool MemoryGuard::has(int64_t bytes, int64_t own) noexcept {
   const int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   int64_t before = looked_at_;
-  const bool is_first = before == INT64_MIN;  // then every thread looks for itself
+  const bool is_first = before == INT64_MIN;  // then every thread reads the value itself
   const std::chrono::nanoseconds interval = free_ < kNear ? kLookOften : kLookEvery;
   const bool is_old = is_first || now - before >= interval.count();
   if (is_first || (is_old && looked_at_.compare_exchange_strong(before, now))) {
     try {
       free_ = free_bytes_();
-    } catch (const std::exception&) {  // no memory to look
+    } catch (const std::exception&) {  // no memory for the check
       free_ = 0;
     }
     looked_at_ = now;

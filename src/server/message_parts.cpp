@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Whether a part of a content is a thought, which its own service alone can read again.
+/// Whether a part is a thought, which only the service that wrote it can use.
 bool is_thought(const ordered_json& part) {
   const ordered_json* type = part.is_object() ? find_value(part, "type") : nullptr;
   return type != nullptr && (*type == "thinking" || *type == "redacted_thinking" || *type == "reasoning");

@@ -42,7 +42,7 @@ Metrics::Metrics()
                               "From arrival to the first text that will not change")),
       queue_(histogram("lacuna_queue_seconds", "From arrival to the first pass")) {}
 
-/// Registered with the first audit that is shown: a server without one has none of these names.
+/// Metrics of the audit, registered when the first audit state is shown.
 struct Metrics::AuditFamilies {
   prometheus::Counter& requests;
   prometheus::Counter& changed;
@@ -130,7 +130,7 @@ std::string Metrics::text(const Scheduler::Totals& totals, const SchedulerLimits
     shown.back()->Set(1);
   }
   std::string text = prometheus::TextSerializer().Serialize(registry_.Collect());
-  // Which models are loaded may change.
+  // The set of loaded models may change until the next call.
   for (prometheus::Gauge* gauge : shown) cache_config_.Remove(gauge);
   return text;
 }

@@ -19,34 +19,34 @@
 
 namespace lacuna {
 
-/// Any thread may call anything.
+/// Thread-safe.
 class Metrics {
  public:
   Metrics();
   ~Metrics();
 
-  /// A pass of one request: what `statistics` has more than `before`, its statistics until then.
+  /// Counts one pass of a request: the difference between its `statistics` now and `before` the pass.
   void count_pass(const RunStatistics& statistics, const RunStatistics& before);
-  /// A request finished: what its uncached baseline computes.
+  /// Counts the cost of a finished request's uncached baseline.
   void count_baseline(const StepCost& baseline);
   void observe_queue(double seconds) { queue_.Observe(seconds); }
   void observe_first_commit(double seconds) { first_commit_.Observe(seconds); }
-  /// One choice.
-  ///   shared  of the prompt's tokens: those whose K/V were another request's
+  /// Counts the tokens of one choice.
+  ///   shared  prompt tokens whose K/V come from another request
   void count_tokens(int32_t prompt, int32_t shared, int32_t generated);
-  /// A request to a generating endpoint ended: "stop", "length", "cancelled", "refused" or "failed".
+  /// Counts the end of a generation request: "stop", "length", "cancelled", "refused" or "failed".
   void count_request(std::string_view outcome);
   void observe_request(double seconds) { latency_.Observe(seconds); }
 
-  /// How the K/V of a model are kept.
+  /// Layout of a model's K/V cache.
   struct CacheConfig {
     std::string model;
     int64_t block_cells = 0;
     int64_t num_blocks = 0;
   };
 
-  /// In Prometheus' text format.
-  ///   audit  null if nothing is audited
+  /// All metrics in Prometheus' text format.
+  ///   audit  null: nothing is audited
   std::string text(const Scheduler::Totals& totals, const SchedulerLimits& limits,
                    const AuditState* audit = nullptr, std::span<const CacheConfig> caches = {});
 

@@ -26,8 +26,8 @@ constexpr const char* kStopping = "the server is stopping";
 constexpr std::chrono::milliseconds kFirstPause{500};
 constexpr std::chrono::milliseconds kLongestPause{60'000};
 constexpr std::chrono::milliseconds kBetweenLooks{200};
-/// A model that has computed for so long was not broken from the start.
-constexpr std::chrono::minutes kSound{5};
+/// A model that ran this long before it failed starts a new sequence of restarts.
+constexpr std::chrono::minutes kStableAfter{5};
 
 std::string tell_final(const std::string& failure) {
   return failure + "; restart the server";
@@ -37,7 +37,7 @@ std::string tell_final(const std::string& failure) {
 
 /// State shared by the pool's thread, its callers and leases.
 struct ModelPool::State : std::enable_shared_from_this<State> {
-  /// A session that is loaded. The pool's thread alone frees it.
+  /// A loaded session. Only the pool's thread frees it.
   struct Held {
     size_t index = 0;
     Lease session;
@@ -46,12 +46,12 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   struct Slot {
     PoolModel::Load load;
     std::shared_ptr<Held> held;  // null: not loaded
-    bool is_leaving = false;     // no new leases: memory is needed for another
+    bool is_leaving = false;     // gives no new leases: another model needs the memory
     PoolClock::time_point last_used = {};
     // State after the processes that computed the model have ended:
     std::string failure;  // one sentence; empty while they run
     bool has_given_up = false;
-    int num_restarts = 0;  // in a row
+    int num_restarts = 0;  // consecutive restarts
     PoolClock::time_point loaded_at = {};
     PoolClock::time_point restart_at = {};
 
@@ -72,7 +72,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
     for (size_t i = 0; i < slots.size(); ++i) slots[i].load = models[i].load;
   }
 
-  /// Counts as one lease from its making to its end, which must not be under the lock.
+  /// One lease, counted during its lifetime. Its destructor locks the mutex.
   struct Hold {
     Hold(std::shared_ptr<State> its_pool, std::shared_ptr<Held> its_model, bool is_use)
         : pool(std::move(its_pool)), held(std::move(its_model)), counts_as_use(is_use) {}
@@ -132,7 +132,7 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   std::optional<PoolClock::time_point> next_idle_end() const LACUNA_REQUIRES(mutex);
   void replace_one() LACUNA_REQUIRES(mutex);
   void free_retired() LACUNA_REQUIRES(mutex);
-  void look_for_failures() LACUNA_REQUIRES(mutex);
+  void check_for_failures() LACUNA_REQUIRES(mutex);
   void schedule_restart(Slot& slot) const;
   void restart_failed() LACUNA_REQUIRES(mutex);
 
@@ -142,10 +142,10 @@ struct ModelPool::State : std::enable_shared_from_this<State> {
   Condition changed;
   std::vector<Slot> slots LACUNA_GUARDED_BY(mutex);
   std::deque<Waiting> waiting LACUNA_GUARDED_BY(mutex);
-  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // reload whose load has not finished
+  std::optional<Replacement> replacement LACUNA_GUARDED_BY(mutex);  // replacement that is still loading
   std::vector<std::shared_ptr<Held>> retired LACUNA_GUARDED_BY(mutex);
   bool is_stopping LACUNA_GUARDED_BY(mutex) = false;
-  std::atomic<bool> stops_work{false};  // of the thread, which loads models and calls those who wait
+  std::atomic<bool> stops_work{false};  // ends the work of the pool's thread
   std::thread thread;
 };
 
@@ -155,11 +155,11 @@ namespace {
 void tell(const ModelPool::Then& then, ModelPool::Lease lease, const std::string& failure) noexcept {
   try {
     then(std::move(lease), failure);
-  } catch (const std::exception&) {  // `then` has told who asked, or cannot
+  } catch (const std::exception&) {  // `then` reports its own errors if it can
   }
 }
 
-/// An exception's sentence, or a word where there is no memory for one.
+/// An exception's sentence, or a short text if there is no memory for it.
 std::string text_of_failure(const std::exception_ptr& error) noexcept {
   std::string sentence = "it failed";  // short enough to need no memory
   try {
@@ -201,7 +201,7 @@ void ModelPool::State::work_once() {
   }
   free_retired();
   unload_idle();
-  look_for_failures();
+  check_for_failures();
   restart_failed();
   if (is_stopping || !waiting.empty() || replacement) return;
   std::optional<PoolClock::time_point> end = next_idle_end();
@@ -214,7 +214,7 @@ void ModelPool::State::work_once() {
   }
 }
 
-/// Tells the request that waits longest what kept it from being served.
+/// Fails the longest waiting request with the current exception.
 void ModelPool::State::fail_first() {
   if (waiting.empty()) return;
   const std::string failure = text_of_failure(std::current_exception());
@@ -225,7 +225,7 @@ void ModelPool::State::fail_first() {
   mutex.lock();
 }
 
-/// Loads without the mutex. Null, and a sentence in `failure`: it could not.
+/// Loads a session with the mutex unlocked. After an error, returns null and sets `failure`.
 ModelPool::Lease ModelPool::State::load(const PoolModel::Load& loader, std::string& failure) {
   mutex.unlock();
   Lease session;
@@ -264,7 +264,7 @@ void ModelPool::State::free_retired() {
     }
     const std::shared_ptr<Held> held = retired[i];
     free(std::exchange(held->session, nullptr));
-    // It counts as being in memory until now.
+    // Until now it counted as being in memory.
     retired.erase(std::ranges::find(retired, held));
     i = 0;
   }
@@ -276,7 +276,7 @@ void ModelPool::State::schedule_restart(Slot& slot) const {
   slot.restart_at = PoolClock::now() + std::min<PoolClock::duration>(pause, kLongestPause);
 }
 
-void ModelPool::State::look_for_failures() {
+void ModelPool::State::check_for_failures() {
   for (size_t i = 0; limits.restarts && i < slots.size(); ++i) {
     const std::shared_ptr<Held> held = slots[i].held;
     if (held == nullptr) continue;
@@ -284,13 +284,13 @@ void ModelPool::State::look_for_failures() {
     std::string failure;
     try {
       failure = held->session->scheduler().failure();
-    } catch (const std::exception&) {  // it is asked again soon
+    } catch (const std::exception&) {  // checked again soon
     }
     mutex.lock();
     if (failure.empty()) continue;
     Slot& slot = slots[i];
     slot.failure = std::move(failure);
-    if (PoolClock::now() - slot.loaded_at >= kSound) slot.num_restarts = 0;
+    if (PoolClock::now() - slot.loaded_at >= kStableAfter) slot.num_restarts = 0;
     schedule_restart(slot);
     retire(i);
   }
@@ -313,7 +313,7 @@ void ModelPool::State::restart_failed() {
   }
 }
 
-/// Loads the model of the request that waits longest, and serves all that wait for it. False: the pool stops.
+/// Loads the model of the longest waiting request and serves all requests for it. False: the pool stops.
 bool ModelPool::State::serve_first() {
   const size_t index = waiting.front().index;
   std::string failure;
@@ -335,7 +335,7 @@ bool ModelPool::State::serve_first() {
       if (failure.empty()) leased = lease(slots[index].held, true);
     } catch (const std::bad_alloc&) {
       if (served.empty()) throw;
-      break;  // the others are served the next time
+      break;  // the others are served in the next call
     }
     served.emplace_back(std::move(each->then), std::move(leased));
     each = waiting.erase(each);
@@ -347,7 +347,7 @@ bool ModelPool::State::serve_first() {
   return true;
 }
 
-/// Unloads models, the least recently used first, until the model fits; waits for those that are in use.
+/// Unloads the least recently used models until the model fits; waits for models in use.
 bool ModelPool::State::make_room(size_t index) {
   while (!is_stopping && loaded_bytes() + models[index].bytes > limits.bytes) {
     std::optional<size_t> oldest;
@@ -367,12 +367,12 @@ bool ModelPool::State::make_room(size_t index) {
       changed.wait(mutex);
     }
   }
-  // Models that were to leave, and need not, take requests again.
+  // Models that were marked but not unloaded give leases again.
   for (Slot& slot : slots) slot.is_leaving = false;
   return !is_stopping;
 }
 
-/// Frees a session without the mutex.
+/// Frees a session with the mutex unlocked.
 void ModelPool::State::free(Lease session) {
   mutex.unlock();
   session.reset();
@@ -413,7 +413,8 @@ ModelPool::~ModelPool() {
   stop();
   state_->thread.join();
   const MutexLock lock(state_->mutex);
-  // Requests that run would never end where their scheduler was stopped: it ends them first.
+  // Sessions are freed after their last lease, since stopping a scheduler would leave its requests
+  // unfinished.
   for (size_t i = 0; i < models_.size(); ++i) state_->retire(i);
   const auto is_leased = [](const auto& held) { return held->num_leases > 0; };
   while (std::ranges::any_of(state_->retired, is_leased)) state_->changed.wait(state_->mutex);
@@ -467,12 +468,12 @@ void ModelPool::replace(size_t index, PoolModel::Load load, std::function<void(c
 }
 
 std::optional<PoolFailure> ModelPool::failure() const {
-  // Loaded models first: one that fails is a slot's failure before it is no longer loaded.
+  // Checks loaded models first: the pool sets a slot's failure before it unloads the model.
   for (const Loaded& each : loaded()) {
     const std::string failure = each.is_replaced ? "" : each.lease->scheduler().failure();
     if (failure.empty()) continue;
     if (!state_->limits.restarts) return PoolFailure{tell_final(failure)};
-    return PoolFailure{failure, false};  // the pool is about to see it
+    return PoolFailure{failure, false};  // the pool will restart it
   }
   const MutexLock lock(state_->mutex);
   for (const State::Slot& slot : state_->slots) {
@@ -488,7 +489,7 @@ size_t ModelPool::num_waiting() const {
 }
 
 std::vector<ModelPool::Loaded> ModelPool::loaded() const {
-  std::vector<Loaded> all;  // leases end without the lock
+  std::vector<Loaded> all;  // destroyed after the lock is released
   const MutexLock lock(state_->mutex);
   all.reserve(models_.size() + state_->retired.size());
   for (size_t i = 0; i < models_.size(); ++i) {

@@ -1,4 +1,4 @@
-// A whole server: models behind a service behind connections, and how they stop in order.
+// The whole server: HTTP server, service and model pool, with their shutdown order.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace lacuna {
 
 class ModelServer {
  public:
-  /// Listens. Until start(), requests for all but files get 503. Throws InputError if the address cannot be
-  /// listened on.
-  ///   port  0: any that is free     log  empty: nobody is told of requests
+  /// Listens. Until start(), requests other than for static files get 503. Throws InputError if the address
+  /// cannot be listened on.
+  ///   port  0: any free port     log  empty: no log
   ModelServer(const std::string& host, uint16_t port, ServiceSettings settings, const HttpLimits& limits,
               HttpLog log);
   /// Stops.
@@ -24,18 +24,18 @@ class ModelServer {
   ModelServer(const ModelServer&) = delete;
   ModelServer& operator=(const ModelServer&) = delete;
 
-  /// Answers requests from now on. A single model is loaded first. Once. Throws InputError.
+  /// Starts answering requests; loads a single model first. Call it once. Throws InputError.
   void start(std::vector<PoolModel> models, const PoolLimits& limits);
 
   uint16_t port() const { return http_->port(); }
   size_t max_connections() const { return http_->max_connections(); }
 
-  /// Requests that run may finish and new ones are refused; loads nothing more. Before stop(); once.
+  /// Refuses new requests, lets running ones finish, and stops loading models. Call it once, before stop().
   void begin_drain();
   /// Whether no request runs or waits, after begin_drain().
   bool is_idle() const;
-  /// Ends the requests that are left with an error, lets replies be written for a second, and closes all
-  /// connections.
+  /// Ends the remaining requests with an error, waits up to a second for replies to be written, and closes
+  /// all connections.
   void stop();
 
  private:

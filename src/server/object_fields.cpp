@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Chats, completions and infills. Messages are given to the chat template as they are.
+// Chats, completions and infills. The chat template gets messages unchanged.
 constexpr ObjectFields kOpenAi[] = {
     {"stream_options", "", "include_usage", "include_obfuscation continuous_usage_stats"},
     {"response_format", "text", "type"},
@@ -97,7 +97,7 @@ constexpr ObjectFields kMessages[] = {
     {"output_format", "", "type schema strict", "name description"},
 };
 
-// The members of "options" are read by a list of their own.
+// The members of "options" have their own list of fields.
 constexpr ObjectFields kOllama[] = {
     {"messages.*", "", "role content tool_calls tool_name tool_call_id images", "thinking name"},
     {"messages.*.content.*", "", "type text"},
@@ -107,14 +107,14 @@ constexpr ObjectFields kOllama[] = {
     {"tools.*.function", "", "name description parameters strict"},
 };
 
-/// The objects of one path, and what their members are.
+/// Visits the objects at one path and reports their members.
 class Walk {
  public:
   Walk(std::span<const ObjectFields> rows, const std::function<bool(std::string_view)>& is_shown,
        GenerationRequest& request)
       : rows_(rows), is_shown_(rows.front().path == "messages.*" ? &is_shown : nullptr), request_(request) {}
 
-  ///   rest  of the path: "*.function"
+  ///   rest  rest of the path: "*.function"
   void at(const ordered_json& value, std::string_view rest, const std::string& place) {
     if (rest.empty()) return name_members(value, place);
     const std::string_view step = rest.substr(0, rest.find('.'));
@@ -155,7 +155,7 @@ class Walk {
   std::span<const ObjectFields> rows_;
   const std::function<bool(std::string_view)>* is_shown_;
   GenerationRequest& request_;
-  std::set<std::string> named_;  // members that were named at another element
+  std::set<std::string> named_;  // members that were already reported
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Objects within the bodies of requests, and what members each has: the others are named.
+// Known members of the objects within request bodies; unknown ones are reported.
 #pragma once
 
 #include <functional>
@@ -10,27 +10,27 @@
 
 namespace lacuna {
 
-/// One kind of object. Lists of names have spaces between.
+/// One kind of object. Names in lists are separated by spaces.
 struct ObjectFields {
-  std::string_view path;        ///< "tools.*.function"; * is each element of a list
-  std::string_view types;       ///< of the objects that it describes, "?" without a type; empty: all
-  std::string_view names;       ///< members that are read, or say nothing that an answer could depend on
-  std::string_view hints = {};  ///< members that are left out
+  std::string_view path;        ///< "tools.*.function"; * matches each element of a list
+  std::string_view types;       ///< accepted values of "type", "?" for a missing one; empty: all
+  std::string_view names;       ///< members that are read or cannot change an answer
+  std::string_view hints = {};  ///< members that are ignored, and reported
 };
 
 /// The objects of each API.
 extern const std::span<const ObjectFields> kOpenAiObjects, kResponsesObjects, kMessagesObjects,
     kOllamaObjects;
 
-/// Whether a list of names has this one.
+/// Whether a list of names contains `name`.
 bool has_name(std::string_view names, std::string_view name);
 
-/// Adds members of a body's objects to GenerationRequest::left_out and ::unknown: hints of elements of lists
-/// by their names alone ("cache_control"), other hints and unknown members with their place
-/// ("text.verbosity", "tools.0.function.parametres"). Each is named once, whichever elements of a list have
-/// it. Objects of types that no row has are skipped.
-///   fields    of the body: rows of other fields are skipped
-///   is_shown  whether the chat template shows a member of a message, which then is not named; may be empty
+/// Adds hints and unknown members of a body's objects to GenerationRequest::left_out and ::unknown. A hint in
+/// a list's element is reported by its name alone ("cache_control"), others by their place ("text.verbosity",
+/// "tools.0.function.parametres"). Each is reported once per list. Objects of unlisted types are skipped.
+///   fields    fields of the body; rows for other fields are skipped
+///   is_shown  whether the chat template shows a message's member; such members are not reported; may be
+///   empty
 void note_object_fields(const nlohmann::ordered_json& body, std::span<const ObjectFields> objects,
                         RequestFields fields, const std::function<bool(std::string_view)>& is_shown,
                         GenerationRequest& request);

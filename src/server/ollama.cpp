@@ -1,4 +1,4 @@
-// Ollama's POST /api/chat and /api/generate, which stream lines of JSON unless they are told not to.
+// Ollama's POST /api/chat and /api/generate, which stream JSON lines by default.
 #include <fmt/format.h>
 
 #include <array>
@@ -53,7 +53,7 @@ bool has_text(const FieldValue& item, std::string_view key) {
   return value != nullptr && *value != "";
 }
 
-/// The calls of an assistant's message, whose arguments are objects and which may have no ids.
+/// Reads the calls of an assistant's message. Arguments are objects; ids are optional.
 void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& message) {
   const FieldValue list = item.at("tool_calls");
   if (list.list().size() > kMaxCalls) list.refuse(fmt::format("at most {} calls", kMaxCalls));
@@ -64,7 +64,7 @@ void read_calls(const FieldValue& item, ToolHistory& history, ordered_json& mess
     const FieldValue function = call.at("function");
     if (find_value(function.object(), "name") == nullptr) function.refuse("\"name\" and \"arguments\"");
     const FieldValue name = function.at("name");
-    std::string arguments;  // an object, or its JSON text as OpenAI's clients have it
+    std::string arguments;  // an object, or its JSON text from OpenAI's clients
     if (const ordered_json* sent = find_value(function.value, "arguments"))
       arguments = sent->is_string() ? sent->get<std::string>() : function.at("arguments").object().dump();
     std::optional<std::string> id;
@@ -100,7 +100,7 @@ void read_messages(const FieldValue& field, GenerationRequest& request) {
     if (role == "assistant" && find_value(item.value, "tool_calls") != nullptr)
       read_calls(item, history, message);
   }
-  // An assistant's text at the end begins the answer, as in most of Ollama's templates.
+  // A final assistant text begins the answer, as in most of Ollama's templates.
   const ordered_json& last = conversation.messages.back();
   if (last["role"] == "assistant" && !last.contains("tool_calls") && conversation.messages.size() > 1)
     continue_last_message(fmt::format("{}.{}", field.place, field.value.size() - 1), conversation);
@@ -120,12 +120,12 @@ void read_prompt(const FieldValue& field, GenerationRequest& request) {
   request.prompts.emplace_back(Conversation(std::vector<Message>{{"user", field.text()}}));
 }
 
-/// Comes before the prompt, and is read after it.
+/// Puts the system message before the prompt, which must have been read.
 void read_system(const FieldValue& field, GenerationRequest& request) {
   if (const std::string text = field.text(); !text.empty()) add_system(text, request);
 }
 
-/// The prompt as it is, without the chat template.
+/// Uses the prompt as plain text, without the chat template.
 void read_raw(const FieldValue& field, GenerationRequest& request) {
   if (!field.flag()) return;
   const ordered_json& messages = std::get<Conversation>(request.prompts.front()).messages;
@@ -133,7 +133,7 @@ void read_raw(const FieldValue& field, GenerationRequest& request) {
   request.prompts.front() = content_text(messages.front());
 }
 
-/// Read after the messages or the prompt.
+/// Must be read after the messages or the prompt.
 void read_think(const FieldValue& field, GenerationRequest& request) {
   leave_out_field(field, request);
   if (field.value != ordered_json(false) || request.prompts.empty()) return;
@@ -187,7 +187,7 @@ GenerationRequest parse(const ordered_json& body, const GenerationOptions& defau
   return request;
 }
 
-/// Without a prompt a client asks for the model to be loaded, or with a keep_alive of 0 to be unloaded.
+/// Whether a request without a prompt asks to load the model, or to unload it (keep_alive 0).
 bool asks_to_load(const ordered_json& body, const char* prompt) {
   const ordered_json* value = body.is_object() ? find_value(body, prompt) : nullptr;
   return body.is_object() && (value == nullptr || (value->empty() || *value == ""));
@@ -252,7 +252,7 @@ class LinesFormat final : public ReplyFormat {
     size_t num_begun = num_sent_calls_;
     for (const ToolCallReader::Piece& piece : part.tool_pieces) {
       if (!piece.call) shown.text += piece.text;
-      if (piece.call) num_begun = *piece.call;  // those before it are complete
+      if (piece.call) num_begun = *piece.call;  // earlier calls are complete
     }
     std::string lines = shown.text.empty() && !has_logprobs(shown) ? std::string() : line(shown);
     if (num_begun > num_sent_calls_) lines += call_line(*part.choice.tools, num_begun);
@@ -309,7 +309,7 @@ class LinesFormat final : public ReplyFormat {
     return dump_json(reply) + "\n";
   }
 
-  /// The calls that were not sent yet, up to `end`.
+  /// Adds the calls that were not sent yet, up to `end`.
   void add_calls(const ToolReply& tools, size_t end, ordered_json& reply) {
     ordered_json& calls = reply["message"]["tool_calls"] = ordered_json::array();
     for (; num_sent_calls_ < end; ++num_sent_calls_) {

@@ -1,4 +1,4 @@
-// Endpoints that tell Ollama's clients about models.
+// Ollama's endpoints with information about models.
 #include <fmt/format.h>
 
 #include <chrono>

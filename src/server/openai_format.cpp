@@ -29,13 +29,13 @@ void add_usage(ordered_json& reply, const AnswerUsage& usage) {
   reply["timings"] = timings_of(usage);
 }
 
-/// The members that llama.cpp's editors read: the text at the cursor, which a stream gives with its end.
+/// Adds the members that llama.cpp's editors read: the text at the cursor, which a stream sends at its end.
 void add_cursor(const AnswerChoice& choice, ordered_json& reply) {
   reply["content"] = choice.inserted;
   reply["stop"] = !choice.finish_reason.empty();
 }
 
-/// The content and the calls of a whole message.
+/// Adds the content and the calls of a whole message.
 void add_message(const ToolReply& tools, ordered_json& message) {
   const std::span<const ToolCall> made = tools.calls();
   message["content"] =
@@ -49,8 +49,8 @@ void add_message(const ToolReply& tools, ordered_json& message) {
   message["tool_calls"] = std::move(calls);
 }
 
-/// A delta of one thing: {"content"}, {"tool_calls": [{"index", "id", "type", "function": {"name",
-/// "arguments": ""}}]} of a call that begins, {"tool_calls": [{"index", "function": {"arguments"}}]}.
+/// One delta: {"content"}, {"tool_calls": [{"index", "id", "type", "function": {"name",
+/// "arguments": ""}}]} when a call begins, then {"tool_calls": [{"index", "function": {"arguments"}}]}.
 ordered_json delta_of(const ToolReply& tools, const ToolCallReader::Piece& piece) {
   if (!piece.call) return {{"content", piece.text}};
   ordered_json call{{"index", *piece.call}};
@@ -98,7 +98,7 @@ ordered_json OpenAiFormat::logprobs_json(const Piece& piece) const {
     ordered_json top = ordered_json::object();
     if (record.logprob) top[token] = *record.logprob;
     for (const auto& [other, logprob] : record.likeliest) top[text(other)] = logprob;
-    // null: a token without one
+    // null: no logprob
     reply["top_logprobs"].push_back(top.empty() ? ordered_json() : std::move(top));
     reply["text_offset"].push_back(offset);
     reply["ids"].push_back(record.token);
@@ -118,7 +118,7 @@ ordered_json OpenAiFormat::message_json(const AnswerChoice& choice, const Piece&
   } else if (!is_chunk) {
     add_message(*choice.tools, message);
   } else if (is_first) {
-    message["content"] = nullptr;  // whether there is any text is not known yet
+    message["content"] = nullptr;  // not yet known whether the answer has text
   } else if (!delta.is_null()) {
     message.update(delta);
   }

@@ -1,4 +1,4 @@
-// OpenAI's replies to chats, completions, and in the same style infills.
+// OpenAI's replies to chats and completions, and replies to infills in the same style.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class OpenAiFormat final : public ReplyFormat {
 
  private:
   nlohmann::ordered_json envelope(bool is_chunk) const;
-  ///   delta  what a chunk says of an answer that may call tools
+  ///   delta  delta of a chunk whose answer may call tools
   nlohmann::ordered_json choice_json(const AnswerChoice& choice, const Piece& piece, bool is_chunk,
                                      bool is_first, const nlohmann::ordered_json& delta = {}) const;
   static nlohmann::ordered_json message_json(const AnswerChoice& choice, const Piece& piece, bool is_chunk,

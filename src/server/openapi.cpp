@@ -11,13 +11,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// "integer" for the type that describe_settings() names.
+/// JSON Schema for a type name of describe_settings().
 ordered_json schema_of_type(const std::string& type) {
   if (type == "strings") return {{"type", "array"}, {"items", {{"type", "string"}}}};
   return {{"type", type}};
 }
 
-/// The settings that stand in "lacuna", by their own names.
+/// Schema of "lacuna": all settings by their own names.
 ordered_json describe_own_object() {
   ordered_json schema = schema_of_fields(own_members());
   for (const ordered_json& setting : describe_settings()) {
@@ -28,7 +28,7 @@ ordered_json describe_own_object() {
   return schema;
 }
 
-/// The settings that stand at the top level of a body, by the names that other programs have for them.
+/// Adds the settings that are accepted at the top level (is_common_name()).
 void add_common_settings(ordered_json& schema) {
   for (const ordered_json& setting : describe_settings()) {
     ordered_json names = setting["aliases"];

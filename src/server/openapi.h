@@ -1,5 +1,4 @@
-// The description of the API that GET /openapi.json gives: from the lists that find endpoints and read
-// requests.
+// The API description of GET /openapi.json, generated from the lists of endpoints and fields.
 #pragma once
 
 #include <span>

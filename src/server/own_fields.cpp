@@ -1,4 +1,4 @@
-// "lacuna": settings by the names of the command line, and what clients of this server ask for.
+// The field "lacuna": settings by their command-line names, and options of this server alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void read_step_map(const FieldValue& field, GenerationRequest& request) {
 void read_guide(const FieldValue& field, GenerationRequest& request) {
   request.uses_guide = field.flag();
   if (request.uses_guide) return;
-  request.options.guide_match.reset();  // not even by default
+  request.options.guide_match.reset();  // drops defaults, too
   request.options.guide_fallback.reset();
   request.options.guide_block.reset();
 }

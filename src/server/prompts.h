@@ -1,4 +1,4 @@
-// Prompts of requests, and conversations whose last message the answer continues.
+// Reads prompts, and conversations whose last message the answer continues.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace lacuna {
 
-/// Adds the prompts of a body, as OpenAI's completions and llama.cpp have them. One prompt is text, a list of
-/// token ids or of texts and ids, or {"prompt_string"} without other media; a list without a number is one of
-/// prompts. FieldError, which names a prompt that is none: "prompt.1".
+/// Reads the prompts of a body, in the formats of OpenAI's completions and llama.cpp. One prompt is a text, a
+/// list of token ids or of texts and ids, or {"prompt_string"} without other media. A list without a number
+/// is a list of prompts. Throws FieldError, which names an invalid prompt ("prompt.1").
 void read_prompts(const FieldValue& field, GenerationRequest& request);
 
-/// Choices of each prompt, from 1. FieldError where another name has set another number.
+/// Reads the number of choices per prompt, from 1. FieldError if another name has set another number.
 void read_num_choices(const FieldValue& field, GenerationRequest& request);
 
-/// Throws FieldError where the prompts ask for more than kMaxRequestChoices answers.
+/// Throws FieldError if the request asks for more than kMaxRequestChoices answers.
 void check_num_answers(const GenerationRequest& request);
 
-/// Takes the last message, an assistant's, as the beginning of the answer (Conversation::continuation).
-/// FieldError where it is another's, has calls, or is the only one.
-///   place  what asks for it: "messages.2.prefix"
+/// Makes the last message, an assistant's, the beginning of the answer (Conversation::continuation).
+/// FieldError if the role is not assistant, the message has calls, or it is the only one.
+///   place  field that requests the continuation: "messages.2.prefix"
 void continue_last_message(const std::string& place, Conversation& conversation);
 
 }  // namespace lacuna

@@ -18,7 +18,7 @@ double per_second(double count, double milliseconds) {
   return milliseconds > 0 ? 1e3 * count / milliseconds : 0;
 }
 
-/// The bytes that a token writes, which may be a part of a character.
+/// The bytes of a token, which may be an incomplete character.
 ordered_json bytes_of(const ReplyModel& model, TokenId token) {
   ordered_json list = ordered_json::array();
   if (model.tokenizer() == nullptr) return list;

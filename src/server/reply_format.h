@@ -1,5 +1,5 @@
-// How an answer looks in one API's replies: the part of an API that is written, as parse functions are the
-// part that is read. One object serves one request, called by the engine's thread alone.
+// Formats answers as the replies of one API, the counterpart of its parse function. One object serves one
+// request; only the engine's thread calls it.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ namespace lacuna {
 
 /// The model that answers. Holding it keeps the model loaded.
 struct ReplyModel {
-  std::string name;         ///< as clients see it
+  std::string name;         ///< name for clients
   std::string fingerprint;  ///< fingerprint of the program and the weights: "lacuna-0.2.0-28c1f2a65b0d9e47"
   std::shared_ptr<InferenceSession> session;
 
   const OpenedModel& opened() const { return session->opened(); }
   const ModelConfig& config() const { return opened().config(); }
-  const Tokenizer* tokenizer() const { return opened().tokenizer(); }  ///< null: answers have ids alone
+  const Tokenizer* tokenizer() const { return opened().tokenizer(); }  ///< null: answers have only token ids
   /// Text of tokens, as UTF-8; empty without a tokenizer.
   std::string text_of(std::span<const TokenId> tokens) const;
 };
@@ -44,15 +44,14 @@ struct AnswerUsage {
 /// One answer of a request.
 struct AnswerChoice {
   size_t index = 0;
-  Piece answer;  ///< the whole answer; empty in a stream
-  std::vector<TokenRecord>
-      scores;                      ///< of the tokens before the answer, where their likelihoods are asked for
-  std::string finish_reason = {};  ///< "stop", "length" or "tool_calls"; empty: it continues
+  Piece answer;                         ///< the whole answer; empty in a stream
+  std::vector<TokenRecord> scores;      ///< likelihoods of the echoed tokens, if requested
+  std::string finish_reason = {};       ///< "stop", "length" or "tool_calls"; empty: it continues
   std::optional<ToolReply> tools = {};  ///< the calls of an answer that may call tools, as a message
-  std::string stop_text = {};           ///< the stop text that ended it; empty: none did
-  std::string inserted = {};            ///< what stands at the cursor (GenerationRequest::fills_cursor)
+  std::string stop_text = {};           ///< stop text that ended the answer; empty: none did
+  std::string inserted = {};            ///< text filled in at the cursor (GenerationRequest::fills_cursor)
   int32_t answer_tokens = 0;
-  AnswerUsage usage = {};  ///< once it is written
+  AnswerUsage usage = {};  ///< set when the answer is finished
   RunStatistics statistics = {};
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
 };
@@ -63,8 +62,8 @@ struct AnswerPart {
   const Piece& piece;
   nlohmann::ordered_json event = {};      ///< a step's changes; null: none
   bool is_first = false;                  ///< first piece of its choice
-  std::optional<AnswerUsage> usage = {};  ///< with the last part of all
-  /// The piece as text and calls, where the answer may call tools (ToolReply::advance).
+  std::optional<AnswerUsage> usage = {};  ///< set for the request's last part
+  /// The piece as text and calls, if the answer may call tools (ToolReply::advance).
   std::vector<ToolCallReader::Piece> tool_pieces = {};
 };
 
@@ -89,11 +88,11 @@ class ReplyFormat {
   virtual std::string_view stream_type() const { return kServerSentEvents; }
   /// Beginning of a stream. The usage has the prompt's tokens.
   virtual std::string begin_stream(const AnswerUsage& /*usage*/) { return {}; }
-  /// Empty: the part says nothing that clients of this API are told.
+  /// Formats a part of a stream; empty if this API sends nothing for it.
   virtual std::string part(const AnswerPart& part) = 0;
   /// End of a stream, after the last part of every choice.
   virtual std::string end_stream(AnswerChoices choices, const AnswerUsage& usage) = 0;
-  /// The same where the answer fails.
+  /// End of a stream after a failure.
   virtual std::string fail_stream(const std::string& sentence) = 0;
 
  protected:
@@ -105,25 +104,26 @@ class ReplyFormat {
   AnswerHead head_;
 };
 
-// Parts of several formats.
+// Shared by several formats.
 
-/// "PREFIX" and a number that no other answer has.
+/// A unique id that begins with `prefix`.
 std::string new_answer_id(std::string_view prefix);
 
-/// "data: JSON" as a server-sent event, named where an event is given.
+/// A server-sent event: "data: JSON", with an "event:" line if `event` is not empty.
 std::string sse(const nlohmann::ordered_json& data, std::string_view event = {});
 
 /// {"token", "logprob", "bytes", "top_logprobs": [...], "id", "step", "order"} for each token.
 nlohmann::ordered_json chat_logprobs(const ReplyModel& model, std::span<const TokenRecord> tokens);
 
-/// The ids of the tokens, and the passes that committed them.
+/// Token ids.
 nlohmann::ordered_json ids_of(std::span<const TokenRecord> tokens);
+/// Passes that committed the tokens.
 nlohmann::ordered_json steps_of(std::span<const TokenRecord> tokens);
 /// Statistics of the answer, as `lacuna run --json` prints them.
 nlohmann::ordered_json stats_of(const AnswerChoice& choice);
-/// The "lacuna" object of a choice in a whole reply: tokens, stats, and the step map where it is asked for.
+/// The "lacuna" object of a choice in a whole reply: tokens, stats, and the step map if requested.
 nlohmann::ordered_json own_part(const AnswerChoice& choice, const GenerationRequest& request);
-/// llama.cpp's names for times.
+/// The "timings" object of llama.cpp.
 nlohmann::ordered_json timings_of(const AnswerUsage& usage);
 
 }  // namespace lacuna

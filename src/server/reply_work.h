@@ -1,4 +1,4 @@
-// Work for replies on the threads of a HandlerPool.
+// Runs the work of replies on a HandlerPool.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace lacuna {
 
-/// Calls `work`, which sends the reply, under a Budget of its work_limits(). What it throws becomes the
-/// reply.
-///   observer  of the work; null: none
+/// Calls `work`, which sends the reply, under a Budget with the reply's work_limits(). Exceptions become
+/// error replies.
+///   observer  the budget's observer; null: none
 void work_on(HttpReply& reply, Budget::Observer* observer, const std::function<void()>& work);
 
-/// Sends that too many requests wait.
+/// Sends error 503: too many requests wait, or memory is short.
 void refuse_work(HttpReply& reply);
 
-/// For HttpReply::set_worker(): adds work for the reply as jobs of the pool, while both exist.
+/// A worker for HttpReply::set_worker() that adds work to the pool. Holds pool and reply weakly.
 std::function<void(std::function<void()>)> worker_of(const std::shared_ptr<HandlerPool>& pool,
                                                      const std::string& client,
                                                      const std::shared_ptr<HttpReply>& reply);

@@ -16,10 +16,10 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// A reply says when there is something to take. Where memory is short even that may fail.
+// Polling interval, since notifications of new data may fail if memory is short.
 constexpr auto kLookEvery = std::chrono::milliseconds(1000);
 
-/// Until there is something to take, or the time is over. False: the client has gone.
+/// Waits until new data arrives or `most` has passed. Returns false if the client has disconnected.
 asio::awaitable<bool> wait(asio::steady_timer& ready, asio::steady_timer::duration most) {
   if (ready.expiry() == asio::steady_timer::time_point::min()) co_return false;
   ready.expires_after(most);
@@ -60,7 +60,7 @@ asio::awaitable<bool> write_stream(const HttpLimits& limits, HttpReply& reply, R
       co_return !error && is_chunked;
     } else {
       stream.expires_never();
-      const bool is_silent = reply.pending() == 0;  // an overflow notifies, too
+      const bool is_silent = reply.pending() == 0;  // an overflow also notifies
       const auto most = std::min<asio::steady_timer::duration>(limits.ping_every, kLookEvery);
       if (is_silent && !co_await wait(to.ready, most)) co_return false;
       output = reply.take();
@@ -77,7 +77,7 @@ asio::awaitable<bool> write_stream(const HttpLimits& limits, HttpReply& reply, R
 
 asio::awaitable<bool> write_reply(const HttpLimits& limits, HttpReply& reply, ReplyConnection to,
                                   RequestRecord& record) {
-  constexpr int kClientWent = 499;  // as nginx logs it
+  constexpr int kClientWent = 499;  // nginx's status for a closed request
   constexpr int kAbandoned = 500;
   record.status = kClientWent;
   record.is_whole = false;

@@ -1,4 +1,4 @@
-// How a connection writes a reply, whole or as a stream, while a handler still adds to it.
+// Writes a reply to its connection, whole or as a stream, while the handler still adds to it.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -12,21 +12,20 @@
 
 namespace lacuna {
 
-/// Every operation gives its error as a value: a client that goes away does not throw.
+/// Makes operations return errors as values: a disconnected client does not throw.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-/// A connection and what its request asked of it.
+/// A connection, with properties of the request on it.
 struct ReplyConnection {
   boost::beast::tcp_stream& stream;
-  boost::asio::steady_timer&
-      ready;              ///< cancelled when there is something to take; min(): the client has gone
-  unsigned version = 11;  ///< of HTTP
+  boost::asio::steady_timer& ready;  ///< cancelled on new data; expiry min(): the client has disconnected
+  unsigned version = 11;             ///< HTTP version: 10 or 11
   bool keep_alive = false;
-  bool is_head = false;  ///< only the head is asked for
+  bool is_head = false;  ///< HEAD request: no body is sent
 };
 
-/// Writes a reply to its end. Returns whether the connection may carry another request, and notes in the
-/// record how it went.
+/// Writes a reply to its end and sets the record's status and is_whole. Returns whether the reply was written
+/// whole, so that the connection may carry another request.
 boost::asio::awaitable<bool> write_reply(const HttpLimits& limits, HttpReply& reply, ReplyConnection to,
                                          RequestRecord& record);
 

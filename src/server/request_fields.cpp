@@ -135,13 +135,13 @@ void refuse_contradiction(std::string_view first, std::string_view second) {
 
 namespace {
 
-/// Whether two values of a setting can stand together.
+/// Whether two values of a setting are compatible.
 template <typename Value>
 bool agree(const Value& first, const Value& second) {
   return first == second;
 }
 
-/// An answer of its own length may have a limit.
+/// "auto" is compatible with a limit.
 bool agree(const AnswerLength& first, const AnswerLength& second) {
   return !first || !second || *first == *second;
 }
@@ -156,7 +156,7 @@ void assign(const AnswerLength& sent, AnswerLength& field) {
   field.is_auto = field.is_auto || sent.is_auto;
 }
 
-/// The most tokens of an answer: a whole number, as an integer or not.
+/// Parses a token limit: a whole number, which may be written as a float.
 int32_t limit_of(const FieldValue& field) {
   const double number = field.value.is_number() ? field.value.get<double>() : 0;
   if (!(number >= 1 && number <= kMaxExactInteger && std::trunc(number) == number))
@@ -175,7 +175,7 @@ void take_setting(std::string_view setting, const std::string& place, const Gene
       if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(field)>>) {
         if (other.name != setting) return;
         if (before != request.keys.end() && !agree(field, value)) refuse_contradiction(before->second, place);
-        if (before == request.keys.end()) field = {};  // the server's default
+        if (before == request.keys.end()) field = {};  // drops the server's default
         assign(value, field);
       }
     });
@@ -221,7 +221,7 @@ void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest&
 }
 
 std::string ignored_names(const GenerationRequest& request) {
-  constexpr size_t kMaxBytes = 4'000;  // of a header that proxies let pass
+  constexpr size_t kMaxBytes = 4'000;  // proxies accept headers of this size
   std::string names;
   size_t num_unnamed = request.num_unnamed;
   for (const std::vector<std::string>* list : {&request.left_out, &request.unknown}) {
@@ -261,7 +261,7 @@ bool asks_for_nothing(const ordered_json& value) {
 
 namespace {
 
-/// A name as a header can have it.
+/// Makes a name safe for a header: at most 128 bytes of printable ASCII.
 std::string printable(std::string name) {
   constexpr size_t kMaxBytes = 128;
   name.resize(std::min(name.size(), kMaxBytes));

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxPathBytes = 512;
 constexpr size_t kMaxMethodBytes = 32;
 
-/// Printable ASCII without spaces and quotes as it is, other bytes as \xNN.
+/// Escapes spaces, quotes and bytes other than printable ASCII as \xNN.
 std::string escaped(std::string_view text, size_t most_bytes = kMaxPathBytes) {
   std::string result;
   for (const char c : text.substr(0, most_bytes)) {
@@ -119,7 +119,7 @@ void RequestLog::work() {
 }
 
 bool RequestLog::write(const std::string& line) {
-  // Lines are shorter than PIPE_BUF, so a pipe that can be written to takes one whole.
+  // Lines are shorter than PIPE_BUF, so writing one to a ready pipe is atomic.
   constexpr int kMilliseconds = 200;
   for (std::string_view rest = line; !rest.empty();) {
     pollfd state{descriptor_, POLLOUT, 0};
@@ -130,7 +130,7 @@ bool RequestLog::write(const std::string& line) {
     }
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return true;  // nobody can be told
+    if (written < 0) return true;  // an error of the log cannot be reported
     rest.remove_prefix(static_cast<size_t>(written));
   }
   return true;

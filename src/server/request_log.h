@@ -1,5 +1,5 @@
-// One line for each request, written by a thread of its own: whoever reads the lines slowly, or not at all,
-// holds up no request.
+// The request log: one line per request, written by its own thread, so that a slow reader of the log does not
+// block requests.
 #pragma once
 
 #include <chrono>
@@ -20,22 +20,22 @@ enum class LogFormat : uint8_t { kText, kJson };
 /// "text", "json".
 std::optional<LogFormat> log_format_named(std::string_view name);
 
-/// The line without its end. Bytes of a client that are not printable ASCII are escaped, and a path is cut
-/// after 512 bytes, so that no client writes lines of its own.
+/// A log line without its line break. Bytes other than printable ASCII are escaped, so that clients cannot
+/// inject lines, and a path is cut after 512 bytes.
 std::string log_line(const RequestRecord& record, LogFormat format,
                      std::chrono::system_clock::time_point time);
 
 class RequestLog {
  public:
-  ///   descriptor  of the file that is written to; it stays open
+  ///   descriptor  output file, which the log does not close
   RequestLog(LogFormat format, int descriptor);
-  /// Writes what is left, as far as that needs no waiting.
+  /// Writes the remaining lines if that does not block.
   ~RequestLog();
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 
-  /// Returns at once, from any thread. Where more than kMaxLines wait, the line is dropped and counted; a
-  /// later line says how many were.
+  /// Queues a line and returns at once. Thread-safe. If kMaxLines lines wait, the line is dropped; a later
+  /// line tells how many were dropped.
   void add(const RequestRecord& record);
 
   static constexpr size_t kMaxLines = 4096;

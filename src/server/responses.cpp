@@ -1,4 +1,4 @@
-// OpenAI's Responses: POST /v1/responses. Nothing is stored, so each request brings its whole conversation.
+// OpenAI's Responses API: POST /v1/responses. Nothing is stored, so each request has its whole conversation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 4> kContentTypes = {"input_text", "output_text", "text", "refusal"};
 
-/// The items of an input as the messages of a conversation.
+/// Converts the items of an input to the messages of a conversation.
 class InputReader {
  public:
-  /// Items that only the service which wrote them can use are left out.
+  /// Adds an item; ignores those with is_foreign().
   void add(const FieldValue& item, GenerationRequest& request) {
     const ordered_json* type = find_value(item.object(), "type");
     if (type != nullptr && *type == "function_call") return add_call(item);
@@ -42,7 +42,8 @@ class InputReader {
   }
 
  private:
-  /// Thoughts, calls of tools that are not functions, and what these gave.
+  /// Whether only the service that wrote an item can use it: thoughts, calls of other tools, and their
+  /// results.
   static bool is_foreign(const ordered_json& type) {
     constexpr std::array<std::string_view, 8> kForeign = {
         "reasoning",          "compaction",         "mcp_list_tools", "mcp_approval_response",
@@ -84,7 +85,7 @@ class InputReader {
     history_.add_result(id.text(), id.place, text, conversation_);
   }
 
-  /// Calls that follow each other, and the text before them, are one turn.
+  /// Adds consecutive calls, with the text before them, as one turn.
   void flush_calls() {
     if (calls_.empty()) return;
     nlohmann::ordered_json& messages = conversation_.messages;
@@ -111,7 +112,7 @@ void read_input(const FieldValue& field, GenerationRequest& request) {
   request.prompts.emplace_back(input.take());
 }
 
-/// Comes before the input's messages, and is read after them.
+/// Puts the instructions before the input's messages, which must have been read.
 void read_instructions(const FieldValue& field, GenerationRequest& request) {
   add_system(field.text(), request);
 }
@@ -133,15 +134,15 @@ void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
 }
 
 void read_truncation(const FieldValue& field, GenerationRequest& request) {
-  if (field.text() != "disabled") leave_out(field.place, request);  // this server cuts no conversation
+  if (field.text() != "disabled") leave_out(field.place, request);  // nothing is truncated
 }
 
-/// Its format is read in the order of its keys (server/answer_format.h).
+/// Checks the type alone; parse_answer_format() reads the format.
 void read_text(const FieldValue& field, GenerationRequest& /*request*/) {
   (void)field.object();
 }
 
-/// Its effort is what chats send as reasoning_effort. Read after the input.
+/// Reads the effort (reasoning_effort in chats). Must be read after the input.
 void read_reasoning(const FieldValue& field, GenerationRequest& request) {
   if (find_value(field.object(), "effort") != nullptr)
     set_effort(field.at("effort").text(), std::get<Conversation>(request.prompts.front()));
@@ -212,7 +213,7 @@ class ResponsesFormat final : public ReplyFormat {
     const ordered_json begun = response("", ordered_json::array(), {});
     std::string text = event("response.created", {{"response", begun}});
     text += event("response.in_progress", {{"response", begun}});
-    if (!request().tools) text += begin_message();  // else it is not known yet whether there is one
+    if (!request().tools) text += begin_message();  // with tools, the answer may have no message
     return text;
   }
 
@@ -272,7 +273,7 @@ class ResponsesFormat final : public ReplyFormat {
     return sse(reply, type);
   }
 
-  // The items of a stream, one after the other.
+  // Events of the current item of a stream.
 
   std::string begin_message() {
     open_ = Open::kMessage;
@@ -295,7 +296,7 @@ class ResponsesFormat final : public ReplyFormat {
                  in_content({{"delta", piece.text}, {"logprobs", logprobs(piece)}}));
   }
 
-  /// The tokens that begin in the next part of a message's text, where calls may follow it.
+  /// Takes the tokens that begin in the next part `text` of a message, for answers that may have calls.
   std::vector<TokenRecord> take_tokens(std::string_view text) {
     if (!request().wants_logprobs) return {};
     text_end_ += text.size();
@@ -338,14 +339,14 @@ class ResponsesFormat final : public ReplyFormat {
     return text;
   }
 
-  /// Data of an event that is about the current item.
+  /// Data of an event for the current item.
   ordered_json in_item(const std::string& item_id, const ordered_json& data) const {
     ordered_json reply{{"item_id", item_id}, {"output_index", output_.size()}};
     reply.update(data);
     return reply;
   }
 
-  /// The same about a message's text.
+  /// Data of an event for the current message's text.
   ordered_json in_content(const ordered_json& data) const {
     ordered_json reply = in_item(item_id_, {{"content_index", 0}});
     reply.update(data);
@@ -393,10 +394,10 @@ class ResponsesFormat final : public ReplyFormat {
   }
 
   const std::optional<Tools>& sent_tools() const {
-    return request().tools ? request().tools : request().idle_tools;
+    return request().tools ? request().tools : request().disabled_tools;
   }
 
-  /// The request's functions, as it has them.
+  /// The request's functions, in the request's format.
   ordered_json tools() const {
     ordered_json list = ordered_json::array();
     if (!sent_tools()) return list;
@@ -410,8 +411,8 @@ class ResponsesFormat final : public ReplyFormat {
     return list;
   }
 
-  /// The response as it is.
-  ///   finish_reason  empty: it is in progress
+  /// The response object.
+  ///   finish_reason  empty: in progress
   ordered_json response(const std::string& finish_reason, ordered_json output,
                         const AnswerUsage& usage) const {
     const bool is_done = !finish_reason.empty();
@@ -455,14 +456,14 @@ class ResponsesFormat final : public ReplyFormat {
   std::string id_, item_id_;
   int64_t sequence_number_ = 0;
   // The state of a stream:
-  ordered_json output_ = ordered_json::array();  // the items that are done
-  Open open_ = Open::kNothing;                   // the kind of the current item
-  Piece streamed_;                               // a message's text so far
+  ordered_json output_ = ordered_json::array();  // finished items
+  Open open_ = Open::kNothing;                   // kind of the current item
+  Piece streamed_;                               // text of the current message so far
   size_t call_ = 0;                              // the current call
-  // Where the answer may have calls:
-  std::vector<TokenRecord> text_tokens_;  // tokens that no message has yet
-  size_t token_begin_ = 0;                // bytes of text before them
-  size_t text_end_ = 0;                   // bytes of text that messages have
+  // For answers that may have calls:
+  std::vector<TokenRecord> text_tokens_;  // tokens not yet assigned to a message
+  size_t token_begin_ = 0;                // bytes of text before text_tokens_
+  size_t text_end_ = 0;                   // bytes of text in messages so far
 };
 
 constexpr std::array<std::string_view, 1> kAnswerFormats = {"text"};

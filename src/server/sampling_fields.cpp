@@ -1,4 +1,4 @@
-// The fields of sampling that OpenAI's, llama.cpp's and Ollama's requests share.
+// Sampling fields shared by the requests of OpenAI, llama.cpp and Ollama.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// {"13": -5} as OpenAI has it, or [[13, -5], [14, false]] as llama.cpp has it: false is as little as may be.
+/// Reads {"13": -5} (OpenAI) or [[13, -5], [14, false]] (llama.cpp; false is the lowest bias).
 void read_logit_bias(const FieldValue& field, GenerationRequest& request) {
   constexpr std::string_view kExpected = "token ids with numbers: {\"13\": -5} or [[13, -5]]";
   GenerationOptions sent;
@@ -61,7 +61,7 @@ void read_best_of(const FieldValue& field, GenerationRequest& request) {
   request.num_candidates = std::max(1, static_cast<int32_t>(field.integer(0, kMaxRequestChoices)));
 }
 
-// Settings of samplings: those of docs/methods/sampling.md, and what other servers have and no method here.
+// Sampling settings: those of docs/methods/sampling.md, then unsupported ones of other servers.
 constexpr RequestField kSamplingFields[] = {
     {"min_p", kNumber, "without effect at temperature 0", as_setting<setting::kMinP>},
     {"presence_penalty", kNumber, "of tokens that the answer has", as_setting<setting::kPresencePenalty>},

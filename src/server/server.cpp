@@ -26,7 +26,8 @@
 namespace lacuna {
 namespace {
 
-/// Throws InputError for a value out of range; `field`: as in lacuna/server.h.
+/// Throws InputError for a value out of range.
+///   field  name of the option in lacuna/server.h
 template <typename T>
 void expect_within(std::string_view field, T value, T least, T most) {
   if (value >= least && value <= most) return;
@@ -103,7 +104,7 @@ struct OpenedModels {
   GenerationOptions defaults;
 };
 
-/// Opens the models, so that whatever may be wrong with the options is said before weights are read.
+/// Opens the models and checks the options, before weights are read.
 OpenedModels open_models(const ServerOptions& options) {
   OpenedModels served;
   const bool is_alone = options.models.size() == 1;
@@ -196,7 +197,7 @@ class Server::Impl {
   ModelServer server_;
   Mutex mutex_;
   Condition changed_;
-  double drain_seconds_ LACUNA_GUARDED_BY(mutex_) = 1e9;  // the shortest that was asked for
+  double drain_seconds_ LACUNA_GUARDED_BY(mutex_) = 1e9;  // shortest requested time
   bool is_stopping_ LACUNA_GUARDED_BY(mutex_) = false;
   bool has_stopped_ LACUNA_GUARDED_BY(mutex_) = false;
 };

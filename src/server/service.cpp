@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// Bodies come as they are; a client may compress them without having been asked to.
+/// Throws ApiError 415 for a compressed body.
 void expect_plain_body(const HttpRequest& request) {
   if (request.content_encoding.empty() || request.content_encoding == "identity") return;
   throw ApiError(415, fmt::format("Content-Encoding is {}; expected a body that is not compressed",
@@ -71,7 +71,7 @@ void Service::handle(const HttpRequest& request, const std::shared_ptr<HttpReply
 }
 
 bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
-  if (request.method == "OPTIONS") {  // a browser asks about CORS
+  if (request.method == "OPTIONS") {  // CORS preflight request
     HttpReply::Head head{204, "text/plain"};
     head.allow_headers = admit_headers(request.wanted_headers);
     reply.send(std::move(head), "");
@@ -92,7 +92,7 @@ bool Service::answer_open(const HttpRequest& request, HttpReply& reply) const {
   if (request.path != "/live" && !asks_for_health) return false;
   const std::optional<PoolFailure> failure = running == nullptr ? std::nullopt : running->failure();
   if (request.path == "/live") {
-    if (failure && failure->is_final) throw ApiError(503, failure->sentence);  // only a restart helps
+    if (failure && failure->is_final) throw ApiError(503, failure->sentence);  // needs a restart
     reply.send({200, "application/json"}, R"({"status":"alive"})");
     return true;
   }

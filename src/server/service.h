@@ -1,4 +1,4 @@
-// The service behind the connections: who may ask, and which endpoint answers.
+// The service behind the HTTP server: checks access and calls the endpoint.
 #pragma once
 
 #include <atomic>
@@ -19,25 +19,25 @@ class Service {
   explicit Service(ServiceSettings settings);
   ~Service();
 
-  /// From now on requests are answered; before that, all but files get 503. Once; the pool outlives the
-  /// service's last call of handle().
+  /// Starts answering requests; before, requests other than for static files get 503. Call it once. The pool
+  /// must outlive the last call of handle().
   void start(ModelPool& pool);
-  /// The same with one model that is loaded, and stays so. The session ends before the service, which hears
-  /// of its requests, and after the last call of handle().
+  /// Starts with one loaded model. The session must be destroyed after the last call of handle() and before
+  /// the service, which its requests' listeners use.
   void start(InferenceSession& session);
 
-  /// From now on /health answers 503. Requests are still answered; the scheduler refuses new ones.
+  /// Makes /health answer 503. Refusing new requests is left to the scheduler.
   void begin_drain() { is_draining_ = true; }
 
-  /// Why a client may not send this request, from its headers alone; empty: it may.
+  /// Checks access from the headers alone; returns the error reply, or nothing if access is granted.
   std::optional<HttpRefusal> find_refusal(const HttpRequest& head) const;
 
-  /// Answers, now or later. Any thread; never throws.
+  /// Answers, possibly after it returns. Thread-safe; never throws.
   void handle(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
  private:
   void answer(const HttpRequest& request, ReplyTarget& reply_to);
-  /// Whether it was a request that anyone may send at any time.
+  /// Answers a request that needs neither key nor model; returns false for other requests.
   bool answer_open(const HttpRequest& request, HttpReply& reply) const;
 
   ServiceSettings settings_;

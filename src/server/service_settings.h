@@ -12,24 +12,23 @@
 
 namespace lacuna {
 
-/// A file that the server gives to anyone, by its path: a part of the page at "/".
+/// A public file: a part of the page at "/".
 struct StaticFile {
   std::string_view content_type;
   std::string_view bytes;
 };
 
-/// By path ("/", "/app.js"). Nothing else is ever read for a client, so there is no path to leave a folder
-/// by.
+/// Files by path ("/", "/app.js"), all in memory, so that path traversal is impossible.
 using StaticFiles = std::map<std::string, StaticFile, std::less<>>;
 
 struct ServiceSettings {
-  std::string name;            ///< of the model that start() is given, as clients see it
-  std::string version;         ///< of the program
+  std::string name;            ///< name for clients of the session passed to Service::start()
+  std::string version;         ///< version of the program
   AccessRules access;          ///< keys, allowed sites and rates
-  GenerationOptions defaults;  ///< of settings that a request does not give
+  GenerationOptions defaults;  ///< values of settings that a request does not give
   StaticFiles files;
   AuditSettings audit = {};
-  bool refuses_unknown_fields = false;  ///< fields that no API has; otherwise they are named in a header
+  bool refuses_unknown_fields = false;  ///< --strict-fields; otherwise a header lists unknown fields
 };
 
 }  // namespace lacuna

@@ -23,9 +23,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kMinTopP = 1e-6;  // the least that strategies take
+constexpr double kMinTopP = 1e-6;  // smallest value that strategies accept
 
-// Names of ours that model cards and other engines use as well; aliases are theirs by definition.
+// Primary names that model cards and other engines use, too. Aliases always come from other programs.
 constexpr std::string_view kShared[] = {"steps", "gen-length", "block-length", "temperature", "top-p",
                                         "top-k", "seed",       "alg-temp",     "cfg-scale",   "ignore-eos"};
 
@@ -74,7 +74,7 @@ class Reader {
   template <typename Integer>
   requires std::is_integral_v<Integer>
   void read(std::optional<Integer>& field) const {
-    // Some clients write 64.0; larger integers than these doubles cannot hold.
+    // Accepts floats such as 64.0, up to the largest integer that a double holds exactly.
     if (value_.is_number_integer() && value_ < 0) refuse("a whole number from 0");
     if (value_.is_number_unsigned()) {
       const auto number = value_.get<uint64_t>();
@@ -102,9 +102,9 @@ class Reader {
   std::string_view name_;
 };
 
-/// The value of a setting, or ours for one by which other servers say that a filter is off (top_k -1,
-/// repeat_penalty 0) or that the likeliest token is taken (top_p 0).
-const ordered_json& in_our_words(std::string_view setting, const ordered_json& value) {
+/// Converts other servers' values for a disabled filter (top_k -1, repeat_penalty 0) and for greedy decoding
+/// (top_p 0) to this engine's; returns other values unchanged.
+const ordered_json& normalize_value(std::string_view setting, const ordered_json& value) {
   static const ordered_json kNoTopK = 0U, kNoPenalty = 1U, kMinTopPValue = kMinTopP;
   if (!value.is_number()) return value;
   if (setting == "top-k" && value == -1) return kNoTopK;
@@ -137,7 +137,7 @@ bool read_setting(std::string_view name, const ordered_json& value, std::string_
 bool read_setting_as(std::string_view name, const ordered_json& value, std::string_view place,
                      std::string_view key, GenerationOptions& options) {
   const std::string_view wanted = setting_named(name);
-  const ordered_json& known = in_our_words(wanted, value);
+  const ordered_json& known = normalize_value(wanted, value);
   visit_options(options, [&](const Setting& setting, auto& field) {
     if (setting.name == wanted && !known.is_null()) Reader(known, place, key).read(field);
   });

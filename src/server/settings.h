@@ -1,4 +1,4 @@
-// The settings of a generation as JSON: the command line's, from the same list (options/options.h).
+// Generation settings in JSON, from the command line's list (options/options.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,31 +10,29 @@
 
 namespace lacuna {
 
-/// Reads a key as the flag of that name or of one of its aliases, dashes and underscores alike:
-/// "block_length", 8. null leaves a setting as it is. Throws InputError, which names `place`, the key, its
-/// value and what was expected, also for a key that is not a setting.
+/// Reads the setting with this name or alias ("block_length"); dashes and underscores are equivalent. null
+/// changes nothing. Throws InputError, which names `place`, key and value, also for an unknown key.
 void expect_setting(std::string_view key, const nlohmann::ordered_json& value, std::string_view place,
                     GenerationOptions& options);
 
-/// Reads one setting; false if there is none of that name.
+/// Reads one setting; returns false if the name is unknown.
 bool read_setting(std::string_view name, const nlohmann::ordered_json& value, std::string_view place,
                   GenerationOptions& options);
 
-/// The same of a setting that the request has under another key, which errors name.
+/// read_setting() for a setting that was sent as `key`; errors name `key`.
 bool read_setting_as(std::string_view name, const nlohmann::ordered_json& value, std::string_view place,
                      std::string_view key, GenerationOptions& options);
 
-/// Whether other programs know this setting under this very name (n_predict, diffusion_steps, remasking,
-/// steps
-/// ...), so that it means the same at the top level of a request.
+/// Whether other programs use this name with the same meaning (n_predict, diffusion_steps, remasking, steps,
+/// ...), so that it is accepted at the top level of a request.
 bool is_common_name(std::string_view name);
 
-/// Name of a field in messages to a client that sent none of its names: "max_tokens" for "gen_length",
-/// another setting that requests have at their top level by its own name ("block_length"), and the others
-/// stand in the request's own object ("lacuna.slot_size"). Nothing for what is not a setting.
+/// Name of a setting in messages if the client sent none of its names: "max_tokens" for "gen_length", the
+/// name itself for common settings ("block_length"), "lacuna.slot_size" for the others. Empty if it is no
+/// setting.
 std::optional<std::string> request_name(std::string_view field);
 
-/// One object for each setting: name, aliases, type, help.
+/// A list with one object per setting: name, aliases, type, help.
 nlohmann::ordered_json describe_settings();
 
 }  // namespace lacuna

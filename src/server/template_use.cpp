@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-/// Variables that templates have and clients send to all of them.
+/// Common template variables, which clients send even if a template does not read them.
 constexpr std::string_view kVariables =
     "enable_thinking thinking reasoning_effort thinking_budget reasoning_budget preserve_thinking "
     "clear_thinking keep_past_thinking add_vision_id date_string strftime_now";
@@ -26,7 +26,7 @@ bool is_of_word(char c) {
 
 class TemplateUse {
  public:
-  /// Both outlive this. Of another prompt than a conversation nothing is shown.
+  /// Both must outlive this object. If the prompt is not a conversation, no member is shown.
   TemplateUse(const ChatTemplate& chat_template, const Prompt& prompt)
       : template_(chat_template), conversation_(std::get_if<Conversation>(&prompt)) {}
 
@@ -39,7 +39,7 @@ class TemplateUse {
 
   const ChatTemplate& template_;
   const Conversation* conversation_;
-  std::map<std::string, bool, std::less<>> shown_;  // of the names that were tried
+  std::map<std::string, bool, std::less<>> shown_;  // by tried name
 };
 
 bool TemplateUse::has_word(std::string_view name) const {
@@ -68,10 +68,10 @@ bool TemplateUse::shows_member(std::string_view name) {
   try {
     Conversation without = *conversation_;
     for (nlohmann::ordered_json& message : without.messages) {
-      if (message.value("role", "") != "tool") message.erase(std::string(name));  // theirs is the call's
+      if (message.value("role", "") != "tool") message.erase(std::string(name));  // part of the call
     }
     is_shown = text_of(*conversation_) != text_of(without);
-  } catch (const InputError&) {  // which the answer says
+  } catch (const InputError&) {  // rendering the prompt reports the error
     is_shown = true;
   }
   return is_shown;
@@ -80,7 +80,7 @@ bool TemplateUse::shows_member(std::string_view name) {
 void TemplateUse::note_variables(const nlohmann::ordered_json& body, GenerationRequest& request) const {
   if (conversation_ == nullptr) return;
   for (const auto& [key, value] : conversation_->keywords.items()) {
-    const bool asks_for_none = key == "reasoning_effort" && value == "none";  // and for enable_thinking false
+    const bool asks_for_none = key == "reasoning_effort" && value == "none";  // sets enable_thinking, too
     if (has_word(key) || value.is_null() || asks_for_none) continue;
     const bool is_field = find_value(body, key) != nullptr;
     const bool is_effort = key == "reasoning_effort" && find_value(body, "chat_template_kwargs") == nullptr;

@@ -1,4 +1,4 @@
-// Members of a request's objects, and variables, by what the chat template does with them.
+// Reports members of messages, and variables, that the chat template does not use.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@
 
 namespace lacuna {
 
-/// note_object_fields(), where members of a chat's messages are not named if the prompt is another one
-/// without them (a few are tried, of others it is assumed). Also names variables that the template does not
+/// Calls note_object_fields(), treating a message's member as used if the prompt changes without it (only the
+/// first few are tried, others are assumed to be used). Also reports variables that the template does not
 /// read: enable_thinking, reasoning_effort, members of chat_template_kwargs. FieldError for documents that it
 /// does not show.
 void note_members(const Dialect& dialect, const nlohmann::ordered_json& body,

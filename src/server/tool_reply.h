@@ -1,4 +1,4 @@
-// An answer that may call tools: its free text and its calls.
+// Splits an answer that may call tools into free text and calls.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace lacuna {
 
-/// Follows the text of one choice.
+/// Reads the text of one choice incrementally.
 class ToolReply {
  public:
-  ///   key  of the calls' ids (tool_call_key)
-  ///   form  of the model's calls
+  ///   key   key from which the calls' ids are derived (tool_call_key)
+  ///   form  format of the model's calls
   explicit ToolReply(uint64_t key, const ToolCallForm& form = kTaggedCalls) : key_(key), reader_(form) {}
 
-  /// Takes the text that became final and returns what it adds to the message.
-  ///   is_all  no text follows
+  /// Takes newly final text and returns the pieces that it adds to the message.
+  ///   is_all  no further text follows
   std::vector<ToolCallReader::Piece> advance(std::string_view text, bool is_all);
 
   const std::string& content() const { return content_; }  ///< free text so far
   std::span<const ToolCall> calls() const { return calls_; }
   std::string id_of(size_t call) const { return tool_call_id(key_, call); }
-  /// The arguments of a call as a value; an empty object of a call that a stop text has cut.
+  /// The parsed arguments of a call; an empty object if a stop text has cut the call.
   nlohmann::ordered_json arguments_of(size_t call) const;
 
   /// Whether the answer has calls and ends with a complete one.

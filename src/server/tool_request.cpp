@@ -69,13 +69,13 @@ ToolNames names_of(ToolFormat format) {
   return {};
 }
 
-/// Whether a tool is not a function: one that a service runs, or that a client knows how to call by its type.
+/// Whether a tool is not a function: a tool with a predefined type, run by the service or the client.
 bool is_foreign(const ordered_json& tool, const ToolNames& names) {
   const ordered_json* type = tool.is_object() ? find_value(tool, "type") : nullptr;
   return type != nullptr && type->is_string() && *type != names.type;
 }
 
-/// A function as chat templates show it.
+/// The JSON definition of a function for chat templates.
 ordered_json definition_of(const ordered_json& function, const ToolNames& names) {
   ordered_json shown{{"name", function["name"]}};
   if (const ordered_json* description = find_value(function, "description"))
@@ -113,7 +113,7 @@ std::string read_function_choice(const ordered_json& choice, const std::string& 
                          inner, "name");
 }
 
-/// {"mode": "auto" or "required", "tools": [...]}: the other functions are as if they were not there.
+/// Reads {"mode": "auto" or "required", "tools": [...]}: only the listed functions may be called.
 void read_allowed_tools(const ordered_json& allowed, const std::string& place, bool is_nested, Tools& tools) {
   const std::string mode = required_string(allowed, place, "mode");
   if (mode != "auto" && mode != "required")
@@ -123,9 +123,9 @@ void read_allowed_tools(const ordered_json& allowed, const std::string& place, b
   std::set<std::string> names;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string own = fmt::format("{}.tools.{}", place, i);
-    if (is_foreign(list[i], {})) continue;  // left out, as among the tools
+    if (is_foreign(list[i], {})) continue;  // ignored, as in the request's tools
     const std::string name = read_function_choice(list[i], own, is_nested);
-    choose_function(name, own + (is_nested ? ".function.name" : ".name"), tools);  // there is one
+    choose_function(name, own + (is_nested ? ".function.name" : ".name"), tools);  // throws if unknown
     names.insert(name);
   }
   tools.chosen.clear();
@@ -143,7 +143,7 @@ void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
     tools.choice = ToolChoice::kNone;
   } else if (choice == "auto") {
     tools.choice = ToolChoice::kAuto;
-  } else if (choice == "required" || choice == "any") {  // "any": Mistral's
+  } else if (choice == "required" || choice == "any") {  // "any" is Mistral's name
     tools.choice = ToolChoice::kRequired;
   } else if (is_nested && choice.is_object() && find_value(choice, "allowed_tools") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
@@ -230,7 +230,7 @@ std::optional<Tools> parse_tools(const ordered_json& body, ToolFormat format,
 
 void use_tools(Tools tools, GenerationRequest& request) {
   if (tools.choice == ToolChoice::kNone) {
-    request.idle_tools = std::move(tools);
+    request.disabled_tools = std::move(tools);
     return;
   }
   request.constraint = tool_constraint(tools, request.constraint);
@@ -260,7 +260,7 @@ void ChatHistory::add_calls_of(const ordered_json& message, std::string_view pla
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
     const ordered_json* custom = (*list)[i].is_object() ? find_value((*list)[i], "custom") : nullptr;
-    if (custom != nullptr) {  // a call whose input is text, which the model reads as an argument
+    if (custom != nullptr) {  // custom tool: its text input becomes one argument
       expect_type((*list)[i], own, "custom");
       const std::string inner = own + ".custom";
       const ordered_json arguments{{"input", required_string(*custom, inner, "input")}};
@@ -276,7 +276,7 @@ void ChatHistory::add_calls_of(const ordered_json& message, std::string_view pla
     const std::string name = required_string(function, inner, "name");
     const ordered_json& arguments =
         required_member(function, inner, "arguments", "the JSON text of an object");
-    const bool is_object = arguments.is_object();  // as templates have them
+    const bool is_object = arguments.is_object();  // the form of chat templates
     const std::string text = is_object ? arguments.dump() : required_string(function, inner, "arguments");
     calls.push_back(call(optional_string((*list)[i], own, "id"), own + ".id", name, inner + ".name", text,
                          inner + ".arguments"));

@@ -14,7 +14,7 @@ void Transcript::note(const StepEvent& event) {
   const StepReport& report = event.report;
   for (size_t i = 0; i < report.committed.size(); ++i) {
     const Commit& commit = report.committed[i];
-    if (commit.position < prompt_length) continue;  // a gap in the prompt
+    if (commit.position < prompt_length) continue;  // infilled position of the prompt
     const auto index = static_cast<size_t>(commit.position - prompt_length);
     if (index >= commits_.size()) commits_.resize(index + 1);
     commits_[index] = {commit.confidence, event.statistics.forward_passes - 1, num_commits_++};
@@ -27,7 +27,7 @@ Piece Transcript::advance(const Decoder& decoder, bool is_all) {
       decoder.canvas().subspan(static_cast<size_t>(decoder.prompt_length()));
   const auto before = static_cast<size_t>(text_.num_tokens());
   Piece piece;
-  if (answer.size() < before) return piece;  // cut after an end that was met before
+  if (answer.size() < before) return piece;  // the canvas was cut after an earlier end token
   const auto final = is_all ? answer.size() : static_cast<size_t>(decoder.num_final());
   piece.text = text_.advance(answer.first(std::max(final, before)), is_all);
   for (auto i = before; i < static_cast<size_t>(text_.num_tokens()); ++i) {

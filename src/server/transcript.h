@@ -1,4 +1,4 @@
-// Output of one decoder, as clients see it: text and tokens that are final, with how each was committed.
+// Final text and tokens of one decoder, with the step and confidence of each token.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace lacuna {
 
 struct TokenRecord {
   TokenId token = 0;
-  /// ln of the confidence that the token was committed with; of a prompt's token, of its likelihood. Not of
-  /// tokens that were given, nor of a confidence of 0 or below.
+  /// ln of the confidence at which the token was committed, or of a prompt token's likelihood. None for given
+  /// tokens and for confidences of 0 or below.
   std::optional<double> logprob;
-  int32_t step = -1;   ///< pass that committed it, of its request; -1: given
+  int32_t step = -1;   ///< pass of the request that committed the token; -1: given
   int32_t order = -1;  ///< among all commits of the answer; -1: given
-  /// The likeliest tokens there, with their logprobs: of a prompt, the first alone; of an answer, as many as
-  /// were asked for, at the pass that committed it.
+  /// The most likely tokens at this position, with logprobs: for a prompt, only the first; for an answer, the
+  /// requested number, in the pass that committed the token.
   Alternatives likeliest = {};
 };
 
@@ -34,10 +34,10 @@ class Transcript {
  public:
   explicit Transcript(AnswerText text) : text_(std::move(text)) {}
 
-  /// Remembers what a pass committed.
+  /// Records the commits of a pass.
   void note(const StepEvent& event);
-  /// Returns what became final since the last call.
-  ///   is_all  no further pass comes
+  /// Returns the text and tokens that became final since the last call.
+  ///   is_all  no further pass follows
   Piece advance(const Decoder& decoder, bool is_all);
 
   bool has_ended() const { return text_.has_ended(); }

@@ -33,7 +33,7 @@ AddedTokenFinder::AddedTokenFinder(std::vector<Pattern> patterns) : patterns_(st
   build();
 }
 
-// Nodes are made breadth first, each from the range of sorted patterns that have its bytes as their end.
+// Creates nodes breadth-first, each from the range of sorted patterns that end with the node's suffix.
 void AddedTokenFinder::build() {
   struct Reach {
     size_t begin;
@@ -95,7 +95,7 @@ std::vector<AddedTokenFinder::Match> AddedTokenFinder::find_all(std::string_view
   return matches;
 }
 
-// Judges what is found of special tokens: kText hides the shorter ones inside, kNoMatch hides nothing.
+//   judge  verdict on a matched special token: kText also rejects matches inside it, kNoMatch does not
 template <typename Judge>
 std::vector<AddedTokenSpan> AddedTokenFinder::split_by(std::string_view text, Judge&& judge) const {
   std::vector<AddedTokenSpan> spans;
@@ -112,7 +112,7 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split_by(std::string_view text, Ju
     const Verdict verdict = token.special ? judge(range) : Verdict::kAtom;
     if (verdict == Verdict::kNoMatch) continue;
     position = range.end;
-    // A rejected match still hides shorter ones inside it, as in the reference.
+    // A rejected match still rejects shorter ones inside it, as in `tokenizers`.
     if (verdict == Verdict::kText) continue;
     const std::string_view before = text.substr(0, range.begin);
     const std::string_view after = text.substr(range.end);
@@ -140,7 +140,7 @@ std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text, Speci
 
 std::vector<AddedTokenSpan> AddedTokenFinder::split(std::string_view text,
                                                     std::span<const TextRange> literal) const {
-  auto next = literal.begin();  // the first that ends behind the match; matches come in order
+  auto next = literal.begin();  // the first part that ends after the match's begin; matches are ascending
   return split_by(text, [&](TextRange match) {
     while (next != literal.end() && next->end <= match.begin) ++next;
     Verdict verdict = Verdict::kAtom;

@@ -1,4 +1,4 @@
-// Tokens that are found in the text as written, before any merging: special tokens and other added ones.
+// Added tokens, special or not, which are matched verbatim in the text before any merging.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lacuna {
 
-/// How special tokens in the input are treated. Other added tokens are always atoms.
+/// Treatment of special tokens in the input. Other added tokens are always atoms (matched as one token).
 enum class SpecialTokens { kAsText, kAsAtoms };
 
 struct AddedToken {
   TokenId id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false;   ///< searched in normalized text, else in the text as given
+  bool normalized = false;   ///< matched in normalized text; false: in the given text
   bool lstrip = false;       ///< consumes white space to its left
   bool rstrip = false;       ///< consumes white space to its right
   bool single_word = false;  ///< matches only without a word character next to it
@@ -31,12 +31,11 @@ struct AddedTokenSpan {
   const AddedToken* token = nullptr;
 };
 
-/// Finds added tokens: leftmost first, then longest. Splitting takes time in proportion to the text, for any
-/// patterns.
+/// Finds added tokens: leftmost first, then longest. Splitting takes linear time for any patterns.
 class AddedTokenFinder {
  public:
   struct Pattern {
-    std::string text;  ///< the token's content, normalized if it asks for that
+    std::string text;  ///< the token's content, normalized if token.normalized
     AddedToken token;
   };
 
@@ -46,10 +45,9 @@ class AddedTokenFinder {
 
   /// The spans of well-formed `text`, in order, none empty.
   std::vector<AddedTokenSpan> split(std::string_view text, SpecialTokens special) const;
-  /// The same for a text parts of which may not make special tokens.
-  ///   literal  those parts, ascending and apart. A special token is an atom if none of them holds its first
-  ///   or
-  ///            last byte, and if what it has of them is letters, digits, "_" and "-"
+  /// split(text, kAsAtoms), except in literal parts of the text.
+  ///   literal  ascending, not touching. A special token is an atom only if its first and last byte are not
+  ///            in literal parts, and its literal bytes are letters, digits, "_" and "-"
   std::vector<AddedTokenSpan> split(std::string_view text, std::span<const TextRange> literal) const;
 
  private:
@@ -57,8 +55,8 @@ class AddedTokenFinder {
   struct Node {
     uint32_t first_child = 0;  // children are contiguous, bytes ascending
     uint32_t end_child = 0;
-    uint32_t shorter = 0;  // the longest proper prefix of what this node stands for that is a node too
-    int32_t longest = -1;  // index of the longest pattern that is a prefix of it; -1: none is
+    uint32_t shorter = 0;  // node of this suffix's longest proper prefix that has one
+    int32_t longest = -1;  // index of the longest pattern that is a prefix of this suffix; -1: none
     unsigned char byte = 0;
   };
   struct Match {
@@ -73,10 +71,10 @@ class AddedTokenFinder {
   void build();
   uint32_t child(uint32_t node, unsigned char byte) const;
   uint32_t next(uint32_t node, unsigned char byte) const;
-  /// The longest pattern at each position where any begins, last position first.
+  /// The longest pattern at each position where a pattern begins, last position first.
   std::vector<Match> find_all(std::string_view text) const;
 
-  std::vector<Pattern> patterns_;  // sorted by text read backwards
+  std::vector<Pattern> patterns_;  // sorted by reversed text
   std::vector<Node> nodes_;        // parents before children; the first is the root
 };
 

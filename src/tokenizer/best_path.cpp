@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kStepsPerLookup = 16;
 
-/// The best way to cut the text up to a place.
+/// The best segmentation of the text up to a position.
 struct Place {
   double score = 0;
-  int64_t begin = -1;  // where its last part begins; -1: no part ends here
+  int64_t begin = -1;  // begin of its last part; -1: no part ends here
   TokenId id = BestPath::kUnknown;
 
   void offer(double offered, size_t from, TokenId part) {
@@ -37,7 +37,7 @@ std::vector<BestPath::Part> BestPath::cut(std::string_view text) const {
     const double score = places[begin].score;
     const size_t character = std::max<size_t>(1, first_character_bytes(text.substr(begin)));
     bool is_entry = false;
-    // The entries that begin with the first `bytes` bytes of the rest; the shortest of them comes first.
+    // [first, last): entries that begin with the next `bytes` bytes of the text; the shortest is first.
     auto first = entries_.begin(), last = entries_.end();
     for (size_t bytes = 1; begin + bytes <= text.size() && first != last; ++bytes) {
       spend_steps(kStepsPerLookup);

@@ -1,4 +1,4 @@
-// SentencePiece's Unigram: of all ways to cut a text into entries, the one whose scores have the largest sum.
+// SentencePiece's Unigram: the segmentation of a text into entries with the largest sum of scores (Viterbi).
 #pragma once
 
 #include <string>
@@ -20,14 +20,14 @@ class BestPath {
   static constexpr TokenId kUnknown = -1;
   struct Part {
     TextRange range;
-    TokenId id;  ///< kUnknown: characters without an entry, all that stand together
+    TokenId id;  ///< kUnknown: a run of characters without an entry
   };
 
-  /// Texts differ and are not empty. A character that is no entry costs `unknown_score`.
+  /// Requires distinct, nonempty texts. A character without an entry has the score `unknown_score`.
   BestPath(std::vector<Entry> entries, double unknown_score);
 
-  /// The parts of `text` in order. Of equal sums, the one with the longest last part wins. Spends steps of
-  /// the thread's Budget for each byte that is looked at.
+  /// The parts of `text` in order. Ties prefer the longest last part. Spends steps of the thread's Budget for
+  /// each visited byte.
   std::vector<Part> cut(std::string_view text) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr TokenId kNoToken = -1;
 
-// Steps of a Budget.
+// Costs in steps of a Budget.
 constexpr size_t kStepsPerByte = 16;
 constexpr size_t kStepsPerMerge = 64;
 
@@ -26,7 +26,7 @@ uint64_t pair_key(TokenId left, TokenId right) {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
 }
 
-// A symbol of the pre-token during merging. Merging empties the right one of a pair.
+// A symbol of the pre-token during merging. A merge replaces the left symbol and empties the right one.
 struct Symbol {
   TokenId id;
   int32_t previous;  // index, -1 at the ends
@@ -95,7 +95,7 @@ void Bpe::read_byte_ids(const BpeParts& parts) {
     }
   }
   has_all_bytes_ = count == byte_ids_.size();
-  // The reference gives bytes and unk_token in a wrong order where it needs both.
+  // `tokenizers` orders byte tokens and unk_token wrongly if a text needs both.
   if (symbols_ == BpeSymbols::kCharacters && !has_all_bytes_ && count > 0) {
     throw InputError("{} has {} of the byte tokens <0x00> to <0xFF>; expected all 256 or none",
                      parts.vocab_name, count);
@@ -114,11 +114,11 @@ void Bpe::prepare_scores(BpeParts& parts) {
                      parts.vocab_name, parts.scores.size(), special_.size());
   }
   constexpr double kNever = -std::numeric_limits<double>::infinity();
-  // The amount that SentencePiece takes off the lowest score for a character without an entry.
+  // SentencePiece scores a character without an entry this much below the lowest score.
   constexpr double kUnknownPenalty = 10;
   unknown_score_ = *std::min_element(parts.scores.begin(), parts.scores.end()) - kUnknownPenalty;
   scores_ = std::move(parts.scores);
-  scores_.resize(std::max(scores_.size(), special_.size()), kNever);  // added tokens behind the vocabulary
+  scores_.resize(std::max(scores_.size(), special_.size()), kNever);  // added tokens after the vocabulary
   for (size_t id = 0; id < special_.size(); ++id) {
     if (special_[id]) scores_[id] = kNever;
   }
@@ -187,7 +187,7 @@ std::vector<TokenId> Bpe::symbols_of(std::string_view piece) const {
   return ids;
 }
 
-// Appends the token of a piece that is an entry and needs no merges; false where it is not such a piece.
+// Appends the token of a piece that is an entry and needs no merges; returns false for other pieces.
 bool Bpe::append_whole_entry(std::string_view piece, std::vector<TokenId>& tokens) const {
   const bool is_newlines = piece.find_first_not_of('\n') == std::string_view::npos;
   if (!ignore_merges_ && !(whole_newline_runs_ && is_newlines)) return false;
@@ -199,10 +199,10 @@ bool Bpe::append_whole_entry(std::string_view piece, std::vector<TokenId>& token
 
 namespace {
 
-/// A stretch of text that is one symbol while entries are put together by their scores.
+/// A symbol of the pre-token during merging by scores: a range of its text.
 struct ScoredSymbol {
   uint32_t begin;
-  uint32_t bytes;  // 0 once it is a part of the symbol before
+  uint32_t bytes;  // 0 once it is merged into the previous symbol
   int32_t previous;
   int32_t next;
 };
@@ -210,7 +210,7 @@ struct ScoredSymbol {
 struct ScoredCandidate {
   double score;
   int32_t left;
-  uint32_t bytes;  // of both together; another number means that one of them has changed
+  uint32_t bytes;  // sum of both symbols; the candidate is stale if it has changed
 
   /// Orders the queue: largest score first, then leftmost.
   bool operator<(const ScoredCandidate& other) const {

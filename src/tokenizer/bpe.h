@@ -1,5 +1,5 @@
-// Byte-pair encoding: a vocabulary, and the merges, or the scores, that build its entries from single bytes
-// or characters; and SentencePiece's Unigram, whose scores choose among its entries.
+// Byte-pair encoding by ranked merges or by scores (SentencePiece), over bytes or characters; and
+// SentencePiece's Unigram, which chooses the entries with the best total score.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace lacuna {
 
-/// The symbols that merges begin with, and their spelling in the vocabulary.
+/// The initial symbols of merging, and their spelling in the vocabulary.
 enum class BpeSymbols : uint8_t {
   kBytes,       ///< bytes, spelled in byte characters (GPT-2)
   kCharacters,  ///< UTF-8 characters; one without an entry becomes bytes, <0x00> to <0xFF> (SentencePiece)
@@ -28,30 +28,30 @@ struct BpeParts {
   std::string vocab_name;   ///< begins errors about the vocabulary
   std::string merges_name;  ///< begins errors about merges
   std::unordered_map<std::string, TokenId> vocab;
-  std::vector<std::pair<std::string, std::string>> merges;  ///< the first one merges first
-  bool ignore_merges = false;                               ///< a pre-token that is an entry needs no merges
-  bool whole_newline_runs = false;                          ///< the same for pre-tokens of newlines only
-  /// By id, and in place of merges: two neighbours merge if their text is an entry, those with the largest
-  /// score first (SentencePiece). Only with symbols that are characters.
+  std::vector<std::pair<std::string, std::string>> merges;  ///< in order of priority
+  bool ignore_merges = false;       ///< a pre-token that is an entry becomes that token without merges
+  bool whole_newline_runs = false;  ///< ignore_merges for pre-tokens of newlines only
+  /// Score per id, instead of merges: two neighbors merge if their joined text is an entry, largest score
+  /// first (SentencePiece). Only with kCharacters.
   std::vector<double> scores;
-  bool best_path = false;                ///< the entries whose scores have the largest sum, instead (Unigram)
+  bool best_path = false;                ///< choose the entries with the largest sum of scores (Unigram)
   std::optional<std::string> unk_token;  ///< stands for symbols without an entry
-  bool fuse_unk = false;                 ///< one unk_token for several of them in a row
+  bool fuse_unk = false;                 ///< one unk_token for a run of symbols without an entry
 };
 
 class Bpe {
  public:
-  /// Refuses merges that need what the vocabulary lacks, and a vocabulary of characters with some of the 256
-  /// byte tokens only. `special` has a flag for every id of the vocabulary;
-  /// special ids are never produced: the merges that would are left out.
+  /// Throws InputError if a merge lacks an entry in the vocabulary, or a vocabulary of characters has only
+  /// some of the 256 byte tokens. `special` has a flag per id; special ids are never produced, and merges
+  /// into them are dropped.
   Bpe(BpeParts parts, std::vector<bool> special);
 
-  /// Appends the tokens of one pre-token (any bytes) to `tokens`, in O(n log n). Symbols that have neither an
-  /// entry nor an unk_token are left out, as the reference does; published vocabularies have all 256 bytes.
+  /// Appends the tokens of one pre-token (any bytes) to `tokens`, in O(n log n). Symbols with neither an
+  /// entry nor an unk_token are dropped, as in `tokenizers`; published vocabularies have all 256 bytes.
   void encode(std::string_view piece, std::vector<TokenId>& tokens) const;
 
   std::optional<TokenId> id_of(std::string_view text) const;
-  /// The token of symbols without an entry.
+  /// The token for symbols without an entry, if there is one.
   std::optional<TokenId> unknown() const;
 
  private:
@@ -73,8 +73,8 @@ class Bpe {
   const Merge* find_merge(TokenId left, TokenId right) const;
 
   std::unordered_map<std::string, TokenId> vocab_;
-  std::unordered_map<uint64_t, Merge, MixedHash> merges_;  // by both ids
-  std::array<TokenId, 256> byte_ids_{};                    // kNoToken where the vocabulary lacks the byte
+  std::unordered_map<uint64_t, Merge, MixedHash> merges_;  // by left and right id
+  std::array<TokenId, 256> byte_ids_{};                    // kNoToken if the vocabulary lacks the byte
   BpeSymbols symbols_;
   bool has_all_bytes_ = true;
   std::vector<bool> special_;
@@ -82,7 +82,7 @@ class Bpe {
   bool fuse_unk_;
   bool ignore_merges_;
   bool whole_newline_runs_;
-  std::vector<double> scores_;      // of each id; minus infinity for tokens that nothing merges into
+  std::vector<double> scores_;      // by id; minus infinity for tokens that no merge produces
   size_t longest_entry_bytes_ = 0;  // with scores
   std::optional<BestPath> best_path_;
   double unknown_score_ = 0;

@@ -13,14 +13,14 @@ constexpr std::string_view kLlada =
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif -%})";
 
-// ChatML: role, newline, content; contents as they are.
+// ChatML: role, newline, untrimmed content.
 constexpr std::string_view kChatMl = R"({%- for turn in messages -%}
 {{ '<|im_start|>' + turn.role + '\n' + turn.content + '<|im_end|>\n' }}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%})";
 
-// Nemotron 3: ChatML with a system turn always and a thought, by default an empty one, before each answer.
-// Thoughts of answers before the last question are left out.
+// Nemotron 3: ChatML that always has a system turn, and a thought (empty by default) before each answer.
+// Answers before the last question lose their thoughts.
 constexpr std::string_view kNemotron = R"({%- set last = namespace(question=0) -%}
 {%- for turn in messages -%}
 {%- if turn.role == 'user' -%}{%- set last.question = loop.index0 -%}{%- endif -%}
@@ -47,7 +47,7 @@ constexpr std::string_view kNemotron = R"({%- set last = namespace(question=0) -
 {%- if enable_thinking is defined and enable_thinking -%}{{ '\n' }}{%- else -%}{{ '</think>' }}{%- endif -%}
 {%- endif -%})";
 
-// Seed-Coder's turns as other engines render them.
+// Seed-Coder: turns in the form that other engines render.
 constexpr std::string_view kSeedCoder = R"({%- set begin = '<[begin▁of▁sentence]>' -%}
 {%- set end = '<[end▁of▁sentence]>' -%}
 {%- if not messages or messages[0].role != 'system' -%}
@@ -58,7 +58,7 @@ constexpr std::string_view kSeedCoder = R"({%- set begin = '<[begin▁of▁sente
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ begin + 'assistant\n' }}{%- endif -%})";
 
-// Gemma 4: trimmed contents; the assistant is the model, and its thoughts are left out.
+// Gemma 4: trimmed contents; the assistant's role is "model", and its thoughts are dropped.
 constexpr std::string_view kGemma = R"({{- '<bos>' -}}
 {%- for turn in messages -%}
 {%- set answer = namespace(text=turn.content) -%}

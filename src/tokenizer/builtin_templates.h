@@ -1,4 +1,4 @@
-// Forms of chat prompts for checkpoints that carry no template of their own.
+// Built-in chat templates for checkpoints without a template of their own.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@ namespace lacuna {
 struct BuiltInTemplate {
   std::string_view name;
   std::string_view program;                           ///< Jinja
-  std::span<const std::string_view> required_tokens;  ///< without which it makes no sense
+  std::span<const std::string_view> required_tokens;  ///< tokens that the tokenizer must have
 };
 
-/// llada, chatml, nemotron, seed-coder and gemma; null for another name.
+/// Finds llada, chatml, nemotron, seed-coder or gemma; null for another name.
 const BuiltInTemplate* find_built_in_template(std::string_view name);
 
 }  // namespace lacuna

@@ -11,11 +11,11 @@ bool stands_for_itself(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-constexpr char32_t kCharacterMax = 0x143;  // 188 bytes stand for themselves, 68 are U+0100 to U+0143
+constexpr char32_t kCharacterMax = 0x143;  // 188 bytes map to themselves, 68 to U+0100 to U+0143
 
 struct Alphabet {
   std::array<std::string, 256> text;                 // UTF-8 of each byte's character
-  std::array<int16_t, kCharacterMax + 1> byte = {};  // byte of each character, -1 if it spells none
+  std::array<int16_t, kCharacterMax + 1> byte = {};  // byte of each character; -1: none
 
   Alphabet() {
     byte.fill(-1);

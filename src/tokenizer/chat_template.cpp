@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Names that conversations set, and keywords do not.
+/// Variables that conversations set and keywords must not set.
 constexpr std::array<std::string_view, 4> kReserved = {"messages", "tools", "documents",
                                                        "add_generation_prompt"};
 
-/// The values of a program: the conversation's, whose texts are input, and the checkpoint's own.
+/// Variables of a program: the conversation's values, whose texts count as input, and the checkpoint's own.
 struct TemplateValues {
   ordered_json values, trusted;
 };
@@ -38,13 +38,13 @@ TemplateValues values_of(const Conversation& conversation, const ordered_json& s
   return made;
 }
 
-/// A conversation that shows what a template does with one part: whether the needle is in its text.
+/// Renders small conversations to detect whether a template renders a part: the output contains the needle.
 class Probe {
  public:
   explicit Probe(const jinja::Template& program, const ordered_json& special_tokens)
       : program_(program), special_tokens_(special_tokens) {}
 
-  /// The text; empty where the template refuses the conversation.
+  /// The rendered text; empty if the template fails for the conversation.
   std::string text_of(const Conversation& conversation) const {
     constexpr jinja::Limits kLimits{.max_steps = 100'000, .max_output_bytes = 1 << 20};
     const TemplateValues made = values_of(conversation, special_tokens_, ordered_json::object());
@@ -58,7 +58,7 @@ class Probe {
     return text_of(conversation).find(kNeedle) != std::string::npos;
   }
 
-  /// The needle with what stands around it; empty where the text has none.
+  /// The needle with the text around it; empty if the text does not contain it.
   std::string around_needle(const Conversation& conversation) const {
     constexpr size_t kAround = 64;
     const std::string text = text_of(conversation);
@@ -129,7 +129,7 @@ TemplateTraits find_traits(const jinja::Template& program, const ordered_json& s
 }  // namespace
 
 void check_template_keywords(const ordered_json& keywords) {
-  constexpr size_t kMaxKeywords = 256;  // each is looked up in a list of all
+  constexpr size_t kMaxKeywords = 256;  // look-ups are linear
   if (keywords.size() > kMaxKeywords)
     throw InputError("chat_template_kwargs has {} variables; expected at most {}", keywords.size(),
                      kMaxKeywords);
@@ -234,8 +234,7 @@ void ChatTemplate::set_keywords(const ordered_json& keywords) {
 
 namespace {
 
-/// The messages as a template takes them: contents as text or as lists of texts, and developers' as the
-/// system's.
+/// Adapts messages to a template: contents as text or lists of parts; the role "developer" as "system".
 ordered_json arranged(const TemplateTraits& traits, ordered_json messages) {
   for (ordered_json& message : messages) {
     ordered_json& content = message["content"];

@@ -11,8 +11,8 @@
 
 namespace lacuna {
 
-/// The values that a template is rendered with, in the form that published templates expect: OpenAI's, with
-/// the arguments of calls as objects.
+/// The variables of a template, in the form that published templates expect: OpenAI's, with the arguments of
+/// calls as objects.
 struct Conversation {
   Conversation() = default;
   /// NOLINTNEXTLINE(google-explicit-constructor): plain turns are a conversation
@@ -26,16 +26,16 @@ struct Conversation {
   /// A list of {"type": "function", "function": {"name", "description", "parameters"}}; null: none.
   nlohmann::ordered_json tools = nullptr;
   nlohmann::ordered_json documents = nullptr;  ///< a list; null: none
-  /// Further variables of the template, such as enable_thinking. They have precedence over its defaults.
+  /// Further variables of the template, such as enable_thinking. They override ChatTemplate::keywords().
   nlohmann::ordered_json keywords = nlohmann::ordered_json::object();
   bool add_generation_prompt = true;  ///< whether the prompt ends with the beginning of an answer
-  std::string continuation = {};      ///< text of the answer that is given, and ends the prompt
+  std::string continuation = {};      ///< given beginning of the answer, which ends the prompt
 
   bool operator==(const Conversation&) const = default;
 };
 
-/// The text of a message's content: a string, the texts of a list of {"type": "text", "text"}, or "" for what
-/// is absent or null.
+/// The text of a message's content: a string, or the joined texts of a list of {"type": "text", "text"}; ""
+/// if it is absent or null.
 std::string content_text(const nlohmann::ordered_json& message);
 
 }  // namespace lacuna

@@ -8,8 +8,7 @@
 namespace lacuna {
 namespace {
 
-// Expressions of the models' own tokenizer.json. Where a file was made of a model without one, what llama.cpp
-// (src/llama-vocab.cpp) applies.
+// Expressions from the models' tokenizer.json, or else from llama.cpp (src/llama-vocab.cpp).
 
 constexpr std::string_view kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -40,7 +39,7 @@ constexpr std::string_view kLinesAndNewlines = R"([^\n]+|\n+)";
 constexpr std::string_view kDefaultPunctuation = R"([\p{P}$+<=>^~|]+)";
 constexpr std::string_view kFalconPunctuation = R"([\p{P}$+<=>^~|`]+)";
 
-// DeepSeek. Its letters are those with upper and lower case, less the ranges that its list leaves out.
+// DeepSeek: cased letters, except some ranges that DeepSeek's own list lacks.
 constexpr std::string_view kNewline = R"([\r\n])";
 constexpr std::string_view kCasedLetters =
     R"(\s?(?:(?![\x{560}-\x{588}\x{10c7}-\x{10ff}\x{1c80}-\x{1c88}\x{2d00}-\x{2d2d}\x{a790}-\x{ab68}\x{10570}-\x{105bc}\x{16e40}-\x{1df1e}])[\p{Lu}\p{Ll}\p{Lt}])+)";

@@ -1,4 +1,4 @@
-// How byte-level BPE splits text, by the names that llama.cpp gives the models' ways ("tokenizer.ggml.pre").
+// Pre-tokenizers of byte-level BPE by llama.cpp's names for them ("tokenizer.ggml.pre").
 #pragma once
 
 #include <span>
@@ -9,8 +9,7 @@
 
 namespace lacuna {
 
-/// A way to split. Expressions are applied one after the other, each to the pieces that the one before left,
-/// matches and what lies between them.
+/// A pre-tokenizer. Each expression in turn splits the current pieces into its matches and the gaps.
 struct GgufPreTokenizer {
   std::span<const std::string_view> names;
   std::span<const std::string_view> expressions;

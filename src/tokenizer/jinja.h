@@ -1,4 +1,4 @@
-// Jinja templates, as chat templates use them: a program that makes one text of a request's values.
+// Jinja templates, as chat templates use them: a program that renders a request's values to one text.
 //
 // The language is that of Python's jinja2 3.1 in the settings of the library transformers: trim_blocks and
 // lstrip_blocks on, keep_trailing_newline off, loop controls, `generation` tags without effect, `tojson`
@@ -20,14 +20,14 @@ namespace lacuna::jinja {
 
 /// Bounds of one rendering.
 struct Limits {
-  /// Evaluated nodes of the program, items that operations visit, and each 256 bytes that they write.
+  /// Evaluated nodes of the program, visited items, and one step per 256 bytes read or written.
   int64_t max_steps = 1'000'000;
-  size_t max_output_bytes = 16 << 20;  ///< the rendered text, and every text on the way to it
-  int max_depth = 64;                  ///< macros that call one another, and loops that call themselves
+  size_t max_output_bytes = 16 << 20;  ///< limit for the rendered text and for each intermediate text
+  int max_depth = 64;                  ///< nested macro calls and recursive loops
 };
 
-/// Part of the rendered text, and whether it comes from the caller's values or from the template itself. Text
-/// that is made of both (of tojson or repr) counts as the caller's.
+/// Part of the rendered text, and whether it comes from the caller's values or from the template itself.
+/// Output of tojson or repr that mixes both counts as the caller's.
 struct Piece {
   std::string text;
   bool is_input = false;
@@ -39,19 +39,18 @@ struct Program;
 
 class Template {
  public:
-  /// Reads a template.
-  ///   name  of the file or key, for messages
-  /// Throws InputError that names `name`, the line, what was found and what is accepted: also for more than 4
-  /// MiB, for brackets and statements nested deeper than 64, and for UTF-8 that is ill-formed.
+  /// Parses a template.
+  ///   name  file or key, for messages
+  /// Throws InputError with `name`, the line, the found token and the accepted ones; also for more than 4
+  /// MiB, for brackets or statements nested deeper than 64, and for ill-formed UTF-8.
   static Template parse(std::string_view source, std::string name);
 
-  /// Renders the template. Neighbouring pieces differ in is_input, and none is empty.
-  ///   values   an object (or null for none): global variables, whose texts are the caller's. Dictionaries
-  ///   keep their order trusted  an object (or null for none): global variables whose texts count as the
-  ///   template's own, such as bos_token;
-  ///            where both have a name, this one is taken
+  /// Renders the template. Neighboring pieces differ in is_input, and none is empty.
+  ///   values   object or null: global variables whose texts count as input. Dictionaries keep their order
+  ///   trusted  object or null: global variables whose texts count as the template's own, such as bos_token;
+  ///            they take precedence over `values`
   ///   now      seconds since the epoch, for strftime_now (local time)
-  /// Throws InputError that names the template's line: for raise_exception(text), a limit, or an operation
+  /// Throws InputError with the template's line for raise_exception(text), an exceeded limit, or an operation
   /// that jinja2 refuses as well.
   std::vector<Piece> render(const nlohmann::ordered_json& values, const nlohmann::ordered_json& trusted,
                             int64_t now, const Limits& limits = {}) const;
@@ -60,7 +59,7 @@ class Template {
   std::shared_ptr<const Program> program_;
 };
 
-/// The texts of all pieces.
+/// The concatenated texts of all pieces.
 std::string text_of(std::span<const Piece> pieces);
 
 }  // namespace lacuna::jinja

@@ -13,21 +13,20 @@
 
 namespace lacuna {
 
-/// Whether a folder has this name. A symbolic link that leads nowhere counts: reading it says why it cannot
-/// be read.
+/// Whether `path` exists. A dangling symbolic link counts, so that reading it reports the error.
 bool has_file(const std::filesystem::path& path);
 
-/// Reads a file. Refuses files above 64 MiB: the largest published tokenizer.json has half of that.
+/// Reads a file. Throws InputError above 64 MiB, twice the largest published tokenizer.json.
 std::string read_text_file(const std::filesystem::path& path);
 
-/// A value inside a JSON document, together with the way to it. A view: the document must outlive it.
+/// A view of a value inside a JSON document, with its path. The document must outlive it.
 class JsonValue {
  public:
   JsonValue(const nlohmann::json& value, std::string source) : value_(&value), source_(std::move(source)) {}
 
-  /// The member `key`; an object without it is refused.
+  /// The member `key`. Throws InputError if it is absent.
   JsonValue at(std::string_view key) const;
-  /// The member `key`, or nothing where it is absent or null. Anything but an object is refused.
+  /// The member `key`; empty if it is absent or null. Throws InputError if this value is not an object.
   std::optional<JsonValue> find(std::string_view key) const;
   std::vector<JsonValue> elements() const;
 

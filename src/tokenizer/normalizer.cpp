@@ -32,10 +32,10 @@ bool is_ascii(std::string_view text) {
                      [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
 }
 
-// Decomposes and brings marks into order in n log n steps. utf8proc_map() does both too, but sorts by
-// swapping neighbours, which takes quadratic time for long runs of marks.
+// Decomposes, and sorts combining marks canonically in O(n log n). utf8proc_map() does both, too, but its
+// sort takes quadratic time for long runs of marks.
 std::vector<utf8proc_int32_t> decompose(std::string_view text, utf8proc_option_t options) {
-  constexpr size_t kLongest = 18;  // characters that one decomposes into (U+FDFA)
+  constexpr size_t kLongest = 18;  // longest decomposition of one character (U+FDFA)
   std::vector<utf8proc_int32_t> characters;
   characters.reserve(text.size() + 1);
   for_each_character(text, [&](utf8proc_int32_t character) {
@@ -65,7 +65,7 @@ std::string to_normal_form(std::string_view text, int steps) {
   const auto options = static_cast<utf8proc_option_t>(steps | UTF8PROC_STABLE);
   std::vector<utf8proc_int32_t> characters = decompose(text, options);
   const auto count = static_cast<utf8proc_ssize_t>(characters.size());
-  characters.push_back(0);  // the text is written over the characters, and a zero after it
+  characters.push_back(0);  // utf8proc_reencode() works in place and appends a zero
   const auto size = utf8proc_reencode(characters.data(), count, options);
   if (size < 0) throw InputError("the text cannot be normalised ({})", utf8proc_errmsg(size));
   return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};
@@ -198,7 +198,7 @@ Normalizer::Normalizer(const std::vector<NormalizerRule>& rules, const std::stri
 
 std::string Normalizer::apply(std::string_view text) const {
   constexpr size_t kAnyBytes = 1 << 12;
-  constexpr size_t kGrowthMax = 64;  // times; a character may become eleven of the same size
+  constexpr size_t kGrowthMax = 64;  // growth factor; a character may become eleven of its size
   constexpr size_t kBytesPerStep = 16;
   const size_t bytes_max = kAnyBytes + kGrowthMax * text.size();
   int64_t work_left = Regex::work_for(text);

@@ -20,7 +20,7 @@ enum class Normalization : uint8_t {
   kNfkd,
   kLowercase,
   kStripAccents,  ///< removes combining marks; precomposed characters stay as they are
-  kNmt            ///< SentencePiece's: control characters out, and other white space a space
+  kNmt            ///< SentencePiece's: drops control characters; white space becomes a space
 };
 
 /// Replaces each match by `content`, taken literally.
@@ -35,7 +35,7 @@ struct PrependRule {
   std::string text;
 };
 
-/// Takes white space from the ends.
+/// Trims white space from the ends.
 struct StripRule {
   bool left = true;
   bool right = true;
@@ -43,23 +43,23 @@ struct StripRule {
 
 using NormalizerRule = std::variant<Normalization, ReplaceRule, PrependRule, StripRule>;
 
-/// SentencePiece's spelling of spaces, and its space before a text.
+/// SentencePiece's escape of spaces (U+2581), and its dummy prefix: an escaped space before the text.
 ReplaceRule escaped_spaces_rule();
 PrependRule escaped_space_before_rule();
 
 class Normalizer {
  public:
-  /// `name` begins every error. Throws InputError for rules that cannot be followed.
+  /// `name` begins every error. Throws InputError for invalid rules.
   Normalizer(const std::vector<NormalizerRule>& rules, const std::string& name);
 
   /// Applies the rules in order. `text` is well-formed UTF-8. Takes O(n log n) time for any run of combining
-  /// marks. Throws InputError for a text that grows many times over, and as Regex::find_all does.
+  /// marks. Throws InputError if the text grows too much, and as Regex::find_all does.
   std::string apply(std::string_view text) const;
 
  private:
   struct Replace {
     std::optional<Regex> expression = {};
-    std::string pattern = {};  // where it is a text
+    std::string pattern = {};  // if it is a literal
     std::string content = {};
   };
   using Step = std::variant<Normalization, Replace, PrependRule, StripRule>;

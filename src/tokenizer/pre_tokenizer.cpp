@@ -14,13 +14,13 @@ namespace {
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// A stretch of text that the expression matched, or one that lies between its matches.
+// A match of the expression, or the text between two matches.
 struct Stretch {
   TextRange range;
   bool is_match = false;
 };
 
-// Covers the whole text, in order. Empty matches are kept: they keep neighbours from joining.
+// Stretches that cover the whole text in order. Empty matches are kept: they keep neighbors from joining.
 std::vector<Stretch> stretches_of(const Regex& regex, std::string_view text, bool invert,
                                   int64_t& work_left) {
   std::vector<Stretch> stretches;
@@ -74,7 +74,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
   if (has_bytes && byte_level_count == 0)
     throw InputError("{} has no ByteLevel step, as byte-level BPE needs", name);
   if (byte_level_count > 1) throw InputError("{} has more than one ByteLevel step", name);
-  // Rules after ByteLevel see byte characters. It usually comes last, and then no text is ever spelled so.
+  // Rules after ByteLevel see byte characters. If ByteLevel is last, as usual, none are needed.
   const bool spelled = has_bytes && !is_byte_level(rules.back());
 
   const auto add_split = [&](const SplitRule& rule) {

@@ -1,4 +1,4 @@
-// Cuts text into pre-tokens, the pieces inside which merges happen.
+// Splits text into pre-tokens; merges never cross their boundaries.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ struct SplitRule {
   bool invert = false;  ///< text between the matches is treated as the match
 };
 
-/// The step after which text is made of byte characters.
+/// Converts text to GPT-2's byte characters (byte_characters.h).
 struct ByteLevelRule {
   bool add_prefix_space = false;  ///< put a space before each piece that does not start with one
   bool use_regex = true;          ///< also split by GPT-2's expression
 };
 
-/// SentencePiece's spelling of spaces, and its space before a text, as newer files of Llama 2 state them.
+/// SentencePiece's escape of spaces and its dummy prefix, in the form of newer files of Llama 2.
 struct MetaspaceRule {
   enum class Prepend : uint8_t { kAlways, kFirst, kNever };
-  Prepend prepend = Prepend::kAlways;  ///< before every piece, or the one that begins the text; not twice
+  Prepend prepend = Prepend::kAlways;  ///< before every piece, or the first of the text; never doubled
   bool splits = true;                  ///< pieces begin at spaces
 };
 
@@ -42,22 +42,22 @@ using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule, MetaspaceRule>;
 inline constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// Some text and the parts of it that are pieces: in order, without overlaps, none empty.
+/// A text and the ranges of its pieces: ascending, disjoint, none empty.
 struct Pieces {
   std::string text;
   std::vector<TextRange> ranges;
-  int64_t work_left = 0;     ///< budget of regular expressions that is left, over all rules
-  bool begins_text = false;  ///< the first piece is the beginning of what is encoded
+  int64_t work_left = 0;     ///< remaining work of regular expressions, for all rules together
+  bool begins_text = false;  ///< the first piece begins the whole encoded text
 };
 
 class PreTokenizer {
  public:
-  /// `rules` hold exactly one ByteLevelRule for symbols that are bytes, and none for characters, which may
-  /// have a MetaspaceRule; `name` begins every error.
+  /// For kBytes, `rules` must have exactly one ByteLevelRule; for kCharacters none, but possibly a
+  /// MetaspaceRule. `name` begins every error.
   PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbols symbols, const std::string& name);
 
   /// The pieces of well-formed `text`, as bytes. Throws InputError as Regex::find_all does.
-  ///   begins_text  whether it is the beginning of what is encoded
+  ///   begins_text  whether `text` begins the whole encoded text
   Pieces split(std::string_view text, bool begins_text = true) const;
 
  private:

@@ -14,22 +14,21 @@
 namespace lacuna {
 namespace {
 
-// Tokenizers' expressions never come near these.
+// Limits far above any tokenizer's expression.
 constexpr size_t kPatternBytesMax = size_t{1} << 16;
 constexpr uint32_t kHeapLimitKib = 64 * 1024;
 
-/// Counts the work of matching. PCRE2's own match limit counts for each place where a match may begin, and
-/// its compiled code leaves most steps out; callouts come before every item of the expression, compiled or
-/// not.
+/// Counts the work of matching by callouts before every item of the expression. PCRE2's own match limit
+/// restarts at each start position, and its JIT code does not count most steps.
 struct WorkMeter {
   static constexpr int64_t kPerLook = 1 << 16;
 
   int64_t& left;
-  int64_t next_look = left - kPerLook;  // of `left`, at which the thread's Budget is looked at
-  std::exception_ptr cancelled = {};    // what the Budget threw, which must not pass PCRE2's code
-  PCRE2_SIZE position = 0;              // where the last callout was
+  int64_t next_look = left - kPerLook;  // value of `left` at which the thread's Budget is charged next
+  std::exception_ptr cancelled = {};    // the Budget's exception, which must not unwind PCRE2's frames
+  PCRE2_SIZE position = 0;              // position of the last callout
 
-  /// Charges the Budget; false: it has nothing left, or nobody waits for the work.
+  /// Charges the Budget; false if it is spent or the work is cancelled.
   bool look() noexcept {
     try {
       charge();
@@ -95,9 +94,9 @@ std::string_view posix_class(std::string_view text, const std::string& name) {
   throw InputError("{}: character class '[{}' is not supported", name, text);
 }
 
-// Rewrites what Oniguruma reads differently. PCRE2's \s has U+180E too, its \w lacks marks and connectors.
+// Rewrites syntax that Oniguruma reads differently: PCRE2's \s has U+180E, its \w lacks marks and connectors.
 std::string to_pcre2_syntax(std::string_view pattern, const std::string& name) {
-  // Latin-1's superscripts and fractions are word characters to Oniguruma, other such numbers are not.
+  // For Oniguruma, only Latin-1's superscripts and fractions are word characters, not those of other blocks.
   constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
   std::string result;
   bool in_class = false;
@@ -167,7 +166,7 @@ Regex::Regex(std::string_view pattern, Syntax syntax, std::string name) : name_(
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(), options, &error,
                             &offset, context.get()));
   if (!code_) throw InputError("{} is not a usable regular expression: {}", name_, message_of(error));
-  // Where the machine has no JIT this fails and matching interprets, more slowly.
+  // Fails on machines without JIT support; PCRE2 then uses its slower interpreter.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
 
@@ -179,7 +178,7 @@ int64_t Regex::work_for(std::string_view text) {
 
 std::vector<TextRange> Regex::find_all(std::string_view text, int64_t& work_left) const {
   const MatchContext context(pcre2_match_context_create(nullptr));
-  const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
+  const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is needed
   if (!context || !data) throw std::bad_alloc();
   pcre2_set_heap_limit(context.get(), kHeapLimitKib);
   WorkMeter meter{work_left};
@@ -193,7 +192,7 @@ std::vector<TextRange> Regex::find_all(std::string_view text, int64_t& work_left
   size_t start = 0;
   while (start <= text.size()) {
     int found = match(start, 0);
-    // Compiled code has a small stack of its own; the interpreter's lies on the heap.
+    // JIT code has a small stack of its own; the interpreter uses the heap.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(start, PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (meter.cancelled) std::rethrow_exception(meter.cancelled);

@@ -1,4 +1,4 @@
-// How SentencePiece's vocabularies spell text: a space as U+2581, and a byte that no entry covers as <0x00>
+// Spelling of text in SentencePiece's vocabularies: a space is U+2581, and a byte without an entry is <0x00>
 // to <0xFF>.
 #pragma once
 
@@ -16,7 +16,7 @@ std::string unescape_spaces(std::string_view text);
 /// The entry of a byte: "<0x0A>" for 10.
 std::string byte_token(unsigned char byte);
 
-/// The byte of such an entry, with digits in upper or lower case, or nothing for other texts.
+/// The byte of an entry such as "<0x0A>", digits in upper or lower case; empty for other texts.
 std::optional<char> byte_of_token(std::string_view token);
 
 }  // namespace lacuna

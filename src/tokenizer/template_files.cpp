@@ -1,4 +1,4 @@
-// The files that hold chat templates, in the order of the library transformers.
+// Reads chat templates from their files, in the order of the library transformers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kSpecialKeys = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                           "pad_token", "cls_token", "mask_token"};
 
-/// The first program of a name counts.
+/// Adds a program, unless one of its name is known.
 void add_program(std::string name, std::string program, std::string place, TemplateSource& source) {
   if (program.size() > kMaxTemplateBytes)
     throw InputError("{}: the chat template has {} bytes; expected at most {}", place, program.size(),
@@ -30,7 +30,7 @@ void add_program(std::string name, std::string program, std::string place, Templ
   source.places.push_back(std::move(place));
 }
 
-/// A template, a list of {"name", "template"}, or an object of templates by name.
+/// Adds a template, a list of {"name", "template"}, or an object of templates by name.
 void add_value(const JsonValue& value, const std::string& file, TemplateSource& source) {
   if (value.json().is_string())
     return add_program(std::string(kDefaultTemplate), value.string(), file, source);
@@ -73,7 +73,7 @@ std::string token_text(const JsonValue& value) {
   return value.json().is_object() ? value.at("content").string() : value.string();
 }
 
-/// Tokens of a file, where those before it have not said another.
+/// Adds the special tokens of a file that earlier files have not set.
 void add_special_tokens(const JsonValue& config, nlohmann::ordered_json& tokens) {
   constexpr const char* kMore = "additional_special_tokens";
   for (const std::string_view key : kSpecialKeys) {
@@ -87,8 +87,7 @@ void add_special_tokens(const JsonValue& config, nlohmann::ordered_json& tokens)
   for (const JsonValue& value : list->elements()) tokens[kMore].push_back(token_text(value));
 }
 
-/// Variables that tokenizers of a model's own set: Tiny-A2D's answers have no thoughts
-/// (dllm/utils/models.py).
+/// Adds variables that a model's own tokenizer class sets: Tiny-A2D disables thoughts (dllm/utils/models.py).
 void add_keywords_of_the_model(const JsonValue& config, TemplateSource& source) {
   const auto type = config.find("model_type");
   if (type && type->json().is_string() && type->string().starts_with("a2d-qwen"))
@@ -117,7 +116,7 @@ TemplateSource read_folder(const std::filesystem::path& folder) {
   return source;
 }
 
-/// The texts of the tokens that a file names by their ids.
+/// Texts of the special tokens that a GGUF file specifies by id.
 nlohmann::ordered_json special_tokens_of(const GgufFile& file) {
   constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
   constexpr int64_t kAnyId = std::numeric_limits<int64_t>::max();
@@ -134,7 +133,7 @@ nlohmann::ordered_json special_tokens_of(const GgufFile& file) {
   for (const Key& key : kKeys) {
     const std::string id_key = fmt::format("tokenizer.ggml.{}_token_id", key.id);
     if (!file.has(id_key)) continue;
-    // Files name tokens that they do not have, and a template may never ask for them.
+    // Ignores ids without a token, since the template may not use them.
     const int64_t id = file.integer(id_key, {std::numeric_limits<int64_t>::min(), kAnyId});
     if (id < 0 || id >= static_cast<int64_t>(tokens.size())) continue;
     special[std::string(key.name)] = tokens[static_cast<size_t>(id)];

@@ -11,14 +11,14 @@ namespace lacuna {
 
 class ThoughtFilter {
  public:
-  /// Thoughts begin with the special token <|channel> and end with <channel|>. There are none without a
-  /// tokenizer (null), or where it lacks one of these tokens.
+  /// Thoughts begin with the special token <|channel> and end with <channel|>. Removes nothing if `tokenizer`
+  /// is null or lacks one of these tokens.
   explicit ThoughtFilter(const Tokenizer* tokenizer);
 
   /// The tokens that are not in a thought.
-  ///   tokens  of the answer, those that follow the ones of the last call
+  ///   tokens  the next tokens of the answer, after those of the last call
   std::vector<TokenId> remove(std::span<const TokenId> tokens);
-  /// Whether a thought has begun that has not ended.
+  /// Whether a thought has begun and not yet ended.
   bool is_in_thought() const { return is_in_thought_; }
 
  private:

@@ -21,7 +21,7 @@ std::string bytes_of_characters(const std::string& text) {
   return byte ? std::string(1, *byte) : unescape_spaces(text);
 }
 
-// Collects the bytes of each id. Checks that every id is in range and stands for one text.
+// Collects the bytes of each id. Throws InputError if an id is out of range or has two texts.
 std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
   constexpr size_t kTokenBytesMax = size_t{1} << 14;  // several times the longest published
   std::vector<const std::string*> texts;
@@ -50,14 +50,14 @@ std::vector<std::string> bytes_by_id(const TokenizerParts& parts) {
                                : from_byte_characters(*texts[id]).value_or(*texts[id]);
   }
   if (has_characters) return bytes;
-  // An added token that is not an entry too is plain text, even where its letters could spell bytes.
+  // An added token without a vocabulary entry is plain text, even if its letters could spell bytes.
   for (const AddedToken& token : parts.added_tokens) {
     if (!parts.bpe.vocab.contains(token.content)) bytes[token.id] = token.content;
   }
   return bytes;
 }
 
-// Checks that no added token has two ids.
+// Ids of added tokens by content. Throws InputError if one has two ids.
 std::unordered_map<std::string, TokenId> added_ids(const TokenizerParts& parts) {
   std::unordered_map<std::string, TokenId> ids;
   for (const AddedToken& token : parts.added_tokens) {
@@ -114,7 +114,7 @@ std::vector<bool> special_flags(const TokenizerParts& parts, size_t num_ids) {
 
 namespace {
 
-/// A folder without files that are read: says what the files that it has would have to become.
+/// Reports a folder without supported files, with a hint on how to convert the files that it has.
 [[noreturn]] void refuse_files(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code error;

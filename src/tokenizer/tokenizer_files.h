@@ -14,31 +14,29 @@ class GgufFile;
 /// A tokenizer.json as the Python library `tokenizers` writes it.
 TokenizerParts read_tokenizer_json(const JsonValue& root);
 
-/// The same the other way round: read_tokenizer_json() makes the same parts of it.
+/// The inverse of read_tokenizer_json().
 nlohmann::json tokenizer_json(const TokenizerParts& parts);
 
-/// vocab.json, merges.txt and, where present, added_tokens.json. They do not say how text is split; that
-/// follows from `tokenizer_class` in tokenizer_config.json.
+/// Reads vocab.json, merges.txt and, if present, added_tokens.json. `tokenizer_class` in
+/// tokenizer_config.json determines the pre-tokenizer.
 TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder);
 
-/// The metadata of a GGUF file: a whole tokenizer.json where it carries one, else tokens, merges and the name
-/// of how text is split.
+/// Reads the metadata of a GGUF file: an embedded tokenizer.json if present, else tokens, merges or scores,
+/// and the name of the pre-tokenizer.
 TokenizerParts read_gguf_tokenizer(const GgufFile& file);
 
-/// Its chat templates, and the texts of the tokens that it names by their ids, as a tokenizer_config.json has
-/// them.
+/// The chat templates of a GGUF file, and the texts of its special tokens, as a tokenizer_config.json.
 nlohmann::json gguf_template_config(const GgufFile& file);
 
-/// Adds the tokens under `added_tokens_decoder` of tokenizer_config.json to `parts`; where both know a token,
-/// the config's flags count.
+/// Adds the tokens under `added_tokens_decoder` of tokenizer_config.json to `parts`; the config's flags
+/// override those of a known token.
 void add_config_tokens(const JsonValue& config, TokenizerParts& parts);
 
-/// A "vocab" or "added_tokens" object: text to id. Ids are checked to lie in [0, kMaxTokenId].
+/// Reads an object of ids by text. Throws InputError for ids outside [0, kMaxTokenId].
 std::unordered_map<std::string, TokenId> read_token_ids(const JsonValue& object);
 TokenId read_token_id(const JsonValue& value);
 
-/// The flags of one added token; `special` and `normalized` where absent: false, and the opposite of
-/// `special`.
+/// Reads one added token. Defaults: `special` is false, `normalized` is the opposite of `special`.
 AddedToken read_added_token(const JsonValue& value, TokenId id);
 
 }  // namespace lacuna

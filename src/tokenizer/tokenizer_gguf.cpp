@@ -30,7 +30,7 @@ enum TokenType : int64_t {
   kByte = 6
 };
 
-// Gemma 4. Files have no tokenizer.ggml.pre; the rules belong to the model's name.
+// Gemma 4: files lack tokenizer.ggml.pre, so the model's name determines the rules.
 void split_as_gemma(const GgufFile& file, TokenizerParts& parts) {
   const std::string_view pre = file.text(kPre, "gemma4");
   if (pre != "gemma4" && pre != "default") file.refuse(kPre, "gemma4 or default with the model gemma4");
@@ -40,7 +40,7 @@ void split_as_gemma(const GgufFile& file, TokenizerParts& parts) {
   parts.bpe.whole_newline_runs = true;
 }
 
-// Files without a name have what llama.cpp does then.
+// Files without tokenizer.ggml.pre use llama.cpp's default.
 void split_by_name(const GgufFile& file, TokenizerParts& parts) {
   const GgufPreTokenizer* const known = gguf_pre_tokenizer(file.text(kPre, "default"));
   if (known == nullptr) file.refuse(kPre, fmt::format("one of {}", gguf_pre_tokenizer_names()));
@@ -51,7 +51,7 @@ void split_by_name(const GgufFile& file, TokenizerParts& parts) {
   parts.bpe.ignore_merges = known->ignores_merges;
 }
 
-// SentencePiece's tokenizer of Llama 2 and Gemma: nothing is split, and scores say what merges.
+// SentencePiece's tokenizer of Llama 2 and Gemma: no pre-tokenizer; scores determine the merges.
 void read_scores(const GgufFile& file, TokenizerParts& parts) {
   constexpr std::string_view kScores = "tokenizer.ggml.scores";
   const std::vector<double>& scores = file.numbers(kScores);
@@ -88,7 +88,7 @@ void add_entry(const GgufFile& file, const std::string& text, TokenId id, BpePar
   }
 }
 
-///   is_scored  whether scores say what merges, so that a token's entry is for symbols alone
+///   is_scored  whether scores determine the merges, so that added tokens need no entry
 void read_token(const GgufFile& file, const std::string& text, TokenId id, int64_t type, bool is_scored,
                 TokenizerParts& parts) {
   const bool has_characters = parts.bpe.symbols == BpeSymbols::kCharacters;
@@ -101,7 +101,7 @@ void read_token(const GgufFile& file, const std::string& text, TokenId id, int64
     case kControl:
     case kUserDefined:
       parts.added_tokens.push_back({.id = id, .content = text, .special = type == kControl});
-      // Merges may name them, as in the tokenizer.json that the file was made of.
+      // Merges may refer to added tokens, as in the original tokenizer.json.
       if (has_characters && !is_scored) add_entry(file, text, id, parts.bpe);
       return;
     case kUnused:
@@ -170,7 +170,7 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
 }
 
 TokenizerTexts gguf_tokenizer_texts(const GgufFile& file) {
-  // Texts of a file may be ill-formed.
+  // Texts of a GGUF file may be ill-formed UTF-8.
   const auto text_of = [](const nlohmann::json& json) { return dump_json(json, 2); };
   nlohmann::json config = gguf_template_config(file);
   for (const char* const name : {"add_bos_token", "add_eos_token"}) {

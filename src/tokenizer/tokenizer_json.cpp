@@ -58,16 +58,16 @@ void expect_text(const JsonValue& value, std::string_view expected) {
   throw InputError("{} is '{}'; expected '{}'", value.name(), value.string(), expected);
 }
 
-// A Replace step of a decoder.
+// Checks a decoder's Replace step.
 void expect_replacement(const JsonValue& step, std::string_view from, std::string_view to) {
   expect_text(step.at("pattern").at("String"), from);
   expect_text(step.at("content"), to);
 }
 
-/// Hands on each step of `value`, which may be a Sequence of steps in its member `list_key`.
+/// Calls `read` for `value`, or for each step in its member `list_key` if it is a Sequence.
 template <typename Read>
 void for_each_step(const JsonValue& value, std::string_view list_key, Read&& read, int depth = 0) {
-  constexpr int kDepthMax = 8;  // of sequences within one another; files that are published have one or two
+  constexpr int kDepthMax = 8;  // nesting of sequences; published files have one or two
   if (value.at("type").string() != "Sequence") return read(value);
   if (depth == kDepthMax) throw InputError("{} is nested deeper than {}", value.name(), kDepthMax);
   for (const JsonValue& step : value.at(list_key).elements()) for_each_step(step, list_key, read, depth + 1);
@@ -108,7 +108,7 @@ SplitRule read_split(const JsonValue& value) {
           .invert = value.boolean_or("invert", false)};
 }
 
-/// A rule that drops what a pattern matches.
+/// A rule that drops the matches of a pattern.
 SplitRule dropped(std::string pattern, Regex::Syntax syntax = Regex::Syntax::kExpression) {
   return {.pattern = std::move(pattern), .syntax = syntax, .behavior = SplitBehavior::kRemoved};
 }
@@ -126,7 +126,7 @@ MetaspaceRule read_metaspace(const JsonValue& value) {
   MetaspaceRule rule{.splits = value.boolean_or("split", true)};
   const auto prepend = value.find("prepend_scheme");
   if (prepend) rule.prepend = read_choice(*prepend, kPrependSchemes);
-  // The key of older files.
+  // Older files have add_prefix_space instead of prepend_scheme.
   if (!value.boolean_or("add_prefix_space", true)) {
     if (prepend && rule.prepend != MetaspaceRule::Prepend::kNever)
       throw InputError("{} is '{}', and add_prefix_space is false; expected 'never'", prepend->name(),
@@ -202,8 +202,7 @@ void refuse_unless_empty(const JsonValue& model, std::string_view key) {
                    vocab.name(), in_quotes(byte_token(0)));
 }
 
-/// A model whose texts no ByteLevel step has made of bytes has characters, with bytes for the others or
-/// without.
+/// kBytes if there is a ByteLevel step and no byte_fallback; else kCharacters.
 BpeSymbols symbols_of(const JsonValue& model, const std::vector<PreTokenizerRule>& rules) {
   const auto is_byte_level = [](const PreTokenizerRule& rule) {
     return std::holds_alternative<ByteLevelRule>(rule);
@@ -215,10 +214,10 @@ BpeSymbols symbols_of(const JsonValue& model, const std::vector<PreTokenizerRule
   return BpeSymbols::kCharacters;
 }
 
-/// SentencePiece's Unigram: "vocab" is a list of [text, score], whose places are the ids.
+/// SentencePiece's Unigram: "vocab" is a list of [text, score], indexed by id.
 BpeParts read_unigram(const JsonValue& model) {
   constexpr size_t kEntryBytesMax =
-      1024;  // steps for each byte of text; published ones have at most 64 characters
+      1024;  // bounds the time per byte of text; published entries have at most 64 characters
   BpeParts parts;
   parts.symbols = BpeSymbols::kCharacters;
   parts.best_path = true;
@@ -249,7 +248,7 @@ BpeParts read_unigram(const JsonValue& model) {
 }
 
 BpeParts read_model(const JsonValue& model, const std::vector<PreTokenizerRule>& pre_tokenizer) {
-  // Old files say no type.
+  // Old files lack the type.
   const std::string type = model.string_or("type", model.at("vocab").json().is_array() ? "Unigram" : "BPE");
   if (type == "Unigram") return read_unigram(model);
   if (type != "BPE") throw InputError("{}.type must be 'BPE' or 'Unigram', not '{}'", model.name(), type);
@@ -267,7 +266,7 @@ BpeParts read_model(const JsonValue& model, const std::vector<PreTokenizerRule>&
   parts.ignore_merges = model.boolean_or("ignore_merges", false);
   if (const auto unk = model.find("unk_token")) parts.unk_token = unk->string();
   parts.fuse_unk = model.boolean_or("fuse_unk", false);
-  // Our own key, for what tokenizer.json has none.
+  // This engine's own key, for settings that tokenizer.json cannot express.
   if (const auto own = model.find("lacuna")) {
     parts.whole_newline_runs = own->boolean_or("whole_newline_runs", false);
     if (const auto scores = own->find("scores")) {
@@ -280,14 +279,14 @@ BpeParts read_model(const JsonValue& model, const std::vector<PreTokenizerRule>&
   return parts;
 }
 
-/// The steps that a decoder may have: those that write tokens one by one, in an order in which they do.
+/// Throws InputError unless the steps are known, distinct, and ordered as decoding token by token requires.
 void check_decoder_order(const std::vector<JsonValue>& steps, std::string_view expected) {
   constexpr std::array<std::string_view, 4> kOrder = {"Replace", "ByteFallback", "Fuse", "Strip"};
   std::array<bool, kOrder.size()> seen = {};
   size_t last = 0;
   for (const JsonValue& step : steps) {
     const JsonValue type = step.at("type");
-    // Metaspace does what Replace does, and takes a space away as Strip does.
+    // Metaspace replaces like Replace, and strips a space like Strip.
     const std::string_view name = type.string() == "Metaspace" ? kOrder[0] : std::string_view(type.string());
     const auto place = static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), name) - kOrder.begin());
     if (place == kOrder.size() || seen[place] || (place > 0 && place < last))
@@ -297,7 +296,7 @@ void check_decoder_order(const std::vector<JsonValue>& steps, std::string_view e
   }
 }
 
-// Tokens are decoded one by one, so the steps that a file lists have to be those that do the same.
+// Tokens are decoded one by one; throws InputError if the file's decoder would give another result.
 void check_decoder(const JsonValue& root, BpeSymbols symbols, bool has_fallback) {
   const auto decoder = root.find("decoder");
   std::vector<JsonValue> steps;
@@ -320,9 +319,8 @@ void check_decoder(const JsonValue& root, BpeSymbols symbols, bool has_fallback)
     throw InputError("{} has no ByteFallback; {}", decoder->name(), expected);
   if (!has("Replace") && !has("Metaspace"))
     throw InputError("{} has no Replace; {}", decoder->name(), expected);
-  // Strip, of SentencePiece's files, takes the space away that a text begins with for the first token's sake.
-  // Answers follow a prompt, so here no text begins with it. Without Fuse before it, each token would lose
-  // one.
+  // Strip removes SentencePiece's dummy prefix from the beginning of a text. It is ignored here, because an
+  // answer follows a prompt and has no dummy prefix. Without Fuse before Strip, each token would lose one.
   if (has("Strip") && !has("Fuse"))
     throw InputError("{} has Strip without Fuse; {}", decoder->name(), expected);
   for (const JsonValue& step : steps) {

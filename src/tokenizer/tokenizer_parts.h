@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-inline constexpr TokenId kMaxTokenId = (1 << 20) - 1;  ///< of any tokenizer
+inline constexpr TokenId kMaxTokenId = (1 << 20) - 1;  ///< limit for any tokenizer
 
 /// Everything a tokenizer is made of, as any file format may state it.
 struct TokenizerParts {

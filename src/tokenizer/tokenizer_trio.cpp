@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-// One "left right" a line; a first line "#version: 0.2" and empty lines say nothing.
+// One "left right" per line. A first line "#version: 0.2" and empty lines are ignored.
 std::vector<std::pair<std::string, std::string>> read_merges(const std::string& text,
                                                              const std::string& name) {
   std::vector<std::pair<std::string, std::string>> merges;
@@ -31,8 +31,8 @@ std::vector<std::pair<std::string, std::string>> read_merges(const std::string& 
   return merges;
 }
 
-// The tokens that a config names as "eos_token", "additional_special_tokens" and so on: a string, an object
-// with "content", or a list of these.
+// Collects the tokens that a config names as "eos_token", "additional_special_tokens" and so on: a string, an
+// object with "content", or a list of these.
 void collect_special_tokens(const JsonValue& config, std::set<std::string>& contents) {
   const auto collect = [&](const JsonValue& value) {
     contents.insert(value.json().is_object() ? value.at("content").string() : value.string());
@@ -51,7 +51,7 @@ struct SplitStyle {
   bool is_gpt2;
 };
 
-// Folders without tokenizer.json leave it to the class how text is split.
+// In folders without tokenizer.json the tokenizer's class determines the pre-tokenizer.
 constexpr std::array kSplitStyles = std::to_array<SplitStyle>({
     {"Qwen2Tokenizer", false},
     {"Qwen2TokenizerFast", false},
@@ -117,7 +117,7 @@ TokenizerParts read_tokenizer_trio(const std::filesystem::path& folder) {
 void add_config_tokens(const JsonValue& config, TokenizerParts& parts) {
   const auto decoder = config.find("added_tokens_decoder");
   if (!decoder) return;
-  std::unordered_map<std::string, size_t> known;  // indices of added tokens by content; the first one counts
+  std::unordered_map<std::string, size_t> known;  // index of the first added token with a content
   size_t index = 0;
   for (const AddedToken& token : parts.added_tokens) known.emplace(token.content, index++);
   for (const auto& item : decoder->object().items()) {

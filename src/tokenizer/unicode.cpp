@@ -11,7 +11,7 @@ namespace {
 
 struct Character {
   char32_t value = 0;
-  size_t length = 0;  // in bytes; 0 where the text is ill-formed or empty
+  size_t length = 0;  // in bytes; 0 if the text is ill-formed or empty
 };
 
 Character read_character(std::string_view text) {

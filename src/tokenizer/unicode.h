@@ -23,7 +23,7 @@ size_t well_formed_prefix(std::string_view text);
 /// recommends and Python's errors="replace" does. For output formats that must be UTF-8, such as JSON.
 std::string replace_ill_formed(std::string_view bytes);
 
-/// The first and last character of `text`; 0 where it is empty or ill-formed there.
+/// The first and last character of `text`; 0 if it is empty or ill-formed there.
 char32_t first_character(std::string_view text);
 size_t first_character_bytes(std::string_view text);
 char32_t last_character(std::string_view text);
@@ -37,7 +37,7 @@ bool is_word(char32_t character);   ///< as `\w`: letters, marks, digits, connec
 std::string_view trim_start(std::string_view text);
 std::string_view trim_end(std::string_view text);
 
-/// `text` as Python's strip() and Jinja's trim leave it: U+001C to U+001F count as white space too.
+/// `text` trimmed as by Python's strip(): U+001C to U+001F count as white space, too.
 std::string_view trim_as_python(std::string_view text);
 
 }  // namespace lacuna

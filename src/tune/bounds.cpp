@@ -9,8 +9,8 @@
 namespace lacuna {
 namespace {
 
-/// ln P(X = successes). The binomial coefficient is computed by lgamma, whose relative error of about 1e-16
-/// is one of 1e-9 in the probability at kMaxPrompts and of 1e-12 at 10,000.
+/// ln P(X = successes). The binomial coefficient is computed by lgamma. Its relative error of about 1e-16
+/// gives one of 1e-9 in the probability at kMaxPrompts and of 1e-12 at 10,000.
 double log_binomial_mass(int64_t successes, int64_t trials, double probability) {
   const auto k = static_cast<double>(successes);
   const auto n = static_cast<double>(trials);

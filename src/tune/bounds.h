@@ -1,6 +1,6 @@
 // Bounds on the risk, the mean loss over all prompts of the same kind, from the losses of independent
-// prompts. Losses lie in [0, 1]. A p-value is at most u with probability at most u, whatever the distribution
-// of the losses, where the risk is above the asked one; an upper bound is above the risk with the asked
+// prompts. Losses lie in [0, 1]. If the risk is above the tested one, a p-value is at most u with probability
+// at most u, for any distribution of the losses. An upper bound is above the risk with the requested
 // confidence. Sources: Clopper and Pearson 1934 (binomial); Bates et al., arXiv 2101.02703, section 3.1
 // (Hoeffding-Bentkus).
 #pragma once
@@ -23,18 +23,19 @@ enum class LossKind : uint8_t {
   kBounded,  ///< each loss lies in [0, 1]: Hoeffding-Bentkus
 };
 
-/// Most prompts that the functions below take.
+/// Maximum number of prompts for the functions below.
 inline constexpr int64_t kMaxPrompts = 10'000'000;
 
 /// P(X <= successes) of X ~ Binomial(trials, probability).
 ///   trials  0 to kMaxPrompts     probability  in [0, 1]
 double binomial_cdf(int64_t successes, int64_t trials, double probability);
 
-/// p-value of the hypothesis that the risk is at least `risk`. Small where the losses are too few for that.
+/// p-value of the hypothesis that the risk is at least `risk`. Small if the losses are too low for that.
 ///   risk  in (0, 1)
 double p_value(LossKind kind, const LossSum& sum, double risk);
 
-/// p-value of the opposite hypothesis, that the risk is at most `risk`. Small where the losses are too many.
+/// p-value of the opposite hypothesis, that the risk is at most `risk`. Small if the losses are too high for
+/// that.
 double p_value_of_safety(LossKind kind, const LossSum& sum, double risk);
 
 /// The smallest risk that the losses rule out at this level: with probability 1 - level the true risk is
@@ -47,8 +48,8 @@ double upper_bound(LossKind kind, const LossSum& sum, double level);
 ///   level  in (0, 1): 1 - confidence
 double lower_bound(LossKind kind, const LossSum& sum, double level);
 
-/// How many prompts without any loss have a p-value of `level` or less for this risk: fewer prompts cannot
-/// certify it. The same for both kinds.
+/// Smallest number of prompts that has a p-value of at most `level` for this risk without any loss: fewer
+/// prompts cannot certify the risk. The same for both kinds.
 int64_t prompts_needed(double risk, double level);
 
 }  // namespace lacuna

@@ -1,9 +1,8 @@
 // Certifies settings whose risk is at most the asked one (learn then test, arXiv 2110.01052). Settings are
 // tested in chains: a chain is tested in its order until a setting fails, each at the same level
-// (fixed-sequence testing), and each chain gets an equal part of the level (Bonferroni). Then with the asked
-// confidence every certified setting keeps the risk, all of them together, whatever the model and whatever
-// the prompts, as long as the prompts are independent samples of those to come and nothing about them was
-// used to choose the chains.
+// (fixed-sequence testing), and each chain gets an equal part of the level (Bonferroni). With the requested
+// confidence, all certified settings keep the risk at once, for any model. The prompts must be independent
+// samples of future prompts, and the chains must be chosen without them.
 #pragma once
 
 #include <cstddef>
@@ -28,21 +27,21 @@ struct TestedSetting {
   size_t setting = 0;
   size_t chain = 0;
   LossSum sum;
-  double p_value = 1;  ///< 1 where the test ended early
+  double p_value = 1;  ///< 1 if the test ended early
   bool certified = false;
 };
 
 struct Certification {
-  double level = 0;                   ///< of each chain: (1 - confidence) / chains
+  double level = 0;                   ///< level of each chain: (1 - confidence) / chains
   std::vector<TestedSetting> tested;  ///< in the order of testing
 };
 
-/// Losses of a setting over the prompts of certification. May end early, with fewer prompts, where
-/// may_still_pass() says no; such a setting is not certified.
+/// Losses of a setting over the prompts of certification. May end early, with fewer prompts, if
+/// may_still_pass() is false; such a setting is not certified.
 using MeasureLosses = std::function<LossSum(size_t setting)>;
 
 /// Tests the chains. `measure` is called only for settings that are tested.
-///   prompts  of certification
+///   prompts  number of prompts of certification
 Certification certify(const Promise& promise, const std::vector<Chain>& chains, int64_t prompts,
                       const MeasureLosses& measure);
 
@@ -50,8 +49,8 @@ Certification certify(const Promise& promise, const std::vector<Chain>& chains, 
 /// comes.
 bool may_still_pass(const Promise& promise, const LossSum& so_far, int64_t prompts, double level);
 
-/// The most chains, up to `most`, of which each can certify a setting without losses over this many prompts.
-/// 0: not even one can.
+/// Maximum number of chains, up to `most`, of which each can certify a setting without losses over this many
+/// prompts; 0: none can.
 int32_t affordable_chains(const Promise& promise, int64_t prompts, int32_t most);
 
 }  // namespace lacuna

@@ -6,7 +6,7 @@
 
 namespace lacuna {
 
-/// Share of the places, of the longer answer, at which the tokens differ: 0 to 1. 0 where both are empty.
+/// Share of the longer answer's positions at which the tokens differ, in [0, 1]; 0 if both are empty.
 ///   a, b  token ids
 double token_difference(std::span<const int32_t> a, std::span<const int32_t> b);
 

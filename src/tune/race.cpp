@@ -31,7 +31,7 @@ class Race {
   }
 
  private:
-  /// The boldest level of a path that is not refuted; 0: all are.
+  /// The boldest level of a path that is not refuted; 0: all levels are refuted.
   struct Lead {
     size_t path = 0;
     int32_t level = 0;
@@ -90,8 +90,8 @@ class Race {
     return entrant;
   }
 
-  /// Goes down a path to its boldest level that is not refuted; levels above it stay refuted. Where the
-  /// budget is spent, a level of an earlier round stays, and a path without one drops out.
+  /// Goes down a path to its boldest level that is not refuted; levels above it stay refuted. Once the budget
+  /// is spent, a level of an earlier round stays, and a path without one drops out.
   void settle(Lead& lead, int32_t prompts) {
     for (; lead.level > 0; --lead.level, lead.ratio = 1) {
       if (!continues()) {

@@ -1,7 +1,7 @@
-// Chooses the settings that certification tests. A setting is a point of a product of paths: on each path its
-// level says how far the method goes, 0 (the baseline) or one of the path's levels, ordered from the most
-// cautious. Levels are compared on the same prompts (paired), and by counted work, never by measured time:
-// the same losses and costs always choose the same settings.
+// Chooses the settings that certification tests. A setting has a level on each path (a series of settings of
+// one method): 0 is the baseline, then the path's levels from the most cautious to the boldest. Levels are
+// compared on the same prompts (paired), and by counted work, never by measured time: the same losses and
+// costs always choose the same settings.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Measured {
   double cost_ratio() const { return baseline_cost > 0 ? cost / baseline_cost : 1; }
 };
 
-/// Measures a setting on the first `prompts` prompts of the race. Prompts that were measured before cost
-/// nothing again.
+/// Measures a setting on the first `prompts` prompts of the race. Prompts that were measured before are not
+/// run again.
 using MeasureSetting = std::function<Measured(const Levels&, int32_t prompts)>;
 
 struct RaceRules {
@@ -39,7 +39,7 @@ struct RaceRules {
   int32_t prompts = 64;       ///< prompts of the last round; each round doubles them
   int32_t kept_paths = 2;     ///< rounds halve the paths of a method down to this many
   int32_t most_chains = 2;
-  int32_t most_tested = 6;  ///< settings of a chain
+  int32_t most_tested = 6;  ///< maximum settings of a chain
 };
 
 struct RaceResult {
@@ -48,21 +48,21 @@ struct RaceResult {
     Measured measured;
     bool refuted = false;  ///< its losses are too many for the risk, or it saves no work
   };
-  std::vector<Entrant> entrants;            ///< everything that was measured, in the order of the first time
+  std::vector<Entrant> entrants;            ///< all measured settings, in order of first measurement
   std::vector<std::vector<Levels>> chains;  ///< to be certified, each from its most cautious setting
 };
 
-/// A level is refuted where the p-value of its being safe is below this.
+/// A level is refuted if its p_value_of_safety() is below this.
 inline constexpr double kRefutes = 0.1;
-/// A combination has to save this part of the work at least.
+/// Minimum share of the work that a setting must save.
 inline constexpr double kMinSaving = 0.01;
 
-/// Runs the race. On each path the boldest level that is not refuted stands for the path; after each round
-/// the more expensive half of each method's paths drops out. Then combinations are walked greedily: from the
+/// Runs the race. The boldest level of each path that is not refuted represents the path; after each round
+/// the more expensive half of each method's paths drops out. Then paths are combined greedily: from the
 /// cheapest path on, each further path joins with its boldest level that saves work and is not refuted. Each
-/// walk becomes a chain.
+/// such walk becomes a chain.
 ///   is_valid      whether a setting can be decoded
-///   may_continue  false: the budget of the race is spent; what is known by then decides
+///   may_continue  false: the race's budget is spent; it ends with the results so far
 RaceResult race(const RaceRules& rules, const std::function<bool(const Levels&)>& is_valid,
                 const MeasureSetting& measure, const std::function<bool()>& may_continue = {});
 

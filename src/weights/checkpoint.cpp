@@ -16,9 +16,9 @@
 namespace lacuna {
 namespace {
 
-/// The experts of a layer in one tensor, as MLX writes them, and one of them.
+/// One expert of a layer whose experts MLX stacks in one tensor.
 struct StackedExpert {
-  std::string module;  ///< of all experts
+  std::string module;  ///< the stack of all experts
   int64_t index = 0;
 };
 
@@ -36,7 +36,7 @@ std::optional<StackedExpert> stacked_expert(std::string_view module) {
   return expert;
 }
 
-/// Rows of another matrix from one of them on.
+/// View of a matrix's rows from a first row on.
 class MatrixRows : public StoredMatrix {
  public:
   MatrixRows(std::unique_ptr<StoredMatrix> whole, int64_t first) : whole_(std::move(whole)), first_(first) {}

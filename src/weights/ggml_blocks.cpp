@@ -12,11 +12,11 @@
 namespace lacuna {
 namespace {
 
-// The `read` of a type unpacks one block into quantized values, scales and minimums.
+// Each type's `read_` function unpacks one block into quantized values, scales and minimums.
 
 constexpr size_t kSmall = 32;      // elements of a plain block
 constexpr size_t kSuper = 256;     // elements of a K-quant block
-constexpr size_t kGgmlGroup = 32;  // elements that share a scale in memory, where not 16
+constexpr size_t kGgmlGroup = 32;  // elements per scale in memory, if not 16
 
 float half_at(const std::byte* from) {
   f16 value;
@@ -44,7 +44,7 @@ struct BlockOut {
   float* minimums;  // null if the type has none
 };
 
-/// Quantized value of a signed number, for 8 bits without minimums.
+/// Quantized value of a signed number for 8 bits without minimums.
 uint8_t around_128(int value) {
   return static_cast<uint8_t>(128 + value);
 }
@@ -54,7 +54,7 @@ uint32_t nibble(const std::byte* halves, size_t j) {
   return j < kSmall / 2 ? byte_at(halves, j) & 15U : byte_at(halves, j - kSmall / 2) >> 4U;
 }
 
-/// Nibbles in the order of elements: the low one of each byte first.
+/// Nibble of an element; each byte holds two consecutive elements, the first in the low nibble.
 uint32_t next_nibble(const std::byte* nibbles, size_t index) {
   return byte_at(nibbles, index / 2) >> (4 * (index % 2)) & 15U;
 }
@@ -76,7 +76,7 @@ void read_q4_1(const std::byte* block, const BlockOut& out) {
   for (size_t j = 0; j < kSmall; ++j) out.codes[j] = static_cast<uint8_t>(nibble(block + 4, j));
 }
 
-/// The fifth bits of all elements are a separate word.
+/// Elements have 5 bits; all fifth bits are in a separate word.
 void read_q5_0(const std::byte* block, const BlockOut& out) {
   out.scales[0] = half_at(block);
   const uint32_t fifths = word_at(block + 2);
@@ -94,7 +94,7 @@ void read_q5_1(const std::byte* block, const BlockOut& out) {
     out.codes[j] = static_cast<uint8_t>(nibble(block + 8, j) | (fifths >> j & 1U) << 4U);
 }
 
-/// 128 elements share 32 bytes: the first 32 have the two lowest bits.
+/// Two bits of an element: 128 elements share 32 bytes, the first 32 elements in the two lowest bits.
 uint32_t crumb(const std::byte* quarters, size_t element) {
   return byte_at(quarters, element / 128 * 32 + element % 32) >> (element % 128 / 32 * 2) & 3U;
 }
@@ -110,8 +110,8 @@ void read_q2_k(const std::byte* block, const BlockOut& out) {
   for (size_t j = 0; j < kSuper; ++j) out.codes[j] = static_cast<uint8_t>(crumb(block + 16, j));
 }
 
-/// Scales of six bits: four of each are nibbles of the first eight bytes, low ones first, the upper two are
-/// in the last four bytes. The third bit of an element is clear where 4 is subtracted.
+/// Scales have six bits: the lower four are nibbles of the first eight bytes, low nibbles first; the upper
+/// two are in the last four bytes. If the third bit of an element is clear, 4 is subtracted.
 void read_q3_k(const std::byte* block, const BlockOut& out) {
   const std::byte* packed = block + 96;
   const float scale = half_at(block + 108);
@@ -147,7 +147,7 @@ void read_k_scales(const std::byte* block, const BlockOut& out) {
   }
 }
 
-/// 64 elements share 32 bytes: the first 32 have the low nibbles.
+/// Nibble of an element: 64 elements share 32 bytes, the first 32 elements in the low nibbles.
 uint32_t k_nibble(const std::byte* halves, size_t element) {
   const uint32_t byte = byte_at(halves, element / 64 * 32 + element % 32);
   return element % 64 < 32 ? byte & 15U : byte >> 4U;
@@ -184,11 +184,11 @@ void read_q6_k(const std::byte* block, const BlockOut& out) {
   }
 }
 
-// Types with few values: an index into a table of eight bits a value.
+// Types whose codes index a table of int8 values.
 
 constexpr std::array<int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
-/// Twice the floats of four bits, e2m1.
+/// Values of e2m1 (4-bit floats), doubled.
 constexpr std::array<int8_t, 16> kSignedTwiceE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 void read_iq4_nl(const std::byte* block, const BlockOut& out) {
@@ -207,13 +207,13 @@ void read_iq4_xs(const std::byte* block, const BlockOut& out) {
   }
 }
 
-/// The scale is a power of two, 2^(e - 127), and half of it goes with the doubled values.
+/// The scale is 2^(e - 127); it is halved here because the table's values are doubled.
 void read_mxfp4(const std::byte* block, const BlockOut& out) {
   out.scales[0] = std::ldexp(1.0F, static_cast<int>(byte_at(block, 0)) - 128);
   for (size_t j = 0; j < kSmall; ++j) out.codes[j] = around_128(kSignedTwiceE2m1[nibble(block + 1, j)]);
 }
 
-/// Four runs of 16 elements, each with a scale in e4m3. The sign bit of a scale is not looked at.
+/// Four runs of 16 elements, each with an e4m3 scale whose sign bit is ignored.
 void read_nvfp4(const std::byte* block, const BlockOut& out) {
   constexpr size_t kRun = 16;
   for (size_t i = 0; i < 4; ++i) {
@@ -231,7 +231,7 @@ void read_nvfp4(const std::byte* block, const BlockOut& out) {
   }
 }
 
-// Types of two or three values, -1, 0 and 1 times a scale, as values around 8.
+// Binary and ternary types: -1, 0 or 1 times a scale, stored with a zero point of 8.
 
 void read_q1_0(const std::byte* block, const BlockOut& out) {
   constexpr size_t kElements = 128;
@@ -247,7 +247,7 @@ void read_q2_0(const std::byte* block, const BlockOut& out) {
     out.codes[j] = static_cast<uint8_t>((byte_at(block + 2, j / 4) >> (j % 4 * 2) & 3U) + 8 - 1);
 }
 
-/// A byte has five digits to the base 3 as a fraction of 256. The first digit comes first.
+/// Ternary digit of a byte, which holds five as a fraction of 256, the first one most significant.
 uint32_t ternary_digit(uint32_t byte, size_t index) {
   constexpr std::array<uint32_t, 5> kPowers = {1, 3, 9, 27, 81};
   return (byte * kPowers[index] & 255U) * 3 >> 8U;
@@ -272,9 +272,9 @@ void read_tq2_0(const std::byte* block, const BlockOut& out) {
   for (size_t j = 0; j < kSuper; ++j) out.codes[j] = static_cast<uint8_t>(crumb(block, j) + 8 - 1);
 }
 
-// Types with code books: points of 8 or 4 coordinates, and the coordinates' signs.
+// Types with codebooks: points of 8 or 4 coordinates, and signs of the coordinates.
 
-/// Seven of eight sign bits; the last makes their number even.
+/// Eight sign bits from seven; the eighth makes the parity even.
 uint32_t with_parity(uint32_t seven) {
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7U;
 }
@@ -336,7 +336,7 @@ void read_iq3_xxs(const std::byte* block, const BlockOut& out) {
   }
 }
 
-/// Weights are odd multiples, from -15 to 15, of the scale: a code of 4 bits stands for twice itself less 15.
+/// Weights are odd multiples, from -15 to 15, of the scale: 2 * q - 15 for a 4-bit q.
 void read_iq3_s(const std::byte* block, const BlockOut& out) {
   const float scale = half_at(block);
   for (size_t i = 0; i < 8; ++i) {
@@ -357,7 +357,7 @@ void read_iq3_s(const std::byte* block, const BlockOut& out) {
 
 constexpr float kIq1Delta = 0.125F;
 
-/// A coordinate is -1, 0 or 1; all of a group are moved up or down by an eighth.
+/// A coordinate is -1, 0 or 1, plus or minus an eighth that a group shares.
 void read_iq1_s(const std::byte* block, const BlockOut& out) {
   const float scale = half_at(block);
   for (size_t i = 0; i < 8; ++i) {
@@ -372,8 +372,8 @@ void read_iq1_s(const std::byte* block, const BlockOut& out) {
   }
 }
 
-/// Each eight elements are moved on their own, so values are eighths. The upper four bits of four words are
-/// the bits of the scale.
+/// The offset of an eighth has its sign per eight elements, so q-values are in eighths. The f16 scale is made
+/// of the upper four bits of four words.
 void read_iq1_m(const std::byte* block, const BlockOut& out) {
   const std::byte* packed = block + 48;
   f16 scale;

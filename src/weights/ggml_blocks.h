@@ -1,5 +1,5 @@
-// Blocks of GGUF files' quantized types. Each becomes quantized values and scales of panels without loss, so
-// that matmuls use exactly the file's weights.
+// Blocks of the quantized types of GGUF files. Each block is repacked into the quantized values and scales of
+// panels without loss, so that matmuls use exactly the file's weights.
 //
 // Layouts as in ggml-org/ggml, src/ggml-common.h and src/ggml-quants.c.
 #pragma once
@@ -18,7 +18,7 @@ namespace lacuna {
 /// docs/reference/gguf.md has the table.
 std::optional<Quantization> block_quantization(uint32_t type);
 
-/// Unpacks one row of blocks. `out` has been sized; its length is a multiple of the type's block.
+/// Unpacks one row of blocks. `out` must have been sized, to a multiple of the type's block size.
 void read_blocks(uint32_t type, const std::byte* row, QuantizedRow& out);
 
 /// Dequantizes one row of any type that ggml_type() knows. A weight of a quantized type is scale * q +

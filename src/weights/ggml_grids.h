@@ -1,5 +1,5 @@
-// Code books of the IQ types of GGUF files. A point has 8 coordinates of 2 bits or 4 of 4 bits, the first one
-// lowest; each is the index of a level.
+// Codebooks of the IQ types of GGUF files. A point has 8 coordinates of 2 bits or 4 of 4 bits, the first one
+// lowest. A coordinate is an index into the levels.
 #pragma once
 
 #include <array>

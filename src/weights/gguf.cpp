@@ -19,7 +19,7 @@ std::string place_of(const GgufTensor& tensor) {
   return fmt::format("{}: tensor {}", tensor.file, in_quotes(tensor.name));
 }
 
-/// Where the file has row n of a module whose rows are permuted within heads of `head_rows`.
+/// Row of the file that holds row n of a module with permuted heads of `head_rows` rows.
 int64_t permuted_row(int64_t n, int64_t head_rows) {
   const int64_t r = n % head_rows;
   const int64_t half = head_rows / 2;

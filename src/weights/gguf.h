@@ -19,9 +19,9 @@ namespace lacuna {
 /// The tensors of a GGUF file as a checkpoint.
 class GgufWeights : public WeightSource {
  public:
-  ///   interleaved  modules whose rows the converter permuted, with their number of heads: within a head of
-  ///                width w, row 2j + s of the file is row s * w / 2 + j of the model (llama.cpp rotates
-  ///                neighbouring pairs)
+  ///   interleaved  modules whose rows the converter permuted (llama.cpp rotates neighboring pairs), with
+  ///                their number of heads: row 2j + s of a head of width w in the file is row s * w / 2 + j
+  ///                of the model
   explicit GgufWeights(const GgufFile& file, std::map<std::string, int64_t, std::less<>> interleaved = {})
       : file_(file), interleaved_(std::move(interleaved)) {}
 
@@ -34,7 +34,7 @@ class GgufWeights : public WeightSource {
 
  private:
   const GgufTensor& tensor(std::string_view name, std::span<const int64_t> shape) const;
-  /// Rows of a head, if the module's rows are permuted; else 0.
+  /// Rows of a head if the module's rows are permuted, else 0.
   int64_t head_rows(std::string_view module, int64_t outputs) const;
 
   const GgufFile& file_;

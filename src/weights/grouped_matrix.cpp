@@ -17,10 +17,10 @@ uint32_t load_word(const std::byte* from) {
   return word;
 }
 
-/// How the kernels' quantization holds the integers.
+/// Representation of the integers in the kernels' quantization.
 struct Mapping {
   Quantization quantization;
-  /// Whether codes are moved so that the zero code is the middle one.
+  /// Whether codes are shifted so that the zero point is the middle code.
   bool is_centred = false;
 };
 
@@ -51,8 +51,8 @@ std::optional<Mapping> map_to_kernels(const GroupedIntegers& integers) {
       break;
     }
     case GroupOffset::kZeroPoints:
-      if (integers.are_short) break;
-      // Minimums would be rounded, differences of codes are not.
+      if (integers.are_products_exact) break;
+      // Minimums would be rounded; differences of codes are exact.
       if (integers.bits == 8) return {};
       quantization.bits = 8;
       mapping.is_centred = true;
@@ -61,7 +61,8 @@ std::optional<Mapping> map_to_kernels(const GroupedIntegers& integers) {
       break;
   }
   quantization.has_minimum = !mapping.is_centred;
-  if (quantization.has_minimum && integers.offset == GroupOffset::kZeroCode && !integers.are_short) return {};
+  if (quantization.has_minimum && integers.offset == GroupOffset::kZeroCode && !integers.are_products_exact)
+    return {};
   const bool has_products = quantization.has_minimum && integers.offset != GroupOffset::kBiases;
   quantization.wide_scales = quantization.group == 0 || has_products || !integers.are_f16;
   return mapping;

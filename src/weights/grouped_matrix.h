@@ -1,4 +1,4 @@
-// Matrices of integers with a scale for each group of inputs, as published formats store them.
+// Integer matrices with one scale per group of inputs, as published formats store them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace lacuna {
 
-/// Bits of a word of packed integers.
+/// Bits of a word that packs integers.
 inline constexpr int32_t kCodeWordBits = 32;
 
 constexpr int64_t divided_up(int64_t value, int64_t by) {
@@ -21,41 +21,41 @@ constexpr int64_t divided_up(int64_t value, int64_t by) {
 }
 
 /// Unpacks integers from little-endian words of 32 bits, lowest bits first. An integer may straddle words.
-///   words   the first word; the next ones follow at this distance
-///   codes   as many as are wanted
+///   words   the first word; the next ones follow at `distance_bytes`
+///   codes   its size is the number of integers to unpack
 void unpack_codes(const std::byte* words, int64_t distance_bytes, int32_t bits, std::span<uint8_t> codes);
 
-/// The integer with this index among those that unpack_codes() would give.
+/// The integer at `index` of the sequence that unpack_codes() unpacks.
 uint8_t packed_code(const std::byte* words, int64_t distance_bytes, int32_t bits, int64_t index);
 
-/// How codes of a group become weights.
+/// Formula that dequantizes the codes of a group.
 enum class GroupOffset : uint8_t {
-  kZeroCode,    ///< weight = scale * (code - zero), one zero code for the matrix
-  kZeroPoints,  ///< weight = scale * (code - zero), a zero code of its own for each group
+  kZeroCode,    ///< weight = scale * (code - zero), one zero point for the matrix
+  kZeroPoints,  ///< weight = scale * (code - zero), one zero point per group
   kBiases,      ///< weight = scale * code + bias
 };
 
-/// Every weight is rounded once, to f32.
+/// Source of grouped_matrix(). Dequantized weights are rounded once, to f32.
 struct GroupedIntegers {
   std::string place = {};  ///< file and tensor, for messages
   int64_t inputs = 0;
-  int32_t bits = 0;   ///< of a code, at most 8
-  int64_t group = 0;  ///< neighbouring inputs that share a scale; the last group may be shorter
-  std::vector<int32_t> group_of = {};  ///< [inputs], the group of each if groups are scattered; else empty
-  int64_t num_groups = 0;              ///< of an output
+  int32_t bits = 0;   ///< bits of a code, at most 8
+  int64_t group = 0;  ///< consecutive inputs that share a scale; the last group may be shorter
+  std::vector<int32_t> group_of = {};  ///< [inputs] group of each input if groups are scattered; else empty
+  int64_t num_groups = 0;              ///< groups of an output
   GroupOffset offset = GroupOffset::kZeroCode;
-  int32_t zero_code = 0;   ///< with kZeroCode
-  bool are_f16 = false;    ///< whether f16 holds scales and biases exactly
-  bool are_short = false;  ///< whether a scale times an integer of 9 bits is exact in f32
-  /// Codes of output n.
+  int32_t zero_code = 0;            ///< zero point of kZeroCode
+  bool are_f16 = false;             ///< whether f16 holds scales and biases exactly
+  bool are_products_exact = false;  ///< whether a scale times an integer of 9 bits is exact in f32
+  /// Reads the codes of output n.
   std::function<void(int64_t n, std::span<uint8_t> codes)> read_codes = {};
-  /// Scales of the groups of output n, and their zero codes, integers up to 256, or biases; the last two
-  /// are left alone with kZeroCode.
+  /// Reads the groups of output n: scales, and as `offsets` zero points (integers up to 256) or biases. With
+  /// kZeroCode, `offsets` is not written.
   std::function<void(int64_t n, std::span<float> scales, std::span<float> offsets)> read_groups = {};
 };
 
-/// The matrix. Its quantization() is one of the kernels' that holds exactly these weights, and empty where
-/// none does: groups whose inputs are scattered, or zero codes whose product with a scale f32 would round.
+/// Makes the matrix. Its quantization() holds exactly these weights for the kernels. It is empty if no format
+/// does: for scattered groups, or if f32 would round zero point times scale.
 std::unique_ptr<StoredMatrix> grouped_matrix(GroupedIntegers integers);
 
 }  // namespace lacuna

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Parts of an update, by the names that PEFT gives their tensors behind the module's path.
+/// Kinds of tensors of an update; PEFT appends a name for each to the module's path.
 enum class Part : uint8_t { kA, kB, kBiasOfB, kEmbeddingA, kEmbeddingB, kMagnitude };
 
 struct PartName {
@@ -26,7 +26,6 @@ struct PartName {
   Part part;
 };
 
-// Longer marks first: "lora_A" is no part of "lora_embedding_A", but of nothing else either.
 constexpr PartName kParts[] = {{".lora_embedding_A", Part::kEmbeddingA},
                                {".lora_embedding_B", Part::kEmbeddingB},
                                {".lora_magnitude_vector", Part::kMagnitude},
@@ -36,7 +35,7 @@ constexpr PartName kParts[] = {{".lora_embedding_A", Part::kEmbeddingA},
 constexpr std::string_view kWeightSuffix = ".weight";
 constexpr std::string_view kBiasSuffix = ".bias";
 
-/// Takes ".NAME" of the adapter, which PEFT leaves out when it saves, from before the ending.
+/// Removes the adapter's ".NAME" before the ending, which PEFT leaves out when it saves.
 std::string_view without_adapter_name(std::string_view ending) {
   if (!ending.starts_with('.')) return ending;
   const size_t next = ending.find('.', 1);
@@ -45,7 +44,7 @@ std::string_view without_adapter_name(std::string_view ending) {
   return ending.substr(next);
 }
 
-/// Module and part that a tensor's name says; empty: it is of no update.
+/// Module and part that a tensor's name states; empty if the tensor is not part of an update.
 std::optional<std::pair<std::string, Part>> part_of(std::string_view name) {
   for (const auto& [mark, part] : kParts) {
     const size_t at = name.rfind(mark);
@@ -57,7 +56,7 @@ std::optional<std::pair<std::string, Part>> part_of(std::string_view name) {
   return {};
 }
 
-/// The name that the tensor has in the model itself, without what PEFT wraps around its modules.
+/// The tensor's name in the model, without the prefixes of PEFT's wrappers.
 std::string own_name(std::string name) {
   constexpr std::string_view kPrefix = "base_model.model.";
   if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
@@ -181,7 +180,6 @@ std::vector<float> all_of(const TensorView& tensor) {
   return values;
 }
 
-/// [cols, rows] of [rows, cols].
 std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t cols) {
   std::vector<float> result(values.size());
   for (int64_t row = 0; row < rows; ++row) {

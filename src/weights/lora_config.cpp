@@ -19,7 +19,7 @@ constexpr Range<int64_t> kRank{1, 1 << 16};
 constexpr double kMaxAlpha = 1e6;
 constexpr size_t kMaxPatterns = 10'000;
 
-// Keys that say where an adapter comes from, how it was trained or how a library runs it.
+// Keys about an adapter's origin, its training or how a library runs it.
 constexpr std::string_view kHarmless[] = {"auto_mapping",      "base_model_name_or_path",
                                           "corda_config",      "eva_config",
                                           "fan_in_fan_out",    "inference_mode",
@@ -44,7 +44,7 @@ std::string shown_value(const Json& value) {
   return text;
 }
 
-/// Refuses starts of the factors that change the base model's weights as well.
+/// Refuses initializations of the factors that also change the base model's weights.
 void check_start(const JsonObject& json, const Json& value) {
   if (value.is_null() || value.is_boolean()) return;
   if (value == "gaussian" || value == "eva" || value == "orthogonal") return;
@@ -55,7 +55,7 @@ void check_start(const JsonObject& json, const Json& value) {
       json.file(), shown_value(value));
 }
 
-/// The number behind the last ".LIST." of the path; LIST empty: any one word.
+/// The number after the last ".LIST." of the path; with an empty LIST, after any one word.
 std::optional<int64_t> number_behind(const std::string& module, const std::string& list) {
   for (size_t end = module.rfind('.'); end != module.npos && end > 0; end = module.rfind('.', end - 1)) {
     const size_t dot = module.rfind('.', end - 1);
@@ -70,7 +70,7 @@ std::optional<int64_t> number_behind(const std::string& module, const std::strin
   return {};
 }
 
-/// A JSON object of which a key may have values of several types.
+/// A JSON object with access to keys whose values may have several types.
 struct MixedObject : JsonObject {
   MixedObject(const Json& object, const std::string& file) : JsonObject(object, file), json(object) {}
   bool is_text(const char* key) const { return json.contains(key) && json[key].is_string(); }
@@ -78,8 +78,8 @@ struct MixedObject : JsonObject {
   const Json& json;
 };
 
-/// "rank_pattern" or "alpha_pattern".
-///   order  the same file, whose objects keep their order
+/// Reads "rank_pattern" or "alpha_pattern".
+///   order  the same file, parsed with the order of keys
 std::vector<LoraPatternValue> read_patterns(const MixedObject& json, const nlohmann::ordered_json& order,
                                             const char* key) {
   std::vector<LoraPatternValue> patterns;
@@ -88,7 +88,7 @@ std::vector<LoraPatternValue> read_patterns(const MixedObject& json, const nlohm
   const bool is_rank = std::string_view(key) == "rank_pattern";
   for (const auto& item : order.at(key).items()) {
     const std::string& name = item.key();
-    // PEFT's rule: the name, or what follows a dot in it.
+    // PEFT's rule: the pattern matches the whole name or its end after a dot.
     std::optional<NamePattern> pattern = NamePattern::parse(fmt::format("(.*\\.)?({})", name));
     if (!pattern || patterns.size() == kMaxPatterns)
       object.refuse(name, "a name of modules, or a plain regular expression, as the key");

@@ -1,4 +1,4 @@
-// adapter_config.json of PEFT: which modules an adapter changes, and how much.
+// PEFT's adapter_config.json: the modules that an adapter changes, and the rank and scaling of each.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace lacuna {
 
-/// Names of modules, of which the ends count, or one expression for whole names.
+/// Module names that match the end of a path, or one regular expression for the whole path.
 struct LoraTargets {
   std::vector<std::string> names;
   std::optional<NamePattern> pattern;
-  std::string text;  ///< of the pattern
+  std::string text;  ///< source of `pattern`
 };
 
-/// A number for the modules that a key of "rank_pattern" or "alpha_pattern" fits.
+/// A rank or alpha for the modules that match a key of "rank_pattern" or "alpha_pattern".
 struct LoraPatternValue {
   std::string key;
-  NamePattern pattern;  ///< of the whole name
+  NamePattern pattern;  ///< matches the whole name
   double value;
 };
 
 class LoraConfig {
  public:
-  /// Throws InputError naming file, key, value and what is accepted. Keys that are not known are refused
-  /// unless their value switches nothing on.
+  /// Throws InputError naming file, key, value and what is accepted. Unknown keys are refused unless their
+  /// value switches nothing on.
   static LoraConfig read(const std::filesystem::path& file);
-  /// The same from the file's text.
+  /// Same from the file's text.
   static LoraConfig parse(std::string_view text, const std::string& file);
 
-  /// "rank_pattern" where a key of it fits the module, else "r".
+  /// The value of the first key of "rank_pattern" that matches the module, else "r".
   int64_t rank_of(const std::string& module) const;
-  /// lora_alpha / r, or lora_alpha / sqrt(r), with "alpha_pattern".
+  /// lora_alpha / r, or lora_alpha / sqrt(r) with "use_rslora"; "alpha_pattern" may override lora_alpha.
   float scaling_of(const std::string& module) const;
-  /// Throws InputError naming the tensor where PEFT would not load it, because "target_modules",
-  /// "exclude_modules" or "layers_to_transform" leave the module out.
+  /// Throws InputError naming the tensor if PEFT would not load it because "target_modules",
+  /// "exclude_modules" or "layers_to_transform" exclude the module.
   void expect_targeted(const std::string& module, std::string_view tensor) const;
 
   bool use_dora = false;
@@ -56,7 +56,7 @@ class LoraConfig {
   int64_t rank_ = 8;
   double alpha_ = 8;
   bool use_rslora_ = false;
-  std::vector<LoraPatternValue> ranks_, alphas_;  // in the file's order: the first that fits counts
+  std::vector<LoraPatternValue> ranks_, alphas_;  // in the file's order; the first match applies
   std::optional<LoraTargets> targets_;            // empty: all
   std::optional<LoraTargets> excluded_;           // empty: none
   std::vector<int64_t> layers_;                   // empty: all

@@ -15,7 +15,7 @@ constexpr size_t kMaxLength = 1000;
 constexpr int kMaxDepth = 50;
 constexpr int kMaxRepeats = 1000;
 constexpr int kMaxSteps = 100'000;
-constexpr size_t kMaxName = 400;  // as deep as the matcher may become
+constexpr size_t kMaxName = 400;  // bounds the matcher's recursion depth
 
 using CharSet = std::array<bool, 256>;
 
@@ -34,7 +34,7 @@ constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kWord = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 constexpr std::string_view kSpace = " \t\n\r\f\v";
 
-/// The characters of an escape; empty for one that is not known.
+/// The characters of an escape; empty if unknown.
 std::optional<CharSet> escaped(char c) {
   switch (c) {
     case 'd':
@@ -198,7 +198,7 @@ class Parser {
   bool is_wrong_ = false;
 };
 
-/// Matches by backtracking; what follows is a function of the position that was reached.
+/// Matches by backtracking; the continuation is a function of the position reached.
 class Matcher {
  public:
   using Rest = std::function<bool(size_t)>;
@@ -225,7 +225,7 @@ class Matcher {
     const auto once_more = [&] {
       if (item.most >= 0 && count >= item.most) return false;
       return once(item, at, [&](size_t end) {
-        // A match of no characters could repeat for ever.
+        // An empty match could repeat forever.
         if (end == at && count >= item.least) return false;
         return repeated(items, index, end, count + 1, rest);
       });

@@ -1,5 +1,4 @@
-// Regular expressions over the names of modules, as adapters' configurations have them: the part of Python's
-// syntax that people use there.
+// Regular expressions over module names, as in adapter configurations: a common subset of Python's syntax.
 #pragma once
 
 #include <memory>
@@ -10,15 +9,15 @@
 namespace lacuna {
 
 /// A parsed expression: characters, ".", escapes (\d, \w, \s, their opposites and escaped punctuation), sets,
-/// groups, alternatives, "*", "+", "?" and "{m,n}", also lazy ones, "^" and "$". Look-around, references
-/// back and flags are not known.
+/// groups, alternatives, "*", "+", "?" and "{m,n}", also lazy ones, "^" and "$". Lookaround, backreferences
+/// and flags are not supported.
 class NamePattern {
  public:
-  /// Empty for other syntax, and beyond 1,000 characters.
+  /// Empty for other syntax and for more than 1,000 characters.
   static std::optional<NamePattern> parse(std::string_view text);
 
-  /// Whether the expression matches the whole name; empty where that would take more than 100,000 steps,
-  /// and for a name of more than 400 characters.
+  /// Whether the expression matches the whole name; empty if that takes more than 100,000 steps or the name
+  /// has more than 400 characters.
   std::optional<bool> matches(std::string_view name) const;
 
   struct Node;

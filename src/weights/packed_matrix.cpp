@@ -7,9 +7,8 @@
 namespace lacuna {
 namespace {
 
-/// Stores rows of `inputs` floats in the lanes of a panel. A panel is an array of words, of one f32 or two
-/// bf16, in which the rows' words are transposed: by blocks that stay in the first cache, so that each line
-/// of the panel is written once.
+/// Stores rows of `inputs` floats in the lanes of a panel. A panel is a transposed array of 32-bit words,
+/// each of one f32 or two bf16. Blocks stay in the L1 cache, so that each line of the panel is written once.
 template <typename Element>
 void store_elements(std::byte* panel, int64_t inputs, std::span<const float> rows) {
   constexpr int64_t kPerWord = 4 / sizeof(Element);
@@ -23,7 +22,7 @@ void store_elements(std::byte* panel, int64_t inputs, std::span<const float> row
     for (int64_t lane = 0; lane < num_rows; ++lane) {
       Element elements[kBlock];
       elements[count - 1 - (count - 1) % kPerWord + kPerWord - 1] =
-          Element(0.0F);  // the second of a last half word
+          Element(0.0F);  // zero padding of a half-filled last word
       const float* const row = rows.data() + lane * inputs + begin;
       for (int64_t i = 0; i < count; ++i) elements[i] = Element(row[i]);
       std::memcpy(words[lane], elements, static_cast<size_t>(num_words) * sizeof(uint32_t));

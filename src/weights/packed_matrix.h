@@ -24,8 +24,7 @@ class PackedMatrix {
  public:
   PackedMatrix() = default;
 
-  /// Packs rows that read_row(n, float* row) supplies for n in [0, outputs). It is called from several
-  /// threads.
+  /// Packs rows that read_row(n, float* row) supplies for n in [0, outputs). Several threads call it.
   template <typename ReadRow>
   PackedMatrix(ThreadPool& threads, const WeightFormat& format, int64_t outputs, int64_t inputs,
                ReadRow&& read_row)
@@ -38,8 +37,8 @@ class PackedMatrix {
     });
   }
 
-  /// Packs quantized rows without loss: read_codes(n, QuantizedRow& row), called from several threads, fills
-  /// a row that has the sizes of `quantization`.
+  /// Packs quantized rows without loss. Several threads call read_codes(n, QuantizedRow& row), which fills a
+  /// row sized for `quantization`.
   template <typename ReadCodes>
   static PackedMatrix from_codes(ThreadPool& threads, const Quantization& quantization, int64_t outputs,
                                  int64_t inputs, ReadCodes&& read_codes) {
@@ -55,7 +54,7 @@ class PackedMatrix {
     return matrix;
   }
 
-  /// Views panels that are in memory already, such as those of a mapped file, without a copy.
+  /// Views panels in existing memory, such as a mapped file, without a copy.
   ///   panels  packed_bytes(format, outputs, inputs) bytes, aligned to cache lines
   ///   owner   keeps them alive
   PackedMatrix(std::shared_ptr<const void> owner, const WeightFormat& format, int64_t outputs, int64_t inputs,
@@ -72,19 +71,19 @@ class PackedMatrix {
     return view_.is_quantized() ? WeightFormat(view_.quantization) : WeightFormat(view_.dtype);
   }
   PanelView view() const { return view_; }
-  /// All packed_bytes() of the panels, with padding.
+  /// All bytes of the panels, with padding: packed_bytes().
   std::span<const std::byte> panels() const;
   int64_t bytes() const { return static_cast<int64_t>(panels().size()); }
-  /// Whether the panels are in memory that the matrix does not own.
+  /// Whether the matrix views memory that it does not own.
   bool is_mapped() const { return owner_ != nullptr; }
 
  private:
-  /// With panels that for_each_panel() has yet to zero.
+  /// Allocates panels; for_each_panel() zeroes them.
   PackedMatrix(const WeightFormat& format, int64_t outputs, int64_t inputs);
 
   /// Zeroes each panel and calls pack(begin, end) with the outputs that it holds. The thread that packs a
-  /// panel touches its memory first. Between slices of some milliseconds the thread's Budget may end the work
-  /// (WorkCancelled).
+  /// panel also zeroes it, so first touch places its memory. Between slices of some milliseconds, the
+  /// thread's Budget may cancel the work (WorkCancelled).
   template <typename Pack>
   void for_each_panel(ThreadPool& threads, Pack&& pack) const {
     constexpr int64_t kWeightsOfThread = 1 << 19;
@@ -102,14 +101,14 @@ class PackedMatrix {
     }
   }
 
-  ///   rows  of the outputs of one panel, from `first` on
+  ///   rows  weights of one panel's outputs, from `first` on
   void store_rows(int64_t first, std::span<const float> rows);
   void store_codes(int64_t n, const QuantizedRow& row);
   const std::byte* panel_of(int64_t n) const;
   std::byte* own_panel_of(int64_t n) const { return memory_.data() + (panel_of(n) - panels().data()); }
 
   Buffer<std::byte> memory_;           // empty if the panels are mapped
-  std::shared_ptr<const void> owner_;  // of mapped panels
+  std::shared_ptr<const void> owner_;  // keeps mapped panels alive
   PanelView view_;
 };
 

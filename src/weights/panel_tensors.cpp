@@ -29,7 +29,7 @@ FormatNumbers numbers_of(const WeightFormat& format, int64_t outputs, int64_t in
                                      : 0};
 }
 
-/// Whether kernels read this format.
+/// All formats that kernels read.
 std::vector<WeightFormat> all_formats() {
   constexpr Quantization kTwoLevels{.bits = 4, .group = 32, .has_minimum = true, .two_levels = true};
   std::vector<WeightFormat> formats = {DType::kF32, DType::kBF16, kTwoLevels};

@@ -1,4 +1,4 @@
-// Matrices stored in safetensors files as panels, so that loading is mapping.
+// Matrices stored as panels in safetensors files, which are loaded by mapping.
 //
 // For the weights of MODULE [N, K], in place of the tensor MODULE.weight:
 //   MODULE.weight_panels  U8 [N / 16 rounded up, bytes of a panel], as kernels/panels.h describes; it begins
@@ -31,12 +31,13 @@ inline constexpr std::string_view kFormatSuffix = ".weight_format";
 /// Tensors of one matrix, ready to be written.
 HeldTensors panel_tensors(const std::string& module, PackedMatrix matrix);
 
-/// Reads a matrix that is stored as panels. They stay mapped while a PackedMatrix views them, even after the
-/// files are closed. Throws InputError naming file, tensor, what was found and what was expected.
+/// Reads a matrix that is stored as panels. Panels stay mapped while a PackedMatrix views them, even after
+/// the TensorFiles are destroyed. Throws InputError naming file, tensor, what was found and what was
+/// expected.
 std::unique_ptr<StoredMatrix> open_panels(const TensorFiles& files, std::string_view module, int64_t outputs,
                                           int64_t inputs);
 
-/// Format of a packed checkpoint's matrices, and the bytes of their panels. Throws InputError.
+/// Formats of a packed checkpoint's matrices, each with the total bytes of its panels. Throws InputError.
 std::vector<std::pair<WeightFormat, int64_t>> panel_formats(const TensorFiles& files);
 
 }  // namespace lacuna

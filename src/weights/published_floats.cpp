@@ -1,4 +1,4 @@
-// Published formats whose codes are floats, or stand for floats: FP8, NVFP4, and the tables of bitsandbytes.
+// Published formats whose codes are floats or indices into a table of floats: FP8, NVFP4 and bitsandbytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace lacuna {
 namespace {
 
-/// Floats of 8 bits; each block of outputs and inputs shares a scale. A weight is their product, rounded once
-/// to f32.
+/// 8-bit floats with one scale per block of outputs and inputs. A weight is value * scale, rounded once to
+/// f32.
 class ScaledFloats : public StoredMatrix {
  public:
   ScaledFloats(const StoredFloats& codes, const std::byte* bytes, const StoredFloats& scales, int64_t inputs,
@@ -55,12 +55,12 @@ class ScaledFloats : public StoredMatrix {
   int64_t scales_of_row_;
 };
 
-/// e2m1: a sign, two bits of exponent and one of mantissa. Twice its value is a whole number.
+/// e2m1: a sign, two bits of exponent and one of mantissa. Doubled values are integers.
 constexpr std::array<int32_t, 8> kTwiceE2m1 = {0, 1, 2, 3, 4, 6, 8, 12};
 
-/// NVFP4 as integers of 8 bits: twice the value of a code, and half of its scale.
-///   suffix        of the tensor of codes, two inputs to a byte, the lower half first
-///   global_scale  turns a scale of 16 inputs, a float of 8 bits, into one in f32
+/// Reads NVFP4 as int8: the doubled value of a code, with half its scale.
+///   suffix        of the tensor of codes, two inputs per byte, low nibble first
+///   global_scale  converts the 8-bit float scale of 16 inputs to f32
 std::unique_ptr<StoredMatrix> open_float4(const PublishedModule& module, std::string_view suffix,
                                           const std::function<float(float)>& global_scale) {
   constexpr int64_t kNvFp4Group = 16;
@@ -103,11 +103,11 @@ float one_value(const PublishedModule& module, std::string_view suffix) {
   return values[0];
 }
 
-/// The state that bitsandbytes keeps of a matrix of 4 bits: JSON in a tensor of bytes.
+/// Quantization state of bitsandbytes for a 4-bit matrix: JSON in a tensor of bytes.
 struct TableState {
-  int64_t block = 0;         ///< weights that share a scale, counted row-major through the matrix
-  int64_t nested_block = 0;  ///< scales that share a scale of their own; 0: scales are floats
-  float nested_offset = 0;   ///< what is added to such scales
+  int64_t block = 0;         ///< weights per scale, in row-major order
+  int64_t nested_block = 0;  ///< quantized scales per scale of scales; 0: scales are floats
+  float nested_offset = 0;   ///< added to quantized scales
 };
 
 TableState read_state(const PublishedModule& module, std::string_view suffix) {
@@ -128,7 +128,7 @@ TableState read_state(const PublishedModule& module, std::string_view suffix) {
   return state;
 }
 
-/// 4-bit codes, the upper half of a byte first, that a table turns into floats.
+/// 4-bit codes, high nibble first, which index a table of floats.
 class TableMatrix : public StoredMatrix {
  public:
   TableMatrix(const PublishedModule& module, std::span<const std::byte> codes, const TableState& state)
@@ -227,7 +227,7 @@ std::unique_ptr<StoredMatrix> open_bnb_table(const PublishedModule& module) {
   const bool is_nf4 = module.holds(".weight.quant_state.bitsandbytes__nf4");
   const TableState state = read_state(
       module, is_nf4 ? ".weight.quant_state.bitsandbytes__nf4" : ".weight.quant_state.bitsandbytes__fp4");
-  // The type is what the bytes were saved as: U8, or a float that a library moves more easily.
+  // The tensor's type does not matter: U8, or a float type that only holds the bytes.
   const RawTensor codes = module.raw(".weight");
   if (std::ssize(codes.bytes) != divided_up(module.outputs * module.inputs, 2)) {
     module.refuse(".weight", fmt::format("{} bytes of codes", divided_up(module.outputs * module.inputs, 2)));

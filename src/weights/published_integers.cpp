@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kWordBytes = 4;
 
-/// Inputs of a group, where `groups` of them hold all inputs; 0 if groups of one size cannot.
+/// Inputs per group if `groups` equal groups (the last may be shorter) cover all inputs, else 0.
 int64_t group_length(int64_t inputs, int64_t groups) {
   if (groups < 1 || groups > inputs) return 0;
   const int64_t length = divided_up(inputs, groups);
@@ -40,15 +40,15 @@ struct ScaleGrid {
 void use_scales(const ScaleGrid& grid, GroupedIntegers& integers) {
   integers.place = grid.values.place();
   integers.are_f16 = grid.values.type() == FloatType::kF16;
-  integers.are_short = grid.values.is_short();
+  integers.are_products_exact = grid.values.is_short();
   integers.num_groups = grid.groups;
   integers.read_groups = [grid](int64_t n, std::span<float> scales, std::span<float> /*offsets*/) {
     grid.read(n, scales);
   };
 }
 
-/// Group numbers of inputs, where a tensor lists them and their groups are not neighbours in order; empty
-/// otherwise. Throws InputError if a number is out of range.
+/// [inputs] group numbers from a tensor, or empty if there is none or groups are consecutive inputs. Throws
+/// InputError if a number is out of range.
 std::vector<int32_t> read_group_numbers(const PublishedModule& module, std::string_view suffix,
                                         int64_t groups, int64_t group) {
   if (!module.holds(suffix)) return {};
@@ -58,7 +58,7 @@ std::vector<int32_t> read_group_numbers(const PublishedModule& module, std::stri
     module.refuse(suffix, fmt::format("I32 of shape [{}]", module.inputs));
   std::vector<int32_t> numbers(static_cast<size_t>(module.inputs));
   bool are_in_order = true;
-  bool are_unset = true;  // as a library writes them that keeps the order
+  bool are_unset = true;  // all -1, as some libraries write for consecutive groups
   for (size_t k = 0; k < numbers.size(); ++k) {
     int64_t number = 0;
     if (width == 4) {
@@ -79,7 +79,7 @@ std::vector<int32_t> read_group_numbers(const PublishedModule& module, std::stri
   return numbers;
 }
 
-/// Zero codes of GPTQ and AWQ: for each group, those of all outputs in a row of words.
+/// Zero points of GPTQ and AWQ: for each group a row of words with those of all outputs.
 struct ZeroRows {
   std::span<const std::byte> bytes;
   int64_t words_of_group;
@@ -92,7 +92,7 @@ struct ZeroRows {
     const int64_t index = order == nullptr ? n : n / 8 * 8 + (*order)[static_cast<size_t>(n % 8)];
     return packed_code(row, kWordBytes, bits, index) + added;
   }
-  /// Whether every zero code is the first one.
+  /// Whether all zero points are equal.
   bool are_equal(int64_t outputs, int64_t groups) const {
     const int32_t first = at(0, 0);
     for (int64_t g = 0; g < groups; ++g) {
@@ -118,7 +118,7 @@ void use_zeros(const ScaleGrid& grid, const ZeroRows& zeros, GroupedIntegers& in
   };
 }
 
-/// Bits of codes that fill so many words of a row or column; 0 if no accepted number does.
+/// Bits per code if `codes` of them fill `words` words; 0 if none of `accepted` does.
 int32_t bits_of(int64_t words, int64_t codes, std::initializer_list<int32_t> accepted) {
   for (const int32_t bits : accepted) {
     if (codes * bits == words * kCodeWordBits) return bits;
@@ -126,7 +126,7 @@ int32_t bits_of(int64_t words, int64_t codes, std::initializer_list<int32_t> acc
   return 0;
 }
 
-/// Scales [groups, outputs] and zero codes [groups, words] of GPTQ and AWQ.
+/// Scales [groups, outputs] of GPTQ and AWQ.
 ScaleGrid transposed_scales(const PublishedModule& module) {
   StoredFloats scales(module.files, module.tensor(".scales"));
   const int64_t groups = scales.shape().size() == 2 ? scales.shape()[0] : 0;
@@ -143,7 +143,7 @@ RawTensor zero_words(const PublishedModule& module, int64_t groups, int32_t bits
   return zeros;
 }
 
-/// Scales [outputs, groups] of compressed-tensors, [outputs] or one number for the matrix.
+/// Scales of compressed-tensors: [outputs, groups], [outputs], or one for the matrix.
 ScaleGrid compressed_scales(const PublishedModule& module) {
   constexpr std::string_view kTensor = ".weight_scale";
   StoredFloats scales(module.files, module.tensor(kTensor));
@@ -158,7 +158,7 @@ ScaleGrid compressed_scales(const PublishedModule& module) {
   return {std::move(scales), module.outputs, groups};
 }
 
-/// Checks the shape that compressed-tensors stores next to packed codes, if it does.
+/// Checks the shape that compressed-tensors may store next to packed codes.
 void check_shape(const PublishedModule& module) {
   constexpr std::string_view kTensor = ".weight_shape";
   if (!module.holds(kTensor)) return;
@@ -177,7 +177,7 @@ void check_shape(const PublishedModule& module) {
   }
 }
 
-/// One scale of the matrix for every output.
+/// Uses the grid's scales; a single scale applies to every output.
 void use_compressed_scales(const ScaleGrid& grid, GroupedIntegers& integers) {
   use_scales(grid, integers);
   if (grid.values.size() != 1 || grid.outputs == 1) return;
@@ -186,7 +186,7 @@ void use_compressed_scales(const ScaleGrid& grid, GroupedIntegers& integers) {
   };
 }
 
-/// Rows of signed bytes, whose lowest value is code 0.
+/// Reader for rows of signed bytes, offset by 128 to unsigned codes.
 auto read_signed_bytes(const RawTensor& codes) {
   return [bytes = codes.bytes](int64_t n, std::span<uint8_t> out) {
     const std::byte* const row = bytes.data() + static_cast<size_t>(n) * out.size();
@@ -194,7 +194,7 @@ auto read_signed_bytes(const RawTensor& codes) {
   };
 }
 
-/// Codes of output n as unpack_codes() gives them, from a word that is n * `output_bytes` from the first.
+/// Reader for packed codes; the first word of output n is at n * `output_bytes`.
 auto read_packed(const RawTensor& words, int64_t output_bytes, int64_t distance_bytes, int32_t bits) {
   return [bytes = words.bytes, output_bytes, distance_bytes, bits](int64_t n, std::span<uint8_t> codes) {
     unpack_codes(bytes.data() + n * output_bytes, distance_bytes, bits, codes);
@@ -263,7 +263,7 @@ std::unique_ptr<StoredMatrix> open_gptq(const PublishedModule& module) {
 }
 
 std::unique_ptr<StoredMatrix> open_awq(const PublishedModule& module) {
-  // Output c of eight is in this nibble, counted from the lowest.
+  // Nibble of output c of eight, counted from the lowest.
   static constexpr std::array<int64_t, 8> kOrder = {0, 4, 1, 5, 2, 6, 3, 7};
   constexpr int32_t kBits = 4;
   const RawTensor words = module.raw(".qweight");

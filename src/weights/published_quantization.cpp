@@ -21,7 +21,7 @@ constexpr Range<int64_t> kBits{1, 8};
 constexpr Range<int64_t> kGroupSize{-1, 1 << 20};
 constexpr Range<int64_t> kBlock{1, 1 << 20};
 
-/// Requires one of these texts where the key is given.
+/// Refuses a value of the key, if given, that is not one of these texts.
 void expect_one_of(const JsonObject& json, std::string_view key, std::span<const std::string_view> accepted) {
   if (!json.has(key)) return;
   const std::string found = json.text(key);
@@ -46,7 +46,7 @@ void read_gptq(const JsonObject& json, PublishedQuantization& read) {
   json.expect("pack_dtype", std::string_view("int32"));
   json.expect_absent("rotation");
   json.expect_absent("adapter");
-  // Modules whose sizes differ are found by patterns; their tensors say which.
+  // Patterns select modules with other sizes; the tensors' shapes give the sizes.
   if (json.has("dynamic")) read.sizes = {};
   const std::string format = json.text("checkpoint_format", json.text("format", "gptq"));
   read.stores_zeros_less_one = format != "gptq_v2";
@@ -61,7 +61,7 @@ void read_awq(const JsonObject& json, PublishedQuantization& read) {
   add_dense(json, "modules_to_not_convert", read);
 }
 
-/// AutoRound's own form: GPTQ's or AWQ's tensors.
+/// AutoRound's own format, with GPTQ's or AWQ's tensors.
 void read_auto_round(const JsonObject& json, PublishedQuantization& read) {
   static constexpr std::string_view kFirstGptq = "auto_round:auto_gptq", kAwq = "auto_round:auto_awq";
   constexpr std::string_view kKey = "packing_format";
@@ -71,7 +71,7 @@ void read_auto_round(const JsonObject& json, PublishedQuantization& read) {
     json.refuse(kKey, fmt::format("auto_round, auto_round:gptqmodel, {} or {}", kFirstGptq, kAwq));
   read.method = packing == kAwq ? QuantMethod::kAwq : QuantMethod::kGptq;
   read.stores_zeros_less_one = packing == kFirstGptq;
-  // Modules whose sizes differ are found by patterns; their tensors say which.
+  // Patterns select modules with other sizes; the tensors' shapes give the sizes.
   if (!json.has("extra_config")) read.sizes = read_sizes(json);
   json.has("bits");
   json.has("group_size");
@@ -88,7 +88,7 @@ void read_fp8(const JsonObject& json, PublishedQuantization& read) {
   read.block = {block[0], block[1]};
 }
 
-/// Weights of the groups of modules in "config_groups".
+/// Reads the weights' settings of the groups of modules in "config_groups".
 void read_groups(const JsonObject& json, PublishedQuantization& read) {
   if (!json.has("config_groups")) return;
   const JsonObject groups = json.object("config_groups");
@@ -105,7 +105,7 @@ void read_groups(const JsonObject& json, PublishedQuantization& read) {
     if (block.size() != 2) weights.refuse("block_structure", "a list of 2: outputs and inputs of a block");
     read.block = {block[0], block[1]};
   }
-  // Which modules a group names is a matter of patterns; their tensors say it.
+  // Patterns select the modules of a group; the tensors' shapes give the sizes.
   if (sizes.size() == 1) read.sizes = sizes.front();
 }
 
@@ -133,7 +133,7 @@ void read_modelopt(const JsonObject& json, PublishedQuantization& read) {
   add_dense(json, "ignore", read);
   add_dense(json, "exclude_modules", read);
   read_groups(json, read);
-  read.sizes = {};  // of groups of 16, whose sizes the tensors say
+  read.sizes = {};  // the tensors' shapes give the sizes of groups of 16
   if (!json.has("quantization")) return;
   const JsonObject inner = json.object("quantization");
   expect_one_of(inner, "quant_algo", kAlgorithms);
@@ -150,8 +150,8 @@ struct MethodReader {
   std::string_view name;
   QuantMethod method;
   void (*read)(const JsonObject& json, PublishedQuantization& read);
-  /// Keys that say how weights were made, how activations and cells are rounded, which this engine does not
-  /// do, or which kernels run. "*": all that follow from the name.
+  /// Keys about how weights were quantized, how other programs quantize activations and K/V (ignored here),
+  /// or which kernels run.
   std::span<const std::string_view> harmless;
 };
 
@@ -199,8 +199,8 @@ constexpr std::array kBitsAndBytesKeys = std::to_array<std::string_view>(
      "bnb_4bit_use_double_quant", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
      "llm_int8_threshold", "load_in_4bit", "load_in_8bit"});
 
-/// Keys of AutoRound, which writes the forms of other programs as well: how it found the codes. Those that
-/// begin with "act_" and "static_" are of activations and cells.
+/// Keys of AutoRound, which also writes other programs' formats: how it found the codes. Keys that begin with
+/// "act_" and "static_" are about activations and K/V.
 constexpr std::array kAutoRoundKeys = std::to_array<std::string_view>({"amp",
                                                                        "autoround_version",
                                                                        "backend",
@@ -240,7 +240,7 @@ constexpr std::array kMethods = {
     MethodReader{"modelopt_fp4", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
 };
 
-/// MLX: sizes for all modules, and under a module's name those of its own, or false where it is dense.
+/// MLX: sizes for all modules; under a module's name its own sizes, or false if it is dense.
 PublishedQuantization read_mlx(const JsonObject& json) {
   PublishedQuantization read;
   read.method = QuantMethod::kMlx;
@@ -271,9 +271,9 @@ void pass_over(const JsonObject& json, std::span<const std::string_view> keys) {
 }
 
 PublishedQuantization read_method(const JsonObject& json) {
-  // MLX's form has no method, and older versions of its tools write it under this key as well.
+  // MLX's format names no method; older versions of its tools also use this key.
   if (!json.has("quant_method") && json.has("bits") && json.has("group_size")) return read_mlx(json);
-  // Early versions of ModelOpt name their algorithm alone.
+  // Early versions of ModelOpt name only the algorithm.
   const bool is_modelopt = !json.has("quant_method") && json.has("quant_algo");
   const std::string name = is_modelopt ? "modelopt" : json.text("quant_method");
   const auto* const known = std::find_if(kMethods.begin(), kMethods.end(),
@@ -341,7 +341,7 @@ std::optional<PublishedQuantization> read_published_quantization(const JsonObjec
     if (!config.has(key)) continue;
     const JsonObject json = config.object(key);
     if (json.has("quant_method") && json.text("quant_method").starts_with("lacuna")) {
-      // A copy of a quantized model keeps what the original said under other keys.
+      // A copy that Lacuna quantized keeps the original's settings under other keys.
       for (const char* const other : {"compression_config", "quantization"}) {
         if (config.is_object(other)) config.object(other).read_all();
       }

@@ -11,8 +11,8 @@
 namespace lacuna {
 namespace {
 
-/// One way to store a matrix. A module is stored so if it has the tensor of codes, of this type, and the
-/// other tensor that tells.
+/// One way to store a matrix. It applies to a module that has the tensor of codes with this type, and the
+/// tensor `tell`.
 struct Layout {
   QuantMethod method;
   std::string_view codes;  ///< suffix of the tensor of codes
@@ -41,8 +41,8 @@ constexpr std::array kLayouts = {
     Layout{QuantMethod::kBitsAndBytes, ".weight", "", kFp4, open_bnb_table},
 };
 
-/// Suffixes of a module's tensors next to its weights, of all methods. Activations are not quantized here, so
-/// what belongs to them is not read.
+/// Suffixes of the tensors that accompany a module's weights, of all methods. Those for activations are not
+/// read, because activations are not quantized here.
 constexpr std::array kPartners = std::to_array<std::string_view>({".biases",
                                                                   ".g_idx",
                                                                   ".input_global_scale",
@@ -108,7 +108,7 @@ std::unique_ptr<StoredMatrix> open_published(const TensorFiles& files,
     throw InputError("{}: config.json says that {} is not quantized; expected both to agree",
                      files.raw(opened.tensor(layout->codes)).file, in_quotes(opened.name));
   }
-  // Rows that an activation is multiplied with before the matrix are not computed.
+  // Scaling the activations before the matmul (AWQ's pre_quant_scale) is not supported.
   constexpr std::string_view kScaledInputs = ".pre_quant_scale";
   if (opened.holds(kScaledInputs)) {
     throw InputError("{}: tensor {} scales the inputs of a matrix; expected a format without it",

@@ -1,5 +1,5 @@
-// Matrices that other programs quantized, in safetensors files as they are published.
-// docs/reference/quantized.md lists the formats with their tensors, and says what each becomes in memory.
+// Matrices in safetensors files that other programs quantized. docs/reference/quantized.md lists the formats,
+// their tensors and their representation in memory.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,22 @@ namespace lacuna {
 class TensorFiles;
 struct RawTensor;
 
-/// Whether the weights of a module are stored quantized, as this quantization stores them.
+/// Whether the module's weights are stored in this quantization.
 bool is_published_module(const TensorFiles& files, const PublishedQuantization& quantization,
                          std::string_view module);
 
-/// Whether a tensor belongs to a quantized matrix and is not its weights: scales, zero codes, and what
-/// belongs to activations.
+/// Whether a tensor accompanies a quantized matrix: scales, zero points, or tensors for activations.
 bool is_partner_tensor(const TensorFiles& files, const PublishedQuantization& quantization,
                        std::string_view tensor);
 
 /// Opens the weights of a module for which is_published_module() holds. Throws InputError naming file,
-/// tensor, what was found and what was expected where a tensor is missing, has another shape or type, holds
-/// group numbers that are out of range, or contradicts config.json.
+/// tensor, found and expected if a tensor is missing, has another shape or type, has group numbers out of
+/// range, or contradicts config.json.
 std::unique_ptr<StoredMatrix> open_published(const TensorFiles& files,
                                              const PublishedQuantization& quantization,
                                              std::string_view module, int64_t outputs, int64_t inputs);
 
-/// A module to open, for the functions below.
+/// A module for the functions below to open.
 struct PublishedModule {
   const TensorFiles& files;
   const PublishedQuantization& quantization;
@@ -42,12 +41,12 @@ struct PublishedModule {
   std::string tensor(std::string_view suffix) const { return name + std::string(suffix); }
   bool holds(std::string_view suffix) const;
   RawTensor raw(std::string_view suffix) const;
-  /// Values in a row of a tensor whose leading dimensions are the module's outputs; -1 if they are not.
+  /// Values per row if the tensor's leading dimensions have `outputs` elements in total, else -1.
   int64_t columns_of(const RawTensor& tensor) const;
-  /// Throws InputError where config.json says other sizes of codes than the tensors have.
+  /// Throws InputError if config.json contradicts the tensors' code sizes.
   ///   group  -1 or the inputs: all inputs; 0: not known
   void expect_sizes(std::string_view suffix, int64_t bits, int64_t group) const;
-  /// Throws InputError: the tensor's type and shape are not `expected`.
+  /// Throws InputError: the tensor's type or shape is not `expected`.
   [[noreturn]] void refuse(std::string_view suffix, std::string_view expected) const;
 };
 
@@ -58,7 +57,7 @@ std::unique_ptr<StoredMatrix> open_awq(const PublishedModule& module);
 std::unique_ptr<StoredMatrix> open_compressed_int8(const PublishedModule& module);
 std::unique_ptr<StoredMatrix> open_compressed_packed(const PublishedModule& module);
 std::unique_ptr<StoredMatrix> open_bnb_int8(const PublishedModule& module);
-// Codes that are floats, or stand for floats (published_floats.cpp).
+// Codes that are floats or indices into a table of floats (published_floats.cpp).
 std::unique_ptr<StoredMatrix> open_float8(const PublishedModule& module);
 std::unique_ptr<StoredMatrix> open_compressed_float4(const PublishedModule& module);
 std::unique_ptr<StoredMatrix> open_modelopt_float4(const PublishedModule& module);

@@ -86,8 +86,8 @@ Fit refit(const Quantization& quantization, const Fit& fit, std::span<const floa
 // 0.081 (without minimum) and 0.070 (with one); with the first starting point alone 0.084 and 0.075. Three
 // times as many improve it by at most 0.001.
 
-/// Quantized value of the extreme, relative to the zero point: at the end of the range, clipped a little, or
-/// at the other end.
+/// Quantized value of the weight of largest magnitude, relative to the zero point: at the end of the range,
+/// clipped a little, or at the other end.
 constexpr std::array kExtremeCodes = {-8.0F, -8.5F, 7.25F};
 
 /// Distance of the lowest and the highest quantized value from the smallest and largest weight, relative to
@@ -123,7 +123,8 @@ class GroupQuantizer {
   }
 
  private:
-  /// With 256 values the extremes decide; with 16, a scale that clips them a little may have a smaller error.
+  /// With 256 values, the extremes determine the scale; with 16, a scale that clips them a little may have a
+  /// smaller error.
   bool searches() const { return quantization_.bits == 4; }
 
   void fit_between(float least, float most, std::span<const float> group) {
@@ -231,13 +232,13 @@ class TwoLevels {
     best_codes_.swap(codes_);
   }
 
-  std::vector<float> values_;  // of all weights, before rounding
+  std::vector<float> values_;  // values of all weights before rounding
   std::vector<uint8_t> codes_, best_codes_;
   float best_error_ = 0;
   Fit best_;
 };
 
-/// Divides by the scale, rather than to multiply with its inverse, which overflows for tiny weights.
+/// Divides by the scale because its inverse overflows for tiny weights.
 void quantize_to_e4m3(std::span<const float> row, QuantizedRow& out) {
   const bool finite = std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
   float largest = 0;
@@ -284,7 +285,7 @@ f16 to_f16(float value) {
 
 uint8_t to_e4m3(float value) {
   constexpr uint32_t kLowestNormal = 121U << 23;  // 2^-6
-  constexpr float kRounding = 0x1p14F;            // its last bit is 2^-9, the smallest subnormal e4m3
+  constexpr float kRounding = 0x1p14F;  // its unit in the last place is 2^-9, the smallest subnormal e4m3
   const auto word = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (word >> 24) & 0x80U;
   const uint32_t magnitude = word & 0x7fffffffU;
@@ -303,7 +304,7 @@ float from_e4m3(uint8_t code) {
   const uint32_t sign = (code & 0x80U) << 24;
   const uint32_t magnitude = code & 0x7fU;
   if (magnitude == 0x7fU) return std::numeric_limits<float>::quiet_NaN();
-  // The bits of 2^-120 times the value; exact for subnormals, too.
+  // The shifted bits are 2^-120 times the value; exact also for subnormals.
   return std::bit_cast<float>(sign | (magnitude << 20)) * 0x1p120F;
 }
 
@@ -332,7 +333,7 @@ void dequantize(const Quantization& quantization, const QuantizedRow& row, std::
     const float scale = row.scales[g];
     const size_t end = std::min((g + 1) * length, out.size());
     if (!quantization.has_minimum) {
-      // The same weight as with a minimum of -middle * scale, which could overflow where no weight does.
+      // Equals a minimum of -middle * scale, which could overflow although no weight does.
       for (size_t i = g * length; i < end; ++i)
         out[i] = scale * (static_cast<float>(row.codes[i]) - middle_code(quantization));
       continue;

@@ -203,7 +203,7 @@ std::unique_ptr<StoredMatrix> open_quantized(const TensorFiles& files, std::stri
       Quantization quantization{.bits = bits, .group = group};
       const int64_t groups = num_groups(quantization, inputs);
       if (!has_shape(scales, groups)) continue;
-      // Few inputs are one group either way; formats with one scale per output channel store it in f32.
+      // With few inputs, both group sizes give one group; only formats with one scale per output store F32.
       if (groups == 1 && group != 0 && scales.type == "F32") continue;
       if (scales.type == "U8" && bits == 4 && group == 32) {
         quantization.has_minimum = quantization.two_levels = true;

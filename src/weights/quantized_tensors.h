@@ -30,15 +30,15 @@ inline constexpr std::string_view kScalesSuffix = ".weight_scales";
 inline constexpr std::string_view kMinimumsSuffix = ".weight_minimums";
 inline constexpr std::string_view kOutputScalesSuffix = ".weight_output_scales";
 
-/// Tensors of one quantized matrix, ready to be written.
+/// Tensors of one quantized matrix to write.
 struct QuantizedTensors {
   std::vector<std::byte> codes, scales, minimums, output_scales;
   std::vector<TensorToWrite> tensors;  ///< views of the members above
-  double squared_error = 0;            ///< of all weights
+  double squared_error = 0;            ///< sum over all weights
   double squared_weights = 0;
 };
 
-/// Quantizes a matrix. Squared errors are added row by row, for any thread count.
+/// Quantizes a matrix. Squared errors are summed in row order, so the sum is the same for any thread count.
 QuantizedTensors quantize_tensors(ThreadPool& threads, const Quantization& quantization,
                                   const std::string& module, const StoredMatrix& matrix, int64_t outputs,
                                   int64_t inputs);

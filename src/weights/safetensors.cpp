@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's reference implementation
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // same limit as the reference implementation
 constexpr size_t kMaxRank = 8;
 constexpr size_t kMaxNameBytes = 1024;
 
@@ -56,7 +56,7 @@ struct Claim {
   int64_t end = 0;
 };
 
-/// Bytes of a tensor; empty if that is not an integer or overflows.
+/// Bytes of a tensor; empty if the size is no whole number of bytes or overflows.
 std::optional<int64_t> stored_bytes(std::span<const int64_t> shape, int64_t bits) {
   int64_t total_bits = bits;
   for (const int64_t dim : shape) {
@@ -131,8 +131,7 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view f
   return text.substr(kLengthBytes, length);
 }
 
-/// Checks that claims, in the order of their bytes, follow each other from the first byte of data to the
-/// last.
+/// Checks that the claims, sorted by their bytes, cover the data without gaps or overlaps.
 void check_tiling(std::span<const Claim> claims, int64_t data_bytes, std::string_view file_name) {
   int64_t covered = 0;
   std::string last = "the header";

@@ -1,5 +1,5 @@
 // Writes the safetensors format: eight bytes with the length of a JSON header (little-endian), the header,
-// the tensors' bytes one after the other.
+// then the tensors' bytes.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,15 @@ struct TensorToWrite {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  std::string_view type = {};  ///< "U8", "I64", ...: stored as that, whatever `dtype` says
+  std::string_view type = {};  ///< stored type such as "U8" or "I64", instead of `dtype`; empty: `dtype`
 };
 
 /// Alignment of a file's data in bytes: a page.
 inline constexpr int64_t kDataAlignment = 4096;
 
 /// Writes the tensors, in the order given, and the metadata (other readers expect an entry "format": "pt").
-/// The data begins at a multiple of kDataAlignment. The file is created under `path` completely or not at
-/// all. Throws InputError if the folder cannot be written, and std::logic_error if a name is repeated or a
-/// byte count is wrong.
+/// The data begins at a multiple of kDataAlignment. `path` is created atomically. Throws InputError if the
+/// folder cannot be written, and std::logic_error if a name is repeated or a byte count is wrong.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 

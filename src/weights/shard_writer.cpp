@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-/// Alignment: the largest power of two, up to a page, that divides the tensor's size.
+/// The tensor's alignment: the largest power of two, at most a page, that divides its size.
 uint64_t part_of_a_page(const TensorToWrite& tensor) {
   return std::gcd(uint64_t{tensor.bytes.size()}, uint64_t{kDataAlignment});
 }

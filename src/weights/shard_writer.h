@@ -12,7 +12,7 @@
 
 namespace lacuna {
 
-/// Tensors, and the memory that they view.
+/// Tensors and the owner of their memory.
 struct HeldTensors {
   std::vector<TensorToWrite> tensors;
   std::shared_ptr<const void> memory;
@@ -23,14 +23,15 @@ HeldTensors value_tensor(const std::string& name, const std::vector<int64_t>& sh
                          std::vector<float> values);
 
 /// Writes tensors into model.safetensors, or into shards and an index once they exceed `shard_bytes`; at most
-/// one shard is held in memory. In each file, tensors of whole pages come first, then those of half pages,
-/// and so on, which aligns each tensor to that part of a page: kernels read panels fastest there.
+/// one shard is held in memory. In each file, tensors whose size is a multiple of a page come first, then
+/// multiples of half a page, and so on. Each tensor is thereby aligned to that unit, from which kernels read
+/// panels fastest.
 class ShardWriter {
  public:
   explicit ShardWriter(std::filesystem::path folder, int64_t shard_bytes = int64_t{2} << 30)
       : folder_(std::move(folder)), shard_bytes_(shard_bytes) {}
 
-  /// Adds tensors, which are written into one file. Throws InputError if it cannot be written.
+  /// Adds tensors that must be in the same file. Throws InputError if a file cannot be written.
   void add(HeldTensors held);
   void finish();
 

@@ -1,4 +1,4 @@
-// Tensors of floats of 8, 16 and 32 bits, value by value: scales of quantized weights, and weights of 8 bits.
+// Element access to tensors of 8-, 16- and 32-bit floats: scales of quantized weights, and 8-bit weights.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ struct RawTensor;
 /// Types of floats that checkpoints store, by their names in safetensors files.
 enum class FloatType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2, kE8M0 };
 
-/// Empty for a type of other numbers.
+/// Empty if the type is not a float.
 std::optional<FloatType> float_type(std::string_view name);
 
-/// The values of the 256 codes of a type of 8 bits. E5M2 is the upper half of an f16, and E8M0 a power of
-/// two, 2^(code - 127), without a sign; NaN for the code that the type has for it.
+/// Lookup table of an 8-bit type's 256 values. E5M2 is the upper half of an f16. E8M0 is a power of two,
+/// 2^(code - 127), without a sign. The type's NaN codes give NaN.
 const std::array<float, 256>& values_of(FloatType type);
 
-/// A view: the checkpoint must outlive it.
+/// A tensor of floats; the TensorFiles must outlive it.
 class StoredFloats {
  public:
   /// Opens a tensor of floats of any shape. Throws InputError if it is missing or has another type.
@@ -34,7 +34,7 @@ class StoredFloats {
   FloatType type() const { return type_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t size() const { return size_; }
-  /// Value of element i, counted row-major.
+  /// Element i in row-major order.
   float operator[](int64_t i) const;
   /// Whether a value times an integer of 9 bits is exact in f32.
   bool is_short() const { return type_ != FloatType::kF32; }

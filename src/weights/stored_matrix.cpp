@@ -9,7 +9,8 @@
 namespace lacuna {
 namespace {
 
-/// 0 times a finite value is 0, and NaN times anything is NaN, so one sum tests all values without a branch.
+/// Whether no value is infinite or NaN. 0 * x is NaN for these and 0 otherwise, so one sum tests all values
+/// without a branch.
 bool all_finite(std::span<const float> values) {
   constexpr size_t kLanes = 16;
   float sums[kLanes] = {};
@@ -23,7 +24,8 @@ bool all_finite(std::span<const float> values) {
   return sum == 0;
 }
 
-/// Whether no weight of the row overflows, neither do the products of scales and values that kernels add up.
+/// Whether the row has no infinite or NaN weight, and the kernels' products of scales and values do not
+/// overflow.
 bool all_finite(const QuantizedRow& row) {
   constexpr float kLargestScale = 0x1p119F;
   const bool are_small = std::all_of(row.scales.begin(), row.scales.end(),

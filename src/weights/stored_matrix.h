@@ -1,4 +1,4 @@
-// Interface of a checkpoint for loading, for any file format.
+// Interface through which models load weights, for any file format.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,11 @@ class StoredMatrix {
 
   /// Quantization that holds these weights without loss; empty if they are dense.
   virtual std::optional<Quantization> quantization() const { return {}; }
-  /// Reads row n in that quantization, which has sized `out`.
+  /// Reads row n in quantization(); `out` must have its sizes.
   virtual void read_codes(int64_t n, QuantizedRow& out) const;
 
-  /// Rows [first, first + count) as stored, if they are whole panels of this format; else empty.
+  /// Rows [first, first + count) without a copy, if they are stored as whole panels of this format; else
+  /// empty.
   virtual std::optional<PackedMatrix> panels(const WeightFormat& format, int64_t first, int64_t count) const;
 };
 
@@ -41,18 +42,18 @@ class WeightSource {
 
   virtual bool contains(std::string_view tensor) const = 0;
   virtual std::vector<float> values(std::string_view name, std::span<const int64_t> shape) const = 0;
-  /// Returns the weights of a module: the tensor `module`.weight, dense or quantized. Valid while the source
-  /// is.
+  /// Returns the weights of a module: the tensor `module`.weight, dense or quantized. The source must outlive
+  /// the matrix.
   virtual std::unique_ptr<StoredMatrix> matrix(std::string_view module, int64_t outputs,
                                                int64_t inputs) const = 0;
 
-  /// Lets the system reclaim the memory of what was read so far.
+  /// Lets the system reclaim mapped pages that were read so far.
   virtual void release_pages() const = 0;
 };
 
 /// Packs rows [first, first + count) of a matrix: without loss if it is stored in `format`, and without a
-/// copy if it is stored as panels. Throws InputError, which names the first row with an infinite or NaN
-/// weight; panels were checked when they were written.
+/// copy if it is stored as panels. Throws InputError naming the first row with an infinite or NaN weight;
+/// panels are not checked again.
 PackedMatrix pack(ThreadPool& threads, const WeightFormat& format, const StoredMatrix& stored, int64_t first,
                   int64_t count, int64_t inputs);
 

@@ -1,4 +1,4 @@
-// The tensors of safetensors files, as they are stored.
+// The tensors of safetensors files, as stored.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;        ///< outermost first
   std::span<const std::byte> bytes;  ///< row-major, product of shape times size_of(dtype); at any alignment
-  std::string file;                  ///< name of the file, for messages
+  std::string file;                  ///< file name for messages
 
   int64_t num_elements() const { return static_cast<int64_t>(bytes.size() / size_of(dtype)); }
   std::string place() const;  ///< "model.safetensors: tensor \"a.weight\""
@@ -43,34 +43,34 @@ struct RawTensor {
 /// Formats a shape: "[4096, 12288]".
 std::string shown(std::span<const int64_t> shape);
 
-/// Reads out[i] = tensor element first + i, counted row-major, without loss. The range must be inside the
+/// Reads out[i] = tensor element first + i in row-major order, without loss. The range must be inside the
 /// tensor.
 void widen(const TensorView& tensor, int64_t first, std::span<float> out);
 
 /// The files of a checkpoint's folder: model.safetensors, or the shards that model.safetensors.index.json
 /// names (any tensor may be in any shard), or the folder's only *.safetensors file. Several files without an
-/// index are refused, because nothing says that they belong together.
+/// index are refused.
 class TensorFiles {
  public:
   /// Maps and checks every file; reads no weights. Throws InputError.
   static TensorFiles open(const std::filesystem::path& folder);
-  /// One file, whatever else its folder holds.
+  /// Opens one file, ignoring others in its folder.
   static TensorFiles open_file(const std::filesystem::path& file);
 
   /// Whether a file has a tensor of this name.
   bool holds(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
 
   /// Returns a tensor that must have exactly this shape and be f32, f16 or bf16. Throws InputError naming
-  /// file, tensor, what was found and what was expected.
+  /// file, tensor, found and expected.
   TensorView tensor(std::string_view name, std::span<const int64_t> shape) const;
   TensorView tensor(std::string_view name, std::initializer_list<int64_t> shape) const;
 
   /// Returns a tensor of any type and shape. Throws InputError if it is missing.
   RawTensor raw(std::string_view name) const;
-  /// The same; empty if it is missing.
+  /// Same as raw(), but empty if the tensor is missing.
   std::optional<RawTensor> find(std::string_view name) const;
 
-  /// Names of the tensors, ascending; with an index, those that it lists.
+  /// Names of the tensors in ascending order; with an index, only those that it lists.
   std::vector<std::string_view> names() const;
   /// Bytes of all tensors, as stored.
   int64_t total_bytes() const;

@@ -22,7 +22,7 @@ struct WeightFormat {
   constexpr WeightFormat(Quantization codes) : quantization(codes) {}  // NOLINT: so is a quantization
 
   constexpr bool is_quantized() const { return quantization.bits > 0; }
-  /// Whether the CPU has kernels for it, and files can hold it.
+  /// Whether the CPU has kernels for the format, and files can hold it.
   constexpr bool is_for_cpu() const { return !quantization.is_e4m3; }
   bool operator==(const WeightFormat& other) const {
     return quantization == other.quantization && (is_quantized() || dtype == other.dtype);
@@ -34,7 +34,7 @@ struct NamedWeightFormat {
   WeightFormat format;
 };
 
-/// Formats that have a name for flags.
+/// Formats that flags can name.
 inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"f32", DType::kF32},
     NamedWeightFormat{"bf16", DType::kBF16},

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// A value as prompts and replies show it: whatever the order in which its keys came.
+/// A copy with sorted keys, so that prompts do not depend on the order of keys.
 json sorted(const ordered_json& value) {
   return value;
 }
@@ -30,7 +30,7 @@ std::string quoted(const ordered_json& value) {
   return in_quotes(dump_json(value));
 }
 
-/// The value of a key that was given, and not as null.
+/// The value of a key; null pointer if the key is missing or its value is null.
 const ordered_json* member(const ordered_json& object, std::string_view key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -49,7 +49,7 @@ std::string required_text(const ordered_json& object, std::string_view key, cons
   return value.get<std::string>();
 }
 
-/// Adds the places of keys that a format does not have.
+/// Adds the places of unknown keys.
 void note_unknown(const ordered_json& object, const std::string& place,
                   std::initializer_list<std::string_view> known, std::vector<std::string>& unknown) {
   for (const auto& [key, value] : object.items()) {
@@ -57,7 +57,7 @@ void note_unknown(const ordered_json& object, const std::string& place,
   }
 }
 
-/// Text, or JSON to be shown as text; empty where the key is missing.
+/// The text of a key, with other JSON values dumped as text; empty if the key is missing.
 std::string content_text(const ordered_json& object, std::string_view key, const std::string& place) {
   const ordered_json* value = member(object, key);
   if (value == nullptr) return {};
@@ -81,7 +81,7 @@ void expect_object(const ordered_json& value, const std::string& place) {
 
 // OpenAI's format.
 
-/// The text of a message's or an instruction's content: a string, or parts of these types.
+/// The text of a message's or an instruction's content: a string or a list of text and JSON parts.
 std::string parts_text(const ordered_json& content, const std::string& place) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
@@ -108,7 +108,7 @@ std::string parts_text(const ordered_json& content, const std::string& place) {
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// A conversation as a text to be decided about, and what its system turns say.
+/// Converts a conversation to DecideRequest::state, and its system turns to DecideRequest::guidance.
 class InputReader {
  public:
   void read(const ordered_json& input, DecideRequest& request) {
@@ -124,7 +124,7 @@ class InputReader {
       read_item(input[i], place + ".");
     }
     request.guidance = fmt::format("{}", fmt::join(guidance_, "\n"));
-    // A text alone needs nobody who said it.
+    // A single user message needs no role prefix.
     if (lines_.size() == 1 && lines_.front().first == "user") {
       request.state = lines_.front().second;
       return;
@@ -175,7 +175,7 @@ class InputReader {
 
   std::vector<std::pair<std::string, std::string>> lines_;
   std::vector<std::string> guidance_;
-  std::map<std::string, std::string> calls_;  // names by id
+  std::map<std::string, std::string> calls_;  // function names by call id
 };
 
 void read_choices(const ordered_json& question, const std::string& place, DecisionQuestion& result,
@@ -330,7 +330,7 @@ void read_system_one(const ordered_json& object, DecisionBody& body) {
   body.request.state = in_field("state", [&] { return content_text(object, "state", ""); });
 }
 
-// Both.
+// Both formats.
 
 int64_t integer_of(const ordered_json& object, const char* key, Range<int64_t> range, int64_t usual) {
   const ordered_json* value = member(object, key);

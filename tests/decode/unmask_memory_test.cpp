@@ -27,8 +27,8 @@ std::vector<Drift> drifts(const std::vector<double>& divergences) {
   return result;
 }
 
-TEST(CalmPasses, CountsStablePassesOfTheBlock) {
-  CalmPasses calm(Klass{0.9, 0.01, 2}, 8);
+TEST(StablePasses, CountsStablePassesOfTheBlock) {
+  StablePasses calm(Klass{0.9, 0.01, 2}, 8);
   const std::vector<Commit> from = candidates({{3, 0.5}, {5, 0.5}});
   calm.start_block();
   EXPECT_THAT(calm.count(from, {}), ElementsAre(false, false)) << "the first pass has none before it";
@@ -42,8 +42,8 @@ TEST(CalmPasses, CountsStablePassesOfTheBlock) {
               ElementsAre(true, false));
 }
 
-TEST(CalmPasses, OfAHistoryOfOneNeedsOnePassBefore) {
-  CalmPasses calm(Klass{0.9, 0.01, 1}, 4);
+TEST(StablePasses, OfAHistoryOfOneNeedsOnePassBefore) {
+  StablePasses calm(Klass{0.9, 0.01, 1}, 4);
   calm.start_block();
   EXPECT_THAT(calm.count(candidates({{0, 1}}), {}), ElementsAre(false));
   EXPECT_THAT(calm.count(candidates({{0, 1}}), drifts({0})), ElementsAre(true));

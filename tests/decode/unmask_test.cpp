@@ -319,11 +319,11 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
        std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{}, Klass{}, Wino{}, Saber{},
                               TraceCredit{}, SlowFast{}, SlidingBlock{}}) {
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().runs_until_done);
-    EXPECT_TRUE(UnmaskPolicy{rule}.traits().is_of_canvases);
+    EXPECT_TRUE(UnmaskPolicy{rule}.traits().needs_whole_canvas);
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());
   }
   EXPECT_FALSE(UnmaskPolicy{Prophet{}}.traits().runs_until_done);
-  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.traits().is_of_canvases);
+  EXPECT_TRUE(UnmaskPolicy{Prophet{}}.traits().needs_whole_canvas);
 }
 
 TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {

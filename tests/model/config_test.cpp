@@ -950,7 +950,7 @@ TEST(Config, OfThePublishedDiffusionGemmaHasItsNumbers) {
   EXPECT_EQ(config.num_kv_heads, 2);
   EXPECT_EQ(config.head_dim, 512);
   EXPECT_EQ(config.rope.theta, 1e6F);
-  EXPECT_EQ(config.rope.num_turning, 64);
+  EXPECT_EQ(config.rope.num_rotated_pairs, 64);
   EXPECT_EQ(config.attn_scale, 1);
   EXPECT_FLOAT_EQ(config.embedding_scale, 53.06599F);
   EXPECT_TRUE(config.rounds_embedding_scale);
@@ -967,7 +967,7 @@ TEST(Config, OfThePublishedDiffusionGemmaHasItsNumbers) {
   EXPECT_EQ(sliding.num_kv_heads, 8);
   EXPECT_EQ(sliding.head_dim, 256);
   EXPECT_EQ(sliding.rope.theta, 1e4F);
-  EXPECT_EQ(sliding.rope.num_turning, 0);
+  EXPECT_EQ(sliding.rope.num_rotated_pairs, 0);
   for (int64_t layer = 0; layer < 30; ++layer) {
     EXPECT_EQ(config.slides(layer), layer % 6 != 5) << layer;
     EXPECT_EQ(config.has_value_projection(layer), layer % 6 != 5) << layer;
@@ -1008,7 +1008,7 @@ TEST(Config, ReadsDiffusionGemma) {
   EXPECT_EQ(config.hidden_dim, 64);
   EXPECT_EQ(config.num_kv_heads, 1);
   EXPECT_EQ(config.head_dim, 40);
-  EXPECT_EQ(config.rope.num_turning, 5);
+  EXPECT_EQ(config.rope.num_rotated_pairs, 5);
   EXPECT_THAT(config.sliding->layers, ElementsAre(true, false, true));
   EXPECT_EQ(config.sliding->num_kv_heads, 2);
   EXPECT_EQ(config.sliding->head_dim, 24);
@@ -1163,8 +1163,8 @@ TEST(Config, RefusesRotationsOfDiffusionGemmaThatItDoesNotKnow) {
   json plain = with_rope("full_attention", "rope_type", "default");
   expect_text_refused(plain, "rope_parameters.full_attention.partial_rotary_factor\"", "expected 1");
   plain["text_config"]["rope_parameters"]["full_attention"].erase("partial_rotary_factor");
-  EXPECT_EQ(read(plain).rope.num_turning, 0);
-  EXPECT_EQ(read(with_rope("full_attention", "partial_rotary_factor", 1.0)).rope.num_turning, 20);
+  EXPECT_EQ(read(plain).rope.num_rotated_pairs, 0);
+  EXPECT_EQ(read(with_rope("full_attention", "partial_rotary_factor", 1.0)).rope.num_rotated_pairs, 20);
 }
 
 /// The heads of layers that see everything, as newer versions of transformers write them.

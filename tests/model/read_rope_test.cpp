@@ -83,7 +83,7 @@ TEST(ReadRope, RefusesFormsThatDisagree) {
                  "rope_scaling.type", "rope_scaling.rope_type");
   expect_refused({{"partial_rotary_factor", 0.5},
                   {"rope_parameters", {{"rope_theta", 9}, {"partial_rotary_factor", 0.25}}}},
-                 "partial_rotary_factor\" is 0.5", "0.25", {.turns_shares = true});
+                 "partial_rotary_factor\" is 0.5", "0.25", {.allows_partial_rotation = true});
   expect_refused({{"original_max_position_embeddings", 512}, {"rope_parameters", yarn()}},
                  "original_max_position_embeddings\" is 512", "1024");
 }
@@ -151,7 +151,7 @@ TEST(ReadRope, RefusesTypesThatItDoesNotCompute) {
 }
 
 TEST(ReadRope, ReadsSharesOfHeads) {
-  const RopeRules half{.usual_share = 0.5F, .turns_shares = true};
+  const RopeRules half{.usual_share = 0.5F, .allows_partial_rotation = true};
   EXPECT_EQ(read({{"rope_theta", 9}}, half).rotary_dim, 32);
   EXPECT_EQ(read({{"rope_theta", 9}, {"partial_rotary_factor", 0.25}}, half).rotary_dim, 16);
   EXPECT_EQ(read({{"rope_theta", 9}}).rotary_dim, 64);

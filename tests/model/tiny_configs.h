@@ -213,7 +213,7 @@ inline ModelConfig tiny_canvas_config() {
   config.embedding_scale = 6.3245554F;
   config.rounds_embedding_scale = true;
   config.rope.theta = 1000;
-  config.rope.num_turning = 3;
+  config.rope.num_rotated_pairs = 3;
   SlidingAttention& sliding = config.sliding.emplace();
   sliding.layers = {true, false, true};
   sliding.window = 7;

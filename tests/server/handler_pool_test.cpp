@@ -88,7 +88,7 @@ TEST(HandlerPool, AnswersAShortRequestWhileAsManyEndlessOnesAsThreadsWereSent) {
         reaches(jobs.num_refused_as_long, limits.threads - limits.long_jobs - limits.waiting_long_jobs));
     // The short one may have waited for all that each of those did before.
     EXPECT_LE(jobs.most_steps_of_others,
-              static_cast<int64_t>((limits.long_looks + 2) * kStepsOfLook * 5 / 4));
+              static_cast<int64_t>((limits.long_checks + 2) * kStepsOfLook * 5 / 4));
   }
 }
 
@@ -111,7 +111,7 @@ TEST(HandlerPool, LetsTheClientGoOnWhoseTurnWasLongestAgo) {
   std::atomic<int> num_long{0};
   std::atomic<bool> first_ends{false};
   jobs.add("many", [&] {
-    for (int i = 0; i < 4 * limits.long_looks; ++i) spend_steps(kStepsOfLook);
+    for (int i = 0; i < 4 * limits.long_checks; ++i) spend_steps(kStepsOfLook);
     ++num_long;
     while (!first_ends) spend_steps(kStepsOfLook);
   });
@@ -120,7 +120,7 @@ TEST(HandlerPool, LetsTheClientGoOnWhoseTurnWasLongestAgo) {
   const auto add = [&](const std::string& client) {
     const int num_waiting = static_cast<int>(jobs.pool->num_waiting_long());
     jobs.add(client, [&, client] {
-      for (int i = 0; i < 4 * limits.long_looks; ++i) spend_steps(kStepsOfLook);
+      for (int i = 0; i < 4 * limits.long_checks; ++i) spend_steps(kStepsOfLook);
       order.push_back(client);
       ++num_long;
     });
@@ -180,7 +180,7 @@ TEST(HandlerPool, GoesOnWithAJobWhoseExceptionWasDropped) {
   std::atomic<int> num_long{0}, num_refusals{0};
   Jobs jobs(limits);
   jobs.add("first", [&] {
-    for (int look = 0; look < limits.long_looks + 2; ++look) spend_steps(kStepsOfLook);
+    for (int look = 0; look < limits.long_checks + 2; ++look) spend_steps(kStepsOfLook);
     ++num_long;
     for (;;) spend_steps(kStepsOfLook / 4);
   });

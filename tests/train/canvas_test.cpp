@@ -231,8 +231,8 @@ TEST_F(CanvasModel, HasTwoKindsOfLayersOfWhichTheLastSeesEverything) {
   EXPECT_FALSE(second.slides);
   EXPECT_FALSE(canvas_layer(shape, 2).slides);
   EXPECT_EQ(second.head_width, 2 * first.head_width);
-  EXPECT_EQ(first.turning_pairs, first.head_width / 2);
-  EXPECT_EQ(second.turning_pairs, second.head_width / 8);
+  EXPECT_EQ(first.rotated_pairs, first.head_width / 2);
+  EXPECT_EQ(second.rotated_pairs, second.head_width / 8);
   const auto parameters = model_->named_parameters();
   EXPECT_TRUE(parameters.contains("blocks.0.v.weight"));
   EXPECT_FALSE(parameters.contains("blocks.1.v.weight"));

@@ -55,7 +55,7 @@ GroupedIntegers integers(int32_t bits, int64_t group, GroupOffset offset) {
   result.num_groups = (kInputs + group - 1) / group;
   result.offset = offset;
   result.zero_code = 1 << (bits - 1);
-  result.are_short = true;
+  result.are_products_exact = true;
   result.read_codes = [bits](int64_t n, std::span<uint8_t> codes) {
     for (size_t k = 0; k < codes.size(); ++k)
       codes[k] = static_cast<uint8_t>((k + static_cast<size_t>(n)) % (size_t{1} << bits));
@@ -109,7 +109,7 @@ TEST(GroupedMatrix, HasNarrowScalesWhereF16HoldsThem) {
 
 TEST(GroupedMatrix, OfScalesInF32CentresCodesInsteadOfRoundingMinimums) {
   GroupedIntegers some = integers(4, 32, GroupOffset::kZeroPoints);
-  some.are_short = false;
+  some.are_products_exact = false;
   const auto matrix = grouped_matrix(some);
   EXPECT_EQ(matrix->quantization()->bits, 8);
   EXPECT_FALSE(matrix->quantization()->has_minimum);

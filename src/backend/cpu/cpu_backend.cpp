@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-/// Bytes that the sequences of a pool take. Each holds a share of it, so that the pool may go first.
+/// Bytes of a pool's sequences. Each sequence holds a reference, because the pool may be destroyed first.
 using ByteCount = std::shared_ptr<int64_t>;
 
 class CpuSequence final : public KvSequence {
@@ -112,13 +112,13 @@ class CpuPool final : public KvPool {
   ByteCount count_ = std::make_shared<int64_t>(0);
 };
 
-/// Workspaces that no pass uses just now. A pass that finds none gets a new one, which stays.
+/// Free list of workspaces. take() makes a new workspace if the list is empty.
 class Workspaces {
  public:
   std::unique_ptr<Workspace> take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      free_.reserve(++num_made_);  // so that nothing can fail when it is given back
+      free_.reserve(++num_made_);  // so that give_back() cannot throw
       return std::make_unique<Workspace>();
     }
     std::unique_ptr<Workspace> workspace = std::move(free_.back());
@@ -203,7 +203,7 @@ class CpuTicket final : public PassTicket {
 
   void observe(const std::function<void(const ObservedAttention&)>& observer) {
     workspace_->attention_probe = [this, observer](const AttentionRow& seen) {
-      // The layer adds nothing to the residual stream before all of its rows have attended.
+      // The residual stream still holds the layer's input: it changes only after attention of all rows.
       const std::span<const float> hidden = workspace_->layer_input(seen.row, model_.config().hidden_dim);
       observer({workspace_->layer, seen.row, seen.head, hidden, seen.query, seen.tile_runs, seen.weights,
                 seen.sum});

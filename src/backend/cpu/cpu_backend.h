@@ -1,4 +1,4 @@
-// This machine as a backend: a pass is computed when it is submitted. Sizes are in bytes.
+// CPU backend: submit() computes the pass before it returns. Sizes are in bytes.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@
 
 namespace lacuna {
 
-/// Threads and kernels that models compute with. Any thread may submit passes of models on one device: they
-/// are computed one after the other.
+/// Threads and kernels of models. Any thread may submit passes of models on one device; the device computes
+/// them one after the other.
 class CpuDevice {
  public:
-  /// The kernels of this machine's instruction set.
-  ///   threads  0: one for each core that the process may use     pin  binds them to cores
+  /// Uses the kernels of this machine's instruction set.
+  ///   threads  0: one per core that the process may use     pin  binds the threads to cores
   explicit CpuDevice(int threads, bool pin = false);
-  /// With what outlives it.
+  /// `kernels` and `threads` must outlive the device.
   CpuDevice(const KernelTable& kernels, ThreadPool& threads);
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;
@@ -27,7 +27,7 @@ class CpuDevice {
   const KernelTable& kernels() const { return kernels_; }
   ThreadPool& threads() const { return threads_; }
   KernelContext context() const { return {kernels_, threads_}; }
-  /// Held by whoever computes with the threads.
+  /// Must be held while computing with the threads.
   std::mutex& mutex() const { return mutex_; }
 
  private:
@@ -40,28 +40,30 @@ class CpuDevice {
 /// Null for no model.
 std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model,
                                            std::shared_ptr<const CpuDevice> device);
-/// The same on a device of its own; `kernels` and `threads` outlive the model, and only it uses the threads.
+/// Makes a device for this model alone; `kernels` and `threads` must outlive the model, and nothing else may
+/// use the threads.
 std::shared_ptr<const BackendModel> on_cpu(std::shared_ptr<const Model> model, const KernelTable& kernels,
                                            ThreadPool& threads);
 
 /// Reads the weights of a checkpoint, or makes random ones. Throws InputError.
-///   folder  or a .gguf file; empty: random weights     random_seed  of those
+///   folder       or a .gguf file; empty: random weights
+///   random_seed  for random weights
 std::shared_ptr<const BackendModel> load_on_cpu(const std::shared_ptr<const CpuDevice>& device,
                                                 const std::filesystem::path& folder,
                                                 const ModelConfig& config, const WeightFormats& formats,
                                                 uint64_t random_seed, const LoadProgress& progress);
 
-/// Memory of a run of one request.
+/// Memory for one request.
 struct RunMemory {
   int64_t weights = 0;
   int64_t kv = 0;       ///< keys and values of the canvas
-  int64_t buffers = 0;  ///< of a pass over it
+  int64_t buffers = 0;  ///< workspace of a pass over the canvas
 
   int64_t total() const { return weights + kv + buffers; }
 };
 
 /// Predicted memory of a run over `canvas` tokens on this machine.
-///   stored  the checkpoint's weights; null: a dense model's
+///   stored  weights of the checkpoint; null: an unquantized checkpoint
 RunMemory predict_cpu_memory(const ModelConfig& config, const WeightFormats& formats, int64_t canvas,
                              const WeightSource* stored);
 

@@ -7,12 +7,13 @@
 namespace lacuna::cuda {
 namespace {
 
-/// Adds runs of a group's tiles, of one chunk after the other.
+/// Adds the tile runs of a group to a plan, chunk by chunk.
 class Runs {
  public:
   Runs(const GroupCells& group, AttentionPlan& plan) : group_(group), plan_(plan) {}
 
-  /// Runs of the tiles [tile, end) that some row sees; neighbours of one kind share a run.
+  /// Adds runs for the tiles in [tile, end) that some row sees. Adjacent tiles share a run if both or neither
+  /// have a mask.
   void add(int32_t tile, int32_t end) {
     first_run_ = plan_.runs.size();
     while (tile < end) {
@@ -48,11 +49,11 @@ class Runs {
     plan_.runs.push_back({tile, count, mask});
   }
 
-  /// A tile whose cells are seen by different rows, or some by none.
+  /// Adds a tile with a mask, unless all rows see all its cells or no row sees any.
   void add_mixed(int32_t tile) {
     std::array<int32_t, kPageCells> first, end;
-    first.fill(kNeverSeen);
-    end.fill(kNeverSeen);
+    first.fill(kNoRow);
+    end.fill(kNoRow);
     const int32_t first_cell = tile * kPageCells;
     bool by_some = false;
     int32_t num_by_all = 0;
@@ -77,8 +78,8 @@ class Runs {
 
   const GroupCells& group_;
   AttentionPlan& plan_;
-  size_t next_ = 0;       // the first range that does not end before the tile
-  size_t first_run_ = 0;  // of the chunk
+  size_t next_ = 0;       // first range of group_.seen that ends after the start of the tile
+  size_t first_run_ = 0;  // first run of the chunk
 };
 
 }  // namespace
@@ -118,7 +119,7 @@ AttentionPlan plan_attention(std::span<const GroupCells> groups, int32_t heads_p
       }
     }
     has_ends |= std::any_of(group.seen.begin(), group.seen.end(),
-                            [](const SeenCells& seen) { return seen.end_row != kNeverSeen; });
+                            [](const SeenCells& seen) { return seen.end_row != kNoRow; });
   }
   if (!has_ends) plan.mask_ends.clear();
   return plan;

@@ -1,4 +1,4 @@
-// Calls of the CUDA runtime, checked. Included by the CUDA bodies alone.
+// Checks the results of CUDA runtime calls. Included only by files that are compiled with CUDA.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@ namespace lacuna::cuda {
 /// A sentence about an error of the CUDA runtime.
 std::string sentence_of(const char* call, cudaError_t error);
 
-/// Throws if `error` is one: DeviceMemoryError if memory is short, else CudaError.
+/// Throws DeviceMemoryError if device memory is exhausted, CudaError for other errors.
 void check_call(const char* call, cudaError_t error);
 
 }  // namespace lacuna::cuda

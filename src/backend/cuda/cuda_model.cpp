@@ -24,7 +24,7 @@ using cuda::DeviceModel;
 using cuda::DeviceStream;
 using cuda::PageArena;
 
-/// Memory of the device that weights, keys and values may take. The rest is for libraries and passes.
+/// Device memory for weights, keys and values. The rest is for libraries and passes.
 int64_t usable_bytes(const DeviceStream& device) {
   const cuda::DeviceMemory memory = cuda::device_memory();
   constexpr int64_t kMaxForPasses = int64_t{3} << 30;
@@ -32,7 +32,7 @@ int64_t usable_bytes(const DeviceStream& device) {
   return std::min(usable - device.taken_bytes, memory.free);
 }
 
-/// Brings weights to the device as they are read: the host holds the embedding, the head and one layer.
+/// Uploads weights as they are read: the host holds only the embedding, the head and one layer.
 class Upload {
  public:
   Upload(const CudaDevice& device, const CpuDevice& host, const ModelConfig& config, DType dtype)
@@ -57,7 +57,7 @@ class Upload {
       return cuda::upload_weights(device_.stream, host_.threads(), config_, dtype_, rest, std::move(layers_));
     });
   }
-  /// The model's parameters for the cell that every row sees.
+  /// The model's learned keys and values of the attention sink.
   const PageArena::Sink& sink() const { return sink_; }
 
  private:
@@ -142,7 +142,7 @@ class CudaModel final : public BackendModel {
  private:
   cuda::PageShape page_shape() const { return {on_device_.config, cell_format_}; }
 
-  /// All pages of the model: made by the first pool, when the device's other models have their weights.
+  /// All pages of the model. Allocated by the first pool, after all models of the device have their weights.
   const std::shared_ptr<PageArena>& arena() const {
     const std::lock_guard lock(arena_mutex_);
     if (arena_ != nullptr) return arena_;
@@ -184,7 +184,7 @@ void check_formats(const WeightFormats& formats) {
     throw InputError("--activations is int8, for which there is no CUDA kernel yet; expected auto");
 }
 
-/// Before anything is allocated.
+/// Throws InputError if the device has too little memory; called before any allocation.
 void check_room(const CudaDevice& device, const ModelConfig& config, const WeightFormats& formats,
                 const WeightSource* stored) {
   const int64_t needed = weight_bytes_on_device(config, formats, stored);

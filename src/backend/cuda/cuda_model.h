@@ -1,5 +1,5 @@
-// A backend that computes passes on a CUDA device: weights, keys and values stay there, and a pass is one
-// stream of kernels. The same code runs on the simulator of CUDA threads, slowly, for tests.
+// CUDA backend: weights, keys and values stay on the device, and a pass is one stream of kernels. For tests,
+// the same code runs on a simulator of CUDA threads.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace cuda {
 struct DeviceStream;
 }
 
-/// A device that models are loaded on. They share its stream: their passes come one after the other.
+/// A CUDA device. Its models share one stream, so their passes run one after the other.
 class CudaDevice {
  public:
   explicit CudaDevice(int index);
@@ -33,34 +33,34 @@ class CudaDevice {
 
 /// The CUDA support of a build.
 enum class CudaBuild : uint8_t {
-  kNone,       ///< neither CUDA nor the simulator; no_device.cpp is then all that there is
-  kSimulator,  ///< the simulator of CUDA threads in the place of a device
+  kNone,       ///< neither CUDA nor the simulator: only no_device.cpp is compiled
+  kSimulator,  ///< the simulator of CUDA threads instead of a device
   kCuda,
 };
 CudaBuild cuda_build();
-/// Devices of this machine; the simulator is one.
+/// Number of CUDA devices of this machine; the simulator counts as one.
 int num_cuda_devices();
-/// The reason, a sentence without a full stop, if there are none; else empty.
+/// Why there are no devices, a sentence without a full stop; empty if there are some.
 std::string why_no_cuda_device();
-/// InputError.
+/// Throws InputError.
 std::shared_ptr<const CudaDevice> open_cuda_device(int index);
 
 struct CudaOptions {
-  /// The most that keys and values take; what is left of the device's memory may be less.
+  /// Upper bound for K/V memory; free device memory may limit it further.
   int64_t kv_bytes = std::numeric_limits<int64_t>::max();
-  /// Whether the layers of passes are sent as graphs where passes of one shape repeat.
+  /// Whether passes of repeated shapes launch their layers as CUDA graphs.
   bool graphs = true;
 };
 
-/// Bytes of a model's weights on a device, where rows of the embedding are not quantized: what a checkpoint
-/// or `stored`, as predicted_bytes() has it, needs before anything is allocated.
+/// Predicts the bytes of a model's weights on a device, where the embedding is not quantized.
+///   stored  see predicted_bytes()
 int64_t weight_bytes_on_device(const ModelConfig& config, const WeightFormats& formats,
                                const WeightSource* stored = nullptr);
 
-/// Reads the weights of a checkpoint, or makes random ones, and brings them to the device. InputError where
-/// the family, a format or a setting has no kernel, or the device too little memory.
-///   host    draws what the device does not draw, and packs the weights on their way
-///   others  as load_on_cpu() has them
+/// Reads the weights of a checkpoint, or makes random ones, and uploads them. Throws InputError if the
+/// family, a format or a setting has no kernel, or if device memory is too small.
+///   host    packs weights, and samples the rows that the device does not sample
+///   others  see load_on_cpu()
 std::shared_ptr<const BackendModel> load_on_cuda(const std::shared_ptr<const CudaDevice>& device,
                                                  std::shared_ptr<const CpuDevice> host,
                                                  const std::filesystem::path& folder,

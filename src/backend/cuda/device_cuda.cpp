@@ -1,4 +1,4 @@
-// Devices by the CUDA runtime, and what its errors say.
+// device.h and check_cuda.h for the CUDA runtime.
 #include <fmt/core.h>
 
 #include "backend/cuda/check_cuda.h"
@@ -8,7 +8,7 @@
 namespace lacuna::cuda {
 namespace {
 
-/// Errors after which every call of the process fails: work that was sent earlier broke.
+/// Whether all later CUDA calls of the process fail, too: earlier work has failed on the device.
 bool is_final(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:
@@ -58,7 +58,7 @@ std::string sentence_of(const char* call, cudaError_t error) {
 
 void check_call(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // an error that was reported here is not reported by the next call
+  cudaGetLastError();  // clears the error, so that the next call does not report it again
   const std::string sentence = sentence_of(call, error);
   if (error == cudaErrorMemoryAllocation) throw DeviceMemoryError(sentence);
   throw CudaError(sentence);
@@ -67,7 +67,7 @@ void check_call(const char* call, cudaError_t error) {
 DeviceList list_devices() {
   DeviceList list;
   cudaRuntimeGetVersion(&list.runtime_version);
-  cudaDriverGetVersion(&list.driver_version);  // 0 where there is no driver
+  cudaDriverGetVersion(&list.driver_version);  // 0 without a driver
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaGetLastError();

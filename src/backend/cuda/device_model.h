@@ -1,4 +1,4 @@
-// A model on the device, with the memory that its passes share.
+// A model on the device, and the memory that its passes share.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace lacuna::cuda {
 
-/// Angles of RoPE for the positions from 0 on.
+/// RoPE tables for positions from 0.
 struct Rotations {
   DeviceBuffer cosines, sines;  ///< [num_positions, rotary_dim / 2]
-  DeviceBuffer query_scales;    ///< [num_positions]; empty where queries do not grow
+  DeviceBuffer query_scales;    ///< [num_positions]; empty if queries are not scaled by position
   int64_t num_positions = 0;
 };
 
-/// Memory that passes use one after the other. Grown where a pass needs more, and kept.
+/// Buffers that passes use one after the other. They grow on demand and never shrink.
 struct Scratch {
   DeviceBuffer normed, normed_f32, qkv, queries, inner;
-  DeviceBuffer attended, sliding_attended;  ///< what pads their rows is 0
-  DeviceBuffer projected;  ///< [rows, hidden] f32, outputs that are normed before they are added
-  DeviceBuffer dense;      ///< likewise, of a layer next to experts
+  DeviceBuffer attended, sliding_attended;  ///< the padding of their rows is 0
+  DeviceBuffer projected;  ///< [rows, hidden] f32 outputs that are normed before they are added
+  DeviceBuffer dense;      ///< [rows, hidden] f32 outputs of a dense layer parallel to experts
   DeviceBuffer partial_out, partial_max, partial_sum;
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
-  DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< of sparse attention
-  DeviceBuffer logits;                                   ///< [rows of a chunk of the head, vocab]
-  DeviceBuffer token_weights, soft_factors, soft_means;  ///< of soft embeddings
+  DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< for sparse attention
+  DeviceBuffer logits;                                                ///< [rows of a head chunk, vocab]
+  DeviceBuffer token_weights, soft_factors, soft_means;               ///< for soft embeddings
   Rotations rotations, sliding_rotations;
 };
 
 /// Memory that a pass keeps for its ticket.
 struct PassMemory {
-  Staging plan;                                 ///< what the pass sends
-  Staging questions;                            ///< what follow-ups send
+  Staging plan;                                 ///< arrays of the plan
+  Staging questions;                            ///< arrays of follow-ups
   DeviceBuffer residual;                        ///< [rows of the plan, hidden]
   DeviceBuffer kv_drift;                        ///< [rows, layers, 2]
   DeviceBuffer statistics, further_statistics;  ///< DrawStatistics
-  PassGraphs graphs;                            ///< of passes that use this memory
-  HostBuffer results;                           ///< what is copied back: the statistics, then the K/V drift
-  HostBuffer answers;                           ///< what is copied back for follow-ups
+  PassGraphs graphs;                            ///< graphs of passes that use this memory
+  HostBuffer results;                           ///< downloaded results: the statistics, then the K/V drift
+  HostBuffer answers;                           ///< downloaded results of follow-ups
 };
 
 struct DeviceModel {
   ModelConfig config;
-  DType dtype = DType::kBF16;  ///< of rows, keys and values, and weights that are not quantized
+  DType dtype = DType::kBF16;  ///< type of activations, K/V and weights that are not quantized
   DeviceWeights weights;
-  std::vector<float> rope, sliding_rope;  ///< radians per position of each pair
+  std::vector<float> rope, sliding_rope;  ///< RoPE frequencies, radians per position
   std::shared_ptr<DeviceStream> device;
   Scratch scratch;
   bool uses_graphs = true;
@@ -65,7 +65,7 @@ struct DeviceModel {
 
   bool in_f32() const { return dtype == DType::kF32; }
   int64_t number_bytes() const { return static_cast<int64_t>(size_of(dtype)); }
-  /// Rows that products read are bf16 or f32: the other of these two is null.
+  // Input rows of matmuls are bf16 or f32; the function for the other type returns null.
   uint16_t* bf16_rows(const DeviceBuffer& buffer) const { return in_f32() ? nullptr : buffer.as<uint16_t>(); }
   float* f32_rows(const DeviceBuffer& buffer) const { return in_f32() ? buffer.as<float>() : nullptr; }
 };
@@ -74,14 +74,14 @@ inline const float* floats_or_null(const DeviceBuffer& buffer) {
   return buffer.bytes() == 0 ? nullptr : buffer.as<float>();
 }
 
-/// x times a matrix; which kernel computes a row changes no bits of it.
-///   whole  all but weights, bias, depth and numbers of rows and outputs
+/// Multiplies rows with a matrix. Results do not depend on which kernel computes a row.
+///   whole  all arguments but weights, bias, depth, and numbers of rows and outputs, which are filled in
 void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows);
 
-/// InputError, with the family and the feature, where a model needs what no kernel computes, or more shared
-/// memory than blocks have.
-///   in_f32        whether rows are f32
-///   shared_bytes  that a block may have at most
+/// Throws InputError, with the family and the feature, if a model needs a feature without a kernel, or more
+/// shared memory than a block may have.
+///   in_f32        whether activations are f32
+///   shared_bytes  maximum shared memory of a block
 void check_supported(const ModelConfig& config, bool in_f32, bool kv_int8, int64_t shared_bytes);
 
 }  // namespace lacuna::cuda

@@ -53,7 +53,7 @@ void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wan
   std::vector<DrawRule> rules;
   std::vector<int32_t> tokens;
   for (const SamplingRule& rule : plan.rules) {
-    // Without filters, tokens are drawn from what their confidence is measured in.
+    // Without filters, tokens are sampled from the distribution that measures confidence.
     const bool divides = rule.temperature > 0 && rule.source != ConfidenceSource::kRawLogits;
     const float temperature = divides ? 1 : rule.temperature;
     rules.push_back({.temperature = rule.draws ? temperature : 0,

@@ -1,4 +1,4 @@
-// The output head on the device: logits of rows, and the statistics that are made of them there.
+// Output head on the device: logits of rows, and sampling and statistics over them.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace lacuna::cuda {
 
-/// Whether a row's token is drawn on the device. Others are drawn on the host, from downloaded logits: rows
-/// with guidance, and rules with filters, tokens that count but are not drawn or are drawn but do not count,
-/// listed, second or several likeliest tokens.
+/// Whether a row is sampled on the device. The host samples the others from downloaded logits: rows with
+/// guidance, and rules with filters, adjusted, undrawn, unsure or listed tokens, or that ask for the second
+/// or several likeliest tokens.
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit);
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn);
@@ -23,24 +23,25 @@ RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& 
 /// Not thread-safe: the caller holds the device's mutex.
 class DeviceHead {
  public:
-  ///   residual  [rows, hidden] of a pass
+  ///   residual  [rows, hidden], the residual stream of a pass
   DeviceHead(DeviceModel& model, const DeviceBuffer& residual) : model_(model), residual_(residual) {}
 
-  /// Stages what draw() reads: of rows that are drawn on the device.
-  ///   soft_embeddings  as soft_embeddings_of() has them
+  /// Stages the arguments of draw() for rows that the device samples.
+  ///   soft_embeddings  result of soft_embeddings_of()
   void stage_draws(const StepPlan& plan, std::span<const LogitRow> wanted,
                    std::span<float* const> soft_embeddings, Staging& staging);
-  /// Once the staging was sent: their statistics, in order. Sequences keep the soft embeddings.
+  /// After the staging was sent: samples the staged rows in order, and stores their soft embeddings.
   ///   out  [wanted.size()] on the device
   void draw_all(const Staging& staging, DrawStatistics* out);
 
-  /// Makes room for the logits of so many rows, at most head_chunk_rows(); what was there is lost.
+  /// Reserves logits of `count` rows, at most head_chunk_rows(); previous logits may be lost.
   void reserve(int64_t count);
-  /// Logits of rows of the residual, to the scratch's `logits` from row `to` on, where there is room.
+  /// Writes logits of rows of the residual stream to rows `to`, `to` + 1, ... of Scratch::logits, which has
+  /// room (reserve()).
   ///   rows  on the device
   void logits_of_rows(const int32_t* rows, int64_t count, int64_t to = 0);
-  /// The same of rows that have had the final norm.
-  ///   outputs  on the device, [count] of hidden numbers each
+  /// logits_of_rows() for rows after the final norm.
+  ///   outputs  on the device, [count] pointers to [hidden]
   void logits_of_outputs(const float* const* outputs, int64_t count, int64_t to = 0);
 
  private:
@@ -53,7 +54,7 @@ class DeviceHead {
   Staged<DrawRequest> requests_;
   Staged<DrawRule> rules_;
   Staged<SoftRequest> soft_requests_;
-  std::vector<int64_t> soft_counts_;  // of each chunk
+  std::vector<int64_t> soft_counts_;  // soft requests per chunk
 };
 
 }  // namespace lacuna::cuda

@@ -17,7 +17,7 @@ int64_t num_pages_for(int64_t cells) {
   return (cells + kPageCells - 1) / kPageCells;
 }
 
-/// One head's key or value in a pool's format, and the scale of codes; as finish_qkv() has it.
+/// One head's key or value in a pool's format, with the int8 scale, as finish_qkv() stores it.
 struct StoredNumbers {
   std::vector<std::byte> bytes;
   float scale = 1;
@@ -30,7 +30,7 @@ StoredNumbers stored(CellFormat format, std::span<const float> numbers) {
     made.bytes.insert(made.bytes.end(), bytes, bytes + sizeof(value));
   };
   float largest = 0;
-  float zero = 0;  // NaN where a number is not finite
+  float zero = 0;  // NaN if a number is not finite
   for (const float number : numbers) {
     largest = std::max(largest, std::abs(number));
     zero += 0 * number;
@@ -137,7 +137,7 @@ std::vector<int32_t> PageArena::take(int64_t count) {
   if (count > num_free()) return {};
   std::vector<int32_t> pages(free_.rbegin(), free_.rbegin() + count);
   for (const int32_t page : pages) fill_with_zeros(page);
-  free_.resize(free_.size() - pages.size());  // only now: if a fill throws, they are still free
+  free_.resize(free_.size() - pages.size());  // last: if a fill throws, the pages stay free
   return pages;
 }
 
@@ -304,7 +304,7 @@ std::unique_ptr<KvSequence> CudaPool::make_sequence(const SequenceShape& shape, 
   std::vector<int32_t> taken;
   DeviceBuffer outputs, soft_embeddings;
   const bool has_room = on_stream(arena_->device(), [&] {
-    if (own_pages > arena_->num_free()) return false;  // another pool of the model has the others
+    if (own_pages > arena_->num_free()) return false;  // other pools of the model hold pages, too
     try {
       outputs = zeros(rows_.output_bytes(shape));
       soft_embeddings = zeros(rows_.soft_embedding_bytes(shape));

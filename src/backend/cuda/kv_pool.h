@@ -1,4 +1,4 @@
-// Keys and values on the device: one piece of memory cut into pages, which sequences take and share.
+// Paged KV cache on the device: one allocation, divided into pages that sequences own or share.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,27 @@
 
 namespace lacuna::cuda {
 
-/// A stream, and the right to use it: models on one device share both, and passes of several threads come one
-/// after the other.
+/// A stream and its mutex, shared by all models of a device: passes of several threads run one after the
+/// other.
 struct DeviceStream {
   std::mutex mutex;
-  int index = 0;  ///< of the device
+  int index = 0;  ///< index of the device
   Stream stream;
-  std::string failure;           ///< why nothing more is computed; empty: it works
-  int64_t taken_bytes = 0;       ///< by weights and pages of the models on the device
+  std::string failure;           ///< why the device has failed; empty: it works
+  int64_t taken_bytes = 0;       ///< bytes of weights and pages of all models on the device
   int num_without_pages = 0;     ///< models without pages so far
   int64_t num_graph_passes = 0;  ///< passes whose layers were sent as a graph; for tests
 };
 
-/// Notes why the device failed, unless that is known, and throws it. The caller holds the device's mutex.
+/// Records the device's first failure and throws it. The caller holds the device's mutex.
 [[noreturn]] inline void fail(DeviceStream& device, const std::exception& error) {
   if (device.failure.empty())
     device.failure = "the device failed and computes nothing more: " + std::string(error.what());
   throw lacuna::DeviceError(device.failure);
 }
 
-/// Calls `work` with the device's mutex held and the device in use. After a failure there, all
-/// later calls throw the same DeviceError. InputError and std::logic_error are the caller's; a pass for which
-/// there is too little memory fails alone.
+/// Calls `work` with the device's mutex held and the device in use. After a failure of the device, all later
+/// calls throw the same DeviceError. InputError, std::logic_error and lack of memory fail only this call.
 template <typename Work>
 auto on_stream(DeviceStream& device, Work&& work) {
   const std::lock_guard lock(device.mutex);
@@ -50,7 +49,8 @@ auto on_stream(DeviceStream& device, Work&& work) {
     try {
       return work();
     } catch (const std::bad_alloc&) {
-      device.stream.wait();  // what was sent reads memory that is given up now; a failure is the device's
+      device.stream
+          .wait();  // work already sent may use memory that unwinding frees; a failure is the device's
       throw;
     }
   } catch (const InputError&) {
@@ -65,8 +65,8 @@ auto on_stream(DeviceStream& device, Work&& work) {
   }
 }
 
-/// Waits for what was sent before `event`. Other threads have the mutex meanwhile, and send passes. Failures
-/// are those of on_stream().
+/// Waits for work before `event` without the mutex, so that other threads can send passes. Throws as
+/// on_stream() does.
 inline void wait_for(DeviceStream& device, const Event& event) {
   on_stream(device, [] {});
   try {
@@ -79,7 +79,7 @@ inline void wait_for(DeviceStream& device, const Event& event) {
   }
 }
 
-/// Layout of a model's pages: 32 cells of each of its layers, one layer behind the other.
+/// Layout of a model's pages: 32 cells of every layer, layer after layer.
 class PageShape {
  public:
   PageShape(const ModelConfig& config, CellFormat format);
@@ -88,16 +88,16 @@ class PageShape {
   int64_t num_layers() const { return std::ssize(layers_); }
   int64_t num_kv_heads(int64_t layer) const { return layers_[static_cast<size_t>(layer)].num_kv_heads; }
   int64_t page_bytes() const { return layers_.front().page_bytes(); }
-  /// A layer's part of pages.
-  ///   pages  where page 0 begins
+  /// One layer's part of the pages.
+  ///   pages  address of page 0
   PagePool pool_of(int64_t layer, std::byte* pages) const;
 
  private:
-  std::vector<PagePool> layers_;  // without memory
-  std::vector<int64_t> begins_;   // where each layer's cells begin in a page, in bytes
+  std::vector<PagePool> layers_;  // shapes only, `memory` is null
+  std::vector<int64_t> begins_;   // byte offset of each layer's cells in a page
 };
 
-/// Rows of f32 that the sequences of a model keep for their cells, next to pages.
+/// f32 rows that sequences keep per cell besides K/V pages: remembered outputs and soft embeddings.
 struct RowMemory {
   int64_t hidden_dim = 0;
   bool keeps_soft_embeddings = false;
@@ -118,30 +118,29 @@ struct RowMemory {
   }
 };
 
-/// The pages of one model. Those who have pages keep it alive.
+/// The pages of one model, kept alive by every owner of a page.
 class PageArena {
  public:
-  /// The cell that every row of a model with attention sinks sees.
+  /// Attention sink: a cell that every row of the model sees.
   struct Sink {
     bool exists = false;
-    /// [num_layers] of all kv heads, [num_kv_heads * head_dim] each; empty if the sink's keys and values are
-    /// zeros.
+    /// [num_layers] rows [num_kv_heads * head_dim]; empty: zeros.
     std::vector<std::vector<float>> keys, values;
   };
-  /// Allocates the pages, a spare one, and one more for the sink if it exists. InputError if the device has
-  /// too little memory left.
-  ///   num_pages  that sequences may take
+  /// Allocates the pages, a spare one, and one more for the sink if it exists. Throws InputError if too
+  /// little device memory is left.
+  ///   num_pages  pages for sequences
   PageArena(std::shared_ptr<DeviceStream> stream, PageShape shape, int64_t num_pages, const Sink& sink);
 
-  /// The keys and values of one layer, as kernels get them.
+  /// Keys and values of one layer, as kernels take them.
   PagePool pool_of(int64_t layer) const { return shape_.pool_of(layer, memory_.as<std::byte>()); }
   int64_t num_pages() const { return num_pages_; }
   int64_t page_bytes() const { return shape_.page_bytes(); }
   /// Index of the page whose first cell is the sink; -1 if the model has no sink.
   int32_t sink_page() const { return sink_page_; }
-  /// Index of the page for keys and values of rows that pad a pass. No row attends to its cells.
+  /// Index of the page for keys and values of padding rows. No row attends to its cells.
   int32_t spare_page() const { return static_cast<int32_t>(num_pages_); }
-  /// Pages of an arena that no sequence takes.
+  /// Number of pages besides those for sequences: spare page and sink.
   static int64_t num_own_pages(const Sink& sink) { return sink.exists ? 2 : 1; }
   DeviceStream& device() const { return *device_; }
 
@@ -151,7 +150,7 @@ class PageArena {
   int64_t num_free() const { return std::ssize(free_); }
   /// The device's mutex must be held.
   void give_back(int32_t page);
-  /// Where a page's cells of one layer and kv head lie, as PagePool says.
+  /// Address of a page's cells of one layer and kv head (layout: PagePool).
   std::byte* head_of(int32_t page, int64_t layer, int64_t kv_head) const;
   /// Copies the first cells of a page.
   void copy_cells(int32_t from, int32_t to, int64_t count);
@@ -166,13 +165,14 @@ class PageArena {
   PageShape shape_;
   int64_t num_pages_;
   int32_t sink_page_ = -1;
-  std::vector<int32_t> free_;  // the lowest last
+  std::vector<int32_t> free_;  // descending
 };
 
-/// A page that sequences have together; the last of them gives it back.
+/// Reference-counted page: the last sequence that holds it returns it to the arena.
 class KvPageShare {
  public:
-  ///   page  taken from the arena
+  ///   page         from PageArena::take()
+  ///   taken_bytes  counter of the pool that took it
   KvPageShare(std::shared_ptr<PageArena> arena, int32_t page, std::shared_ptr<int64_t> taken_bytes);
   ~KvPageShare();
   KvPageShare(const KvPageShare&) = delete;
@@ -183,15 +183,15 @@ class KvPageShare {
  private:
   std::shared_ptr<PageArena> arena_;
   int32_t page_;
-  std::shared_ptr<int64_t> taken_bytes_;  // of the pool that it was taken through
+  std::shared_ptr<int64_t> taken_bytes_;
 };
 
-/// Memory of sparse attention for one sequence. Passes that use it come one after the other.
+/// State of sparse attention for one sequence. Passes use it one after the other.
 struct SparseMemory {
   DeviceBuffer chosen;     ///< [layers, kv heads, num_chosen] cells, ascending
   int32_t num_chosen = 0;  ///< 0: nothing was chosen yet
-  DeviceBuffer bounds;     ///< [layers, kv heads, most_pages, 2, head_dim], as page_bounds() writes them
-  int32_t page_size = 0;   ///< cells of what these bounds are of
+  DeviceBuffer bounds;     ///< [layers, kv heads, most_pages, 2, head_dim], see page_bounds()
+  int32_t page_size = 0;   ///< cells per page of `bounds`
   int32_t most_pages = 0;
   int32_t num_bounded = 0;  ///< cells that have bounds in the layers from first_layer on
   int32_t first_layer = 0;
@@ -212,27 +212,27 @@ class CudaSequence final : public KvSequence {
 
   const std::shared_ptr<PageArena>& arena() const { return arena_; }
   const std::vector<std::shared_ptr<KvPageShare>>& pages() const { return pages_; }
-  /// Takes a page that another sequence has, too, in the place of its own.
+  /// Replaces the sequence's page `index` by a page of another sequence.
   void share_page(size_t index, const std::shared_ptr<KvPageShare>& page);
-  /// Appends its pages, the sink's last.
+  /// Appends the indices of its pages, then of the sink's page.
   void add_page_table(std::vector<int32_t>& table) const;
-  /// [num_cells, hidden_dim] f32; of 0 bytes where outputs are not remembered.
+  /// [num_cells, hidden_dim] f32; empty if outputs are not remembered.
   const DeviceBuffer& outputs() const { return outputs_; }
-  /// [hidden_dim] f32 of a cell; only of models with canvases.
+  /// [hidden_dim] f32 of a cell; only for models with canvases.
   float* soft_embedding(int32_t cell) const;
   SparseMemory& sparse() const { return sparse_; }
 
  private:
   std::shared_ptr<PageArena> arena_;
   std::vector<std::shared_ptr<KvPageShare>> pages_;
-  std::vector<int32_t> page_table_;  // which pages these are, in one place
+  std::vector<int32_t> page_table_;  // indices of `pages_`, contiguous
   RowMemory rows_;
   DeviceBuffer outputs_, soft_embeddings_;
   mutable SparseMemory sparse_;
   std::shared_ptr<int64_t> taken_bytes_;
 };
 
-/// A limit on what sequences take of a model's pages.
+/// Makes sequences from a model's pages, within a limit in bytes.
 class CudaPool final : public KvPool {
  public:
   CudaPool(std::shared_ptr<PageArena> arena, const RowMemory& rows, int64_t limit);
@@ -247,7 +247,7 @@ class CudaPool final : public KvPool {
   void take_prefix(KvSequence& to, const KvPrefix& prefix) override;
 
  private:
-  /// Memory of the device, empty where there are no bytes.
+  /// Zero-filled device memory; empty if bytes is 0.
   DeviceBuffer zeros(int64_t bytes) const;
 
   std::shared_ptr<PageArena> arena_;

@@ -1,4 +1,4 @@
-// The twin of the CUDA backend, for builds with neither CUDA nor the simulator.
+// Replaces the CUDA backend in builds with neither CUDA nor the simulator.
 #include "backend/cuda/cuda_model.h"
 #include "base/error.h"
 

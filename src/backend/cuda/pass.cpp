@@ -15,8 +15,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-/// Makes room, and fills it with zeros where there was less: what lies behind a row's numbers is never
-/// written.
+/// Grows a buffer and fills it with zeros, because the padding of its rows is never written.
 void grow_with_zeros(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
   grow(stream, buffer, bytes);
@@ -61,11 +60,11 @@ void DevicePass::send_layers() {
          .scale = model_.embedding_scale(),
          .table_f32 = model_.f32_rows(model_.weights.embedding())},
         static_cast<uint32_t>(num_rows_));
-  if (config_.canvas) enter_canvases();
+  if (config_.canvas) condition_canvases();
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
 }
 
-void DevicePass::enter_canvases() {
+void DevicePass::condition_canvases() {
   const DeviceConditioning& conditioning = model_.weights.conditioning;
   if (num_conditioned_ > 0) {
     rms_norm(stream_,
@@ -121,14 +120,14 @@ void DevicePass::extend_rotations(const RopeConfig& rope, std::span<const float>
   std::vector<float> cosines, sines, query_scales;
   for (int64_t position = 0; position < positions; ++position) {
     for (const float frequency : frequencies) {
-      // The product in f32 and the functions in double, as on the CPU.
+      // The angle in f32, its cosine and sine in double, as on the CPU.
       const float angle = static_cast<float>(position) * frequency;
       cosines.push_back(static_cast<float>(std::cos(double{angle})) * rope.attention_scaling);
       sines.push_back(static_cast<float>(std::sin(double{angle})) * rope.attention_scaling);
     }
     if (rope.query_growth != 0) query_scales.push_back(query_scale(rope, position));
   }
-  rotations.num_positions = 0;  // until all tables are written: what follows may throw
+  rotations.num_positions = 0;  // tables are invalid until all are written: the next lines may throw
   const auto send = [&](const std::vector<float>& values, DeviceBuffer& to) {
     const auto bytes = static_cast<int64_t>(values.size()) * kFloat;
     grow(stream_, to, bytes);
@@ -137,7 +136,7 @@ void DevicePass::extend_rotations(const RopeConfig& rope, std::span<const float>
   send(cosines, rotations.cosines);
   send(sines, rotations.sines);
   if (!query_scales.empty()) send(query_scales, rotations.query_scales);
-  stream_.wait();  // the tables on the host end here; it happens when contexts grow
+  stream_.wait();  // the copies read local vectors
   rotations.num_positions = positions;
 }
 
@@ -156,7 +155,7 @@ void DevicePass::reserve_scratch() {
   if (!config_.has_experts()) return;
   const MoeConfig& moe = config_.moe;
   const int64_t entries = rows * moe.experts_per_token;
-  // The last layer may have fewer rows, and then more tiles, which are smaller.
+  // Worst case: the last layer may have fewer rows, and then more but smaller tiles.
   const int64_t tiles = moe.num_experts + entries / kFewTileRows;
   grow(stream_, scratch_.normed_f32, moe.router_in_f32 ? rows * config_.hidden_dim * kFloat : 0);
   grow(stream_, scratch_.router_logits, rows * moe.num_experts * kFloat);
@@ -255,7 +254,7 @@ void DevicePass::run_layer(int64_t index) {
   const DeviceLayer& layer = model_.weights.layers[static_cast<size_t>(index)];
   norm(layer.attn_norm);
   project_and_attend(layer, index);
-  if (num_rows_ == 0) return;  // the last layer; nobody asked for more than K/V
+  if (num_rows_ == 0) return;  // last layer of a pass that wants only K/V
   feed_forward(layer);
   if (config_.layer_scalars) scale_by_layer(layer);
 }
@@ -324,17 +323,17 @@ void DevicePass::attend_rows(const DeviceLayer& layer, int64_t index) {
                     .scale = scale,
                     .soft_cap = config_.attn_soft_cap};
   sparse_.complete(plan, a);
-  sparse_.choose_pages(a, wants_outputs_alone_);
+  sparse_.choose_pages(a, is_output_rows_only_);
   if (num_rows_ == 0) return;
-  const bool all = !wants_outputs_alone_;
+  const bool all = !is_output_rows_only_;
   attend(stream_, a, static_cast<uint32_t>(all ? attention.plan.tasks.size() : attention.num_output_tasks),
          static_cast<uint32_t>(all ? attention.plan.merges.size() : attention.num_output_merges));
-  sparse_.remember(a, wants_outputs_alone_);
+  sparse_.remember(a, is_output_rows_only_);
   add_product(layer.o, attended, rows_, layer.post_attn_norm);
 }
 
 void DevicePass::drop_kv_only_rows() {
-  wants_outputs_alone_ = true;
+  is_output_rows_only_ = true;
   if (num_output_rows_ == num_rows_) return;
   num_rows_ = num_output_rows_;
   rows_ = memory_.plan.at(output_rows_);

@@ -24,7 +24,7 @@ PassShape rounded_up(const PassShape& exact) {
   shape.output_rows = whole_steps(exact.output_rows);
   shape.conditioned_rows = whole_steps(exact.conditioned_rows);
   shape.pages = power_of_two(exact.pages);
-  // Without rows, the last layer ends before it attends.
+  // Without output rows, the last layer ends before attention.
   const bool has_outputs = exact.output_rows > 0;
   for (AttentionSize* size : {&shape.attention, &shape.sliding}) {
     for (int64_t* count : {&size->tasks, &size->merges, &size->runs, &size->masks})

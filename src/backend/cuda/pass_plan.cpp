@@ -1,4 +1,4 @@
-// The plan of a pass as arrays of the device: rows, cells, windows, and the tasks of attention.
+// Converts the plan of a pass to device arrays: rows, cells, windows, and attention tasks.
 #include <algorithm>
 #include <iterator>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 static_assert(kGraphRowStep <= kPageCells, "rows that pad a pass have a cell each");
 
-/// Windows of one row, which belong to rows that only pad.
+/// Appends windows of one row each for padding rows.
 void pad_windows(std::vector<RowWindow>& windows, size_t size) {
   while (windows.size() < size) {
     const auto row = static_cast<int32_t>(windows.size());
@@ -50,8 +50,8 @@ AttentionSize DevicePass::AttentionOfLayers::size() const {
 }
 
 void DevicePass::AttentionOfLayers::pad_to(const AttentionSize& size) {
-  // Tasks and merges of no rows compute nothing; those of rows that only want keys and values may join the
-  // last layer's, where what they write is not read.
+  // Empty tasks and merges compute nothing. The padded output counts may include tasks of K/V-only rows; the
+  // last layer computes them, but nothing reads their results.
   plan.tasks.resize(static_cast<size_t>(size.tasks));
   plan.merges.resize(static_cast<size_t>(size.merges));
   plan.runs.resize(static_cast<size_t>(size.runs));
@@ -131,12 +131,12 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   num_conditioned_ = std::ssize(conditioned_rows);
   is_graph_ = pads_to_graph(std::ssize(table));
   if (is_graph_) {
-    // Behind the rows of the residual stream, there is a place for what these add.
+    // Padding entries add to spare rows after the rows of the residual stream.
     for (auto row = static_cast<int32_t>(num_rows_); std::ssize(conditioned_rows) < num_conditioned_; ++row) {
       conditioned_rows.push_back(row);
       soft_embeddings.push_back(soft_embeddings.front());
     }
-    // Rows that pad the pass write to a page that no row reads, each to a cell of its own.
+    // Padding rows write to distinct cells of the spare page, which no row reads.
     const auto spare = static_cast<int32_t>(table.size());
     table.push_back(sequences_.front()->arena()->spare_page());
     table.resize(static_cast<size_t>(shape_.pages), table.back());
@@ -165,9 +165,9 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   soft_embeddings_ = staging.add(soft_embeddings);
   sparse_.stage(staging);
   for (AttentionOfLayers* attention : attentions()) {
-    // Layers with a window always have these, so that graphs of one shape read the same arrays.
+    // Layers with a window always have mask_ends, so that all graphs of one shape read the same arrays.
     if (sliding_ && attention == &*sliding_)
-      attention->plan.mask_ends.resize(attention->plan.masks.size(), kNeverSeen);
+      attention->plan.mask_ends.resize(attention->plan.masks.size(), kNoRow);
     attention->stage(staging);
   }
   head_.stage_draws(plan_, drawn, soft_embeddings_of(plan_, sequences_, drawn), staging);

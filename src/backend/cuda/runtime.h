@@ -1,6 +1,6 @@
-// Resources of a device that the host uses: its memory, pinned memory of the host, streams, events, graphs
-// and launches. There are two bodies: runtime_cuda.cpp calls the CUDA runtime; in runtime_simulated.cpp work
-// runs late, in order, on the simulator.
+// Host interface to a device: device memory, pinned host memory, streams, events, graphs and launches.
+// Implemented by runtime_cuda.cpp with the CUDA runtime, and by runtime_simulated.cpp, which queues work and
+// runs it in order on the simulator.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@
 
 namespace lacuna::cuda {
 
-/// A call of the CUDA runtime that failed. The message is a sentence with the call's name.
+/// A failed call of the CUDA runtime. The message is a sentence with the call's name.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A call of the CUDA runtime that failed because memory was short, after which the device still works. The
-/// message is a sentence with the call's name.
+/// A call of the CUDA runtime that failed for lack of memory; the device still works. The message is a
+/// sentence with the call's name.
 class DeviceMemoryError : public std::bad_alloc {
  public:
   explicit DeviceMemoryError(const std::string& sentence) : sentence_(sentence) {}
   const char* what() const noexcept override { return sentence_.what(); }
 
  private:
-  std::runtime_error sentence_;  // copies of it do not throw, as copies of exceptions must not
+  std::runtime_error sentence_;  // copying it does not throw, unlike a std::string
 };
 
-/// Memory that is freed with its owner.
+/// Owning handle of a block of memory.
 class OwnedMemory {
  public:
   OwnedMemory() = default;
@@ -50,16 +50,16 @@ class OwnedMemory {
   size_t bytes_ = 0;
 };
 
-/// Memory of the device, which the host must not touch. It holds 0xff (NaN in f32 and bf16) until it is
-/// written. Throws std::bad_alloc (a DeviceMemoryError on a device) if too little memory is left.
+/// Device memory, which the host must not access; filled with 0xff bytes (NaN in f32 and bf16). Throws
+/// std::bad_alloc (a DeviceMemoryError on a device) if too little memory is left.
 class DeviceBuffer : public OwnedMemory {
  public:
   DeviceBuffer() = default;
   explicit DeviceBuffer(size_t bytes);
 };
 
-/// Memory of the host for copies to and from the device, which are asynchronous only there (pinned). Throws
-/// as DeviceBuffer does.
+/// Pinned host memory, which copies to and from the device need to be asynchronous. Throws as DeviceBuffer
+/// does.
 class HostBuffer : public OwnedMemory {
  public:
   HostBuffer() = default;
@@ -68,10 +68,10 @@ class HostBuffer : public OwnedMemory {
 
 class Stream;
 
-/// A place in a stream. Copies are the same place.
+/// A point in a stream. Copies refer to the same point.
 class Event {
  public:
-  /// True of an event that no stream has recorded.
+  /// Whether the work before the event has run; true for an event that was never recorded.
   bool is_done() const;
 
  private:
@@ -81,11 +81,11 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-/// Device time between two events of one stream that are done. Of the simulator, time on the host.
+/// Device time between two finished events of one stream; on the simulator, host time.
 double seconds_between(const Event& from, const Event& to);
 
-/// Work that was recorded once and can be sent to a stream again and again. Pointers are fixed; what they
-/// point to is read when the work runs. A graph lives until all that was sent of it has run.
+/// Recorded work that can be sent to a stream repeatedly, with fixed pointers; their targets are read when
+/// the work runs. A graph must live until all its launches have run.
 class Graph {
  public:
   size_t num_nodes() const;
@@ -96,9 +96,9 @@ class Graph {
   std::shared_ptr<State> state_;
 };
 
-/// Work in order. Nothing has happened when a call returns, and all of it when wait() does. A stream belongs
-/// to the device that its thread uses (use_device() in device.h); any thread may call it, one at a time, and
-/// further ones may wait().
+/// Ordered, asynchronous work: calls return at once, and wait() returns when the work is done. A stream
+/// belongs to the device in use at its construction (use_device() in device.h). Any thread may call it, one
+/// at a time; others may wait() meanwhile.
 class Stream {
  public:
   Stream();
@@ -106,14 +106,13 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Between host and device, or on the device. Memory on the host must keep its bytes until the copy has
-  /// run; in a graph it is a HostBuffer's.
+  /// Copies between host and device, or on the device. Host memory must not change until the copy has run; in
+  /// a graph it must be a HostBuffer's.
   void copy(void* to, const void* from, size_t bytes);
   void fill(void* to, uint8_t byte, size_t bytes);
   void record(Event& event);
-  /// Runs what was sent before `event`. Throws where a kernel or a copy of it failed: CudaError, after
-  /// which the process cannot use the device again; in the simulator what the kernel threw, and the rest of
-  /// the stream is then gone.
+  /// Waits for the work before `event`. If a kernel or copy failed, throws CudaError, and the process cannot
+  /// use the device again; the simulator rethrows the kernel's exception and drops the rest of the stream.
   void wait(const Event& event);
   void wait();
 
@@ -122,11 +121,11 @@ class Stream {
   Graph end_capture();
   void launch(const Graph& graph);
 
-  /// For launch() alone; only the body for devices has it.
+  /// Only for launch(); only runtime_cuda.cpp implements it.
   void launch_kernel(const void* kernel, const simt::LaunchShape& shape, void** arguments);
-  /// The cudaStream_t, for what libraries send; only the body for devices has it.
+  /// The cudaStream_t, for libraries; only runtime_cuda.cpp implements it.
   void* native() const;
-  /// For launch() and tests of the simulator, whose body alone has these.
+  // For launch() and tests of the simulator; only runtime_simulated.cpp implements these:
   void enqueue(std::function<void()> work);
   size_t num_waiting() const;
 
@@ -135,7 +134,7 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-/// The work that `send` sends, as a graph. If `send` throws, nothing of it is left in the stream.
+/// Records the work that `send` sends as a graph. If `send` throws, its work is discarded.
 template <typename Send>
 Graph record_graph(Stream& stream, Send&& send) {
   stream.begin_capture();
@@ -144,7 +143,7 @@ Graph record_graph(Stream& stream, Send&& send) {
   } catch (...) {
     try {
       stream.end_capture();
-    } catch (const std::exception&) {  // the first error is the one to know
+    } catch (const std::exception&) {  // reports only the first error
     }
     throw;
   }

@@ -1,4 +1,4 @@
-// The body for devices. Every call is checked, and an error has the call's name.
+// runtime.h for CUDA devices. Every call is checked, and errors name the call.
 #include <fmt/core.h>
 
 #include <map>
@@ -20,8 +20,7 @@ int current_device() {
   return device;
 }
 
-/// Lets a kernel use more than 48 KiB of shared memory, which has to happen before it is launched or
-/// recorded.
+/// Lets a kernel use more than 48 KiB of shared memory. Must be called before it is launched or recorded.
 void allow_shared_bytes(int device, const void* kernel, size_t bytes) {
   static std::mutex mutex;
   static std::map<std::pair<int, const void*>, size_t> allowed;
@@ -47,7 +46,7 @@ std::string allocation(const char* call, size_t bytes) {
   return fmt::format("{} of {}, with {} free", call, in_mebibytes(bytes), in_mebibytes(free_bytes));
 }
 
-// Functions that free memory must not throw, and a process that ends may have lost the device already.
+// These ignore errors: they must not throw, and at process exit the device may be gone already.
 void free_device(void* memory) {
   cudaFree(memory);
 }
@@ -104,13 +103,13 @@ struct Stream::State {
     check_call("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
   ~State() {
-    cudaStreamSynchronize(stream);  // copies that are under way read memory whose owner may end next
+    cudaStreamSynchronize(stream);  // running copies may use memory that is freed next
     cudaStreamDestroy(stream);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// The stream, on a thread that uses its device.
+  /// Makes this thread use the stream's device; returns the stream.
   cudaStream_t on_device() const {
     check_call("cudaSetDevice", cudaSetDevice(device));
     return stream;
@@ -119,7 +118,7 @@ struct Stream::State {
 
 DeviceBuffer::DeviceBuffer(size_t bytes) : OwnedMemory(allocate_device(bytes)) {
   if (bytes == 0) return;
-  // Nobody may wait for the whole device while another thread records a graph, so a stream of its own.
+  // A separate stream: waiting for the whole device fails while another thread records a graph.
   Stream stream;
   stream.fill(as<std::byte>(), 0xff, bytes);
   stream.wait();
@@ -181,7 +180,7 @@ void Stream::wait() {
 
 void Stream::begin_capture() {
   expects(!state_->is_capturing, "a stream records one graph at a time");
-  // Other threads may allocate and wait in the meantime.
+  // ThreadLocal: other threads may allocate and wait during the capture.
   check_call("cudaStreamBeginCapture",
              cudaStreamBeginCapture(state_->on_device(), cudaStreamCaptureModeThreadLocal));
   state_->is_capturing = true;

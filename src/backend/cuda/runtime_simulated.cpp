@@ -39,10 +39,10 @@ struct Stream::State {
   std::mutex queue;
   std::vector<std::function<void()>> waiting;
   size_t next = 0;
-  std::exception_ptr fault;  // of work that took the rest along
+  std::exception_ptr fault;  // exception of failed work; the work after it was dropped
   std::unique_ptr<Graph::State> captured;
 
-  /// Runs the next work; returns whether there was any.
+  /// Runs the next item of work; returns false if there is none.
   bool run_one() {
     std::function<void()> work;
     {

@@ -24,7 +24,7 @@ void add(std::vector<SeenCells>& ranges, const SeenCells& range) {
   ranges.push_back(range);
 }
 
-/// Cells that all rows see, in ranges that are apart.
+/// Sorted, disjoint union of ranges that all rows see.
 std::vector<SeenCells> joined(std::vector<SeenCells> ranges) {
   std::sort(ranges.begin(), ranges.end(), begins_before);
   std::vector<SeenCells> apart;
@@ -35,8 +35,8 @@ std::vector<SeenCells> joined(std::vector<SeenCells> ranges) {
   return apart;
 }
 
-/// Adds cells that some rows see where the others do not lie.
-///   some  one cell each
+/// Adds the cells that only some rows see, unless `all` has them.
+///   some  ranges of one cell each
 std::vector<SeenCells> merged(const std::vector<SeenCells>& all, std::vector<SeenCells> some) {
   if (some.empty()) return all;
   std::sort(some.begin(), some.end(), begins_before);
@@ -51,7 +51,7 @@ std::vector<SeenCells> merged(const std::vector<SeenCells>& all, std::vector<See
   return both;
 }
 
-/// Where the windows of a group's rows begin.
+/// Sliding windows of a group's rows.
 class Windows {
  public:
   Windows(const StepPlan& plan, const RowGroup& group, int64_t window)
@@ -60,10 +60,10 @@ class Windows {
   int64_t begin_of(int32_t row) const { return std::max<int64_t>(0, int64_t{positions_[row]} + 1 - window_); }
   bool are_ascending() const { return std::is_sorted(positions_, positions_ + rows_); }
 
-  /// Ends what rows see of cells when their windows have left them.
+  /// Sets end_row: cells are hidden from rows with windows that begin after them. Splits ranges as needed.
   std::vector<SeenCells> end(const std::vector<SeenCells>& ranges) const {
     std::vector<SeenCells> ended;
-    int32_t row = 0;  // the first whose window begins behind the cell
+    int32_t row = 0;  // first row with a window that begins after rest.begin
     for (SeenCells rest : ranges) {
       while (rest.begin < rest.end) {
         while (row < rows_ && begin_of(row) <= rest.begin) ++row;
@@ -89,7 +89,7 @@ class Windows {
 
 std::vector<SeenCells> seen_cells(const StepPlan& plan, const RowGroup& group, int64_t window, int32_t sink) {
   const Windows windows(plan, group, window);
-  // Cells before the first row's window are hidden from all; a group's own are not.
+  // Cells before the first row's window are hidden from all rows, except for the group's own cells.
   const auto first = static_cast<int32_t>(window > 0 ? windows.begin_of(0) : 0);
   std::vector<SeenCells> all, some;
   for (const IndexRange& range : group.visible) add(all, {std::max(range.begin, first), range.end});

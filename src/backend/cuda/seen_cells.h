@@ -1,4 +1,4 @@
-// Which cells the rows of a group see, by ranges: a plan takes no time for each cell of a long context.
+// Cells that the rows of a group see, as ranges: planning takes no time per cell of a long context.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace lacuna::cuda {
 
-/// Cells that a group sees, ascending and apart, neighbours of which the same rows see joined.
-///   window  positions of layers that slide; 0: they see everything
-///   sink    a cell that all rows see; -1: none
+/// Ranges of cells that a group sees, ascending and disjoint; adjacent ranges with the same rows are joined.
+///   window  size of the sliding window in positions; 0: no window
+///   sink    cell of the attention sink, which all rows see; -1: none
 std::vector<SeenCells> seen_cells(const StepPlan& plan, const RowGroup& group, int64_t window, int32_t sink);
 
 }  // namespace lacuna::cuda

@@ -8,10 +8,10 @@
 namespace lacuna::cuda {
 namespace {
 
-/// Distributions that are brought to the device together.
+/// Distributions per upload.
 constexpr int64_t kMaxHostRows = 64;
 
-/// Makes room for the weights of so many rows, and for what is made of them.
+/// Reserves scratch memory for token weights, factors and means of `count` rows.
 void reserve(DeviceModel& model, int64_t count) {
   expects(model.config.canvas.has_value(), "soft embeddings are kept by passes of a model with canvases");
   Stream& stream = model.stream();
@@ -22,7 +22,7 @@ void reserve(DeviceModel& model, int64_t count) {
        count * model.config.hidden_dim * static_cast<int64_t>(sizeof(float)));
 }
 
-/// From weights in the scratch to what sequences keep.
+/// Multiplies the token weights in the scratch with the embedding, and stores the results in the sequences.
 void multiply_and_keep(DeviceModel& model, const float* factors, const SoftRequest* requests, int64_t count) {
   const int64_t hidden = model.config.hidden_dim;
   auto* means = model.scratch.soft_means.as<float>();
@@ -88,7 +88,7 @@ void keep_soft_embeddings(DeviceModel& model, Staging& staging, ConstMatrix<floa
     const auto staged_factors =
         staging.add(factors.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
     const auto staged_requests = staging.add(requests);
-    // Where rows lie is known once they are sent, and pointers to them are sent after them.
+    // Two uploads: the device addresses of rows are only known after the first.
     staging.send(stream);
     std::vector<const float*> rows;
     rows.reserve(staged_rows.size());
@@ -103,7 +103,7 @@ void keep_soft_embeddings(DeviceModel& model, Staging& staging, ConstMatrix<floa
                 .out_f32 = model.f32_rows(model.scratch.token_weights)},
                static_cast<uint32_t>(count));
     multiply_and_keep(model, staging.at(staged_factors), staging.at(staged_requests), count);
-    stream.wait();  // the staging memory and the pointers are free again
+    stream.wait();  // the next chunk reuses the staging memory
   }
 }
 

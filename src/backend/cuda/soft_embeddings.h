@@ -1,4 +1,4 @@
-// The soft embeddings that sequences of a model with canvases keep for their cells.
+// Soft embeddings that sequences of a model with canvases store for their cells.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 
 namespace lacuna::cuda {
 
-/// Where the sequences keep the soft embeddings of rows; null for rows that keep none.
+/// Addresses of the rows' soft embeddings in their sequences; null for rows without.
 std::vector<float*> soft_embeddings_of(const StepPlan& plan, std::span<const CudaSequence* const> sequences,
                                        std::span<const LogitRow> wanted);
 
-// The caller holds the device's mutex.
+// The caller must hold the device's mutex.
 
-/// Keeps those of the distributions that lie as logits in the scratch, temperatures applied.
+/// Stores soft embeddings of distributions given by Scratch::logits, temperatures already applied.
 ///   requests  [count] on the device
 void keep_soft_embeddings(DeviceModel& model, const SoftRequest* requests, int64_t count);
 
-/// Keeps those of distributions on the host: to[i] = factors[i] * the sum of weight * embedding. Waits.
+/// Stores soft embeddings of distributions on the host: to[i] = factors[i] * sum of weight * embedding. Waits
+/// until they are stored.
 ///   weights  [rows, vocab]
 void keep_soft_embeddings(DeviceModel& model, Staging& staging, ConstMatrix<float> weights,
                           std::span<const float> factors, std::span<float* const> to);

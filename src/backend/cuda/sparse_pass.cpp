@@ -17,7 +17,7 @@ int32_t num_pages_of(const SparseAttention& sparse) {
   return (sparse.among.end + sparse.page_size - 1) / sparse.page_size;
 }
 
-/// Cells that a confined group sees besides those that are chosen.
+/// Cells that a confined group sees in addition to the chosen ones.
 std::vector<int32_t> cells_behind(const StepPlan& plan, const RowGroup& group) {
   expects(group.own_rows != OwnRows::kCausal, "sparse attention is for rows that all see the same");
   std::vector<int32_t> cells;
@@ -112,7 +112,7 @@ void SparsePass::reserve_scratch() {
   for (const Group& group : groups_) {
     const SparseAttention& sparse = group.group->sparse;
     if (sparse.choice == Choice::kAllAndRemember) cells = std::max<int64_t>(cells, sparse.among.end);
-    // Scores, and the same pooled.
+    // Scores and pooled scores.
     if (sparse.choice == Choice::kAllAndRememberScored)
       scored = std::max<int64_t>(scored, 2 * sparse.num_candidates());
     if (sparse.choice == Choice::kBestPages) pages = std::max<int64_t>(pages, num_pages_of(sparse));

@@ -1,5 +1,4 @@
-// Sparse attention in a pass: the cells that groups are confined to, and the choice of cells for
-// them and for later passes.
+// Sparse attention in a pass: selects the cells that groups attend to, in this pass or later ones.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +19,28 @@ class SparsePass {
   SparsePass(DeviceModel& model, const StepPlan& plan, std::span<const CudaSequence* const> sequences)
       : model_(model), plan_(plan), sequences_(sequences) {}
 
-  /// Makes room in the sequences for what will be chosen, and lists what groups are confined to.
-  ///   first_pages  of each sequence, in the page table
+  /// Reserves memory in the sequences for selections, and lists the cells of confined groups.
+  ///   first_pages  index of each sequence's first page in the page table
   void prepare(std::span<const int32_t> first_pages);
   void stage(Staging& staging);
-  /// Whether some group chooses cells or is confined to them.
+  /// Whether some group selects cells or is confined to a selection.
   bool chooses() const { return !groups_.empty(); }
 
-  /// The layers at which what some group attends to changes, ascending; the first is 0.
+  /// First layers of ranges with the same kind of attention (dense or confined), ascending from 0.
   std::vector<int64_t> first_layers() const;
   static bool is_confined(const RowGroup& group, int64_t layer) {
     return group.sparse.is_confined() && layer >= group.sparse.dense_layers;
   }
-  /// The cells of a confined group: its list's.
+  /// Replaces the cells of a confined group by its selection.
   void confine(const RowGroup& group, GroupCells& cells) const;
 
-  /// Adds the lists to the arguments, and memory for what remember() needs.
+  /// Adds the selections to the arguments, and buffers for remember().
   void complete(const Staging& staging, AttendArguments& attention);
-  /// Chooses the cells of the best pages for the queries of this layer, which are there, as its keys are.
-  ///   without_kv_only  whether groups that want K/V alone attend to nothing here
+  /// Chooses the cells of the best pages for the queries of this layer; its queries and keys must be
+  /// computed.
+  ///   without_kv_only  whether to skip K/V-only groups, which do not attend in this layer
   void choose_pages(const AttendArguments& attention, bool without_kv_only);
-  /// After attend(): sequences keep the cells with the most attention.
+  /// After attend(): stores the cells with the most attention in the sequences.
   void remember(const AttendArguments& attention, bool without_kv_only);
 
  private:
@@ -49,11 +49,11 @@ class SparsePass {
     const CudaSequence* sequence = nullptr;
     int32_t first_page = 0;
     int32_t selection = -1;
-    int32_t num_walked = 0;   ///< cells of the list
-    int32_t num_bounded = 0;  ///< cells of which bounds are there before the pass
+    int32_t num_walked = 0;   ///< cells of its selection
+    int32_t num_bounded = 0;  ///< cells with bounds from earlier passes
   };
 
-  /// InputError where the model's attention has no sparse kernels.
+  /// Throws InputError if the model's attention has no sparse kernels.
   void expect_supported() const;
   void reserve_chosen(const Group& group);
   void reserve_bounds(Group& group);

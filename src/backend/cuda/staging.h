@@ -1,5 +1,4 @@
-// Everything that a pass needs of the host: arrays are put one behind the other into memory of
-// the host, and one copy brings them to the device.
+// Uploads the arrays of a pass: they are concatenated in pinned host memory and copied to the device at once.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +14,11 @@
 
 namespace lacuna::cuda {
 
-/// How often grow() has moved a buffer: while it does not change, buffers stay where they are.
+/// Number of reallocations by grow(). While it is unchanged, all buffers keep their addresses.
 inline std::atomic<uint64_t> num_moves = 0;
 
-/// Makes a buffer of the device at least as large, and by a quarter larger than it was, so that passes that
-/// get longer row by row seldom come here; what it held is lost. Waits for the work that may still use it.
+/// Grows a device buffer to at least `bytes`, by at least a quarter, so that slowly growing passes seldom
+/// reallocate. Loses the contents. Waits for work that may still use the buffer.
 inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.bytes()) >= bytes) return;
   const size_t larger = std::max(static_cast<size_t>(bytes), buffer.bytes() + buffer.bytes() / 4);
@@ -29,13 +28,13 @@ inline void grow(Stream& stream, DeviceBuffer& buffer, int64_t bytes) {
   buffer = DeviceBuffer(larger);
 }
 
-/// Where an array of a Staging begins, in bytes.
+/// Byte offset of an array in a Staging.
 template <typename T>
 struct Staged {
   size_t offset = 0;
 };
 
-/// Arrays on their way to the device. Whoever empties it knows that the last copy has run.
+/// Arrays to upload. clear() and add() are allowed only after the last copy has run.
 class Staging {
  public:
   void clear() { used_ = 0; }
@@ -64,7 +63,7 @@ class Staging {
   size_t bytes() const { return used_; }
 
  private:
-  /// Every array begins at a multiple of 16 bytes.
+  /// Returns the offset of a new array, a multiple of 16.
   size_t reserve(size_t bytes) {
     const size_t begin = used_;
     used_ += (bytes + 15) / 16 * 16;

@@ -14,7 +14,7 @@
 namespace lacuna::cuda {
 namespace {
 
-/// Rows of logits that are brought to the host together.
+/// Rows of logits per download.
 constexpr int64_t kHostRows = 64;
 
 std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const size_t> indices) {
@@ -24,7 +24,7 @@ std::vector<LogitRow> selected(std::span<const LogitRow> wanted, std::span<const
   return rows;
 }
 
-/// Refuses plans that this backend must not compute.
+/// Throws for plans that this backend must not compute.
 void check_plan(const StepPlan& plan, std::span<const CudaSequence* const> sequences) {
   for (const RowGroup& group : plan.groups) {
     const CudaSequence& sequence = *sequences[static_cast<size_t>(group.sequence)];
@@ -79,11 +79,11 @@ CudaTicket::CudaTicket(DeviceModel& model, const CpuDevice& host, PassMemories& 
 
 CudaTicket::~CudaTicket() {
   try {
-    // Copies from and to this pass's memory must have run before another pass has it.
+    // Copies from and to this memory must have run before another pass uses it.
     wait_for(*model_.device, done_);
     memories_.give_back(std::move(memory_));
   } catch (const std::exception&) {
-    // The device failed, which the next pass says.
+    // The device failed; the next pass reports it.
   }
 }
 
@@ -166,7 +166,7 @@ void CudaTicket::for_each_logits(std::span<const LogitRow> wanted, Use&& use) {
   const auto most = static_cast<size_t>(std::min(kHostRows, head_chunk_rows(vocab) / 2));
   for (size_t first = 0; first < wanted.size(); first += most) {
     const std::span<const LogitRow> chunk = wanted.subspan(first, std::min(most, wanted.size() - first));
-    std::vector<int32_t> rows;  // then those that guide them; a row without guidance brings none
+    std::vector<int32_t> rows;  // the chunk's rows, then the unconditional rows of those with guidance
     for (const LogitRow& logit : chunk) rows.push_back(logit.row);
     for (const LogitRow& logit : chunk) {
       if (logit.unconditional_row >= 0) rows.push_back(logit.unconditional_row);
@@ -287,7 +287,7 @@ void CudaTicket::compare(std::span<const DriftProbe> probes) {
     const std::span<const DriftProbe> chunk = probes.subspan(first, std::min(most, probes.size() - first));
     const bool is_guided = std::any_of(chunk.begin(), chunk.end(),
                                        [](const DriftProbe& probe) { return probe.unconditional_row >= 0; });
-    // Rows now, then as they were; then the same without the prompt, of probes with guidance.
+    // Current rows, then remembered rows. With guidance, each half ends with the unconditional rows.
     std::vector<int32_t> rows;
     std::vector<const float*> before;
     const auto add = [&](int32_t row, int32_t cell) {

@@ -1,4 +1,4 @@
-// A pass that was sent to the device, and what is asked of its rows afterwards.
+// A pass that was sent to the device, and follow-ups on its rows.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace lacuna::cuda {
 
-/// Memory of passes that nobody uses just now. A pass that finds none gets a new one, which stays: with two
-/// passes in flight, two take turns.
+/// Free list of PassMemory. take() makes a new one if the list is empty, so two passes in flight alternate
+/// between two.
 class PassMemories {
  public:
   std::unique_ptr<PassMemory> take();
@@ -43,35 +43,37 @@ class CudaTicket final : public PassTicket {
 
  private:
   void send();
-  /// Splits what is wanted by where it is drawn. Returns indices into `wanted`.
+  /// Splits the indices of `wanted` into rows sampled on the device and on the host.
   std::pair<std::vector<size_t>, std::vector<size_t>> split(std::span<const LogitRow> wanted) const;
   void take_statistics(const DrawStatistics* drawn, std::span<const size_t> indices,
                        std::span<const LogitRow> wanted, std::vector<RowStatistics>& samples) const;
   void draw_on_host(std::span<const size_t> indices, std::span<const LogitRow> wanted,
                     std::vector<RowStatistics>& samples);
-  /// Keeps the soft embeddings of rows that were drawn on the host; their logits become weights.
+  /// Stores the soft embeddings of rows that the host sampled; overwrites their logits by token weights.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
   void sample_more(std::span<const LogitRow> wanted);
   void read_classes(std::span<const ClassRow> wanted);
   void compare(std::span<const DriftProbe> probes);
-  /// From downloaded logits: rows now, then `count` rows as they were; of both, those that guide come second.
+  /// Drift with guidance from downloaded logits: `count` current rows, then `count` remembered rows; in each
+  /// half the unconditional rows come second.
   Drift guided_drift(const DriftProbe& probe, int64_t index, int64_t count);
 
-  /// Calls send(stream), which may stage questions, and waits for what it sent without the device's mutex.
+  /// Calls send(stream), which may use PassMemory::questions, then waits for its work without the device's
+  /// mutex.
   template <typename Send>
   void ask(Send&& send);
-  /// Pinned memory for `count` values that a question brings, until the next.
+  /// Pinned memory for `count` downloaded values, valid until the next call.
   template <typename T>
   std::span<T> answers(size_t count);
-  /// Multiplies downloaded logits by the model's scale of logits.
+  /// Multiplies downloaded logits by the model's logit scale.
   void scale_logits();
-  /// Calls use(first, logits) for one chunk of downloaded logits after the other, with guidance applied.
+  /// Downloads logits in chunks, applies guidance, and calls use(first, logits) for each chunk.
   template <typename Use>
   void for_each_logits(std::span<const LogitRow> wanted, Use&& use);
   /// Calls body(i) for each row of a chunk, on the host's threads.
   template <typename Body>
   void on_host_threads(int64_t count, Body&& body);
-  /// Where a sequence remembers the output of a row's cell.
+  /// Address where the row's sequence remembers the output of `cell`.
   float* remembered(int32_t row, int32_t cell) const;
 
   DeviceModel& model_;
@@ -82,18 +84,18 @@ class CudaTicket final : public PassTicket {
   DeviceHead head_;
   std::vector<const CudaSequence*> sequences_;
   std::vector<int32_t> row_sequence_;
-  std::vector<size_t> drawn_, host_drawn_;  // of the plan's logits
+  std::vector<size_t> drawn_, host_drawn_;  // indices into the plan's logits, by where they are sampled
   Event done_, answered_;
   bool has_result_ = false;
   PassResult result_;
   std::vector<RowStatistics> samples_, further_samples_;
-  std::span<float> logits_;  // of the last question that brought some
+  std::span<float> logits_;  // downloaded last
   std::vector<Drift> drifts_;
   std::vector<ClassStatistics> classes_;
   PassTimes times_;
 };
 
-/// Compares the posteriors of rows of outputs from the host, now[i] with before[i].
+/// Measures the drift between the posteriors of output rows before[i] and now[i] in host memory.
 void compare_outputs(DeviceModel& model, ConstMatrix<float> now, ConstMatrix<float> before,
                      std::span<Drift> drifts);
 

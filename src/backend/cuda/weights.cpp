@@ -17,11 +17,11 @@ namespace lacuna::cuda {
 namespace {
 
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
-/// Formats of weights that have kernels, by the dtype of rows.
+/// Weight formats with kernels, by the dtype of activations.
 constexpr const char* kFormatsOfBf16 = "bf16, int8, int8-group, fp8, int4, int4-group or int4-min";
 constexpr const char* kFormatsOfF32 = "f32, as all weights of a model in f32 on a device";
 
-/// One output of a matrix; null: zeros.
+/// One output row of a matrix; zeros if `matrix` is null.
 struct MatrixRow {
   const PackedMatrix* matrix = nullptr;
   int64_t row = 0;
@@ -33,7 +33,7 @@ void add_rows(const PackedMatrix& matrix, int64_t count, Rows& rows) {
   for (int64_t row = 0; row < count; ++row) rows.push_back({&matrix, row});
 }
 
-/// Eight outputs of the gate, the same eight of up, and so on.
+/// Interleaves outputs of gate and up in groups of eight.
 Rows interleaved(const PackedMatrix& gate, const PackedMatrix& up, int64_t outputs) {
   Rows rows;
   for (int64_t first = 0; first < outputs; first += 8) {
@@ -57,7 +57,7 @@ std::vector<float> interleaved(const std::vector<float>& gate, const std::vector
   return bias;
 }
 
-/// Chooses how a matrix of this format is stored. Returns false where no kernel reads it.
+/// Chooses how a matrix of this format is stored. Returns false if no kernel reads it.
 bool choose_kind(const WeightFormat& format, DType dtype, DeviceMatrix& matrix) {
   using Kind = DeviceMatrix::Kind;
   if (format == WeightFormat(dtype)) {
@@ -77,7 +77,7 @@ bool choose_kind(const WeightFormat& format, DType dtype, DeviceMatrix& matrix) 
   return values.group == kCodeGroup && (values.bits == 4 || !values.has_minimum);
 }
 
-/// One row of numbers that are not quantized.
+/// Writes one row that is not quantized.
 void write_dense(const MatrixRow& from, int64_t inputs, DType dtype, std::byte* out) {
   if (dtype == DType::kF32) return from.matrix->read_row(from.row, reinterpret_cast<float*>(out));
   thread_local std::vector<float> values;
@@ -87,7 +87,7 @@ void write_dense(const MatrixRow& from, int64_t inputs, DType dtype, std::byte* 
   for (int64_t i = 0; i < inputs; ++i) rounded[i] = bf16(values[static_cast<size_t>(i)]).bits;
 }
 
-/// int8 as integers with a sign, which the host counts from 0, and fp8 as it is.
+/// Writes one row of 8-bit values: int8 as signed integers (the host stores them with an offset), fp8 as is.
 void write_bytes(const MatrixRow& from, CodeFormat format, uint8_t* out, float* scale) {
   thread_local QuantizedRow row;
   from.matrix->read_codes(from.row, row);
@@ -96,7 +96,7 @@ void write_bytes(const MatrixRow& from, CodeFormat format, uint8_t* out, float* 
   *scale = row.scales.front();
 }
 
-/// Two values to a byte.
+/// Packs two values per byte, the even one in the lower half.
 void pack_int4(const std::vector<uint8_t>& codes, uint8_t* out) {
   for (size_t i = 0; i < codes.size(); ++i) {
     const uint8_t code = codes[i];
@@ -105,8 +105,8 @@ void pack_int4(const std::vector<uint8_t>& codes, uint8_t* out) {
   }
 }
 
-/// A row of a format with a scale per group.
-///   minimums  of kInt4Min alone: they belong to values from which 8 is taken
+/// Writes a row of a format with a scale per group.
+///   minimums  only for kInt4Min; relative to values minus 8
 void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float* scales, float* minimums) {
   thread_local QuantizedRow row;
   from.matrix->read_codes(from.row, row);
@@ -115,7 +115,7 @@ void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float
   } else {
     pack_int4(row.codes, out);
   }
-  // Two levels become one, in f32 numbers.
+  // Multiplies two levels of scales into one, rounded to f32.
   const bool has_levels = from.matrix->format().quantization.two_levels;
   const double scale_of_output = has_levels ? row.of_output.scale : 1;
   const double minimum_of_output = has_levels ? row.of_output.minimum : 0;
@@ -128,7 +128,7 @@ void write_groups(const MatrixRow& from, GroupFormat format, uint8_t* out, float
   }
 }
 
-/// Sends what the host has, and remembers what arrived.
+/// Converts weights to the device's formats and uploads them.
 class Uploader {
  public:
   Uploader(Stream& stream, ThreadPool& threads, DType dtype)
@@ -142,7 +142,7 @@ class Uploader {
     return buffer;
   }
 
-  /// Rows of `inputs` numbers that are not quantized, padded with zeros to `stride`.
+  /// Uploads rows of `inputs` numbers that are not quantized, padded with zeros to `stride`.
   DeviceBuffer dense_rows(const Rows& rows, int64_t inputs, int64_t stride) {
     const auto bytes = static_cast<size_t>(stride) * size_of(dtype_);
     DeviceBuffer buffer = allocate(std::ssize(rows) * static_cast<int64_t>(bytes));
@@ -154,7 +154,7 @@ class Uploader {
     return buffer;
   }
 
-  /// Rows of one format.
+  /// Uploads a matrix; all rows have one format.
   DeviceMatrix matrix(const Rows& rows, int64_t inputs, const std::vector<float>& bias,
                       const std::string& name) {
     DeviceMatrix made;
@@ -218,7 +218,7 @@ class Uploader {
     const auto row_bytes = static_cast<size_t>(made.depth * bits / 8);
     const int64_t groups = in_groups ? made.depth / kCodeGroup : 1;
     made.values = allocate(made.outputs * static_cast<int64_t>(row_bytes));
-    // Zero times the scale of a group is zero: what is padded needs no scale of its own.
+    // Padding decodes to zero: its quantized values are zero, and padded groups have scale and minimum 0.
     std::vector<float> scales(static_cast<size_t>(made.outputs * groups), 0.0F);
     std::vector<float> minimums(has_minimums ? scales.size() : 0, 0.0F);
     send(made.outputs, row_bytes, made.values.as<std::byte>(), [&](int64_t n, std::byte* out) {
@@ -238,7 +238,7 @@ class Uploader {
     if (has_minimums) made.minimums = floats(minimums);
   }
 
-  /// Fills rows of `bytes` bytes, as many at a time as the staging memory holds.
+  /// Uploads `count` rows of `bytes` bytes in chunks of the staging memory's size; fill(n, out) writes row n.
   template <typename Fill>
   void send(int64_t count, size_t bytes, std::byte* to, Fill&& fill) {
     const int64_t each = std::max<int64_t>(1, kStagingBytes / static_cast<int64_t>(bytes));
@@ -358,7 +358,7 @@ int64_t matrix_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs
   if (!format.is_quantized()) return outputs * depth * static_cast<int64_t>(size_of(format.dtype));
   const Quantization& values = format.quantization;
   const int64_t groups = values.group == 0 ? 1 : depth / kCodeGroup;
-  const int64_t numbers = values.has_minimum ? 2 : 1;  // of each group
+  const int64_t numbers = values.has_minimum ? 2 : 1;  // per group: scale and minimum
   return outputs * (depth * values.bits / 8 + groups * numbers * static_cast<int64_t>(sizeof(float)));
 }
 

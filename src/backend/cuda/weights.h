@@ -15,27 +15,27 @@ namespace lacuna::cuda {
 constexpr int64_t padded_to(int64_t count, int64_t step) {
   return (count + step - 1) / step * step;
 }
-/// Inputs of a product, padded as it wants them.
+/// K dimension of a matmul, padded to a multiple of kDepthStep.
 constexpr int64_t padded_depth(int64_t inputs) {
   return padded_to(inputs, kDepthStep);
 }
 
-/// A matrix [outputs, depth], whose inputs are padded with zeros.
+/// A weight matrix [outputs, depth]; `depth` is the number of inputs padded with zeros.
 struct DeviceMatrix {
   enum class Kind : uint8_t {
     kBf16,
     kF32,
     kInt8,      ///< quantized values of 8 bits, with a scale per output
-    kFp8,       ///< the same in e4m3
+    kFp8,       ///< e4m3 values with a scale per output
     kInGroups,  ///< quantized values with a scale per group of kCodeGroup inputs
   };
 
   Kind kind = Kind::kBf16;
   DeviceBuffer values;
-  DeviceBuffer scales;                            ///< f32; empty where values are not quantized
-  DeviceBuffer minimums;                          ///< f32, of groups; empty where there are none
+  DeviceBuffer scales;                            ///< f32; empty if values are not quantized
+  DeviceBuffer minimums;                          ///< f32, one per group; empty for formats without minimums
   DeviceBuffer bias;                              ///< [outputs] f32, or empty
-  GroupFormat group_format = GroupFormat::kInt4;  ///< of kInGroups
+  GroupFormat group_format = GroupFormat::kInt4;  ///< only for kInGroups
   int64_t outputs = 0;
   int64_t depth = 0;
 
@@ -50,7 +50,7 @@ struct DeviceMatrix {
   }
 };
 
-/// Bytes of a DeviceMatrix of a format, a bias aside.
+/// Bytes of a DeviceMatrix of a format, without bias.
 int64_t matrix_bytes(const WeightFormat& format, int64_t outputs, int64_t inputs);
 
 struct DeviceFeedForward {
@@ -60,21 +60,21 @@ struct DeviceFeedForward {
 
 struct DeviceLayer {
   DeviceBuffer attn_norm, q_norm, k_norm, ffn_norm;  ///< f32; q_norm and k_norm may be empty
-  DeviceBuffer post_attn_norm, post_ffn_norm;        ///< f32; empty where outputs are added without a norm
-  float layer_scalar = 1, encoder_scalar = 1;        ///< as LayerParameters has them
+  DeviceBuffer post_attn_norm, post_ffn_norm;        ///< f32; empty if outputs are added without a norm
+  float layer_scalar = 1, encoder_scalar = 1;        ///< see LayerParameters
   DeviceMatrix qkv, o;
-  DeviceFeedForward ffn;  ///< of layers without experts, and of those with experts next to it
-  // Layers of experts:
-  DeviceMatrix router;      ///< of 0 outputs where the router is computed in f32
-  DeviceBuffer router_f32;  ///< [experts, hidden]; empty where it is not
+  DeviceFeedForward ffn;  ///< dense layer, alone or parallel to experts
+  // Layers with experts:
+  DeviceMatrix router;      ///< no outputs if the router is computed in f32
+  DeviceBuffer router_f32;  ///< [experts, hidden]; empty otherwise
   DeviceBuffer expert_bias;
-  DeviceBuffer router_norm, expert_norm, post_dense_norm, post_expert_norm;  ///< f32; of experts next to a
-  DeviceBuffer expert_scale;                                                 ///< dense layer
-  DeviceFeedForward experts;  ///< [experts] matrices, the outputs of one behind those of another; no bias
-  DeviceFeedForward shared;   ///< of 0 outputs where the family has none
+  DeviceBuffer router_norm, expert_norm, post_dense_norm, post_expert_norm;  ///< f32; only for experts
+  DeviceBuffer expert_scale;                                                 ///< parallel to a dense layer
+  DeviceFeedForward experts;  ///< matrices of all experts, concatenated along outputs; no bias
+  DeviceFeedForward shared;   ///< shared expert; no outputs if the family has none
 };
 
-/// The layer between soft embeddings and rows of canvases, as Conditioning has it.
+/// The layer between soft embeddings and canvas rows, see Conditioning.
 struct DeviceConditioning {
   DeviceBuffer norm;
   DeviceFeedForward ffn;
@@ -82,15 +82,15 @@ struct DeviceConditioning {
 
 struct DeviceWeights {
   DeviceMatrix head;           ///< [vocab, hidden]
-  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty where the head's memory serves for
-                               ///< both, as it does where they are one matrix that is not quantized
+  DeviceBuffer own_embedding;  ///< [vocab, hidden] bf16 or f32; empty if embedding and head are one matrix
+                               ///< that is not quantized, kept in `head`
   DeviceBuffer final_norm;
   std::vector<DeviceLayer> layers;
   // In models with canvases:
-  DeviceMatrix mean_embedding;  ///< the embedding transposed, [hidden, vocab], for soft embeddings
+  DeviceMatrix mean_embedding;  ///< transposed embedding [hidden, vocab], for soft embeddings
   DeviceConditioning conditioning;
 
-  int64_t layer_bytes = 0;  ///< of the matrices of all layers
+  int64_t layer_bytes = 0;  ///< bytes of the matrices of all layers
 
   const DeviceBuffer& embedding() const { return own_embedding.bytes() > 0 ? own_embedding : head.values; }
   /// Bytes of all matrices.
@@ -100,15 +100,15 @@ struct DeviceWeights {
   }
 };
 
-/// Brings one layer to the device, in pieces of a few MiB of pinned memory. InputError where a matrix has a
-/// format without a kernel, with its name, or where the device has too little memory.
-///   dtype  of rows and of weights that are not quantized: kF32 or kBF16
+/// Uploads one layer, through a few MiB of pinned memory. Throws InputError if the format of a matrix has no
+/// kernel, or if device memory is too small.
+///   dtype  type of activations and of weights that are not quantized: kF32 or kBF16
 DeviceLayer upload_layer(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                          int64_t index, const LayerParameters& layer);
 
-/// Brings what is left to the device, embedding, head and final norm, in the same way.
-///   parameters  without layers
-///   layers      which are there already
+/// Uploads embedding, head and final norm in the same way.
+///   parameters  model parameters without layers
+///   layers      layers that upload_layer() returned
 DeviceWeights upload_weights(Stream& stream, ThreadPool& threads, const ModelConfig& config, DType dtype,
                              const Parameters& parameters, std::vector<DeviceLayer> layers);
 

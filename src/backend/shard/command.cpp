@@ -59,7 +59,7 @@ std::vector<std::byte> to_bytes(const Command& command) {
 
 Command command_from_bytes(std::span<const std::byte> bytes) {
   try {
-    // char, not uint8_t: json 3.11.2 asks for character traits that libc++ 19 and newer lack for bytes.
+    // char, not uint8_t: json 3.11.2 needs std::char_traits, which libc++ 19 and newer lack for bytes.
     const auto* begin = reinterpret_cast<const char*>(bytes.data());
     const nlohmann::json json = nlohmann::json::from_cbor(begin, begin + bytes.size());
     Command command;

@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-/// A rank's part of all sequences, under the numbers that rank 0 gives them.
+/// A rank's part of all sequences, by the ids that rank 0 assigns.
 class FollowedSequences {
  public:
   FollowedSequences(const Model& part, const CpuDevice& device) : part_(part), device_(device) {}

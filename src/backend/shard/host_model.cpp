@@ -47,7 +47,7 @@ class HostedModel {
           check_ranks(check);
         }
       }
-    } catch (const ConnectionLost&) {  // nobody needs the model any more
+    } catch (const ConnectionLost&) {  // the client has ended
     }
     connection_.questions.shut_down();
     questions.join();
@@ -74,7 +74,7 @@ class HostedModel {
     return failure_;
   }
 
-  /// In a thread of its own, so that a long pass does not look like silence.
+  /// Runs in its own thread, so that the host also responds during a long pass.
   void answer_questions() {
     try {
       while (const std::optional<json> question = connection_.questions.receive()) {
@@ -158,7 +158,7 @@ class HostedModel {
       json reply = to_message(made.ticket->wait());
       reply["times"] = to_message(made.ticket->times());
       return reply;
-    } catch (...) {  // nobody will ask for this ticket
+    } catch (...) {  // the client gets an error and no ticket
       tickets_.erase(id);
       throw;
     }
@@ -174,7 +174,7 @@ class HostedModel {
 
   const BackendModel& model_;
   RemoteConnection& connection_;
-  std::unique_ptr<KvPool> sizes_;  // answers questions, and has no sequences
+  std::unique_ptr<KvPool> sizes_;  // pool without sequences, for questions about sizes
   std::vector<std::unique_ptr<KvPool>> pools_;
   std::map<int64_t, std::unique_ptr<KvSequence>> sequences_;
   std::map<int64_t, Ticket> tickets_;  // destroyed before the sequences

@@ -61,7 +61,7 @@ class Planner {
     return plan;
   }
 
-  /// The machine that keeps the most of the model: the first.
+  /// Memory of the first machine, which keeps the largest part of the model.
   MachinePlan sharded(std::string_view way, ShardBy by) const {
     MachinePlan plan{.way = way, .shard = by};
     const ModelPart first{0, pass_.machines, by};
@@ -99,9 +99,9 @@ class Planner {
     return plan;
   }
 
-  /// A machine computes whole layers and passes the residual stream on, the last one to the first, and these
-  /// two share the head. A single request takes as long as on one machine; with many, a pass goes through the
-  /// machines in four pieces for each.
+  /// Pipeline parallelism: each machine computes whole layers and sends the residual stream to the next, the
+  /// last to the first; these two share the head. A single request is as slow as on one machine; with many
+  /// requests, four micro-batches per machine fill the pipeline.
   MachinePlan layers() const {
     const bool is_possible = config_.num_layers >= pass_.machines;
     MachinePlan plan = is_possible ? sharded("layers", ShardBy::kLayers) : one();
@@ -115,7 +115,7 @@ class Planner {
     plan.exchanges = pass_.machines;
     plan.wire_seconds = machines_ * hop;
     const double stage = seconds(layer_flops_, layer_bytes_) / machines_ + hop;
-    const double steps = 1 + (machines_ - 1) / (4 * machines_);  // including filling and draining
+    const double steps = 1 + (machines_ - 1) / (4 * machines_);  // with filling and draining the pipeline
     plan.passes_per_second = 1 / (steps * stage + head_seconds(0.5));
     return plan;
   }

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 30;
 
-/// Whether something can be read or accepted, within so long.
+/// Waits up to `most` until something can be read or accepted; negative: forever.
 bool is_readable(int descriptor, std::chrono::milliseconds most) {
   pollfd watched{descriptor, POLLIN, 0};
   for (;;) {
@@ -36,7 +36,7 @@ bool is_readable(int descriptor, std::chrono::milliseconds most) {
 }
 
 #ifdef __linux__
-/// In the abstract namespace, whose names begin with a zero and vanish with their socket.
+/// Name in the abstract namespace: begins with a zero byte and vanishes with its socket.
 std::string full_name(const std::string& name) {
   return '\0' + name;
 }
@@ -72,8 +72,8 @@ int accept_one(int listener) {
   return ::accept(listener, nullptr, nullptr);
 }
 
-/// Does afterwards what the flags of other systems do at once: a program that another thread starts in
-/// between inherits the socket.
+/// Sets close-on-exec and disables SIGPIPE after creation, for systems without creation flags: a program that
+/// another thread starts in between inherits the socket.
 int prepared(int descriptor) {
   const int yes = 1;
   if (descriptor >= 0) {
@@ -138,7 +138,7 @@ void MessageSocket::shut_down() const {
 }
 
 void MessageSocket::send(const json& message) {
-  // One send: a process that is stopped between two sends would leave the other waiting for the second.
+  // A single send: stopped between two sends, this process would block the receiver.
   std::vector<uint8_t> bytes(sizeof(uint64_t));
   json::to_cbor(message, bytes);  // appends
   const uint64_t size = bytes.size() - sizeof(size);

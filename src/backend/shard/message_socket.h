@@ -1,5 +1,5 @@
-// Messages between two processes of one machine and one user, over a Unix socket: on Linux in the abstract
-// namespace, which needs no file, elsewhere as a file in the folder for temporary ones.
+// Messages between two processes of one user on one machine, over a Unix socket: in the abstract namespace on
+// Linux (no file), else a file in the temporary directory.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ class ConnectionLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One end of a connection. A message is a JSON value as CBOR, so numbers arrive with all their bits. Sent
-/// by one thread at a time, and received by one.
+/// One end of a connection. A message is a JSON value as CBOR, which keeps all bits of numbers. One thread
+/// may send while another receives.
 class MessageSocket {
  public:
   MessageSocket() = default;
@@ -31,12 +31,12 @@ class MessageSocket {
 
   /// Throws ConnectionLost.
   void send(const nlohmann::json& message);
-  /// The next message; none where nothing arrives for so long. Negative: waits until something does. Throws
+  /// The next message; none if nothing arrives within `most` (negative: waits forever). Throws
   /// ConnectionLost.
   std::optional<nlohmann::json> receive(std::chrono::milliseconds most = std::chrono::milliseconds(-1));
 
   void close();
-  /// Ends the connection, so that a thread that receives returns with ConnectionLost.
+  /// Ends the connection: a blocked receive() throws ConnectionLost.
   void shut_down() const;
   int descriptor() const { return descriptor_; }
 
@@ -47,7 +47,7 @@ class MessageSocket {
   int descriptor_ = -1;
 };
 
-/// A socket with a name that no other has. std::system_error.
+/// A listening socket; throws std::system_error if the name is taken.
 class MessageListener {
  public:
   explicit MessageListener(const std::string& name);
@@ -55,7 +55,7 @@ class MessageListener {
   MessageListener(const MessageListener&) = delete;
   MessageListener& operator=(const MessageListener&) = delete;
 
-  /// The next process of this user that connects; none where nobody does for so long.
+  /// The next connection from a process of this user; none within `most`.
   std::optional<MessageSocket> accept(std::chrono::milliseconds most) const;
 
  private:
@@ -63,7 +63,7 @@ class MessageListener {
   int descriptor_ = -1;
 };
 
-/// ConnectionLost where nobody listens under this name.
+/// Throws ConnectionLost if no process listens under this name.
 MessageSocket connect_to(const std::string& name);
 
 }  // namespace lacuna

@@ -19,8 +19,7 @@ constexpr int kBytesTag = 1;
 constexpr int kFailureTag = 2;
 constexpr size_t kMaxBytes = size_t{1} << 30;  // largest message; MPI counts are int
 
-/// Messages from everybody to everybody, each waited for by itself, so that the rank that is missing is
-/// known.
+/// All-gather by point-to-point messages, each awaited separately, to identify a rank that fails.
 class MpiRank final : public Communicator {
  public:
   explicit MpiRank(std::chrono::milliseconds timeout) : timeout_(timeout) {
@@ -32,8 +31,8 @@ class MpiRank final : public Communicator {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
-  /// Without MPI_Finalize() after a failure, which would wait for ranks that are gone: the launcher then ends
-  /// what is left.
+  /// Skips MPI_Finalize() after a failure: it would wait for dead ranks. The launcher ends the remaining
+  /// ones.
   ~MpiRank() override {
     if (!has_failed_) MPI_Finalize();
   }
@@ -55,12 +54,12 @@ class MpiRank final : public Communicator {
       begin += size;
     }
     for (int step = 1; step < size_; ++step)
-      send((rank_ + step) % size_, own, messages);  // not all to the same rank first
+      send((rank_ + step) % size_, own, messages);  // each rank begins with a different peer
     await(messages, wait);
   }
 
-  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
-               std::span<std::byte> received) override {
+  void ring_exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                     std::span<std::byte> received) override {
     Messages messages;
     receive(previous(), received.first(sizes[static_cast<size_t>(previous())]), messages);
     send((rank_ + 1) % size_, own, messages);

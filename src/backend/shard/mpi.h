@@ -9,12 +9,12 @@
 
 namespace lacuna {
 
-/// Whether this process is one of several that a launcher of MPI has started. Reads the environment alone, so
-/// that a program without MPI can tell as well.
+/// Whether an MPI launcher started this process as one of several. Reads only the environment, so it also
+/// works in programs without MPI.
 bool is_started_by_mpi();
 
-/// This process' end of the group of all that were started. Called once in a process. InputError in a program
-/// that was built without MPI (LACUNA_MPI).
+/// This process's rank in the group of all started processes. Call once per process. Throws InputError in a
+/// build without MPI (LACUNA_MPI).
 std::unique_ptr<Communicator> ranks_of_mpi(std::chrono::milliseconds timeout = kRankTimeout);
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-// The twin of mpi.cpp in programs without MPI.
+// Replaces mpi.cpp in builds without MPI.
 #include "backend/shard/mpi.h"
 #include "base/error.h"
 

@@ -19,14 +19,14 @@ std::vector<Value> values_of_all(Communicator& ranks, const Value& own) {
   return values;
 }
 
-/// Seconds of an exchange of this many bytes of each rank, as the rank sees it that waits longest.
+/// Seconds of an all-gather of `bytes` from each rank, measured by the slowest rank.
 double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vector<std::byte>& all,
                      size_t bytes) {
   const auto count = static_cast<size_t>(ranks.size());
   own.resize(bytes);
   all.resize(bytes * count);
   const std::vector<size_t> sizes(count, bytes);
-  values_of_all(ranks, 0.0);  // all begin together
+  values_of_all(ranks, 0.0);  // a barrier
   const Stopwatch clock;
   ranks.all_gather(own, sizes, all);
   return -least_of_ranks(ranks, -clock.seconds());
@@ -35,7 +35,7 @@ double time_exchange(Communicator& ranks, std::vector<std::byte>& own, std::vect
 }  // namespace
 
 RankLink measure_link(Communicator& ranks) {
-  constexpr double kLongEnough = 0.05;  // seconds: bursts that a link lets through no longer count for much
+  constexpr double kLongEnough = 0.05;  // seconds; makes short bursts of the link negligible
   constexpr size_t kFirst = size_t{1} << 18;
   constexpr size_t kMax = size_t{1} << 28;  // sum over all ranks
   constexpr int kTries = 9;
@@ -46,7 +46,7 @@ RankLink measure_link(Communicator& ranks) {
   std::nth_element(latencies.begin(), latencies.begin() + kTries / 2, latencies.end());
   RankLink link;
   link.latency = latencies[kTries / 2];
-  time_exchange(ranks, own, all, kFirst);  // makes connections and touches pages
+  time_exchange(ranks, own, all, kFirst);  // warm-up: opens connections and touches pages
   for (size_t bytes = kFirst; bytes * static_cast<size_t>(ranks.size()) <= kMax; bytes *= 2) {
     const double seconds = time_exchange(ranks, own, all, bytes);
     link.bytes_per_second = static_cast<double>(bytes) * (ranks.size() - 1) / seconds;

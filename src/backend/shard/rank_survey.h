@@ -1,5 +1,5 @@
-// Measurements that the ranks make together before they load anything: how fast they exchange bytes, and how
-// much memory each may take. Every function is called by all ranks.
+// Collective measurements before loading: how fast the ranks exchange bytes, and how much memory each may
+// use. All ranks must call every function.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace lacuna {
 
 struct RankLink {
   double bytes_per_second = 0;  ///< rate at which a rank receives
-  double latency = 0;           ///< seconds of one exchange of few bytes
+  double latency = 0;           ///< seconds for an exchange of few bytes
 };
 
-/// Times exchanges, the largest of which take about a tenth of a second. The same on all ranks.
+/// Times exchanges of growing size, up to about 0.1 s. Returns the same on all ranks.
 RankLink measure_link(Communicator& ranks);
 
-/// The least of what the ranks have.
+/// Minimum of `value` over all ranks.
 double least_of_ranks(Communicator& ranks, double value);
 
-/// Memory for the rank that has the least, if the ranks of one host share the memory available there.
-///   host       that this rank runs on
-///   available  bytes there
+/// Bytes that every rank may use: the minimum over ranks of the host's memory divided by its number of ranks.
+///   host       name of this rank's host
+///   available  bytes available on the host
 int64_t memory_of_each(Communicator& ranks, const std::string& host, int64_t available);
 
 }  // namespace lacuna

@@ -15,7 +15,7 @@ constexpr std::array kParts = {&PassTimes::qkv,    &PassTimes::attention, &PassT
                                &PassTimes::output, &PassTimes::ffn,       &PassTimes::norms,
                                &PassTimes::head,   &PassTimes::draws,     &PassTimes::other};
 
-/// Numbers as their bytes: no process of another machine reads them.
+/// Numbers as raw bytes: both processes run on the same machine.
 template <typename Number>
 json packed(std::span<const Number> numbers) {
   std::vector<uint8_t> bytes(numbers.size_bytes());

@@ -19,7 +19,7 @@ struct OwnFollowUp {
   std::vector<LogitRow> logits;
   std::vector<DriftProbe> probes;
   std::vector<TokenClasses> partitions;
-  std::vector<ClassRow> classes;  ///< of the partitions
+  std::vector<ClassRow> classes;  ///< they refer to `partitions`
 };
 struct OwnFollowUpResult {
   std::vector<RowStatistics> samples;
@@ -27,7 +27,8 @@ struct OwnFollowUpResult {
   std::vector<ClassStatistics> classes;
 };
 
-/// Bit for bit. Functions that read throw nlohmann::json::exception where a value has another form.
+// Conversions keep all bits. Functions that read a message throw nlohmann::json::exception if it is
+// malformed.
 nlohmann::json to_message(const PassResult& result);
 OwnPassResult pass_result_of(const nlohmann::json& message);
 nlohmann::json to_message(const FollowUp& wanted);

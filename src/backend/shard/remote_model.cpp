@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kHeartbeatInterval{500};
 constexpr int kTimeoutParts = 20;
 
-/// The connection, and what is known of the other end.
+/// The connection and the state of the host process.
 class RemoteLine {
  public:
   RemoteLine(RemoteConnection connection, std::chrono::milliseconds heartbeat_timeout,
@@ -79,12 +79,12 @@ class RemoteLine {
     }
   }
 
-  /// Tells the other end, with the next call, that a sequence or a ticket is no longer used.
+  /// Releases a sequence or ticket in the host process, with the next call.
   void free(const char* kind, int64_t id) noexcept {
     try {
       const MutexLock lock(mutex_);
       freed_.push_back({{kind, id}});
-    } catch (const std::bad_alloc&) {  // the other end keeps it
+    } catch (const std::bad_alloc&) {  // the host process keeps it until it ends
     }
   }
 
@@ -120,11 +120,11 @@ class RemoteLine {
     }
   }
 
-  /// Empty if the model is broken.
+  /// The answer; empty if the model has failed.
   std::optional<json> ask(const json& question) noexcept LACUNA_REQUIRES(questions_mutex_) {
     try {
       connection_.questions.send(question);
-      // In parts: if machine or container is suspended meanwhile, one part times out and not the wait.
+      // Several short waits: if the machine or container is suspended, only one of them times out.
       std::optional<json> reply;
       for (int part = 0; part < kTimeoutParts && !reply; ++part)
         reply = connection_.questions.receive(heartbeat_timeout_ / kTimeoutParts);
@@ -142,7 +142,7 @@ class RemoteLine {
     }
   }
 
-  /// Keeps the first failure only. Ends the remaining ranks, so that nobody waits for them.
+  /// Records the first failure and ends the remaining ranks.
   void fail(const RankError& error) {
     {
       const MutexLock lock(mutex_);
@@ -169,7 +169,7 @@ class RemoteLine {
   std::optional<RankError> error_ LACUNA_GUARDED_BY(mutex_);
   json freed_ LACUNA_GUARDED_BY(mutex_) = json::array();
   bool is_closing_ LACUNA_GUARDED_BY(mutex_) = false;
-  std::thread watcher_;  // last: it uses the others
+  std::thread watcher_;  // declared last: it uses the other members
 };
 
 class RemoteSequence final : public KvSequence {
@@ -248,7 +248,7 @@ class RemotePool final : public KvPool {
   std::shared_ptr<RemoteLine> line_;
 };
 
-/// A pass that has been computed when the ticket is made.
+/// A computed pass: the constructor gets the reply with its results.
 class RemoteTicket final : public PassTicket {
  public:
   RemoteTicket(int64_t id, const json& reply, std::shared_ptr<RemoteLine> line)

@@ -14,7 +14,7 @@
 namespace lacuna {
 namespace {
 
-/// Rank 0's side of the group: what happens to sequences is told with the next pass.
+/// Rank 0's end of the group. Changes of sequences are queued and sent with the next command.
 class Leader {
  public:
   explicit Leader(std::shared_ptr<Communicator> ranks) : ranks_(std::move(ranks)) {}
@@ -75,7 +75,7 @@ class Leader {
       command.stops = true;
       send(std::move(command));
     } catch (const std::exception&) {
-      return;  // they are gone
+      return;  // the ranks have ended
     }
   }
 

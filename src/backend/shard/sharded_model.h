@@ -1,6 +1,5 @@
-// One model over several ranks, each of which keeps its part of the layers (model/part.h). Rank 0 runs
-// everything above the backend and sees one BackendModel; the others repeat its passes and what it does with
-// sequences, as it tells them.
+// One model over several ranks, each with its part of the layers (model/part.h). Rank 0 runs everything above
+// the backend and sees one BackendModel; the others execute its commands (command.h).
 #pragma once
 
 #include <memory>
@@ -13,26 +12,24 @@
 
 namespace lacuna {
 
-/// Waits until all ranks have loaded their parts, which may take long, and compares what they are about to
-/// compute with. InputError on all ranks, with the same sentence, where a rank could not load its part or has
-/// something else than rank 0.
-///   identity  of program, kernels, formats and model, in words
-///   error     what the rank could not do; empty: nothing
+/// Waits until all ranks have loaded their parts, and compares their identities. Throws the same InputError
+/// on all ranks if a rank failed to load or differs from rank 0.
+///   identity  describes program, kernels, formats and model
+///   error     why this rank failed; empty: it did not
 void agree_on_model(Communicator& ranks, const std::string& identity, const std::string& error);
 
-/// On rank 0: the model of all ranks. Its passes are made by all of them and throw RankError; follow-ups, and
-/// whatever else reads a pass that has been made, are computed by rank 0 alone. Its pools count rank 0's
-/// bytes, which are the most. Refuses to observe attention, and to read K/V cells, with an InputError. Its
-/// destruction lets the other ranks return from follow().
+/// On rank 0: the model of all ranks. All ranks compute its passes, which may throw RankError; rank 0 alone
+/// computes follow-ups and reads results. Its pools count rank 0's bytes, the largest of all ranks. Throws
+/// InputError on requests to observe attention or read K/V cells. Its destructor ends follow() on other
+/// ranks.
 std::shared_ptr<const BackendModel> on_ranks(std::shared_ptr<const Model> part,
                                              std::shared_ptr<const CpuDevice> device,
                                              std::shared_ptr<Communicator> ranks);
 
-/// On rank 0, between passes: all ranks of a model that on_ranks() made tell each other that they live.
-/// Throws RankError.
+/// On rank 0, between passes: checks that all ranks of a model from on_ranks() respond. Throws RankError.
 void ping_ranks(const BackendModel& sharded);
 
-/// On the other ranks: repeats what rank 0 does, until its model is destroyed. Throws RankError where another
+/// On the other ranks: executes rank 0's commands until its model is destroyed. Throws RankError if another
 /// rank fails.
 void follow(const Model& part, const CpuDevice& device, Communicator& ranks);
 

@@ -30,21 +30,21 @@ constexpr std::chrono::milliseconds kBetweenBeats{50};
 #ifdef MAP_NORESERVE
 constexpr int kReserveNothing = MAP_NORESERVE;
 #else
-constexpr int kReserveNothing = 0;  // FreeBSD never reserves memory of a mapping
+constexpr int kReserveNothing = 0;  // FreeBSD never reserves swap for a mapping
 #endif
-constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // touched as far as exchanges need it
+constexpr size_t kSlotBytesOfProcesses = size_t{16} << 20;  // pages are committed on first use
 
 /// State that a rank publishes to the others, in memory that all of them map.
 struct alignas(64) RankState {
-  std::atomic<uint64_t> handed_over{0};  ///< exchanges for which its bytes lie in its slot
-  std::atomic<uint64_t> beats{0};        ///< counted as long as the process runs
+  std::atomic<uint64_t> handed_over{0};  ///< number of exchanges whose bytes it has written to its slots
+  std::atomic<uint64_t> beats{0};        ///< heartbeats so far
   std::atomic<bool> has_failed{false};
   std::array<char, 512> cause{};  ///< set before has_failed
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics are shared by processes");
 
-/// The states of all ranks, then two slots for each, which exchanges use in turn: a rank that writes the
-/// second-next exchange has seen everybody arrive at the next one, and so be done with this one.
+/// States of all ranks, then two slots per rank, for even and odd exchanges. Exchange n + 2 may reuse the
+/// slot of n: its writer has seen all ranks arrive at n + 1, so they have read n.
 class SharedRegion {
  public:
   SharedRegion(int count, size_t slot_bytes) : count_(count), slot_bytes_(slot_bytes) {
@@ -75,28 +75,28 @@ class SharedRegion {
   std::byte* memory_ = nullptr;
 };
 
-/// How a process notices that another has ended, however that happened: each keeps the end of a pipe open for
-/// writing, which the others watch.
-class LifeLines {
+/// Detects the end of another process, even by a crash: each process holds the write end of a pipe, and the
+/// others poll the read end for hang-up.
+class DeathPipes {
  public:
-  explicit LifeLines(int count) {
+  explicit DeathPipes(int count) {
     for (int rank = 0; rank < count; ++rank) {
       std::array<int, 2> ends{-1, -1};
       if (!open_pipe(ends)) throw std::system_error(errno, std::generic_category(), "a pipe between ranks");
       pipes_.push_back(ends);
     }
   }
-  ~LifeLines() {
+  ~DeathPipes() {
     for (const auto& ends : pipes_) {
       for (const int end : ends) {
         if (end >= 0) close(end);
       }
     }
   }
-  LifeLines(const LifeLines&) = delete;
-  LifeLines& operator=(const LifeLines&) = delete;
+  DeathPipes(const DeathPipes&) = delete;
+  DeathPipes& operator=(const DeathPipes&) = delete;
 
-  /// From now on this process is this rank, and no longer holds the other ranks' ends.
+  /// Makes this process the given rank: closes the write ends of the other ranks.
   void become(int rank) {
     for (size_t other = 0; other < pipes_.size(); ++other) {
       if (static_cast<int>(other) != rank) close(std::exchange(pipes_[other][1], -1));
@@ -111,7 +111,7 @@ class LifeLines {
   std::vector<std::array<int, 2>> pipes_;
 };
 
-/// Counts a rank's beats until it is destroyed.
+/// Thread that increments a rank's heartbeat counter until it is destroyed.
 class Heart {
  public:
   explicit Heart(std::atomic<uint64_t>& beats)
@@ -128,10 +128,10 @@ class Heart {
 
 class SharedMemoryRank final : public Communicator {
  public:
-  /// lives  null: the ranks are threads
+  ///   lives  null if the ranks are threads
   SharedMemoryRank(std::shared_ptr<const SharedRegion> region, int rank, std::chrono::milliseconds timeout,
                    std::chrono::milliseconds heartbeat_timeout = {},
-                   std::unique_ptr<LifeLines> lives = nullptr, std::vector<pid_t> children = {})
+                   std::unique_ptr<DeathPipes> lives = nullptr, std::vector<pid_t> children = {})
       : region_(std::move(region)),
         rank_(rank),
         timeout_(timeout),
@@ -166,8 +166,8 @@ class SharedMemoryRank final : public Communicator {
     exchange_all(own, sizes, places, wait);
   }
 
-  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
-               std::span<std::byte> received) override {
+  void ring_exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                     std::span<std::byte> received) override {
     std::vector<std::byte*> places(sizes.size(), nullptr);
     places[static_cast<size_t>(previous())] = received.data();
     exchange_all(own, sizes, places, Wait::kBounded);
@@ -180,7 +180,7 @@ class SharedMemoryRank final : public Communicator {
   }
 
  private:
-  /// places  [size()] where each rank's bytes go; null: nowhere
+  ///   places  [size()] destination of each rank's bytes; null: discarded
   void exchange_all(std::span<const std::byte> own, std::span<const size_t> sizes,
                     std::span<std::byte* const> places, Wait wait) {
     const size_t largest = *std::max_element(sizes.begin(), sizes.end());
@@ -188,7 +188,7 @@ class SharedMemoryRank final : public Communicator {
       exchange(own, sizes, places, done, wait);
   }
 
-  /// Bytes [done, done + slot) of every rank.
+  /// Exchanges the bytes [done, done + slot_bytes) of every rank.
   void exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
                 std::span<std::byte* const> places, size_t done, Wait wait) {
     const auto part_of = [&](size_t size) {
@@ -216,7 +216,7 @@ class SharedMemoryRank final : public Communicator {
     }
     const auto start = Clock::now();
     auto next_check = start + kBetweenChecks;
-    // Checks are counted, and not time: this process may have been stopped as well.
+    // Counts checks instead of time: this process may have been suspended, too.
     int64_t checks_without_beat = 0;
     uint64_t beats = 0;
     while (!is_there()) {
@@ -227,8 +227,7 @@ class SharedMemoryRank final : public Communicator {
         checks_without_beat = beats_now == beats ? checks_without_beat + 1 : 0;
         beats = beats_now;
         const std::optional<RankError> error = error_of_others();
-        if (is_there())
-          return;  // or a rank that ended after this exchange would be taken for one that is missing
+        if (is_there()) return;  // checked again: a rank may have ended after this exchange
         if (error) throw RankError(*error);
         if (wait == Wait::kBounded && lives_ != nullptr &&
             checks_without_beat * kBetweenChecks >= heartbeat_timeout_) {
@@ -244,7 +243,7 @@ class SharedMemoryRank final : public Communicator {
     }
   }
 
-  /// Ranks of one machine often share its cores, so a wait gives the core away soon.
+  /// Yields, then sleeps: ranks of one machine often share its cores.
   static void pause_after(Clock::duration waited) {
     if (waited < std::chrono::milliseconds(2)) {
       std::this_thread::yield();
@@ -269,7 +268,7 @@ class SharedMemoryRank final : public Communicator {
   int rank_;
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds heartbeat_timeout_;
-  std::unique_ptr<LifeLines> lives_;
+  std::unique_ptr<DeathPipes> lives_;
   std::vector<pid_t> children_;  // child processes that rank 0 started
   uint64_t exchanges_ = 0;       // finished exchanges
   std::optional<Heart> heart_;   // heartbeat of this process; last, because it uses the region
@@ -291,8 +290,8 @@ std::vector<std::unique_ptr<Communicator>> ranks_of_threads(int count, std::chro
 std::unique_ptr<Communicator> fork_ranks(int count, std::chrono::milliseconds timeout,
                                          std::chrono::milliseconds heartbeat_timeout) {
   const auto region = std::make_shared<const SharedRegion>(count, kSlotBytesOfProcesses);
-  auto lives = std::make_unique<LifeLines>(count);
-  std::fflush(nullptr);  // or the forks would write what is buffered a second time
+  auto lives = std::make_unique<DeathPipes>(count);
+  std::fflush(nullptr);  // else each fork would write the buffered output again
   std::vector<pid_t> children;
   for (int rank = 1; rank < count; ++rank) {
     const pid_t child = fork();

@@ -1,5 +1,5 @@
-// Dequantizes one K step of a panel into bf16, or into bytes, for the tiles, which wait for this where rows
-// are few. Inlined into the tile loops, so that vector and tile instructions overlap.
+// Dequantizes one K step of a panel to bf16 or bytes for AMX tiles; the bottleneck with few rows. Inlined
+// into the tile loops, so that vector and tile instructions overlap.
 #pragma once
 
 #include <immintrin.h>
@@ -15,7 +15,7 @@
 
 namespace lacuna::amx {
 
-inline constexpr int64_t kRowBytes = 64;  // of a tile: one word per output
+inline constexpr int64_t kRowBytes = 64;  // bytes per tile row: one word per output
 
 inline __m512i load(const std::byte* from) {
   return _mm512_loadu_si512(from);
@@ -38,7 +38,7 @@ inline void store_as_bf16(__m512i values, std::byte* out) {
 
 using generic::begin_of;
 
-/// Group formats: weights, rounded to bf16.
+/// Group formats: dequantizes to weights, rounded to bf16.
 template <int kBits>
 struct Weights {
   static constexpr int64_t kInputs = kQuantizedDepthStep;
@@ -87,9 +87,9 @@ struct TwoLevels {
   }
 };
 
-inline constexpr int64_t kInt8KStep = 64;  // inputs of an int8 tile
+inline constexpr int64_t kInt8KStep = 64;  // inputs per int8 tile
 
-/// `int8` as bytes. Beyond K, the row's values are zero.
+/// `int8` as bytes. Inputs beyond K are not written, because the row's values there are zero.
 struct Int8Bytes {
   static constexpr int64_t kInputs = kInt8KStep;
 

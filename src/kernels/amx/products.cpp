@@ -1,5 +1,5 @@
-// GEMM with AMX tiles: 16 rows by 16 outputs over 32 bf16 or 64 int8 inputs, which is one K step. One K step
-// of a panel is 16 rows of 64 bytes, which is a tile as stored; so are 16 packed rows.
+// GEMM with AMX tiles: 16 rows by 16 outputs over one K step of 32 bf16 or 64 int8 inputs. One K step of a
+// panel or of 16 packed rows is stored as 16 rows of 64 bytes, which is the layout of a tile.
 #include "kernels/amx/products.h"
 
 #include <immintrin.h>
@@ -40,7 +40,7 @@ class Epilogue {
   int64_t first_;
 };
 
-/// Blocks of rows of equal height, and the slice of panels that they are multiplied with.
+/// Blocks of rows of equal height, and the slice of panels to multiply them with.
 struct BlocksOfRows {
   const std::byte* a;
   RowStrides strides;
@@ -50,8 +50,8 @@ struct BlocksOfRows {
   int64_t count;      // K steps
   Accumulators from;  // initial accumulators
   Accumulators to;
-  std::optional<Epilogue> epilogue;  // where accumulators are finished after this slice
-  const float* row_scales;           // of int8 rows, from the slice's first group on
+  std::optional<Epilogue> epilogue;  // only with the last slice
+  const float* row_scales;           // for int8 rows, from the slice's first group on
   int64_t scales_per_row;
 
   const std::byte* block(int64_t index) const {
@@ -101,8 +101,8 @@ void multiply_bf16_blocks(const BlocksOfRows& rows, Panels& panels) {
   for_each_accumulator<kTwoRowTiles, kTwoPanels>([&](auto tile) { rows.from.load(tile, rows.first); });
   for (int64_t block = rows.first; block < rows.end; ++block) {
     multiply_tiles<kTwoRowTiles, kTwoPanels>(rows.block(block), rows.strides, 0, rows.count, panels);
-    // Each accumulator is reloaded right after it is stored: with all four stores first, the multiplications
-    // would wait for all of them.
+    // Reloads each accumulator right after storing it: with all four stores first, the multiplications would
+    // wait for all of them.
     for_each_accumulator<kTwoRowTiles, kTwoPanels>([&](auto tile) {
       rows.to.store(tile, block);
       if (block + 1 < rows.end) rows.from.load(tile, block + 1);
@@ -111,7 +111,8 @@ void multiply_bf16_blocks(const BlocksOfRows& rows, Panels& panels) {
   }
 }
 
-/// The same with int8 tiles: integer accumulators of one row scale are converted to f32, scaled and added.
+/// Multiplies blocks with int8 tiles: accumulators over the inputs of a row scale are converted to f32,
+/// scaled and added.
 template <bool kTwoRowTiles, bool kTwoPanels, typename Panels>
 void multiply_int8_blocks(const BlocksOfRows& rows, Panels& panels) {
   alignas(64) float integers[kBlockRows * 2 * kPanelWidth];  // the bits of int32 accumulators
@@ -169,8 +170,8 @@ const float* row_scales_of(const PanelProduct& p, int64_t row, int64_t input) {
   return p.row_scales + row * p.scales_per_row + input / generic::kInt8Group;
 }
 
-/// Rows [first_row, end_row) in blocks of two tiles; only the last block may be lower. Between slices,
-/// accumulators are spilled block by block: in `out` each of their rows would be in a page of its own.
+/// Rows [first_row, end_row) in blocks of two tiles; only the last block may have fewer rows. Between slices,
+/// accumulators are spilled to a compact buffer: in `out`, each of their rows would be in another page.
 class RowBlocks {
  public:
   ///   num_k_steps  of all of K

@@ -1,4 +1,4 @@
-// Declares the AMX kernels, which are compiled for AMX, for code that is compiled for any CPU.
+// Declares the AMX kernels for code that is not compiled for AMX.
 #pragma once
 
 #include "kernels/table.h"
@@ -19,9 +19,8 @@ inline bool takes_int8_activations(const Quantization& quantization) {
   return quantization.scales_sums();
 }
 
-/// Returns scratch memory of at least `count` floats, valid until this thread asks again. Not in
-/// products.cpp: the linker might keep its copy of Buffer's members, which may contain AVX-512, for the whole
-/// program.
+/// Returns scratch memory of at least `count` floats, valid until this thread's next call. Not defined in
+/// products.cpp: the linker might use that file's AVX-512 copy of Buffer's members in the whole program.
 float* thread_scratch(int64_t count);
 
 }  // namespace lacuna::amx

@@ -1,4 +1,4 @@
-// The panels that AMX tiles read: in which order, and as stored or dequantized.
+// Order in which AMX kernels read panels, as stored or dequantized.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct Place {
   int64_t count;
 };
 
-/// The order in which rows pass over slices of two panels. With few rows, several slices of the same panels
-/// follow each other, so that weights are read in long runs.
+/// Loop order over slices of two panels. With few rows, several slices of the same panels follow each other,
+/// to read weights in long runs.
 class SliceWalk {
  public:
   SliceWalk(const PanelProduct& p, int64_t num_k_steps)
@@ -59,7 +59,7 @@ class SliceWalk {
   int64_t k_step_ = 0;
 };
 
-/// Work that is interleaved with the K steps of a slice: the same number of pieces with each K step.
+/// Work that is interleaved with the K steps of a slice, spread evenly over them.
 class InterleavedWork {
  public:
   void begin(int64_t pieces, int64_t k_steps) {
@@ -76,11 +76,11 @@ class InterleavedWork {
  private:
   int64_t pieces_ = 0;
   int64_t k_steps_ = 1;
-  int64_t credit_ = 0;  // K steps times pieces
+  int64_t credit_ = 0;  // accumulates pieces_ per K step; a piece is due at k_steps_
   int64_t done_ = 0;
 };
 
-/// A slice of two panels; there may be no second one.
+/// A slice of one or two panels.
 class PanelSlices {
  public:
   bool has_two() const { return second_ != nullptr; }
@@ -114,7 +114,7 @@ class PackedSlices : public PanelSlices {
 
   PackedSlices(const PanelProduct& p, const SliceWalk&) : p_(p) {}
 
-  /// Moves to the slice of `walk`, which `num_blocks` blocks of rows pass over.
+  /// Moves to the current slice of `walk`, to be multiplied with `num_blocks` blocks of rows.
   void move_to(const SliceWalk& walk, int64_t num_blocks) {
     const Place place = walk.place();
     first_ = at(place.panel, place.k_step);
@@ -143,8 +143,8 @@ class PackedSlices : public PanelSlices {
   const std::byte* second_next_ = nullptr;
 };
 
-/// One panel, or two neighbours, over all of K: a single block of rows is memory-bound and prefetches a
-/// little ahead.
+/// One panel, or two adjacent ones, over all of K, for a single block of rows, which is memory-bound.
+/// Prefetches a little ahead.
 template <typename Panels>
 class StreamedPackedPanels : public PanelSlices {
  public:
@@ -170,13 +170,13 @@ class PanelDequantizer {
   explicit PanelDequantizer(const PanelProduct& p) : p_(p), layout_(p.quantization, p.depth) {}
 
   void dequantize(int64_t panel, int64_t k_step, std::byte* out) const {
-    // g++ 12 does not know that tile loads read memory: no store may move across them.
+    // Keeps stores from moving across tile loads: g++ 12 does not know that these read memory.
     asm volatile("" : : : "memory");
     Format::dequantize(p_, layout_, panel, k_step * kInputs, out);
     asm volatile("" : : : "memory");
   }
 
-  /// Bytes of quantized values.
+  /// Bytes of quantized values per K step.
   int64_t k_step_bytes() const { return layout_.word(0, kInputs) - layout_.word(0, 0); }
   const std::byte* values_at(int64_t panel, int64_t k_step) const {
     return begin_of(p_, panel) + layout_.word(0, k_step * kInputs);
@@ -204,8 +204,8 @@ class DequantizedKSteps {
 // Dequantization runs this many K steps ahead of the tile loads, which would otherwise wait for the stores.
 constexpr int64_t kKStepsAhead = 2;
 
-/// Panels that are dequantized once for all rows, interleaved with the tile operations of the first block of
-/// rows. In small pieces, because vector and tile instructions then overlap.
+/// Panels that are dequantized once for all rows, in small pieces interleaved with the tile operations of the
+/// first block of rows, so that vector and tile instructions overlap.
 template <typename TileType, typename Format>
 class DequantizedSlices {
  public:
@@ -266,7 +266,7 @@ class DequantizedSlices {
   Place current_ = {};
   Place next_;
   bool has_next_ = false;
-  int64_t begin_ = 0;                    // of the slice, in K steps of all slices
+  int64_t begin_ = 0;                    // begin of the slice, in K steps of all slices
   int64_t next_begin_ = 0;               // begin of the next slice
   int64_t num_dequantized_[2] = {0, 0};  // K steps of all slices, per panel
   int64_t blocks_left_ = 0;
@@ -276,8 +276,8 @@ class DequantizedSlices {
   DequantizedKSteps<kSliceKSteps + kKStepsAhead> dequantized_;
 };
 
-/// One quantized panel, or two neighbours, dequantized just ahead of the tile loads. With few rows, tiles
-/// would be idle during dequantization, unless both are interleaved within each K step.
+/// One quantized panel, or two adjacent ones, for few rows: dequantized just ahead of the tile loads and
+/// interleaved with them, because the tiles would otherwise be idle during dequantization.
 template <typename TileType, typename Format>
 class StreamedDequantizedPanels {
  public:
@@ -306,7 +306,7 @@ class StreamedDequantizedPanels {
  private:
   static constexpr int64_t kValuesAhead = 4;  // K steps
 
-  /// K steps beyond the panel are those of the panel after the next.
+  /// Quantized values of a K step to prefetch; past the end of the panel, those of panel + 2.
   const std::byte* values_ahead(int64_t panel, int64_t k_step) const {
     return k_step < num_k_steps_
                ? dequantizer_.values_at(panel, k_step)

@@ -13,7 +13,7 @@ float* amx::thread_scratch(int64_t count) {
 
 const KernelTable& amx_table() {
   static const KernelTable table = [] {
-    KernelTable wider = avx512_table();  // AMX machines run AVX-512 for everything else
+    KernelTable wider = avx512_table();  // kernels other than GEMMs are the same
     wider.name = "amx";
     wider.takes_bf16_rows_in_tiles = true;
     wider.panel_product_bf16 = amx::dense_panel_product;

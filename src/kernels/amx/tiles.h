@@ -14,11 +14,11 @@ namespace lacuna::amx {
 namespace {  // NOLINT: as in avx512/vectors.h
 
 constexpr int kTileRows = static_cast<int>(kRowTile);
-constexpr int64_t kBlockRows = 2 * kTileRows;  // of the accumulator tiles
+constexpr int64_t kBlockRows = 2 * kTileRows;  // rows of two accumulator tiles
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileBytes = kTileRows * kTileRowBytes;
 
-// Eight K steps of two panels are 16 KiB: they stay in L1 while all rows pass over them.
+// Eight K steps of two panels are 16 KiB, which stay in L1 while all rows are multiplied.
 constexpr int64_t kSliceKSteps = 8;
 // Eight K steps of 512 rows, 256 KiB, stay in L2 for all panels.
 constexpr int64_t kRowBlock = 512;
@@ -80,9 +80,9 @@ void configure(int upper_rows, int lower_rows) {
   set(5, std::max(lower_rows, 1));
   set(6, kTileRows);
   set(7, kTileRows);
-  // Not _tile_loadconfig: g++ 12 declares that it reads 8 bytes, so the stores to the others are left out.
-  // Nor does it know what tile loads read; "memory" makes it finish all stores before this point (and those
-  // made later where they are made, see PanelDequantizer).
+  // Not _tile_loadconfig: g++ 12 declares that it reads only 8 bytes, and removes the other stores to
+  // `config`. "memory" also completes earlier stores that tile loads read, which g++ 12 does not know;
+  // PanelDequantizer does the same for later stores.
   asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 
@@ -111,7 +111,7 @@ struct AccumulatorTile {
   }
 };
 
-/// Memory of the accumulators of one or two panels, block of rows after block of rows.
+/// Memory for spilled accumulators of one or two panels, one block of rows after another.
 class Accumulators {
  public:
   static Accumulators zeros() { return {nullptr, 0}; }

@@ -1,5 +1,5 @@
 // GEMM of int16 activations (KernelTable::int16_activations) with quantized weights, which are unpacked to
-// int16: one instruction multiplies and adds sixteen pairs, where f32 has eight.
+// int16: one instruction does sixteen multiply-adds, compared with eight in f32.
 #pragma once
 
 #include <immintrin.h>
@@ -33,7 +33,7 @@ struct ScalesAndOffsets {
 
   /// Takes words of four 4-bit values, one per byte.
   __m256i values(__m256i nibbles) const {
-    // Two products in one: neither reaches 256.
+    // Each 16-bit product computes two 8-bit products, which stay below 256.
     return _mm256_add_epi8(_mm256_mullo_epi16(nibbles, scale), offset);
   }
 
@@ -64,7 +64,7 @@ template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
 class Int16Panels {
  public:
   static constexpr int64_t kPairsPerWord = 16 / kBits;
-  static constexpr int64_t kStep = kGroup == 16 ? 16 : 32;  // inputs of one group
+  static constexpr int64_t kStep = kGroup == 16 ? 16 : 32;  // inputs per run of equal scales
 
   /// 4-bit values of inputs 0 to 3, or 4 to 7, of a word of eight, one per byte.
   static __m256i low_nibbles(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi8(15)); }
@@ -157,7 +157,7 @@ template <int kBits, int kGroup, bool kHasMinimum, bool kTwoLevels>
 struct Int16Kernel {
   using Vectors = Avx2;
   using Panels = Int16Panels<kBits, kGroup, kHasMinimum, kTwoLevels>;
-  using TileElement = float;  // or the bits of a pair of values
+  using TileElement = float;  // scales and minimums, and bits of pairs of values
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
   // 6 x 2 accumulators, 2 weights, 1 input and 1 product fill the 16 registers.
   static constexpr int kTileRows = 6;

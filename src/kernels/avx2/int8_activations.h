@@ -19,8 +19,8 @@ namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
 /// Accumulators over 32 inputs are exact in 16 bits. With two levels, or with one scale per output channel,
-/// they are added exactly; in group formats they are scaled and added as floats. Every 256 inputs the row's
-/// scale is applied.
+/// they are added as integers; in group formats they are scaled and added as floats. The row's scale is
+/// applied every 256 inputs.
 ///   kGroup  inputs per scale; 0: one scale per output channel
 template <int kGroup, bool kHasMinimum, bool kTwoLevels>
 struct Int8Kernel {
@@ -79,7 +79,7 @@ struct Int8Kernel {
       add_fours(Panels::high_nibbles, 4);
       for (auto& row : third_rows) row += kRun;
       if constexpr (kTwoLevels) {
-        // In place, so that they need no further registers.
+        // In place, to need no further registers.
         const Pairs group_scales = factors.integer_scales();
 #pragma GCC unroll 16
         for (Halves& sum : sums)
@@ -120,7 +120,7 @@ struct Int8Kernel {
     using Vec [[gnu::vector_size(32)]] = int16_t;
     Vec lower, upper;
   };
-  /// Accumulators over inputs that share a scale of the row.
+  /// Accumulators over the inputs of one row scale.
   using Run = std::conditional_t<kGroup == 0, Int32Sums, Floats>;
 
   static __m256i broadcast(const std::byte* word) {
@@ -142,7 +142,7 @@ struct Int8Kernel {
     return x;
   }
 
-  /// Sixteen products of a 4-bit value and a byte of at most 128 add up to less than 2^15.
+  /// Cannot overflow: sixteen products of a 4-bit value and a byte of at most 128 add up to less than 2^15.
   static void add_products(const Pairs& nibbles, const std::byte* four, Halves& sum) {
     const __m256i x = broadcast(four);
     sum.lower += (typename Halves::Vec)_mm256_maddubs_epi16(nibbles.lower, x);
@@ -197,7 +197,7 @@ struct Int8Kernel {
     int64_t bytes_;
   };
 
-  ///   sum      already multiplied with the integer scales where there are two levels
+  ///   sum      with two levels already multiplied by the integer scales
   ///   row_sum  sum of the row's 32 integers
   static void add_group(const Halves& sum, const typename GroupFactors::Values& values,
                         const std::byte* row_sum, Run& run) {
@@ -233,8 +233,8 @@ bool takes_int8_activations(const Quantization& quantization) {
   return quantization.bits == 4 && quantization.group != 16;
 }
 
-/// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, which is that of weights; the sums
-/// of every 32 follow the row.
+/// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, as in weights; the sums of every 32
+/// values follow the row.
 float quantize_row(const void* packed, const RowStrides& /*strides*/, int64_t padded_count, void* out,
                    float* scales) {
   const auto* x = static_cast<const float*>(packed);
@@ -254,7 +254,7 @@ float quantize_row(const void* packed, const RowStrides& /*strides*/, int64_t pa
     for (int64_t i = begin; i < end; i += 32) {
       const __m256i lower = _mm256_packs_epi32(quantize(x + i), quantize(x + i + 8));
       const __m256i upper = _mm256_packs_epi32(quantize(x + i + 16), quantize(x + i + 24));
-      // Fours 0, 2, 4, 6 and 1, 3, 5, 7.
+      // Groups of four in the order 0, 2, 4, 6, 1, 3, 5, 7.
       const __m256i fours = _mm256_packs_epi16(lower, upper);
       const __m256i in_order = _mm256_permutevar8x32_epi32(fours, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
       const __m256i bytes = _mm256_shuffle_epi8(in_order, order);

@@ -16,7 +16,7 @@ struct Avx2 {
   static constexpr int kTileRows = 6;  // 6 x 2 accumulators, 2 weights and 1 input fill 15 of 16 registers
   // A sixth row and the mask that splits pairs would use all registers, and g++ then spills accumulators.
   static constexpr int kTileRowsOfPairs = 5;
-  static constexpr int kPanelsOfFewRows = 2;  // four accumulators, none of which waits for itself
+  static constexpr int kPanelsOfFewRows = 2;  // four accumulators hide the latency of FMAs
   static constexpr int64_t kBytesAhead = 1024;
 
   static Vec zero() { return _mm256_setzero_ps(); }

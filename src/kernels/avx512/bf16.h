@@ -37,7 +37,7 @@ struct Bf16Kernel : generic::F32Accumulation<Avx512> {
 
 /// Dequantizes the weights of two neighbouring inputs to bf16.
 struct Bf16Format : Bf16Kernel {
-  /// A quantized value becomes a float in the mantissa of 2^kBits, which adds 2^kBits to it.
+  /// Quantized values are converted by placing them in the mantissa of 2^kBits, which adds 2^kBits.
   template <int kBits>
   static constexpr int kAdded = 1 << kBits;
 

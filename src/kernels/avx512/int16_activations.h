@@ -29,7 +29,7 @@ struct Int16Kernel {
   // accumulators are rounded at the end of a slice.
   static constexpr int64_t kDepthBlock = 768;
   static constexpr int64_t kBytesAhead = 0;
-  static constexpr int kPanelsOfFewRows = 2;  // or a row would wait for its own two accumulators
+  static constexpr int kPanelsOfFewRows = 2;  // with one, the latency of two accumulators would dominate
 
   static const std::byte* place(const PanelProduct& p, int64_t panel, int64_t k) {
     const QuantizedLayout layout(p.quantization, p.depth);
@@ -107,7 +107,7 @@ struct Int16Kernel {
     }
   }
 
-  /// The same, with the integer scales and offsets of two levels applied.
+  /// Two levels: unpacks 4-bit values and applies integer scales and offsets.
   static void unpack_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
                             const uint8_t* from, uint8_t* to) {
     const QuantizedLayout layout(p.quantization, p.depth);

@@ -18,15 +18,15 @@
 namespace lacuna {
 namespace {  // NOLINT: as in vectors.h
 
-/// Accumulators over one group or, with one scale per output channel, over the inputs that share a scale of
-/// the row, are exact; they are then scaled and added as floats.
+/// Accumulators over one group (with one scale per output channel: over the inputs of one row scale) are
+/// exact; they are then scaled and added as floats.
 ///   kGroup  inputs per scale; 0: one scale per output channel
 template <int kBits, int kGroup, bool kHasMinimum>
 struct Int8Kernel {
   using Vectors = Avx512;
   using TileElement = uint8_t;
   static constexpr int64_t kBytesPerInput = kPanelWidth * kBits / 8;
-  // 7 x 2 accumulators, 2 weights and 1 input, or 6 x 4 with those of groups.
+  // 7 x 2 accumulators, 2 weights and 1 input; with groups 6 x 4 accumulators.
   static constexpr int kTileRows = kGroup == 0 ? 7 : 6;
   static constexpr int64_t kDepthBlock = 3 * generic::kInt8Group;  // 12 KiB of a panel
   static constexpr int kPanelsOfFewRows = 2;                       // as in Int16Kernel
@@ -136,7 +136,7 @@ struct Int8Kernel {
     return _mm512_set1_epi32(word);
   }
 
-  ///   row_sums  from the run's first on
+  ///   row_sums  sums of the row's integers, from the run's first on
   static __m512 add_run(__m512 all, Sum sum, const Scales& scales, const std::byte* row_sums) {
     const __m512 numbers = _mm512_cvtepi32_ps((__m512i)sum);
     if constexpr (kGroup == 0) return numbers;

@@ -48,11 +48,10 @@ inline float max_magnitude(const float* row, int64_t stride, int64_t count) {
   return std::bit_cast<float>(_mm512_reduce_max_epu32(largest));
 }
 
-/// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, which is that of weights.
-///   Row       an element of the packed row: bf16, or a float that holds a bf16
-///   kInTiles  (bf16 alone) every 64 values replace 32 bf16 values, the last ones padded with zeros;
-///   otherwise the row is
-///             contiguous and followed by the sum of every 16 values
+/// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, as in weights.
+///   Row       element type of the packed row: bf16, or float with bf16 values
+///   kInTiles  true (bf16 only): every 64 values replace 32 bf16 values, padded with zeros; false: the row is
+///             contiguous and followed by the sums of every 16 values
 template <typename Row, bool kInTiles>
 float quantize_to_int8(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                        float* scales) {
@@ -72,7 +71,7 @@ float quantize_to_int8(const void* packed, const RowStrides& strides, int64_t pa
     for (int64_t i = begin; i < end; i += 16) {
       const __m512 x = load_row(row + i / kBf16DepthStep * strides.k_step + i % kBf16DepthStep);
       const __m512 scaled = _mm512_mul_ps(x, inverse);
-      // NaN becomes zero: INT_MIN, which the conversion gives, would overflow accumulators.
+      // Replaces NaN by zero: the conversion yields INT_MIN, which would overflow accumulators.
       const __mmask16 is_number = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);
       const __m512i integers = _mm512_maskz_cvtps_epi32(is_number, scaled);
       const __m128i bytes = _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(integers), order);
@@ -89,8 +88,8 @@ float quantize_to_int8(const void* packed, const RowStrides& strides, int64_t pa
   return static_cast<float>(sum);
 }
 
-/// Each integer is 256 * high + low, both signed bytes. Four inputs are four high bytes and then four low
-/// bytes, both in the order 0, 2, 1, 3, which is that of weights.
+/// Each integer is 256 * high + low, both signed bytes. Four inputs are stored as four high bytes, then four
+/// low bytes, both in the order 0, 2, 1, 3, as in weights.
 template <typename Row>
 float quantize_to_int16(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                         float* scales) {

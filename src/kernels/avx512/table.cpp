@@ -5,7 +5,7 @@ namespace lacuna {
 
 const KernelTable& avx512_table() {
   static const KernelTable table = [] {
-    KernelTable wider = avx512_fma_table();  // for everything but bf16
+    KernelTable wider = avx512_fma_table();  // kernels without bf16 are the same
     wider.name = "avx512";
     wider.bf16_row_element_bytes = sizeof(bf16);
     wider.pack_row_bf16 = avx512::pack_row;

@@ -19,7 +19,7 @@ struct Avx512 {
   static constexpr int kTilePanels = 2;
   static constexpr int kTileRows = 14;  // 14 x 2 accumulators, 2 weights and 1 input fill 31 of 32 registers
   static constexpr int kTileRowsOfPairs = 13;  // 13 x 2 accumulators, 4 weights and 1 input
-  static constexpr int kPanelsOfFewRows = 1;   // one run is read faster than two
+  static constexpr int kPanelsOfFewRows = 1;   // one stream is read faster than two
   static constexpr int64_t kBytesAhead = 0;
 
   static Vec zero() { return _mm512_setzero_ps(); }
@@ -91,7 +91,7 @@ struct ScalesAndOffsets {
 
   /// Takes words of four 4-bit values, one per byte.
   __m512i values(__m512i nibbles) const {
-    // Two products in one: neither reaches 256.
+    // Each 16-bit product computes two 8-bit products, which stay below 256.
     return _mm512_add_epi8(_mm512_mullo_epi16(nibbles, scale), offset);
   }
 

@@ -1,4 +1,4 @@
-// The table that vectors of floats alone make, which instruction sets begin with.
+// Base kernel table of an instruction set, built from its float vectors only.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace lacuna::generic {
 
-/// Rows of bf16 are floats that hold bf16 values; weights are widened to f32. No integer activations.
+/// Packed bf16 rows are floats with bf16 values; weights are converted to f32. No integer activations.
 template <typename Isa>
 constexpr KernelTable float_table(std::string_view name) {
   KernelTable table{};

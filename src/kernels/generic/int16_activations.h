@@ -12,8 +12,8 @@
 
 namespace lacuna::generic {
 
-/// Largest integer that two signed bytes make up. Instruction sets that keep 16 bits have room for more, but
-/// rows are quantized alike everywhere.
+/// Largest integer 256 * high + low of two signed bytes. Kernels with 16-bit integers use the same limit, so
+/// that all instruction sets quantize rows identically.
 inline constexpr int32_t kMaxInt16 = 127 * 256 + 127;
 
 /// Scale of a row's integers.
@@ -25,10 +25,10 @@ struct IntegerScale {
 /// Biased exponent of infinity and NaN.
 inline constexpr int kNonFiniteExponent = 255;
 
-/// Power-of-two scale of a row whose maximum has this biased exponent, which is not kNonFiniteExponent.
-/// Always inlined, as QuantizedLayout.
+/// Power-of-two scale of a row, given the biased exponent of its (finite) maximum. Always inlined, as
+/// QuantizedLayout.
 [[gnu::always_inline]] inline IntegerScale int16_scale(int exponent) {
-  // The maximum has 15 bits before the point, unless the scale would be subnormal.
+  // The scaled maximum has 15 integer bits, unless the scale would be subnormal.
   const int scale_exponent = std::max(exponent - 14, 1);
   return {std::bit_cast<float>(scale_exponent << 23), std::bit_cast<float>((254 - scale_exponent) << 23)};
 }
@@ -36,8 +36,8 @@ inline constexpr int kNonFiniteExponent = 255;
 /// Scale and sum of a row that holds infinity or NaN, so that every output becomes NaN.
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Scales the integer accumulators of rows [first_row, end_row) by `count` panels: by the row's scale, then
-/// by the output channel's where the quantization has one.
+/// Multiplies the accumulators of rows [first_row, end_row) and `count` panels by the row's scale, then by
+/// the output channel's scale if the format has one.
 template <typename Isa>
 void finish_int16(const PanelProduct& p, int64_t first_panel, int64_t count, int64_t first_row,
                   int64_t end_row) {

@@ -8,14 +8,14 @@
 
 namespace lacuna::generic {
 
-/// Inputs that share a scale, counted from the row's first. Fewer would cost more scaling of accumulators
-/// than int8 gains; an outlier makes only these values coarse.
+/// Inputs per scale. Smaller groups would cost more scaling of accumulators than int8 gains; in larger ones,
+/// an outlier would reduce the precision of more values.
 inline constexpr int64_t kInt8Group = 256;
 
 /// Scale of inputs with this largest magnitude. Always inlined, as QuantizedLayout.
 [[gnu::always_inline]] inline IntegerScale int8_scale(float largest) {
   constexpr float kMaxInt8 = 127;
-  // Far above the point where the scale or its reciprocal becomes subnormal, as for int16.
+  // Far above values with a subnormal scale or an infinite reciprocal, as for int16.
   constexpr float kMin = 0x1p-112F;
   if (largest < kMin) return {0, 0};
   // Infinity or NaN: every output becomes NaN.

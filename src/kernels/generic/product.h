@@ -1,6 +1,6 @@
-// GEMM, once, for every instruction set with vectors. `Kernel` supplies element types, loads and multiply-add
-// for one input or a pair of inputs, or a tile function of its own. `Isa` supplies the vectors (see
-// scalar/table.cpp for the list).
+// Generic GEMM for all vector instruction sets. `Kernel` supplies element types, loads and multiply-add for
+// one input or a pair of inputs, or its own tile function. `Isa` supplies the vector operations listed in
+// scalar/table.cpp.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 
 namespace lacuna::generic {
 
-// Rows whose slice stays in L2 for all panels.
+// Rows per block: their K slice stays in L2 for all panels.
 inline constexpr int64_t kRowBlock = 224;
 
-/// A product of one or two rows waits for memory. It reads Kernel::kPanelsOfFewRows panels together and
-/// prefetches what is Kernel::kBytesAhead further in each, or the slice that follows where that is 0.
+/// A GEMM of one or two rows is memory-bound. It reads Kernel::kPanelsOfFewRows panels together and
+/// prefetches each of them Kernel::kBytesAhead ahead, or the next slice if kBytesAhead is 0.
 inline constexpr int64_t kFewRows = 2;
 
-/// Panels that one tile multiplies at most.
+/// Maximum number of panels per tile.
 template <typename Kernel>
 inline constexpr int kMaxPanels = std::max<int>(Kernel::Vectors::kTilePanels, Kernel::kPanelsOfFewRows);
 
-/// One slice over K of neighbouring panels.
+/// One K slice of adjacent panels.
 template <typename Kernel>
 struct Slices {
   int64_t panel;  ///< the first panel
@@ -40,10 +40,9 @@ struct F32Accumulation {
   using Vectors = Isa;
   using Vec = typename Isa::Vec;
   static constexpr int kTileRows = Isa::kTileRows;
-  // A slice of a tile's panels (kDepthBlock inputs of 16 outputs, 24 KiB each in f32) stays in L1 or, where a
-  // tile has two panels, streams from L2, while a block of rows passes over it. Shorter slices fit better,
-  // but spill accumulators more often, which costs more. Spilling and reloading an accumulator does not
-  // change its bits.
+  // While a block of rows is multiplied, the slice of a panel (kDepthBlock inputs of 16 outputs, 24 KiB in
+  // f32) stays in L1, or streams from L2 if a tile has two panels. Shorter slices would spill accumulators
+  // more often, which costs more. Spilling and reloading an accumulator does not change its bits.
   static constexpr int64_t kDepthBlock = 384;
   static constexpr int kPanelsOfFewRows = Isa::kPanelsOfFewRows;
   static constexpr int64_t kBytesAhead = Isa::kBytesAhead;
@@ -59,7 +58,7 @@ struct FloatKernel : F32Accumulation<Isa> {
   static constexpr int64_t kInputs = 1;
   static constexpr int kParts = 1;
 
-  /// One input of a row: in all lanes, or, where an instruction multiplies a vector by a scalar, as it is.
+  /// One input of a row: broadcast to all lanes, or a scalar if instructions multiply a vector by a scalar.
   static auto broadcast(const float* a) {
     if constexpr (requires { typename Isa::Input; }) {
       return typename Isa::Input{*a};
@@ -97,13 +96,13 @@ struct DenseKernel : Multiply, DensePanels<Element> {
 template <typename Isa>
 using F32Kernel = DenseKernel<FloatKernel<Isa>, float>;
 
-/// Multiplies f32 rows (that hold bf16 values) with bf16 panels. A bf16 is the upper half of a float, so a
-/// shift or a mask takes it out of a pair.
+/// Multiplies f32 rows with bf16 values by bf16 panels. A bf16 is the upper half of a float, so a shift or a
+/// mask extracts it from a pair.
 template <typename Isa>
 struct Bf16AsF32Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   using TileElement = bf16;
   static constexpr int kTileRows = Isa::kTileRowsOfPairs;
-  static constexpr int64_t kDepthBlock = 768;  // the same number of bytes as F32Accumulation has in f32
+  static constexpr int64_t kDepthBlock = 768;  // the bytes of F32Accumulation::kDepthBlock in f32
   static constexpr int64_t kInputs = 2;
   static constexpr int kParts = 2;
 
@@ -116,8 +115,8 @@ struct Bf16AsF32Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   }
 };
 
-/// The same products of many rows: a slice is unpacked to f32 once, so that the loop over rows only
-/// multiplies. The bits are those of Bf16AsF32Kernel.
+/// Bf16AsF32Kernel for many rows, bitwise identical: unpacks a slice to f32 once, so that the loop over rows
+/// only multiplies.
 template <typename Isa>
 struct UnpackedBf16Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   static const float* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth, float* space) {
@@ -132,8 +131,8 @@ struct UnpackedBf16Kernel : FloatKernel<Isa>, DensePanels<bf16> {
   }
 };
 
-/// Multiplies kRows rows from `first_row` on by one slice of kPanels panels, with accumulators in registers:
-/// unless the loops that load and store them are fully unrolled, they pass through memory.
+/// Multiplies kRows rows from `first_row` on by one slice of kPanels panels. The loops over accumulators must
+/// be fully unrolled to keep these in registers.
 template <typename Kernel, int kPanels, int kRows>
 void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Kernel>& slices) {
   using Isa = typename Kernel::Vectors;
@@ -152,8 +151,8 @@ void product_tile(const PanelProduct& p, int64_t first_row, const Slices<Kernel>
       sums[r][v] = accumulate ? Isa::load(out + r * out_stride + v * Isa::kLanes) : Isa::zero();
     }
   }
-  // An address is a base and a multiple of the stride, so a base for every third row is enough; a base for
-  // each row would not fit the registers.
+  // One base address per three rows suffices, because addressing modes add 1 or 2 strides; a base per row
+  // would not fit the registers.
   constexpr int kThirdRows = (kRows + 2) / 3;
   std::array<const typename Kernel::RowElement*, kThirdRows> third_rows;
   for (int i = 0; i < kThirdRows; ++i) third_rows[static_cast<size_t>(i)] = a + 3 * i * a_stride;
@@ -202,7 +201,7 @@ constexpr auto product_tiles(std::integer_sequence<int, kIndex...>) {
   return std::array{tile_of<Kernel, kPanels, kIndex + 1>()...};
 }
 
-/// The same for 1, 2, ..., kMaxPanels panels, at index panels - 1.
+/// product_tiles() for 1, 2, ..., kMaxPanels panels, at index panels - 1.
 template <typename Kernel, int... kIndex>
 constexpr auto product_tiles_by_panels(std::integer_sequence<int, kIndex...>) {
   constexpr std::make_integer_sequence<int, Kernel::kTileRows> kRows;
@@ -216,7 +215,7 @@ void panel_product(const PanelProduct& p) {
       product_tiles_by_panels<Kernel>(std::make_integer_sequence<int, kMaxPanels<Kernel>>());
   constexpr int64_t kDepthBlock = Kernel::kDepthBlock;
   alignas(64) typename Kernel::TileElement space[kMaxPanels<Kernel>][kDepthBlock * kPanelWidth];
-  // With few rows, several slices of a panel follow each other, so that weights are read in long runs.
+  // With few rows, several slices of a panel are processed in sequence, to read weights in long runs.
   const bool has_few_rows = p.num_rows <= kFewRows;
   const int64_t tile_panels = has_few_rows ? Kernel::kPanelsOfFewRows : Kernel::Vectors::kTilePanels;
   const int64_t bytes_ahead = has_few_rows ? Kernel::kBytesAhead : 0;

@@ -1,6 +1,6 @@
-// GEMM with quantized weights. Many rows: a slice of a panel is dequantized once and then multiplied like any
-// other. Few rows: weights are dequantized in registers and used at once, so that the loop is memory-bound. A
-// weight has the same value either way.
+// GEMM with quantized weights. For many rows, a slice of a panel is dequantized once and multiplied as a
+// dense panel. For few rows, weights are dequantized in registers, so that the loop is memory-bound.
+// Dequantized weights are identical in both cases.
 #pragma once
 
 #include "kernels/generic/product.h"
@@ -88,9 +88,8 @@ class QuantizedPanels {
     return reinterpret_cast<const uint32_t*>(begin_of(p_, panel) + layout_.word(0, k));
   }
 
-  /// Scales and minimums of the outputs from `lane` on for the run that holds input k; with one scale per
-  /// output channel, those that turn quantized values into 8-bit values. The minimum makes up for what
-  /// `Format` adds to each quantized value.
+  /// Scales and minimums of the outputs from `lane` on for the run with input k. They yield weights or, with
+  /// one scale per output channel, 8-bit values. The minimum compensates for Format::kAdded.
   typename Format::Scales scales(int64_t panel, int64_t k, int64_t lane) const {
     constexpr int kAdded = Format::template kAdded<kBits>;
     constexpr int kMiddle = 1 << (kBits - 1);
@@ -163,7 +162,7 @@ struct QuantizedKernel : Format {
   }
 };
 
-/// Multiplies kRows rows by kPanels panels over all of K; only accumulators are kept.
+/// Multiplies kRows rows by kPanels panels over all of K, without storing dequantized weights.
 template <typename Format, int kBits, int kRows, int kPanels>
 void multiply_few(const PanelProduct& p, const QuantizedPanels<Format, kBits>& panels, int64_t first_panel) {
   using Isa = typename Format::Vectors;
@@ -226,7 +225,7 @@ void multiply_few(const PanelProduct& p, const QuantizedPanels<Format, kBits>& p
 
 template <typename Format, int kBits, int kRows>
 void multiply_few_rows(const PanelProduct& p) {
-  // Enough accumulators that none waits for itself, and no more than registers hold.
+  // Enough independent accumulators to hide the latency of FMAs, within the number of registers.
   constexpr int kVectors = kPanelWidth / Format::Vectors::kLanes;
   constexpr int kPanels = std::max(1, 4 / kVectors);
   const QuantizedLayout layout(p.quantization, p.depth);

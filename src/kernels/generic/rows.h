@@ -1,4 +1,4 @@
-// The row operations, once, as templates over an instruction set's vectors.
+// Row operations as templates over an instruction set's vectors.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace lacuna::generic {
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// exp(x) to about 2 units in the last place; 0 below the smallest normal result.
-/// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by a polynomial of degree 7 (its Taylor series is short enough
-/// by then: the first left-out term is below 2^-27); 2^n by the exponent bits.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by a Taylor polynomial of degree 7 (the next term is below
+/// 2^-27); 2^n by the exponent bits.
 template <typename Isa>
 typename Isa::Vec exponential(typename Isa::Vec x) {
   using Vec = typename Isa::Vec;
@@ -35,7 +35,7 @@ typename Isa::Vec exponential(typename Isa::Vec x) {
   return Isa::zero_where_less(Isa::scale_by_power_of_two(p, n), x, lowest);
 }
 
-/// Calls vector(i) for each whole vector of [0, count) and scalar(i) for what is left.
+/// Calls vector(i) for each whole vector of [0, count) and scalar(i) for the remaining elements.
 template <typename Isa, typename Vector, typename Scalar>
 void for_each_vector(int64_t count, Vector&& vector, Scalar&& scalar) {
   int64_t i = 0;
@@ -188,7 +188,7 @@ void squared_relu(float* x, int64_t count) {
       [&](int64_t i) { x[i] = x[i] > 0 ? x[i] * x[i] : 0; });
 }
 
-/// tanh(y) = 1 - 2 / (exp(2 y) + 1), to about 1e-7 of its range, whichever end y is at.
+/// tanh(y) = 1 - 2 / (exp(2 y) + 1), with an absolute error of about 1e-7.
 template <typename Isa>
 void soft_cap(float* x, int64_t count, float scale, float cap) {
   const auto twice = Isa::broadcast(2 * scale / cap);
@@ -220,7 +220,7 @@ void multiply(float* x, const float* y, int64_t count) {
       [&](int64_t i) { x[i] *= y[i]; });
 }
 
-/// Plain loops, which compilers turn into the vectors of `Isa` (each instruction set has files of its own).
+/// Plain loop that the compiler vectorizes: the file that instantiates it is compiled for `Isa`.
 template <typename Isa>
 void widen_codes_f32(const int8_t* codes, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(codes[i]);
@@ -263,7 +263,7 @@ ExpSums exp_sums(const float* x, int64_t count, float max) {
           const auto difference = Isa::subtract(Isa::load(run + i), shift);
           const auto e = exponential<Isa>(difference);
           sum = Isa::add(sum, e);
-          // exp is 0 there; clamping keeps 0 * -infinity out.
+          // Clamping avoids 0 * -infinity; e is 0 below `tiny`.
           weighted = Isa::multiply_add(e, Isa::max(difference, tiny), weighted);
         },
         [&](int64_t i) {

@@ -1,7 +1,7 @@
 // GEMM of int8 and int16 activations (KernelTable) with quantized weights. Weights are unpacked to signed
-// bytes, once for all rows, and multiplied with the bytes of rows; int16 are two bytes each. `Dots`
-// multiplies and adds: neon/dots.h by dot products, neon_i8mm/dots.h by products of small matrices. The bits
-// are the same.
+// bytes, once for all rows, and multiplied with the bytes of rows; an int16 is two bytes. `Dots` multiplies
+// and accumulates: by dot products in neon/dots.h, by matrix instructions in neon_i8mm/dots.h, bitwise
+// identical.
 #pragma once
 
 #include <arm_neon.h>
@@ -20,7 +20,7 @@
 namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
-/// Vectors of a panel's sixteen outputs.
+/// Number of vectors for a panel's sixteen outputs.
 inline constexpr int kVectorsOfPanel = kPanelWidth / Neon::kLanes;
 
 /// Four bytes of each of sixteen outputs.
@@ -35,8 +35,8 @@ enum class Scaling : uint8_t {
   kOfGroupsWithMinimums,
 };
 
-/// Quantized values of a panel as signed bytes: minus 128 if they have 8 bits, minus 8 in groups of 4-bit
-/// values without minimums.
+/// Quantized values of a panel as signed bytes: subtracts 128 from 8-bit values, and 8 from 4-bit values in
+/// groups without minimums.
 class SignedBytes {
  public:
   SignedBytes(const PanelProduct& p, int64_t panel)
@@ -56,7 +56,7 @@ class SignedBytes {
 
   const std::byte* words(int64_t k) const { return begin_ + layout_.word(0, k); }
 
-  /// Unpacks inputs [k, k + depth), of which each eight become 128 bytes that Dots::arrange writes.
+  /// Unpacks inputs [k, k + depth); Dots::arrange writes 128 bytes for each eight inputs.
   template <typename Dots>
   void unpack(int64_t k, int64_t depth, int8_t* to) const {
     if (quantization_.two_levels) return unpack_two_levels<Dots>(k, depth, to);
@@ -73,7 +73,7 @@ class SignedBytes {
     for (int64_t lane = 0; lane < kPanelWidth; lane += Neon::kLanes)
       Neon::store(to + lane, floats(begin_ + layout_.scale(lane, layout_.group_of(k))));
   }
-  /// Writes their minimums: those of the signed bytes.
+  /// Writes the minimums of these outputs, corrected for the signed bytes.
   void minimums(int64_t k, float* to) const {
     const auto zero = Neon::broadcast(zero_point(quantization_));
     for (int64_t lane = 0; lane < kPanelWidth; lane += Neon::kLanes) {
@@ -110,7 +110,7 @@ class SignedBytes {
     }
   }
 
-  ///   signed_bytes  makes bytes of 4-bit values, one per byte, of the i-th vector of outputs
+  ///   signed_bytes  converts 4-bit values, one per byte, of the i-th vector of outputs to signed bytes
   template <typename Dots, typename Convert>
   void unpack_4_bits(int64_t k, int64_t depth, int8_t* to, const Convert& signed_bytes) const {
     const std::byte* from = words(k);
@@ -160,8 +160,7 @@ class SignedBytes {
 template <typename Dots, int kRowParts, Scaling kScaling>
 struct ByteKernel {
   using Vectors = Neon;
-  using TileElement =
-      int16_t;  // twice the bytes of values, so that scales and minimums find room behind them
+  using TileElement = int16_t;  // twice the size of values, to leave room for scales and minimums after them
   static constexpr int64_t kBytesPerInput = kPanelWidth;
   static constexpr int kTileRows = 6 / kRowParts;                  // 24 accumulators
   static constexpr int64_t kDepthBlock = 3 * generic::kInt8Group;  // 12 KiB of a panel
@@ -241,7 +240,7 @@ struct ByteKernel {
 
   /// Adds the scaled accumulators of a run to `all`.
   ///   factors   scales, then minimums of the run's group
-  ///   row_sums  of the first row, from the run's first on; two make up a group of 32
+  ///   row_sums  sums of 16 integers of the first row, from the run's first on; two per group of 32
   template <int kRows>
   static void add_run(const int32x4_t (&sums)[kRows][kVectorsOfPanel], const float* factors,
                       const int8_t* row_sums, int64_t row_bytes, bool has_two_sums,
@@ -258,7 +257,7 @@ struct ByteKernel {
       for (int v = 0; v < kVectorsOfPanel; ++v) {
         const float32x4_t numbers = vcvtq_f32_s32(sums[r][v]);
         if constexpr (kScaling == Scaling::kOfOutputs) {
-          all[r][v] = numbers;  // a run is all that shares a scale of the row
+          all[r][v] = numbers;  // a run covers all inputs of a row scale
         } else {
           const auto scale = Neon::load(factors + v * Neon::kLanes);
           all[r][v] = Neon::multiply_add(numbers, scale, all[r][v]);

@@ -12,7 +12,7 @@ namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
 struct Dots {
-  /// Four inputs of sixteen outputs, then the next four.
+  /// Writes four inputs of sixteen outputs, then the next four.
   static void arrange(const PanelBytes& first, const PanelBytes& second, int8_t* to) {
     for (const PanelBytes* const four : {&first, &second}) {
       for (const uint8x16_t& bytes : four->of_four) {

@@ -1,5 +1,5 @@
 // Quantizes rows to bytes, for int8 and int16 activations (KernelTable). Each four values are in the order 0,
-// 2, 1, 3, which is that of weights.
+// 2, 1, 3, as in weights.
 #pragma once
 
 #include <arm_neon.h>
@@ -16,8 +16,8 @@
 namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
-/// A quantized row is followed by the sums of every 16 of its integers, where the memory of the row has room:
-/// next to int16 of a row of bf16 it has none.
+/// A quantized row is followed by the sums of every 16 integers, if its memory has room; the int16 values of
+/// a bf16 row leave none.
 inline constexpr int64_t kInputsOfSum = 16;
 
 /// Four values of a packed row, which holds bf16 or floats.
@@ -83,8 +83,8 @@ float quantize_row_to_int8(const void* packed, const RowStrides& /*strides*/, in
   return static_cast<float>(sum);
 }
 
-/// Each integer is 256 * high + low, both signed bytes. Eight inputs are eight high bytes and then eight low
-/// bytes.
+/// Each integer is 256 * high + low, both signed bytes. Eight inputs are stored as eight high bytes, then
+/// eight low bytes.
 template <typename Element>
 float quantize_row_to_int16(const void* packed, const RowStrides& /*strides*/, int64_t padded_count,
                             void* out, float* scales) {

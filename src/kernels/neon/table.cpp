@@ -9,7 +9,7 @@ namespace lacuna {
 namespace {
 
 void bf16_product(const PanelProduct& p) {
-  // A tile that splits pairs itself has no registers left for six rows.
+  // With many rows, pairs are unpacked first: a tile that splits them has no registers left for six rows.
   p.num_rows > generic::kFewRows ? generic::panel_product<generic::UnpackedBf16Kernel<Neon>>(p)
                                  : generic::panel_product<generic::Bf16AsF32Kernel<Neon>>(p);
 }

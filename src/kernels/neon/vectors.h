@@ -1,5 +1,4 @@
-// Vectors of ARM's Advanced SIMD (NEON), and its instructions that multiply a vector by one element of
-// another.
+// Vectors of ARM's Advanced SIMD (NEON), including multiplication of a vector by one element of another.
 #pragma once
 
 #include <arm_neon.h>
@@ -27,12 +26,12 @@ struct Neon {
   static constexpr int kLanes = 4;
   static constexpr int kTilePanels = 1;
   static constexpr int kTileRows = 6;  // 6 x 4 accumulators, 4 weights and 1 input fill 29 of 32 registers
-  static constexpr int kTileRowsOfPairs = 2;  // more rows are multiplied by unpacked pairs
-  static constexpr int kPanelsOfFewRows = 2;  // eight accumulators, none of which waits for itself
+  static constexpr int kTileRowsOfPairs = 2;  // with more rows, pairs are unpacked first
+  static constexpr int kPanelsOfFewRows = 2;  // eight accumulators hide the latency of FMAs
   static constexpr int64_t kBytesAhead = 1024;
 
-  /// An input of a row. It is loaded into one lane and multiplied from there: a load into all lanes would
-  /// take a place in the pipelines that multiply.
+  /// An input of a row, loaded into one lane and multiplied from there: a broadcasting load would occupy the
+  /// vector pipelines.
   struct Input {
     float value;
   };
@@ -46,12 +45,12 @@ struct Neon {
   static Vec multiply(Vec a, Vec b) { return vmulq_f32(a, b); }
   static Vec divide(Vec a, Vec b) { return vdivq_f32(a, b); }
   static Vec multiply_add(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
-  /// In assembly, because g++ 12 copies an element that several vectors are multiplied by to all lanes first.
+  /// In assembly, because g++ 12 broadcasts an element that multiplies several vectors.
   [[gnu::always_inline]] static Vec multiply_add(Input x, Vec b, Vec c) {
     asm("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(b), "w"(x.value));
     return c;
   }
-  // The second operand where either is NaN, unlike vmaxq_f32 and vminq_f32.
+  // Return b if a or b is NaN, unlike vmaxq_f32 and vminq_f32.
   static Vec max(Vec a, Vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static Vec min(Vec a, Vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static Vec round(Vec x) { return vrndnq_f32(x); }

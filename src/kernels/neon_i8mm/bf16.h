@@ -1,5 +1,5 @@
-// GEMM of bf16 rows and weights: one or two rows by the dot product of a pair (BFDOT), more by the matrix
-// product (BFMMLA), which by ARM's definition adds two such dot products and so has the same bits.
+// GEMM of bf16 rows and weights: one or two rows by pair dot products (BFDOT), more rows by matrix products
+// (BFMMLA), which ARM defines as adding two such dot products: bitwise identical.
 #pragma once
 
 #include <arm_neon.h>
@@ -64,7 +64,7 @@ struct Bf16Format : Bf16Kernel {
   }
 };
 
-/// The same panels, a pair of rows with a pair of outputs at a time.
+/// Kernel for many rows: BFMMLA multiplies a pair of rows with a pair of outputs.
 template <typename Panels>
 struct MatrixKernel : Panels {
   static constexpr int kPanelsOfFewRows = 1;

@@ -15,10 +15,10 @@
 namespace lacuna {
 namespace {  // NOLINT: as in avx512/vectors.h
 
-/// Vectors of a panel's outputs, two in each.
+/// Number of vectors for a panel's outputs, two outputs per vector.
 inline constexpr int kPairsOfOutputs = kPanelWidth / 2;
 
-/// Writes vectors of two outputs: for each its word of `first`, then that of `second`.
+/// Writes vectors of two outputs; each output has its word of `first`, then its word of `second`.
 inline void arrange_pairs_of_outputs(const uint32x4_t (&first)[kVectorsOfPanel],
                                      const uint32x4_t (&second)[kVectorsOfPanel], void* to) {
   auto* at = static_cast<std::byte*>(to);
@@ -58,7 +58,7 @@ template <int kPairs, typename Sum, typename Row>
   }
 }
 
-/// Where the pairs of kRows rows are: the last row of an odd number is its own partner.
+/// Addresses of the pairs of kRows rows; with an odd number, the last row is paired with itself.
 template <int kRows>
 class PairsOfRows {
  public:
@@ -77,7 +77,7 @@ class PairsOfRows {
   const std::byte* rows_[2 * kPairs];
 };
 
-/// Four outputs of the first, or of the second, row from two vectors of two.
+// From two vectors of two rows by two outputs: four outputs of the first row, or of the second.
 template <typename Sum>
 Sum of_first_row(Sum a, Sum b) {
   return __builtin_shufflevector(a, b, 0, 1, 4, 5);

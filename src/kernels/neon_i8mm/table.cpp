@@ -10,7 +10,8 @@
 namespace lacuna {
 namespace {
 
-/// Not groups with minimums: a row of bf16 has no room for sums of its groups next to int16.
+/// Excludes group formats with minimums: in the memory of a bf16 row, int16 values leave no room for the sums
+/// of groups.
 bool takes_int16_activations(const Quantization& quantization) {
   return quantization.bits > 0 && (quantization.scales_sums() || !quantization.has_minimum);
 }

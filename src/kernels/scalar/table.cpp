@@ -6,12 +6,12 @@
 namespace lacuna {
 namespace {
 
-/// Vectors of one lane, which define the operations that the generic bodies use.
+/// Vectors of one lane; defines the operations that the generic kernels use.
 struct Scalar {
   using Vec = float;
   static constexpr int kLanes = 1;
-  static constexpr int kTilePanels = 1;  // panels and rows whose accumulators are held in registers
-  static constexpr int kTileRows = 2;    // 2 rows x 16 outputs is what the 16 registers of SSE hold
+  static constexpr int kTilePanels = 1;  // panels and rows of a tile of accumulators in registers
+  static constexpr int kTileRows = 2;    // 2 rows x 16 outputs fit the 16 SSE registers
   static constexpr int kTileRowsOfPairs = 2;
   static constexpr int kPanelsOfFewRows = 1;
   static constexpr int64_t kBytesAhead = 0;
@@ -25,7 +25,7 @@ struct Scalar {
   static Vec multiply(Vec a, Vec b) { return a * b; }
   static Vec divide(Vec a, Vec b) { return a / b; }
   static Vec multiply_add(Vec a, Vec b, Vec c) { return a * b + c; }
-  /// The second operand where either is NaN, as the vector instructions do.
+  /// Returns b if a or b is NaN, as the vector instructions do.
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
   static Vec round(Vec x) { return std::nearbyint(x); }

@@ -1,4 +1,4 @@
-// The page at "/", a part of the program: cmake/embed.cmake turns the files of this folder into
+// The page at "/", embedded in the program: cmake/embed.cmake converts the files of this folder into
 // page_files.cpp.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace lacuna {
 
-/// index.html at "/", other HTML files at their names without the suffix ("/docs"), every other file of the
-/// page at its name ("/page.css").
+/// The page's files by path: index.html at "/", other HTML files at their names without the suffix ("/docs"),
+/// every other file at its name ("/page.css").
 StaticFiles page_files();
 
 }  // namespace lacuna

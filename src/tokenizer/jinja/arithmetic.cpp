@@ -1,4 +1,4 @@
-// Arithmetic of operators.h.
+// operators.h: arithmetic.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +33,7 @@ double modulo(double left, double right) {
 
 double floor_divide(double left, double right) {
   const double rest = std::fmod(left, right);
-  double quotient = (left - rest) / right;  // rounded before it is lowered for the sign, as in Python
+  double quotient = (left - rest) / right;  // rounded before the subtraction of 1, as in Python
   if (rest != 0 && (rest < 0) != (right < 0)) quotient -= 1;
   if (quotient == 0) return std::copysign(0.0, left / right);
   const double floored = std::floor(quotient);

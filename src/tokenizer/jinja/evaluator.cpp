@@ -1,4 +1,4 @@
-// Expressions.
+// Evaluator's member functions for expressions.
 #include "tokenizer/jinja/evaluator.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace lacuna::jinja {
 namespace {
 
-// Whether the value of operands[0] decides first what the expression does.
+// Whether operands[0] is always evaluated first.
 bool begins_with_operand(ExpressionKind kind) {
   switch (kind) {
     case ExpressionKind::kAttribute:

@@ -1,4 +1,4 @@
-// Runs a template.
+// Evaluates the tree of a template.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace lacuna::jinja {
 
-/// Variables of a statement's body; those of the statements around it are behind `parent`.
+/// Variables of a statement's body; `parent` has those of the enclosing statement.
 struct Scope final : Object {
   explicit Scope(std::shared_ptr<Scope> around) : parent(std::move(around)) {}
   void clear() override { variables.clear(); }
@@ -27,7 +27,7 @@ struct Macro;
 
 class Evaluator {
  public:
-  /// globals: the variables that the caller gives.
+  ///   globals  variables from the caller
   Evaluator(Runtime& runtime, const Program& program, std::unordered_map<std::string, Value> globals);
 
   Text run();
@@ -52,9 +52,9 @@ class Evaluator {
   Value make_macro(const Statement& statement);
   void assign(const Expression& target, const Value& value);
   void print(const Value& value);
-  void print_text(const Value& value);  // what a block gives, which must be a text
+  void print_text(const Value& value);  // prints a block's result, which must be a text
 
-  /// block: what the filters of a block begin with; null elsewhere.
+  ///   block  input of the filters of a filter block; null elsewhere
   Value evaluate(const Expression* expression, const Value* block = nullptr);
   Value evaluate_first(const Expression& expression);
   Value evaluate_rest(const Expression& expression, const Value& first);
@@ -72,7 +72,7 @@ class Evaluator {
   std::unordered_map<std::string, Value> globals_;
   std::shared_ptr<Scope> scope_;
   TextBuilder* output_ = nullptr;
-  std::vector<const Expression*> chain_;  // of evaluate(), which follows first operands without recursion
+  std::vector<const Expression*> chain_;  // stack of evaluate() for first operands, instead of recursion
 };
 
 }  // namespace lacuna::jinja

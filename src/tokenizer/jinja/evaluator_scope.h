@@ -1,4 +1,4 @@
-// Guards of the evaluator: variables and output of a body, while it runs.
+// RAII guards of the evaluator for the variables and the output of a body.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class Evaluator::NewScope {
   std::shared_ptr<Scope> before_;
 };
 
-/// Collects what is printed while it lives.
+/// Redirects printed output to a text during its lifetime.
 class Evaluator::Capture {
  public:
   explicit Capture(Evaluator& evaluator)

@@ -13,12 +13,12 @@ using Filter = Value (*)(Runtime& runtime, const Value& value, const Arguments& 
 
 /// The filter `name`, or null.
 Filter find_filter(std::string_view name);
-std::string filter_names();  ///< with commas between them
+std::string filter_names();  ///< separated by commas
 
 /// `value` through the filter `name`. Throws RenderError for an unknown filter.
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
 
-/// A path that filters take as `attribute`: a number, or names and numbers with dots between them.
+/// The argument `attribute` of filters: a number, or a path of names and numbers separated by dots.
 class Attribute {
  public:
   /// `attribute`: null or None for the item itself.

@@ -1,4 +1,4 @@
-// The % operator and str.format() of format.h.
+// format.h: the % operator and str.format().
 #include "tokenizer/jinja/format.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxWidth = 1 << 30;
 
-// A number at `position`, which moves behind it; nothing if there is no digit.
+// Reads a number at `position` and advances it; empty if there is no digit.
 std::optional<int64_t> read_number(std::string_view text, size_t& position) {
   if (position >= text.size() || !is_ascii_digit(text[position])) return std::nullopt;
   int64_t number = 0;
@@ -42,7 +42,7 @@ std::string ascii_of(const Text& text) {
   return ascii;
 }
 
-// repr() for 'r' and 'a', else str().
+// Applies a conversion: repr() for 'r', ascii() for 'a', else str().
 Text converted(Runtime& runtime, const Value& value, char conversion) {
   if (conversion == 'r') return repr(runtime, value);
   if (conversion == 'a') {
@@ -258,7 +258,7 @@ class BraceFormat {
   }
 
  private:
-  // A field that begins behind its brace. Returns the byte behind it.
+  // Appends a field whose inside begins at `begin`, after the brace. Returns the offset after the field.
   size_t field(const Text& text, size_t begin, TextBuilder& builder, int depth) {
     runtime_.step();
     if (depth > 1) fail("a format is nested too deeply");
@@ -291,7 +291,7 @@ class BraceFormat {
     return end;
   }
 
-  // Where `!` or `:` ends the name, outside of brackets.
+  // Offset of the `!` or `:` outside of brackets that ends the field's name.
   static size_t field_name_end(std::string_view inside) {
     bool is_in_brackets = false;
     for (size_t i = 0; i < inside.size(); ++i) {

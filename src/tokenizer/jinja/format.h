@@ -11,11 +11,11 @@ namespace lacuna::jinja {
 /// Python's str() of a float: the shortest digits that give the same number.
 std::string format_real(double value);
 
-/// Python's str(): a text as it is, but no longer markup.
+/// Python's str(): a text is unchanged, but no longer markup.
 Value to_text(Runtime& runtime, const Value& value);
-/// The same, but markup stays markup (markupsafe's soft_str).
+/// to_text(), but markup stays markup (markupsafe's soft_str).
 Value to_soft_text(Runtime& runtime, const Value& value);
-/// Python's repr(). The caller's as a whole where any part is.
+/// Python's repr(). The whole text counts as the caller's if any part does.
 Text repr(Runtime& runtime, const Value& value);
 
 struct JsonStyle {
@@ -26,7 +26,7 @@ struct JsonStyle {
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
-/// Python's json.dumps(). Throws RenderError for what JSON does not have.
+/// Python's json.dumps(). Throws RenderError for values without a JSON form.
 Text to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
 
 /// `text % values`: one value, a tuple of values, or a dictionary for %(name)s.

@@ -14,7 +14,7 @@ std::string sign_of(bool is_negative, const FormatSpec& spec) {
   return spec.sign == '-' ? "" : std::string(1, spec.sign);
 }
 
-// Puts `spec.grouping` between each `size` digits before the point.
+// Inserts `separator` between groups of `size` digits before the decimal point.
 std::string group(const std::string& digits, char separator, size_t size) {
   if (separator == 0) return digits;
   const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());

@@ -1,5 +1,4 @@
-// One field of a formatted text: sign, width, precision and type, as the % operator and str.format() share
-// them.
+// Format of one field (sign, width, precision, type), shared by the % operator and str.format().
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@ namespace lacuna::jinja {
 struct FormatSpec {
   std::string fill = " ";  ///< one character
   char align = 0;          ///< '<', '>', '^' or '=' (between sign and digits); 0 for the type's own
-  char sign = '-';         ///< '+', ' ' or '-' (of negative numbers alone)
+  char sign = '-';         ///< '+', ' ' or '-' (only for negative numbers)
   bool is_alternate = false;
   int64_t width = 0;
   char grouping = 0;       ///< ',' or '_' between groups of three digits
@@ -21,7 +20,7 @@ struct FormatSpec {
   char type = 0;
 };
 
-/// The longest precision that numbers are written with.
+/// Largest supported precision of a number.
 inline constexpr int64_t kMaxPrecision = 1000;
 
 /// Sign and digits of `value`, without padding.

@@ -95,7 +95,7 @@ Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   fail("the template refuses this conversation: {}", start.substr(0, well_formed_prefix(start)));
 }
 
-// One directive of strftime(): flags, a width of at most two digits, and a letter.
+// Length of a directive of strftime(): flags, a width of at most two digits, and a letter.
 size_t directive_bytes(std::string_view text) {
   size_t at = 1;
   while (at < text.size() && std::string_view("-_0^#").find(text[at]) != std::string_view::npos) ++at;
@@ -124,7 +124,7 @@ Value strftime_now(Runtime& runtime, const Arguments& arguments) {
     runtime.step();
     if (directive == "%f") {
       result += "000000";
-    } else if (directive != "%z" && directive != "%Z" && directive != "%:z") {  // a time without a zone
+    } else if (directive != "%z" && directive != "%Z" && directive != "%:z") {  // empty without a zone
       std::array<char, 512> buffer{};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -136,7 +136,7 @@ Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   return Value::text(runtime, make_text(runtime, result, format.has_input()));
 }
 
-// cycler(values): next() gives them in turn.
+// cycler(values): next() returns the values in turn, cyclically.
 struct Cycler final : Callable {
   std::vector<Value> values;
   size_t at = 0;
@@ -181,7 +181,7 @@ Value make_cycler(Runtime& runtime, const Arguments& arguments) {
   return Value::of(std::shared_ptr<Callable>(std::move(cycler)));
 }
 
-// joiner(separator): "" at the first call, then the separator.
+// joiner(separator): the first call returns "", later ones the separator.
 struct Joiner final : Callable {
   Value separator;
   bool was_called = false;

@@ -8,7 +8,7 @@
 namespace lacuna::jinja {
 namespace {
 
-// Characters whose upper or title case is more than one character, ascending (Unicode's SpecialCasing.txt).
+// Characters with an upper or title case of several characters, ascending (Unicode's SpecialCasing.txt).
 struct Special {
   char32_t character;
   std::u32string_view upper;

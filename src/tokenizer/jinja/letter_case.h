@@ -1,4 +1,4 @@
-// Cases and kinds of characters as Python's str has them.
+// Case mappings and classes of characters, as in Python's str.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ std::u32string lower_of(char32_t character);  ///< without the rule of the final
 std::u32string title_of(char32_t character);
 
 bool is_cased(char32_t character);
-bool is_case_ignorable(char32_t character);  ///< what the rule of the final sigma skips
+bool is_case_ignorable(char32_t character);  ///< skipped by the rule of the final sigma
 bool is_upper(char32_t character);
 bool is_lower(char32_t character);
 bool is_title(char32_t character);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
 
-// The source with "\n" for every line break, and without the last one.
+// Replaces every line break by "\n" and drops a trailing one.
 std::string normalized(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -29,7 +29,7 @@ std::string normalized(std::string_view source) {
   return text;
 }
 
-size_t space_bytes(std::string_view text) {  // of the white space that `text` begins with
+size_t space_bytes(std::string_view text) {  // length of the leading white space
   size_t size = 0;
   while (size < text.size() && is_python_space(first_character(text.substr(size)))) {
     size += first_character_bytes(text.substr(size));
@@ -67,7 +67,7 @@ class Lexer {
 
   std::string_view rest() const { return std::string_view(source_).substr(position_); }
 
-  // Moves behind `size` bytes, and counts their lines.
+  // Skips `size` bytes and counts their lines.
   void skip(size_t size) {
     const std::string_view passed = rest().substr(0, size);
     line_ += static_cast<int>(std::count(passed.begin(), passed.end(), '\n'));
@@ -87,7 +87,7 @@ class Lexer {
     if (control == '-') {
       text = without_space_at_end(text);
     } else if (control != '+' && removes_indent) {
-      const size_t last_line = text.rfind('\n') + 1;  // 0 where there is none
+      const size_t last_line = text.rfind('\n') + 1;  // 0 without a newline
       if ((last_line > 0 || begins_line_) && space_bytes(text.substr(last_line)) == text.size() - last_line) {
         text = text.substr(0, last_line);
       }
@@ -126,8 +126,8 @@ class Lexer {
     tag("%}", Token::Type::kBlockEnd);
   }
 
-  // Bytes from the end of a tag's white space control to its effect: "-%}" and the white space behind, "%}"
-  // and a newline. Nothing where no tag ends here.
+  // Length of the end of a tag, if `text` begins with one, including the white space that it removes: "-%}"
+  // and all white space after it, "%}" and a newline.
   std::optional<size_t> tag_end(std::string_view text, std::string_view mark) const {
     if (text.starts_with('-') && text.substr(1).starts_with(mark)) {
       return 1 + mark.size() + space_bytes(text.substr(1 + mark.size()));
@@ -145,7 +145,7 @@ class Lexer {
     skip(at + *tag_end(rest().substr(at), "#}"));
   }
 
-  // Bytes from behind "{%" to the end of the tag `raw`; 0 where the tag is another.
+  // Length of the rest of the tag `raw` after "{%"; 0 for another tag.
   size_t raw_begin() const {
     size_t size = space_bytes(rest());
     if (!rest().substr(size).starts_with("raw")) return 0;
@@ -175,7 +175,7 @@ class Lexer {
   }
 
   void tag(std::string_view mark, Token::Type end_type) {
-    std::string open;  // the brackets that are to be closed
+    std::string open;  // open brackets
     while (position_ < source_.size()) {
       if (open.empty()) {
         if (const auto end = tag_end(rest(), mark)) {
@@ -195,7 +195,7 @@ class Lexer {
         symbol(open);
       }
     }
-    // The parser says what is missing.
+    // The parser reports the unclosed tag.
   }
 
   void symbol(std::string& open) {
@@ -239,7 +239,7 @@ class Lexer {
     skip(size);
   }
 
-  // Digits from `at` on, with single underscores between them, without the underscores.
+  // Reads digits from `at` on, with single underscores between them. Returns them without underscores.
   std::string digits(size_t& at, std::string_view set) const {
     std::string found;
     const std::string_view text = rest();
@@ -324,7 +324,7 @@ class Lexer {
     skip(end + 1);
   }
 
-  // Appends what an escape stands for; `at` is the byte behind the backslash. Returns the byte behind the
+  // Appends the value of an escape; `at` is the offset after the backslash. Returns the offset after the
   // escape.
   size_t unescape(size_t at, size_t end, std::string& value) const {
     constexpr std::string_view kLetters = "abfnrtv\\'\"";
@@ -340,7 +340,7 @@ class Lexer {
     if (base == 16 && letter != 'x' && letter != 'u' && letter != 'U') {
       if (letter == 'N')
         refuse("escapes by name, such as \\N{BULLET}, are not supported; write the character");
-      value += '\\';  // as Python leaves an escape that it does not know
+      value += '\\';  // Python keeps an unknown escape, too
       return at;
     }
     const size_t first = base == 8 ? at : at + 1;

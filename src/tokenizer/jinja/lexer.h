@@ -1,4 +1,4 @@
-// The tokens of a template: text, and names, literals and operators within its tags.
+// Splits a template into tokens: text, and names, literals and operators within its tags.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Token {
     kVariableBegin,  ///< {{
     kVariableEnd,
     kName,
-    kString,  ///< its value, without quotes and escapes
+    kString,  ///< the value, without quotes and with escapes resolved
     kInteger,
     kFloat,
     kOperator,
@@ -36,7 +36,7 @@ struct Token {
 /// Names a token for messages.
 std::string describe(const Token& token);
 
-/// The tokens of `source`, the last of which is kEnd. Throws InputError that names `name` and the line.
+/// The tokens of `source`; the last one is kEnd. Throws InputError that names `name` and the line.
 std::vector<Token> tokenize(std::string_view source, std::string_view name);
 
 }  // namespace lacuna::jinja

@@ -1,4 +1,4 @@
-// The variable `loop` of a running for statement.
+// The variable `loop` of an executing for statement.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ struct Loop final : Object {
 
   /// Sets `current` to the next item; false at the end.
   bool advance();
-  /// jinja2's loop.NAME; undefined for a name that it does not have.
-  ///   self  the value that holds this loop
+  /// jinja2's loop.NAME; undefined for an unknown name.
+  ///   self  the Value that holds this loop
   Value attribute(const Value& self, std::string_view name);
   int64_t length();
 

@@ -60,7 +60,7 @@ Value dict_get(Runtime& runtime, const Value& self, const Arguments& arguments) 
 }
 Value copy(Runtime& /*runtime*/, const Value& self, const Arguments& arguments) {
   arguments.bind("copy", {});
-  return self;  // nothing can tell it from a copy
+  return self;  // values are immutable, so no copy is needed
 }
 
 Value sequence_count(Runtime& runtime, const Value& self, const Arguments& arguments) {

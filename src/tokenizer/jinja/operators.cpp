@@ -207,10 +207,10 @@ bool is_subscriptable(const Sequence& sequence) {
   return sequence.kind <= Sequence::Kind::kRange;
 }
 
-// The item of a container; null where there is none and an attribute may be meant.
+// The item of a container; empty if it is absent, so that an attribute may be meant.
 std::optional<Value> find_item(Runtime& runtime, const Value& value, const Value& key) {
   if (value.is_dict()) {
-    // A key that has no hash raises TypeError in Python, which jinja2 takes for a missing item.
+    // An unhashable key raises TypeError in Python, which jinja2 treats as a missing item.
     if (key.is_dict() || (key.type() == Value::Type::kSequence && !key.is_tuple())) return std::nullopt;
     const Value* found = value.as_dict().find(runtime, key);
     if (found != nullptr) return *found;

@@ -37,19 +37,17 @@ Value negate(const Value& value);
 Value plus(const Value& value);
 
 bool equals(Runtime& runtime, const Value& left, const Value& right);
-/// Negative, 0 or positive: the order of two numbers, texts, lists or tuples. Nothing where neither is less
-/// (NaN).
+/// Three-way comparison of two numbers, texts, lists or tuples: negative, 0 or positive. Empty for NaN.
 std::optional<int> compare(Runtime& runtime, Operator op, const Value& left, const Value& right);
 /// `item in container`
 bool is_in(Runtime& runtime, const Value& item, const Value& container);
 
 /// `value[key]`; undefined if the key is absent.
 Value item_of(Runtime& runtime, const Value& value, const Value& key);
-/// `value[start:stop:step]`; None for a bound that is not given.
+/// `value[start:stop:step]`; an absent bound is None.
 Value slice_of(Runtime& runtime, const Value& value, const Value& start, const Value& stop,
                const Value& step);
-/// `value.name`; undefined if it is absent. Names that begin with an underscore are found in dictionaries
-/// alone.
+/// `value.name`; undefined if it is absent. Names with a leading underscore are found only in dictionaries.
 Value attribute_of(Runtime& runtime, const Value& value, std::string_view name);
 
 }  // namespace lacuna::jinja

@@ -16,12 +16,12 @@ class Parser final : private ExpressionParser {
   void run() { program_.body = body({}); }
 
  private:
-  // Statements up to a tag whose name is in `end_names`, which is the current token then; without end names
-  // to the end.
+  // Parses statements up to a tag whose name is in `end_names`; that name becomes the current token. Without
+  // end names, parses to the end of the template.
   Body body(EndNames end_names);
-  // The rest of an opening tag, then body().
+  // Parses the rest of an opening tag, then body().
   Body tag_body(EndNames end_names);
-  // The body up to the one tag `end_name`, behind which the parser is then.
+  // Parses tag_body() up to the tag `end_name`, and skips that tag.
   Body closed_body(std::string_view end_name);
   Body new_frame_body(EndNames end_names);
   void end_tag();
@@ -41,8 +41,8 @@ class Parser final : private ExpressionParser {
   void macro_body(Statement& made, std::string_view end_name);
   void check_loop_name(const Expression& target) const;
 
-  int loops_ = 0;        // for statements that a break would leave
-  int for_nesting_ = 0;  // for statements around this place, in which `loop` cannot be assigned to
+  int loops_ = 0;        // enclosing for statements that break can leave
+  int for_nesting_ = 0;  // enclosing for statements, in which `loop` cannot be assigned
 };
 
 void Parser::end_tag() {

@@ -1,4 +1,4 @@
-// Reads the tokens of a template into its tree.
+// Parses the tokens of a template into its tree.
 #pragma once
 
 #include <initializer_list>
@@ -12,10 +12,10 @@
 
 namespace lacuna::jinja {
 
-/// Throws InputError that names `name`, the line, what was found and what is accepted.
+/// Throws InputError with `name`, the line, the found token and the accepted ones.
 std::shared_ptr<const Program> parse_program(std::string_view source, std::string name);
 
-/// State of both halves of the parser: the tokens, the tree, and the bound of nesting.
+/// State shared by the expression and statement parsers: the tokens, the tree, and the nesting level.
 class ParserBase {
  protected:
   ParserBase(std::vector<Token> tokens, Program& program) : tokens_(std::move(tokens)), program_(program) {}
@@ -34,7 +34,7 @@ class ParserBase {
   Expression& add(Expression::Kind kind, int line, std::vector<const Expression*> operands = {});
   Statement& add(Statement::Kind kind, int line);
 
-  /// Counts one level of nesting while it lives.
+  /// Counts one level of nesting during its lifetime. Throws InputError above kMaxNesting.
   class Level {
    public:
     explicit Level(ParserBase& parser);
@@ -50,9 +50,8 @@ class ParserBase {
   Program& program_;
   size_t position_ = 0;
   int level_ = 0;
-  std::vector<Signature*> macros_;  // the macros around this place
-  bool may_lack_filter_ =
-      false;  // within a branch, where a name that is not known fails when it is evaluated
+  std::vector<Signature*> macros_;  // enclosing macros
+  bool may_lack_filter_ = false;    // in a branch: an unknown filter or test fails only when it is evaluated
 };
 
 /// Expressions, from conditions down to literals.
@@ -60,13 +59,13 @@ class ExpressionParser : protected ParserBase {
  protected:
   using ParserBase::ParserBase;
 
-  const Expression* expression();  // with conditions
-  /// Several expressions with commas between them are a tuple.
+  const Expression* expression();  // may have conditions (a if b else c)
+  /// One expression, or a tuple of several, separated by commas.
   const Expression* tuple(bool has_conditions = true, std::string_view end_name = {},
                           bool is_in_parentheses = false);
   /// A name, a member of a namespace, or a tuple of them.
   const Expression* target(std::string_view end_name = {}, bool allows_member = false);
-  /// Filters behind `operand`, which is null where a block is filtered.
+  /// Filters applied to `operand`, which is null in a filter block.
   const Expression* filters(const Expression* operand, bool begins_at_name);
 
  private:

@@ -1,4 +1,4 @@
-// str(), repr() and JSON of format.h.
+// format.h: str(), repr() and JSON.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -38,7 +38,7 @@ std::string format_real(double value) {
 
 namespace {
 
-// Collects the text of a value, and whether any part of it is the caller's.
+// Builds the text of a value, and tracks whether any part of it is the caller's.
 class Printer {
  public:
   explicit Printer(Runtime& runtime) : runtime_(runtime) {}

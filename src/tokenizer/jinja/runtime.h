@@ -1,4 +1,4 @@
-// The budget of one rendering, and its place in the template.
+// State of one rendering: its budget and its current line in the template.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,7 +16,7 @@
 
 namespace lacuna::jinja {
 
-/// An operation that cannot be done. Template::render() adds the template's name and line.
+/// Thrown for a failed operation. Template::render() adds the template's name and line.
 class RenderError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,15 +27,14 @@ template <typename... Args>
   throw RenderError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Containers, generators and methods may hold one another to this depth, so that no walk overflows the
-/// stack.
+/// Maximum nesting of containers, generators and methods, so that recursion does not overflow the stack.
 inline constexpr int kMaxValueDepth = 200;
-/// Nodes whose evaluation waits for another one: macros within expressions within statements.
+/// Maximum depth of nested evaluations: macros within expressions within statements.
 inline constexpr int kMaxEvaluation = 1500;
 
 struct Object;
 
-/// Counts the work of one rendering. Every operation that visits items or writes bytes says so here.
+/// Counts the work of one rendering. Every operation that visits items or writes bytes must report it here.
 class Runtime {
  public:
   Runtime(const Limits& limits, int64_t now) : limits_(limits), now_(now), steps_left_(limits.max_steps) {}
@@ -43,7 +42,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Throws RenderError where max_steps are exceeded.
+  /// Counts steps. Throws RenderError if max_steps are exceeded.
   void step(size_t count = 1) {
     if (count > static_cast<size_t>(steps_left_)) {
       steps_left_ = 0;
@@ -53,7 +52,7 @@ class Runtime {
     constexpr size_t kBudgetSteps = 64;  // a node takes about this many nanoseconds
     spend_steps(count * kBudgetSteps);
   }
-  /// Reading or writing this many bytes.
+  /// Counts the reading or writing of `bytes` bytes.
   void touch(size_t bytes) { step(bytes / 256); }
   /// Throws RenderError for a text above max_output_bytes.
   void check_size(size_t bytes) const {
@@ -63,12 +62,12 @@ class Runtime {
   const Limits& limits() const { return limits_; }
   int64_t now() const { return now_; }
 
-  int line = 1;        ///< of the node that is evaluated
-  int calls = 0;       ///< macros and recursive loops that are running
-  int evaluation = 0;  ///< nodes that are being evaluated
-  int printing = 0;    ///< namespaces that are being printed
+  int line = 1;        ///< line of the current node
+  int calls = 0;       ///< active macros and recursive loops
+  int evaluation = 0;  ///< active node evaluations
+  int printing = 0;    ///< namespaces being printed
 
-  /// Objects that can be modified, and so may hold themselves, live as long as the rendering.
+  /// Keeps a mutable object until the rendering ends, and then clears it to break reference cycles.
   void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
 
  private:

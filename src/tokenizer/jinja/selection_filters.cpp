@@ -1,4 +1,4 @@
-// Filters that choose or map items one by one, when they are asked for.
+// Lazy filters that select or map items one by one.
 #include <array>
 #include <memory>
 #include <optional>
@@ -25,7 +25,7 @@ Arguments without_first(const Arguments& arguments, size_t count) {
   return rest;
 }
 
-// The items of `value`, none where it is false; opened when the first one is asked for.
+// Iterates over `value`, without items if it is false; created lazily at the first item.
 class LateIterator {
  public:
   LateIterator(Runtime& runtime, Value value) : runtime_(&runtime), value_(std::move(value)) {}

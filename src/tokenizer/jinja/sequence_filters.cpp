@@ -32,7 +32,7 @@ Value filter_first(Runtime& runtime, const Value& value, const Arguments& argume
   return Value::undefined("'first' of a sequence that is empty");
 }
 
-// Items from the last to the first; nothing for what can only be read forwards.
+// Items in reverse order; empty for values that can only be read forwards.
 std::optional<std::vector<Value>> reversed(Runtime& runtime, const Value& value) {
   if (value.type() == Value::Type::kGenerator || !is_iterable(value)) return std::nullopt;
   std::vector<Value> items = items_of(runtime, value);
@@ -91,7 +91,7 @@ Value filter_join(Runtime& runtime, const Value& value, const Arguments& argumen
   return Value::text(runtime, builder.take());
 }
 
-// Sorts by keys as Python's sorted() does. Throws RenderError for keys that have no order.
+// Sorts by keys like Python's sorted(). Throws RenderError for keys without an order.
 std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std::vector<Value>& keys,
                           bool is_reverse) {
   std::vector<size_t> order(items.size());

@@ -1,4 +1,4 @@
-// Statements.
+// Evaluator's member functions for statements.
 #include <algorithm>
 
 #include "tokenizer/jinja/evaluator.h"
@@ -194,7 +194,7 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, const Value& ite
       return render_loop(statement, inner, depth);
     };
   }
-  bool has_finished_one = false;  // a body that is left by break or continue does not count, as in jinja2
+  bool has_finished_one = false;  // not by break or continue, as in jinja2
   while (loop->advance()) {
     runtime_.step();
     const NewScope scope(*this);
@@ -210,7 +210,7 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, const Value& ite
 }
 
 Value Evaluator::make_macro(const Statement& statement) {
-  runtime_.keep(scope_);  // which will hold a macro that holds it
+  runtime_.keep(scope_);  // the scope and its macro reference each other
   auto macro = std::make_shared<Macro>();
   macro->evaluator = this;
   macro->statement = &statement;

@@ -12,7 +12,7 @@
 
 namespace lacuna::jinja {
 
-/// Brackets, statements and conditions within one another.
+/// Maximum nesting of brackets, statements and conditions.
 inline constexpr int kMaxNesting = 64;
 
 struct Expression {
@@ -24,7 +24,7 @@ struct Expression {
     kDict,         ///< operands: key, value, key, value ...
     kAttribute,    ///< operands[0].text
     kItem,         ///< operands[0][operands[1]]
-    kSlice,        ///< operands[0][operands[1]:operands[2]:operands[3]]; null for a bound that is not given
+    kSlice,        ///< operands[0][operands[1]:operands[2]:operands[3]]; an absent bound is null
     kCall,         ///< operands[0](arguments)
     kFilter,       ///< operands[0] | text(arguments); operands[0] is null at the start of a filter block
     kTest,         ///< operands[0] is text(arguments)
@@ -59,10 +59,10 @@ using ExpressionKind = Expression::Kind;
 struct Statement;
 using Body = std::vector<const Statement*>;
 
-/// Parameters of a macro or a call block, and which of the special names its body reads.
+/// Parameters of a macro or a call block, and the special names that its body reads.
 struct Signature {
   std::vector<std::string> names;
-  std::vector<const Expression*> defaults;  ///< of the last names
+  std::vector<const Expression*> defaults;  ///< for the last defaults.size() names
   bool reads_caller = false;
   bool reads_varargs = false;
   bool reads_kwargs = false;
@@ -78,7 +78,7 @@ struct Statement {
     kSetBlock,     ///< target = body, through the filters of `expression` (or null)
     kMacro,        ///< text, signature, body
     kCallBlock,    ///< expression is the call; signature, body
-    kFilterBlock,  ///< expression are the filters; body
+    kFilterBlock,  ///< expression has the filters; body
     kWith,         ///< assignments, body
     kScope,        ///< body with variables of its own (generation)
     kBreak,
@@ -102,7 +102,7 @@ struct Statement {
 
 using StatementKind = Statement::Kind;
 
-/// A template that was read. Nodes lie in lists, so that they are freed without recursion.
+/// A parsed template. It owns all nodes in deques, so that their destruction does not recurse.
 struct Program {
   std::string name;
   std::deque<Expression> expressions;

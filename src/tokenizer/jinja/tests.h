@@ -1,4 +1,4 @@
-// The tests of templates: what stands behind `is`.
+// The tests of templates: the operators after `is`.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ using Test = bool (*)(Runtime& runtime, const Value& value, const Arguments& arg
 
 /// The test `name`, or null.
 Test find_test(std::string_view name);
-std::string test_names();  ///< with commas between them
+std::string test_names();  ///< separated by commas
 
-/// `value is name(arguments)`. Throws RenderError where there is no such test.
+/// `value is name(arguments)`. Throws RenderError for an unknown test.
 bool apply_test(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
 
 }  // namespace lacuna::jinja

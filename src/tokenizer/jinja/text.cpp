@@ -16,7 +16,7 @@ int64_t count_characters(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(), [](char byte) { return !is_continuation(byte); });
 }
 
-// Byte before which the last character of `text` begins that ends at `end`.
+// Byte offset at which the character begins that ends at `end`.
 size_t before(std::string_view text, size_t end) {
   do {
     --end;
@@ -24,7 +24,7 @@ size_t before(std::string_view text, size_t end) {
   return end;
 }
 
-// The marks that touch bytes at or after `begin`.
+// The first mark that ends after `begin`.
 auto first_mark(const Text& text, size_t begin) {
   return std::lower_bound(text.inputs.begin(), text.inputs.end(), begin,
                           [](const TextRange& range, size_t value) { return range.end <= value; });
@@ -83,7 +83,7 @@ Text slice(Runtime& runtime, const Text& text, size_t begin, size_t end) {
 }
 
 Text pick(Runtime& runtime, const Text& text, const std::vector<int64_t>& indices) {
-  std::vector<uint32_t> begins;  // bytes at which characters begin, and the end
+  std::vector<uint32_t> begins;  // offsets of all characters, and the end
   runtime.touch(text.bytes.size() * 4 + indices.size() * 8);
   for (size_t i = 0; i < text.bytes.size(); ++i) {
     if (!is_continuation(text.bytes[i])) begins.push_back(static_cast<uint32_t>(i));
@@ -187,9 +187,8 @@ bool is_python_space(char32_t character) {
 
 namespace {
 
-// Python's rule: a sigma ends a word where a cased character precedes it and none follows, both over what is
-// ignorable.
-// The word is looked for behind `begin`.
+// Python's rule: a sigma is final if a cased character precedes it and none follows it, after skipping
+// ignorable characters. Looks back only to `begin`.
 bool is_final_sigma(const Text& text, size_t begin, size_t position) {
   const std::string_view bytes = text.bytes;
   size_t at = position;
@@ -227,7 +226,7 @@ class Mapper {
     return builder_.take(text_.is_markup);
   }
 
-  /// begin: the first byte of the text that lower() sees
+  ///   begin  where the word's lower-cased part begins
   std::u32string lower(char32_t character, size_t position, size_t begin = 0) {
     if (character != 0x3a3) return lower_of(character);
     return {is_final_sigma(text_, begin, position) ? char32_t{0x3c2} : char32_t{0x3c3}};
@@ -269,7 +268,7 @@ Text title(Runtime& runtime, const Text& text) {
 Text title_filter(Runtime& runtime, const Text& text) {
   Mapper mapper(runtime, text);
   bool is_in_word = false;
-  size_t second = 0;  // byte behind the first character of the word
+  size_t second = 0;  // offset after the first character of the word
   Text titled = mapper.map([&](char32_t character, size_t position) {
     const bool begins_words = std::u32string_view(U"-({[<").find(character) != std::u32string_view::npos;
     auto mapped = is_in_word ? mapper.lower(character, position, second) : upper_of(character);
@@ -316,12 +315,12 @@ Text strip(Runtime& runtime, const Text& text, Side side, const Text* characters
 
 namespace {
 
-// Parts of `text` that white space separates, at most `count` cuts (negative: all).
+// Splits `text` at white space, at most `count` times (negative: no limit).
 std::vector<Text> split_at_spaces(Runtime& runtime, const Text& text, int64_t count) {
   constexpr size_t kNone = std::string::npos;
   runtime.touch(text.bytes.size() * 8);
   std::vector<Text> parts;
-  size_t begin = kNone;  // of the part at this place
+  size_t begin = kNone;  // begin of the current part
   for (Characters characters(text); !characters.at_end(); characters.advance()) {
     const bool is_gap = is_python_space(characters.value());
     if (is_gap && begin != kNone) {
@@ -330,7 +329,7 @@ std::vector<Text> split_at_spaces(Runtime& runtime, const Text& text, int64_t co
       begin = kNone;
     } else if (!is_gap && begin == kNone) {
       begin = characters.position();
-      if (count >= 0 && static_cast<int64_t>(parts.size()) == count) break;  // it keeps its white space
+      if (count >= 0 && static_cast<int64_t>(parts.size()) == count) break;  // keep the last part's spaces
     }
   }
   if (begin != kNone) parts.push_back(slice(runtime, text, begin, text.bytes.size()));
@@ -389,7 +388,7 @@ std::vector<Text> split_from_end(Runtime& runtime, const Text& text, const Text*
   runtime.touch(reversed.size());
   const Finder finder(runtime, pattern);
   std::vector<Text> parts;
-  size_t begin = 0;  // of the reversed text
+  size_t begin = 0;  // offset in the reversed text
   const size_t size = reversed.size();
   while (count < 0 || static_cast<int64_t>(parts.size()) < count) {
     const size_t found = finder.find(reversed, begin);
@@ -426,7 +425,7 @@ std::vector<Text> split_lines(Runtime& runtime, const Text& text, bool keep_ends
 Text replace(Runtime& runtime, const Text& text, const Text& old, const Text& with, int64_t count) {
   TextBuilder builder(runtime);
   size_t begin = 0;
-  if (old.bytes.empty()) {  // between all characters
+  if (old.bytes.empty()) {  // an empty pattern matches between all characters
     Characters characters(text);
     for (; count != 0; --count) {
       runtime.step();

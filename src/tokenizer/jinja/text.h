@@ -1,5 +1,4 @@
-// Texts of a template that know which of their bytes are the caller's, and Python's operations on their
-// characters.
+// Texts of a template with marks for the bytes that come from the caller, and Python's operations on them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@ namespace lacuna::jinja {
 struct Text {
   std::string bytes;              ///< well-formed UTF-8
   std::vector<TextRange> inputs;  ///< the caller's bytes: ascending, none empty, none touching another
-  bool is_markup = false;         ///< what `safe` and `escape` give
+  bool is_markup = false;         ///< result of `safe` or `escape`
   int64_t length = 0;             ///< in code points
 
   bool is_ascii() const { return static_cast<size_t>(length) == bytes.size(); }
@@ -24,7 +23,7 @@ struct Text {
   std::string_view view() const { return bytes; }
 };
 
-/// Joins parts of texts with their marks. Each call throws RenderError where the text outgrows the limits.
+/// Concatenates parts of texts with their marks. Each call throws RenderError if the text exceeds the limits.
 class TextBuilder {
  public:
   explicit TextBuilder(Runtime& runtime) : runtime_(runtime) {}
@@ -69,17 +68,17 @@ class Characters {
   size_t mark_ = 0;
 };
 
-/// Byte of the character `index`, which is in [0, text.length].
+/// Byte offset of the character `index`, which is in [0, text.length].
 size_t byte_of(Runtime& runtime, const Text& text, int64_t index);
-/// Characters before the byte `position`.
+/// Number of characters before the byte offset `position`.
 int64_t index_of(Runtime& runtime, const Text& text, size_t position);
 
-/// Searches for a pattern in time proportional to the texts, whatever they hold.
+/// Searches for a pattern in linear time.
 class Finder {
  public:
   /// `pattern` is not empty and must outlive the finder.
   Finder(Runtime& runtime, std::string_view pattern);
-  /// Byte of the first occurrence at or after `from`, or npos.
+  /// Byte offset of the first occurrence at or after `from`, or npos.
   size_t find(std::string_view text, size_t from = 0) const;
 
  private:
@@ -87,7 +86,7 @@ class Finder {
   std::string_view pattern_;
   std::vector<uint32_t> failure_;
 };
-/// Byte of the last occurrence within `text`, or npos. An empty pattern is at its end.
+/// Byte offset of the last occurrence within `text`, or npos. An empty pattern is found at the end.
 size_t find_last(Runtime& runtime, std::string_view text, std::string_view pattern);
 bool contains(Runtime& runtime, std::string_view text, std::string_view pattern);
 
@@ -100,18 +99,18 @@ Text to_upper(Runtime& runtime, const Text& text);
 Text to_lower(Runtime& runtime, const Text& text);
 Text capitalize(Runtime& runtime, const Text& text);
 Text title(Runtime& runtime, const Text& text);         ///< str.title()
-Text title_filter(Runtime& runtime, const Text& text);  ///< the filter, which begins words at other places
+Text title_filter(Runtime& runtime, const Text& text);  ///< the filter, which has other word boundaries
 Text swap_case(Runtime& runtime, const Text& text);
 
 enum class Side : uint8_t { kBoth, kLeft, kRight };
-/// str.strip() and its kin. `characters`: those to remove; null for white space.
+/// str.strip(), lstrip() or rstrip(). `characters`: the set to remove; null for white space.
 Text strip(Runtime& runtime, const Text& text, Side side, const Text* characters);
 
 std::vector<Text> split(Runtime& runtime, const Text& text, const Text* separator, int64_t count);
 std::vector<Text> split_from_end(Runtime& runtime, const Text& text, const Text* separator, int64_t count);
 std::vector<Text> split_lines(Runtime& runtime, const Text& text, bool keep_ends);
 Text replace(Runtime& runtime, const Text& text, const Text& old, const Text& with, int64_t count);
-/// `"` as in HTML: &, <, >, ' and " become entities; markup stays.
+/// HTML escaping: &, <, >, ' and " become entities; markup is unchanged.
 Text escape(Runtime& runtime, const Text& text);
 
 }  // namespace lacuna::jinja

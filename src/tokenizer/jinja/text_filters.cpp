@@ -1,4 +1,4 @@
-// Filters that give texts.
+// Filters that return texts.
 #include <algorithm>
 #include <array>
 
@@ -73,7 +73,7 @@ Value filter_format(Runtime& runtime, const Value& value, const Arguments& argum
   return percent_format(runtime, text.as_text(), Value::of(named.take()));
 }
 
-// The text that `width` stands for: itself, or as many spaces.
+// The indentation for `width`: a text itself, or that number of spaces.
 Value indentation(Runtime& runtime, const Value* width) {
   if (width != nullptr && width->is_text()) return *width;
   const int64_t count = width == nullptr ? 4 : integer_of(*width, "'width' of indent");

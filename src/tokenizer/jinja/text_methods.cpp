@@ -105,7 +105,7 @@ Value joined(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return join(runtime, self.as_text(), *arguments.bind("join", {"iterable"}, 1)[0]);
 }
 
-// The part of a text that `start` and `end` choose, in bytes; nothing where start is behind the text.
+// The byte range for the arguments `start` and `end`; empty if `start` is after the end of the text.
 std::optional<TextRange> part_of(Runtime& runtime, const Text& text, const Value* start, const Value* end) {
   const auto bound = [&](const Value* given, int64_t otherwise) {
     if (given == nullptr || given->is_none()) return otherwise;
@@ -266,9 +266,9 @@ Value is_ascii(Runtime& /*runtime*/, const Value& self, const Arguments& argumen
   return Value::boolean(self.as_text().is_ascii());
 }
 
-// Whether there are cased characters, and none of them is `kWrong`.
+// Whether some character is `kRight`, and none is `kWrong` or title case.
 template <bool (*kRight)(char32_t), bool (*kWrong)(char32_t)>
-Value cased_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value has_only_case(Runtime& runtime, const Value& self, const Arguments& arguments) {
   arguments.bind("a method of str", {});
   runtime.touch(self.as_text().bytes.size() * 8);
   bool has_one = false;
@@ -330,12 +330,12 @@ constexpr std::array kTextMethods = {
     NamedTextMethod{"isascii", is_ascii},
     NamedTextMethod{"isdecimal", all_are<is_decimal>},
     NamedTextMethod{"isdigit", all_are<is_decimal>},
-    NamedTextMethod{"islower", cased_are<is_lower, is_upper>},
+    NamedTextMethod{"islower", has_only_case<is_lower, is_upper>},
     NamedTextMethod{"isnumeric", all_are<is_decimal>},
     NamedTextMethod{"isprintable", all_are<is_printable>},
     NamedTextMethod{"isspace", all_are<is_python_space>},
     NamedTextMethod{"istitle", is_titled},
-    NamedTextMethod{"isupper", cased_are<is_upper, is_lower>},
+    NamedTextMethod{"isupper", has_only_case<is_upper, is_lower>},
     NamedTextMethod{"join", joined},
     NamedTextMethod{"ljust", justified<'l'>, true},
     NamedTextMethod{"lower", mapped<to_lower>},

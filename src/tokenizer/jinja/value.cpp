@@ -108,7 +108,7 @@ const Dict& Value::as_dict() const {
   return static_cast<const Dict&>(*object_);
 }
 
-// Objects that can be modified were made by the rendering itself, and not as const.
+// The const_casts are valid: the rendering created mutable objects as non-const.
 Namespace& Value::as_namespace() const {
   return const_cast<Namespace&>(static_cast<const Namespace&>(*object_));
 }
@@ -173,14 +173,14 @@ void append_key(Runtime& runtime, const Value& key, std::string& text) {
         text += ')';
         return;
       }
-      if (key.as_sequence().kind == Sequence::Kind::kRange) {  // equal to a range of the same numbers
+      if (key.as_sequence().kind == Sequence::Kind::kRange) {  // ranges with the same numbers are equal
         const std::vector<Value>& items = key.as_sequence().items;
         text += fmt::format("r{}", items.size());
         if (!items.empty())
           text += fmt::format(":{}:{}", items.front().as_integer(), items.back().as_integer());
         return;
       }
-      if (key.as_sequence().kind == Sequence::Kind::kValues) {  // equal to itself alone
+      if (key.as_sequence().kind == Sequence::Kind::kValues) {  // a view of values equals only itself
         text += fmt::format("p{}", static_cast<const void*>(key.object()));
         return;
       }

@@ -1,5 +1,5 @@
-// Values of a template: those of Python, as far as templates meet them. Immutable but for namespaces and the
-// state of loops and generators.
+// Values of a template: the subset of Python's that templates use. Immutable except namespaces and the state
+// of loops and generators.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ namespace lacuna::jinja {
 class Value;
 struct Arguments;
 
-/// Base of everything that values share.
+/// Base of the objects that values share.
 struct Object {
   Object() = default;
   virtual ~Object() = default;
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
-  virtual void clear() {}  ///< drops what a modifiable object holds
+  virtual void clear() {}  ///< drops all references of a mutable object
 
-  int depth = 0;  ///< of objects within one another; those that the rendering keeps count as 0
+  int depth = 0;  ///< nesting of objects; objects that Runtime::keep() holds count as 0
 };
 
 struct TextObject;
@@ -52,7 +52,7 @@ class Value {
     kSequence,  ///< list, tuple, range or view of a dictionary
     kDict,
     kNamespace,
-    kGenerator,  ///< what filters such as map give: iterable once
+    kGenerator,  ///< result of filters such as map: iterable once
     kLoop,
     kCallable
   };
@@ -62,7 +62,7 @@ class Value {
   static Value integer(int64_t value, bool is_input = false);
   static Value real(double value, bool is_input = false);
   static Value text(Runtime& runtime, Text text);
-  /// A text of the template's own, where nothing is counted.
+  /// A text of the template's own, whose creation costs no steps.
   static Value literal(std::string_view bytes);
   static Value list(Runtime& runtime, std::vector<Value> items);
   static Value tuple(Runtime& runtime, std::vector<Value> items);
@@ -81,17 +81,17 @@ class Value {
   bool is_bool() const { return type_ == Type::kBool; }
   bool is_integer() const {
     return type_ == Type::kInt || type_ == Type::kBool;
-  }  ///< as Python's bool is an int
+  }  ///< Python's bool is an int
   bool is_number() const { return is_integer() || type_ == Type::kFloat; }
   bool is_text() const { return type_ == Type::kText; }
   bool is_dict() const { return type_ == Type::kDict; }
   bool is_list() const;
   bool is_tuple() const;
-  /// Whether a number is the caller's, or computed from one that is.
+  /// Whether a number is the caller's, or computed from such a number.
   bool is_input() const { return is_input_; }
 
   bool as_bool() const { return integer_ != 0; }
-  int64_t as_integer() const { return integer_; }  ///< of integers and booleans
+  int64_t as_integer() const { return integer_; }  ///< for integers and booleans
   double as_real() const { return type_ == Type::kFloat ? real_ : static_cast<double>(integer_); }
   const Text& as_text() const;
   const Sequence& as_sequence() const;
@@ -133,7 +133,7 @@ struct Sequence final : Object {
   int64_t start = 0, stop = 0, step = 1;  ///< kRange
 };
 
-/// Keys in the order in which they came. Keys are texts, numbers, None or tuples of them.
+/// A dictionary in insertion order. Keys are texts, numbers, None or tuples of them.
 struct Dict final : Object {
   std::vector<std::pair<Value, Value>> items;
 
@@ -145,14 +145,13 @@ struct Dict final : Object {
   std::unordered_map<std::string, size_t> index_;  // by key_text()
 };
 
-/// A text that two keys share exactly where Python takes them for equal. Throws RenderError for what has no
-/// hash.
+/// A text that is equal for keys that are equal in Python, else different. Throws RenderError if unhashable.
 std::string key_text(Runtime& runtime, const Value& key);
 
 class DictBuilder {
  public:
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime), dict_(std::make_shared<Dict>()) {}
-  /// A key that is there already keeps its place.
+  /// Sets a key; an existing key keeps its position.
   void set(const Value& key, Value value);
   std::shared_ptr<const Dict> take() { return std::move(dict_); }
 
@@ -170,20 +169,20 @@ struct Namespace final : Object {
   void set(Runtime& runtime, std::string_view name, Value value);
 };
 
-/// Items, one after the other. Shared by all who hold it, so that each item comes once.
+/// A sequence that can be read once. All values that hold it share its position.
 struct Generator final : Object {
   std::function<bool(Value&)> next;  ///< false at the end
 };
 
-/// A generator over what `source` holds. Throws RenderError where the depth is exceeded.
+/// A generator that reads from `source`. Throws RenderError if the depth is exceeded.
 Value make_generator(const Value& source, std::function<bool(Value&)> next);
 
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  /// The arguments by name, null where one is not given. Throws RenderError where the first `num_required`
-  /// are not all given, or others are.
+  /// The arguments in the order of `names`; null if absent. Throws RenderError if one of the first
+  /// `num_required` is absent, or an argument is not in `names`.
   std::vector<const Value*> bind(std::string_view function, std::initializer_list<std::string_view> names,
                                  size_t num_required = 0) const;
 };
@@ -194,7 +193,7 @@ struct Callable : Object {
   virtual Value attribute(Runtime& runtime, std::string_view name) const;
 };
 
-/// The function of `for` and of filters that take items: what Python's iter() gives.
+/// Python's iter(), for the for statement and for filters that read items.
 class Iterator {
  public:
   /// Throws RenderError for a value that cannot be iterated.
@@ -204,7 +203,7 @@ class Iterator {
  private:
   Runtime* runtime_;
   Value value_;
-  size_t position_ = 0;  // index of an item, or byte of a text
+  size_t position_ = 0;  // index of an item, or byte offset in a text
 };
 
 bool is_iterable(const Value& value);
@@ -213,16 +212,16 @@ std::vector<Value> items_of(Runtime& runtime, const Value& value);
 /// Python's name of a type, for messages: 'list', 'str'.
 std::string_view type_name(const Value& value);
 
-/// Throws RenderError where `value` is undefined, with its reason.
+/// Throws RenderError with why_undefined() if `value` is undefined.
 void expect_defined(const Value& value);
-/// Throws RenderError for what is no integer; `what` names it.
+/// The value of an integer. Throws RenderError for other types; `what` names the value.
 int64_t integer_of(const Value& value, std::string_view what);
 /// Python's bool().
 bool is_true(Runtime& runtime, const Value& value);
 /// Python's len(). Throws RenderError for a value without a length.
 int64_t length_of(const Value& value);
 
-/// Sets the depth of a new object that holds `value`. Throws RenderError above kMaxValueDepth.
+/// Updates holder.depth for a new object that holds `value`. Throws RenderError above kMaxValueDepth.
 void hold(Object& holder, const Value& value);
 
 }  // namespace lacuna::jinja

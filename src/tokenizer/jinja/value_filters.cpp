@@ -21,7 +21,7 @@ Value filter_default(Runtime& runtime, const Value& value, const Arguments& argu
   return bound[0] == nullptr ? Value::literal("") : *bound[0];
 }
 
-// Digits with single underscores between them, as Python's numbers have them, without the underscores.
+// Removes single underscores between digits, as in Python's numbers; empty if others remain.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string result;
   const auto is_letter_or_digit = [](char byte) {
@@ -42,7 +42,7 @@ std::string_view trimmed(const Text& text) {
   return trim_as_python(text.bytes);
 }
 
-// Python's int(text, base); nothing where it raises ValueError.
+// Python's int(text, base); empty if it raises ValueError.
 std::optional<int64_t> parse_integer(const Text& text, int64_t base) {
   if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
   const auto plain = without_underscores(trimmed(text));
@@ -74,7 +74,7 @@ std::optional<int64_t> parse_integer(const Text& text, int64_t base) {
   return value;
 }
 
-// Python's float(text); nothing where it raises ValueError.
+// Python's float(text); empty if it raises ValueError.
 std::optional<double> parse_real(const Text& text) {
   const auto plain = without_underscores(trimmed(text));
   if (!plain.has_value() || plain->empty()) return std::nullopt;
@@ -135,7 +135,7 @@ Value filter_abs(Runtime& /*runtime*/, const Value& value, const Arguments& argu
   return value.as_integer() < 0 ? negate(value) : plus(value);
 }
 
-// Python's round() of a float: the nearest decimal, and of two the even one.
+// Python's round() of a float: the nearest decimal, ties to even.
 double rounded(double value, int64_t precision) {
   if (!std::isfinite(value) || precision > 330) return value;
   if (precision < -330) return std::copysign(0.0, value);
@@ -146,7 +146,7 @@ double rounded(double value, int64_t precision) {
   return std::strtod(fmt::format("{:.{}f}", value, precision).c_str(), nullptr);
 }
 
-// Python's round() of an int, for places before the point.
+// Python's round() of an int, whose effect begins at negative precisions.
 int64_t rounded(int64_t value, int64_t precision) {
   if (precision >= 0) return value;
   if (precision < -18) return 0;

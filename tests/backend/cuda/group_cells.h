@@ -23,10 +23,9 @@ struct CellGroup {
   GroupCells ranges() const {
     GroupCells group{first_row, num_rows, first_page, {}, selection};
     for (size_t i = 0; i < first_seen_by.size(); ++i) {
-      if (first_seen_by[i] == kNeverSeen) continue;
+      if (first_seen_by[i] == kNoRow) continue;
       const auto cell = static_cast<int32_t>(i);
-      group.seen.push_back(
-          {cell, cell + 1, first_seen_by[i], end_seen_by.empty() ? kNeverSeen : end_seen_by[i]});
+      group.seen.push_back({cell, cell + 1, first_seen_by[i], end_seen_by.empty() ? kNoRow : end_seen_by[i]});
     }
     return group;
   }
@@ -42,7 +41,7 @@ inline std::vector<GroupCells> ranges_of(std::span<const CellGroup> groups) {
 ///   causal  a row sees the group's cells up to its own; otherwise all of them
 inline CellGroup group_of(int32_t first_row, int32_t num_rows, int32_t prefix, int32_t own, bool causal) {
   CellGroup group{.first_row = first_row, .num_rows = num_rows, .first_page = 0, .first_seen_by = {}};
-  group.first_seen_by.assign(static_cast<size_t>(own + num_rows), kNeverSeen);
+  group.first_seen_by.assign(static_cast<size_t>(own + num_rows), kNoRow);
   std::fill_n(group.first_seen_by.begin(), prefix, 0);
   for (int32_t row = 0; row < num_rows; ++row)
     group.first_seen_by[static_cast<size_t>(own + row)] = causal ? row : 0;

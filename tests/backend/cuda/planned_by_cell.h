@@ -19,7 +19,7 @@ inline CellGroup cells_by_cell(const StepPlan& plan, const RowGroup& group, int6
   CellGroup cells{.first_row = group.rows.begin, .num_rows = group.rows.size(), .first_seen_by = {}};
   const auto see = [&](int32_t cell, int32_t row) {
     const auto index = static_cast<size_t>(cell);
-    if (index >= cells.first_seen_by.size()) cells.first_seen_by.resize(index + 1, kNeverSeen);
+    if (index >= cells.first_seen_by.size()) cells.first_seen_by.resize(index + 1, kNoRow);
     cells.first_seen_by[index] = std::min(cells.first_seen_by[index], row);
   };
   const auto begin_of = [&](int32_t row) {  // of the row's window
@@ -35,7 +35,7 @@ inline CellGroup cells_by_cell(const StepPlan& plan, const RowGroup& group, int6
   for (int32_t row = 0; row < group.rows.size() && group.own_rows != OwnRows::kNone; ++row)
     see(plan.cells[static_cast<size_t>(group.rows.begin + row)], is_causal ? row : 0);
   if (is_causal && begin_of(group.rows.size() - 1) > 0) {
-    cells.end_seen_by.assign(cells.first_seen_by.size(), kNeverSeen);
+    cells.end_seen_by.assign(cells.first_seen_by.size(), kNoRow);
     for (size_t cell = 0; cell < cells.end_seen_by.size(); ++cell) {
       for (int32_t row = group.rows.size() - 1; row >= 0; --row) {
         if (begin_of(row) > static_cast<int64_t>(cell)) cells.end_seen_by[cell] = row;
@@ -43,7 +43,7 @@ inline CellGroup cells_by_cell(const StepPlan& plan, const RowGroup& group, int6
     }
   }
   if (sink >= 0) see(sink, 0);
-  if (!cells.end_seen_by.empty()) cells.end_seen_by.resize(cells.first_seen_by.size(), kNeverSeen);
+  if (!cells.end_seen_by.empty()) cells.end_seen_by.resize(cells.first_seen_by.size(), kNoRow);
   return cells;
 }
 
@@ -60,9 +60,9 @@ inline AttentionPlan planned_by_cell(std::span<const CellGroup> groups, int32_t 
         std::vector<int32_t> first, end;
         for (int32_t i = tile * kPageCells; i < (tile + 1) * kPageCells; ++i) {
           const auto index = static_cast<size_t>(i);
-          first.push_back(i < cells ? group.first_seen_by[index] : kNeverSeen);
+          first.push_back(i < cells ? group.first_seen_by[index] : kNoRow);
           const bool ends = i < cells && !group.end_seen_by.empty();
-          end.push_back(ends ? group.end_seen_by[index] : kNeverSeen);
+          end.push_back(ends ? group.end_seen_by[index] : kNoRow);
         }
         if (*std::min_element(first.begin(), first.end()) >= group.num_rows) continue;
         const bool all = *std::max_element(first.begin(), first.end()) == 0 &&

@@ -31,23 +31,23 @@ StepPlan plan_of(int32_t first, int32_t count, OwnRows own_rows, std::vector<Ind
 
 TEST(SeenCells, JoinsWhatAllRowsSee) {
   const StepPlan plan = plan_of(70, 8, OwnRows::kBidirectional, {{40, 70}, {0, 30}, {20, 35}});
-  EXPECT_THAT(seen_cells(plan, plan.groups[0], 0, 100),
-              ElementsAre(FieldsAre(0, 35, 0, kNeverSeen), FieldsAre(40, 78, 0, kNeverSeen),
-                          FieldsAre(100, 101, 0, kNeverSeen)));
+  EXPECT_THAT(
+      seen_cells(plan, plan.groups[0], 0, 100),
+      ElementsAre(FieldsAre(0, 35, 0, kNoRow), FieldsAre(40, 78, 0, kNoRow), FieldsAre(100, 101, 0, kNoRow)));
 }
 
 TEST(SeenCells, ListCausalRowsOneByOne) {
   const StepPlan plan = plan_of(9, 3, OwnRows::kCausal, {{0, 9}});
-  EXPECT_THAT(seen_cells(plan, plan.groups[0], 0, -1),
-              ElementsAre(FieldsAre(0, 10, 0, kNeverSeen), FieldsAre(10, 11, 1, kNeverSeen),
-                          FieldsAre(11, 12, 2, kNeverSeen)));
+  EXPECT_THAT(
+      seen_cells(plan, plan.groups[0], 0, -1),
+      ElementsAre(FieldsAre(0, 10, 0, kNoRow), FieldsAre(10, 11, 1, kNoRow), FieldsAre(11, 12, 2, kNoRow)));
 }
 
 TEST(SeenCells, EndWithTheWindowsOfTheRows) {
   const StepPlan plan = plan_of(9, 3, OwnRows::kCausal, {{0, 9}});
   EXPECT_THAT(seen_cells(plan, plan.groups[0], 8, -1),
-              ElementsAre(FieldsAre(2, 3, 0, 1), FieldsAre(3, 4, 0, 2), FieldsAre(4, 10, 0, kNeverSeen),
-                          FieldsAre(10, 11, 1, kNeverSeen), FieldsAre(11, 12, 2, kNeverSeen)));
+              ElementsAre(FieldsAre(2, 3, 0, 1), FieldsAre(3, 4, 0, 2), FieldsAre(4, 10, 0, kNoRow),
+                          FieldsAre(10, 11, 1, kNoRow), FieldsAre(11, 12, 2, kNoRow)));
 }
 
 template <typename Values>
@@ -63,7 +63,7 @@ void expect_same(const AttentionPlan& got, const AttentionPlan& expected, uint64
   EXPECT_EQ(numbers(got.runs), numbers(expected.runs)) << seed;
   EXPECT_EQ(got.masks, expected.masks) << seed;
   for (size_t i = 0; i < got.mask_ends.size(); ++i) {
-    if (got.masks[i] == kNeverSeen) continue;
+    if (got.masks[i] == kNoRow) continue;
     ASSERT_EQ(got.mask_ends[i], expected.mask_ends[i]) << seed;
   }
 }

@@ -256,11 +256,11 @@ class Tampered final : public Communicator {
     change_(rank(), exchange_++, changed);
     end_->all_gather(changed, sizes, all, wait);
   }
-  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
-               std::span<std::byte> received) override {
+  void ring_exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                     std::span<std::byte> received) override {
     std::vector<std::byte> changed(own.begin(), own.end());
     change_(rank(), exchange_++, changed);
-    end_->pass_on(changed, sizes, received);
+    end_->ring_exchange(changed, sizes, received);
   }
   void fail(const std::string& cause) noexcept override { end_->fail(cause); }
 
@@ -318,10 +318,10 @@ class Counted final : public Communicator {
     count(all.size() - own.size());
     end_->all_gather(own, sizes, all, wait);
   }
-  void pass_on(std::span<const std::byte> own, std::span<const size_t> sizes,
-               std::span<std::byte> received) override {
+  void ring_exchange(std::span<const std::byte> own, std::span<const size_t> sizes,
+                     std::span<std::byte> received) override {
     count(received.size());
-    end_->pass_on(own, sizes, received);
+    end_->ring_exchange(own, sizes, received);
   }
   void fail(const std::string& cause) noexcept override { end_->fail(cause); }
 

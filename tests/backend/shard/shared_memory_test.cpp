@@ -70,7 +70,7 @@ TEST(SharedMemory, PassesBytesOnToTheNextRank) {
     for (int round = 0; round < 20; ++round) {
       const std::string own(sizes[rank], static_cast<char>('a' + rank));
       std::string received(sizes[static_cast<size_t>(end.previous())], ' ');
-      end.pass_on(bytes_of(own), sizes, std::as_writable_bytes(std::span(received)));
+      end.ring_exchange(bytes_of(own), sizes, std::as_writable_bytes(std::span(received)));
       seen[rank] = received;
     }
   });
@@ -81,7 +81,7 @@ TEST(SharedMemory, IsAsPatientAsRanksNeed) {
   const auto ranks = ranks_of_threads(2, milliseconds(50));
   on_each(ranks, [](Communicator& end) {
     if (end.rank() == 1) return;
-    end.set_patience(3);
+    end.set_timeout_factor(3);
     EXPECT_THAT([&] { gather_all(end, {}); },
                 ThrowsMessage<RankError>("rank 1 has not answered for 0.15 seconds"));
   });

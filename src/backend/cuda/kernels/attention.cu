@@ -10,28 +10,28 @@ namespace {
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
 constexpr int kStages = 2;
-constexpr uint32_t kQueryWarps = 4;  // of sixteen queries each
+constexpr uint32_t kQueryWarps = 4;  // sixteen queries per warp
 
-/// Outputs of 512 numbers do not fit into the registers of a warp: two warps then share sixteen queries. Both
-/// compute all scores, and each sums one half of the values.
+/// Work distribution. Outputs with head_dim 512 do not fit the registers of a warp, so two warps share
+/// sixteen queries: both compute all scores, and each accumulates half of the output.
 template <int kHeadDim>
 struct Heads {
   static constexpr int kValueParts = kHeadDim > 256 ? 2 : 1;
-  static constexpr int kOutDim = kHeadDim / kValueParts;  // numbers of the output that a warp has
+  static constexpr int kOutDim = kHeadDim / kValueParts;  // output dimensions per warp
   static constexpr int kColumns =
-      kOutDim > 128 ? 16 : kOutDim / 8;  // tiles of eight that are multiplied at once
+      kOutDim > 128 ? 16 : kOutDim / 8;  // tiles of eight outputs per multiply_block()
   static constexpr int kBlocks = kOutDim / (8 * kColumns);
   static constexpr uint32_t kThreads = 32 * kQueryWarps * kValueParts;
   static constexpr bool kKeepsQueries =
-      kHeadDim <= 128;  // in registers; else they are read again for each tile
+      kHeadDim <= 128;  // whether queries stay in registers; else they are reloaded for each tile
 
-  /// Which sixteen of the task's queries a warp has, and which part of their outputs.
+  /// The warp's group of sixteen queries, and its part of their outputs.
   static LACUNA_DEVICE uint32_t query_warp() { return warp_index() % kQueryWarps; }
   static LACUNA_DEVICE uint32_t value_part() { return kValueParts == 1 ? 0 : warp_index() / kQueryWarps; }
 };
-constexpr int kMerged = 128;  // threads of the merge
+constexpr int kMerged = 128;  // threads of merge_kernel
 
-/// Keys and values of two tiles as they are loaded, and where products read them.
+/// Keys and values of two tiles as loaded, and as read by matmuls.
 template <int kHeadDim, CellFormat kFormat>
 struct TileShared {
   alignas(128) uint16_t keys[kStages][kPageCells][kHeadDim + 8];
@@ -39,7 +39,7 @@ struct TileShared {
 
   LACUNA_DEVICE uint16_t* key(int stage, int cell) { return keys[stage][cell]; }
   LACUNA_DEVICE uint16_t* value(int stage, int cell) { return values[stage][cell]; }
-  /// Makes the tile of a stage ready for products. Returns where it then lies.
+  /// Converts the tile of a stage for matmuls if needed. Returns its place.
   LACUNA_DEVICE int widen(int stage) { return stage; }
   LACUNA_DEVICE float key_scale(int, int32_t) const { return 1; }
   LACUNA_DEVICE float value_scale(int, int32_t) const { return 1; }
@@ -93,12 +93,12 @@ LACUNA_DEVICE void load_queries(const AttendArguments& a, const AttendTask& task
   }
 }
 
-/// Zeros for cells that nobody sees: what lies there need not be a number.
+/// Loads a tile; zeros for cells that no row sees, because their memory may hold NaN.
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
                              int stage, AttendShared<kHeadDim, kFormat>& memory) {
   const int64_t kv_head = block_index().y;
-  constexpr int kNumbers = 16 / sizeof(typename CellNumber<kFormat>::Type);  // of a piece
+  constexpr int kNumbers = 16 / sizeof(typename CellNumber<kFormat>::Type);  // numbers per piece
   constexpr int kPieces = kHeadDim / kNumbers;
   for (int piece = static_cast<int>(thread_index()); piece < kPageCells * kPieces;
        piece += Heads<kHeadDim>::kThreads) {
@@ -118,17 +118,17 @@ LACUNA_DEVICE void load_tile(const AttendArguments& a, const AttendTask& task, c
   }
 }
 
-/// A warp's sixteen queries: two rows of each fragment for each thread.
+/// Running state of a warp's sixteen queries; each thread has two rows of every fragment.
 template <int kHeadDim>
 struct Running {
   uint32_t queries[Heads<kHeadDim>::kKeepsQueries ? kHeadDim / 16 : 1][1][4];
   float out[Heads<kHeadDim>::kBlocks][1][Heads<kHeadDim>::kColumns][4];
   float max[2];
-  float sum[2];  // of this thread's columns
+  float sum[2];  // over this thread's columns
   int32_t row[2];
 };
 
-/// Sixteen numbers of the warp's queries, from `k` * 16 on.
+/// Loads dimensions [16 k, 16 k + 16) of the warp's queries.
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void read_queries(const AttendShared<kHeadDim, kFormat>& memory, uint32_t k,
                                 uint32_t (&to)[4]) {
@@ -136,7 +136,7 @@ LACUNA_DEVICE void read_queries(const AttendShared<kHeadDim, kFormat>& memory, u
   load_matrix_x4(to, &memory.queries[Heads<kHeadDim>::query_warp() * 16 + lane % 16][k * 16 + lane / 16 * 8]);
 }
 
-///   place  where the tile's keys lie
+///   place  result of TileShared::widen()
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim, kFormat>& memory, int place,
                               Running<kHeadDim>& running, float (&scores)[1][4][4]) {
@@ -160,8 +160,9 @@ LACUNA_DEVICE void score_tile(const AttendShared<kHeadDim, kFormat>& memory, int
   }
 }
 
-/// From scores to weights, for this thread's two queries; a tile that a query does not see leaves its state
-/// as it is, bit for bit. Weights of codes then have the values' scales.
+/// Online softmax step: converts scores to weights for this thread's two queries. A tile that a query does
+/// not see leaves its state bitwise unchanged. For int8 cells, weights are multiplied by the scales of
+/// values.
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
                               const TileShared<kHeadDim, kFormat>& tiles, int stage, float (&scores)[1][4][4],
@@ -208,7 +209,7 @@ LACUNA_DEVICE void weigh_tile(const AttendArguments& a, const TileWalk& walk,
   }
 }
 
-/// out += weights V. The fragments of the scores are, rounded to bf16, those of a left operand.
+/// out += weights V. Score fragments, rounded to bf16, have the layout of a left operand.
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_DEVICE void add_values(const TileShared<kHeadDim, kFormat>& tiles, int place,
                               const float (&weights)[1][4][4], Running<kHeadDim>& running) {
@@ -294,7 +295,7 @@ LACUNA_DEVICE void store_partial(const AttendArguments& a, const Running<kHeadDi
   }
 }
 
-/// One task, one kv head.
+/// One block per task and kv head.
 template <int kHeadDim, CellFormat kFormat>
 LACUNA_KERNEL attend_kernel(AttendArguments a) {
   auto& memory = shared<AttendShared<kHeadDim, kFormat>>();
@@ -311,7 +312,7 @@ LACUNA_KERNEL attend_kernel(AttendArguments a) {
   start_running(a, task, memory, running);
   for (int stage = 0; !walk.is_done(); stage ^= 1) {
     wait_copies<0>();
-    sync_threads();  // this tile is there, and all have read what the next load overwrites
+    sync_threads();  // this tile has arrived, and the next load may overwrite the other stage
     if (!ahead.is_done()) {
       load_tile(a, task, ahead, stage ^ 1, memory);
       ahead.next();
@@ -327,7 +328,7 @@ LACUNA_KERNEL attend_kernel(AttendArguments a) {
   store_partial<kHeadDim>(a, running);
 }
 
-/// One query of one kv head: adds its chunks in order.
+/// One block per query and kv head: merges its chunks in order.
 LACUNA_KERNEL merge_kernel(AttendArguments a) {
   const MergeTask merge = a.merges[block_index().x];
   const auto kv_head = static_cast<int64_t>(block_index().y);
@@ -357,7 +358,7 @@ LACUNA_KERNEL merge_kernel(AttendArguments a) {
     float out = 0;
     for (int64_t chunk = 0; chunk < merge.num_tasks; ++chunk) {
       const int64_t index = index_of(chunk);
-      if (a.partial_sum[index] == 0) continue;  // NaN is not skipped
+      if (a.partial_sum[index] == 0) continue;  // does not skip NaN
       out += simt::exp2(a.partial_max[index] - max) * a.partial_out[index * a.pool.head_dim + d];
     }
     a.out[row * a.out_stride + head * a.pool.head_dim + d] = to_bf16(out / sum);
@@ -373,7 +374,7 @@ void launch_attend(Stream& stream, const AttendArguments& a, uint32_t num_tasks)
          a);
 }
 
-/// Calls use(head_dim, format) with both as constants.
+/// Calls use(head_dim, format) with both as compile-time constants.
 template <int kHeadDim, typename Use>
 auto with_format(CellFormat format, const Use& use) {
   using Width = std::integral_constant<int, kHeadDim>;

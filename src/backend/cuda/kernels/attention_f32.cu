@@ -6,18 +6,18 @@ namespace {
 
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
-/// One query so far; each lane has every 32nd number of the output.
-///   kHeadParts  of 32 numbers: heads have at most as many
+/// Running state of one query; each lane has every 32nd dimension of the output.
+///   kHeadParts  dimensions per lane
 template <int kHeadParts>
 struct RunningQuery {
   const float* query = nullptr;
-  int32_t row = 0;  // of the group
+  int32_t row = 0;  // index within the group
   float max = kMinScore;
   float sum = 0;
   float out[kHeadParts] = {};
 };
 
-/// One tile, of which each lane scores one cell. Cells that the row does not see change no bit.
+/// Adds one tile; each lane scores one cell. Cells that the row does not see change no bit.
 template <CellFormat kFormat, int kHeadParts>
 LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, const TileWalk& walk,
                             RunningQuery<kHeadParts>& running) {
@@ -44,7 +44,7 @@ LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, co
   for (uint32_t other = 0; other < 32; ++other) {
     const int32_t other_cell = shuffle(cell, other);
     float other_weight = shuffle(weight, other);
-    if ((visible >> other & 1) == 0) continue;  // its values need not be numbers
+    if ((visible >> other & 1) == 0) continue;  // its values may be NaN
     const Cell<kFormat> from = cell_of_sequence<kFormat>(a, task.first_page, kv_head, other_cell);
     other_weight *= from.value_scale();
     LACUNA_UNROLL
@@ -55,7 +55,7 @@ LACUNA_DEVICE void add_tile(const AttendArguments& a, const AttendTask& task, co
   }
 }
 
-/// One query, one kv head: the warp walks all chunks.
+/// One warp per query and kv head, over all chunks.
 template <CellFormat kFormat, int kHeadParts>
 LACUNA_KERNEL attend_f32_kernel(AttendArguments a) {
   const MergeTask merge = a.merges[block_index().x];

@@ -1,4 +1,4 @@
-// How kernels of attention walk the cells that a group sees.
+// Device functions by which attention kernels iterate over the cells that a group sees.
 #pragma once
 
 #include "backend/cuda/kernels/cells.h"
@@ -6,9 +6,9 @@
 namespace lacuna::cuda {
 
 inline constexpr float kLog2E = 1.44269504088896340736F;
-inline constexpr float kMinScore = -1e30F;  // finite: the difference of two of them is a number
+inline constexpr float kMinScore = -1e30F;  // finite, because the difference of two infinities is NaN
 
-/// The tiles of a task, one after the other.
+/// Iterates over the tiles of a task.
 struct TileWalk {
   const TileRun* run = nullptr;
   const TileRun* end = nullptr;
@@ -16,7 +16,7 @@ struct TileWalk {
 
   LACUNA_DEVICE bool is_done() const { return run == end; }
   LACUNA_DEVICE int32_t tile() const { return run->first_tile + at; }
-  /// The lowest row that sees the tile's cell.
+  /// First row of the group that sees the tile's cell.
   LACUNA_DEVICE int32_t first_row(const int32_t* masks, int32_t cell) const {
     return run->first_mask < 0 ? 0 : masks[run->first_mask + at * kPageCells + cell];
   }
@@ -33,8 +33,8 @@ struct TileWalk {
   }
 };
 
-/// The cell of the sequence that is number `index` of those that the task's group walks. Only of those that
-/// some row sees.
+/// Cell of the sequence for an index into the task's cells: mapped by the selection, if there is one. Some
+/// row must see the cell.
 LACUNA_DEVICE int32_t walked_cell(const AttendArguments& a, const AttendTask& task, int64_t kv_head,
                                   int32_t index) {
   if (task.selection < 0) return index;
@@ -43,8 +43,8 @@ LACUNA_DEVICE int32_t walked_cell(const AttendArguments& a, const AttendTask& ta
   return selection.chosen[(a.layer * a.pool.num_kv_heads + kv_head) * selection.num_chosen + index];
 }
 
-/// Where it lies.
-///   first_page  of the group's sequence, in the page table
+/// Memory of a cell of a sequence.
+///   first_page  index in the page table of the sequence's first page
 template <CellFormat kFormat>
 LACUNA_DEVICE Cell<kFormat> cell_of_sequence(const AttendArguments& a, int32_t first_page, int64_t kv_head,
                                              int32_t cell) {
@@ -52,7 +52,7 @@ LACUNA_DEVICE Cell<kFormat> cell_of_sequence(const AttendArguments& a, int32_t f
   return cell_of_page<kFormat>(a.pool, page, a.layer, kv_head, cell % kPageCells);
 }
 
-/// A product of a query and a key as a score, in units of log2.
+/// Converts the dot product of a query and a key to a score in units of log2.
 LACUNA_DEVICE float scaled(const AttendArguments& a, float score) {
   float value = score * a.scale;
   if (a.soft_cap > 0) value = a.soft_cap * simt::tanh(value / a.soft_cap);

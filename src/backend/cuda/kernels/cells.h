@@ -1,4 +1,4 @@
-// Where the keys and values of a cell lie, and how its numbers are read. For kernels.
+// Device functions that locate and read the keys and values of a cell.
 #pragma once
 
 #include "backend/cuda/kernels/attention.h"
@@ -38,13 +38,13 @@ struct Cell {
 
   Number* key = nullptr;
   Number* value = nullptr;
-  float* scales = nullptr;  ///< the key's and the value's, of codes
+  float* scales = nullptr;  ///< [2] of key and value; only for kInt8
 
   LACUNA_DEVICE float key_scale() const { return kFormat == CellFormat::kInt8 ? scales[0] : 1; }
   LACUNA_DEVICE float value_scale() const { return kFormat == CellFormat::kInt8 ? scales[1] : 1; }
 };
 
-///   cell  of the page
+///   cell  index within the page
 template <CellFormat kFormat>
 LACUNA_DEVICE Cell<kFormat> cell_of_page(const PagePool& pool, int64_t page, int64_t layer, int64_t kv_head,
                                          int64_t cell) {

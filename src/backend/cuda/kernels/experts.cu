@@ -24,7 +24,7 @@ LACUNA_DEVICE float least() {
   return -as_float(0x7f800000U);
 }
 
-/// How many of the first `count` come before `index`; one place for each, whatever the numbers are.
+/// Place of `index` in a descending order of the first `count` ranks, with ties in ascending order of index.
 LACUNA_DEVICE int32_t place_of(const float* ranks, int32_t count, int32_t index) {
   int32_t before = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -37,10 +37,10 @@ LACUNA_DEVICE float sigmoid(float logit) {
   return 1 / (1 + simt::exp(-logit));
 }
 
-/// By which experts are chosen.
+/// Biased score by which experts are chosen.
 LACUNA_DEVICE float rank_of(const RouteArguments& a, int32_t expert, float score) {
   const float rank = a.bias != nullptr ? score + a.bias[expert] : score;
-  return rank == rank ? rank : least();  // NaN has no place in an order
+  return rank == rank ? rank : least();  // NaN ranks lowest
 }
 
 LACUNA_DEVICE void score_experts(const RouteArguments& a, const float* logits, RouteShared& memory) {
@@ -61,7 +61,7 @@ LACUNA_DEVICE void score_experts(const RouteArguments& a, const float* logits, R
   sync_warp();
 }
 
-/// Takes the experts of all but the best groups out.
+/// Excludes the experts of all but the best groups.
 LACUNA_DEVICE void keep_best_groups(const RouteArguments& a, RouteShared& memory) {
   if (a.groups == a.groups_per_row) return;
   const auto lane = static_cast<int32_t>(lane_index());
@@ -86,11 +86,11 @@ LACUNA_DEVICE void keep_best_groups(const RouteArguments& a, RouteShared& memory
   sync_warp();
 }
 
-/// Takes the experts out that the row's window does not share.
+/// Excludes the experts that the row's window has not chosen.
 LACUNA_DEVICE void keep_experts_of_window(const RouteArguments& a, RowWindow window, RouteShared& memory) {
   const auto lane = static_cast<int32_t>(lane_index());
   for (int32_t e = lane; e < a.experts; e += 32) {
-    // The bias is the same for all rows, and the largest logit has the largest score.
+    // The maximum logit suffices: the sigmoid is monotonic, and the bias is the same for all rows.
     float largest = least();
     for (int64_t row = window.begin; row < window.end; ++row) {
       const float logit = a.logits[row * a.experts + e];
@@ -105,7 +105,7 @@ LACUNA_DEVICE void keep_experts_of_window(const RouteArguments& a, RowWindow win
   sync_warp();
 }
 
-/// One block for each row; every warp takes experts in turn.
+/// One block per row; its warps distribute the experts.
 LACUNA_KERNEL router_kernel(RouterArguments a) {
   const int64_t row = block_index().x;
   const float* x = a.x + row * a.hidden;
@@ -118,7 +118,7 @@ LACUNA_KERNEL router_kernel(RouterArguments a) {
   }
 }
 
-/// One warp for each row.
+/// One warp per row.
 LACUNA_KERNEL route_kernel(RouteArguments a) {
   auto& memory = shared<RouteShared>();
   const auto lane = static_cast<int32_t>(lane_index());
@@ -151,7 +151,7 @@ struct SortShared {
   int32_t first_tile[kMaxExperts + 1];
 };
 
-/// One block; every expert's thread looks through all entries.
+/// A single block with one thread per expert, which scans all entries.
 LACUNA_KERNEL sort_kernel(SortArguments a) {
   auto& memory = shared<SortShared>();
   const auto thread = static_cast<int32_t>(thread_index());
@@ -188,7 +188,7 @@ LACUNA_KERNEL sort_kernel(SortArguments a) {
     a.tiles[tile] = {};
 }
 
-/// The product of one tile: that of its expert, with its rows.
+/// Arguments for one tile: its expert's weights and its rows.
 LACUNA_DEVICE ProductArguments product_of(const GroupedArguments& a, const ExpertTile& tile) {
   ProductArguments product = a.product;
   const int64_t skipped = tile.expert * a.expert_stride;
@@ -207,7 +207,7 @@ LACUNA_DEVICE ProductArguments product_of(const GroupedArguments& a, const Exper
 template <int kRowTiles>
 LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) grouped_kernel(GroupedArguments a) {
   const ExpertTile tile = a.tiles[block_index().y];
-  if (tile.count == 0) return;  // the whole block
+  if (tile.count == 0) return;  // for the whole block
   product_block<kRowTiles>(product_of(a, tile));
 }
 

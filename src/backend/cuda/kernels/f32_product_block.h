@@ -1,5 +1,5 @@
-// The part of a product in f32 that one block computes: sixteen rows and some outputs, on the ordinary cores.
-// For the kernels of f32_product.cu and experts.cu.
+// One thread block's part of an f32 GEMM: sixteen rows by kProductOutputs outputs, without tensor cores. For
+// f32_product.cu and experts.cu.
 #pragma once
 
 #include "backend/cuda/kernels/product_block.h"
@@ -8,8 +8,8 @@ namespace lacuna::cuda {
 
 inline constexpr int kF32Rows = 16;
 inline constexpr int kF32Step = 32;
-inline constexpr int kF32Stride = kF32Step + 1;  // neighbours then lie in different banks
-inline constexpr int kF32Outputs = 8;            // of a thread
+inline constexpr int kF32Stride = kF32Step + 1;  // avoids bank conflicts between rows
+inline constexpr int kF32Outputs = 8;            // outputs per thread
 
 struct F32ProductShared {
   float rows[kF32Rows][kF32Stride];
@@ -31,7 +31,7 @@ LACUNA_DEVICE void load_f32(const ProductArguments& a, F32ProductShared& memory,
   }
 }
 
-/// Writes a thread's sums: outputs `first`, `first` + 8, ...
+/// Writes a thread's accumulators: outputs `first`, `first` + 8, ...
 LACUNA_DEVICE void finish_f32(const ProductArguments& a, int64_t row, int64_t first,
                               const float (&sums)[kF32Outputs]) {
   const auto bias_of = [&](int64_t output) { return a.bias != nullptr ? a.bias[output] : 0; };
@@ -57,8 +57,8 @@ LACUNA_DEVICE void finish_f32(const ProductArguments& a, int64_t row, int64_t fi
   }
 }
 
-/// The rows [first_row, first_row + 16), one block of outputs. The whole of a kernel: it takes all shared
-/// memory. Every output is one sum over the inputs in ascending order.
+/// Computes rows [first_row, first_row + 16) of one block of outputs; uses all shared memory of the kernel.
+/// Every output is accumulated over the inputs in ascending order.
 LACUNA_DEVICE void f32_product_block(const ProductArguments& a, int64_t first_row) {
   auto& memory = simt::shared<F32ProductShared>();
   const uint32_t row = simt::thread_index() / 8;
@@ -72,7 +72,7 @@ LACUNA_DEVICE void f32_product_block(const ProductArguments& a, int64_t first_ro
       LACUNA_UNROLL
       for (int j = 0; j < kF32Outputs; ++j) sums[j] += x * memory.weights[column + 8 * j][i];
     }
-    simt::sync_threads();  // all have read what the next load overwrites
+    simt::sync_threads();  // the next load overwrites the shared memory
   }
   const int64_t index = first_row + row;
   const bool is_activation = is_gated(a.epilogue) || a.epilogue == Epilogue::kSquaredRelu;

@@ -1,4 +1,4 @@
-// How a block gets rows of device memory to shared memory while it computes with what came before.
+// Asynchronous copies of matrix rows to shared memory, overlapped with computing on earlier rows.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,15 @@
 
 namespace lacuna::cuda {
 
-/// The pieces that a thread copies of each step of kRows rows. What their addresses are made of is computed
-/// once.
-///   kStepBytes  of a row, 8 or a multiple of 16
+/// A thread's share of copying kRows rows, kStepBytes of each row per step. Row offsets are computed once.
+///   kStepBytes  8 or a multiple of 16
 template <int kThreads, int kRows, int kStepBytes>
 class RowCopies {
  public:
-  ///   from       row 0, which exists
+  ///   from       address of row 0
   ///   row_bytes  from one row to the next
-  ///   count      rows that exist, at most kRows are copied
-  ///   index_of   gives the index of each
+  ///   count      number of existing rows; at most kRows are copied
+  ///   index_of   maps i in [0, count) to the index of a row
   template <typename IndexOf>
   LACUNA_DEVICE RowCopies(const void* from, int64_t row_bytes, int64_t count, const IndexOf& index_of)
       : row_(static_cast<int>(simt::thread_index()) / kPieces),
@@ -34,7 +33,7 @@ class RowCopies {
   LACUNA_DEVICE void start(Number (&to)[kRows][kWidth]) {
     LACUNA_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      if (kRowsApart > kRows && row_ >= kRows) continue;  // more threads than pieces
+      if (kRowsApart > kRows && row_ >= kRows) continue;  // more threads than pieces to copy
       Number* piece = to[row_ + i * kRowsApart] + byte_ / static_cast<int>(sizeof(Number));
       const uint8_t* from = next_ + uint64_t{rows_[i]} * row_bytes_;
       kPieceBytes == 16 ? simt::copy_async_16(piece, from, exists(i))
@@ -45,7 +44,7 @@ class RowCopies {
 
  private:
   static constexpr int kPieceBytes = kStepBytes < 16 ? 8 : 16;
-  static constexpr int kPieces = kStepBytes / kPieceBytes;  // of a row
+  static constexpr int kPieces = kStepBytes / kPieceBytes;  // pieces per row
   static constexpr int kRowsApart = kThreads / kPieces;
   static constexpr int kCount = kRowsApart > kRows ? 1 : kRows / kRowsApart;
   static_assert(kThreads % kPieces == 0 && (kRowsApart > kRows || kRows % kRowsApart == 0));
@@ -60,7 +59,7 @@ class RowCopies {
   uint32_t rows_[kCount];
 };
 
-/// The steps of a block in a ring of stages, of which all but one are on their way.
+/// Multi-stage pipeline: a ring buffer of kStages steps, of which kStages - 1 are prefetched.
 template <int kStages, typename Load>
 class Pipeline {
  public:
@@ -70,10 +69,11 @@ class Pipeline {
     for (int stage = 0; stage < kStages - 1; ++stage) load_next(stage);
   }
 
-  /// Waits for the next step, whose stage it returns. Everything of the step before has been read.
+  /// Waits for the next step and returns its stage. All threads must have finished reading the previous step
+  /// when they call it.
   LACUNA_DEVICE int next() {
     simt::wait_copies<kStages - 2>();
-    simt::sync_threads();  // all copies of this step are there, and all threads have read the last stage
+    simt::sync_threads();  // all copies of this step have arrived, and all threads have read the last stage
     load_next(last_);
     last_ = stage_;
     stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;

@@ -6,7 +6,7 @@ namespace {
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
 constexpr uint32_t kThreads = 256;
-constexpr int kWordsAtOnce = 4;  // loads of 16 bytes that a thread has under way
+constexpr int kWordsAtOnce = 4;  // 16-byte loads in flight per thread
 
 struct NoArguments {};
 

@@ -1,4 +1,4 @@
-// Kernels that measure a device and do nothing else.
+// Kernels for device measurements.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace lacuna::cuda {
 
-/// One block of one warp that does nothing: what is left is the time of a launch.
+/// Launches one empty warp, to measure launch overhead.
 void do_nothing(Stream& stream);
 
 struct ReadArguments {
@@ -17,18 +17,18 @@ struct ReadArguments {
   uint32_t needle = 0;
 };
 
-/// Reads all words once and keeps nothing.
-///   blocks  as many as the device runs at a time
+/// Reads all words once, to measure memory bandwidth.
+///   blocks  number of blocks that the device runs concurrently
 void read_all(Stream& stream, const ReadArguments& arguments, uint32_t blocks);
 
 struct ChainArguments {
   const uint16_t* a = nullptr;  ///< [16, depth] bf16
   const uint16_t* b = nullptr;  ///< [8, depth] bf16
-  float* c = nullptr;           ///< [16, 8]: a b^T, one chain of sums in steps of 16 from 0 on
+  float* c = nullptr;           ///< [16, 8]: a b^T, accumulated from 0 in steps of 16 inputs
   int64_t depth = 0;            ///< a multiple of 16
 };
 
-/// The bits of the device's tensor cores: one warp, one tile.
+/// Multiplies one tile on the tensor cores with one warp, to examine their rounding.
 void multiply_chain(Stream& stream, const ChainArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -1,4 +1,4 @@
-// The product of few rows with a matrix, and what becomes of the sums at once.
+// GEMM of few rows with a matrix, with fused epilogue.
 #pragma once
 
 #include <cstdint>
@@ -7,54 +7,53 @@
 
 namespace lacuna::cuda {
 
-inline constexpr int64_t kDepthStep =
-    64;  ///< the inputs of a matrix and of rows are padded to multiples of it
-inline constexpr int64_t kDepthSlice = 4096;  ///< inputs that one chain of sums runs over
+inline constexpr int64_t kDepthStep = 64;     ///< K of matrices and rows is padded to a multiple of it
+inline constexpr int64_t kDepthSlice = 4096;  ///< inputs per partial sum
 inline constexpr int64_t kMaxProductRows = 128;
 
 enum class Epilogue : uint8_t {
   kStore,        ///< out_f32 = sum + bias
   kAddScaled,    ///< out_f32 += scale * (sum + bias)
-  kSwiglu,       ///< out_bf16 = silu(gate) * up; eight outputs of gate, eight of up, and so on
-  kGeglu,        ///< the same with gelu(gate), in the form with tanh
+  kSwiglu,       ///< out_bf16 = silu(gate) * up; gate and up interleaved, eight outputs each
+  kGeglu,        ///< kSwiglu with gelu(gate) (tanh approximation) instead of silu
   kSquaredRelu,  ///< out_bf16 = max(sum + bias, 0)^2
 };
 
-/// Whether outputs are those of a gate and of what it gates.
+/// Whether the matrix has interleaved gate and up outputs.
 constexpr bool is_gated(Epilogue epilogue) {
   return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kGeglu;
 }
 
 /// Meaning of an 8-bit quantized value.
 enum class CodeFormat : uint8_t {
-  kInt8,  ///< an integer with a sign
-  kE4m3,  ///< a float with 4 bits of exponent and 3 of mantissa; codes of NaN do not occur
+  kInt8,  ///< a signed integer
+  kE4m3,  ///< a float with 4 bits of exponent and 3 of mantissa; never NaN
 };
 
 struct ProductArguments {
-  const uint16_t* x = nullptr;        ///< [.., depth] bf16
-  const float* x_f32 = nullptr;       ///< in the place of `x` and `weights_f32` of `weights`: f32_product()
-  const int32_t* rows = nullptr;      ///< [num_rows] of x; null: 0, 1, 2, ...
+  const uint16_t* x = nullptr;        ///< [*, depth] bf16
+  const float* x_f32 = nullptr;       ///< for f32_product(), instead of `x`; with `weights_f32`
+  const int32_t* rows = nullptr;      ///< [num_rows] indices into x; null: 0, 1, 2, ...
   const uint16_t* weights = nullptr;  ///< [num_outputs, depth] bf16
   const float* weights_f32 = nullptr;
-  const uint8_t* codes = nullptr;  ///< in the place of `weights`: weight = scale of the output * code
+  const uint8_t* codes = nullptr;  ///< quantized weights instead of `weights`: weight = scales[output] * code
   CodeFormat code_format = CodeFormat::kInt8;
-  const float* scales = nullptr;      ///< [num_outputs] of codes
+  const float* scales = nullptr;      ///< [num_outputs], only with `codes`
   const float* bias = nullptr;        ///< [num_outputs]; null: none
   float* out_f32 = nullptr;           ///< [num_rows, out_stride]
-  uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; what is behind the outputs becomes 0
-  const int32_t* out_rows = nullptr;  ///< [num_rows] of out; null: 0, 1, 2, ...
+  uint16_t* out_bf16 = nullptr;       ///< [num_rows, out_stride]; padding after the outputs becomes 0
+  const int32_t* out_rows = nullptr;  ///< [num_rows] indices into out; null: 0, 1, 2, ...
   int64_t num_rows = 0;               ///< at most kMaxProductRows
-  int64_t num_outputs = 0;            ///< where is_gated() a multiple of 16: gate and up together
+  int64_t num_outputs = 0;            ///< with is_gated(): gate and up together, a multiple of 16
   int64_t depth = 0;                  ///< a multiple of kDepthStep
   int64_t out_stride = 0;
   float scale = 1;
   Epilogue epilogue = Epilogue::kStore;
 };
 
-/// Codes of both formats are widened to bf16, which is exact, and sums are scaled. An output is the sum over
-/// k in slices of kDepthSlice, each one chain in steps of 16; the slices are added in order. Neither the
-/// other rows nor their number change its bits.
+/// Quantized weights are converted to bf16, which is exact, and accumulators are scaled. K is split into
+/// slices of kDepthSlice, accumulated in steps of 16; partial sums are added in order. Batch-invariant: other
+/// rows do not change the bits of a row.
 void product(Stream& stream, const ProductArguments& arguments);
 
 }  // namespace lacuna::cuda

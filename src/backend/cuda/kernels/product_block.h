@@ -1,5 +1,4 @@
-// The part of a product that one block computes: some outputs of all rows. For the kernels of product.cu and
-// experts.cu.
+// One thread block's part of a GEMM: kProductOutputs outputs of all rows. For product.cu and experts.cu.
 #pragma once
 
 #include "backend/cuda/kernels/pipeline.h"
@@ -10,25 +9,24 @@ namespace lacuna::cuda {
 
 inline constexpr int kProductWarps = 4;
 inline constexpr uint32_t kProductThreads = 32 * kProductWarps;
-inline constexpr int kProductOutputs = 16 * kProductWarps;  // of a block; sixteen for each warp
+inline constexpr int kProductOutputs = 16 * kProductWarps;  // outputs per block, sixteen per warp
 inline constexpr int kProductStages = 4;
 inline constexpr int kProductStride =
-    kDepthStep + 8;  // of a row in shared memory: eight rows then lie in different banks
+    kDepthStep + 8;  // row stride in shared memory: puts eight rows into different banks
 inline constexpr int kSliceSteps = kDepthSlice / kDepthStep;
 
-inline constexpr int kCodePairs = kDepthStep / 2 + 8;  // likewise, of codes: two inputs each
+inline constexpr int kCodePairs = kDepthStep / 2 + 8;  // likewise, for pairs of 8-bit values
 
 template <int kRowTiles>
 struct ProductShared {
-  static constexpr int kStepBytes = 2 * kDepthStep;  // of an output
+  static constexpr int kStepBytes = 2 * kDepthStep;  // per output
   static LACUNA_DEVICE const void* source(const ProductArguments& a) { return a.weights; }
 
   alignas(128) uint16_t weights[kProductStages][kProductOutputs][kProductStride];
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// The same where weights are 8-bit codes, which become bf16 in registers just before they are
-/// multiplied.
+/// ProductShared for 8-bit weights, which are converted to bf16 in registers just before the multiplication.
 template <int kRowTiles, CodeFormat kFormat>
 struct CodeProductShared {
   static constexpr int kStepBytes = kDepthStep;
@@ -38,8 +36,8 @@ struct CodeProductShared {
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// The copies of the block's rows of weights.
-///   kStepBytes  of a row
+/// Copies of the block's weights.
+///   kStepBytes  bytes per output and step
 template <int kStepBytes>
 LACUNA_DEVICE auto copies_of_weights(const void* weights, const ProductArguments& a) {
   const int64_t first = int64_t{simt::block_index().x} * kProductOutputs;
@@ -48,7 +46,7 @@ LACUNA_DEVICE auto copies_of_weights(const void* weights, const ProductArguments
                                                                  [&](int output) { return first + output; });
 }
 
-/// The same of the rows of x.
+/// Copies of the rows of x.
 template <int kRowTiles>
 LACUNA_DEVICE auto copies_of_rows(const ProductArguments& a) {
   return RowCopies<kProductThreads, 16 * kRowTiles, 2 * kDepthStep>(
@@ -56,7 +54,7 @@ LACUNA_DEVICE auto copies_of_rows(const ProductArguments& a) {
       [&](int row) { return a.rows != nullptr ? a.rows[row] : row; });
 }
 
-/// The number that a code stands for, which bf16 holds exactly.
+/// Value of an 8-bit quantized value without scale; exact in bf16.
 template <CodeFormat kFormat>
 LACUNA_DEVICE float value_of_code(uint8_t code) {
   if constexpr (kFormat == CodeFormat::kE4m3) {
@@ -66,15 +64,14 @@ LACUNA_DEVICE float value_of_code(uint8_t code) {
   }
 }
 
-/// Two codes as bf16, the lower half first.
+/// Converts two 8-bit values to bf16, the low byte to the low half.
 template <CodeFormat kFormat>
 LACUNA_DEVICE uint32_t widen_pair(uint16_t pair) {
   return simt::pack_bf16(value_of_code<kFormat>(static_cast<uint8_t>(pair & 0xffU)),
                          value_of_code<kFormat>(static_cast<uint8_t>(pair >> 8)));
 }
 
-/// The weights of the warp's sixteen outputs for the inputs [k, k + 16) of a stage, as multiply_block() takes
-/// them.
+/// Loads the weights of the warp's sixteen outputs and inputs [k, k + 16) of a stage for multiply_block().
 template <int kRowTiles>
 LACUNA_DEVICE void read_weights(const ProductShared<kRowTiles>& memory, int stage, uint32_t k,
                                 uint32_t (&b)[2][2]) {
@@ -133,7 +130,7 @@ LACUNA_DEVICE void end_slice(float (&c)[kRowTiles][kColumns][4], float (&sums)[k
   }
 }
 
-/// The end of a block that has all rows: a warp's sums, and the padding.
+/// Writes a warp's results; the last block also clears the padding.
 template <int kRowTiles>
 LACUNA_DEVICE void finish_block(const ProductArguments& a, float (&sums)[kRowTiles][2][4]) {
   const int64_t first_output =
@@ -142,7 +139,7 @@ LACUNA_DEVICE void finish_block(const ProductArguments& a, float (&sums)[kRowTil
   if (simt::block_index().x + 1 == simt::grid_size().x) clear_padding(a, 0, a.num_rows);
 }
 
-/// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
+/// Computes one block of outputs for all rows; uses all shared memory of the kernel.
 template <int kRowTiles, typename Memory = ProductShared<kRowTiles>>
 LACUNA_DEVICE void product_block(const ProductArguments& a) {
   auto& memory = simt::shared<Memory>();

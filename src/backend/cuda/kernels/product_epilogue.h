@@ -1,4 +1,4 @@
-// The end of a product: scale, bias and epilogue of the sums that a warp holds.
+// GEMM epilogue: scale, bias and activation of a warp's accumulators.
 #pragma once
 
 #include "backend/cuda/kernels/product.h"
@@ -6,8 +6,8 @@
 
 namespace lacuna::cuda {
 
-/// The sum of an output, scaled where weights are codes, and with its bias.
-///   scale, bias  the output's; not read where there are none
+/// Accumulator of an output times its scale (for 8-bit weights) plus its bias.
+///   scale, bias  ignored if the product has none
 LACUNA_DEVICE float biased(const ProductArguments& a, float sum, float scale, float bias) {
   if (a.codes != nullptr) sum = simt::rounded_product(sum, scale);
   return a.bias != nullptr ? sum + bias : sum;
@@ -22,18 +22,18 @@ LACUNA_DEVICE float gated(Epilogue epilogue, float gate, float up) {
   return gate / (1 + simt::exp(-u)) * up;
 }
 
-/// Two neighbouring outputs of a row.
+/// Two adjacent outputs of a row.
 struct alignas(8) OutputPair {
   float first = 0;
   float second = 0;
 };
 
-/// Where a thread's sums go: a pair of outputs in each column of eight, in every eighth row.
-///   kWhole  all outputs of the warp exist, and a pair is read and written at once
+/// Destinations of a thread's accumulators: a pair of outputs in each column of eight, in every eighth row.
+///   kWhole  whether all outputs of the warp exist; a pair is then one vector access
 template <bool kWhole, int kRowTiles, int kColumns>
 class OutputPlaces {
  public:
-  static constexpr int kRows = 2 * kRowTiles;  // of a thread
+  static constexpr int kRows = 2 * kRowTiles;  // per thread
 
   LACUNA_DEVICE OutputPlaces(const ProductArguments& a, int64_t first_row, int64_t first_output)
       : first_output_(first_output + 2 * (simt::lane_index() % 4)), num_outputs_(a.num_outputs) {
@@ -46,7 +46,7 @@ class OutputPlaces {
     }
   }
 
-  /// Calls `use` with the number of a row, its number in the output, and a column, whose pair exists.
+  /// Calls use(thread row, output row, column) for every existing pair.
   template <typename Use>
   LACUNA_DEVICE void for_each(const Use& use) const {
     LACUNA_UNROLL
@@ -82,7 +82,7 @@ class OutputPlaces {
       if (both_exist(column)) to[1] = static_cast<uint16_t>(bits >> 16);
     }
   }
-  /// The factors or biases of a pair; zeros for null.
+  /// Scales or biases of a pair; zeros for null.
   LACUNA_DEVICE OutputPair read_terms(const float* terms, int column) const {
     if (terms == nullptr || !exist(column)) return {};
     terms += output(column);
@@ -100,7 +100,7 @@ class OutputPlaces {
   int32_t rows_[kRows];
 };
 
-/// Sums become values of outputs.
+/// Applies scales and biases to accumulators in place.
 template <typename Places, int kRowTiles, int kColumns>
 LACUNA_DEVICE void scale_and_bias(const ProductArguments& a, const Places& places,
                                   float (&sums)[kRowTiles][kColumns][4]) {
@@ -119,14 +119,14 @@ LACUNA_DEVICE void scale_and_bias(const ProductArguments& a, const Places& place
   }
 }
 
-/// The pair of a thread's row and column.
+/// Accumulator pair of a thread's row and column.
 template <int kRowTiles, int kColumns>
 LACUNA_DEVICE OutputPair pair_of(const float (&values)[kRowTiles][kColumns][4], int row, int column) {
   const float(&part)[4] = values[row / 2][column];
   return {part[row % 2 * 2], part[row % 2 * 2 + 1]};
 }
 
-/// Adds to the residual stream, all of which is on its way before the first is added.
+/// Adds to the residual stream; issues all loads before the first addition.
 template <typename Places, int kRowTiles, int kColumns>
 LACUNA_DEVICE void add_scaled(const ProductArguments& a, const Places& places,
                               const float (&values)[kRowTiles][kColumns][4]) {
@@ -140,7 +140,7 @@ LACUNA_DEVICE void add_scaled(const ProductArguments& a, const Places& places,
   });
 }
 
-/// Gate and up of eight outputs lie in two neighbouring columns.
+/// Applies the gated activation: even columns hold gates, odd columns the matching `up` outputs.
 template <typename Places, int kRowTiles, int kColumns>
 LACUNA_DEVICE void write_gated(const ProductArguments& a, const Places& places,
                                const float (&values)[kRowTiles][kColumns][4]) {
@@ -178,8 +178,8 @@ LACUNA_DEVICE void finish_at(const ProductArguments& a, const Places& places,
   }
 }
 
-/// Writes a warp's sums, which it changes.
-///   first_row     of the call's rows
+/// Writes a warp's results; modifies `sums`.
+///   first_row     index among the rows of the call
 ///   first_output  a multiple of 16
 template <int kRowTiles, int kColumns>
 LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int64_t first_output,
@@ -193,8 +193,8 @@ LACUNA_DEVICE void finish_all(const ProductArguments& a, int64_t first_row, int6
   }
 }
 
-/// For the block of the last outputs: clears what lies behind the outputs of the call's rows [first_row,
-/// end_row), for products that read these rows in steps.
+/// Called by the block with the last outputs: zeroes the padding of rows [first_row, end_row) of the call,
+/// because later GEMMs read it.
 LACUNA_DEVICE void clear_padding(const ProductArguments& a, int64_t first_row, int64_t end_row) {
   if (a.out_bf16 == nullptr) return;
   const int64_t outputs = is_gated(a.epilogue) ? a.num_outputs / 2 : a.num_outputs;

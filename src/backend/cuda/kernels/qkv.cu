@@ -8,14 +8,14 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 
 constexpr uint32_t kWarps = 4;
 constexpr uint32_t kThreads = 32 * kWarps;
-constexpr int kHeadParts = kMaxHeadDim / 32;  // of 32 numbers
+constexpr int kHeadParts = kMaxHeadDim / 32;  // dimensions per lane
 
 struct FinishShared {
   float parts[kWarps];
   double products[kWarps];
 };
 
-/// And what becomes codes: a head of each warp.
+/// Shared memory for int8 cells: one head per warp before quantization.
 struct FinishCodesShared {
   FinishShared common;
   float numbers[kWarps][32 * kHeadParts];
@@ -33,14 +33,14 @@ LACUNA_DEVICE float clamped(const FinishQkvArguments& a, float x) {
   return x;
 }
 
-/// Factor of the numbers of one head; called by a whole warp.
+/// RMSNorm factor of one head; called by a whole warp.
 LACUNA_DEVICE float head_scale(const FinishQkvArguments& a, const float* x) {
   float squares = 0;
   for (int64_t i = lane_index(); i < a.pool.head_dim; i += 32) squares += x[i] * x[i];
   return 1 / simt::sqrt(warp_sum(squares) / static_cast<float>(a.pool.head_dim) + a.epsilon);
 }
 
-/// The same of all heads; called by the whole block.
+/// RMSNorm factor of all heads together; called by the whole block.
 LACUNA_DEVICE float row_scale(const FinishQkvArguments& a, const float* x, int64_t count, float* parts) {
   float squares = 0;
   for (int64_t i = thread_index(); i < count; i += kThreads) squares += x[i] * x[i];
@@ -49,9 +49,9 @@ LACUNA_DEVICE float row_scale(const FinishQkvArguments& a, const float* x, int64
   return 1 / simt::sqrt(squares / static_cast<float>(count) + a.epsilon);
 }
 
-/// Norm, clamp and turn one head; rounded where `out` is bf16.
-///   weight  of the head's numbers; null: no norm
-///   growth  factor of what has been turned
+/// Applies norm, clamp and RoPE to one head; rounds if `out` is bf16.
+///   weight  norm weights of the head; null: no norm
+///   growth  factor after RoPE
 template <typename Number>
 LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, const float* weight, float scale,
                                int64_t position, Number* out, float growth = 1) {
@@ -68,10 +68,10 @@ LACUNA_DEVICE void finish_head(const FinishQkvArguments& a, const float* x, cons
   for (int64_t i = 2 * half + lane_index(); i < a.pool.head_dim; i += 32) store(out + i, at(i) * growth);
 }
 
-/// A head's numbers as codes with a scale; called by a whole warp.
+/// Quantizes one head to int8 with a scale; called by a whole warp.
 LACUNA_DEVICE void write_codes(const float* numbers, int64_t dim, int8_t* codes, float* scale) {
   float largest = 0;
-  float zero = 0;  // NaN where a number is not finite
+  float zero = 0;  // NaN if a number is not finite
   for (int64_t i = lane_index(); i < dim; i += 32) {
     const float size = numbers[i] < 0 ? -numbers[i] : numbers[i];
     largest = size > largest ? size : largest;
@@ -92,9 +92,9 @@ LACUNA_DEVICE Cell<kFormat> cell_of_row(const FinishQkvArguments& a, int64_t row
   return cell_of_page<kFormat>(a.pool, page, a.layer, kv_head, cell % kPageCells);
 }
 
-/// Writes the key and the value of a row's cell of one kv head; called by a whole warp.
-///   scale    of the norm
-///   numbers  memory of the warp, where cells are codes
+/// Writes key and value of a row's cell for one kv head; called by a whole warp.
+///   scale    factor of the key's norm
+///   numbers  the warp's scratch memory, for int8 cells
 template <CellFormat kFormat>
 LACUNA_DEVICE void write_cell(const FinishQkvArguments& a, const float* k, const float* v,
                               const float* weight, float scale, int64_t position, const Cell<kFormat>& to,
@@ -116,7 +116,7 @@ LACUNA_DEVICE void write_cell(const FinishQkvArguments& a, const float* k, const
   sync_warp();
 }
 
-/// Old and new numbers of one cell, all heads: their product and their squares.
+/// Dot product and squared norms of a cell's old and new keys or values, over all heads.
 struct Cosine {
   double product = 0;
   double old_squares = 0;
@@ -141,7 +141,7 @@ LACUNA_DEVICE float one_minus_cosine(Cosine cosine, double* parts) {
   return norms > 0 ? static_cast<float>(1 - cosine.product / norms) : 1;
 }
 
-/// Every warp takes heads in turn.
+/// Finishes a row's queries; the warps distribute the heads.
 template <typename Number>
 LACUNA_DEVICE void finish_queries(const FinishQkvArguments& a, int64_t row, const float* q, float full_scale,
                                   bool is_full, Number* queries) {
@@ -156,7 +156,7 @@ LACUNA_DEVICE void finish_queries(const FinishQkvArguments& a, int64_t row, cons
   }
 }
 
-/// The numbers of a cell that this lane compares.
+/// This lane's part of a cell's keys and values, for measuring drift.
 template <CellFormat kFormat>
 struct CellNumbers {
   float keys[kHeadParts] = {};
@@ -173,7 +173,7 @@ struct CellNumbers {
   }
 };
 
-/// The same of keys and values, which may replace what their cell held.
+/// Finishes a row's keys and values; measures their drift from the cell's previous contents.
 template <CellFormat kFormat>
 LACUNA_DEVICE void finish_cells(const FinishQkvArguments& a, int64_t row, const float* k, const float* v,
                                 float full_scale, bool is_full, float* numbers, Cosine& keys,
@@ -183,7 +183,7 @@ LACUNA_DEVICE void finish_cells(const FinishQkvArguments& a, int64_t row, const 
     const Cell<kFormat> cell = cell_of_row<kFormat>(a, row, head);
     CellNumbers<kFormat> before;
     if (a.drift != nullptr) before.read(cell, dim);
-    sync_warp();  // lanes write numbers that others have read
+    sync_warp();  // lanes overwrite numbers that other lanes have read
     const float* x = k + head * dim;
     const float scale = a.k_norm != nullptr && !is_full ? head_scale(a, x) : full_scale;
     const float* weight = a.k_norm != nullptr && a.norm_full ? a.k_norm + head * dim : a.k_norm;
@@ -199,7 +199,7 @@ LACUNA_DEVICE void finish_cells(const FinishQkvArguments& a, int64_t row, const 
   }
 }
 
-/// One row.
+/// Finishes queries, keys and values of one row.
 template <CellFormat kFormat>
 LACUNA_DEVICE void finish_row(const FinishQkvArguments& a, FinishShared& memory, float* numbers) {
   const int64_t row = block_index().x;

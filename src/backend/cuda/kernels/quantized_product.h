@@ -1,5 +1,4 @@
-// The product of few rows with a matrix of quantized values whose groups of inputs have a scale each. They
-// become bf16 on the way to the tensor cores.
+// GEMM of few rows with group-quantized weights, which are converted to bf16 for the tensor cores.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +12,9 @@ inline constexpr int64_t kCodeGroup = 32;  ///< inputs that share a scale
 
 /// Quantized values with a scale per group.
 enum class GroupFormat : uint8_t {
-  kInt4,     ///< two values to a byte, the even input in the lower half; weight = scale * (value - 8)
-  kInt4Min,  ///< the same bytes; weight = scale * (value - 8) + minimum
-  kInt8,     ///< integers with a sign; weight = scale * value
+  kInt4,     ///< two values per byte, the even input in the low nibble; weight = scale * (value - 8)
+  kInt4Min,  ///< stored as kInt4; weight = scale * (value - 8) + minimum
+  kInt8,     ///< signed integers; weight = scale * value
 };
 
 constexpr int bits_of(GroupFormat format) {
@@ -23,9 +22,9 @@ constexpr int bits_of(GroupFormat format) {
 }
 
 struct GroupedCodes {
-  const uint8_t* values = nullptr;  ///< [outputs, depth * bits / 8]; null: weights are not in such a format
+  const uint8_t* values = nullptr;  ///< [outputs, depth * bits / 8]; null: weights have another format
   const float* scales = nullptr;    ///< [outputs, depth / kCodeGroup], fewer than 2^32
-  const float* minimums = nullptr;  ///< likewise; of kInt4Min alone
+  const float* minimums = nullptr;  ///< [outputs, depth / kCodeGroup], only for kInt4Min
   GroupFormat format = GroupFormat::kInt4;
 };
 
@@ -34,9 +33,9 @@ struct QuantizedProductArguments {
   GroupedCodes codes;
 };
 
-/// Quantized values are exact in bf16. Each group is a chain of sums, scaled and added in order; a minimum is
-/// multiplied with the sum of the group's inputs, which is such a chain, too. The rows of a call do not
-/// change each other's bits. 8-bit values with a scale per output: product().
+/// Quantized values are exact in bf16. Each group has its own accumulator, which is scaled and added in
+/// order; minimums are multiplied with the sum of the group's inputs. Batch-invariant. For 8-bit values with
+/// a scale per output use product().
 void quantized_product(Stream& stream, const QuantizedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -1,5 +1,5 @@
-// The part of a product with codes in groups that one block computes. For the kernels of
-// quantized_product.cu, experts.cu and wide_product.cu.
+// One thread block's part of a GEMM with group-quantized weights. For quantized_product.cu, experts.cu and
+// wide_product.cu.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace lacuna::cuda {
 
-/// Bytes of one output in a stage, and from one output to the next: eight outputs then lie in different
+/// Bytes of one output in a stage, and the stride between outputs, which puts eight outputs into different
 /// banks.
 constexpr int code_bytes(GroupFormat format) {
   return static_cast<int>(kDepthStep) * bits_of(format) / 8;
@@ -19,12 +19,12 @@ constexpr int code_row(GroupFormat format) {
   return code_bytes(format) + 16;
 }
 
-/// Numbers of a group besides its codes: a scale, and a minimum where there are any.
+/// Numbers per group: a scale, and for kInt4Min a minimum.
 constexpr int num_factors(GroupFormat format) {
   return format == GroupFormat::kInt4Min ? 2 : 1;
 }
 
-/// Calls `use` with a format that is known when kernels are compiled.
+/// Calls `use` with the format as a compile-time constant.
 template <typename Use>
 void for_format(GroupFormat format, Use&& use) {
   switch (format) {
@@ -37,7 +37,7 @@ void for_format(GroupFormat format, Use&& use) {
   }
 }
 
-/// Scales or minimums of the groups of a step.
+/// Scales or minimums of the groups of a K step.
 template <int kOutputs>
 struct StepFactors {
   static constexpr int kGroups = kDepthStep / kCodeGroup;
@@ -52,7 +52,7 @@ struct CodeShared {
   alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
 };
 
-/// Inputs k and k + 1 of an output as bf16; k is even.
+/// Converts inputs k and k + 1 of an output to bf16; k is even.
 template <GroupFormat kFormat>
 LACUNA_DEVICE uint32_t widen(const uint8_t* codes, uint32_t k) {
   if constexpr (kFormat == GroupFormat::kInt8) {
@@ -64,13 +64,13 @@ LACUNA_DEVICE uint32_t widen(const uint8_t* codes, uint32_t k) {
   }
 }
 
-/// A column of ones behind a warp's columns of weights sums up the inputs of a group, for its minimum.
+/// Extra columns of ones after a warp's weights: they sum up the inputs of a group, for its minimum.
 constexpr int sum_columns(GroupFormat format) {
   return format == GroupFormat::kInt4Min ? 1 : 0;
 }
-inline constexpr uint32_t kTwoOnes = 0x3f803f80;  // in bf16
+inline constexpr uint32_t kTwoOnes = 0x3f803f80;  // two bf16 ones
 
-/// Sixteen inputs.
+/// Multiplies and accumulates sixteen inputs.
 template <int kRowTiles, GroupFormat kFormat, int kColumns>
 LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles, kFormat>& memory, int stage, uint32_t k,
                                   float (&c)[kRowTiles][kColumns][4]) {
@@ -93,10 +93,10 @@ LACUNA_DEVICE void multiply_codes(const CodeShared<kRowTiles, kFormat>& memory, 
   simt::multiply_block(c, rows, b);
 }
 
-/// Adds c, scaled, to the sums, and clears it: the end of a group of codes.
-///   factors  of the warp's outputs, scales and then minimums, of the groups of a step
-///   group    of the step
-///   c        with a column of the inputs' sums at the end where there are minimums
+/// Ends a group: adds its scaled accumulator `c` to `sums` and clears `c`.
+///   factors  scales, then minimums, of the groups of a K step
+///   group    index within the K step
+///   c        with minimums, its last column holds the sums of inputs
 template <int kOutputs, int kFactors, int kRowTiles, int kProducts, int kColumns>
 LACUNA_DEVICE void scale_and_add(const StepFactors<kOutputs> (&factors)[kFactors], uint32_t first_output,
                                  int group, float (&c)[kRowTiles][kProducts][4],
@@ -129,7 +129,7 @@ LACUNA_DEVICE void scale_and_add(const StepFactors<kOutputs> (&factors)[kFactors
   }
 }
 
-/// One block of outputs, all rows. The whole of a kernel: it takes all shared memory.
+/// Computes one block of outputs for all rows; uses all shared memory of the kernel.
 template <int kRowTiles, GroupFormat kFormat>
 LACUNA_DEVICE void quantized_product_block(const QuantizedProductArguments& a) {
   auto& memory = simt::shared<CodeShared<kRowTiles, kFormat>>();

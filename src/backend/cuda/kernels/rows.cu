@@ -21,8 +21,8 @@ struct NormShared {
   float parts[kThreads / 32];
 };
 
-/// The factor of a row's norm; called by the whole block. One block per row and a fixed order of adding: a
-/// row's bits do not depend on its company. `parts` is free again after the next barrier.
+/// RMSNorm factor of a row; called by the whole block. One block per row and a fixed order of additions make
+/// it batch-invariant. `parts` may be reused after the next barrier.
 LACUNA_DEVICE float norm_scale(const float* x, int64_t hidden, float epsilon, float* parts) {
   float squares = 0;
   for (int64_t i = thread_index(); i < hidden; i += kThreads) squares += x[i] * x[i];
@@ -30,7 +30,7 @@ LACUNA_DEVICE float norm_scale(const float* x, int64_t hidden, float epsilon, fl
   return 1 / simt::sqrt(squares / static_cast<float>(hidden) + epsilon);
 }
 
-/// The row of the residual that is number `index` of the call's rows.
+/// Row of the residual for an index among the call's rows.
 LACUNA_DEVICE int64_t listed_row(const int32_t* rows, int64_t index) {
   return rows != nullptr ? int64_t{rows[index]} : index;
 }
@@ -78,7 +78,7 @@ LACUNA_KERNEL sum_of_norms_kernel(SumOfNormsArguments a) {
 LACUNA_KERNEL norm_canvases_kernel(CanvasArguments a) {
   auto& memory = shared<NormShared>();
   const int64_t row = listed_row(a.rows, block_index().x);
-  if (a.is_denoised[row] == 0) return;  // the whole block
+  if (a.is_denoised[row] == 0) return;  // for the whole block
   float* x = a.residual + row * a.hidden;
   const float scale = norm_scale(x, a.hidden, a.epsilon, memory.parts);
   for (int64_t i = thread_index(); i < a.hidden; i += kThreads) x[i] *= scale;

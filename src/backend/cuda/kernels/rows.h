@@ -1,5 +1,5 @@
-// Row kernels: embeddings, RMSNorm from the residual stream to rows of bf16 that products read and of what
-// layers add to it, and the soft cap of logits.
+// Row kernels: embeddings, RMSNorm of matmul inputs and of layer outputs, canvas rows, and the soft cap of
+// logits.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ struct EmbedArguments {
   float* residual = nullptr;        ///< [rows, hidden]
   int64_t hidden = 0;
   float scale = 1;
-  const float* table_f32 = nullptr;  ///< in the place of `table`
+  const float* table_f32 = nullptr;  ///< used instead of `table`
 };
 
 /// residual[r] = scale * table[tokens[r]].
 void embed(Stream& stream, const EmbedArguments& arguments, uint32_t rows);
 
 struct NormArguments {
-  const float* residual = nullptr;  ///< [.., hidden]
-  const int32_t* rows = nullptr;    ///< [rows] of the residual; null: 0, 1, 2, ...
-  /// [rows] of hidden numbers each, in the place of `residual` and `rows`
+  const float* residual = nullptr;  ///< [*, hidden]
+  const int32_t* rows = nullptr;    ///< [rows] indices into the residual; null: 0, 1, 2, ...
+  /// [rows] pointers to [hidden], used instead of `residual` and `rows`
   const float* const* row_pointers = nullptr;
   const float* weight = nullptr;  ///< [hidden]
   uint16_t* out = nullptr;        ///< [rows, stride] bf16; null: not wanted
   float* out_f32 = nullptr;       ///< [rows, hidden]; null: not wanted
-  /// [rows] where each row's hidden numbers go in f32; null: not wanted
+  /// [rows] pointers to [hidden] f32 outputs; null: not wanted
   float* const* out_f32_rows = nullptr;
   int64_t hidden = 0;
-  int64_t stride = 0;  ///< >= hidden; what lies behind a row's numbers becomes 0
+  int64_t stride = 0;  ///< >= hidden; the padding of rows becomes 0
   float epsilon = 0;
-  float* out_padded = nullptr;  ///< as `out` in f32, [rows, stride]; null: not wanted
+  float* out_padded = nullptr;  ///< [rows, stride] f32, zero-padded as `out`; null: not wanted
 };
 
 /// out[r] = x / sqrt(mean(x^2) + epsilon) * weight with x = residual[rows[r]].
@@ -62,24 +62,25 @@ struct SumOfNormsArguments {
   float epsilon = 0;
 };
 
-/// out[r] = norm(x[r]) + norm(y[r]), each with a weight of its own.
+/// out[r] = norm(x[r]) + norm(y[r]), with x_weight and y_weight.
 void sum_of_norms(Stream& stream, const SumOfNormsArguments& arguments, uint32_t rows);
 
 struct CanvasArguments {
-  float* residual = nullptr;  ///< [.., hidden]
-  /// [.. rows of the residual] whether the row is one of a canvas that is denoised: 0 or 1
+  float* residual = nullptr;  ///< [*, hidden]
+  /// [rows of the residual] 1 if the row belongs to a canvas that is denoised, else 0
   const int32_t* is_denoised = nullptr;
   const int32_t* rows = nullptr;  ///< [rows] of the residual; null: 0, 1, 2, ...
   int64_t hidden = 0;
-  float epsilon = 0;      ///< of norm_canvases()
-  float read_factor = 1;  ///< of scale_rows()
+  float epsilon = 0;  ///< only for norm_canvases()
+  // Only for scale_rows():
+  float read_factor = 1;
   float denoised_factor = 1;
 };
 
-/// Rows that are denoised: residual[r] = x / sqrt(mean(x^2) + epsilon).
+/// For denoised rows: residual[r] = x / sqrt(mean(x^2) + epsilon).
 void norm_canvases(Stream& stream, const CanvasArguments& arguments, uint32_t rows);
 
-/// residual[r] *= denoised_factor where the row is denoised, else read_factor.
+/// residual[r] *= denoised_factor for denoised rows, read_factor for others.
 void scale_rows(Stream& stream, const CanvasArguments& arguments, uint32_t rows);
 
 struct CapArguments {
@@ -92,14 +93,14 @@ struct CapArguments {
 void cap_logits(Stream& stream, const CapArguments& arguments, uint32_t rows);
 
 struct RoundArguments {
-  const float* const* rows = nullptr;  ///< [rows] of hidden numbers each
+  const float* const* rows = nullptr;  ///< [rows] pointers to [hidden]
   uint16_t* out = nullptr;             ///< [rows, stride] bf16
   int64_t hidden = 0;
-  int64_t stride = 0;        ///< >= hidden; what lies behind a row's numbers becomes 0
-  float* out_f32 = nullptr;  ///< in the place of `out`: the numbers as they are
+  int64_t stride = 0;        ///< >= hidden; the padding of rows becomes 0
+  float* out_f32 = nullptr;  ///< used instead of `out`, without rounding
 };
 
-/// Rows from anywhere on the device, rounded to bf16 for a product, or copied for one in f32.
+/// Gathers rows from device memory as matmul inputs: rounded to bf16, or copied as f32.
 void round_rows(Stream& stream, const RoundArguments& arguments, uint32_t rows);
 
 }  // namespace lacuna::cuda

@@ -7,7 +7,7 @@ namespace {
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
 constexpr uint32_t kThreads = 256;
-constexpr uint32_t kBins = 1024;  // each a quarter of an octave of weights
+constexpr uint32_t kBins = 1024;  // four per power of two
 constexpr int kBinShift = 21;
 
 using Count = unsigned long long;  // NOLINT(google-runtime-int): CUDA's atomics are of this type
@@ -31,26 +31,26 @@ LACUNA_DEVICE float largest_of(const float* logits, int64_t count, float* parts)
   return largest;
 }
 
-/// Weights are not negative, and so in the order of their bits.
+/// Bin by exponent and upper mantissa bits: non-negative floats are ordered like their bits.
 LACUNA_DEVICE uint32_t bin_of(float weight) {
   return as_bits(weight) >> kBinShift & (kBins - 1);
 }
 
-/// Units of the bins' sums in a weight of 1: as many as leave room for all tokens.
+/// Fixed-point value of weight 1 in the bins' integer sums; the largest that cannot overflow.
 LACUNA_DEVICE double units(int64_t vocabulary) {
   double units = 0x1p62;
   for (int64_t count = 1; count < vocabulary; count *= 2) units /= 2;
   return units;
 }
 
-/// One row.
+/// One block per row.
 LACUNA_KERNEL weigh_kernel(TokenWeightArguments a) {
   auto& memory = shared<WeightShared>();
   const int64_t row = block_index().x;
   const SoftRequest request = a.requests[row];
   const float* logits = a.logits + request.row * a.stride;
   for (uint32_t bin = thread_index(); bin < kBins; bin += kThreads) memory.bins[bin] = 0;
-  const float largest = largest_of(logits, a.vocabulary, memory.largest);  // with a barrier
+  const float largest = largest_of(logits, a.vocabulary, memory.largest);  // contains a barrier
   const double unit = units(a.vocabulary);
   double sum = 0;
   for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) {
@@ -58,7 +58,7 @@ LACUNA_KERNEL weigh_kernel(TokenWeightArguments a) {
     sum += weight;
     if (weight > 0) atomic_add(&memory.bins[bin_of(weight)], static_cast<Count>(weight * unit));
   }
-  sum = block_sum(sum, memory.sums);  // with a barrier
+  sum = block_sum(sum, memory.sums);  // contains a barrier
   if (thread_index() == 0) {
     const double most = double{request.slack} * sum * unit;
     Count left_out = 0;
@@ -91,10 +91,10 @@ constexpr uint32_t kTile = 32;
 
 template <typename Number>
 struct TransposeShared {
-  Number tile[kTile][kTile + 1];  // neighbours of a column then lie in different banks
+  Number tile[kTile][kTile + 1];  // padded against bank conflicts in columns
 };
 
-/// One tile.
+/// Transposes one tile.
 template <typename Number>
 LACUNA_DEVICE void transpose_tile(const TransposeArguments& a, const Number* from, Number* to) {
   auto& memory = shared<TransposeShared<Number>>();

@@ -1,5 +1,5 @@
-// Soft embeddings: the mean embedding under a distribution over tokens, which a canvas reads in its next
-// pass. The mean is a product of the tokens' weights with the transposed embedding.
+// Soft embeddings: the mean embedding under a distribution over tokens, input to the canvas's next pass. It
+// is computed as a matmul of token weights with the transposed embedding.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 
 namespace lacuna::cuda {
 
-/// A row that keeps a soft embedding.
+/// Request to store the soft embedding of a row.
 struct SoftRequest {
-  float* to = nullptr;  ///< [hidden] where it is kept
-  int32_t row = 0;      ///< of the logits
+  float* to = nullptr;  ///< [hidden] destination
+  int32_t row = 0;      ///< row of the logits
   float slack = 0;      ///< LogitRow::soft_embedding_slack
 };
 
 struct TokenWeightArguments {
-  const float* logits = nullptr;          ///< [.., stride], as their distribution is measured
+  const float* logits = nullptr;          ///< [*, stride], scaled and divided by the temperature
   const SoftRequest* requests = nullptr;  ///< [rows]
-  uint16_t* out = nullptr;   ///< [rows, out_stride] bf16; what lies behind a row's weights becomes 0
-  float* out_f32 = nullptr;  ///< in the place of `out`
-  float* factors = nullptr;  ///< [rows]
+  uint16_t* out = nullptr;                ///< [rows, out_stride] bf16; the padding of rows becomes 0
+  float* out_f32 = nullptr;               ///< used instead of `out`
+  float* factors = nullptr;               ///< [rows]
   int64_t vocabulary = 0;
   int64_t stride = 0;
   int64_t out_stride = 0;
-  float scale = 1;  ///< of embeddings
+  float scale = 1;  ///< factor of embeddings
 };
 
-/// out = exp(logit - largest logit), and 0 for the least likely tokens, of the probability `slack` together
-/// at most; factor = scale / the sum of all weights before. leave_out_least_likely() has the rule of what is
-/// left out; here sums of its bins are of integers, which do not depend on an order.
+/// out = exp(logit - maximum), or 0 for the least likely tokens, of total probability at most `slack`; factor
+/// = scale / (sum of all weights before). Tokens are left out as by leave_out_least_likely(), except that
+/// bins are summed in integers, which do not depend on the order.
 void weigh_tokens(Stream& stream, const TokenWeightArguments& arguments, uint32_t rows);
 
 struct KeepArguments {
@@ -44,12 +44,12 @@ void keep_means(Stream& stream, const KeepArguments& arguments, uint32_t rows);
 
 struct TransposeArguments {
   const uint16_t* from = nullptr;   ///< [rows, columns]
-  const float* from_f32 = nullptr;  ///< in the place of `from`; `to_f32` is then written
+  const float* from_f32 = nullptr;  ///< used instead of `from`; then `to_f32` is written
   uint16_t* to = nullptr;           ///< [columns, stride]
   float* to_f32 = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t stride = 0;  ///< >= rows; what lies behind a row's numbers becomes 0
+  int64_t stride = 0;  ///< >= rows; the padding becomes 0
 };
 
 void transpose(Stream& stream, const TransposeArguments& arguments);

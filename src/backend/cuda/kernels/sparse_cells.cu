@@ -31,7 +31,7 @@ LACUNA_DEVICE void load_keys(const MassArguments& a, int32_t first_cell, MassSha
   }
 }
 
-/// One tile of cells, one kv head: each lane has a cell, and the warps take queries in turn.
+/// One block per tile of cells and kv head: each lane has a cell, and the warps distribute the queries.
 template <CellFormat kFormat>
 LACUNA_KERNEL mass_kernel(MassArguments a) {
   auto& memory = shared<MassShared>();
@@ -64,7 +64,7 @@ LACUNA_KERNEL mass_kernel(MassArguments a) {
   a.mass[kv_head * a.num_cells + first_cell + lane] = sum;
 }
 
-/// One page, one kv head: each thread has a channel.
+/// One block per page and kv head; one thread per channel.
 template <CellFormat kFormat>
 LACUNA_KERNEL bounds_kernel(PageBoundsArguments a) {
   const int64_t channel = thread_index();
@@ -87,7 +87,7 @@ LACUNA_KERNEL bounds_kernel(PageBoundsArguments a) {
   bounds[dim + channel] = smallest;
 }
 
-/// One kv head: each thread has a channel.
+/// One block per kv head; one thread per channel.
 LACUNA_KERNEL means_kernel(PageScoresArguments a) {
   const int64_t channel = thread_index();
   const int64_t kv_head = block_index().x;
@@ -107,7 +107,7 @@ LACUNA_KERNEL means_kernel(PageScoresArguments a) {
   a.means[(2 * kv_head + 1) * a.head_dim + channel] = below / count;
 }
 
-/// One page, one kv head: a warp.
+/// One warp per page and kv head.
 LACUNA_KERNEL scores_kernel(PageScoresArguments a) {
   const int64_t page = block_index().x;
   const int64_t kv_head = block_index().y;
@@ -121,7 +121,7 @@ LACUNA_KERNEL scores_kernel(PageScoresArguments a) {
   if (lane_index() == 0) a.scores[kv_head * a.num_pages + page] = score;
 }
 
-/// One kv head: each thread has a channel.
+/// One block per kv head; one thread per channel.
 LACUNA_KERNEL head_means_kernel(CandidateScoresArguments a) {
   const int64_t channel = thread_index();
   const int64_t kv_head = block_index().x;
@@ -138,7 +138,7 @@ LACUNA_KERNEL head_means_kernel(CandidateScoresArguments a) {
   a.means[kv_head * dim + channel] = sum / static_cast<float>(a.num_rows);
 }
 
-/// One candidate: a warp.
+/// One warp per candidate.
 template <CellFormat kFormat>
 LACUNA_KERNEL candidate_kernel(CandidateScoresArguments a) {
   const auto candidate = static_cast<int32_t>(block_index().x);
@@ -155,7 +155,7 @@ LACUNA_KERNEL candidate_kernel(CandidateScoresArguments a) {
   if (lane_index() == 0) a.scores[candidate] = score / static_cast<float>(a.attention.num_heads);
 }
 
-/// Each thread has a candidate.
+/// One thread per candidate.
 LACUNA_KERNEL pool_kernel(CandidateScoresArguments a) {
   const auto first = static_cast<int32_t>(block_index().x * kChooseThreads);
   const int32_t candidate = first + static_cast<int32_t>(thread_index());
@@ -173,13 +173,13 @@ struct ChooseShared {
   int32_t equal[kChooseThreads];
 };
 
-/// Bits in the order of the numbers.
+/// Maps a float to an integer with the same order.
 LACUNA_DEVICE uint32_t ordered(float value) {
-  const uint32_t bits = as_bits(value + 0.0F);  // there is one zero
+  const uint32_t bits = as_bits(value + 0.0F);  // -0 becomes +0
   return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// How many values are at least as large; for the whole block.
+/// Counts the values of at least `least`; called by the whole block.
 LACUNA_DEVICE int32_t count_from(const float* values, int32_t count, uint32_t least, int32_t* parts) {
   int32_t own = 0;
   for (auto i = static_cast<int32_t>(thread_index()); i < count; i += static_cast<int32_t>(kChooseThreads))
@@ -189,9 +189,9 @@ LACUNA_DEVICE int32_t count_from(const float* values, int32_t count, uint32_t le
   return all;
 }
 
-/// Which of a thread's neighbouring values are chosen: those above the threshold, and equals while there is
-/// room. Returns how many.
-///   place  of the first, or -1: they are only counted
+/// Chooses from a thread's contiguous values those above the threshold, and equal ones while there is room.
+/// Returns their number.
+///   place  output position of the first; -1: only counts
 LACUNA_DEVICE int32_t take_values(const ChooseArguments& a, const float* values, uint32_t threshold,
                                   int32_t equals_before, int32_t room, int32_t place, int32_t* out) {
   const int32_t each =
@@ -210,7 +210,7 @@ LACUNA_DEVICE int32_t take_values(const ChooseArguments& a, const float* values,
   return taken;
 }
 
-/// One kv head.
+/// One block per kv head.
 LACUNA_KERNEL choose_kernel(ChooseArguments a) {
   auto& memory = shared<ChooseShared>();
   const auto thread = static_cast<int32_t>(thread_index());
@@ -219,7 +219,7 @@ LACUNA_KERNEL choose_kernel(ChooseArguments a) {
   const int32_t first_behind = a.num_values * a.page_size;
   const int32_t behind = a.page_size > 1 ? a.num_cells - first_behind : 0;
   int32_t* out = a.chosen + kv_head * (a.num_chosen * a.page_size + behind);
-  // The largest bits that num_chosen values reach.
+  // Radix search for the largest threshold that num_chosen values reach.
   uint32_t threshold = 0;
   for (uint32_t bit = 0x80000000U; bit != 0; bit /= 2) {
     if (count_from(values, a.num_values, threshold | bit, memory.parts) >= a.num_chosen) threshold |= bit;
@@ -227,7 +227,7 @@ LACUNA_KERNEL choose_kernel(ChooseArguments a) {
   const int32_t above =
       threshold == 0xffffffffU ? 0 : count_from(values, a.num_values, threshold + 1, memory.parts);
   const int32_t room = a.num_chosen - above;
-  // Equals before each thread's values, then the places of what it takes.
+  // Counts per thread, to compute the number of equal values before it and its output position.
   memory.above[thread] = take_values(a, values, threshold, 0, 0, -1, nullptr);
   memory.equal[thread] =
       take_values(a, values, threshold, 0, a.num_values, -1, nullptr) - memory.above[thread];
@@ -244,7 +244,7 @@ LACUNA_KERNEL choose_kernel(ChooseArguments a) {
     out[a.num_chosen * a.page_size + i] = first_behind + i;
 }
 
-/// Calls a kernel of the pool's format.
+/// Launches the kernel for the pool's format.
 template <typename Arguments>
 void launch_for(Stream& stream, CellFormat format, void (*bf16_kernel)(Arguments),
                 void (*f32_kernel)(Arguments), void (*int8_kernel)(Arguments), const LaunchShape& shape,

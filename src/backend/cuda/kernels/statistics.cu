@@ -24,7 +24,7 @@ LACUNA_DEVICE bool is_finite(double x) {
   return x - x == 0;
 }
 
-/// The largest value and the lowest token that has it; NaN never wins.
+/// The largest value and its lowest token. NaNs are ignored.
 template <typename T>
 struct Best {
   T value;
@@ -75,7 +75,8 @@ struct DrawShared {
   int32_t counts[kWarps];
 };
 
-/// Scales the row and takes out what may not be drawn. Returns whether the model's logits were all finite.
+/// Scales the row and sets forbidden tokens to -infinity. Returns whether all logits of the model were
+/// finite.
 LACUNA_DEVICE bool prepare_row(const DrawArguments& a, const DrawRule& rule, float* logits,
                                DrawShared& memory) {
   int32_t special = 0;
@@ -99,8 +100,8 @@ LACUNA_DEVICE Best<float> best_of(const DrawArguments& a, const float* logits, i
   return block_best(best, memory.best);
 }
 
-/// The token of largest logit / T + g, g = -ln(-ln u) with u of its own for every token. Leading ones of u
-/// bound g and rule out most tokens before their logarithms: -ln u >= 1 - u.
+/// Gumbel-max sampling: argmax of logit / T + g, g = -ln(-ln u) with independent uniform u per token. Since
+/// -ln u >= 1 - u, the leading ones of u bound g, which rules out most tokens without logarithms.
 LACUNA_DEVICE int32_t draw_token(const DrawArguments& a, const DrawRule& rule, uint64_t key,
                                  const float* logits, int32_t likeliest, DrawShared& memory) {
   const RngStream noise = RngStream::from_key(key);
@@ -118,7 +119,7 @@ LACUNA_DEVICE int32_t draw_token(const DrawArguments& a, const DrawRule& rule, u
   return block_best(best, memory.noisy).token;
 }
 
-/// Tokens before `scored`: of larger logit, or of the same and a lower id.
+/// Number of tokens with a larger logit than `scored`, or the same logit and a lower id.
 LACUNA_DEVICE int32_t rank_of(const DrawArguments& a, const float* logits, int32_t scored,
                               DrawShared& memory) {
   const float logit = logits[scored];
@@ -144,12 +145,12 @@ LACUNA_KERNEL draw_kernel(DrawArguments a) {
     result.scored_logit = logits[request.scored_token];
   }
   if (rule.divisor != 1) {
-    sync_threads();  // all have read the raw logits
+    sync_threads();  // all threads have read the raw logits
     for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) logits[i] /= rule.divisor;
     sync_threads();
     best = best_of(a, logits, -1, memory);
   }
-  if (best.token == kNoToken) best.token = 0;  // nothing but NaN
+  if (best.token == kNoToken) best.token = 0;  // all logits are NaN
   double sum = 0;
   double weighted = 0;
   for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) {
@@ -182,7 +183,7 @@ struct DriftShared {
   double sums[kWarps];
 };
 
-/// Rounded before anything is added, by either compiler: equal rows then differ by exactly 0.
+/// Scaled logit, rounded before any addition (never contracted to an FMA): equal rows differ by exactly 0.
 LACUNA_DEVICE float scaled(const DriftArguments& a, float logit) {
   return static_cast<float>(simt::multiply(logit, a.logit_scale));
 }
@@ -194,7 +195,7 @@ LACUNA_DEVICE float largest(const float* x, const DriftArguments& a, DriftShared
   return block_best(best, memory.best).value;
 }
 
-/// KL = sum p (z - y) - (lse z - lse y), without forming a probability.
+/// KL = sum p (z - y) - (logsumexp z - logsumexp y), with logits z now and y before, p = softmax(z).
 LACUNA_KERNEL drift_kernel(DriftArguments a) {
   auto& memory = shared<DriftShared>();
   const int64_t row = block_index().x;
@@ -206,7 +207,7 @@ LACUNA_KERNEL drift_kernel(DriftArguments a) {
   double before_sum = 0;
   double weighted = 0;
   Best<float> most{-infinity(), 0};
-  Best<float> least{-infinity(), 0};  // of the negative change
+  Best<float> least{-infinity(), 0};  // maximum of the negative change
   for (int64_t i = thread_index(); i < a.vocabulary; i += kThreads) {
     const float after = scaled(a, now[i]);
     const float prior = scaled(a, before[i]);

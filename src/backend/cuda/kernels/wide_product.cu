@@ -6,7 +6,7 @@ namespace {
 
 using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocabulary
 
-constexpr uint32_t kThreads = 256;  // eight warps: two of rows times four of outputs
+constexpr uint32_t kThreads = 256;  // eight warps: two along rows, four along outputs
 constexpr int kTileRows = 128;
 constexpr int kTileOutputs = 128;
 constexpr int kStages = 3;
@@ -25,16 +25,16 @@ struct alignas(8) EightBytes {
 
   LACUNA_DEVICE uint8_t at(int i) const { return static_cast<uint8_t>(words[i / 4] >> i % 4 * 8 & 0xffU); }
 };
-/// In bf16.
+/// Eight bf16 numbers.
 struct alignas(16) EightNumbers {
   uint32_t pairs[4];
 };
 
 /// Weights in bf16, as stored.
 struct Bf16Weights {
-  static constexpr int kNumFactors = 0;  // of a group of codes; 0: there are no groups
+  static constexpr int kNumFactors = 0;  // scales and minimums per group; 0: no groups
   static constexpr int kSumColumns = 0;
-  static constexpr int kStepBytes = 2 * kDepthStep;  // of an output
+  static constexpr int kStepBytes = 2 * kDepthStep;  // per output
   static LACUNA_DEVICE const void* source(const Arguments& a) { return a.product.weights; }
 
   alignas(128) uint16_t stages[kStages][kTileOutputs][kProductStride];
@@ -43,7 +43,7 @@ struct Bf16Weights {
   LACUNA_DEVICE void widen(int) {}
 };
 
-/// Calls `widen` with eight inputs of an output at a time, until the block has all of a stage.
+/// Distributes a stage over the block's threads: calls `widen` for eight inputs of an output at a time.
 template <typename Widen>
 LACUNA_DEVICE void for_octets(const Widen& widen) {
   constexpr int kOctets = kDepthStep / 8;
@@ -55,8 +55,8 @@ LACUNA_DEVICE void for_octets(const Widen& widen) {
   sync_threads();
 }
 
-/// 8-bit codes, and a stage of them as bf16.
-///   kInGroups  with a scale per group instead of per output
+/// 8-bit quantized weights, and one stage of them converted to bf16.
+///   kInGroups  whether each group has a scale, instead of each output
 template <CodeFormat kFormat, bool kInGroups = false>
 struct ByteWeights {
   static constexpr int kNumFactors = kInGroups ? 1 : 0;
@@ -84,7 +84,7 @@ struct ByteWeights {
   }
 };
 
-/// The same of 4 bits, two to a byte.
+/// 4-bit quantized weights, two per byte, and one stage of them converted to bf16.
 template <GroupFormat kFormat>
 struct Int4Weights {
   static constexpr int kNumFactors = num_factors(kFormat);
@@ -130,7 +130,7 @@ LACUNA_DEVICE int64_t first_output() {
   return int64_t{block_index().y} * kTileOutputs;
 }
 
-/// Sixteen inputs of a warp's rows and outputs.
+/// Multiplies sixteen inputs of a warp's rows and outputs.
 template <typename Weights>
 LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, uint32_t k,
                                  Products<Weights>& c) {
@@ -155,8 +155,8 @@ LACUNA_DEVICE void multiply_step(const WideShared<Weights>& memory, int stage, u
   multiply_block(c, rows, b);
 }
 
-/// The copies of the tile's rows of weights.
-///   kStepBytes  of a row
+/// Copies of the tile's weights.
+///   kStepBytes  bytes per output and step
 template <int kStepBytes>
 LACUNA_DEVICE auto copies_of_outputs(const void* weights, const ProductArguments& p) {
   return RowCopies<kThreads, kTileOutputs, kStepBytes>(weights, p.depth / kDepthStep * kStepBytes,
@@ -170,8 +170,8 @@ LACUNA_DEVICE auto copies_of_rows(const ProductArguments& p) {
       [&](int row) { return p.rows != nullptr ? int64_t{p.rows[first_row() + row]} : first_row() + row; });
 }
 
-/// The products of a tile. Sums over groups of codes are scaled one after the other; else slices of the depth
-/// are added.
+/// Computes the sums of a tile: adds scaled accumulators of groups in order, or without groups partial sums
+/// of K slices.
 template <typename Weights>
 LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory, Sums& sums) {
   constexpr int kFactorBytes = StepFactors<kTileOutputs>::kGroups * sizeof(float);
@@ -207,8 +207,8 @@ LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory
   }
 }
 
-/// One tile of rows, one of outputs. Blocks of the same outputs follow each other, so that weights are read
-/// from the last-level cache by all but the first.
+/// One block per tile. Blocks with the same outputs run one after the other, so that all but the first read
+/// the weights from the last-level cache.
 template <typename Weights>
 LACUNA_KERNEL LACUNA_BLOCK_OF(kThreads, Weights::kNumFactors > 1 ? 0 : 1) wide_product_kernel(Arguments a) {
   Sums sums = {};

@@ -1,4 +1,4 @@
-// Products of many rows: tiles of 128 rows and 128 outputs, with the bits of product() and
+// GEMM of many rows in tiles of 128 rows by 128 outputs, bitwise identical to product() and
 // quantized_product().
 #pragma once
 
@@ -7,10 +7,9 @@
 
 namespace lacuna::cuda {
 
-/// product() of any number of rows: each output is the same sums in the same order, so that which of the two
-/// computes a row changes no bit of it.
+/// product() for any number of rows, with the same order of additions.
 void wide_product(Stream& stream, const ProductArguments& arguments);
-/// quantized_product() of any number of rows, likewise.
+/// quantized_product() for any number of rows, with the same order of additions.
 void wide_quantized_product(Stream& stream, const QuantizedProductArguments& arguments);
 
 }  // namespace lacuna::cuda

@@ -1,6 +1,6 @@
-// Collective operations, computed by the last lane of a warp for all lanes. Each element of a product is
-// added up over k = 0, 1, ..., 15 in f32, to nearest; Hopper cuts instead, so its bits differ
-// (docs/inside/cuda.md).
+// Collective operations, computed by the last lane of a warp for all lanes. Each element of a matmul is
+// accumulated over k = 0, 1, ..., 15 in f32, rounding to nearest; Hopper truncates instead, so its bits
+// differ (docs/inside/cuda.md).
 #include <array>
 #include <bit>
 
@@ -16,7 +16,7 @@ float high_bf16(uint32_t pair) {
   return std::bit_cast<float>(pair & 0xffff0000U);
 }
 
-/// Rows of eight in one phase whose 16 bytes lie in the banks of an earlier row of the phase at another
+/// Counts bank conflicts in a phase of eight 16-byte rows: rows in the banks of an earlier row with another
 /// address.
 int64_t conflicts_of_phase(void* const* lanes) {
   std::array<uintptr_t, 8> used = {};
@@ -71,7 +71,7 @@ void load_matrix_all(void* const* lanes) {
 
 namespace {
 
-/// One tile of 16 rows, 8 columns and 16 inputs.
+/// Multiplies one tile of 16 rows, 8 columns and 16 inputs.
 ///   a  [k][row]     b  [k][column]
 void multiply_tile(const float (&a)[16][16], const float (&b)[16][8], float (&c)[16][8]) {
   for (int row = 0; row < 16; ++row) {
@@ -104,7 +104,7 @@ void unpack_b(void* const* lanes, int column_tile, float (&b)[16][8]) {
   }
 }
 
-/// Element `part` of a lane's four sums.
+/// Element `part` of a lane's four accumulators.
 float& element(float (&c)[16][8], uint32_t lane, uint32_t part) {
   return c[lane / 4 + part / 2 * 8][2 * (lane % 4) + part % 2];
 }

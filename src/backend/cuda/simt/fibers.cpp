@@ -42,7 +42,7 @@ FiberStack::~FiberStack() {
   __tsan_destroy_fiber(thread_state_);
 #endif
 #ifdef LACUNA_SIMT_ASAN
-  // A fiber that was given up leaves marks of its frames.
+  // An abandoned fiber leaves its frames poisoned.
   __asan_unpoison_memory_region(memory_ + (bytes_ - kStackBytes), kStackBytes);
 #endif
   munmap(memory_, bytes_);

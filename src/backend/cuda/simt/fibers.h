@@ -1,7 +1,7 @@
-// Stacks to run on, and the jump from one to another, announced to the sanitizers.
+// Fibers: stacks and context switches, announced to the sanitizers.
 //
-// This file and the scheduler are compiled without -fsanitize=thread: a jump inside instrumented code would
-// confuse the sanitizer's own call stack.
+// This file and the scheduler are compiled without -fsanitize=thread: a context switch inside instrumented
+// code would confuse the sanitizer's call stack.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -9,17 +9,17 @@
 
 namespace lacuna::simt {
 
-/// Where a fiber, or the host thread itself, continues.
+/// Saved execution state of a fiber or of the host thread.
 struct Context {
   boost::context::detail::fcontext_t where = nullptr;
   const void* stack_bottom = nullptr;
   size_t stack_bytes = 0;
-  void* fake_stack = nullptr;    // of AddressSanitizer
-  void* thread_state = nullptr;  // of ThreadSanitizer
+  void* fake_stack = nullptr;    // AddressSanitizer's
+  void* thread_state = nullptr;  // ThreadSanitizer's
 };
 
-/// A stack with a guard page below it. Keeps its history in ThreadSanitizer as long as it lives, because its
-/// bytes are used again.
+/// A stack with a guard page below it. Its ThreadSanitizer state lives with it, because fibers reuse the
+/// stack.
 class FiberStack {
  public:
   FiberStack();
@@ -27,18 +27,18 @@ class FiberStack {
   FiberStack(const FiberStack&) = delete;
   FiberStack& operator=(const FiberStack&) = delete;
 
-  /// `context` then starts at `entry` when it is jumped to.
+  /// Makes `context` start at `entry` at the first jump to it.
   void start(Context& context, void (*entry)(boost::context::detail::transfer_t));
 
  private:
   std::byte* memory_ = nullptr;
-  size_t bytes_ = 0;  // with the guard page
+  size_t bytes_ = 0;  // including the guard page
   void* thread_state_ = nullptr;
 };
 
-/// Saves `from` and continues at `to`; returns when somebody jumps to `from`, or never, if `for_good`.
+/// Saves `from` and continues at `to`. Returns at the next jump to `from`; never if `for_good`.
 void jump(Context& from, Context& to, bool for_good);
-/// The first call of a fiber's entry.
+/// Completes a jump; a fiber's entry function must call it first.
 void arrive(boost::context::detail::transfer_t transfer, Context& self);
 /// Fills in the host thread's own context, before its first jump.
 void describe_host_thread(Context& context);

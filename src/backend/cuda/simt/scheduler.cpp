@@ -17,10 +17,11 @@ namespace lacuna::simt {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
-constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // limit of a block on Hopper
+constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // limit per block on Hopper
 
-/// Bits of ThreadSanitizer's order: two, used in turn, so that a thread which is already on its way to the
-/// next meeting does not order itself before one that has not left this one.
+/// State of a barrier or warp operation. ThreadSanitizer's release and acquire use two addresses (`order`)
+/// alternately: a thread that already enters the next meeting must not be ordered before one that is still
+/// leaving this one.
 struct Meeting {
   uint32_t arrived = 0;
   Location at;
@@ -45,7 +46,8 @@ struct Fiber {
   std::vector<AsyncCopy> open_group;
 };
 
-/// A ring without memory of its own: ThreadSanitizer would see fibers allocate and free it in turn.
+/// Ring buffer of fixed capacity: ThreadSanitizer would report allocations that one fiber makes and another
+/// frees.
 class ReadyFibers {
  public:
   uint32_t size() const { return size_; }
@@ -94,7 +96,7 @@ bool same_place(const Location& a, const Location& b) {
   return a.line == b.line && std::strcmp(a.file, b.file) == 0;
 }
 
-/// One block in flight and the fibers that all blocks use one after the other.
+/// The running block, and the fibers that blocks use one after the other.
 class Simulator {
  public:
   SimulatorOptions options;
@@ -171,13 +173,13 @@ class Simulator {
     acquire(order);
   }
 
-  /// A fiber that is given up destroys nothing: all strings must be gone when it jumps.
+  /// Aborts the launch. An abandoned fiber runs no destructors, so no std::string may be alive at the jump.
   template <typename Describe>
   [[noreturn]] void give_up(Describe&& describe_fault) {
     fault_ = describe_fault() + in_block();
     release(&ended_);
     jump(current_->context, host_, true);
-    std::abort();  // nobody jumps back to a fiber that was given up
+    std::abort();  // unreachable: nothing jumps back to an abandoned fiber
   }
 
  private:
@@ -243,7 +245,7 @@ class Simulator {
     for (Warp& warp : warps_) acquire_all(warp.meeting);
     acquire_all(barrier_);
     for (auto& fiber : fibers_) {
-      if (fiber->state != State::kEnded) fiber = std::make_unique<Fiber>();  // its stack holds frames
+      if (fiber->state != State::kEnded) fiber = std::make_unique<Fiber>();  // the old stack still has frames
     }
     throw Fault(fault_);
   }
@@ -296,7 +298,7 @@ class Simulator {
     return ready_.take_last();
   }
 
-  /// A fiber that cannot continue picks the next one itself.
+  /// Leaves the current fiber, which cannot continue, and jumps to the next one.
   void leave(State state, bool for_good) {
     Fiber* self = current_;
     self->state = state;
@@ -354,7 +356,7 @@ void Simulator::enter(boost::context::detail::transfer_t transfer) {
   }
   release(&simulator.ended_);
   simulator.leave(State::kEnded, true);
-  std::abort();  // a fiber that ended is started anew, not continued
+  std::abort();  // unreachable: an ended fiber is restarted, not continued
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Runs a CUDA kernel without a GPU: every CUDA thread is a fiber, every block has shared memory of its own,
-// and the order in which threads and blocks run is chosen by a seed. What kernels may call is in simt.h.
+// Runs a CUDA kernel without a GPU: every CUDA thread is a fiber, every block has its own shared memory, and
+// a seed determines the order of threads and blocks. simt.h lists the functions that kernels may call.
 //
-// Nothing here is fast or parallel; one host thread runs one block after the other. What it finds is in
-// docs/inside/cuda.md.
+// One host thread runs one block after the other, slowly. docs/inside/cuda.md lists the errors that it
+// detects.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lacuna::simt {
 
-/// A line of a kernel. std::source_location, which clang 14 lacks.
+/// A source line of a kernel. Replaces std::source_location, which clang 14 lacks.
 struct Location {
   const char* file = "";
   uint32_t line = 0;
@@ -25,7 +25,7 @@ struct Location {
   }
 };
 
-/// Which of the threads that could continue runs next. Blocks run in order only under kFirstCome.
+/// Which ready thread runs next. Blocks run in order only with kFirstCome.
 enum class ThreadOrder : uint8_t { kFirstCome, kRandom, kLastCome };
 
 struct SimulatorOptions {
@@ -37,9 +37,9 @@ struct SimulatorCounters {
   int64_t threads = 0;
   int64_t switches = 0;
   int64_t barriers = 0;        ///< barriers that opened
-  int64_t collectives = 0;     ///< of warps
-  int64_t matrix_phases = 0;   ///< of ldmatrix: eight rows of 16 bytes each
-  int64_t bank_conflicts = 0;  ///< rows of a phase that share their banks with another row of the phase
+  int64_t collectives = 0;     ///< warp collectives
+  int64_t matrix_phases = 0;   ///< phases of ldmatrix: eight rows of 16 bytes each
+  int64_t bank_conflicts = 0;  ///< rows in a phase that share their banks with an earlier row of the phase
 };
 
 /// An error of a kernel; the message names threads, the block and lines.
@@ -48,11 +48,11 @@ class Fault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Settings and counts of the calling host thread, for the launches that follow.
+/// Settings and counters of the calling host thread, for its next launches.
 SimulatorOptions& simulator_options();
 SimulatorCounters& simulator_counters();
 
-/// Runs `kernel` once for every thread of every block. Throws Fault; the launch is then given up.
+/// Runs `kernel` once for every thread of every block. Aborts the launch and throws Fault on a kernel error.
 void simulate(const LaunchShape& shape, const std::function<void()>& kernel);
 
 // Called by simt_host.h from inside a kernel:
@@ -67,14 +67,14 @@ void* shared_memory(size_t bytes);
 
 enum class WarpOperation : uint8_t { kShuffle, kBallot, kSyncWarp, kLoadMatrix, kMultiply };
 
-/// Waits until all 32 lanes of the warp have come to the same operation at the same line. The last one calls
-/// `all` with what the lanes left, in order of lanes.
+/// Waits until all 32 lanes of the warp have reached the same operation at the same line. The last one calls
+/// all(lanes) with the lanes' `mine` pointers.
 void meet_warp(WarpOperation operation, void* mine, void (*all)(void* const* lanes), const Location& at);
 void meet_block(const Location& at);
-/// Gives the launch up.
+/// Aborts the launch with a Fault.
 [[noreturn]] void fail(const char* what, const Location& at);
 
-/// A copy that is under way: its bytes, read at issue, arrive at the wait.
+/// A copy in flight: its bytes are read at issue and written at the wait.
 struct AsyncCopy {
   void* to = nullptr;
   int bytes = 16;  ///< 8 or 16
@@ -82,15 +82,15 @@ struct AsyncCopy {
 };
 void add_async_copy(const AsyncCopy& copy);
 void commit_async_copies();
-/// The next copy of this thread, oldest first, that must have arrived when all but the `pending` latest
-/// groups have; false: none is left.
+/// Takes this thread's oldest copy outside the latest `pending` committed groups. Returns false if there is
+/// none.
 bool take_async_copy(int pending, AsyncCopy& copy);
 
-// Bodies of warp operations; each lane leaves a pointer to one of these.
+// Warp operations; each lane passes a pointer to one of these slots to meet_warp().
 struct ShuffleSlot {
   uint64_t value = 0;
   uint64_t result = 0;
-  uint32_t source = 0;  ///< lane to read
+  uint32_t source = 0;  ///< lane to read from
 };
 struct BallotSlot {
   bool value = false;
@@ -102,7 +102,7 @@ struct MatrixSlot {
   uint32_t result[4] = {};
   bool transposed = false;
 };
-/// rows x columns tiles of 16 x 8 x 16.
+/// rows x columns tiles of 16 x 8 x 16 (rows, columns, inputs).
 struct MultiplySlot {
   float (*c)[4] = nullptr;           ///< [rows * columns]
   const uint32_t (*a)[4] = nullptr;  ///< [rows]

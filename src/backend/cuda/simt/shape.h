@@ -1,4 +1,4 @@
-// How many threads a launch has, for both compilers.
+// Grid and block sizes of a launch, for nvcc and the host compiler.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ struct Index3 {
 
 struct LaunchShape {
   Index3 grid = {1, 1, 1};
-  uint32_t threads = kWarpSize;  ///< of a block, a multiple of kWarpSize
-  size_t shared_bytes = 0;       ///< of a block
+  uint32_t threads = kWarpSize;  ///< threads per block, a multiple of kWarpSize
+  size_t shared_bytes = 0;       ///< shared memory per block
 };
 
 }  // namespace lacuna::simt

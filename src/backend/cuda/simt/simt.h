@@ -1,6 +1,5 @@
-// All that a kernel may call, by the same names for both compilers: nvcc makes instructions of them, and g++
-// calls of the simulator. A kernel is `LACUNA_KERNEL name(Arguments arguments)` with one plain struct of
-// arguments.
+// Functions that kernels may call: instructions with nvcc, calls of the simulator with a host compiler. A
+// kernel is `LACUNA_KERNEL name(Arguments arguments)` with one trivially copyable struct of arguments.
 #pragma once
 
 #ifdef __CUDACC__
@@ -11,7 +10,7 @@
 
 namespace lacuna::simt {
 
-/// The sum of what the lanes hold, for all of them, added in one fixed tree.
+/// Sum over the lanes of a warp, returned to all lanes; added in a fixed tree.
 template <typename T>
 LACUNA_DEVICE T warp_sum(T value) {
   for (uint32_t distance = 16; distance > 0; distance /= 2) value += shuffle_xor(value, distance);
@@ -26,8 +25,8 @@ LACUNA_DEVICE float warp_max(float value) {
   return value;
 }
 
-/// The sum over the block's threads, for all of them; `parts` is one number per warp in shared memory, free
-/// again after the next barrier.
+/// Sum over the block's threads, returned to all of them.
+///   parts  shared memory, one number per warp; reusable after the next barrier
 template <typename T>
 LACUNA_DEVICE T block_sum(T value, T* parts) {
   value = warp_sum(value);
@@ -41,9 +40,9 @@ LACUNA_DEVICE T block_sum(T value, T* parts) {
 LACUNA_DEVICE float from_bf16(uint16_t bits) {
   return as_float(uint32_t{bits} << 16);
 }
-/// The value of an e4m3 code, which bf16 holds exactly. Not for codes of NaN.
+/// Value of an e4m3 float that is not NaN; exact in bf16.
 LACUNA_DEVICE float from_e4m3(uint8_t code) {
-  // Exponent and mantissa at the places that they have in an f32 make 2^-120 times the value.
+  // Exponent and mantissa, shifted to their f32 positions, are 2^-120 times the value.
   return as_float((code & 0x80U) << 24 | (code & 0x7fU) << 20) * 0x1p120F;
 }
 LACUNA_DEVICE uint16_t to_bf16(float value) {

@@ -1,5 +1,5 @@
-// Functions that kernels call, for nvcc: intrinsics and inline PTX of sm_80 and later. Included by simt.h
-// alone; what each function means is said in simt_host.h.
+// Functions that kernels call, for nvcc: intrinsics and inline PTX of sm_80 and later. Only simt.h includes
+// it. simt_host.h documents the functions.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Functions that kernels call, for the simulator. Included by simt.h alone.
+// Functions that kernels call, for the simulator. Only simt.h includes it.
 //
-// Memory of kernels is read and written here, in headers, so that the sanitizers which a kernel is compiled
-// with see it and name the kernel's line.
+// Memory accesses are inline in this header, so that they are compiled with the kernel's sanitizers, which
+// then report the kernel's line.
 #pragma once
 
 #include <bit>
@@ -13,9 +13,8 @@
 #include "base/dtype.h"
 
 #define LACUNA_KERNEL void
-/// Behind LACUNA_KERNEL: a block has at most so many threads, and so many blocks at least run at once on a
-/// multiprocessor. With one block nvcc takes the registers that let loads run ahead; with zero, or without
-/// this, it saves registers.
+/// __launch_bounds__ after LACUNA_KERNEL: maximum threads per block, minimum blocks per multiprocessor. With
+/// 1 block nvcc uses more registers to issue loads early; with 0, or without this, it saves registers.
 #define LACUNA_BLOCK_OF(threads, blocks)
 #define LACUNA_DEVICE inline
 #define LACUNA_UNROLL
@@ -41,7 +40,7 @@ inline Index3 grid_size() {
   return current_place().shape.grid;
 }
 
-/// The block's shared memory, all of it as one struct; filled with 0xff, which is NaN.
+/// The block's whole shared memory as one struct, filled with 0xff bytes (NaN).
 template <typename T>
 T& shared() {
   static_assert(alignof(T) <= 128);
@@ -57,7 +56,7 @@ inline void sync_warp(const Location& at = Location::current()) {
       WarpOperation::kSyncWarp, nullptr, [](void* const*) {}, at);
 }
 
-/// Value of the lane `source`.
+/// The value that lane `source` passes.
 template <typename T>
 T shuffle(T value, uint32_t source, const Location& at = Location::current()) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -79,13 +78,13 @@ inline uint32_t ballot(bool value, const Location& at = Location::current()) {
   return slot.result;
 }
 
-/// Relaxed, as on the device. There is none for floats: their order would decide the bits.
+/// Relaxed, as on the device. Not for floats: the sum would depend on the order of threads.
 template <typename T>
 T atomic_add(T* to, T value) {
   return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
-/// Reads a T at once, from an address that is a multiple of its size.
+/// Vector load of a T from an aligned address.
 template <typename T>
 T load(const void* from, const Location& at = Location::current()) {
   if (reinterpret_cast<uintptr_t>(from) % alignof(T) != 0)
@@ -94,7 +93,7 @@ T load(const void* from, const Location& at = Location::current()) {
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
-/// Writes one, likewise.
+/// Vector store of a T to an aligned address.
 template <typename T>
 void store(void* to, const T& value, const Location& at = Location::current()) {
   if (reinterpret_cast<uintptr_t>(to) % alignof(T) != 0)
@@ -113,9 +112,9 @@ struct alignas(16) Words4 {
   uint32_t words[4];
 };
 
-/// Four matrices of 8 x 8 numbers of 16 bits. Lane 8 i + r gives the address of row r of matrix i, 16 bytes;
-/// of matrix i each lane gets the numbers 2 (lane % 4) and the next of row lane / 4; transposed, of column
-/// lane / 4.
+/// ldmatrix: loads four 8 x 8 matrices of 16-bit numbers. Lane 8 i + r passes the address of row r of matrix
+/// i. out[i] gets elements 2 (lane % 4) and 2 (lane % 4) + 1 of row lane / 4 of matrix i; transposed: of
+/// column lane / 4.
 template <bool kTransposed = false>
 void load_matrix_x4(uint32_t (&out)[4], const void* row, const Location& at = Location::current()) {
   if (!is_aligned_16(row)) fail("gives ldmatrix an address that is not a multiple of 16", at);
@@ -134,8 +133,8 @@ void multiply_block(float (&c)[kRows][kColumns][4], const uint32_t (&a)[kRows][4
   meet_warp(WarpOperation::kMultiply, &slot, multiply_all, at);
 }
 
-/// Copies 8 bytes to shared memory while the thread continues; zeros where not `valid`. Until the wait, the
-/// target holds NaN, so that whoever reads early, or still reads what lay there, is found out.
+/// Copies 8 bytes to shared memory asynchronously; zeros if not `valid`. Until the wait the target holds NaN,
+/// which exposes premature reads and reads of the old contents.
 inline void copy_async_8(void* to, const void* from, bool valid, const Location& at = Location::current()) {
   AsyncCopy copy{.to = to, .bytes = 8};
   if (valid) {
@@ -146,7 +145,7 @@ inline void copy_async_8(void* to, const void* from, bool valid, const Location&
   add_async_copy(copy);
 }
 
-/// The same of 16 bytes.
+/// copy_async_8() for 16 bytes.
 inline void copy_async_16(void* to, const void* from, bool valid, const Location& at = Location::current()) {
   if (!is_aligned_16(to) || (valid && !is_aligned_16(from))) {
     fail("gives cp.async an address that is not a multiple of 16", at);
@@ -164,7 +163,7 @@ inline void commit_copies() {
   commit_async_copies();
 }
 
-/// Waits for this thread's copies, but those of the `kPending` groups that were committed last.
+/// Waits for this thread's copies, except for the kPending groups committed last.
 template <int kPending>
 void wait_copies() {
   AsyncCopy copy;
@@ -211,12 +210,12 @@ inline double sqrt(double x) {
   return std::sqrt(x);
 }
 
-/// To the nearest whole number, of two the even one.
+/// Rounds to the nearest integer, ties to even.
 inline float round_even(float x) {
   return std::nearbyint(x);
 }
 
-/// Never contracted with a sum.
+/// Products that are never contracted to an FMA.
 inline double multiply(double a, double b) {
   return a * b;
 }

@@ -127,7 +127,7 @@ Store filled(const Shape& shape, int32_t pages, const std::vector<CellGroup>& gr
   Store store(shape, pages);
   for (const CellGroup& group : groups) {
     for (size_t cell = 0; cell < group.first_seen_by.size(); ++cell) {
-      if (group.first_seen_by[cell] != kNeverSeen) store.write(static_cast<int32_t>(cell));
+      if (group.first_seen_by[cell] != kNoRow) store.write(static_cast<int32_t>(cell));
     }
   }
   return store;
@@ -146,7 +146,7 @@ TEST(AttentionPlan, BeginsChunksAtFixedCells) {
 
 TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
   CellGroup group{.first_row = 0, .num_rows = 2, .first_page = 0, .first_seen_by = {}};
-  group.first_seen_by.assign(1100, kNeverSeen);
+  group.first_seen_by.assign(1100, kNoRow);
   std::fill_n(group.first_seen_by.begin(), 64, 0);
   group.first_seen_by[70] = 1;
   group.first_seen_by[1030] = 0;
@@ -157,8 +157,7 @@ TEST(AttentionPlan, ListsOnlyTilesThatSomebodySees) {
   EXPECT_EQ(plan.runs[0].first_mask, -1);
   EXPECT_EQ(plan.runs[1].first_tile, 2);
   EXPECT_EQ(plan.runs[2].first_tile, 32);
-  EXPECT_THAT(std::vector(plan.masks.begin() + 5, plan.masks.begin() + 8),
-              ElementsAre(kNeverSeen, 1, kNeverSeen));
+  EXPECT_THAT(std::vector(plan.masks.begin() + 5, plan.masks.begin() + 8), ElementsAre(kNoRow, 1, kNoRow));
 }
 
 TEST(AttentionKernel, AgreesWithTheDefinitionForEveryWidthOfAHead) {
@@ -184,7 +183,7 @@ CellGroup windowed_group(int32_t num_rows, int32_t prefix, int32_t window) {
   for (int32_t cell = 0; cell < prefix + num_rows; ++cell)
     group.end_seen_by.push_back(std::max(0, cell + window - prefix));
   for (int32_t cell = 0; cell + window <= prefix; ++cell)
-    group.first_seen_by[static_cast<size_t>(cell)] = kNeverSeen;
+    group.first_seen_by[static_cast<size_t>(cell)] = kNoRow;
   return group;
 }
 
@@ -211,7 +210,7 @@ TEST(AttentionKernel, ShowsRowsWhatTheirWindowsHold) {
       alone.num_rows = 1;
       for (size_t cell = 0; cell < alone.first_seen_by.size(); ++cell) {
         const bool sees = alone.first_seen_by[cell] <= row && row < alone.end_seen_by[cell];
-        alone.first_seen_by[cell] = sees ? 0 : kNeverSeen;
+        alone.first_seen_by[cell] = sees ? 0 : kNoRow;
       }
       alone.end_seen_by.clear();
       const std::vector<uint16_t> query(queries.begin() + row * width, queries.begin() + (row + 1) * width);
@@ -240,7 +239,7 @@ TEST(AttentionKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   for (const int32_t row : {0, 6, 7, 20, 39}) {
     CellGroup alone{
         .first_row = 0, .num_rows = 1, .first_page = 0, .first_seen_by = together[0].first_seen_by};
-    for (int32_t& seen_by : alone.first_seen_by) seen_by = seen_by <= row ? 0 : kNeverSeen;
+    for (int32_t& seen_by : alone.first_seen_by) seen_by = seen_by <= row ? 0 : kNoRow;
     const std::vector<uint16_t> query(queries.begin() + row * width, queries.begin() + (row + 1) * width);
     const auto single = run(store, {alone}, query);
     EXPECT_TRUE(std::equal(single.begin(), single.end(), got.begin() + row * width)) << "row " << row;

@@ -285,7 +285,7 @@ TEST(CellFormats, GiveARowTheSameBitsAloneAndInAnyCompany) {
                            together.queries.begin() + first + std::ssize(alone.queries));
       alone.groups = {together.groups.front()};
       alone.groups.front().num_rows = 1;
-      for (int32_t& seen_by : alone.groups.front().first_seen_by) seen_by = seen_by <= row ? 0 : kNeverSeen;
+      for (int32_t& seen_by : alone.groups.front().first_seen_by) seen_by = seen_by <= row ? 0 : kNoRow;
       const std::vector<float> own = attended(alone, store);
       EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + first))
           << name_of(shape) << ", row " << row;
