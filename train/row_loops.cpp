@@ -83,12 +83,12 @@ LACUNA_ROW_LOOP float largest(const float* __restrict x, int64_t count) {
 }
 
 LACUNA_ROW_LOOP float to_exponentials(float* x, float less, int64_t count) {
-  constexpr float kLeast = -87;  // below it, vector exp() falls back to scalar code
+  constexpr float kMinPower = -87;  // below it, vector exp() falls back to scalar code
   float sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     const float power = x[i] - less;
-    const float value = std::exp(power > kLeast ? power : kLeast);
-    x[i] = power > kLeast ? value : 0;
+    const float value = std::exp(power > kMinPower ? power : kMinPower);
+    x[i] = power > kMinPower ? value : 0;
     sum += x[i];
   }
   return sum;

@@ -81,7 +81,7 @@ void write_texts(const ModelSource& source, const WeightFormats& formats, const 
   write_whole_file(folder / "config.json", config.dump(2) + '\n');
 }
 
-/// Name of a weight format, such as "int8", or of the dtype if there is none.
+/// Name of `format`, such as "int8", or of `dtype` if `format` is empty.
 std::string name_of_format(const std::optional<WeightFormat>& format, DType dtype) {
   return format ? describe(*format) : std::string(name_of(dtype));
 }

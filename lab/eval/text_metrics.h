@@ -23,7 +23,7 @@ double rouge_l(std::string_view text, std::string_view reference);
 /// subsequences if its C library is not installed.
 double edit_similarity(std::string_view text, std::string_view reference);
 
-/// The line of generated code that LongBench compares: the first without `, # and //; empty if there is none.
+/// The line of generated code that LongBench compares: the first without `, # and //; empty without one.
 std::string_view first_code_line(std::string_view text);
 
 }  // namespace lacuna

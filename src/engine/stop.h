@@ -14,7 +14,7 @@ namespace lacuna {
 StopFinder make_stop_finder(const Tokenizer& tokenizer, std::vector<std::string> texts);
 
 /// The first stop text in `text` by its end, among those that end after byte `from`; empty stop texts are
-/// ignored. Returns a view into `text`, or its empty end if there is none.
+/// ignored. Returns a view into `text`; without a match, the empty view at its end.
 std::string_view first_stop(std::string_view text, const std::vector<std::string>& texts, size_t from = 0);
 /// The part of `text` before first_stop().
 std::string_view before_stop(std::string_view text, const std::vector<std::string>& texts);

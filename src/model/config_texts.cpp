@@ -61,7 +61,7 @@ std::string lower_case(std::string text) {
 
 /// The family of a "model_type", for files without "architectures", as the transformers library writes for
 /// models made from a config or a GGUF file. Of several families, prefers the one with the library's class.
-/// Null if there is none or the choice is ambiguous.
+/// Null if no family matches, or several do.
 const FamilyEntry* family_of_type(const JsonObject& json) {
   const std::string type = lower_case(json.text("model_type", ""));
   const auto only = [&](bool of_library) -> const FamilyEntry* {

@@ -47,7 +47,7 @@ void use_scales(const ScaleGrid& grid, GroupedIntegers& integers) {
   };
 }
 
-/// [inputs] group numbers from a tensor, or empty if there is none or groups are consecutive inputs. Throws
+/// [inputs] group numbers from a tensor; empty without the tensor or if groups are consecutive inputs. Throws
 /// InputError if a number is out of range.
 std::vector<int32_t> read_group_numbers(const PublishedModule& module, std::string_view suffix,
                                         int64_t groups, int64_t group) {

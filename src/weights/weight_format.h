@@ -46,7 +46,7 @@ inline constexpr std::array kWeightFormats = {
     NamedWeightFormat{"int4-min", Quantization{.bits = 4, .group = 32, .has_minimum = true}},
 };
 
-/// Returns the format of this name; empty if there is none.
+/// Returns the format of this name; nullopt for an unknown name.
 std::optional<WeightFormat> weight_format(std::string_view name);
 
 std::vector<std::string> weight_format_names();

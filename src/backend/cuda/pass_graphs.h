@@ -57,8 +57,8 @@ class PassGraphs {
   /// sent directly: recording costs more than a pass, and many shapes never recur.
   bool has_seen(const PassShape& shape);
 
-  /// Launches the graph of a shape that has_seen() knows. Records it first if there is none, or if `place`
-  /// has changed since.
+  /// Launches the graph of a shape that has_seen() knows. Records it for the first launch, and again whenever
+  /// `place` has changed.
   ///   place  version number of all addresses in the launches
   ///   send   sends the launches
   void launch(Stream& stream, const PassShape& shape, uint64_t place, const std::function<void()>& send);

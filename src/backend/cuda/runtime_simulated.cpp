@@ -42,7 +42,7 @@ struct Stream::State {
   std::exception_ptr fault;  // exception of failed work; the work after it was dropped
   std::unique_ptr<Graph::State> captured;
 
-  /// Runs the next item of work; returns false if there is none.
+  /// Runs the next item of work; returns false if the queue is empty.
   bool run_one() {
     std::function<void()> work;
     {
