@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -13,6 +14,20 @@ CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, i
   num_cells_ = std::max(canvas.length(), most_positions);
   if (lock_) num_cells_ += lock_->num_scratch_cells();
   num_cells_ += options_.verified_block;
+  if (options_.prompt_block == 0) return;
+  // Rows that predict positions to fill are computed in every pass that draws from them.
+  while (once_end_ < canvas.prompt_length() && !canvas.is_masked(once_end_)) ++once_end_;
+  once_end_ = canvas.predictor(once_end_) / options_.prompt_block * options_.prompt_block;
+}
+
+void CanvasPass::count_rows(Canvas& canvas) {
+  if (canvas.num_passes() > 0 || once_end_ == 0) return canvas.count_pass(rows_);
+  // Positions whose K/V come from another request count as computed, so that the text is the same.
+  std::vector<int32_t> rows(static_cast<size_t>(num_kept_));
+  std::iota(rows.begin(), rows.end(), 0);
+  rows.insert(rows.end(), rows_.begin(), rows_.end());
+  canvas.count_pass(rows);
+  num_kept_ = once_end_;
 }
 
 void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<const int32_t> drawn_positions,
@@ -23,6 +38,7 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
                  questions.compared.end(), std::back_inserter(wanted));
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
   rows_ = std::move(pass.rows);
+  rows_.erase(rows_.begin(), std::lower_bound(rows_.begin(), rows_.end(), num_kept_));
   sparse_ = pass.sparse;
   live_ = pass.live;
   std::vector<IndexRange> seen = visible(canvas, block);
@@ -138,13 +154,20 @@ void CanvasPass::add_groups(int32_t sequence, int32_t first, const std::vector<I
     plan_.groups.push_back(std::move(group));
   };
   const int32_t end = plan_.num_rows();
-  if (sparse_.choice == SparseAttention::Choice::kAll) return add(first, end, {});
   const auto row_of = [&](int32_t position) {
     const auto found = std::lower_bound(rows_.begin(), rows_.end(), position);
     return first + static_cast<int32_t>(found - rows_.begin());
   };
+  for (int32_t begin = num_kept_; begin < once_end_; begin += options_.prompt_block) {
+    const int32_t behind = begin + options_.prompt_block;
+    RowGroup group{sequence, {row_of(begin), row_of(behind)}, {{0, behind}}, OwnRows::kNone};
+    group.only_kv = true;
+    plan_.groups.push_back(std::move(group));
+  }
+  const int32_t begin = row_of(once_end_);
+  if (sparse_.choice == SparseAttention::Choice::kAll) return add(begin, end, {});
   const int32_t live = row_of(live_.begin), behind = row_of(live_.end);
-  add(first, live, {});
+  add(begin, live, {});
   add(live, behind, sparse_);
   add(behind, end, {});
 }

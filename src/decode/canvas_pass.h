@@ -27,6 +27,7 @@ struct CanvasPassOptions {
   CachePolicy cache;
   std::optional<int32_t> suffix;  ///< visible positions after the block, besides the last one; none: all
   std::optional<SureLock> lock;
+  int32_t prompt_block = 0;  ///< MaskedStrategy::prompt_block; 0: none
   int32_t verified_block = 0;  ///< length of a block whose tokens passes verify, without a lock; or 0
 };
 
@@ -55,6 +56,10 @@ class CanvasPass {
   /// The canvas, then scratch cells for probes of locked rows or for masks that verify.
   int32_t num_cells() const { return num_cells_; }
   bool remembers_outputs() const { return options_.lock.has_value(); }
+  /// The prompt's blocks that are computed once, in the request's first pass.
+  ExactPrefix exact_prefix() const { return {options_.prompt_block, once_end_, once_end_, num_kept_}; }
+  /// See Decoder::skip_prefix().
+  void skip_prefix(int32_t count) { num_kept_ = count; }
 
   /// Plans the next pass. plan().logits begin with `drawn_positions` in order (ascending; without a lock, a
   /// position may come twice). Then come the verified positions, with RowStatistics::scored_probability of
@@ -67,7 +72,7 @@ class CanvasPass {
   std::vector<IndexRange> visible(const Canvas& canvas, const Block& block) const;
 
   /// Called after the pass, before its commits.
-  void count_rows(Canvas& canvas) const { canvas.count_pass(rows_); }
+  void count_rows(Canvas& canvas);
   /// After the commits: chooses the rows whose drift is to be measured.
   ///   drawn  one sample for each of plan().logits
   void close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn);
@@ -98,6 +103,8 @@ class CanvasPass {
   CanvasPassOptions options_;
   std::optional<RowLock> lock_;
   int32_t num_cells_ = 0;
+  int32_t once_end_ = 0;  // end of the prompt's blocks that are computed once
+  int32_t num_kept_ = 0;  // positions of these whose K/V are in their cells
   StepPlan plan_;
   std::vector<int32_t> rows_;  // positions computed, ascending; probes not included
   SparseAttention sparse_;     // attention of the rows in live_

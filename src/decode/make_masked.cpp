@@ -47,6 +47,17 @@ void check_sparse_cache(const MaskedStrategy& strategy, Problems& problems) {
                   "`unmask` slow-fast decides what its passes see");
 }
 
+/// Refuses settings that compute the prompt again, or move it.
+void check_prompt_block(const MaskedStrategy& strategy, Problems& problems) {
+  const auto refuse = [&](bool given, std::string_view reason) {
+    problems.refuse(given, "prompt_block", reason);
+  };
+  refuse(strategy.lock.has_value(), "`lock` compares passes that compute the prompt");
+  refuse(strategy.cfg_scale > 0, "`cfg_scale` has a second sequence without the prompt");
+  refuse(strategy.growth.has_value(), "a canvas that changes its length begins anew with each edit");
+  refuse(std::holds_alternative<GuideRule>(strategy.commit), "a guide judges drafts of the whole canvas");
+}
+
 /// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
@@ -67,6 +78,7 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   }
   check_cache(strategy.cache, problems);
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
+  if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
 }
 
@@ -268,6 +280,7 @@ CanvasPassOptions pass_options(const MaskedStrategy& strategy, const ModelConfig
   auto* free = std::get_if<FreeCache>(&pass.cache);
   if (free != nullptr && free->block == 0) free->block = block_length;
   pass.suffix = strategy.suffix;
+  pass.prompt_block = strategy.prompt_block.value_or(0);
   pass.lock = strategy.lock;
   return pass;
 }

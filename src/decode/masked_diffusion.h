@@ -53,6 +53,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }
+  ExactPrefix exact_prefix() const override { return pass_.exact_prefix(); }
+  void skip_prefix(int32_t count) override { pass_.skip_prefix(count); }
   std::optional<BaselineRequest> baseline_request() const override {
     return canvas_.baseline_request(num_sequences());
   }

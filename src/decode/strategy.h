@@ -63,6 +63,9 @@ struct MaskedStrategy {
   CachePolicy cache;     ///< FreeCache::block 0: block_length
   /// Streaming-dLLM: a pass sees this many positions behind the block, and the last one; default: all.
   std::optional<int32_t> suffix;
+  /// The prompt's whole blocks of so many tokens are computed once, each from itself and the blocks before it,
+  /// so that requests may share their K/V; default: every pass computes what the cache policy says.
+  std::optional<int32_t> prompt_block;
   std::optional<SureLock> lock;
   /// How the canvas changes its length; default: not at all. With growth, the answer's length is its maximum,
   /// and block_length defaults to 32 (DAEDAL).
@@ -164,6 +167,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
   visit("cache", strategy.cache);
   visit("suffix", strategy.suffix, 0, kMaxGenLength);
+  visit("prompt_block", strategy.prompt_block, 1, kMaxGenLength);
   visit("lock", strategy.lock);
   visit("growth", strategy.growth);
   visit("logits_eos_inf", strategy.logits_eos_inf);

@@ -69,6 +69,7 @@ struct GenerationOptions {
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
   std::optional<int32_t> suffix;
+  std::optional<int32_t> prompt_block;
   std::optional<std::string> lock;
   std::optional<std::string> grow;
   std::optional<std::string> guide_match;
@@ -223,6 +224,8 @@ inline constexpr std::tuple kRows{
             "--cache free: positions that freeze together (default: block-length)"),
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
+    setting("prompt-block", &O::prompt_block, kMasked,
+            "Compute the prompt once, in blocks that see no later one; requests share them (default: no)"),
     setting(
         "lock", &O::lock, kMasked | kBlocks,
         "SureLock, skip converged rows: eps=5e-4,gate=20,min-age=1,... (the paper's 0 keeps a mask's K/V)"),

@@ -103,6 +103,7 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
   paths.push_back(path_over("cache sparse-dllm", "cache", {}, "cache",
                             {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
+  paths.push_back(path_over("prompt-block", "prompt-block", {}, "prompt-block", {"128", "64", "32", "16"}));
   if (asked.block_length) paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));
   paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);
@@ -264,10 +265,10 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 
 GenerationOptions without_accelerations(GenerationOptions options) {
   constexpr std::string_view kAccelerations[] = {
-      "preset",       "steps",          "eos-exit",        "cache",           "refresh",     "cache-block",
-      "suffix",       "lock",           "guide-match",     "guide-fallback",  "guide-block", "fill",
-      "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",    "drift",
-      "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
+      "preset",       "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
+      "suffix",       "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
+      "prompt-block", "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
+      "drift",        "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
       "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",

@@ -206,6 +206,53 @@ TEST(CanvasPass, ASparseCacheChoosesByTheBlocksRowsAndThenComputesThemAlone) {
   EXPECT_EQ(work.pairs - work.unchosen_pairs, 2 * 3 * (3 + 4)) << "the block, and half of the others";
 }
 
+TEST(CanvasPass, ComputesWholeBlocksOfThePromptOnceFromThemselvesAndThoseBefore) {
+  CanvasPassOptions options;
+  options.prompt_block = 3;
+  Passes passes(options, {10, 11, 12, 13, 14, 15, 16}, 4);
+  const StepPlan& first = passes.prepare();
+  EXPECT_EQ(first.cells, range(0, 11));
+  ASSERT_THAT(first.groups, SizeIs(3));
+  for (const int32_t block : {0, 1}) {
+    const RowGroup& group = first.groups[static_cast<size_t>(block)];
+    EXPECT_EQ(group.rows, (IndexRange{3 * block, 3 * block + 3}));
+    EXPECT_THAT(group.visible, ElementsAre(IndexRange{0, 3 * block + 3}));
+    EXPECT_TRUE(group.only_kv);
+  }
+  EXPECT_EQ(first.groups[2].rows, (IndexRange{6, 11}));
+  EXPECT_THAT(first.groups[2].visible, ElementsAre(IndexRange{0, 11}));
+  EXPECT_EQ(passes.pass.exact_prefix().wanted, 6);
+  EXPECT_EQ(passes.pass.exact_prefix().kept, 0);
+  passes.finish();
+  EXPECT_EQ(passes.prepare().cells, range(6, 11));
+  EXPECT_EQ(passes.pass.exact_prefix().kept, 6);
+}
+
+TEST(CanvasPass, ComputesNoBlockOfThePromptThatAnotherRequestHas) {
+  CanvasPassOptions options;
+  options.prompt_block = 3;
+  Passes passes(options, {10, 11, 12, 13, 14, 15, 16}, 4);
+  passes.pass.skip_prefix(3);
+  EXPECT_EQ(passes.prepare().cells, range(3, 11));
+  EXPECT_EQ(passes.pass.plan().groups.front().rows, (IndexRange{0, 3}));
+  EXPECT_THAT(passes.pass.plan().groups.front().visible, ElementsAre(IndexRange{0, 6}));
+  passes.finish();
+  EXPECT_EQ(passes.canvas.age(0), 1) << "the text does not depend on what was shared";
+}
+
+TEST(CanvasPass, LeavesRowsThatPredictOutOfTheBlocksOfThePrompt) {
+  CanvasPassOptions options;
+  options.prompt_block = 3;
+  const auto end_of = [&](const std::vector<TokenId>& prompt, bool shifted) {
+    return Passes(options, prompt, 4, shifted).pass.exact_prefix().wanted;
+  };
+  EXPECT_EQ(end_of({10, 11, 12, 13, 14, 15}, false), 6);
+  EXPECT_EQ(end_of({10, 11, 12, 13, 14, 15}, true), 3) << "row 5 predicts position 6";
+  EXPECT_EQ(end_of({10, 11, 12, 13, kMask, 15}, false), 3) << "a gap";
+  EXPECT_EQ(end_of({10, 11, 12, kMask, 14, 15}, true), 0);
+  EXPECT_EQ(end_of({kMask, 11, 12}, true), 0);
+}
+
 TEST(CanvasPass, GuidanceGivesTheSecondSequenceMasksForThePrompt) {
   CanvasPassOptions options;
   options.cfg_scale = 1.5F;

@@ -47,7 +47,17 @@ std::vector<Method> methods() {
     options.unmask = "dynamic=0.05";
     options.pipeline = "on";
   };
-  return {{"autoregressive", qwen},
+  const auto once = [](GenerationOptions& options) {
+    options.prompt_block = 8;
+    options.cache = "free";
+    options.refresh = 5;
+  };
+  ModelConfig shifted = tiny_configs()[0];
+  shifted.family = "dream";
+  shifted.shifted_logits = true;
+  return {{"masked, the prompt computed once", tiny_configs()[0], once},
+          {"masked and shifted, the prompt computed once", shifted, once},
+          {"autoregressive", qwen},
           {"refusion", refusion},
           {"blocks of 4", tiny_block_config(4)},
           {"blocks of 12, which fill no tile", tiny_block_config(12)},

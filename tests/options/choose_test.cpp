@@ -291,8 +291,28 @@ TEST(MakeDecoder, RefusesWhatAnAutoregressiveModelWouldIgnore) {
       {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
       {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
       {"--suffix", [](GenerationOptions& o) { o.suffix = 2; }},
+      {"--prompt-block", [](GenerationOptions& o) { o.prompt_block = 2; }},
       {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }}};
   for (const auto& [flag, change] : flags) expect_refusal(qwen(), change, flag, "autoregressive");
+}
+
+TEST(MakeDecoder, RefusesAPromptBlockWherePassesComputeThePromptAgain) {
+  const auto refuse = [](auto&& change, const char* reason) {
+    const auto with_block = [&](GenerationOptions& o) {
+      o.prompt_block = 8;
+      change(o);
+    };
+    expect_refusal(llada(), with_block, "--prompt-block", reason);
+  };
+  refuse([](GenerationOptions& o) { o.lock = "eps=1e-3"; }, "compares passes");
+  refuse([](GenerationOptions& o) { o.cfg_scale = 1; }, "second sequence");
+  refuse(
+      [](GenerationOptions& o) {
+        o.grow = "end-mass";
+        o.unmask = "threshold=0.9";
+      },
+      "changes its length");
+  refuse([](GenerationOptions& o) { o.prompt_block = 0; }, "expected 1 to");
 }
 
 TEST(MakeDecoder, RefusesASuffixWhereAllOfTheCanvasIsAsked) {
@@ -478,6 +498,7 @@ TEST(MakeDecoder, RefusesWhatACanvasWouldIgnore) {
       {"--refresh", [](GenerationOptions& o) { o.refresh = 2; }},
       {"--cache-block", [](GenerationOptions& o) { o.cache_block = 2; }},
       {"--suffix", [](GenerationOptions& o) { o.suffix = 2; }},
+      {"--prompt-block", [](GenerationOptions& o) { o.prompt_block = 2; }},
       {"--lock", [](GenerationOptions& o) { o.lock = "eps=1"; }},
       {"--sparse", [](GenerationOptions& o) { o.sparse = "mage=8"; }},
       {"--commit", [](GenerationOptions& o) { o.commit = "apart"; }},
@@ -641,7 +662,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 66);
+  EXPECT_EQ(visits, 67);
 }
 
 BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {

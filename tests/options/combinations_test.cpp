@@ -72,9 +72,9 @@ std::vector<Kind> kinds() {
   const std::vector<Given> masked_caches = {
       {"cache", "prefix"}, {"cache", "dual"}, {"cache", "free"}, {"cache", "dkv"}, {"cache", "sparse-dllm"}};
   const std::vector<Given> masked_columns = {
-      {"cache", "prefix"},      {"cache", "dual"},    {"cache", "free"},   {"cache", "dkv"},
-      {"cache", "sparse-dllm"}, {"lock", "eps=5e-4"}, {"suffix", "2"},     {"steps", "4"},
-      {"temperature", "0.5"},   {"cfg-scale", "1"},   {"grow", "end-mass"}};
+      {"cache", "prefix"},      {"cache", "dual"},      {"cache", "free"},  {"cache", "dkv"},
+      {"cache", "sparse-dllm"}, {"lock", "eps=5e-4"},   {"suffix", "2"},    {"prompt-block", "4"},
+      {"steps", "4"},           {"temperature", "0.5"}, {"cfg-scale", "1"}, {"grow", "end-mass"}};
   const std::vector<Given> block_rules = {{"unmask", "low-confidence"}, {"unmask", "entropy"},
                                           {"unmask", "random"},         {"unmask", "sequential"},
                                           {"unmask", "threshold"},      {"unmask", "factor"},
@@ -87,11 +87,11 @@ std::vector<Kind> kinds() {
   d2f.num_layers = 4;  // so that some may be sparse
   return {{"LLaDA",
            llada,
-           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}}},
+           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
            masked_columns},
           {"Dream",
            dream,
-           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}}},
+           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
            masked_columns},
           {"Block diffusion (SDAR)",
            tiny_block_config(4),

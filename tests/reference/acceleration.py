@@ -89,7 +89,8 @@ class Estimate:
 class Cached:
     """Computes the rows that a cache policy and the lock leave, one pass after the other."""
 
-    def __init__(self, cache="none", refresh=None, cache_block=None, block_length=None, lock=None):
+    def __init__(self, cache="none", refresh=None, cache_block=None, block_length=None, lock=None, prompt_block=None):
+        self.prompt_block = prompt_block
         self.cache, self.refresh, self.cache_block, self.block_length = cache, refresh, cache_block, block_length
         self.lock, self.trace, self.margins = lock, [], Margins()
         self.measured = []  # D of every lockable row that passed the gate, for choosing eps
@@ -107,6 +108,10 @@ class Cached:
         self.cache_block = self.cache_block or self.block_length
         if self.cache == "dkv" and not self.refresh:
             self.refresh = DKV_REFRESH[model.shape.family]
+        self.once = 0  # end of the prompt's blocks that are computed once
+        if self.prompt_block:
+            whole = next((at for at in range(prompt_length) if canvas[at] == self.mask), prompt_length)
+            self.once = max(whole - (1 if self.shifted else 0), 0) // self.prompt_block * self.prompt_block
         self.passes, self.block, self.block_passes, self.frozen = 0, None, 0, 0
         # Passes that computed the row with its token as input. A mask is nobody's present token: it stays at 0, or
         # FreeCache and dKV-Cache would freeze masks.
@@ -163,6 +168,12 @@ class Cached:
         rows = set(self.policy_rows(canvas, low, high, predictors))
         self.measures = self.cache in ("none", "free", "free-literal") or len(rows) == self.size
         rows = sorted((rows | predictors) - set(self.locked))
+        rows = [row for row in rows if row >= self.once]
+        if self.passes == 0:
+            for begin in range(0, self.once, self.prompt_block or 1):
+                block = np.arange(begin, begin + self.prompt_block)
+                self.model.rows(canvas[block], block, block, self.stores[0],
+                                seen=lambda layer, q: list(range(block[-1] + 1)))
         if not predictors <= set(rows):
             raise RuntimeError("a row that predicts a candidate is locked")
         probes = []
@@ -180,10 +191,12 @@ class Cached:
                                             **self.seen(self.stores[1], live))
             out = unconditional + (self.cfg_scale + 1) * (out - unconditional)
         self.age[rows] += canvas[rows] != self.mask  # a probe leaves its cell alone, so it does not age it
+        self.age[:self.once] += self.passes == 0
         self.computed, self.probes, self.out = rows, probes, dict(zip(computed, log_softmax(out)))
         logits = np.full((self.size, out.shape[-1]), np.nan)
         logits[rows] = out[:len(rows)]
-        self.trace.append(Pass("denoise", sorted(computed), (low - self.prompt) // max(high - low, 1),
+        first = list(range(self.once)) if self.passes == 0 else []
+        self.trace.append(Pass("denoise", first + sorted(computed), (low - self.prompt) // max(high - low, 1),
                                probed=sorted(probes)))
         return logits
 
@@ -197,8 +210,9 @@ class Cached:
         store.kept = {}
 
         def choose(layer, q):
-            """q is that of all rows: the pass is whole."""
-            store.kept[layer] = self.best(q[live.start:live.stop], store.k[layer], others)
+            """q is that of all rows but those that are computed once: the pass is whole."""
+            first = live.start - (self.size - len(q))
+            store.kept[layer] = self.best(q[first:first + len(live)], store.k[layer], others)
             self.choices += 1
             return list(range(self.size))
 
@@ -429,12 +443,12 @@ def guided_generate(model, prompt, gen_length, guide, network=None, block_length
 
 
 def accelerate(model, prompt, setting, method, eot_id=None):
-    """Runs one setting (see samplers.decode) under a method: {cache, refresh, cache_block, lock, guide}, all optional.
+    """Runs one setting (see samplers.decode) under a method: {cache, refresh, cache_block, prompt_block, lock, guide}, all optional.
 
     Returns the Decode, whose margins cover the lock and the guide, and the Cached, whose trace has the passes.
     """
     network = Cached(method.get("cache", "none"), method.get("refresh"), method.get("cache_block"),
-                     setting.get("block_length"), method.get("lock"))
+                     setting.get("block_length"), method.get("lock"), method.get("prompt_block"))
     if method.get("guide"):
         done = guided_generate(model, prompt, guide=method["guide"], network=network,
                                ends=[model.shape.eos_id] + ([eot_id] if eot_id is not None else []), **setting)

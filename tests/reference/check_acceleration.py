@@ -62,6 +62,9 @@ CACHE_METHODS = [
     ("plain", {"cache": "dkv"}), ("plain", {"cache": "dkv", "refresh": 5}),
     ("plain", {"cache": "sparse-dllm"}), ("plain", {"cache": "sparse-dllm=0.25,pool=1"}),
     ("plain", {"cache": "sparse-dllm=0.7,pool=5", "refresh": 4}), ("masks", {"cache": "sparse-dllm=0.1"}),
+    ("plain", {"prompt_block": 4}), ("plain", {"prompt_block": 3, "cache": "dkv"}),
+    ("plain", {"prompt_block": 2, "cache": "prefix", "refresh": 2}), ("plain", {"prompt_block": 5, "cache": "free"}),
+    ("plain", {"prompt_block": 4, "cache": "sparse-dllm", "refresh": 3}), ("masks", {"prompt_block": 4, "cache": "dual"}),
     ("masks", {"cache": "dual"}), ("masks", {"cache": "free"}), ("masks", {"cache": "dkv"}),
 ]
 # eps "50%" stands for the middle of the D values of rows that pass the gate in the same run without locks.
@@ -163,7 +166,7 @@ def make_models(root, family, seed, kind):
 
 def method_flags(method, guide_folder):
     out = []
-    for name in ("cache", "refresh", "cache_block"):
+    for name in ("cache", "refresh", "cache_block", "prompt_block"):
         if name in method:
             out += ["--" + name.replace("_", "-"), method[name]]
     if method.get("lock"):
@@ -307,6 +310,7 @@ def check_family(engines, family, seed, root, report, groups, counts):
                     method["lock"] = entry[2]
                 # The binary never commits a mask under threshold and factor, which would not end; the reference may.
                 fit = [entry for entry in settings if kind != "masks" or "=" not in entry[1].get("rule", "")]
+                fit = [entry for entry in fit if not ("prompt_block" in method and "cfg_scale" in entry[1])]
                 chosen = [fit[int(place)] for place in rng.choice(len(fit), size=2, replace=False)]
             for prompt_kind, setting in chosen:
                 prompt = make_prompt(model, prompt_kind, rng)
