@@ -63,8 +63,8 @@ struct MaskedStrategy {
   CachePolicy cache;     ///< FreeCache::block 0: block_length
   /// Streaming-dLLM: a pass sees this many positions behind the block, and the last one; default: all.
   std::optional<int32_t> suffix;
-  /// The prompt's whole blocks of so many tokens are computed once, each from itself and the blocks before it,
-  /// so that requests may share their K/V; default: every pass computes what the cache policy says.
+  /// The prompt's whole blocks of so many tokens are computed once, each from itself and the blocks before
+  /// it, so that requests may share their K/V; default: every pass computes what the cache policy says.
   std::optional<int32_t> prompt_block;
   std::optional<SureLock> lock;
   /// How the canvas changes its length; default: not at all. With growth, the answer's length is its maximum,
