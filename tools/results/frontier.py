@@ -22,8 +22,14 @@ def joined(*flags):
     return " ".join(each for each in flags if each)
 
 
-def masked(base):
-    """Settings of masked models. `base`: flags of one token per step."""
+# Rules that save passes, but for the threshold; those that mask again what they have written are not for Dream.
+RULES = ["local-leap", "eb", "eb=0.01", "streaming", "klass", "credit", "slow-fast", "dsb=0.9,start=8",
+         "prophet=15,mid=10,late=5"]
+REVOKING = ["wino", "saber=4"]
+
+
+def masked(base, rules):
+    """Settings of masked models. `base`: flags of one token per step; `rules`: other rules that save passes."""
     return [
         ("uncached", base),
         *((label, joined(base, flags)) for label, flags in (
@@ -36,6 +42,9 @@ def masked(base):
             ("lock", LOCK),
             ("blocks, lock", f"--block-length 8 --eos-exit {LOCK}"),
             ("blocks, free, lock", f"--block-length 8 --cache free --eos-exit {LOCK}"),
+            ("blocks, sparse-dllm", "--block-length 8 --cache sparse-dllm --eos-exit"),
+            ("blocks, suffix", "--block-length 8 --suffix 8 --eos-exit"),
+            ("prompt once", "--prompt-block 32"),
         )),
         ("threshold", "--unmask threshold=0.9"),
         ("threshold, dkv", "--unmask threshold=0.9 --cache dkv"),
@@ -45,6 +54,9 @@ def masked(base):
         ("blocks, threshold, dual", "--block-length 8 --unmask threshold=0.9 --cache dual --eos-exit"),
         ("blocks, threshold, free", "--block-length 8 --unmask threshold=0.9 --cache free --eos-exit"),
         ("blocks, factor, dual", "--block-length 8 --unmask factor=1 --cache dual --eos-exit"),
+        ("blocks, threshold, suffix", "--block-length 8 --unmask threshold=0.9 --suffix 8 --eos-exit"),
+        ("threshold, prompt once", "--unmask threshold=0.9 --prompt-block 32"),
+        *((rule.partition(",")[0], f"--unmask {rule}") for rule in rules),
         ("guide exact", f"{GUIDE} exact"),
         ("guide", f"{GUIDE} top-k=2"),
         ("guide, lock", f"{GUIDE} top-k=2 {LOCK}"),
@@ -76,6 +88,7 @@ BLOCKS = [
     ("dynamic 0.7", "--unmask dynamic=0.7"),
     ("entropy-bounded", "--unmask entropy-bounded=0.35"),
     ("sequential", "--unmask sequential"),
+    ("dynamic, several blocks", "--unmask dynamic=0.9 --pipeline on"),
     ("half the steps", "--unmask low-confidence --steps 4"),
     ("dynamic, mage=16", "--unmask dynamic=0.9 --sparse mage=16"),
     ("dynamic, quest=16", "--unmask dynamic=0.9 --sparse quest=16,page=4"),
@@ -105,13 +118,13 @@ SLOTS = [
 ]
 
 FULL = {
-    "samples": 200,
+    "samples": 500,
     "turns": 2,
     "fast_points": f"{100 * FAST_LOSS:.0f}",
     # Family: model, flags of its task, its settings; the first one is the baseline.
     "families": {
-        "llada": ("mini-llada", ARITHMETIC, masked("")),
-        "dream": ("mini-dream", ARITHMETIC, masked("--unmask threshold=1")),
+        "llada": ("mini-llada", ARITHMETIC, masked("", RULES + REVOKING)),
+        "dream": ("mini-dream", ARITHMETIC, masked("--unmask threshold=1", RULES + ["saber=4"])),
         "gidd": ("mini-gidd", ARITHMETIC, gidd("--steps 64 --tokens-per-step 1", "--steps 32 --tokens-per-step 3")),
         "gidd-mask": ("mini-gidd-mask", ARITHMETIC, gidd("--block-length 8 --steps 8 --tokens-per-step 1",
                                                          "--block-length 8 --steps 8 --tokens-per-step 3")),

@@ -3,8 +3,10 @@ import os.path
 import re
 from dataclasses import dataclass
 
+import figures
+import frontier
 import text
-from book import condition, value
+from book import condition, figure, value
 from text import code, percent
 
 MASKED, BLOCKS = "masked", "blocks"  # the models
@@ -246,6 +248,46 @@ def section(run, page):
         names = [f"- {each.model}: {flags_text(each, gen_length)}" for each in missing]
         parts.append("\n".join(["Not measured yet:", "", *names]))
     return "\n\n".join(parts)
+
+
+@dataclass
+class Point:
+    """A setting of a figure, as frontier.plot_cost() takes it."""
+    label: str
+    accuracy: float  # share of the baseline's tokens
+    time: float
+    rows: float
+
+
+def label(flags):
+    """The flags of a setting in a figure, without those that most settings have."""
+    kept = re.sub(r"--unmask low-confidence |--eos-exit|--(unmask|cache) |--|\"\$GUIDE\"|-match", "", flags)
+    return " ".join(kept.split())
+
+
+def points(run, model):
+    """The settings of a model that are to save something, measured on one machine with its baseline."""
+    known, gen_length = measured(run), gen_length_of(run.known())
+    baseline = known.get(BASELINES[model])
+    found = [(each, result) for each, result in known.items()
+             if each.model == model and "sampling" not in each.pages and not result.refused]
+    return [Point(label(each.at(gen_length)),
+                  result.agreement["same_tokens"] / max(1, result.agreement["tokens"]),
+                  result.seconds / baseline.seconds, result.all_rows / baseline.all_rows)
+            for each, result in found if result.machines == baseline.machines]
+
+
+@figure(file="real_text_{}")
+def costs(run, model):
+    """Tokens that equal the baseline's, by time and by rows."""
+    drawn, both = figures.axes(f"{model}, continuations of WikiText", "", "tokens as the baseline's, %", columns=2, log="x")
+    plotted = []
+    for axes, name in zip(both, ("time", "rows")):
+        axes.set_xlabel(f"{name} relative to the baseline")
+        plotted.append(frontier.plot_cost(axes, points(run, model), lambda each, name=name: getattr(each, name)))
+    for axes, families in zip(both, plotted):
+        figures.label_families(axes, families)
+    return f"Agreement by time and by rows, {model}", drawn
 
 
 @condition

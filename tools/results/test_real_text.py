@@ -9,12 +9,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import book  # noqa: E402
+import figures  # noqa: E402
 import measure  # noqa: E402
 import real_text  # noqa: E402
 import real_text_run  # noqa: E402
 from errors import BookError, CommandError  # noqa: E402
 from real_text import BASELINES, MASKED, MT_BENCH, SETTINGS, WIKITEXT  # noqa: E402
 
+NEEDS_FIGURES = unittest.skipIf(figures.MISSING, f"needs numpy and matplotlib: {figures.MISSING}")
 METHODS = Path(__file__).resolve().parents[2] / "docs" / "methods"
 
 
@@ -99,6 +101,7 @@ class RealTextTest(unittest.TestCase):
         self.assertEqual(self.rows()[0]["inputs"].keys(), {"MASKED", "WIKITEXT", "JUDGE"})
         self.assertEqual(["full_answers" in row for row in self.rows()], [True] * 4)  # others are compared with both settings
 
+    @NEEDS_FIGURES
     def test_caches_are_compared_with_the_same_decoding_without_them(self):
         self.measure("--first", "3")
         row = self.rows()[-1]
@@ -123,6 +126,7 @@ class RealTextTest(unittest.TestCase):
         with self.assertRaisesRegex(BookError, "rows of another JUDGE"):
             self.measure()
 
+    @NEEDS_FIGURES
     def test_refused_setting_is_a_row(self):
         _, errors = self.measure(measurer=FakeMeasurer(refuses="threshold=0.9"))
         self.assertEqual(errors, [])
@@ -148,6 +152,7 @@ class RealTextTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
             real_text_run.parse_arguments(["--judge", "j", "--wikitext", "w", "--mt-bench", "m"])
 
+    @NEEDS_FIGURES
     def test_table_has_the_agreement_with_the_baseline(self):
         self.measure()
         perplexity = "12.35 (10 to 20)"
@@ -157,6 +162,7 @@ class RealTextTest(unittest.TestCase):
                       self.page())
         self.assertIn("- blocks: `--unmask dynamic=0.9`", self.page())
 
+    @NEEDS_FIGURES
     def test_time_of_another_machine_is_left_out(self):
         self.measure()
         rows = self.rows()
@@ -170,6 +176,12 @@ class RealTextTest(unittest.TestCase):
 
     def test_page_by_its_own_name_measures_nothing(self):
         self.assertEqual(book.PAGES["real_text"].measured_by, "real-text")
+
+
+class LabelTest(unittest.TestCase):
+    def test_labels_leave_out_what_most_settings_have(self):
+        self.assertEqual(real_text.label("--block-length 8 --unmask low-confidence --cache dual --eos-exit"), "block-length 8 dual")
+        self.assertEqual(real_text.label("--unmask low-confidence"), "low-confidence")
 
 
 class AgreementTest(unittest.TestCase):
