@@ -19,6 +19,9 @@
 #include "base/system.h"
 
 namespace lacuna {
+
+extern const char* const kSourceModels;  // CMake writes its file
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,7 +175,7 @@ ModelPlaces ModelPlaces::from_environment() {
       add_folder(places.model_folders, (program.parent_path() / relative).lexically_normal());
     }
   }
-  add_folder(places.model_folders, LACUNA_SOURCE_MODELS);
+  add_folder(places.model_folders, kSourceModels);
   places.hub_cache = HubCache::from_environment();
   return places;
 }
