@@ -73,6 +73,9 @@ ELSEWHERE = {
     "kernels/*/*": "tests/kernels",  # every function of every table is compared with its definition
     "weights/published_floats": "tests/weights/published_tensors_test.cpp",
     "weights/published_integers": "tests/weights/published_tensors_test.cpp",
+    "model/modulation": "tests/model/lfm2_test.cpp",
+    "model/short_convolution": "tests/model/lfm2_test.cpp",
+    "model/parameter_count": "tests/model/parameters_test.cpp",
     "model/rank_exchange": "tests/backend/shard/sharded_model_test.cpp",
     "model/tensor_places": "tests/model/adapters_test.cpp",
     "tokenizer/builtin_templates": "tests/tokenizer/chat_template_test.cpp",

@@ -214,7 +214,8 @@ void add_decide_command(CLI::App& program) {
       ->check(CLI::Range(1, 2));
   command->add_flag("--independent", flags->independent, "Ask each question on a canvas of its own")
       ->group("Questions");
-  add("--draws", flags->draws, "GIDD, DiffusionGemma: draws of noise at open positions, 1 to 64 (default 4)")
+  add("--draws", flags->draws,
+      "GIDD, DiffusionGemma, LFM2.5: draws of noise at open positions, 1 to 64 (default 4)")
       ->check(CLI::Range(1, kMaxDraws));
   add("--seed", flags->seed, "Seed of the noise of --draws (default 0)");
   add_template_flags(*command, flags->prompt_template, "Prompt");

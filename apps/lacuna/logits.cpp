@@ -29,6 +29,7 @@ struct LogitsRequest {
   int32_t clean_prefix = 0;   // GIDD: leading rows that do not attend to later ones
   int32_t canvas_begin = -1;  // DiffusionGemma: where the canvas begins; -1: there is none
   std::string self_conditioning;
+  float noise_level = 0;  // LFM2.5-Diffusion: of the canvas
 };
 
 std::vector<int32_t> read_numbers(const nlohmann::json& request, const std::string& file, const char* key,
@@ -65,7 +66,8 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
     const bool has_prefix =
         key == "clean_prefix" && (config.whole_prompt || (config.noise && !config.denoises_whole_canvas()));
     const bool has_canvas = (key == "canvas_begin" && (config.canvas || config.causal_context)) ||
-                            (key == "self_conditioning" && config.canvas);
+                            (key == "self_conditioning" && config.canvas) ||
+                            (key == "noise_level" && config.knows_noise_levels());
     if (key != "tokens" && key != "positions" && !has_blocks && !has_prefix && !has_canvas) {
       throw InputError("{}: the key '{}' has no effect for {}", file, key, config.architecture);
     }
@@ -92,6 +94,7 @@ LogitsRequest read_request(const std::string& file, const ModelConfig& config) {
     }
     request.self_conditioning = path.get<std::string>();
   }
+  request.noise_level = JsonObject(json, file).number("noise_level", {0, 1e3}, 0.0F);
   if (json.contains("positions")) {
     request.positions = read_numbers(json, file, "positions", config.max_positions);
     if (request.positions.size() != count) {
@@ -151,7 +154,8 @@ void run_logits(const LogitsFlags& flags) {
                                     {.block_length = request.block_length,
                                      .clean_prefix = request.clean_prefix,
                                      .canvas_begin = request.canvas_begin,
-                                     .is_conditioned = !conditioning.empty()});
+                                     .is_conditioned = !conditioning.empty(),
+                                     .noise_level = request.noise_level});
   const int64_t rows = plan.num_rows();
   Buffer<float> memory(rows * config.vocab_size);
   const Matrix<float> logits(memory.data(), rows, config.vocab_size);
@@ -172,7 +176,8 @@ void add_logits_command(CLI::App& program) {
           "--request", flags->request,
           "JSON: {\"tokens\": [...], \"positions\": [... optional], \"block_length\": N for block diffusion, "
           "\"clean_prefix\": N rows that see none after them, for GIDD, \"canvas_begin\": P where the canvas "
-          "begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for DiffusionGemma}")
+          "begins and \"self_conditioning\": \"FILE.npy\" [canvas, vocabulary], for DiffusionGemma and "
+          "LFM2.5-Diffusion, \"noise_level\": X of the canvas, for the latter}")
       ->required();
   command
       ->add_option("--out", flags->out, "NumPy file: float32 [rows, vocabulary], nothing shifted or left out")

@@ -78,8 +78,8 @@ BaselineWork causal_work(const BaselineRequest& request) {
   return total;
 }
 
-/// DiffusionGemma: the prompt and finished canvases are computed once; a canvas takes the maximum number of
-/// passes.
+/// DiffusionGemma, LFM2.5-Diffusion: the prompt and finished canvases are computed once; a canvas takes the
+/// maximum number of passes.
 BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& request) {
   BaselineWork total;
   const int64_t size = config.canvas->length;
@@ -100,7 +100,7 @@ BaselineWork canvas_work(const ModelConfig& config, const BaselineRequest& reque
     pass.cells = begin + rows;
     pass.pairs = pass.cells * rows;
     pass.logit_rows = rows;
-    add(pass, config.canvas->steps, total);
+    add(pass, config.canvas->steps + (config.canvas->ancestral ? 1 : 0), total);
     if (canvas + 1 < num_canvases) add(read(rows, begin), 1, total);
   }
   return total;

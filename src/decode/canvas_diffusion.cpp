@@ -1,10 +1,12 @@
 #include "decode/canvas_diffusion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "decode/noise_schedule.h"
 #include "decode/unmask.h"
 
 namespace lacuna {
@@ -15,8 +17,16 @@ constexpr int32_t kReadRows = 1024;
 
 // Noise streams by purpose, besides kTokenNoise.
 constexpr uint64_t kCanvasNoise = 19;
+constexpr uint64_t kPosteriorNoise = 21;
+
+constexpr double kLeastTime = 1e-3;  // of the published schedule, which is linear in the time
 
 }  // namespace
+
+double AncestralSteps::signal(int32_t index) const {
+  const double left = static_cast<double>(count - index) / count;
+  return 1 - (1 - kLeastTime) * (kLeastTime + (1 - kLeastTime) * std::pow(left, exponent));
+}
 
 std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double bound) {
   std::vector<int32_t> order(entropies.size());
@@ -74,7 +84,24 @@ TokenId CanvasDiffusionDecoder::random_token(int32_t step, int32_t position) con
   return static_cast<TokenId>(stream.below(0, static_cast<uint32_t>(options_.vocab_size)));
 }
 
+float noise_level(double signal) {
+  return static_cast<float>(-std::log(signal));
+}
+
+std::pair<double, double> CanvasDiffusionDecoder::signals() const {
+  const AncestralSteps& steps = *options_.ancestral;
+  if (step_ < steps.count) return {steps.signal(step_), steps.signal(step_ + 1)};
+  return {std::min(steps.signal(step_), std::exp(-steps.readout_noise)), 1};
+}
+
 float CanvasDiffusionDecoder::temperature() const {
+  if (options_.ancestral) {
+    const int32_t last = std::max(options_.ancestral->count - 1, 1);
+    const float share = static_cast<float>(std::min(step_, last)) / static_cast<float>(last);
+    const bool is_readout = step_ == options_.ancestral->count;
+    return options_.first_temperature +
+           (is_readout ? 1 : share) * (options_.last_temperature - options_.first_temperature);
+  }
   const auto left = static_cast<float>(options_.steps - step_) / static_cast<float>(options_.steps);
   return options_.last_temperature + (options_.first_temperature - options_.last_temperature) * left;
 }
@@ -95,6 +122,7 @@ void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
   RowGroup group{0, {first, first + positions.size()}, {}, OwnRows::kBidirectional};
   if (positions.begin > 0) group.visible.push_back({0, positions.begin});
   group.canvas = step_ == 0 ? CanvasRows::kFresh : CanvasRows::kConditioned;
+  if (options_.ancestral) group.noise_level = noise_level(signals().first);
   plan.groups.push_back(std::move(group));
 
   SamplingRule rule;
@@ -102,12 +130,14 @@ void CanvasDiffusionDecoder::add_denoising(StepPlan& plan) const {
   rule.draws = options_.draws;
   rule.source = ConfidenceSource::kTempered;
   rule.measure = ConfidenceMeasure::kNegativeEntropy;
+  rule.forbidden = options_.forbidden;
   plan.rules.push_back(rule);
   const bool is_last = step_ + 1 == options_.steps;
   for (int32_t position = positions.begin; position < positions.end; ++position) {
     LogitRow logit;
     logit.row = plan.num_rows();
     logit.noise = RngStream(options_.seed, kTokenNoise, step_, position);
+    if (options_.ancestral) logit.scored = inputs_[static_cast<size_t>(position - positions.begin)];
     if (!is_last) logit.soft_embedding_slack = options_.soft_embedding_slack;
     plan.logits.push_back(logit);
     plan.add_row(inputs_[static_cast<size_t>(position - positions.begin)], position, position);
@@ -143,8 +173,9 @@ StepReport CanvasDiffusionDecoder::apply(const PassResult& result) {
 }
 
 void CanvasDiffusionDecoder::take(std::span<const RowStatistics> drawn, StepReport& report) {
-  const int32_t begin = block().begin;
   report.canvas_in = inputs_;
+  if (options_.ancestral) return step_back(drawn, report);
+  const int32_t begin = block().begin;
   const size_t num_shown = canvas().size() - static_cast<size_t>(begin);
   std::vector<double> entropies;
   bool is_stable = step_ > 0;
@@ -161,12 +192,8 @@ void CanvasDiffusionDecoder::take(std::span<const RowStatistics> drawn, StepRepo
   ++step_;
   const double sum = std::accumulate(entropies.begin(), entropies.end(), 0.0);
   const bool is_sure = sum / static_cast<double>(drawn.size()) < options_.stop_entropy;
-  if (step_ == options_.steps || (num_stable_ >= options_.stable_steps && is_sure)) {
-    finish_canvas();
-    std::erase_if(report.committed,
-                  [&](const Commit& commit) { return commit.position >= std::ssize(canvas()); });
-    return;
-  }
+  if (step_ == options_.steps || (num_stable_ >= options_.stable_steps && is_sure))
+    return finish_canvas(report);
 
   for (size_t i = 0; i < inputs_.size(); ++i)
     inputs_[i] = random_token(step_, begin + static_cast<int32_t>(i));
@@ -174,7 +201,34 @@ void CanvasDiffusionDecoder::take(std::span<const RowStatistics> drawn, StepRepo
     inputs_[static_cast<size_t>(i)] = drawn[static_cast<size_t>(i)].token;
 }
 
-void CanvasDiffusionDecoder::finish_canvas() {
+TokenId CanvasDiffusionDecoder::posterior_token(const RowStatistics& drawn, int32_t position,
+                                                TokenId held) const {
+  if (!options_.draws) return drawn.best_token;
+  const auto [before, after] = signals();
+  const AncestralMixture mixture =
+      ancestral_mixture({before}, {after}, false, drawn.scored_probability, options_.vocab_size);
+  const RngStream stream(options_.seed, kPosteriorNoise, step_, position);
+  const double u = stream.uniform(0);
+  if (u < mixture.stay) return held;
+  if (u < mixture.stay + mixture.predict) return drawn.token;
+  return static_cast<TokenId>(stream.below(1, static_cast<uint32_t>(options_.vocab_size)));
+}
+
+void CanvasDiffusionDecoder::step_back(std::span<const RowStatistics> drawn, StepReport& report) {
+  const int32_t begin = block().begin;
+  const size_t num_shown = canvas().size() - static_cast<size_t>(begin);
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const int32_t position = begin + static_cast<int32_t>(i);
+    const TokenId token = posterior_token(drawn[i], position, inputs_[i]);
+    if ((step_ == 0 || token != inputs_[i]) && i < num_shown)
+      report.committed.push_back({position, token, drawn[i].confidence});
+    inputs_[i] = token;
+    tokens_[static_cast<size_t>(position)] = token;
+  }
+  if (++step_ == options_.steps) finish_canvas(report);
+}
+
+void CanvasDiffusionDecoder::finish_canvas(StepReport& report) {
   const std::span<const TokenId> written = canvas().subspan(static_cast<size_t>(block().begin));
   const auto end =
       std::find_first_of(written.begin(), written.end(), options_.end_ids.begin(), options_.end_ids.end());
@@ -185,8 +239,10 @@ void CanvasDiffusionDecoder::finish_canvas() {
   } else if (canvas_ + 1 == num_canvases() || begin_of(canvas_ + 1) == begin_of(canvas_ + 2)) {
     done_ = true;
   } else {
-    start_canvas(canvas_ + 1);
+    return start_canvas(canvas_ + 1);
   }
+  std::erase_if(report.committed,
+                [&](const Commit& commit) { return commit.position >= std::ssize(canvas()); });
 }
 
 }  // namespace lacuna

@@ -1,10 +1,12 @@
-// Canvas diffusion (DiffusionGemma): canvases of random tokens are denoised one after the other; a pass may
-// change any token of its canvas. The same weights then compute a finished canvas causally, as context of the
-// next one. docs/methods/canvas_diffusion.md has the rules and their sources.
+// Canvas diffusion (DiffusionGemma, LFM2.5-Diffusion): canvases of random tokens are denoised one after the
+// other; a pass may change any token of its canvas. The same weights then compute a finished canvas causally,
+// as context of the next one. docs/methods/canvas_diffusion.md has the rules and their sources.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/sequence_decoder.h"
@@ -12,13 +14,29 @@
 
 namespace lacuna {
 
+/// Steps that sample a canvas from the posterior of uniform noise, and a last pass that reads it out, in
+/// place of the choice by entropy (LFM2.5-Diffusion; docs/methods/canvas_diffusion.md, section 9).
+struct AncestralSteps {
+  int32_t count = 8;           ///< without the last pass
+  double exponent = 0.3;       ///< of the times; below 1: more steps at low noise
+  double readout_noise = 0.7;  ///< least noise level of the last pass
+
+  /// Signal level before step `index`; `count`: after the last step.
+  double signal(int32_t index) const;
+};
+
+/// RowGroup::noise_level at a signal level.
+float noise_level(double signal);
+
 struct CanvasDiffusion {
-  int64_t vocab_size = 0;
+  int64_t vocab_size = 0;          ///< ids that are written: those below
+  std::vector<TokenId> forbidden;  ///< other ids
+  std::optional<AncestralSteps> ancestral;
   std::vector<TokenId> end_ids;  ///< empty: nothing ends the answer
   int32_t gen_length = 256;
   int32_t max_positions = 0;
   int32_t canvas_length = 256;
-  int32_t steps = 48;  ///< maximum passes per canvas
+  int32_t steps = 48;  ///< maximum passes per canvas; AncestralSteps: one more than steps
   bool draws = true;   ///< sample the candidates; false: take the best tokens
   float first_temperature = 0.8F;
   float last_temperature = 0.4F;
@@ -51,7 +69,7 @@ class CanvasDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   std::vector<int32_t> sampled_positions() const override;
   bool commits_best_tokens() const override { return true; }
   Constrainable* constrainable() override { return this; }
-  /// Ends with the current canvas, which shows the last pass's best tokens.
+  /// Ends with the current canvas, which shows the last pass's best tokens, or those that it has sampled.
   std::span<const TokenId> canvas() const override;
   int32_t num_final() const override;
   IndexRange block() const override { return {begin_of(canvas_), begin_of(canvas_ + 1)}; }
@@ -66,11 +84,16 @@ class CanvasDiffusionDecoder final : public SequenceDecoder, public Constrainabl
   void start_canvas(int32_t canvas);
   TokenId random_token(int32_t step, int32_t position) const;
   float temperature() const;
+  /// Signal levels before and after this pass's step.
+  std::pair<double, double> signals() const;
   void build_plan() override;
   void add_denoising(StepPlan& plan) const;
   /// Writes the best tokens, and chooses the inputs of the next pass.
   void take(std::span<const RowStatistics> drawn, StepReport& report);
-  void finish_canvas();
+  /// AncestralSteps: samples each token from its posterior.
+  void step_back(std::span<const RowStatistics> drawn, StepReport& report);
+  TokenId posterior_token(const RowStatistics& drawn, int32_t position, TokenId held) const;
+  void finish_canvas(StepReport& report);
 
   CanvasDiffusion options_;
   // tokens_: prompt, canvases that are done, and the best tokens of the current one

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "decode/canvas_diffusion.h"
 
 namespace lacuna {
 namespace {
@@ -21,6 +22,7 @@ DecisionDecoder::DecisionDecoder(const ModelConfig& config, std::vector<Decision
     : paradigm_(config.paradigm()),
       block_length_(paradigm_ == Paradigm::kBlocks ? static_cast<int32_t>(config.block_length) : 0),
       row_before_(config.causal || config.shifted_logits),
+      noise_level_(config.knows_noise_levels() ? noise_level(AncestralSteps().signal(0)) : 0),
       canvases_(std::move(canvases)),
       num_cells_(most_cells()) {
   expects(!canvases_.empty(), "a decision has a canvas");
@@ -150,6 +152,7 @@ void DecisionDecoder::add_group(IndexRange rows, int32_t begin_cell, OwnRows own
   if (prefix_length() > 0) group.visible.push_back({0, prefix_length()});
   if (cell > begin_cell) group.visible.push_back({begin_cell, cell});
   if (paradigm_ == Paradigm::kCanvases) group.canvas = CanvasRows::kFresh;
+  group.noise_level = noise_level_;
   plan_.groups.push_back(std::move(group));
 }
 

@@ -81,6 +81,7 @@ class DecisionDecoder final : public Decoder, public Measurements {
   Paradigm paradigm_;
   int32_t block_length_;  // 0: no blocks
   bool row_before_;       // a row predicts the position after it
+  float noise_level_;     // of noise alone, in models whose layers depend on it
   std::vector<DecisionCanvas> canvases_;
   int32_t num_cells_;
   std::vector<TokenId> shown_;

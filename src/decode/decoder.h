@@ -70,7 +70,7 @@ struct StepReport {
   std::vector<Commit> committed;  ///< ascending positions
   std::vector<int32_t> locked;    ///< positions, ascending; not computed from the next pass on
   std::vector<int32_t> unlocked;  ///< positions, ascending
-  std::vector<TokenId> canvas_in = {};  ///< input tokens of the pass (DiffusionGemma)
+  std::vector<TokenId> canvas_in = {};  ///< input tokens of the pass, of models with canvases
   CanvasEdits edits = {};
   /// [committed.size()] if requested (decode/alternatives.h), else empty.
   std::vector<Alternatives> alternatives = {};

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -10,6 +13,21 @@ namespace {
 
 int32_t canvas_length_of(const CanvasStrategy& strategy, const ModelConfig& config) {
   return strategy.block_length.value_or(static_cast<int32_t>(config.canvas->length));
+}
+
+/// The published settings for this many steps of LFM2.5-Diffusion.
+void set_ancestral(const CanvasConfig& canvas, int64_t vocab_size, CanvasDiffusion& settings) {
+  constexpr int32_t kFewSteps = 4;  // the published settings for 4 steps, and for 8 and 32
+  AncestralSteps steps;
+  steps.count = settings.steps++;  // the last pass reads out
+  if (steps.count <= kFewSteps) {
+    steps.exponent = 0.2;
+    settings.last_temperature = 0.5F;
+  }
+  settings.ancestral = steps;
+  settings.vocab_size = canvas.ancestral->num_tokens;
+  settings.forbidden.resize(static_cast<size_t>(vocab_size - settings.vocab_size));
+  std::iota(settings.forbidden.begin(), settings.forbidden.end(), static_cast<TokenId>(settings.vocab_size));
 }
 
 }  // namespace
@@ -27,6 +45,9 @@ void check(const CanvasStrategy& strategy, const ModelConfig& config, const Aske
   problems.expect(strategy.temperature == 0 || strategy.temperature == 1, "temperature",
                   fmt::to_string(strategy.temperature),
                   "1, which samples at the model's own schedule of temperatures, or 0 for the best tokens");
+  constexpr std::string_view kReason = "each step samples every token from its posterior";
+  problems.refuse(config.canvas->ancestral && strategy.entropy_bound, "unmask", kReason);
+  problems.refuse(config.canvas->ancestral && strategy.stop_entropy, "stop_entropy", kReason);
   if (strategy.entropy_bound) {
     problems.expect(*strategy.entropy_bound >= 0 && *strategy.entropy_bound <= 1e6, "unmask",
                     fmt::to_string(*strategy.entropy_bound), "a bound in [0, 1e6]");
@@ -50,6 +71,7 @@ std::unique_ptr<Decoder> make(const CanvasStrategy& strategy, const ModelConfig&
   settings.stop_entropy = strategy.stop_entropy.value_or(double{canvas.stop_entropy});
   settings.soft_embedding_slack = static_cast<float>(strategy.soft_embedding_slack);
   settings.seed = asked.request.seed;
+  if (canvas.ancestral) set_ancestral(canvas, config.vocab_size, settings);
   return std::make_unique<CanvasDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
 }
 

@@ -63,7 +63,8 @@ std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& 
 }
 
 /// Why answers by this strategy cannot be constrained; empty: they can.
-std::string_view why_no_constraint(const Strategy& strategy) {
+std::string_view why_no_constraint(const ModelConfig& config, const Strategy& strategy) {
+  if (config.knows_noise_levels()) return "each step samples every token from its posterior";
   constexpr std::string_view kContinues = "the answer would continue after its end";
   if (const auto* slots = std::get_if<SlotStrategy>(&strategy)) {
     return slots->rules == RefusionRules::kLacuna
@@ -125,7 +126,7 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
                       Problems& problems) {
   const DecoderContext& context = asked.request.context;
   if (!context.constraint) return;
-  if (const std::string_view reason = why_no_constraint(strategy); !reason.empty()) {
+  if (const std::string_view reason = why_no_constraint(config, strategy); !reason.empty()) {
     problems.add({"constraint", "", "", fmt::format("the answer cannot be constrained: {}", reason)});
     return;
   }

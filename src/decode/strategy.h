@@ -107,7 +107,7 @@ struct UniformStrategy : UniformPolicy {
   bool operator==(const UniformStrategy&) const = default;
 };
 
-/// DiffusionGemma: canvases from left to right, any token of which a pass may replace.
+/// DiffusionGemma, LFM2.5-Diffusion: canvases from left to right, any token of which a pass may replace.
 struct CanvasStrategy {
   std::optional<int32_t> block_length;  ///< positions of a canvas; default: as trained
   std::optional<int32_t> steps;         ///< maximum passes per canvas; default: as published

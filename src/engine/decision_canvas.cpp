@@ -54,7 +54,8 @@ class SlotFiller {
  public:
   SlotFiller(const ModelConfig& config, const DecideRequest& request) : config_(config), seed_(request.seed) {
     if (config.canvas) {  // like the canvas decoder, which samples from all tokens
-      allowed_.resize(static_cast<size_t>(config.vocab_size));
+      const auto& ancestral = config.canvas->ancestral;
+      allowed_.resize(static_cast<size_t>(ancestral ? ancestral->num_tokens : config.vocab_size));
       std::iota(allowed_.begin(), allowed_.end(), 0);
     } else if (config.noise && !shows_mask()) {
       for (TokenId id = 0; id < config.vocab_size; ++id) {

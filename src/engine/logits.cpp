@@ -47,8 +47,10 @@ StepPlan logits_plan(const ModelConfig& config, std::span<const TokenId> tokens,
     const bool reads = config.canvas || config.causal_context;  // rows outside of the canvas are causal
     const bool is_causal = config.causal || (reads && !is_canvas);
     group.own_rows = is_causal ? OwnRows::kCausal : OwnRows::kBidirectional;
-    if (is_canvas && config.canvas)
+    if (is_canvas && config.canvas) {
       group.canvas = groups.is_conditioned ? CanvasRows::kConditioned : CanvasRows::kFresh;
+      group.noise_level = groups.noise_level;
+    }
     if (bounds[i] > 0) group.visible.push_back({0, bounds[i]});
     plan.groups.push_back(std::move(group));
   }

@@ -19,6 +19,7 @@ struct LogitsGroups {
   int32_t canvas_begin =
       -1;  ///< models with canvases or a causal context: first row of the canvas; -1: no canvas
   bool is_conditioned = false;  ///< each row of the canvas is conditioned on a distribution
+  float noise_level = 0;        ///< of the canvas, in models whose layers depend on it
 };
 
 /// Row i has token i and its K/V in cell i; nothing is sampled.

@@ -76,7 +76,28 @@ struct SlidingAttention {
   bool operator==(const SlidingAttention&) const = default;
 };
 
-/// Published settings of a decoder that denoises canvases of random tokens (DiffusionGemma).
+/// Layers with a gated short convolution in place of attention (LFM2): a row reads its own cell and the cells
+/// before it.
+struct ShortConvolution {
+  std::vector<bool> layers;  ///< [num_layers] whether the layer convolves
+  int64_t taps = 3;          ///< cells that a row reads, its own included
+
+  bool operator==(const ShortConvolution&) const = default;
+};
+
+/// A canvas whose steps sample from the posterior of uniform noise, and whose last pass reads it out
+/// (LFM2.5-Diffusion). Every layer scales, shifts and gates its rows by their noise level (adaLN), and
+/// self-conditioning has no gate.
+struct AncestralCanvas {
+  int64_t noise_dim = 256;        ///< width of the noise level's embedding
+  int64_t frequency_dim = 256;    ///< even; cosines and sines that embed a noise level
+  bool conditioning_bias = true;  ///< whether the first matrix of self-conditioning adds a bias
+  int64_t num_tokens = 0;         ///< tokens that are sampled; the rest of the vocabulary is never written
+
+  bool operator==(const AncestralCanvas&) const = default;
+};
+
+/// Published settings of a decoder that denoises canvases of random tokens (DiffusionGemma, LFM2.5).
 struct CanvasConfig {
   int64_t length = 256;            ///< positions of a canvas
   int64_t conditioning_dim = 0;    ///< inner width of the self-conditioning layer
@@ -87,6 +108,7 @@ struct CanvasConfig {
   int64_t stable_steps = 1;     ///< consecutive passes with unchanged best tokens that make a canvas stable
   float stop_entropy = 0.005F;  ///< nats; a stable canvas is done when its mean entropy is below this
   TokenId image_id = -1;        ///< placeholder for a part of an image, which is not supported; -1: none
+  std::optional<AncestralCanvas> ancestral = {};  ///< empty: tokens are accepted by their entropy
 
   bool operator==(const CanvasConfig&) const = default;
 };
@@ -186,6 +208,7 @@ struct ModelConfig {
   std::optional<CanvasConfig> canvas;  ///< for models with self-conditioned canvases; else empty
 
   std::optional<NoiseProcess> noise;  ///< noise that the model was trained to remove; empty: only masks
+  std::optional<ShortConvolution> convolution;  ///< empty: all layers attend
 
   Paradigm paradigm() const {
     if (canvas) return Paradigm::kCanvases;
@@ -196,6 +219,8 @@ struct ModelConfig {
   }
   /// Whether any position can be filled at any step.
   bool fills_canvas() const { return paradigm() == Paradigm::kMasked; }
+  /// Whether layers depend on the noise level of their rows.
+  bool knows_noise_levels() const { return canvas && canvas->ancestral; }
   /// Whether everything after the prompt is denoised at once as noise (Sumi).
   bool denoises_whole_canvas() const { return noise && noise->whole_canvas; }
 
@@ -228,11 +253,21 @@ struct ModelConfig {
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
   // Any layer:
   bool slides(int64_t layer) const { return sliding && sliding->layers[static_cast<size_t>(layer)]; }
-  int64_t head_dim_of(int64_t layer) const { return slides(layer) ? sliding->head_dim : head_dim; }
+  bool convolves(int64_t layer) const {
+    return convolution && convolution->layers[static_cast<size_t>(layer)];
+  }
+  /// A cell of a layer that convolves holds [hidden_dim] inputs of the convolution: a key and a value of one
+  /// head, each one half of them.
+  int64_t head_dim_of(int64_t layer) const {
+    if (convolves(layer)) return hidden_dim / 2;
+    return slides(layer) ? sliding->head_dim : head_dim;
+  }
   int64_t num_kv_heads_of(int64_t layer) const {
+    if (convolves(layer)) return 1;
     return slides(layer) ? sliding->num_kv_heads : num_kv_heads;
   }
-  int64_t q_dim_of(int64_t layer) const { return num_heads * head_dim_of(layer); }
+  /// 0 in layers that convolve.
+  int64_t q_dim_of(int64_t layer) const { return convolves(layer) ? 0 : num_heads * head_dim_of(layer); }
   int64_t kv_dim_of(int64_t layer) const { return num_kv_heads_of(layer) * head_dim_of(layer); }
   bool has_value_projection(int64_t layer) const { return !shares_keys || slides(layer); }
   /// Whether any layer has experts; the first layers may still be dense.

@@ -216,7 +216,8 @@ const std::vector<Property>& properties() {
        [](const ModelConfig& c) -> Json { return c.attn_soft_cap; }},
       {{"clip_qkv", "qkv_clip"},
        [](const ModelConfig& c) { return c.qkv_clip ? Json(*c.qkv_clip) : Json(); }},
-      {{"layer_types"}, [](const ModelConfig& c) { return null_or(!c.sliding, "full_attention"); }}};
+      {{"layer_types"},
+       [](const ModelConfig& c) { return null_or(!c.sliding && !c.convolution, "full_attention"); }}};
   return kProperties;
 }
 

@@ -40,10 +40,8 @@ std::string_view why_unsupported(std::string_view architecture) {
       {"PanguEmbeddedForCausalLM",
        "openPangu-R-7B-Diffusion, whose blocks behind a causal context, in which a row predicts the next "
        "position, are missing here"},
-      {"Lfm2ForBlockDiffusion",
-       "LFM2.5-350M-Diffusion, whose short convolutions, noise level in every layer (adaLN) and "
-       "self-conditioning are missing here"},
-      {"Lfm2BidirectionalForMaskedLM", "LFM2.5-Encoder, whose short convolutions are missing here"},
+      {"Lfm2BidirectionalForMaskedLM",
+       "LFM2.5-Encoder, whose short convolutions in both directions are missing here"},
       {"NemotronHTwoTowerForCausalLM",
        "Nemotron TwoTower, whose Mamba-2 layers and second tower are missing here"},
       {"SteerlingForCausalLM", "Steerling, whose layers of concepts before the head are missing here"},
@@ -191,7 +189,7 @@ void read_decoding_defaults(const JsonObject& generation, ModelConfig& config) {
 
 /// Reads the published settings of a model with canvases.
 void read_canvas_settings(const JsonObject& generation, ModelConfig& config) {
-  if (!config.canvas) return;
+  if (!config.canvas || config.canvas->ancestral) return;
   CanvasConfig& canvas = *config.canvas;
   constexpr Range<int64_t> kCount{1, 1 << 20};
   constexpr Range<double> kTemperature{1e-3, 1e3};

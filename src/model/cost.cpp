@@ -11,8 +11,10 @@ namespace {
 double weights_of_layer(const ModelConfig& config, int64_t layer, double num_experts) {
   const auto hidden = static_cast<double>(config.hidden_dim);
   const int64_t kv_products = config.has_value_projection(layer) ? 2 : 1;
-  const double attention =
-      hidden * static_cast<double>(2 * config.q_dim_of(layer) + kv_products * config.kv_dim_of(layer));
+  const int64_t attention_dim = config.convolves(layer)
+                                    ? 4 * config.hidden_dim
+                                    : 2 * config.q_dim_of(layer) + kv_products * config.kv_dim_of(layer);
+  const double attention = hidden * static_cast<double>(attention_dim);
   if (!config.layer_has_experts(layer)) {
     const int dense_products = config.activation == Activation::kSquaredRelu ? 2 : 3;
     return attention + dense_products * hidden * static_cast<double>(config.ffn_dim);

@@ -20,7 +20,8 @@ std::deque<FamilyEntry>& table() {
                                             llama_family(),         stable_diffcoder_family(),
                                             a2d_llama_family(),     sumi_family(),
                                             nemotron_labs_family(), gemma3_family(),
-                                            nemotron_family(),      sdlm_family()};
+                                            nemotron_family(),      sdlm_family(),
+                                            lfm2_family()};
   return entries;
 }
 

@@ -51,6 +51,11 @@ struct LayerTensorNames {
   std::string router_scale;                   ///< [hidden]
   std::string expert_scale;                   ///< [experts]
   std::string layer_scalar, encoder_scalar;   ///< [1] for denoised rows; for the prompt and finished canvases
+
+  // Layers that convolve (LFM2):
+  std::string convolution_in;   ///< [3 hidden, hidden]: the rows of k, then of q, then of v
+  std::string convolution_out;  ///< [hidden, hidden]
+  std::string taps;             ///< [hidden, 1, taps], the own cell's last; a whole tensor name
 };
 
 struct TensorNames {
@@ -63,6 +68,11 @@ struct TensorNames {
   std::string_view conditioning_norm = {};                        ///< [hidden]
   std::string_view conditioning_gate = {}, conditioning_up = {};  ///< [conditioning_dim, hidden]
   std::string_view conditioning_down = {};                        ///< [hidden, conditioning_dim]
+  // adaLN, in families whose layers depend on noise levels:
+  std::string_view noise_in = {};          ///< [noise_dim, frequency_dim] and bias
+  std::string_view noise_out = {};         ///< [noise_dim, noise_dim] and bias
+  std::string_view noise_projection = {};  ///< [3 hidden, noise_dim] and bias: scale, shift, gate
+  std::string_view noise_layers = {};      ///< [layers, 3 hidden], a whole tensor name
 };
 
 /// Representation of a family in GGUF files of llama.cpp's converters.

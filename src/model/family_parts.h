@@ -36,6 +36,7 @@ FamilyEntry nemotron_labs_family();
 FamilyEntry gemma3_family();
 FamilyEntry nemotron_family();
 FamilyEntry sdlm_family();
+FamilyEntry lfm2_family();
 
 /// Refuses a "hidden_act" other than silu and its older name, swish.
 void expect_silu(const JsonObject& json);

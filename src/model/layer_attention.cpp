@@ -105,12 +105,13 @@ void Model::Pass::list_cells_behind(size_t g) {
 void Model::Pass::attend(int64_t layer_index) {
   const LayerParameters& layer = parameters_.layers[static_cast<size_t>(layer_index)];
   ws_.layer = layer_index;
-  store_kv(layer);
+  const bool convolves = config_.convolves(layer_index);
+  convolves ? store_convolved(layer) : store_kv(layer);
   if (plan_.measures_kv_drift) measure_kv_drift(layer_index);
   ws_.times.other += watch_.restart();
   if (attention_changes_at(layer_index)) prepare_attention();
   if (layer_index + 1 == config_.num_layers) keep_output_rows(layer);
-  if (num_rows_ > 0) attend_rows(layer);
+  if (num_rows_ > 0) convolves ? convolve_rows(layer) : attend_rows(layer);
   share_chosen();
 }
 

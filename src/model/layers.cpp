@@ -27,13 +27,13 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
                 {ws_.gathered, ws_.kv_sums, ws_.sent, ws_.received}),
       residual_(sized(ws_.residual, plan.num_rows(), config_.hidden_dim)),
       row_sequence_(plan.tokens.size()),
-      row_canvas_(config_.layer_scalars ? plan.tokens.size() : 0) {
+      row_group_(config_.canvas ? plan.tokens.size() : 0) {
   ws_.times = {};
-  for (const RowGroup& group : plan_.groups) {
-    std::fill(row_sequence_.begin() + group.rows.begin, row_sequence_.begin() + group.rows.end,
-              group.sequence);
-    if (!config_.layer_scalars) continue;
-    std::fill(row_canvas_.begin() + group.rows.begin, row_canvas_.begin() + group.rows.end, group.canvas);
+  for (size_t g = 0; g < plan_.groups.size(); ++g) {
+    const auto& [begin, end] = plan_.groups[g].rows;
+    std::fill(row_sequence_.begin() + begin, row_sequence_.begin() + end, plan_.groups[g].sequence);
+    if (config_.canvas)
+      std::fill(row_group_.begin() + begin, row_group_.begin() + end, static_cast<int32_t>(g));
   }
 }
 
@@ -69,9 +69,11 @@ void Model::Pass::compute(IndexRange rows) {
   prepare_attention();
   if (part_.embeds()) embed();
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+    if (config_.knows_noise_levels()) modulate(layer);
     attend(layer);
     if (num_rows_ == 0) continue;  // other ranks have all rows, or the last layer's rows need only K/V
     feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
+    if (config_.knows_noise_levels()) gate(layer);
     if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
   }
 }
@@ -112,6 +114,7 @@ void Model::Pass::embed() {
   });
   ws_.times.other += watch_.restart();
   if (config_.canvas) condition_canvases();
+  if (config_.knows_noise_levels()) embed_noise_levels();
 }
 
 void Model::Pass::condition_canvases() {
@@ -139,6 +142,7 @@ void Model::Pass::condition_canvases() {
       kernels_.add_scaled(x, projected_.row(i), 1, config_.hidden_dim);
     });
   }
+  if (config_.canvas->ancestral) return;
   for_each_row(static_cast<int64_t>(ws_.canvas_rows.size()), [&](int64_t i) {
     float* x = residual_.row(ws_.canvas_rows[static_cast<size_t>(i)]);
     norm(x, ones_, x);
@@ -149,7 +153,8 @@ void Model::Pass::condition_canvases() {
 void Model::Pass::scale_rows(const LayerParameters& layer) {
   for_each_row([&](int64_t row) {
     const auto index = static_cast<size_t>(plan_row(row));
-    const bool is_read = row_canvas_[index] == CanvasRows::kNone;
+    const RowGroup& group = plan_.groups[static_cast<size_t>(row_group_[index])];
+    const bool is_read = group.canvas == CanvasRows::kNone;
     const float scalar = is_read ? layer.encoder_scalar : layer.layer_scalar;
     for (float& value : x_.row_span(row)) value *= scalar;
   });
@@ -229,6 +234,13 @@ void Model::Pass::activate_whole(const FeedForward& ffn, int64_t rows, int64_t d
     ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* /*space*/) {
       kernels_.squared_relu(up.row(row), dim);
       return up.row(row);
+    });
+    return;
+  }
+  if (ffn.gate.weight.view().outputs == 0) {
+    ws_.packed.pack_each(context_, rows, dim, dtype_, [&](int64_t row, float* space) {
+      kernels_.swiglu(up.row(row), ones_.data(), dim, space);
+      return space;
     });
     return;
   }

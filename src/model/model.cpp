@@ -18,7 +18,7 @@ namespace lacuna {
 int64_t Workspace::bytes() const {
   int64_t floats = 0;
   for (const auto* buffer : {&residual, &q, &k, &v, &attended, &projected, &gate, &up, &head_rows, &logits,
-                             &normed, &router_logits, &dense, &expert_sum})
+                             &normed, &router_logits, &dense, &expert_sum, &modulation, &before_layer})
     floats += buffer->size();
   return floats * static_cast<int64_t>(sizeof(float)) + packed.bytes();
 }
@@ -38,9 +38,15 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
     kv_dim = std::max(kv_dim, config.kv_dim_of(layer));
   }
   if (moe.parallel_dense) widest = config.ffn_dim;
+  int64_t row = 0;
   if (config.canvas) widest = std::max(widest, config.canvas->conditioning_dim);
-  int64_t row = 2 * output_stride(config.hidden_dim) + 2 * output_stride(q_dim) + 2 * output_stride(kv_dim);
   if (moe.parallel_dense) row += 2 * output_stride(config.hidden_dim);
+  if (config.convolution) {
+    q_dim = std::max(q_dim, config.hidden_dim);
+    kv_dim = std::max(kv_dim, config.hidden_dim);
+  }
+  if (config.knows_noise_levels()) row += output_stride(config.hidden_dim);
+  row += 2 * output_stride(config.hidden_dim) + 2 * output_stride(q_dim) + 2 * output_stride(kv_dim);
   if (config.has_experts()) {
     widest = std::max({widest, moe.expert_ffn_dim, moe.shared_ffn_dim});
     row += output_stride(config.hidden_dim) + output_stride(moe.num_experts);
@@ -60,8 +66,14 @@ int64_t predicted_workspace_bytes(const ModelConfig& config, const WeightFormats
 
 namespace {
 
-/// Throws InputError if a format has no CPU kernels.
-void expect_cpu_formats(const WeightFormats& formats) {
+/// Throws InputError if a format has no CPU kernels, or does not fit the model.
+void expect_cpu_formats(const ModelConfig& config, const WeightFormats& formats) {
+  if (config.convolution && formats.kv_int8) {
+    throw InputError(
+        "cells of {}'s short convolutions hold their inputs, which are not kept as int8; expected "
+        "--kv-cache auto",
+        config.architecture);
+  }
   for (const auto& format : {formats.layers, formats.embedding}) {
     if (!format || format->is_for_cpu()) continue;
     throw InputError("weights are {}, for which CUDA devices alone have kernels; expected {}",
@@ -84,6 +96,10 @@ Model::Model(ModelConfig config, const WeightFormats& formats, Parameters parame
           config_.rope, config_.rotary_dim > 0 ? config_.rotary_dim : config_.head_dim)) {
   // A rank may wait while another computes all of its layers.
   if (part_.cuts(ShardBy::kLayers)) ranks_->set_timeout_factor(part_.of(0).layers(config_.num_layers).size());
+  if (config_.knows_noise_levels()) {
+    const int64_t noise_dim = config_.canvas->ancestral->noise_dim;
+    ones_.assign(static_cast<size_t>(std::max(config_.hidden_dim, noise_dim)), 1.0F);
+  }
   if (!config_.sliding) return;
   sliding_frequencies_ = lacuna::rope_frequencies(config_.sliding->rope, config_.sliding->head_dim);
   const int64_t widest = std::max({config_.hidden_dim, config_.head_dim, config_.sliding->head_dim});
@@ -100,7 +116,8 @@ KvShape kv_shape(const ModelConfig& config, DType dtype, bool is_int8, const Mod
   const ModelPart::Range layers = part.layers(config.num_layers);
   KvShape shape{layers.size(), heads(config.num_kv_heads),         config.head_dim,
                 dtype,         config.kv_sink || config.zero_sink, is_int8};
-  for (int64_t layer = layers.begin; config.sliding && layer < layers.end; ++layer)
+  const bool differ = config.sliding || config.convolution;
+  for (int64_t layer = layers.begin; differ && layer < layers.end; ++layer)
     shape.heads_by_layer.push_back({heads(config.num_kv_heads_of(layer)), config.head_dim_of(layer)});
   if (config.canvas) shape.soft_embedding_dim = config.hidden_dim;
   return shape;
@@ -114,7 +131,7 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, const ModelConfig& config,
                                          const WeightFormats& formats, ThreadPool& threads,
                                          const LoadProgress& progress) {
-  expect_cpu_formats(formats);
+  expect_cpu_formats(config, formats);
   const std::unique_ptr<WeightSource> weights = open_weights(folder, config);
   return std::make_shared<const Model>(config, formats,
                                        load_parameters(config, *weights, formats, threads, progress));
@@ -123,7 +140,7 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path& folder, co
 std::shared_ptr<const Model> Model::random(const ModelConfig& config, uint64_t seed,
                                            const WeightFormats& formats, ThreadPool& threads,
                                            const LoadProgress& progress) {
-  expect_cpu_formats(formats);
+  expect_cpu_formats(config, formats);
   return std::make_shared<const Model>(config, formats,
                                        random_parameters(config, seed, formats, threads, progress));
 }
@@ -132,7 +149,11 @@ std::shared_ptr<const Model> Model::load_part(const std::filesystem::path& folde
                                               uint64_t seed, const WeightFormats& formats,
                                               ThreadPool& threads, const LoadProgress& progress,
                                               std::shared_ptr<Communicator> ranks, ShardBy by) {
-  expect_cpu_formats(formats);
+  expect_cpu_formats(config, formats);
+  if (config.convolution) {
+    throw InputError("{} has short convolutions, which ranks cannot divide; expected no --shard",
+                     config.architecture);
+  }
   const ModelPart part{ranks->rank(), ranks->size(), by};
   if (part.cuts(ShardBy::kLayers) && config.num_layers < part.size) {
     throw InputError("--shard layers: the model has {} layers and there are {} ranks; expected at most {}",

@@ -50,6 +50,9 @@ struct Workspace {
   std::vector<int32_t> vocabulary;  // [padded vocab] first row that sees it: 0; INT32_MAX for padding
   // Layers of experts:
   Buffer<float> normed, router_logits, dense, expert_sum;
+  // adaLN:
+  Buffer<float> modulation;    // [groups, 3 hidden]
+  Buffer<float> before_layer;  // [rows of the plan, hidden] residual stream before the layer's modulation
   std::vector<ExpertChoice> expert_choices;  // [rows, experts_per_token]
   std::vector<std::vector<int32_t>> pools;   // experts that the rows of a window share
   std::vector<size_t> pool_of_row;

@@ -77,13 +77,10 @@ class Builder {
           matrix(all_rows(std::string(names_.head), vocab), hidden, Role::kHead, formats_.embedding);
     }
     if (config_.canvas && part_.embeds()) {
-      const ExpertTensorNames names{std::string(names_.conditioning_gate),
-                                    std::string(names_.conditioning_up),
-                                    std::string(names_.conditioning_down)};
       parameters.conditioning =
-          Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm),
-                       feed_forward(names, config_.canvas->conditioning_dim)};
+          Conditioning{vector(std::string(names_.conditioning_norm), hidden, Role::kNorm), conditioning()};
     }
+    if (config_.knows_noise_levels()) parameters.noise = noise_embedding();
     if (done_ < total_) report(total_ - done_);  // matrices of other ranks
     return parameters;
   }
@@ -95,8 +92,65 @@ class Builder {
 
   static ModuleRows all_rows(const std::string& module, int64_t count) { return {module, 0, count, count}; }
 
+  /// The matrices of self-conditioning.
+  FeedForward conditioning() {
+    const int64_t dim = config_.canvas->conditioning_dim;
+    const std::string up(names_.conditioning_up), down(names_.conditioning_down);
+    if (!config_.canvas->ancestral)
+      return feed_forward({std::string(names_.conditioning_gate), up, down}, dim);
+    const int64_t hidden = config_.hidden_dim;
+    FeedForward ffn;
+    ffn.up = linear(all_rows(up, dim), {0, dim}, hidden, Role::kInward,
+                    config_.canvas->ancestral->conditioning_bias);
+    ffn.down = linear(all_rows(down, hidden), {0, hidden}, dim, Role::kOutward, false);
+    return ffn;
+  }
+
+  NoiseEmbedding noise_embedding() {
+    const AncestralCanvas& canvas = *config_.canvas->ancestral;
+    const int64_t width = 3 * config_.hidden_dim;
+    const auto dense = [&](std::string_view name, int64_t outputs, int64_t inputs) {
+      const std::string module(name);
+      report(outputs);
+      return Linear{matrix(all_rows(module, outputs), inputs, Role::kInward, formats_.dtype),
+                    source_.values(module + ".bias", {outputs}, Role::kBias)};
+    };
+    NoiseEmbedding noise;
+    noise.in = dense(names_.noise_in, canvas.noise_dim, canvas.frequency_dim);
+    noise.out = dense(names_.noise_out, canvas.noise_dim, canvas.noise_dim);
+    noise.projection = dense(names_.noise_projection, width, canvas.noise_dim);
+    noise.layers = source_.values(std::string(names_.noise_layers), {config_.num_layers, width}, Role::kBias);
+    report(config_.num_layers * width);
+    return noise;
+  }
+
+  /// The matrices of a layer that convolves, and its taps, transposed.
+  void build_convolution(const LayerTensorNames& names, LayerParameters& layer) {
+    const int64_t hidden = config_.hidden_dim;
+    int64_t first = 0;
+    for (Linear* const part : {&layer.k, &layer.q, &layer.v}) {
+      *part = linear({names.convolution_in, first, hidden, 3 * hidden}, {0, hidden}, hidden, Role::kInward,
+                     false);
+      first += hidden;
+    }
+    layer.o = linear(all_rows(names.convolution_out, hidden), {0, hidden}, hidden, Role::kOutward, false);
+    const int64_t taps = config_.convolution->taps;
+    const std::vector<float> stored = source_.values(names.taps, {hidden, 1, taps}, Role::kNorm);
+    report(hidden * taps);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t d = 0; d < hidden; ++d) layer.taps.push_back(stored[static_cast<size_t>(d * taps + tap)]);
+  }
+
   LayerParameters build_layer(int64_t index) {
     const LayerTensorNames names = names_.layer(index);
+    LayerParameters layer;
+    layer.attn_norm = vector(names.attn_norm, config_.hidden_dim, Role::kNorm);
+    config_.convolves(index) ? build_convolution(names, layer) : build_attention(index, names, layer);
+    build_feed_forward(index, names, layer);
+    return layer;
+  }
+
+  void build_attention(int64_t index, const LayerTensorNames& names, LayerParameters& layer) {
     const int64_t hidden = config_.hidden_dim;
     const int64_t q_dim = config_.q_dim_of(index);
     const int64_t kv_dim = config_.kv_dim_of(index);
@@ -104,8 +158,6 @@ class Builder {
       return names.qkv.empty() ? all_rows(module, count)
                                : ModuleRows{names.qkv, first, count, q_dim + 2 * kv_dim};
     };
-    LayerParameters layer;
-    layer.attn_norm = vector(names.attn_norm, hidden, Role::kNorm);
     const ModelPart::Range heads = part_.kv_heads(config_.num_kv_heads_of(index));
     const auto rows_of_heads = [&](int64_t dim) {
       const int64_t per_head = dim / config_.num_kv_heads_of(index);
@@ -129,6 +181,10 @@ class Builder {
       layer.k_sink = sink(names.k_sink);
       layer.v_sink = sink(names.v_sink);
     }
+  }
+
+  void build_feed_forward(int64_t index, const LayerTensorNames& names, LayerParameters& layer) {
+    const int64_t hidden = config_.hidden_dim;
     layer.ffn_norm = vector(names.ffn_norm, hidden, Role::kNorm);
     const bool has_experts = config_.layer_has_experts(index);
     if (has_experts) build_experts(index, names, layer);
@@ -143,7 +199,6 @@ class Builder {
       layer.layer_scalar = values(names.layer_scalar, 1, Role::kNorm).front();
       layer.encoder_scalar = values(names.encoder_scalar, 1, Role::kNorm).front();
     }
-    return layer;
   }
 
   void build_experts(int64_t index, const LayerTensorNames& names, LayerParameters& layer) {
@@ -447,6 +502,9 @@ void for_each_linear(const Parameters& parameters, Use&& use) {
     use_all(layer.shared_expert);
   }
   if (parameters.conditioning) use_all(parameters.conditioning->ffn);
+  if (!parameters.noise) return;
+  for (const Linear* linear : {&parameters.noise->in, &parameters.noise->out, &parameters.noise->projection})
+    use(*linear);
 }
 
 }  // namespace
@@ -468,50 +526,6 @@ std::vector<std::span<const std::byte>> Parameters::mapped_panels() const {
   for_each_linear(*this, [&](const Linear& linear) { add(linear.weight); });
   add(own_head);
   return mapped;
-}
-
-namespace {
-
-int64_t count_of_feed_forward(const ModelConfig& config, int64_t dim) {
-  int64_t count = (config.activation == Activation::kSquaredRelu ? 2 : 3) * config.hidden_dim * dim;
-  if (config.ffn_bias) count += dim + config.hidden_dim;
-  return count;
-}
-
-int64_t count_of_layer(const ModelConfig& config, int64_t layer) {
-  const int64_t hidden = config.hidden_dim;
-  const int64_t q_dim = config.q_dim_of(layer);
-  const int64_t kv_dim = config.kv_dim_of(layer);
-  const MoeConfig& moe = config.moe;
-  int64_t count = 2 * hidden + hidden * (2 * q_dim + kv_dim);
-  if (config.has_value_projection(layer)) count += hidden * kv_dim;
-  if (config.qkv_bias) count += q_dim + 2 * kv_dim;
-  if (config.attn_output_bias) count += hidden;
-  if (config.qk_norm_per_head) count += 2 * config.head_dim_of(layer);
-  if (config.qk_norm_full) count += q_dim + kv_dim;
-  if (config.kv_sink) count += 2 * kv_dim;
-  if (config.norms_outputs) count += 2 * hidden;
-  if (config.layer_norm) count += 2 * hidden;
-  if (config.layer_scalars) count += 2;
-  if (!config.layer_has_experts(layer)) return count + count_of_feed_forward(config, config.ffn_dim);
-  count += moe.num_experts * (hidden + 3 * hidden * moe.expert_ffn_dim);
-  count += 3 * hidden * moe.shared_ffn_dim;
-  if (moe.selection_bias) count += moe.num_experts;
-  if (moe.parallel_dense) {
-    count += count_of_feed_forward(config, config.ffn_dim) + 4 * hidden + moe.num_experts;
-  }
-  return count;
-}
-
-}  // namespace
-
-int64_t count_parameters(const ModelConfig& config) {
-  const int64_t hidden = config.hidden_dim;
-  int64_t count = (config.tied_embeddings ? 1 : 2) * config.vocab_size * hidden + hidden;
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) count += count_of_layer(config, layer);
-  if (config.layer_norm) count += hidden;
-  if (config.canvas) count += hidden + count_of_feed_forward(config, config.canvas->conditioning_dim);
-  return count;
 }
 
 int64_t predicted_bytes(const ModelConfig& config, const WeightFormats& formats, const WeightSource* stored,

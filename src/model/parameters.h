@@ -35,11 +35,19 @@ struct FeedForward {
   Linear gate, up, down;
 };
 
+/// Maps a row's noise level to the scale, shift and gate of each layer (adaLN).
+struct NoiseEmbedding {
+  Linear in, out, projection;  ///< [noise_dim, frequency_dim], [noise_dim, noise_dim], [3 hidden, noise_dim]
+  std::vector<float> layers;   ///< [layers, 3 hidden], added to the projection
+};
+
 /// Parameters of a layer. Norms of rows have weights [hidden], followed by biases [hidden] if
 /// ModelConfig::layer_norm.
 struct LayerParameters {
   std::vector<float> attn_norm;  ///< [hidden]
+  /// In layers that convolve, [hidden, hidden] each: v is the input, k and q gate it before and after.
   Linear q, k, v, o;
+  std::vector<float> taps;            ///< [taps, hidden], the own cell's last; empty in layers that attend
   std::vector<float> q_norm, k_norm;  ///< [head_dim] or the whole width; empty if the family has none
   std::vector<float> k_sink, v_sink;  ///< [kv_dim] or empty
   std::vector<float> ffn_norm;        ///< [hidden]
@@ -72,6 +80,7 @@ struct Parameters {
   std::vector<float> final_norm;        ///< [hidden]
   PackedMatrix own_head;                ///< [vocab, hidden]; empty if the embedding is the head
   std::optional<Conditioning> conditioning;
+  std::optional<NoiseEmbedding> noise;
 
   const PackedMatrix& head() const { return own_head.bytes() > 0 ? own_head : embedding; }
   int64_t bytes() const;

@@ -119,6 +119,30 @@ class Model::Pass {
   /// Stores the soft embeddings of rows that request them, which overwrites their logits.
   void keep_soft_embeddings(std::span<const LogitRow> wanted, Matrix<float> logits);
 
+  /// adaLN: computes each group's scale, shift and gate, before the layers' own are added.
+  void embed_noise_levels();
+  /// A row's scale, shift and gate in a layer, each the sum of what its group and what the layer has.
+  struct Modulation {
+    const float* of_group;  // [3 hidden]
+    const float* of_layer;
+    int64_t dim;
+    float apply(float x, int64_t d) const { return x * (1 + part(d)) + part(dim + d); }
+    float gate(int64_t d) const { return 1 + part(2 * dim + d); }
+
+    float part(int64_t i) const { return of_group[i] + of_layer[i]; }
+  };
+  ///   row  of the plan
+  Modulation modulation_of(int64_t layer, int64_t row) const;
+  /// Before a layer: remembers the residual stream, then scales and shifts it.
+  void modulate(int64_t layer);
+  /// After a layer: adds what the layer has added, gated, to the remembered residual stream.
+  void gate(int64_t layer);
+
+  /// In layers that convolve: computes the convolution's inputs of x_ and writes them to their cells.
+  void store_convolved(const LayerParameters& layer);
+  /// Adds the convolution's output of x_, whose normed rows are packed already.
+  void convolve_rows(const LayerParameters& layer);
+
   void attend(int64_t layer_index);
   /// Computes keys and values of x_, receives the other ranks', and writes all to their cells.
   void store_kv(const LayerParameters& layer);
@@ -294,7 +318,7 @@ class Model::Pass {
   Matrix<float> x_, normed_, projected_;
   bool is_narrow_ = false;  // in the last layer, x_ has only the rows with outputs
   std::vector<int32_t> row_sequence_;
-  std::vector<CanvasRows> row_canvas_;
+  std::vector<int32_t> row_group_;  // for models whose canvas rows are computed in another way
   Stopwatch watch_;
 };
 

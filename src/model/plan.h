@@ -82,9 +82,11 @@ struct RowGroup {
   bool only_kv = false;
   /// At most one group of a sequence may be sparse.
   SparseAttention sparse = {};
-  /// Only for models with canvases. In their sliding-window layers, cell numbers are positions. A causal
+  /// Only for models with canvases. In layers that slide or convolve, cell numbers are positions. A causal
   /// row's window ends at its own position, other rows' window ends at their group's first position.
   CanvasRows canvas = CanvasRows::kNone;
+  /// Only for models whose layers depend on noise levels: -ln of the rows' signal level, 0 for clean text.
+  float noise_level = 0;
 
   bool operator==(const RowGroup&) const = default;
 };

@@ -69,6 +69,7 @@ ordered_json group_json(const RowGroup& group) {
   put(object, "only_kv", group.only_kv, usual.only_kv);
   if (!(group.sparse == usual.sparse)) object["sparse"] = sparse_json(group.sparse);
   put_name(object, "canvas", group.canvas, usual.canvas, kCanvasRows);
+  put(object, "noise_level", group.noise_level, usual.noise_level);
   return object;
 }
 
@@ -176,7 +177,8 @@ SparseAttention read_sparse(const JsonObject& object) {
 }
 
 RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
-  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "canvas"});
+  expect_keys(object,
+              {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "canvas", "noise_level"});
   const RowGroup usual;
   RowGroup group;
   group.rows = range_at(object, "rows");
@@ -191,6 +193,7 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   group.own_rows = name_at(object, "own_rows", usual.own_rows, kOwnRows);
   group.only_kv = object.flag("only_kv", usual.only_kv);
   group.canvas = name_at(object, "canvas", usual.canvas, kCanvasRows);
+  group.noise_level = object.number("noise_level", {0, 1e3}, usual.noise_level);
   if (object.has("sparse")) {
     group.sparse = read_sparse(object.object("sparse"));
     const bool is_visible = std::ranges::find(group.visible, group.sparse.among) != group.visible.end();

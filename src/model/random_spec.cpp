@@ -76,9 +76,13 @@ ModelConfig parse_random_spec(std::string_view argument) {
   if (comma < spec.size()) {
     const int64_t published_layers = config.num_layers;
     config.num_layers = parse_layers(spec.substr(comma + 1), argument);
-    for (int64_t layer = published_layers; config.sliding && layer < config.num_layers; ++layer)
-      config.sliding->layers.push_back(config.slides(layer - published_layers));
-    if (config.sliding) config.sliding->layers.resize(static_cast<size_t>(config.num_layers));
+    const auto repeat = [&](std::vector<bool>& kinds) {
+      for (int64_t layer = published_layers; layer < config.num_layers; ++layer)
+        kinds.push_back(kinds[static_cast<size_t>(layer - published_layers)]);
+      kinds.resize(static_cast<size_t>(config.num_layers));
+    };
+    if (config.sliding) repeat(config.sliding->layers);
+    if (config.convolution) repeat(config.convolution->layers);
     // GIDD's residual_scale is proportional to 1 / depth.
     if (config.residual_scale != 1) {
       config.residual_scale *= static_cast<float>(published_layers) / static_cast<float>(config.num_layers);

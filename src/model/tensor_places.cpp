@@ -28,6 +28,7 @@ class Places {
     const ExpertTensorNames conditioning{std::string(names_.conditioning_gate),
                                          std::string(names_.conditioning_up),
                                          std::string(names_.conditioning_down)};
+    if (config_.canvas->ancestral) return add_ancestral(*config_.canvas->ancestral, conditioning);
     add_feed_forward("conditioning", conditioning, config_.canvas->conditioning_dim);
   }
 
@@ -44,10 +45,28 @@ class Places {
     places_.push_back({std::move(key), module, rows.first, rows.count, rows.total, inputs, has_bias});
   }
 
+  void add_ancestral(const AncestralCanvas& canvas, const ExpertTensorNames& conditioning) {
+    const int64_t hidden = config_.hidden_dim;
+    add("conditioning.up", conditioning.up, hidden, hidden, canvas.conditioning_bias);
+    add("conditioning.down", conditioning.down, hidden, hidden);
+    add("noise.in", std::string(names_.noise_in), canvas.noise_dim, canvas.frequency_dim, true);
+    add("noise.out", std::string(names_.noise_out), canvas.noise_dim, canvas.noise_dim, true);
+    add("noise.projection", std::string(names_.noise_projection), 3 * hidden, canvas.noise_dim, true);
+  }
+
   void add_layer(int64_t index) {
     const LayerTensorNames names = names_.layer(index);
     const std::string prefix = fmt::format("{}.", index);
     const int64_t hidden = config_.hidden_dim;
+    if (config_.convolves(index)) {
+      int64_t first = 0;
+      for (const char* const part : {"k", "q", "v"}) {
+        add(prefix + part, names.convolution_in, {first, hidden, 3 * hidden}, hidden, false);
+        first += hidden;
+      }
+      add(prefix + "o", names.convolution_out, hidden, hidden);
+      return add_feed_forward(prefix + "ffn", {names.gate, names.up, names.down}, config_.ffn_dim);
+    }
     const int64_t q_dim = config_.q_dim_of(index);
     const int64_t kv_dim = config_.kv_dim_of(index);
     const int64_t all = q_dim + 2 * kv_dim;
@@ -132,11 +151,17 @@ std::vector<VectorPlace> vector_places(const ModelConfig& config, const TensorNa
   };
   add_norm("final_norm", std::string(names.final_norm), hidden);
   if (config.canvas) add_norm("conditioning_norm", std::string(names.conditioning_norm), hidden);
+  if (config.knows_noise_levels())
+    add("noise.layers", std::string(names.noise_layers), {config.num_layers, 3 * hidden});
   for (int64_t index = 0; index < config.num_layers; ++index) {
     const LayerTensorNames layer = names.layer(index);
     const auto key = [&](const char* name) { return fmt::format("{}.{}", index, name); };
     add_norm(key("attn_norm"), layer.attn_norm, hidden);
     add_norm(key("ffn_norm"), layer.ffn_norm, hidden);
+    if (config.convolves(index)) {
+      add(key("taps"), layer.taps, {hidden, 1, config.convolution->taps});
+      continue;
+    }
     if (config.qk_norm_per_head || config.qk_norm_full) {
       const bool is_full = config.qk_norm_full;
       add_norm(key("q_norm"), layer.q_norm, is_full ? config.q_dim_of(index) : config.head_dim_of(index));

@@ -59,7 +59,8 @@ std::string_view why_not(Paradigm paradigm, const Setting& setting) {
   if (setting.name == "grow") return "it changes the length of a canvas that is denoised as a whole";
   if (setting.owners == only(Paradigm::kSlots)) return "the model is not a ReFusion model";
   if (setting.owners == only(Paradigm::kUniform)) return "the model is not one of uniform diffusion";
-  if (setting.owners == only(Paradigm::kCanvases)) return "the model is not DiffusionGemma";
+  if (setting.owners == only(Paradigm::kCanvases))
+    return "the model is neither DiffusionGemma nor LFM2.5-Diffusion";
   if (setting.owners == only(Paradigm::kBlocks)) return "the model is not one of block diffusion";
   if (setting.name == "token-threshold") return "the model is neither ReFusion nor SDLM";
   if (setting.name == "accept") return "the model is not one that judges its own drafts";

@@ -178,6 +178,7 @@ std::vector<TuningPath> slot_paths() {
 
 std::vector<TuningPath> canvas_paths(const ModelConfig& config) {
   std::vector<TuningPath> paths = {steps_path(static_cast<int32_t>(config.canvas->steps))};
+  if (config.canvas->ancestral) return paths;
   TuningPath bound{"unmask entropy-bounded", "unmask", {}};
   TuningPath stop{"stop-entropy", "stop-entropy", {}};
   for (const double factor : {1.5, 2.0, 4.0, 8.0}) {

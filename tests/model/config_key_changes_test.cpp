@@ -54,7 +54,9 @@ std::string partner_of(const std::string& key) {
                                                        {"num_experts_per_tok", "\"topk_group\""},
                                                        {"block_length", "blocks"},
                                                        {"rope_parameters", "\"rope_theta\""},
-                                                       {"text_config.num_hidden_layers", "layer_types"}};
+                                                       {"text_config.num_hidden_layers", "layer_types"},
+                                                       {"num_hidden_layers", "layer_types"},
+                                                       {"hidden_size", "\"block_dim\""}};
   const auto found = partners.find(key);
   return found == partners.end() ? key : found->second;
 }
@@ -120,7 +122,7 @@ std::vector<fs::path> folders() {
   std::vector<fs::path> found;
   for (const std::string& name : golden_families()) found.push_back(golden_folder(name));
   for (const std::string& name : golden_block_families()) found.push_back(golden_folder(name));
-  for (const char* const name : {"gidd", "sumi", "nemotron_labs", "diffusion_gemma"})
+  for (const char* const name : {"gidd", "sumi", "nemotron_labs", "diffusion_gemma", "lfm2"})
     found.push_back(golden_folder(name));
   for (const char* const name : {"mini-refusion", "mini-sdar"})
     found.push_back(fs::path(LACUNA_SOURCE_DIR) / "models" / name);

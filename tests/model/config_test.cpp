@@ -913,7 +913,6 @@ TEST(Config, AnswersAnUnknownArchitectureWithTheSupportedOnes) {
       {"WeDLMForCausalLM", "WeDLM, whose sliding window"},
       {"DiffEncoderModel", "Nemotron-Diffusion-Research, whose sampler"},
       {"PanguEmbeddedForCausalLM", "openPangu-R-7B-Diffusion, whose blocks"},
-      {"Lfm2ForBlockDiffusion", "LFM2.5-350M-Diffusion, whose short convolutions"},
       {"Lfm2BidirectionalForMaskedLM", "LFM2.5-Encoder, whose short convolutions"},
       {"NemotronHTwoTowerForCausalLM", "Nemotron TwoTower, whose Mamba-2 layers"},
       {"SteerlingForCausalLM", "Steerling, whose layers of concepts"},

@@ -28,7 +28,7 @@ std::vector<std::filesystem::path> all_models() {
   for (const auto& families : {golden_families(), golden_block_families()}) {
     for (const std::string& family : families) folders.push_back(golden_folder(family));
   }
-  for (const char* const family : {"gidd", "sumi", "nemotron_labs", "diffusion_gemma"})
+  for (const char* const family : {"gidd", "sumi", "nemotron_labs", "diffusion_gemma", "lfm2"})
     folders.push_back(golden_folder(family));
   for (const auto& entry : std::filesystem::directory_iterator(zoo_folder(""))) {
     if (exists(entry.path() / "model.safetensors")) folders.push_back(entry.path());

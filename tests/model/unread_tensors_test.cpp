@@ -51,7 +51,7 @@ std::string refusal(const std::string& family, const std::string& key, const jso
 TEST(UnreadTensors, AreFoundInNoGoldenCheckpoint) {
   for (const char* const family :
        {"llada", "llada_moe", "llada2", "dream", "gidd", "sumi", "qwen3", "qwen3_moe", "fast_dllm",
-        "nemotron_labs", "nemotron", "diffusion_gemma"}) {
+        "nemotron_labs", "nemotron", "diffusion_gemma", "lfm2"}) {
     EXPECT_NO_THROW((void)open_weights(golden_folder(family), read_config(golden_folder(family)))) << family;
   }
 }

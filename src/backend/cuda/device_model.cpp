@@ -47,6 +47,7 @@ void check_supported(const ModelConfig& config, bool in_f32, bool kv_int8, int64
   };
   refuse_if(config.product_scale != ProductScale::kOne, "products scaled by their width");
   refuse_if(config.layer_norm, "layer norms with means and biases");
+  refuse_if(config.convolution.has_value(), "short convolutions");
   refuse_if(config.has_experts() &&
                 (config.moe.num_experts > kMaxExperts || config.moe.experts_per_token > kMaxChoices ||
                  config.moe.num_groups > kMaxExpertGroups),
