@@ -15,6 +15,7 @@ from pathlib import Path
 import random_borrowed
 import random_checkpoints
 import random_diffusion_gemma
+import random_lfm2
 from check_blocks import make_block_checkpoint
 from check_engine import Report, parse_arguments
 from models import BLOCK_FAMILIES, FAMILIES
@@ -36,6 +37,7 @@ MAKERS = {
     "nemotron_labs": lambda folder: random_checkpoints.make_nemotron_checkpoint(folder, 1),
     "idlm": lambda folder: random_borrowed.make_idlm_checkpoint(folder, 1),
     "diffusion_gemma": lambda folder: random_diffusion_gemma.make_checkpoint(folder, 1),
+    "lfm2": lambda folder: random_lfm2.make_checkpoint(folder, 1),
 }
 # Keys of mechanisms that no family has, and names that contradict the rest of a file.
 EVERYWHERE = {"attn_temperature_tuning": True, "model_type": "mamba2", "architectures": ["MysteryForCausalLM"],
@@ -51,6 +53,7 @@ OWN = {
     "nemotron": {"hidden_act": "silu", "rms_norm": True, "rope_percent": 0.75, "layer_norm_eps": 0.1, "mask_token_id": 5},
     "sumi": {"hidden_act": "gelu", "mlp_bias": True},
     "diffusion_gemma": {"text_config.hidden_activation": "relu", "text_config.mystery_norm": True},
+    "lfm2": {"conv_bias": True, "use_pos_enc": False, "adaln_conditioning": False, "conv_dim": 8, "mystery_norm": True},
 }
 QWENS = {"hidden_act": "gelu", "use_sliding_window": True, "final_logit_softcapping": 30.0}
 

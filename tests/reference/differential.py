@@ -23,7 +23,7 @@ from models import BLOCK_FAMILIES, FAMILIES
 
 HERE = Path(__file__).resolve().parent
 CHECKS = ("engine", "acceleration", "blocks", "refusion", "uniform", "editing", "pipelined", "seeded", "strided", "growing", "unmasking",
-          "diffusion_gemma", "recall")
+          "diffusion_gemma", "lfm2", "recall")
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
 BY_BACKEND = re.compile(r"^passed by backend: (.*)$", re.MULTILINE)
 

@@ -81,13 +81,14 @@ CAUSAL = [("plain", {"gen_length": 24}), ("plain", {"gen_length": 24}), ("plain"
 README = """\
 # Golden files
 
-One folder per model family, written from independent references (tests/reference). Three scripts write them:
+One folder per model family, written from independent references (tests/reference). Four scripts write them:
 
     python3 tests/reference/make_golden.py tests/golden
     python3 tests/reference/make_golden_runs.py tests/golden
     python3 tests/reference/make_golden_diffusion_gemma.py tests/golden
+    python3 tests/reference/make_golden_lfm2.py tests/golden
 
-The second one writes gidd, sumi and nemotron_labs, the third one diffusion_gemma, and the first one all other folders and
+The second one writes gidd, sumi and nemotron_labs, the third one diffusion_gemma, the fourth one lfm2, and the first one all other folders and
 this page. `config.json` has the published keys with tiny numbers, and `model.safetensors` random weights under the
 published names.
 
@@ -136,6 +137,10 @@ Weights are stored as bf16.
 | `logits.npy` | float32 `[rows, vocab]` |
 
 There are no decodes. The seed is the first one with which no expert is chosen by a small margin.
+
+## Folder of make_golden_lfm2.py
+
+The same files but `generation_config.json`; `tokens.json` has also the block's `noise_level`.
 
 ## Folder quantized
 
