@@ -27,7 +27,7 @@ struct CanvasPassOptions {
   CachePolicy cache;
   std::optional<int32_t> suffix;  ///< visible positions after the block, besides the last one; none: all
   std::optional<SureLock> lock;
-  int32_t prompt_block = 0;  ///< MaskedStrategy::prompt_block; 0: none
+  int32_t prompt_block = 0;    ///< MaskedStrategy::prompt_block; 0: none
   int32_t verified_block = 0;  ///< length of a block whose tokens passes verify, without a lock; or 0
 };
 
