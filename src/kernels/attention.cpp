@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -61,6 +62,7 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   dtype_ = dtype;
   group_rows_.clear();
   begins_.clear();
+  part_ends_.clear();
   tasks_.clear();
   visible_.resize(groups.size());
   const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
@@ -71,6 +73,9 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
     const Group& group = groups[g];
     group_rows_.push_back(group.rows);
     begins_.push_back(group.begins);
+    part_ends_.push_back(group.part_end);
+    expects(group.part_end == 0 || (!group.causal && group.begins.empty()),
+            "a group with a part has rows that all see the same");
     visible_[g].assign(group.ranges, group.own_cells, group.causal);
     most_cells = std::max(most_cells, visible_[g].num_cells());
     for (int32_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
@@ -97,6 +102,10 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
     }
     scratch.sums.reserve(stacked);
     scratch.out.reserve(stacked * round_up(shape.head_dim, kPanelWidth));
+    if (std::ranges::all_of(part_ends_, [](int32_t end) { return end == 0; })) continue;
+    scratch.part.reserve(stacked * round_up(shape.head_dim, kPanelWidth));
+    scratch.cut_tile.reserve(stacked * kCellTile * element_bytes);
+    scratch.part_sums.reserve(2 * stacked);
   }
 }
 
@@ -167,7 +176,13 @@ class Attention::TaskRun {
         num_cells_(visible_.num_cells()),
         score_stride_(output_stride(num_cells_)),
         query_stride_(padded_depth(attention.dtype_, shape_.head_dim)),
-        element_bytes_(is_bf16_ ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)}) {}
+        element_bytes_(is_bf16_ ? kernels.bf16_row_element_bytes : int64_t{sizeof(float)}),
+        out_stride_(round_up(shape_.head_dim, kPanelWidth)) {
+    const int32_t part_end = attention.part_ends_[static_cast<size_t>(task.group)];
+    if (part_end == 0) return;
+    part_columns_ = visible_.num_cells_before(part_end);
+    find_visible_columns();
+  }
 
   void pack_queries(ConstMatrix<float> q) {
     for (int64_t s = 0; s < stacked_; ++s) {
@@ -217,8 +232,10 @@ class Attention::TaskRun {
         scale = 1;
       }
       const auto row = static_cast<int32_t>(first_row + s / heads_);
+      if (part_columns_ > 0) scratch_.part_sums.data()[2 * s] = scale * largest_score(scores);
       const float sum = kernels_.softmax_numerators(scores, first_row_of(row), num_cells_, row, scale);
       scratch_.sums.data()[s] = sum;
+      if (part_columns_ > 0) scratch_.part_sums.data()[2 * s + 1] = kernels_.sum(scores, part_columns_);
       if (mass != nullptr) kernels_.add_scaled(mass, scores, 1 / sum, num_cells_);
       if (probe) {
         probe({static_cast<size_t>(task_.group),
@@ -237,25 +254,16 @@ class Attention::TaskRun {
     }
   }
 
-  void weigh_values(Matrix<float> out) {
-    const CellPanels panels(kernels_, kv_, task_.kv_head, scratch_.widened.data());
-    const auto* weights =
-        is_bf16_ ? scratch_.probabilities.data() : reinterpret_cast<const std::byte*>(scratch_.scores.data());
-    const int64_t out_stride = round_up(shape_.head_dim, kPanelWidth);
-    PanelProduct product;
-    product.a_strides = RowStrides::in_rows(score_stride_);
-    product.num_rows = stacked_;
-    product.out = scratch_.out.data();
-    product.out_stride = out_stride;
-    for_each_stretch(visible_.tile_runs(), [&](const Stretch& stretch) {
-      panels.point_to_values(product, stretch);
-      product.a = weights + stretch.column * element_bytes_;
-      product.depth = stretch.count;
-      multiply(product);
-      product.accumulate = true;
-    });
+  void weigh_values(Matrix<float> out, Matrix<float> parts) {
+    const Weights weights{
+        is_bf16_ ? scratch_.probabilities.data() : reinterpret_cast<const std::byte*>(scratch_.scores.data()),
+        score_stride_};
+    const int64_t whole_tiles = part_columns_ / kCellTile * kCellTile;
+    add_values(weights, {0, whole_tiles}, false, scratch_.out.data());
+    if (part_columns_ > 0) weigh_part(whole_tiles, parts);
+    add_values(weights, {whole_tiles, num_cells_}, whole_tiles > 0, scratch_.out.data());
     for (int64_t s = 0; s < stacked_; ++s) {
-      const float* row = scratch_.out.data() + s * out_stride;
+      const float* row = scratch_.out.data() + s * out_stride_;
       float* target = out.row(row_of(s)) + head_offset(s);
       const float inverse = 1.0F / scratch_.sums.data()[s];
       for (int64_t d = 0; d < shape_.head_dim; ++d) target[d] = row[d] * inverse;
@@ -263,6 +271,84 @@ class Attention::TaskRun {
   }
 
  private:
+  struct Columns {
+    int64_t begin, end;
+  };
+  /// Packed softmax numerators of the stacked rows.
+  struct Weights {
+    const std::byte* data;
+    int64_t stride;
+    int64_t first = 0;  // column of the first one
+  };
+
+  /// out = weights times values of these columns, whole tiles, added to `out` if `accumulates`.
+  void add_values(const Weights& weights, Columns columns, bool accumulates, float* out) {
+    const CellPanels panels(kernels_, kv_, task_.kv_head, scratch_.widened.data());
+    PanelProduct product;
+    product.a_strides = RowStrides::in_rows(weights.stride);
+    product.num_rows = stacked_;
+    product.out = out;
+    product.out_stride = out_stride_;
+    product.accumulate = accumulates;
+    for_each_stretch(visible_.tile_runs(), [&](Stretch stretch) {
+      const int64_t skipped = std::max<int64_t>(0, columns.begin - stretch.column);
+      stretch.first += skipped;
+      stretch.column += skipped;
+      stretch.count = std::min(stretch.count - skipped, columns.end - stretch.column);
+      if (stretch.count <= 0) return;
+      panels.point_to_values(product, stretch);
+      product.a = weights.data + (stretch.column - weights.first) * element_bytes_;
+      product.depth = stretch.count;
+      multiply(product);
+      product.accumulate = true;
+    });
+  }
+
+  /// Writes the task's part, whose first `whole_tiles` columns `out` has already.
+  void weigh_part(int64_t whole_tiles, Matrix<float> parts) {
+    float* part = scratch_.part.data();
+    std::copy_n(scratch_.out.data(), whole_tiles > 0 ? stacked_ * out_stride_ : 0, part);
+    const int64_t rest = part_columns_ - whole_tiles;
+    for (int64_t s = 0; s < stacked_ && rest > 0; ++s) {
+      std::array<float, kCellTile> tile = {};
+      std::copy_n(scratch_.scores.data() + s * score_stride_ + whole_tiles, rest, tile.data());
+      std::byte* packed = scratch_.cut_tile.data() + s * kCellTile * element_bytes_;
+      if (is_bf16_) {
+        kernels_.pack_row_bf16(tile.data(), kCellTile, kCellTile, packed);
+      } else {
+        std::memcpy(packed, tile.data(), sizeof(tile));
+      }
+    }
+    if (rest > 0) {
+      add_values({scratch_.cut_tile.data(), kCellTile, whole_tiles}, {whole_tiles, whole_tiles + kCellTile},
+                 whole_tiles > 0, part);
+    }
+    const int64_t dim = shape_.head_dim;
+    for (int64_t s = 0; s < stacked_; ++s) {
+      float* target = parts.row(row_of(s)) + head_offset(s) / dim * part_dim(dim);
+      std::copy_n(part + s * out_stride_, dim, target);
+      std::copy_n(scratch_.part_sums.data() + 2 * s, 2, target + dim);
+    }
+  }
+
+  /// Lists the runs of columns that the rows of a group with a part see.
+  void find_visible_columns() {
+    const int32_t* first_row = visible_.first_row();
+    for (int64_t begin = 0; begin < num_cells_;) {
+      int64_t end = begin;
+      while (end < num_cells_ && first_row[end] != kHidden) ++end;
+      if (end > begin) visible_columns_.push_back({begin, end});
+      begin = std::max(end, begin + 1);
+    }
+  }
+
+  float largest_score(const float* scores) const {
+    float largest = -std::numeric_limits<float>::infinity();
+    for (const auto& [begin, end] : visible_columns_)
+      largest = std::max(largest, kernels_.max_index(scores + begin, end - begin).value);
+    return largest;
+  }
+
   /// VisibleCells::first_row(), with cells before the row's begin hidden.
   const int32_t* first_row_of(int32_t row) {
     const std::span<const int32_t> begins = attention_.begins_[static_cast<size_t>(task_.group)];
@@ -297,10 +383,13 @@ class Attention::TaskRun {
   int64_t score_stride_;
   int64_t query_stride_;
   int64_t element_bytes_;
+  int64_t out_stride_;
+  int64_t part_columns_ = 0;              // leading columns of the group's part; 0: it has none
+  std::vector<Columns> visible_columns_;  // with a part
 };
 
 void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-                    Matrix<float> out, const AttentionProbe& probe) {
+                    Matrix<float> out, const AttentionProbe& probe, Matrix<float> parts) {
   expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
   if (std::any_of(kv.begin(), kv.end(), [](const KvLayerView& view) { return view.holds_codes(); })) {
     reserve_for_codes(context);
@@ -312,7 +401,7 @@ void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::spa
     run.pack_queries(q);
     run.compute_scores();
     run.softmax(q, probe);
-    run.weigh_values(out);
+    run.weigh_values(out, parts);
   });
   add_up_mass(context);
 }

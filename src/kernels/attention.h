@@ -118,15 +118,22 @@ class Attention {
     bool causal = false;                   ///< whether row i sees only the first i + 1 own cells
     bool wants_mass = false;               ///< whether run() computes mass()
     std::span<const int32_t> begins = {};  ///< first visible cell of each row; empty: all cells are visible
+    int32_t part_end = 0;                  ///< run() gives the part of the cells below it; 0: no part
   };
+
+  /// Size of the part of one query head of one row: its attention to some of its cells, which parts of
+  /// other cells complete. First [head_dim] the sums of exp(score - largest) * value over these cells, then
+  /// `largest`, the largest score of all cells that the row sees, then the sum of exp(score - largest).
+  static constexpr int64_t part_dim(int64_t head_dim) { return head_dim + 2; }
 
   void prepare(const KernelContext& context, const AttentionShape& shape, DType dtype,
                std::span<const Group> groups);
 
   /// Computes the attention of one layer.
   ///   q, out  [rows, num_heads * head_dim] f32     kv  one view per group
+  ///   parts   [rows, num_heads * part_dim()], written for groups with a part; empty if there are none
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-           Matrix<float> out, const AttentionProbe& probe = {});
+           Matrix<float> out, const AttentionProbe& probe = {}, Matrix<float> parts = {});
 
   /// After run(), for a group with wants_mass: for each cell of its tiles the sum of softmax weights over
   /// rows and query heads of the kv head, 0 for hidden cells. [visible(group).num_cells()]
@@ -147,6 +154,9 @@ class Attention {
     Buffer<std::byte> probabilities;  // packed, [stacked rows, cells]; unused in f32
     Buffer<float> sums;               // [stacked rows]
     Buffer<float> out;                // [stacked rows, padded head_dim]
+    Buffer<float> part;               // same, of the cells below the group's part_end
+    Buffer<std::byte> cut_tile;       // [stacked rows, kCellTile] packed: the tile that part_end divides
+    Buffer<float> part_sums;          // [stacked rows, 2]: largest score, and the part's sum
     Buffer<std::byte> widened;        // quantized cells converted to panels of the dtype
     Buffer<float> key_scales;         // [cells]
     Buffer<float> value_scales;       // [cells]
@@ -162,6 +172,7 @@ class Attention {
   DType dtype_ = DType::kF32;
   std::vector<IndexRange> group_rows_;
   std::vector<std::span<const int32_t>> begins_;
+  std::vector<int32_t> part_ends_;
   std::vector<VisibleCells> visible_;
   std::vector<Task> tasks_;
   Buffer<float> mass_;            // [tasks with mass, cells]; the total of a kv head goes to its first task

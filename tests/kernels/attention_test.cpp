@@ -597,6 +597,57 @@ TEST_P(AttentionOverCells, AddsUpTheMassThatAllRowsAndHeadsGiveToACell) {
   }
 }
 
+/// Outputs and parts of rows that see cells [first, 150), with the part of the cells below part_end.
+struct WithPart {
+  std::vector<float> out, parts;
+};
+
+WithPart run_with_part(const KernelContext& context, const AttentionShape& shape, DType dtype,
+                       const Sequence& sequence, const std::vector<float>& q, int32_t first,
+                       int32_t part_end) {
+  constexpr int64_t kRows = 20;
+  const int64_t width = shape.num_heads * shape.head_dim;
+  const int64_t part_width = shape.num_heads * Attention::part_dim(shape.head_dim);
+  WithPart result{std::vector<float>(q.size()), std::vector<float>(static_cast<size_t>(kRows * part_width))};
+  const std::vector<IndexRange> ranges = {{first, 150}};
+  const std::vector<KvLayerView> kv = {sequence.view()};
+  Attention attention;
+  attention.prepare(context, shape, dtype,
+                    std::vector<Attention::Group>{
+                        {.rows = {0, kRows}, .ranges = ranges, .own_cells = {}, .part_end = part_end}});
+  attention.run(context, {q.data(), kRows, width}, kv, {result.out.data(), kRows, width}, {},
+                {result.parts.data(), kRows, part_width});
+  return result;
+}
+
+TEST_P(AttentionOverCells, GivesThePartOfTheFirstCellsAndTheBitsOfAttentionWithoutAPart) {
+  for (const DType dtype : kDTypes) {
+    for (const bool is_int8 : {false, true}) {
+      AttentionShape shape = shape_of(6, 2, 24);
+      shape.soft_cap = is_int8 ? 3 : 0;
+      const Sequence sequence(100, dtype, 150, shape.num_kv_heads, shape.head_dim, is_int8);
+      const std::vector<float> q = test::random_values(9, 20 * 6 * 24, 2);
+      const WithPart whole = run_with_part(context_, shape, dtype, sequence, q, 0, 0);
+      for (const int32_t end : {1, 31, 32, 64, 77, 96, 128, 149}) {
+        const WithPart first = run_with_part(context_, shape, dtype, sequence, q, 0, end);
+        EXPECT_EQ(first.out, whole.out) << end;
+        const WithPart rest = run_with_part(context_, shape, dtype, sequence, q, end, 150);
+        const double tolerance = dtype == DType::kBF16 ? 1e-2 : 1e-5;
+        for (size_t head = 0; head < 20 * 6; ++head) {  // of any row
+          const float* a = first.parts.data() + head * 26;
+          const float* b = rest.parts.data() + head * 26;
+          EXPECT_GE(a[24], b[24]) << "the largest score of all that the row sees";
+          const double scale = std::exp(double{b[24]} - double{a[24]});
+          for (size_t d = 0; d < 24; ++d) {
+            EXPECT_NEAR((a[d] + scale * b[d]) / (a[25] + scale * b[25]), whole.out[head * 24 + d], tolerance)
+                << end << ", " << head << ", " << d;
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTable, AttentionOverCells, testing::ValuesIn(supported_tables()),
                          test::table_name);
 
