@@ -121,6 +121,7 @@ ELSEWHERE = {
     "tasks/sample": "tests/lab/tasks/tasks_test.cpp",
     "model/ranks": "tests/backend/shard/sharded_model_test.cpp",
     "model/layer_attention": "tests/model/model_test.cpp",
+    "model/kept_attention": "tests/engine/block_diffusion_test.cpp",
     "model/head": "tests/model/model_test.cpp",
     "model/pass_result": "tests/engine/pass_loop_test.cpp",  # a value
     "model/pass_times": "tests/engine/scheduler_test.cpp",  # a value

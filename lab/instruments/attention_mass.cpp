@@ -48,7 +48,7 @@ class AttentionInstrument final : public Instrument {
   void prepare(FollowedPass& pass) override {
     // Otherwise the last layer would drop rows and renumber groups and rows.
     for (RowGroup& group : pass.plan.groups) {
-      if (group.sparse.is_confined()) {
+      if (group.sparse.hides()) {
         throw InputError(
             "analyze attention: the run hides a part of the cells; expected --sparse exact, and no --cache "
             "sparse-dllm");

@@ -1,12 +1,14 @@
 // State that sparse attention keeps per sequence besides its keys and values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/token.h"
 #include "cache/kv_cache.h"
 
 namespace lacuna {
@@ -78,12 +80,30 @@ class PageBounds {
   std::vector<Bounds> bounds_;  // [layers * kv heads]
 };
 
-/// Chosen cells and page bounds of one sequence.
+/// Attention of the rows of one block to the cells before it, in one layer. Row i is that of the i-th cell
+/// after these.
+struct KeptAttention {
+  std::vector<float> parts;     ///< [rows, query heads * Attention::part_dim()]
+  std::vector<float> inputs;    ///< [rows, hidden_dim] the layer's input in the row's last pass
+  std::vector<TokenId> tokens;  ///< [rows] token of the row when it kept its part; -1: it never did
+
+  /// Makes room for `count` rows.
+  void reserve(int64_t count, int64_t part_dim, int64_t input_dim) {
+    const auto rows = std::max(static_cast<size_t>(count), tokens.size());
+    parts.resize(rows * static_cast<size_t>(part_dim));
+    inputs.resize(rows * static_cast<size_t>(input_dim));
+    tokens.resize(rows, -1);
+  }
+};
+
+/// Chosen cells, page bounds and kept attention of one sequence.
 class SparseCells {
  public:
-  explicit SparseCells(const KvShape& shape) : chosen(shape), shape_(shape) {}
+  explicit SparseCells(const KvShape& shape)
+      : chosen(shape), kept(static_cast<size_t>(shape.num_layers)), shape_(shape) {}
 
   ChosenCells chosen;
+  std::vector<KeptAttention> kept;  ///< [layers]
 
   /// Bounds of pages of this size; replaces bounds of another size. Not thread-safe.
   PageBounds& pages_of(int32_t page_size) {

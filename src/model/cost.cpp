@@ -89,12 +89,15 @@ PassWork work_of(const StepPlan& plan) {
       work.only_kv_pairs += rows * visible + own_pairs;
     }
     work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
-    if (group.sparse.is_confined()) {
-      const double unchosen = group.sparse.num_candidates() - group.sparse.num_chosen();
-      work.unchosen_pairs += rows * unchosen;
+    const SparseAttention& sparse = group.sparse;
+    if (sparse.hides()) {
+      const double unchosen = sparse.num_candidates() - sparse.num_chosen();
+      const double choosing =
+          sparse.is_confined() ? rows : std::min(rows, static_cast<double>(sparse.active_rows));
+      work.unchosen_pairs += rows * sparse.num_candidates() - choosing * sparse.num_chosen();
       work.unchosen_cells += unchosen;
       if (unchosen > 0) work.sparse_rows += group.rows.size();
-      work.dense_layers = group.sparse.dense_layers;
+      work.dense_layers = sparse.dense_layers;
     }
   }
   work.logit_rows = logit_rows_of({.logits = plan.logits});

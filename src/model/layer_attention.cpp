@@ -47,6 +47,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
       own_cells = cells_of(group.own_rows == OwnRows::kCausal ? taken : group.rows);
     std::vector<IndexRange>& visible = kind.visible_ranges[g];
     visible = group.visible;
+    if (uses_kept(group)) std::erase(visible, group.sparse.among);
     if (group.own_rows == OwnRows::kCausal) {
       for (const int32_t cell : cells_of({group.rows.begin, taken.begin}))
         visible.push_back({cell, cell + 1});
@@ -56,6 +57,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
                               own_cells,
                               group.own_rows == OwnRows::kCausal,
                               ws_.layer >= group.sparse.dense_layers && remembers_heaviest(group)};
+    attended.part_end = slides ? 0 : part_end(group);
     if (slides) narrow_to_window(group, taken, visible, attended);
     const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
     if (sink >= 0) visible.push_back({sink, sink + 1});
@@ -70,6 +72,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   const AttentionShape shape{own_heads * (config_.num_heads / kv_heads), own_heads, head_dim, scale,
                              config_.attn_soft_cap};
   kind.attention.prepare(context_, shape, dtype_, kind.groups);
+  if (!slides) prepare_active_rows(shape);
 }
 
 void Model::Pass::narrow_to_window(const RowGroup& group, IndexRange taken, std::vector<IndexRange>& visible,
@@ -161,14 +164,17 @@ void Model::Pass::attend_rows(const LayerParameters& layer) {
     const RowGroup& group = plan_.groups[ws_.attended_groups[i]];
     KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
     if (is_confined(group)) {
-      gather_selected_cells(i, q);
+      gather_selected_cells(ws_.attended_groups[i], ws_.everything.groups[i].rows, q);
       ws_.layer_views.push_back(cache.sparse().chosen.layer(kv_layer()));
     } else {
       ws_.layer_views.push_back(cache.layer(kv_layer()));
     }
   }
   ws_.times.selection += watch_.restart();
-  kind_of(layer_index).attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe);
+  const int64_t part_dim = query_heads * Attention::part_dim(config_.head_dim_of(layer_index));
+  const Matrix<float> parts = ws_.keeps_parts ? sized(ws_.parts, num_rows_, part_dim) : Matrix<float>();
+  kind_of(layer_index).attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe, parts);
+  if (ws_.keeps_parts) use_kept_attention(q, parts, attended);
   ws_.times.attention += watch_.restart();
   remember_heaviest();
   remember_best_scored(q);
@@ -197,19 +203,17 @@ bool Model::Pass::attention_changes_at(int64_t layer) const {
          });
 }
 
-void Model::Pass::gather_selected_cells(size_t i, ConstMatrix<float> q) {
-  const size_t g = ws_.attended_groups[i];
+void Model::Pass::gather_selected_cells(size_t g, IndexRange rows, ConstMatrix<float> q) {
   const RowGroup& group = plan_.groups[g];
   const SparseAttention& sparse = group.sparse;
   KvCache& cache = *caches_[static_cast<size_t>(group.sequence)];
   SparseCells& cells = cache.sparse();
-  cells.chosen.reserve(ws_.everything.visible_ranges[g].front().end, cache);
+  cells.chosen.reserve(sparse.num_chosen() + std::ssize(ws_.cells_behind[g]), cache);
   PageBounds* pages =
-      sparse.choice == SparseAttention::Choice::kBestPages ? &cells.pages_of(sparse.page_size) : nullptr;
+      sparse.choice == SparseAttention::Choice::kRemembered ? nullptr : &cells.pages_of(sparse.page_size);
   context_.threads.parallel_for(own_kv_heads(ws_.layer), [&](int64_t kv_head, int) {
     if (pages != nullptr) {
-      const std::vector<int32_t> best =
-          best_page_cells(*pages, sparse, kv_head, ws_.everything.groups[i].rows, q, cache);
+      const std::vector<int32_t> best = best_page_cells(*pages, sparse, kv_head, rows, q, cache);
       cells.chosen.choose(kv_layer(), kv_head, best, cache);
     }
     int64_t place = sparse.num_chosen();

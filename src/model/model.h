@@ -41,6 +41,14 @@ struct Workspace {
   std::vector<KvLayerView> layer_views;
   std::vector<size_t> attended_groups;             // group of the plan for each of LayerKind::groups
   std::vector<std::vector<int32_t>> cells_behind;  // further cells of each confined group
+  // Attention that rows keep:
+  bool keeps_parts = false;           // whether a group does in this layer
+  Buffer<float> parts;                // of all rows
+  LayerKind active;                   // active rows of the groups that have any, one group after another
+  std::vector<size_t> active_groups;  // index into LayerKind::groups
+  std::vector<KvLayerView> active_views;
+  std::vector<int32_t> active_rows;  // rows of `q`
+  Buffer<float> active_q, active_out, active_parts;
   PackedRows packed;
   Buffer<float> residual, q, k, v, attended, projected, gate, up, head_rows, logits;
   std::vector<int32_t> head_row_indices;

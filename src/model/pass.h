@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -92,11 +93,23 @@ class Model::Pass {
     return ws_.layer >= group.sparse.dense_layers && group.sparse.is_confined();
   }
 
+  /// Whether a group's rows use the attention to the candidates that they kept.
+  bool uses_kept(const RowGroup& group) const {
+    return ws_.layer >= group.sparse.dense_layers && group.sparse.choice == SparseAttention::Choice::kKept;
+  }
+  /// End of the cells whose part of the attention is needed; 0: no part is.
+  int32_t part_end(const RowGroup& group) const {
+    if (uses_kept(group)) return std::numeric_limits<int32_t>::max();
+    return ws_.layer >= group.sparse.dense_layers && group.sparse.keeps() ? group.sparse.among.end : 0;
+  }
+
   /// Prepares attention for this and the following layers, until attended cells change: for all groups or,
   /// once is_narrow_, only for those with outputs.
   void prepare_attention();
 
   void prepare_attention(LayerKind& kind);
+  /// Prepares the attention of active rows to chosen pages.
+  void prepare_active_rows(const AttentionShape& shape);
 
   /// Hides cells before the sliding window from a group.
   ///   taken  the group's rows that are computed
@@ -153,9 +166,10 @@ class Model::Pass {
   /// Whether some group's attention is dense before this layer and sparse from it on.
   bool attention_changes_at(int64_t layer) const;
 
-  /// Gathers the cells that a confined group attends to in this layer; chooses them first for kBestPages.
-  ///   i  index into LayerKind::groups
-  void gather_selected_cells(size_t i, ConstMatrix<float> q);
+  /// Gathers the cells that a group attends to in this layer; chooses pages first if it attends to pages.
+  ///   g     group of the plan
+  ///   rows  rows of `q` whose queries choose the pages
+  void gather_selected_cells(size_t g, IndexRange rows, ConstMatrix<float> q);
 
   std::vector<int32_t> best_page_cells(PageBounds& pages, const SparseAttention& sparse, int64_t kv_head,
                                        IndexRange rows, ConstMatrix<float> q, const KvCache& cache) const;
@@ -168,6 +182,26 @@ class Model::Pass {
   /// The score of each candidate: its key times the mean query of a group's rows, averaged over all heads.
   ///   i  index into LayerKind::groups
   std::vector<float> candidate_scores(size_t i, ConstMatrix<float> q);
+
+  /// After attention: completes the outputs of rows that use kept attention, and keeps that of other rows.
+  ///   parts  [rows, own query heads * Attention::part_dim()]
+  void use_kept_attention(ConstMatrix<float> q, Matrix<float> parts, Matrix<float> attended);
+  /// Chooses the active rows and overwrites their outputs and parts by those of chosen pages.
+  void attend_active_rows(ConstMatrix<float> q, Matrix<float> parts, Matrix<float> attended);
+  /// The rows of x_ of a group whose input has changed most since their last pass.
+  ///   i  index into LayerKind::groups
+  std::vector<int32_t> most_changed_rows(size_t i, int32_t count);
+  void keep(KeptAttention& kept, const RowGroup& group, int64_t row, ConstMatrix<float> parts);
+  void merge_kept(const KeptAttention& kept, const RowGroup& group, int64_t row, ConstMatrix<float> parts,
+                  Matrix<float> attended) const;
+  /// A group's kept attention in this layer, with room for its rows.
+  ///   i  index into LayerKind::groups
+  KeptAttention& kept_of(size_t i);
+  std::span<float> kept_input(KeptAttention& kept, const RowGroup& group, int64_t row) const;
+  /// Place of a row of x_ in KeptAttention.
+  size_t kept_place(const RowGroup& group, int64_t row) const {
+    return static_cast<size_t>(plan_.cells[static_cast<size_t>(plan_row(row))] - group.sparse.among.end);
+  }
 
   /// Sends the remembered cells to all ranks, if ranks divide the rows.
   void share_chosen();

@@ -13,7 +13,8 @@ void append_to(std::vector<T>& target, const std::vector<T>& more) {
 }  // namespace
 
 int32_t SparseAttention::num_chosen() const {
-  if (choice != Choice::kBestPages) return std::min(budget, num_candidates());
+  if (choice == Choice::kKept && active_rows == 0) return 0;
+  if (choice != Choice::kBestPages && choice != Choice::kKept) return std::min(budget, num_candidates());
   const int32_t num_pages = (among.end + page_size - 1) / page_size;
   const int32_t last_page = among.end - (num_pages - 1) * page_size;
   return std::min((budget / page_size - 1) * page_size + last_page, among.size());

@@ -44,6 +44,12 @@ struct SparseAttention {
     /// All cells; the sequence then remembers, for all kv heads, the `budget` candidates with the best scores
     /// for the rows' mean query, max-pooled over `pool` neighboring candidates (Sparse-dLLM).
     kAllAndRememberScored,
+    kAllAndKeep,  ///< all cells; each row keeps its attention to the candidates, per layer
+    /// The cells besides the candidates. A row adds the attention to the candidates that it kept; a row whose
+    /// token has changed since adds nothing, but is scaled as if it did. With `active_rows`, that many rows
+    /// attend to the best pages for their queries instead, and keep that attention: those whose input of the
+    /// layer has changed most since their last pass, ties to the lowest.
+    kKept,
   };
   Choice choice = Choice::kAll;
   IndexRange among;  ///< range of candidates: one of RowGroup::visible, beginning at 0, larger than `budget`
@@ -53,9 +59,14 @@ struct SparseAttention {
   /// Part of `among` that is always attended to and has no candidates. Only for kAllAndRememberScored and the
   /// cells that it remembered. Candidates must keep their K/V while passes are confined to some of them.
   IndexRange except = {};
-  int32_t pool = 3;  ///< odd window size of max pooling, in candidates
+  int32_t pool = 3;         ///< odd window size of max pooling, in candidates
+  int32_t active_rows = 0;  ///< only for kAllAndKeep and kKept, the same in all passes of a block or fewer
 
+  /// Whether the rows see only a part of the candidates.
+  bool hides() const { return is_confined() || choice == Choice::kKept; }
   bool is_confined() const { return choice == Choice::kRemembered || choice == Choice::kBestPages; }
+  /// Whether rows keep their attention to the candidates, or use what they kept.
+  bool keeps() const { return choice == Choice::kAllAndKeep || choice == Choice::kKept; }
   bool remembers() const {
     return choice == Choice::kAllAndRemember || choice == Choice::kAllAndRememberScored;
   }
@@ -65,7 +76,7 @@ struct SparseAttention {
     const int32_t cell = among.begin + index;
     return cell < except.begin ? cell : cell + except.size();
   }
-  /// Candidates that each kv head attends to.
+  /// Candidates that each kv head attends to; with `active_rows`, in those rows.
   int32_t num_chosen() const;
 
   bool operator==(const SparseAttention&) const = default;

@@ -18,8 +18,8 @@ using nlohmann::ordered_json;
 
 // Names of enumeration values in order, for reading and writing.
 constexpr std::array<std::string_view, 3> kOwnRows = {"bidirectional", "causal", "none"};
-constexpr std::array<std::string_view, 5> kChoices = {"all", "all-and-remember", "remembered", "best-pages",
-                                                      "all-and-remember-scored"};
+constexpr std::array<std::string_view, 7> kChoices = {
+    "all", "all-and-remember", "remembered", "best-pages", "all-and-remember-scored", "all-and-keep", "kept"};
 constexpr std::array<std::string_view, 3> kMeasures = {"probability", "margin", "negative-entropy"};
 constexpr std::array<std::string_view, 3> kSources = {"raw-logits", "tempered", "sampled"};
 
@@ -57,6 +57,7 @@ ordered_json sparse_json(const SparseAttention& sparse) {
   put(object, "dense_layers", sparse.dense_layers, usual.dense_layers);
   if (!(sparse.except == usual.except)) object["except"] = range_json(sparse.except);
   put(object, "pool", sparse.pool, usual.pool);
+  put(object, "active_rows", sparse.active_rows, usual.active_rows);
   return object;
 }
 
@@ -157,7 +158,8 @@ Enum name_at(const JsonObject& object, std::string_view key, Enum usual,
 }
 
 SparseAttention read_sparse(const JsonObject& object) {
-  expect_keys(object, {"choice", "among", "budget", "page_size", "dense_layers", "except", "pool"});
+  expect_keys(object,
+              {"choice", "among", "budget", "page_size", "dense_layers", "except", "pool", "active_rows"});
   const SparseAttention usual;
   SparseAttention sparse;
   sparse.choice = name_at(object, "choice", usual.choice, kChoices);
@@ -167,6 +169,7 @@ SparseAttention read_sparse(const JsonObject& object) {
   sparse.dense_layers = index_at(object, "dense_layers", usual.dense_layers, kIndex);
   if (object.has("except")) sparse.except = range_at(object, "except");
   sparse.pool = index_at(object, "pool", usual.pool, {1, kIndex.last});
+  sparse.active_rows = index_at(object, "active_rows", usual.active_rows, kIndex);
   using Choice = SparseAttention::Choice;
   const bool may_except =
       sparse.choice == Choice::kRemembered || sparse.choice == Choice::kAllAndRememberScored;

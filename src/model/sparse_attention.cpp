@@ -1,6 +1,7 @@
 #include "model/sparse_attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace lacuna {
@@ -110,6 +111,34 @@ std::vector<int32_t> best_scored_cells(std::span<const float> scores, const Spar
   std::sort(cells.begin(), cells.end());
   for (int32_t& cell : cells) cell = sparse.candidate(cell);
   return cells;
+}
+
+float mean_square_change(std::span<const float> before, std::span<const float> now) {
+  double sum = 0;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const double change = double{now[i]} - double{before[i]};
+    sum += change * change;
+  }
+  return static_cast<float>(sum / static_cast<double>(now.size()));
+}
+
+std::vector<int32_t> largest_indices(std::span<const float> values, int32_t count) {
+  std::vector<int32_t> indices(values.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  keep_largest(values, static_cast<size_t>(count), indices);
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
+void merge_parts(std::span<const float> kept, std::span<const float> own, bool adds_kept,
+                 std::span<float> out) {
+  const size_t dim = out.size();
+  const float largest = std::max(kept[dim], own[dim]);
+  const float of_kept = std::exp(kept[dim] - largest);
+  const float of_own = std::exp(own[dim] - largest);
+  const float inverse = 1.0F / (of_kept * kept[dim + 1] + of_own * own[dim + 1]);
+  const float kept_share = adds_kept ? of_kept * inverse : 0.0F;
+  for (size_t i = 0; i < dim; ++i) out[i] = kept_share * kept[i] + of_own * inverse * own[i];
 }
 
 }  // namespace lacuna

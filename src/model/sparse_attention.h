@@ -43,4 +43,17 @@ std::vector<double> head_means(ConstMatrix<float> queries, IndexRange rows, int6
 ///   scores  score of each candidate
 std::vector<int32_t> best_scored_cells(std::span<const float> scores, const SparseAttention& sparse);
 
+/// Mean of the squared differences.
+float mean_square_change(std::span<const float> before, std::span<const float> now);
+
+/// The `count` indices with the largest values, ascending; ties go to the lowest.
+std::vector<int32_t> largest_indices(std::span<const float> values, int32_t count);
+
+/// Attention of one query head of one row to all its cells, from its parts (see Attention::part_dim()) of
+/// two sets of cells.
+///   adds_kept  whether `kept` adds its values; its sum always counts
+///   out        [head_dim]
+void merge_parts(std::span<const float> kept, std::span<const float> own, bool adds_kept,
+                 std::span<float> out);
+
 }  // namespace lacuna

@@ -65,6 +65,20 @@ TEST(ChosenCells, StayChosenWhenTheirRoomGrows) {
   EXPECT_EQ(first_of_key(chosen.layer(0), 1, 1), key_at(cache, 0, 150, 1)[0]);
 }
 
+TEST(KeptAttention, StaysWhereItIsWhenItsRoomGrows) {
+  KeptAttention kept;
+  kept.reserve(2, 3, 5);
+  kept.parts[5] = 7;
+  kept.inputs[9] = 8;
+  kept.tokens[1] = 4;
+  kept.reserve(4, 3, 5);
+  kept.reserve(1, 3, 5);
+  EXPECT_EQ(kept.parts.size(), 12U);
+  EXPECT_EQ(kept.parts[5], 7);
+  EXPECT_EQ(kept.inputs[9], 8);
+  EXPECT_THAT(kept.tokens, ElementsAre(-1, 4, -1, -1)) << "the other rows keep nothing yet";
+}
+
 TEST(PageBounds, AreTheExtremesOfEachChannelHoweverTheCellsArrive) {
   const KvCache cache = filled(23);
   PageBounds bounds(kShape, 8);

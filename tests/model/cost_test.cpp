@@ -145,6 +145,17 @@ TEST(Cost, OfSparseAttentionLeavesOutWhatLaterLayersDoNotSee) {
                    4 * 4 * 70 * per_layer);
   plan.groups[0].sparse.choice = SparseAttention::Choice::kAllAndRemember;
   EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).flops(), exact.flops());
+  plan.groups[0].sparse.choice = SparseAttention::Choice::kAllAndKeep;
+  EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).flops(), exact.flops());
+  plan.groups[0].sparse.choice = SparseAttention::Choice::kKept;
+  const StepCost kept = cost(config, bytes, work_of(plan));
+  EXPECT_DOUBLE_EQ(exact.layer_flops - kept.layer_flops, 4 * 4 * 100 * per_layer);
+  EXPECT_DOUBLE_EQ(exact.bytes - kept.bytes, 100 * 50 * 4 / 5);
+  EXPECT_EQ(kept.sparse_rows, 4);
+  plan.groups[0].sparse.active_rows = 3;  // each sees the last page, of 4 cells, and no other
+  const StepCost active = cost(config, bytes, work_of(plan));
+  EXPECT_DOUBLE_EQ(exact.layer_flops - active.layer_flops, 4 * (4 * 100 - 3 * 4) * per_layer);
+  EXPECT_DOUBLE_EQ(exact.bytes - active.bytes, 96 * 50 * 4 / 5);
 }
 
 TEST(Cost, OfExpertsReadsThoseThatRowsChoose) {

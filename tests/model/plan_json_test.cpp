@@ -23,7 +23,8 @@ StepPlan full_plan() {
   plan.add_row(6, 8, 4);
   plan.add_row(9, 0, 0);
   RowGroup first{0, {0, 2}, {{0, 3}, {10, 12}}, OwnRows::kCausal};
-  first.sparse = {SparseAttention::Choice::kBestPages, {0, 3}, 2, 1, 4};
+  first.sparse = {SparseAttention::Choice::kKept, {0, 3}, 2, 1, 4};
+  first.sparse.active_rows = 2;
   RowGroup second{1, {2, 3}, {}, OwnRows::kNone};
   second.only_kv = true;
   second.visible = {{0, 9}};

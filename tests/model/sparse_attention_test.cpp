@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/rng.h"
@@ -80,12 +81,45 @@ TEST(HeadMeans, AddUpTheHeadsOfEachKvHeadAndAverageTheRows) {
   EXPECT_THAT(means, ElementsAre(12 + 14, 13 + 15, 16 + 18, 17 + 19));
 }
 
+TEST(LargestIndices, AscendAndTiesGoToTheLowest) {
+  const std::vector<float> values = {1, 5, 2, 5, 5};
+  EXPECT_THAT(largest_indices(values, 2), ElementsAre(1, 3));
+  EXPECT_THAT(largest_indices(values, 4), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(largest_indices(values, 9), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(MeanSquareChange, IsTheMeanOfTheSquares) {
+  EXPECT_EQ(mean_square_change(std::vector<float>{1, 2, 3, 4}, std::vector<float>{1, 4, 0, 4}), 13.0F / 4);
+}
+
+TEST(MergeParts, WeighsBothPartsByTheirSumsWhateverTheirLargestScores) {
+  // Values [2], largest score, sum of exp(score - largest).
+  const std::vector<float> kept = {2, 4, 3, 2}, own = {1, 0, 5, 1};
+  std::vector<float> out(2);
+  const float scale = std::exp(-2.0F);
+  merge_parts(kept, own, true, out);
+  EXPECT_FLOAT_EQ(out[0], (2 * scale + 1) / (2 * scale + 1));
+  EXPECT_FLOAT_EQ(out[1], 4 * scale / (2 * scale + 1));
+  merge_parts(own, kept, true, out);
+  EXPECT_FLOAT_EQ(out[1], 4 * scale / (2 * scale + 1)) << "in either order";
+  merge_parts(kept, own, false, out);
+  EXPECT_FLOAT_EQ(out[0], 1 / (2 * scale + 1)) << "the sum counts, the values do not";
+  EXPECT_EQ(out[1], 0);
+  const std::vector<float> far = {3, 3, 1000, 1};
+  merge_parts(far, own, true, out);
+  EXPECT_THAT(out, ElementsAre(3, 3));
+}
+
 TEST(SparseAttention, CountsTheCellsThatEachHeadAttendsTo) {
   using Choice = SparseAttention::Choice;
   EXPECT_EQ((SparseAttention{Choice::kRemembered, {0, 100}, 30, 16}.num_chosen()), 30);
   EXPECT_EQ((SparseAttention{Choice::kRemembered, {0, 20}, 30, 16}.num_chosen()), 20);
   EXPECT_EQ((SparseAttention{Choice::kBestPages, {0, 100}, 40, 16}.num_chosen()), 16 + 4);
   EXPECT_EQ((SparseAttention{Choice::kBestPages, {0, 96}, 40, 16}.num_chosen()), 32);
+  SparseAttention kept{Choice::kKept, {0, 100}, 40, 16};
+  EXPECT_EQ(kept.num_chosen(), 0);
+  kept.active_rows = 3;
+  EXPECT_EQ(kept.num_chosen(), 16 + 4);
 }
 
 }  // namespace
