@@ -1,6 +1,7 @@
 #include "bench/block_bench.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -59,17 +60,20 @@ struct BlockPasses {
   double exact_share = 0;  // fraction of the steps that are like `first`
 };
 
-BlockPasses passes_of(SparsePolicy policy, int32_t prefix, int32_t steps) {
+/// Steps write one token each.
+BlockPasses passes_of(SparsePolicy policy, int32_t prefix, int32_t steps, int32_t rows) {
   BlockPasses passes;
   passes.exact_share = 1.0 / steps;
   if (auto* sparsed = std::get_if<SparseD>(&policy)) {
     passes.exact_share = sparsed->exact_share;
     sparsed->exact_share = 0;
   }
+  if (const auto* flashblock = std::get_if<FlashBlock>(&policy))
+    passes.exact_share = std::ceil(double{1} * steps / flashblock->updates) / steps;
   SparseSchedule schedule(policy, steps, 0);
-  passes.first.attention = schedule.denoise(prefix, 0);
-  schedule.advance(passes.first.attention);
-  passes.later.attention = schedule.denoise(prefix, 1);
+  passes.first.attention = schedule.denoise(prefix, 0, rows);
+  schedule.advance(passes.first.attention, 1);
+  passes.later.attention = schedule.denoise(prefix, 1, rows);
   return passes;
 }
 
@@ -90,7 +94,7 @@ class BlockBench {
     const PassKind commit{{}, true};
     add(commit);
     for (const auto& [name, policy] : options_.policies) {
-      passes.push_back(passes_of(policy, prefix, options_.steps));
+      passes.push_back(passes_of(policy, prefix, options_.steps, options_.block_length));
       add(passes.back().first);
       add(passes.back().later);
     }
@@ -135,13 +139,15 @@ class BlockBench {
   }
 
   void time(const PassKind& kind, int32_t prefix, Runs& runs) {
-    if (kind.attention.choice == Choice::kRemembered) {
+    const bool uses_kept = kind.attention.choice == Choice::kKept;
+    if (uses_kept || kind.attention.choice == Choice::kRemembered) {
       PassKind remembering = kind;
-      remembering.attention.choice = Choice::kAllAndRemember;
+      remembering.attention.choice = uses_kept ? Choice::kAllAndKeep : Choice::kAllAndRemember;
       if (remembered_ != remembering.attention) forward(plan_of(remembering, prefix, options_));
       remembered_ = remembering.attention;
     }
-    if (kind.attention.choice == Choice::kAllAndRemember) remembered_ = kind.attention;
+    if (kind.attention.choice == Choice::kAllAndRemember || kind.attention.choice == Choice::kAllAndKeep)
+      remembered_ = kind.attention;
     const StepPlan plan = plan_of(kind, prefix, options_);
     const Stopwatch clock;
     forward(plan);

@@ -152,6 +152,8 @@ class BackendModel {
   /// Reason why no more pass can be computed (a compute process has ended), as a sentence, known without
   /// trying one; empty if passes work. Thread-safe.
   virtual std::string failure() const { return {}; }
+  /// Whether passes can keep attention (SparseAttention::keeps()).
+  virtual bool keeps_attention() const { return false; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;
 

@@ -169,7 +169,7 @@ void BlockDiffusionDecoder::plan_denoising() {
   }
   const std::vector<int32_t> rows = denoised_rows();
   const int32_t first_row = plan_.num_rows();
-  attention_ = sparse_.denoise(begin_of(block_), step_);
+  attention_ = sparse_.denoise(begin_of(block_), step_, static_cast<int32_t>(rows.size()));
   add_group(rows, begin_of(block_), attention_, false);
   plan_.rules.push_back(options_.sampling);
   for (const int32_t position : drawn_positions()) {
@@ -255,7 +255,6 @@ void BlockDiffusionDecoder::apply_kept(std::span<const RowStatistics> drawn, Ste
 void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn, StepReport& report) {
   report.kind = "denoise";
   num_kept_ = block_;
-  sparse_.advance(attention_);
   if (lock_) locked_block_->count_pass(lock_->rows());
   const std::vector<int32_t> positions = drawn_positions();
   std::vector<Commit> candidates;
@@ -277,6 +276,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
                                             RngStream(options_.seed, kOrderNoise, block_, step_), rows);
   for (const Commit& commit : chosen) write(commit, report);
   for (const Commit& commit : edits) write(commit, report);
+  sparse_.advance(attention_, static_cast<int32_t>(chosen.size() + edits.size()));
   std::ranges::sort(report.committed, {}, &Commit::position);
 
   ++step_;

@@ -84,6 +84,7 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
   PassWork uncached_work() const override;
   bool remembers_outputs() const override { return options_.lock.has_value(); }
+  bool keeps_attention() const override { return lacuna::keeps_attention(options_.sparse); }
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;

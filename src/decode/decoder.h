@@ -182,6 +182,8 @@ class Decoder {
   virtual int32_t num_guide_cells() const { return 0; }
   /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
   virtual bool remembers_outputs() const { return false; }
+  /// Whether passes may keep attention (SparseAttention::keeps()).
+  virtual bool keeps_attention() const { return false; }
 
   virtual bool done() const = 0;
   /// Which model the next pass needs.

@@ -160,6 +160,15 @@ void check_sparse(const BlockStrategy& strategy, const ModelConfig& config, Prob
     within("sparsed", sparsed->budget, 1, kMaxCells);
     within("exact", sparsed->exact_share, 0.0, 1.0);
   }
+  if (const auto* flashblock = std::get_if<FlashBlock>(&strategy.sparse))
+    within("flashblock", flashblock->updates, 1, kMaxCells);
+  if (const auto* losa = std::get_if<Losa>(&strategy.sparse)) {
+    within("page", losa->page_size, 1, kMaxCells);
+    within("losa", losa->budget, losa->page_size, kMaxCells);
+    within("active", losa->active_share, Losa::kMinActive, 1.0);
+  }
+  problems.refuse(keeps_attention(strategy.sparse) && strategy.commits_sparsely, "sparse_commit",
+                  "`sparse` flashblock and losa reuse attention in steps, of which a commit is none");
   const int32_t dense_layers = dense_layers_of(strategy.sparse);
   within("dense-layers", dense_layers, 0, kMaxCells);
   if (dense_layers >= config.num_layers) {

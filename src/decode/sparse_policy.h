@@ -39,7 +39,29 @@ struct SparseD {
   bool operator==(const SparseD&) const = default;
 };
 
-using SparsePolicy = std::variant<ExactAttention, Mage, Quest, SparseD>;
+/// FlashBlock (arXiv 2602.05305): rows keep their attention to the cells before the block and reuse it until
+/// so many of the block's tokens have been written.
+struct FlashBlock {
+  int32_t updates = 2;  ///< written tokens from which on a step attends to all cells again, >= 1
+  int32_t dense_layers = 0;
+  bool operator==(const FlashBlock&) const = default;
+};
+
+/// LoSA (arXiv 2604.12056): the first step of a block attends to all cells; in later steps the rows that
+/// changed most attend to the best pages, and the others reuse the attention that they kept.
+struct Losa {
+  static constexpr double kMinActive = 0.01;
+  int32_t budget = 512;  ///< cells, >= page_size
+  int32_t page_size = 16;
+  double active_share = 0.3125;  ///< of a step's rows that attend to pages, rounded up
+  int32_t dense_layers = kDenseLayers;
+  bool operator==(const Losa&) const = default;
+};
+
+using SparsePolicy = std::variant<ExactAttention, Mage, Quest, SparseD, FlashBlock, Losa>;
+
+/// Whether rows keep their attention to the cells before the block from one pass to the next.
+bool keeps_attention(const SparsePolicy& policy);
 
 /// Number of first layers that attend to all cells; kDenseLayers for ExactAttention.
 int32_t dense_layers_of(const SparsePolicy& policy);
@@ -51,13 +73,15 @@ class SparseSchedule {
   ///   sparse_after    steps of a block from this one on (0-based) are exact; 0: none are
   SparseSchedule(const SparsePolicy& policy, int32_t planned_steps, int32_t sparse_after);
 
-  /// The rule for step `step` (0-based) of a block with `prefix` cells before it.
-  SparseAttention denoise(int32_t prefix, int32_t step) const;
+  /// The rule for step `step` (0-based) of a block with `prefix` cells before it, of which it computes
+  /// `rows`.
+  SparseAttention denoise(int32_t prefix, int32_t step, int32_t rows) const;
   /// The rule for the pass that computes the block's K/V to keep, if that pass is sparse.
   SparseAttention commit(int32_t prefix) const;
 
   /// Called after the pass that denoise() described.
-  void advance(const SparseAttention& attention);
+  ///   written  tokens that the step wrote
+  void advance(const SparseAttention& attention, int32_t written);
 
  private:
   SparseAttention confined(int32_t prefix) const;
@@ -66,6 +90,7 @@ class SparseSchedule {
   int32_t exact_steps_;  // SparseD: exact steps of the run
   int32_t exact_after_;
   int32_t num_steps_ = 0;
+  int32_t num_written_ = 0;       // FlashBlock: by the last step that attended to all cells, and since
   int32_t remembered_among_ = 0;  // cells before the block when cells were remembered last; 0: never
 };
 

@@ -133,6 +133,16 @@ Json json_of(const SparsePolicy& sparse) {
               {"exact_share", s.exact_share},
               {"dense_layers", s.dense_layers}};
     }
+    Json operator()(const FlashBlock& s) const {
+      return {{"kind", "flashblock"}, {"updates", s.updates}, {"dense_layers", s.dense_layers}};
+    }
+    Json operator()(const Losa& s) const {
+      return {{"kind", "losa"},
+              {"budget", s.budget},
+              {"page_size", s.page_size},
+              {"active_share", s.active_share},
+              {"dense_layers", s.dense_layers}};
+    }
   };
   return std::visit(Visitor(), sparse);
 }

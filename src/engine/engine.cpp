@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "decode/baseline.h"
+#include "decode/setting_error.h"
 
 namespace lacuna {
 
@@ -35,6 +36,12 @@ void Engine::check(const Decoder& decoder) const {
         human_bytes(needed), human_bytes(pool.limit()));
   };
   check_room(*pools_[0], pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences());
+  if (decoder.keeps_attention() && !models_[0]->keeps_attention()) {
+    throw SettingError(
+        {"sparse", "", "another one",
+         "`sparse` flashblock and losa keep attention from pass to pass, which this device does "
+         "not; expected --device cpu without --shard"});
+  }
   if (decoder.num_guide_cells() > 0)
     check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));
 }

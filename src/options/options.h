@@ -305,7 +305,8 @@ inline constexpr std::tuple kRows{
             "Several blocks at once: on, none or add=0.1,full=0.95, shares written (default none; D2F: on)"),
     setting("sparse", &O::sparse, kBlocks,
             "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score "
-            "Quest's mean over a block's queries: MAGE leaves it open) or sparsed=K; ,dense-layers=2"),
+            "Quest's mean over a block's queries: MAGE leaves it open), sparsed=K, flashblock=N or losa=K; "
+            ",dense-layers=2"),
     setting("sparse-commit", &O::sparse_commit, kBlocks,
             "--sparse: K/V that are kept come from exact or sparse attention (default exact)"),
     setting("sparse-after", &O::sparse_after, kBlocks,

@@ -1,6 +1,7 @@
 #include "options/parse_policies.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <initializer_list>
@@ -424,38 +425,45 @@ SparsePolicy parse_sparse(std::string_view text) {
   constexpr int32_t kMaxCells = 1 << 30;
   if (text == "exact") return ExactAttention{};
   const std::string_view method = text.substr(0, text.find('='));
-  if (method != "mage" && method != "quest" && method != "sparsed") {
+  constexpr std::array<std::string_view, 5> kMethods = {"mage", "quest", "sparsed", "flashblock", "losa"};
+  if (std::ranges::find(kMethods, method) == kMethods.end()) {
     refuse_setting(
         "sparse", text,
-        "`sparse` is '{}'; expected exact, mage=K, quest=K,page=16 or sparsed=K,exact=0.2, each also with "
-        "dense-layers=2",
+        "`sparse` is '{}'; expected exact, mage=K, quest=K,page=16, sparsed=K,exact=0.2, flashblock=N or "
+        "losa=K,active=0.3125,page=16, each also with dense-layers=2",
         text);
   }
   int32_t budget = 0;
-  int32_t dense_layers = kDenseLayers;
+  int32_t dense_layers = method == "flashblock" ? FlashBlock().dense_layers : kDenseLayers;
   int32_t page_size = Quest().page_size;
+  double active_share = Losa().active_share;
   double exact_share = SparseD().exact_share;
   for_each_item(kField, text, [&](std::string_view name, std::string_view value) {
     if (name == method) {
       budget = number<int32_t>(kField, name, value, 1, kMaxCells);
     } else if (name == "dense-layers") {
       dense_layers = number<int32_t>(kField, name, value, 0, kMaxCells);
-    } else if (name == "page" && method == "quest") {
+    } else if (name == "page" && (method == "quest" || method == "losa")) {
       page_size = number<int32_t>(kField, name, value, 1, kMaxCells);
     } else if (name == "exact" && method == "sparsed") {
       exact_share = number(kField, name, value, 0.0, 1.0);
+    } else if (name == "active" && method == "losa") {
+      active_share = number(kField, name, value, Losa::kMinActive, 1.0);
     } else {
       refuse_setting("sparse", text,
-                     "`sparse` {} has no '{}'; expected dense-layers, for quest also page, for sparsed exact",
+                     "`sparse` {} has no '{}'; expected dense-layers, for quest and losa also page, for "
+                     "sparsed exact, for losa active",
                      method, name);
     }
   });
   if (method == "mage") return Mage{budget, dense_layers};
   if (method == "sparsed") return SparseD{budget, exact_share, dense_layers};
+  if (method == "flashblock") return FlashBlock{budget, dense_layers};
   if (budget < page_size) {
     refuse_setting("sparse", text, "`sparse` '{}': the budget is less than a page of {} cells", text,
                    page_size);
   }
+  if (method == "losa") return Losa{budget, page_size, active_share, dense_layers};
   return Quest{budget, page_size, dense_layers};
 }
 

@@ -51,7 +51,8 @@ SelfCorrection parse_self_correction(std::string_view text);
 TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
 /// --pipeline none, on, or add=0.1,full=0.95.
 std::optional<Pipeline> parse_pipeline(std::string_view text);
-/// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2, each but exact also with dense-layers=2.
+/// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2|flashblock=N|losa=K,active=0.3125,page=16, each
+/// but exact also with dense-layers=2.
 SparsePolicy parse_sparse(std::string_view text);
 
 /// --refusion lacuna|paper|released.

@@ -713,6 +713,25 @@ TEST(BlockDiffusion, ASparseCommitAttendsToTheCellsOfItsBlockAndPrefillIsExact) 
   EXPECT_THAT(commits(SparseD{4, 1}, true), Pair(Choice::kAll, 0));
 }
 
+TEST(BlockDiffusion, FlashBlockReusesAttentionUntilTheBlockHasSoManyNewTokens) {
+  BlockDiffusion options = settings(8, 4, 4);
+  options.sparse = FlashBlock{3};
+  EXPECT_TRUE(BlockDiffusionDecoder(options, prompt_of(8)).keeps_attention());
+  EXPECT_THAT(attention(run(options, prompt_of(8))),
+              ElementsAre(Pair(Choice::kAllAndKeep, 8), Pair(Choice::kKept, 8), Pair(Choice::kKept, 8),
+                          Pair(Choice::kAllAndKeep, 8), Pair(Choice::kAllAndKeep, 12),
+                          Pair(Choice::kKept, 12), Pair(Choice::kKept, 12), Pair(Choice::kAllAndKeep, 12)));
+}
+
+TEST(BlockDiffusion, LosaHasActiveRowsInAllButTheFirstStepOfABlock) {
+  BlockDiffusion options = settings(4, 4, 3);
+  options.sparse = Losa{4, 4, 0.5};
+  const std::vector<Pass> passes = run(options, prompt_of(8));
+  EXPECT_THAT(attention(passes),
+              ElementsAre(Pair(Choice::kAllAndKeep, 8), Pair(Choice::kKept, 8), Pair(Choice::kKept, 8)));
+  for (const Pass& pass : passes) EXPECT_EQ(pass.plan.groups.back().sparse.active_rows, 2);
+}
+
 TEST(BlockDiffusion, StepsBehindSparseAfterAreExactAgain) {
   BlockDiffusion options = settings(8, 4, 4);
   options.sparse = Mage{4};

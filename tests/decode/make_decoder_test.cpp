@@ -187,6 +187,11 @@ TEST(Validate, FindsWhatAStrategyWouldIgnore) {
   BlockStrategy after;
   after.sparse_after = 2;
   EXPECT_THAT(wrong_fields(after, tiny_block_config(4)), ElementsAre("sparse_after"));
+  BlockStrategy kept;
+  kept.sparse = Losa{.budget = 16, .dense_layers = 0};
+  EXPECT_THAT(wrong_fields(kept, tiny_block_config(4)), IsEmpty());
+  kept.commits_sparsely = true;
+  EXPECT_THAT(wrong_fields(kept, tiny_block_config(4)), ElementsAre("sparse_commit"));
   BlockStrategy unlocking;
   unlocking.lock.emplace().unlock_every = 4;
   EXPECT_THAT(wrong_fields(unlocking, tiny_block_config(4)), ElementsAre("lock"));

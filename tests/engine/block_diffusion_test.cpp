@@ -582,13 +582,129 @@ TEST(SparseBlockDiffusion, WithABudgetOfThePrefixWritesWhatExactAttentionWrites)
     EXPECT_EQ(steps_of(other), steps_of(exact)) << sparse;
   }
   EXPECT_NE(steps_of(record(model, threads, prompt, sparse_options("mage=4"))), steps_of(exact));
+  EXPECT_EQ(record(model, threads, prompt, sparse_options("losa=100")).plans, exact.plans);
+  const Decoding always = record(model, threads, prompt, sparse_options("flashblock=1"));
+  EXPECT_EQ(steps_of(always), steps_of(exact)) << "every step attends to all cells";
+  EXPECT_NE(steps_of(record(model, threads, prompt, sparse_options("flashblock=3"))), steps_of(exact));
+}
+
+/// A block after `prefix` cells, in passes of one request.
+class KeptBlock {
+ public:
+  static constexpr int32_t kPrefix = 37;
+  explicit KeptBlock(DType dtype, int num_threads = 2)
+      : threads_(num_threads), model_(sdar(threads_, dtype)) {
+    tokens_ = long_prompt(*model_, kPrefix + kBlock);
+    StepPlan plan;
+    for (int32_t p = 0; p < kPrefix; ++p) plan.add_row(tokens_[static_cast<size_t>(p)], p, p);
+    plan.groups.push_back({0, {0, kPrefix}, {}, OwnRows::kBidirectional});
+    cache_.emplace(model_->make_cache(kPrefix + kBlock));
+    forward(plan);
+  }
+
+  TokenId& token(int32_t row) { return tokens_[static_cast<size_t>(kPrefix + row)]; }
+
+  /// Logits of all rows of the block.
+  std::vector<float> pass(SparseAttention sparse) {
+    StepPlan plan;
+    plan.rules.emplace_back();
+    for (int32_t p = kPrefix; p < kPrefix + kBlock; ++p) plan.add_row(tokens_[static_cast<size_t>(p)], p, p);
+    plan.groups.push_back({0, {0, kBlock}, {{0, kPrefix}}, OwnRows::kBidirectional});
+    sparse.among = {0, kPrefix};
+    plan.groups[0].sparse = sparse;
+    for (int32_t row = 0; row < kBlock; ++row) plan.logits.emplace_back().row = row;
+    const int64_t vocab = model_->config().vocab_size;
+    std::vector<float> out(static_cast<size_t>(kBlock * vocab));
+    KvCache* caches[] = {&*cache_};
+    model_->forward_logits({default_table(), threads_}, plan, caches, workspace_,
+                           {out.data(), kBlock, vocab});
+    return out;
+  }
+
+ private:
+  void forward(const StepPlan& plan) {
+    KvCache* caches[] = {&*cache_};
+    model_->forward({default_table(), threads_}, plan, caches, workspace_);
+  }
+
+  ThreadPool threads_;
+  std::shared_ptr<const Model> model_;
+  std::vector<TokenId> tokens_;
+  std::optional<KvCache> cache_;
+  Workspace workspace_;
+};
+
+SparseAttention keeping(SparseAttention::Choice choice) {
+  SparseAttention sparse;
+  sparse.choice = choice;
+  sparse.dense_layers = 1;
+  return sparse;
+}
+
+const SparseAttention kKeep = keeping(SparseAttention::Choice::kAllAndKeep);
+const SparseAttention kReuse = keeping(SparseAttention::Choice::kKept);
+
+void expect_near(const std::vector<float>& values, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], expected[i], tolerance) << i;
+}
+
+TEST(SparseBlockDiffusion, KeepsAttentionWithTheBitsOfExactAttentionAndReusesItWithinRounding) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    KeptBlock block(dtype);
+    const std::vector<float> exact = block.pass({});
+    EXPECT_EQ(block.pass(kKeep), exact);
+    const std::vector<float> reused = block.pass(kReuse);
+    // Nothing has changed since, so that only the order of sums differs.
+    expect_near(reused, exact, dtype == DType::kF32 ? 1e-4 : 0.2);
+    EXPECT_EQ(KeptBlock(dtype, 3).pass(kKeep), exact);
+    block.token(2) += 1;
+    const std::vector<float> changed = block.pass(kReuse);
+    EXPECT_NE(changed, reused);
+    EXPECT_EQ(block.pass(kReuse), changed) << "a pass that reuses keeps nothing";
+    block.token(2) -= 1;
+    EXPECT_EQ(block.pass(kReuse), reused);
+  }
+}
+
+TEST(SparseBlockDiffusion, WithAllRowsActiveHasTheBitsOfBestPages) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    KeptBlock block(dtype);
+    SparseAttention sparse = kKeep;
+    sparse.budget = 16;
+    sparse.page_size = 4;
+    sparse.active_rows = kBlock;
+    block.pass(sparse);
+    block.token(1) += 1;
+    sparse.choice = SparseAttention::Choice::kBestPages;
+    const std::vector<float> pages = block.pass(sparse);
+    sparse.choice = SparseAttention::Choice::kKept;
+    EXPECT_EQ(block.pass(sparse), pages);
+    sparse.active_rows = kBlock - 1;
+    EXPECT_NE(block.pass(sparse), pages);
+    SparseAttention all = sparse;
+    all.budget = KeptBlock::kPrefix + 4;
+    all.active_rows = kBlock;
+    EXPECT_EQ(block.pass(all), block.pass({})) << "all pages";
+  }
+}
+
+TEST(SparseBlockDiffusion, ReusesNothingThatWasNotKept) {
+  EXPECT_THROW(KeptBlock(DType::kF32).pass(kReuse), std::logic_error);
 }
 
 TEST(SparseBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
   ThreadPool one(1);
   ThreadPool three(3);
   const std::shared_ptr<const Model> model = sdar(one);
-  const std::vector<std::string> policies = {"mage=12", "quest=24,page=8", "sparsed=16,exact=0.3", "exact"};
+  const std::vector<std::string> policies = {"mage=12",
+                                             "quest=24,page=8",
+                                             "sparsed=16,exact=0.3",
+                                             "flashblock=2",
+                                             "losa=16,page=4",
+                                             "flashblock=3,dense-layers=1",
+                                             "losa=8,page=8,active=0.6,dense-layers=0",
+                                             "exact"};
   Engine together(on_cpu(model, default_table(), three), 8);
   std::vector<std::vector<TokenId>> alone;
   for (size_t i = 0; i < policies.size(); ++i) {
@@ -611,7 +727,8 @@ TEST(BlockDiffusion, RefusesWhatItWouldIgnore) {
   for (const char* unmask : {"origin", "nonsense"}) {
     EXPECT_THROW(make_decoder(config, options(8, unmask), {1}), InputError) << unmask;
   }
-  for (const char* sparse : {"mage", "mage=0", "quest=8", "sparsed=4,exact=2", "mage=4,page=2", "other=3"}) {
+  for (const char* sparse : {"mage", "mage=0", "quest=8", "sparsed=4,exact=2", "mage=4,page=2", "other=3",
+                             "flashblock=0", "losa=8", "losa=16,active=2"}) {
     EXPECT_THROW(make_decoder(config, sparse_options(sparse), {1}), InputError) << sparse;
   }
   GenerationOptions fused = sparse_options("mage=8");

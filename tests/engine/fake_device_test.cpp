@@ -79,6 +79,11 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
     options.sparse = sparse;
     expect_same(tiny_block_config(4), options, sparse);
   }
+  for (const char* sparse : {"flashblock=2", "losa=8,page=4,dense-layers=1"}) {
+    options = sampled(5);
+    options.sparse = sparse;
+    EXPECT_THROW(expect_same(tiny_block_config(4), options, sparse), InputError);
+  }
   options = sampled(5);
   options.pipeline = "add=0.25";
   options.unmask = "dynamic=0.02";

@@ -88,8 +88,8 @@ TEST(PlanReplay, GivesTheTextOfLocksGuidanceAndCaches) {
 }
 
 TEST(PlanReplay, GivesTheTextOfSparseAttention) {
-  for (const char* sparse :
-       {"mage=4,dense-layers=1", "quest=4,page=2,dense-layers=0", "sparsed=4,exact=0.1"}) {
+  for (const char* sparse : {"mage=4,dense-layers=1", "quest=4,page=2,dense-layers=0", "sparsed=4,exact=0.1",
+                             "flashblock=2", "losa=4,page=2,dense-layers=0"}) {
     GenerationOptions options = sampled(16);
     options.sparse = sparse;
     ModelConfig config = tiny_block_config(4);

@@ -84,6 +84,8 @@ TEST(ShardedEngine, WritesWhatOneProcessWritesWithLocksGuidanceCachesAndSparseAt
     options.sparse = sparse;
     expect_same(tiny_block_config(4), options, sparse, {2, 3});
   }
+  options.sparse = "flashblock=2";
+  EXPECT_THROW(expect_same(tiny_block_config(4), options, "flashblock", {2}), InputError);
 }
 
 }  // namespace

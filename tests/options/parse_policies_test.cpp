@@ -198,6 +198,10 @@ TEST(ParseSparse, KnowsEveryPolicyOfThePage) {
   EXPECT_EQ(parse_sparse("quest=64,page=8"), SparsePolicy(Quest{64, 8}));
   EXPECT_EQ(parse_sparse("sparsed=64"), SparsePolicy(SparseD{64, 0.2}));
   EXPECT_EQ(parse_sparse("sparsed=64,exact=0.5"), SparsePolicy(SparseD{64, 0.5}));
+  EXPECT_EQ(parse_sparse("flashblock=3"), SparsePolicy(FlashBlock{3, 0}));
+  EXPECT_EQ(parse_sparse("flashblock=3,dense-layers=2"), SparsePolicy(FlashBlock{3, 2}));
+  EXPECT_EQ(parse_sparse("losa=64"), SparsePolicy(Losa{64, 16, 0.3125, 2}));
+  EXPECT_EQ(parse_sparse("losa=64,page=8,active=0.5,dense-layers=0"), SparsePolicy(Losa{64, 8, 0.5, 0}));
 }
 
 TEST(ParseSparse, RefusesOthers) {
@@ -207,6 +211,10 @@ TEST(ParseSparse, RefusesOthers) {
   expect_refusal([] { parse_sparse("mage=8,page=2"); }, "--sparse mage has no 'page'");
   expect_refusal([] { parse_sparse("quest=8"); }, "less than a page of 16");
   expect_refusal([] { parse_sparse("sparsed=8,exact=1.5"); }, "--sparse exact is '1.5'");
+  expect_refusal([] { parse_sparse("flashblock=0"); }, "--sparse flashblock is '0'");
+  expect_refusal([] { parse_sparse("flashblock=2,page=4"); }, "--sparse flashblock has no 'page'");
+  expect_refusal([] { parse_sparse("losa=8"); }, "less than a page of 16");
+  expect_refusal([] { parse_sparse("losa=64,active=0"); }, "--sparse active is '0'");
 }
 
 TEST(ParseEditing, KnowsItsTwoNumbers) {

@@ -24,10 +24,11 @@ ROWS_TOGETHER = 1024  # of a prefill pass
 
 @dataclass
 class Sparse:
-    method: str                # mage, quest, sparsed
-    budget: int                # cells
-    page: int = 16             # quest
+    method: str                # mage, quest, sparsed, flashblock, losa
+    budget: int                # cells; of flashblock: written tokens from which on a step is exact
+    page: int = 16             # quest, losa
     exact: float = 0.2         # sparsed
+    active: float = 0.3125     # losa
     dense_layers: int = DENSE_LAYERS  # the first ones, which attend to all
 
 
@@ -108,6 +109,17 @@ class View:
     def weigh(self, layer, head, mass):
         """Attention mass of each cell of `cells`, summed over all rows and query heads."""
 
+    def attend(self, layer, head, queries, keys, values):
+        """Outputs [rows, group, d]; queries likewise, keys and values [cells, d]."""
+        prefix = self.cells(layer, head, queries, keys[:self.begin])
+        cells = np.concatenate([prefix, np.arange(self.begin, self.end)]).astype(np.int64)
+        share = softmax(queries @ keys[cells].T / np.sqrt(queries.shape[-1]))
+        self.weigh(layer, head, share.sum(axis=(0, 1))[:len(prefix)])
+        return share @ values[cells]
+
+    def finish(self, layer):
+        """Called after the attention of a layer; `input` has the rows' inputs of the layer."""
+
 
 class Remember(View):
     """Exact; keeps the `budget` cells with the largest mass."""
@@ -156,6 +168,100 @@ class Pages(View):
         return np.concatenate([np.arange(p * self.page, min((p + 1) * self.page, self.begin)) for p in pages])
 
 
+@dataclass
+class Kept:
+    """The part of attention to the prefix that the rows of a block keep."""
+    parts: dict = field(default_factory=dict)   # (layer, head, position): output [group, d], log of the sum [group]
+    tokens: dict = field(default_factory=dict)  # position: token when the row kept its parts
+    inputs: dict = field(default_factory=dict)  # (layer, position): input of the layer in the row's last pass
+
+
+def log_sum(scores):
+    """Logarithm of the sum of exp(scores) over the last axis."""
+    top = scores.max(axis=-1, keepdims=True)
+    return top[..., 0] + np.log(np.exp(scores - top).sum(axis=-1))
+
+
+class Keep(View):
+    """Exact; each row keeps its attention to the prefix."""
+
+    def __init__(self, *where, kept, canvas, see, dense_layers):
+        super().__init__(*where)
+        self.kept, self.canvas, self.see, self.dense_layers = kept, canvas, see, dense_layers
+
+    def attend(self, layer, head, queries, keys, values):
+        if layer >= self.dense_layers:
+            self.keep(layer, head, queries, keys, values, range(len(self.rows)), np.arange(self.begin))
+        return super().attend(layer, head, queries, keys, values)
+
+    def keep(self, layer, head, queries, keys, values, places, cells):
+        for i in places:
+            scores = queries[i] @ keys[cells].T / np.sqrt(queries.shape[-1])
+            self.kept.parts[layer, head, self.rows[i]] = softmax(scores) @ values[cells], log_sum(scores)
+            self.kept.tokens[self.rows[i]] = self.canvas[self.rows[i]]
+
+    def finish(self, layer):
+        for i, row in enumerate(self.rows):
+            self.kept.inputs[layer, row] = self.input[i]
+
+
+class Reuse(Keep):
+    """Attention to the block, merged with the kept attention to the prefix."""
+
+    def attend(self, layer, head, queries, keys, values):
+        if layer < self.dense_layers:
+            return View.attend(self, layer, head, queries, keys, values)
+        return self.merged(layer, head, queries, keys[self.begin:self.end], values[self.begin:self.end])
+
+    def merged(self, layer, head, queries, keys, values):
+        scores = queries @ keys.T / np.sqrt(queries.shape[-1])
+        inside, weight, out = softmax(scores) @ values, log_sum(scores), []
+        for i, row in enumerate(self.rows):
+            outside, kept_weight = self.kept.parts[layer, head, row]
+            share = 1 / (1 + np.exp(weight[i] - kept_weight))[:, None]  # of the prefix
+            out.append(share * outside * self.adds(row) + (1 - share) * inside[i])
+        return np.array(out)
+
+    def adds(self, row):
+        return self.kept.tokens.get(row) == self.canvas[row]
+
+
+class Active(Reuse):
+    """The rows whose input changed most attend to the best pages for their queries, and keep that."""
+
+    INPUT_GAP = 2e-5  # of changes, relative to the input
+
+    def __init__(self, *where, budget, page, count, **more):
+        super().__init__(*where, **more)
+        self.pages = Pages(*where, budget=budget, page=page, see=self.see, dense_layers=self.dense_layers)
+        self.count, self.chosen = count, {}
+
+    def attend(self, layer, head, queries, keys, values):
+        if layer < self.dense_layers:
+            return View.attend(self, layer, head, queries, keys, values)
+        if layer not in self.chosen:
+            self.chosen[layer] = self.most_changed(layer)
+        active = self.chosen[layer]
+        cells = self.pages.cells(layer, head, queries[active], keys[:self.begin])
+        self.keep(layer, head, queries, keys, values, active, cells)
+        return self.merged(layer, head, queries, keys[self.begin:self.end], values[self.begin:self.end])
+
+    def most_changed(self, layer):
+        now = np.array(self.input)
+        changes = ((now - [self.kept.inputs[layer, row] for row in self.rows]) ** 2).mean(axis=1)
+        scale = np.sqrt((now ** 2).mean())
+        changes[changes < (1e-9 * scale) ** 2] = 0  # the same sums in another order
+        chosen, _ = largest(changes, self.count)
+        ordered = np.sqrt(np.sort(changes)[::-1])
+        # Equal inputs of the first sparse layer are bitwise identical in the program; those of later ones may not be.
+        if self.count < len(ordered) and (ordered[self.count] > 0 or layer > self.dense_layers):
+            self.see((ordered[self.count - 1] - ordered[self.count]) / scale, self.INPUT_GAP)
+        return chosen
+
+    def adds(self, row):
+        return True
+
+
 def stretched(model, factor):
     """The model with theta multiplied by factor^(r / (r - 2)), r its rotated dimensions."""
     rotated = getattr(model.shape, "rotary_dim", 0) or model.shape.head_dim
@@ -176,17 +282,27 @@ class Network:
     def compute(self, canvas, views):
         """Logits of the rows of all views, one after the other."""
         rows = np.concatenate([view.rows for view in views]).astype(np.int64)
+        inputs, watch = {}, self.model.see_input
+
+        def see_input(layer, x):
+            inputs[layer] = x
+            watch(layer, x)
 
         def attend(layer, q, k, v):
 #All rows write before any reads.
             self.store.k[layer, rows], self.store.v[layer, rows] = k, v
             out, at = [], 0
             for view in views:
+                view.input = inputs[layer][at:at + len(view.rows)]
                 out.append(self._attend(layer, q[at:at + len(view.rows)], view))
                 at += len(view.rows)
             return np.concatenate(out)
 
-        return self.model._forward(np.asarray(canvas)[rows], rows, attend)
+        self.model.see_input = see_input
+        try:
+            return self.model._forward(np.asarray(canvas)[rows], rows, attend)
+        finally:
+            self.model.see_input = watch
 
     def _attend(self, layer, q, view):
         """[rows, heads * d] of q [rows, heads, d]."""
@@ -194,11 +310,8 @@ class Network:
         group, out = q.shape[1] // keys.shape[1], []
         for head in range(keys.shape[1]):
             queries = q[:, head * group:(head + 1) * group]
-            prefix = view.cells(layer, head, queries, keys[:view.begin, head])
-            cells = np.concatenate([prefix, np.arange(view.begin, view.end)]).astype(np.int64)
-            share = softmax(queries @ keys[cells, head].T / np.sqrt(q.shape[-1]))
-            out.append(share @ values[cells, head])
-            view.weigh(layer, head, share.sum(axis=(0, 1))[:len(prefix)])
+            out.append(view.attend(layer, head, queries, keys[:, head], values[:, head]))
+        view.finish(layer)
         return np.concatenate(out, axis=1).reshape(len(q), -1)
 
 #Which positions a step commits
@@ -354,6 +467,7 @@ class Decoder:
         assert self.fused or options.commit != "fused"
         self.passes, self.close, self.met = [], None, Counter()
         self.clock = 0             # steps of all blocks
+        self.kept, self.updates = None, 0  # of the block; tokens since its rows kept all of their attention
         self.chosen, self.since = None, 0  # cells that sparse attention remembers, and from where on all are seen
         self.lock = None           # of the block
         self.estimate = Estimate(options.lock.delta) if options.lock and options.lock.delta else None
@@ -567,6 +681,7 @@ class Decoder:
         for position in written:
             self.see_best(self.values[position], self.scaled_gap)
         self.write(written)
+        self.updates = len(written) + (self.updates if isinstance(view, Reuse) else 0)
         if self.lock:
             self.update_lock(block, known, {row: logits[row] for row in view.rows})
         return written
@@ -591,7 +706,7 @@ class Decoder:
         sparse, where = self.options.sparse, (*self.bounds(block), rows)
         if sparse is None:
             return View(*where)
-        over = where[0] > sparse.budget
+        over = where[0] > (0 if sparse.method == "flashblock" else sparse.budget)
         again = self.options.sparse_after is not None and step >= self.options.sparse_after
         if sparse.method == "mage":
             if step == 0:
@@ -599,6 +714,8 @@ class Decoder:
             remembers, chooses = step == 0, True
         elif sparse.method == "quest":
             remembers, chooses = False, True
+        elif sparse.method in ("flashblock", "losa"):
+            return self.keeping(where, step, over, again)
         else:
             planned = self.steps * (self.blocks - self.first)
             due = self.clock >= int(np.floor(sparse.exact * planned))
@@ -615,6 +732,29 @@ class Decoder:
             return View(*where)
         self.met["sparse step"] += 1
         return self.sparse_view(where)
+
+    def keeping(self, where, step, over, again):
+        """The view of a step with FlashBlock or LoSA."""
+        sparse = self.options.sparse
+        if not over:
+            return View(*where)
+        if step == 0:
+            self.kept = Kept()
+        keeps = step == 0 or (sparse.method == "flashblock" and self.updates >= sparse.budget)
+        if again and not keeps:
+            self.met["exact again"] += 1
+            return View(*where)
+        more = {"kept": self.kept, "canvas": self.canvas, "see": self.see_cells, "dense_layers": sparse.dense_layers}
+        self.met["kept" if keeps else "reused"] += 1
+        if keeps:
+            return Keep(*where, **more)
+        if sparse.method == "flashblock":
+            view = Reuse(*where, **more)
+            self.met["written since"] += any(not view.adds(row) for row in view.rows)
+            return view
+        rows = where[2]
+        more["see"] = lambda gap, tolerance=self.CELL_GAP: self.see(gap, tolerance)
+        return Active(*where, budget=sparse.budget, page=sparse.page, count=math.ceil(sparse.active * len(rows)), **more)
 
     def sparse_view(self, where):
         sparse = self.options.sparse

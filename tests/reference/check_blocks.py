@@ -1,6 +1,7 @@
 """Checks block diffusion and sparse attention of a `lacuna` binary against blocks.py.
 
-    python check_blocks.py LACUNA_BINARY [--seeds N] [--first-seed K] [--families sdar,...] [--plain] [--quiet]
+    python check_blocks.py LACUNA_BINARY [--seeds N] [--first-seed K] [--families sdar,...] [--sparse losa,...] [--plain]
+                                  [--quiet]
 
 For every seed it writes a random checkpoint and decodes random prompts with random options. Tokens must agree, and pass
 by pass its kind, the positions of its rows in feed order and the tokens that it wrote to positions to generate. A run
@@ -29,7 +30,8 @@ DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": 
                 "diffcoder": "low-confidence"}
 PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quota", "stopped by an end", "edit",
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
-         "sparse step", "exact again", "sparse commit", "locked", "locked at a guessed eps", "saved rows")
+         "sparse step", "kept", "reused", "written since", "exact again", "sparse commit", "locked", "locked at a guessed eps", "saved rows")
+METHODS = ("mage", "quest", "sparsed", "flashblock", "losa")
 VOCAB = 112
 EMBEDDINGS = {"llada": "model.transformer.wte", "llada2": "model.word_embeddings"}
 
@@ -88,19 +90,21 @@ def random_rule(rng):
                            f"entropy-bounded={short(rng.uniform(0.1, 6))}", "entropy-bounded"]))
 
 
-def random_sparse(length, rng):
-    sparse = random_policy(length, rng)
+def random_sparse(length, rng, methods):
+    sparse = random_policy(length, rng, methods)
     if rng.random() < 0.5:  # of three to five layers
         sparse.dense_layers = int(rng.integers(0, 3))
     return sparse
 
 
-def random_policy(length, rng):
+def random_policy(length, rng, methods):
     budget = int(rng.integers(8, max(9, min(41, length))))
-    method = str(rng.choice(["mage", "quest", "sparsed"]))
-    if method == "quest":
+    method = str(rng.choice(methods))
+    if method == "flashblock":
+        return Sparse(method, int(rng.integers(1, 6)), dense_layers=0)
+    if method in ("quest", "losa"):
         page = int(rng.choice([2, 3, 4, 8, 16]))
-        return Sparse(method, max(budget, page), page=page)
+        return Sparse(method, max(budget, page), page=page, active=float(rng.choice([0.01, 0.25, 0.3125, 0.5, 1.0])))
     return Sparse(method, budget, exact=float(rng.choice([0.0, 0.1, 0.2, 0.25, 0.5])))
 
 
@@ -115,7 +119,7 @@ def random_lock(rng):
     return lock
 
 
-def random_options(family, length, rng, plain):
+def random_options(family, length, rng, plain, methods=METHODS):
     """(options, the rule as the command line gets it, or None)"""
     size = int(rng.choice([2, 4, 8, 16]))
     options = Options(gen_length=int(rng.integers(1, 41)), block_length=size, seed=int(rng.integers(0, 1000)))
@@ -140,9 +144,9 @@ def random_options(family, length, rng, plain):
         options.cache = str(rng.choice(["none", "block"]))
     elif rng.random() < 0.25 and options.unmask.split("=")[0] not in ("margin", "entropy", "entropy-bounded"):
         options.edit = (short(rng.uniform(0.02, 0.6)), int(rng.choice([0, 1, 3, 16])))
-    if rng.random() < 0.8:
-        options.sparse = random_sparse(length, rng)
-        if rng.random() < 0.4:
+    if rng.random() < (0.8 if methods == METHODS else 1):
+        options.sparse = random_sparse(length, rng, methods)
+        if rng.random() < 0.4 and options.sparse.method not in ("flashblock", "losa"):
             options.sparse_commit, options.commit = "sparse", rng.choice([None, "apart"])
         if rng.random() < 0.25:
             options.sparse_after = int(rng.integers(1, size + 1))
@@ -178,8 +182,9 @@ def flags(options, rule):
         out += ["--edit", "tau={},most={}".format(*options.edit)]
     if options.sparse:
         sparse = options.sparse
-        more = {"quest": f",page={sparse.page}", "sparsed": f",exact={sparse.exact}"}.get(sparse.method, "")
-        if sparse.dense_layers != DENSE_LAYERS:
+        more = {"quest": f",page={sparse.page}", "sparsed": f",exact={sparse.exact}",
+                "losa": f",page={sparse.page},active={sparse.active}"}.get(sparse.method, "")
+        if sparse.dense_layers != (0 if sparse.method == "flashblock" else DENSE_LAYERS):
             more += f",dense-layers={sparse.dense_layers}"
         out += ["--sparse", f"{sparse.method}={sparse.budget}{more}"]
     return out
@@ -241,6 +246,7 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=12, help="runs per checkpoint (default 12)")
     parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated")
+    parser.add_argument("--sparse", default=",".join(METHODS), help="methods of sparse attention, comma-separated")
     parser.add_argument("--plain", action="store_true", help="rules and drawing alone")
     add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
@@ -262,7 +268,8 @@ def main():
                 rng = np.random.default_rng([seed, FAMILIES.index(family), 53])
                 for case in range(args.cases):
                     prompt = random_prompt(model, family, rng)
-                    options, rule = random_options(family, len(prompt), rng, args.plain)
+                    options, rule = random_options(family, len(prompt), rng, args.plain,
+                                                   tuple(args.sparse.split(",")))
                     report.on_each(
                         engines, f"{family} seed {seed} case {case}",
                         lambda engine, want: compare(engine, root, folder, want, model, ends, prompt, options, rule),

@@ -9,8 +9,8 @@ import numpy as np
 
 import models
 import test_reference
-from blocks import (Candidate, Chosen, Decoder, Network, Options, Pages, Remember, Sparse, View, choose, decode,
-                    largest, page_scores, stretched)
+from blocks import (Active, Candidate, Chosen, Decoder, Keep, Kept, Network, Options, Pages, Remember, Reuse, Sparse, View,
+                    choose, decode, largest, page_scores, stretched)
 from check_blocks import FAMILIES, SHIFTED, make_block_checkpoint, random_options, random_prompt
 from models import softmax
 from test_reference import peaks
@@ -420,6 +420,41 @@ def test_late_steps_can_be_exact_again():
     assert views(network) == ["Remember", "Chosen", "View", "View"] * 2
     _, network = run(prompt=[1] * 12, gen_length=4, sparse=Sparse("quest", 8, page=4), sparse_after=3)
     assert views(network) == ["Pages"] * 3 + ["View"]
+
+
+def test_flashblock_reuses_until_so_many_tokens_are_written():
+    _, network = run(prompt=[1] * 8, gen_length=8, sparse=Sparse("flashblock", 3))
+    assert views(network) == ["Keep", "Reuse", "Reuse", "Keep"] * 2
+    _, network = run(prompt=[1] * 8, gen_length=4, sparse=Sparse("flashblock", 2))
+    assert views(network) == ["Keep", "Reuse"] * 2
+    _, network = run(prompt=[1] * 8, gen_length=4, sparse=Sparse("flashblock", 1))
+    assert views(network) == ["Keep"] * 4
+    _, network = run(prompt=[1] * 3, gen_length=5, sparse=Sparse("flashblock", 9), sparse_after=2)
+    assert views(network) == ["View", "Keep", "Reuse", "View", "View"]  # the first block has no prefix
+
+
+def test_losa_has_active_rows_behind_the_first_step():
+    _, network = run(prompt=[1] * 12, gen_length=8, sparse=Sparse("losa", 12, page=4))
+    assert views(network) == ["View"] * 4 + ["Keep"] + ["Active"] * 3
+    assert network.views[-1][-1].count == 2  # 0.3125 of 4, rounded up
+
+
+def test_what_is_kept_completes_the_attention_to_the_block():
+    model, _ = small(2)
+    tokens = np.random.default_rng(0).integers(0, 112, 24).tolist()
+    network, where, kept = Network(model), (20, 24, range(20, 24)), Kept()
+    network.start(24)
+    network.compute(tokens, [View(4 * b, 4 * b + 4, range(4 * b, 4 * b + 4)) for b in range(5)])
+    more = {"kept": kept, "canvas": tokens, "see": lambda *_: None, "dense_layers": 1}
+    exact = network.compute(tokens, [View(*where)])
+    assert np.array_equal(network.compute(tokens, [Keep(*where, **more)]), exact)
+    assert np.allclose(network.compute(tokens, [Reuse(*where, **more)]), exact)
+    pages = network.compute(tokens, [Pages(*where, budget=8, page=4, see=lambda *_: None, dense_layers=1)])
+    every = Active(*where, budget=8, page=4, count=4, **more)
+    assert np.allclose(network.compute(tokens, [every]), pages) and not np.allclose(pages, exact)
+    assert np.allclose(network.compute(tokens, [Reuse(*where, **more)]), pages)  # which is kept from now on
+    tokens[21] += 1
+    assert not Reuse(*where, **more).adds(21) and Reuse(*where, **more).adds(22)
 
 
 # Forward passes

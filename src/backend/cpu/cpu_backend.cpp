@@ -230,6 +230,7 @@ class CpuModel final : public BackendModel {
 
   const ModelConfig& config() const override { return model_->config(); }
   std::string_view device() const override { return device_->kernels().name; }
+  bool keeps_attention() const override { return true; }
   DType dtype() const override { return model_->dtype(); }
   int64_t weight_bytes() const override { return model_->weight_bytes(); }
   ModelBytes bytes_of_passes() const override { return model_->bytes_of_passes(); }

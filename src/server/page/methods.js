@@ -37,6 +37,8 @@ const KINDS = {
       "MAGE": { sparse: "mage=512" },
       "Quest": { sparse: "quest=512,page=16" },
       "SparseD": { sparse: "sparsed=512,exact=0.2" },
+      "FlashBlock": { sparse: "flashblock=2" },
+      "LoSA": { sparse: "losa=512,active=0.3125" },
     },
   },
   slots: {
@@ -67,7 +69,7 @@ export const SUGGESTIONS = {
   unmask: ["low-confidence", "random", "margin", "entropy", "maskgit", "origin", "threshold=0.9", "factor=1.0", "local-leap", "eb=0.01", "streaming", "klass", "wino", "saber", "credit", "slow-fast", "dsb", "prophet", "dynamic=0.9"],
   cache: ["none", "prefix", "dual", "free", "dkv", "sparse-dllm", "uniform", "block"],
   lock: ["eps=5e-3", "eps=5e-4", "eps=5e-4,gate=20,min-age=1"],
-  sparse: ["exact", "mage=512", "quest=512,page=16", "sparsed=512,exact=0.2"],
+  sparse: ["exact", "mage=512", "quest=512,page=16", "sparsed=512,exact=0.2", "flashblock=2", "losa=512,active=0.3125"],
   edit: ["tau=0.5,most=16"],
   pipeline: ["on", "none", "add=0.9,full=0.95"],
   refusion: ["lacuna", "paper", "released"],
