@@ -268,8 +268,8 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   }
   UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
   const UnmaskPolicy& unmask = rule.policy;
-  if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||
-      std::holds_alternative<EntropyBounded>(unmask.count)) {
+  if (unmask.order == UnmaskOrder::kLeftToRight || unmask.traits().needs_blocks ||
+      std::holds_alternative<Dynamic>(unmask.count) || std::holds_alternative<EntropyBounded>(unmask.count)) {
     refuse_setting("unmask", *options.unmask, "`unmask` {}: it belongs to block diffusion; expected {}",
                    *options.unmask, kUnmaskNames);
   }

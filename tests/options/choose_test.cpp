@@ -147,6 +147,8 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("slow-fast=0.8,slow=0.7,span=0.1,explore=3"), CountRule(SlowFast{0.8, 0.7, 0.1, 3}));
   EXPECT_EQ(rule("dsb"), CountRule(SlidingBlock{}));
   EXPECT_EQ(rule("dsb=0.8,start=16,most=24"), CountRule(SlidingBlock{0.8, 16, 24}));
+  EXPECT_EQ(rule("soft"), CountRule(SoftTokens{0.5, 0.9}));
+  EXPECT_EQ(rule("soft=0,accept=1"), CountRule(SoftTokens{0, 1}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {

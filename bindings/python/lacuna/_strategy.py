@@ -189,6 +189,15 @@ class SlidingBlock(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class Soft(_NumberedRule):
+    """Block diffusion: the confident beginning of a block at once; written tokens are mixed with the mask and may change (DMax)."""
+
+    name: ClassVar[str] = "soft"
+    threshold: float = 0.5
+    accept: float = 0.9
+
+
+@dataclass(frozen=True)
 class SparseDllm(_NumberedRule):
     """A cache: a block attends to itself and to this share of all other positions (docs/methods/caches.md)."""
 
