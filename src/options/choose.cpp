@@ -315,6 +315,7 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   refuse(options.refresh && cache == "none", "refresh", "without `cache` every pass computes everything");
   refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
          "it belongs to `cache` free");
+  if (options.suffix_dropout) strategy.suffix_dropout = parse_suffix_dropout(*options.suffix_dropout);
   if (options.lock) strategy.lock = parse_lock(*options.lock);
   return strategy;
 }

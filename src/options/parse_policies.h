@@ -50,6 +50,8 @@ SelfCorrection parse_self_correction(std::string_view text);
 
 /// --edit tau=0.5,most=16; `editing` has the defaults.
 TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
+/// --suffix-dropout on, or decay=4,scale=2.
+SuffixDropout parse_suffix_dropout(std::string_view text);
 /// --pipeline none, on, or add=0.1,full=0.95.
 std::optional<Pipeline> parse_pipeline(std::string_view text);
 /// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2, each but exact also with dense-layers=2.

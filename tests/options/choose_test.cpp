@@ -338,6 +338,13 @@ TEST(MakeDecoder, RefusesASuffixWhereAllOfTheCanvasIsAsked) {
   expect_refusal(llada(), grows, "--suffix", "changes its length");
   expect_refusal(
       llada(), [](GenerationOptions& o) { o.suffix = -1; }, "--suffix", "expected 0 to");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.suffix_dropout = "on"; }, "--suffix-dropout", "of --suffix");
+  const auto misspelled = [](GenerationOptions& o) {
+    o.suffix = 8;
+    o.suffix_dropout = "decays=3";
+  };
+  expect_refusal(llada(), misspelled, "--suffix-dropout", "on, or decay or scale");
 }
 
 TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
@@ -664,7 +671,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 67);
+  EXPECT_EQ(visits, 68);
 }
 
 BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {

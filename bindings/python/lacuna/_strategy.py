@@ -299,6 +299,7 @@ class Masked(Strategy):
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
     suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one
+    suffix_dropout: Optional[str] = None  #: which of these positions: "on" or "decay=4,scale=2" (DPad)
     prompt_block: Optional[int] = None  #: tokens of the blocks in which the prompt is computed, once, for all requests
     lock: Optional[Union[str, SureLock]] = None
     eos_exit: Optional[bool] = None
