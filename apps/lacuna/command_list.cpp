@@ -86,7 +86,8 @@ constexpr std::string_view kServer = "Server";
 constexpr FlagPlace kPlaces[] = {
     {"Output", "", "trace-plans"},
     {kModel, "model dtype weights kv-cache lora", "head-weights activations rope-scale"},
-    {kSpeed, "device threads preset cache eos-exit lock guide", "pin numa refresh cache-block suffix accept"},
+    {kSpeed, "device threads preset cache eos-exit lock guide",
+     "pin numa refresh cache-block suffix suffix-dropout accept"},
     {kPrompt, "prompt-tokens", "prompts-file chat-template"},
     {"", "", "batch"},
     {kSampling, "gen-length steps block-length unmask temperature top-p top-k seed stop",

@@ -54,6 +54,7 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   block_ = block;
   step_ = 0;
   edit_steps_ = 0;
+  if (soft() != nullptr) weights_.assign(static_cast<size_t>(options_.block_length), 1);
   const int32_t num_sub_blocks = options_.block_length / options_.sub_block_length;
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
   if (options_.lock) restart_lock();
@@ -73,7 +74,7 @@ void BlockDiffusionDecoder::restart_lock() {
 }
 
 int32_t BlockDiffusionDecoder::num_final() const {
-  const int32_t written = options_.edit && !done_ ? begin_of(block_) : first_masked();
+  const int32_t written = revises() && !done_ ? begin_of(block_) : first_masked();
   return std::clamp(written, prompt_length_, length_) - prompt_length_;
 }
 
@@ -102,7 +103,7 @@ std::vector<int32_t> BlockDiffusionDecoder::drawn_positions() const {
   const IndexRange range = sub_block();
   std::vector<int32_t> positions;
   for (int32_t position = range.begin; position < range.end; ++position) {
-    if (is_masked(position) || (options_.edit && !is_fixed(position))) positions.push_back(position);
+    if (is_masked(position) || (revises() && !is_fixed(position))) positions.push_back(position);
   }
   return positions;
 }
@@ -171,6 +172,9 @@ void BlockDiffusionDecoder::plan_denoising() {
   const int32_t first_row = plan_.num_rows();
   attention_ = sparse_.denoise(begin_of(block_), step_, static_cast<int32_t>(rows.size()));
   add_group(rows, begin_of(block_), attention_, false);
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] < 1) plan_.mixed.push_back({first_row + static_cast<int32_t>(i), weights_[i]});
+  }
   plan_.rules.push_back(options_.sampling);
   for (const int32_t position : drawn_positions()) {
     const auto row = std::lower_bound(rows.begin(), rows.end(), position - (options_.shifted_logits ? 1 : 0));
@@ -266,7 +270,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
       candidates.push_back(commit);
       rows.push_back(drawn[i]);
     } else if (commit.token != tokens_[static_cast<size_t>(commit.position)] &&
-               commit.confidence > options_.edit->tau) {
+               (soft() != nullptr || commit.confidence > options_.edit->tau)) {
       edits.push_back(commit);
     }
   }
@@ -278,14 +282,17 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   for (const Commit& commit : edits) write(commit, report);
   sparse_.advance(attention_, static_cast<int32_t>(chosen.size() + edits.size()));
   std::ranges::sort(report.committed, {}, &Commit::position);
+  for (size_t i = 0; soft() != nullptr && i < positions.size(); ++i) {
+    if (!is_masked(positions[i]))
+      weights_[static_cast<size_t>(positions[i] - begin_of(block_))] =
+          static_cast<float>(drawn[i].confidence);
+  }
 
   ++step_;
   ++progress_.step;
   if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
-  if (first_masked() < begin_of(block_ + 1)) return;
-  const bool goes_on = options_.edit && (had_masks || !edits.empty()) && edit_steps_ < options_.edit->most;
-  if (goes_on) return;
+  if (first_masked() < begin_of(block_ + 1) || !is_done(had_masks || !edits.empty(), drawn)) return;
   if (begin_of(block_ + 1) >= length_) {
     done_ = true;
   } else {
@@ -293,9 +300,17 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   }
 }
 
-/// Ends the answer at its first end token once no mask precedes it and, with editing, its block is finished.
+bool BlockDiffusionDecoder::is_done(bool changed, std::span<const RowStatistics> drawn) const {
+  if (options_.edit) return !changed || edit_steps_ >= options_.edit->most;
+  if (soft() == nullptr || !changed || step_ >= options_.block_length) return true;
+  return std::ranges::all_of(drawn,
+                             [&](const RowStatistics& row) { return row.confidence >= soft()->accept; });
+}
+
+/// Ends the answer at its first end token once no mask precedes it and, if tokens may change, its block is
+/// finished.
 void BlockDiffusionDecoder::finish_if_ended() {
-  const int32_t final_end = options_.edit && !done_ ? begin_of(block_) : length_;
+  const int32_t final_end = revises() && !done_ ? begin_of(block_) : length_;
   for (int32_t position = prompt_length_; position < final_end && !is_masked(position); ++position) {
     const TokenId token = tokens_[static_cast<size_t>(position)];
     if (std::ranges::find(options_.end_ids, token) != options_.end_ids.end()) return end_at(position);

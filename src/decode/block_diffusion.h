@@ -40,7 +40,7 @@ struct Pipeline {
 /// Settings besides the unmask rule.
 struct BlockPolicy {
   bool caches_block = false;  ///< Fast-dLLM v2: compute only the sub-block once its first token is known
-  std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits
+  std::optional<TokenEditing> edit;  ///< not with sub-blocks or shifted logits, nor SoftTokens
   SparsePolicy sparse;
   bool commits_sparsely = false;  ///< compute kept K/V with sparse attention
   int32_t sparse_after = 0;       ///< attention is dense from this step of a block on; 0: never
@@ -114,7 +114,11 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   int32_t first_masked() const;
   /// The part of the block that is denoised now.
   IndexRange sub_block() const;
-  /// Positions that the step samples: masked ones of the sub-block, or all that may be edited.
+  /// The rule, if it is soft parallel decoding.
+  const SoftTokens* soft() const { return std::get_if<SoftTokens>(&options_.unmask.count); }
+  /// Whether written tokens of the block may change.
+  bool revises() const { return options_.edit || soft() != nullptr; }
+  /// Positions that the step samples: masked ones of the sub-block, or all that may change.
   std::vector<int32_t> drawn_positions() const;
 
   void build_plan() override;
@@ -128,6 +132,9 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
                  bool only_kv);
   void apply_kept(std::span<const RowStatistics> drawn, StepReport& report);
   void apply_denoised(std::span<const RowStatistics> drawn, StepReport& report);
+  /// Whether a block without masks is done.
+  ///   changed  whether the step changed a token of it
+  bool is_done(bool changed, std::span<const RowStatistics> drawn) const;
   void write(const Commit& commit, StepReport& report);
   void start_block(int32_t block);
   void restart_lock();
@@ -138,9 +145,10 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   BlockDiffusion options_;
   int32_t first_block_;  // first block that is denoised
   int32_t block_ = 0;
-  int32_t step_ = 0;        // step within the block
-  int32_t edit_steps_ = 0;  // edit steps since the block's last mask was filled
-  BlockProgress progress_;  // progress of the sub-block
+  int32_t step_ = 0;            // step within the block
+  int32_t edit_steps_ = 0;      // edit steps since the block's last mask was filled
+  BlockProgress progress_;      // progress of the sub-block
+  std::vector<float> weights_;  // [block_length] of the block's written tokens; empty without SoftTokens
   SparseSchedule sparse_;
   SparseAttention attention_;  // attention of the planned step
   std::optional<RowLock> lock_;

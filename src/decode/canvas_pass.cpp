@@ -1,12 +1,19 @@
 #include "decode/canvas_pass.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <numbers>
 #include <numeric>
 
 #include "base/error.h"
 
 namespace lacuna {
+namespace {
+
+constexpr uint64_t kSuffixNoise = 21;  // noise stream by purpose, besides kTokenNoise
+
+}  // namespace
 
 CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, int32_t most_positions)
     : options_(options) {
@@ -90,6 +97,20 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
 std::vector<IndexRange> CanvasPass::visible(const Canvas& canvas, const Block& block) const {
   const int32_t length = canvas.length();
   const int64_t end = int64_t{block.end} + options_.suffix.value_or(length);
+  if (options_.suffix_dropout) {
+    std::vector<IndexRange> seen = {{0, block.end}};
+    const RngStream noise(options_.seed, kSuffixNoise, block.index);
+    const double step = options_.suffix_dropout->decay / std::max(*options_.suffix - 1, 1);
+    for (int32_t position = block.end; position < std::min<int64_t>(end, length); ++position) {
+      const double x = step * (position - block.end);
+      const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+      if (noise.uniform(static_cast<uint64_t>(position)) >= options_.suffix_dropout->scale * density)
+        continue;
+      if (seen.back().end < position) seen.push_back({position, position});
+      seen.back().end = position + 1;
+    }
+    return seen;
+  }
   if (end + 1 >= length) return {{0, length}};
   return {{0, static_cast<int32_t>(end)}, {length - 1, length}};
 }

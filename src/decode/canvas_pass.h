@@ -20,12 +20,24 @@
 
 namespace lacuna {
 
+/// DPad (Chen et al. 2025, arXiv 2508.14148; Sitaoooo/DPad, sampler.py): a position d behind a block is
+/// visible with probability scale * n(decay * d / (suffix - 1)), n the standard normal density, independently
+/// of others and anew for each block; the last position is one of them.
+struct SuffixDropout {
+  double decay = 4;
+  double scale = 2;
+
+  bool operator==(const SuffixDropout&) const = default;
+};
+
 struct CanvasPassOptions {
   SamplingRule sampling;
   std::vector<SamplingRule> other_sampling;  ///< selected by PassRequests::rules
   float cfg_scale = 0;                       ///< classifier-free guidance; 0: none
   CachePolicy cache;
   std::optional<int32_t> suffix;  ///< visible positions after the block, besides the last one; none: all
+  std::optional<SuffixDropout> suffix_dropout;  ///< of the `suffix` positions; none: all of them
+  uint64_t seed = 0;                            ///< of suffix_dropout
   std::optional<SureLock> lock;
   int32_t prompt_block = 0;    ///< MaskedStrategy::prompt_block; 0: none
   int32_t verified_block = 0;  ///< length of a block whose tokens passes verify, without a lock; or 0

@@ -123,6 +123,18 @@ void check_editing(const BlockStrategy& strategy, const ModelConfig& config, Pro
   problems.within_part("edit", "most", strategy.edit->most, 0, kMaxGenLength);
 }
 
+/// Refuses settings that tokens mixed with the mask do not support.
+void check_soft(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!std::holds_alternative<SoftTokens>(strategy.unmask.policy.count)) return;
+  problems.refuse(config.shifted_logits, "unmask", "a shifted model draws no token from its own row");
+  problems.refuse(config.causal_context, "unmask", "what is read causally stays");
+  problems.refuse(config.whole_prompt, "unmask", "blocks begin after the prompt, which is one");
+  problems.expect(strategy.unmask.measure == ConfidenceMeasure::kProbability, "unmask", "another measure",
+                  "probabilities, by which `unmask` soft mixes tokens");
+  problems.refuse(strategy.edit.has_value(), "edit", "`unmask` soft writes every token of a block anew");
+  problems.refuse(strategy.lock.has_value(), "lock", "`unmask` soft may change any token of a block");
+}
+
 /// Refuses settings that blocks after a causal context do not support.
 void check_seeded(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
@@ -240,6 +252,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_unmask(strategy.unmask, problems);
   check_steps(strategy, config, asked, problems);
   check_editing(strategy, config, problems);
+  check_soft(strategy, config, problems);
   check_sparse(strategy, config, problems);
   check_block_lock(strategy, config, problems);
   check_pipeline(strategy, config, problems);

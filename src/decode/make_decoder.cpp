@@ -75,6 +75,9 @@ std::string_view why_no_constraint(const ModelConfig& config, const Strategy& st
   const auto* rule = masked != nullptr ? std::get_if<UnmaskRule>(&masked->commit) : nullptr;
   if (rule != nullptr && rule->policy.traits().gives_credit)
     return "`unmask` credit writes tokens that earlier passes have sampled";
+  const auto* blocks = std::get_if<BlockStrategy>(&strategy);
+  if (blocks != nullptr && std::holds_alternative<SoftTokens>(blocks->unmask.policy.count))
+    return "`unmask` soft changes tokens after they were checked";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";

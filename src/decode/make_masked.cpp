@@ -76,6 +76,11 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
     problems.add({"logits_eos_inf", "true", "false",
                   "`logits_eos_inf`: the model's config.json names no end-of-text token"});
   }
+  if (strategy.suffix_dropout) {
+    problems.refuse(!strategy.suffix, "suffix_dropout", "it chooses among the positions of `suffix`");
+    problems.within_part("suffix_dropout", "decay", strategy.suffix_dropout->decay, 0.0, 1e3);
+    problems.within_part("suffix_dropout", "scale", strategy.suffix_dropout->scale, 0.0, 1e3);
+  }
   check_cache(strategy.cache, problems);
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
@@ -193,7 +198,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
   check_unmask(rule, problems);
-  const bool is_of_blocks = unmask.order == UnmaskOrder::kLeftToRight ||
+  const bool is_of_blocks = unmask.order == UnmaskOrder::kLeftToRight || unmask.traits().needs_blocks ||
                             std::holds_alternative<Dynamic>(unmask.count) ||
                             std::holds_alternative<EntropyBounded>(unmask.count);
   problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
@@ -280,6 +285,7 @@ CanvasPassOptions pass_options(const MaskedStrategy& strategy, const ModelConfig
   auto* free = std::get_if<FreeCache>(&pass.cache);
   if (free != nullptr && free->block == 0) free->block = block_length;
   pass.suffix = strategy.suffix;
+  pass.suffix_dropout = strategy.suffix_dropout;
   pass.prompt_block = strategy.prompt_block.value_or(0);
   pass.lock = strategy.lock;
   return pass;
@@ -297,6 +303,7 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   settings.eos_exit = strategy.eos_exit;
   settings.block_length = strategy.block_length.value_or(asked.gen_length);
   settings.pass = pass_options(strategy, config, settings.block_length);
+  settings.pass.seed = settings.seed;
 }
 
 /// Sets how an unguided model samples, with the rule's confidence measure.

@@ -151,6 +151,10 @@ Json json_of(const TokenEditing& edit) {
   return {{"tau", edit.tau}, {"most", edit.most}};
 }
 
+Json json_of(const SuffixDropout& dropout) {
+  return {{"decay", dropout.decay}, {"scale", dropout.scale}};
+}
+
 Json json_of(const Pipeline& pipeline) {
   return {{"add", pipeline.add}, {"full", pipeline.full}};
 }

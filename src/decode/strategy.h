@@ -14,6 +14,7 @@
 
 #include "decode/block_diffusion.h"
 #include "decode/cache_policy.h"
+#include "decode/canvas_pass.h"
 #include "decode/growing_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/noise_schedule.h"
@@ -63,6 +64,7 @@ struct MaskedStrategy {
   CachePolicy cache;     ///< FreeCache::block 0: block_length
   /// Streaming-dLLM: a pass sees this many positions behind the block, and the last one; default: all.
   std::optional<int32_t> suffix;
+  std::optional<SuffixDropout> suffix_dropout;  ///< DPad: which of the suffix's positions; default: all
   /// The prompt's whole blocks of so many tokens are computed once, each from itself and the blocks before
   /// it, so that requests may share their K/V; default: every pass computes what the cache policy says.
   std::optional<int32_t> prompt_block;
@@ -167,6 +169,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
   visit("cache", strategy.cache);
   visit("suffix", strategy.suffix, 0, kMaxGenLength);
+  visit("suffix_dropout", strategy.suffix_dropout);
   visit("prompt_block", strategy.prompt_block, 1, kMaxGenLength);
   visit("lock", strategy.lock);
   visit("growth", strategy.growth);

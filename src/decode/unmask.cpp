@@ -202,6 +202,13 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
                        [&](size_t, double confidence) { return confidence > history.written_confidence; });
                    return take(std::min(std::max(sure, static_cast<size_t>(rule.least)), ranked.size()));
                  },
+                 [&](const SoftTokens& rule) {
+                   const auto unsure = std::ranges::find_if(
+                       candidates, [&](const Commit& each) { return each.confidence < rule.tau; });
+                   const auto sure = static_cast<size_t>(unsure - candidates.begin());
+                   const auto count = std::min(std::max<size_t>(sure, 1), candidates.size());
+                   return std::vector<Commit>(candidates.begin(), candidates.begin() + count);
+                 },
                  [&](const EntropyBounded& rule) {
                    double sum = ranked.empty() ? 0 : -ranked.front().second.confidence;
                    return take(prefix_while([&](size_t, double confidence) {

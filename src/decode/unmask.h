@@ -36,6 +36,7 @@ struct RuleTraits {
   bool verifies = false;          ///< extra mask rows verify written tokens
   bool cuts_canvas = false;       ///< a pass may see only the canvas before a position of the block
   bool needs_whole_canvas = false;  ///< only for masked diffusion, not for block diffusion
+  bool needs_blocks = false;        ///< only for block diffusion, not for masked diffusion
   bool is_custom = false;           ///< choose() needs all statistics of the rows
   ConfidenceMeasure measure = ConfidenceMeasure::kProbability;  ///< used if a setting names the rule
 };
@@ -318,6 +319,25 @@ struct SlidingBlock {
   }
 };
 
+/// DMax's soft parallel decoding (Chen et al. 2026, arXiv 2604.08302; czg1225/DMax, parallel_strategy.py):
+/// the masked positions of a block up to the first whose confidence is below tau, and always the first. A
+/// step also writes every written position anew, and the next one reads written tokens mixed with the mask
+/// (MixedRow) by their confidence. A block without masks is done when every confidence reaches `accept`, or
+/// when a step has changed no token.
+struct SoftTokens {
+  static constexpr std::string_view kName = "soft";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .predicts_written = true, .needs_blocks = true};
+  double tau = 0.5;     ///< probability
+  double accept = 0.9;  ///< probability
+  bool operator==(const SoftTokens&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("tau", rule.tau, 0.0, 1.0);
+    visit("accept", rule.accept, 0.0, 1.0);
+  }
+};
+
 /// A function of the caller. It must not throw, and must choose at least one candidate.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
@@ -328,7 +348,7 @@ struct CustomRule {
 using CountRule =
     std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
                  EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
-                 TraceCredit, Prophet, SlowFast, SlidingBlock, CustomRule>;
+                 TraceCredit, Prophet, SlowFast, SlidingBlock, SoftTokens, CustomRule>;
 
 /// A rule with a name and several numbers.
 template <typename Rule>

@@ -112,9 +112,33 @@ void Model::Pass::embed() {
     if (scale == 1) return;
     for (float& value : x_.row_span(row)) value *= scale;
   });
+  if (!plan_.mixed.empty()) mix_with_mask();
   ws_.times.other += watch_.restart();
   if (config_.canvas) condition_canvases();
   if (config_.knows_noise_levels()) embed_noise_levels();
+}
+
+void Model::Pass::mix_with_mask() {
+  expects(config_.mask_id >= 0, "rows are mixed with the mask of a model that has one");
+  std::vector<float> mask(static_cast<size_t>(config_.hidden_dim));
+  parameters_.embedding.read_row(config_.mask_id, mask.data());
+  for (float& value : mask) value *= embedding_scale_;
+  const auto length = [](std::span<const float> values) {
+    double sum = 0;
+    for (const float value : values) sum += double{value} * value;
+    return std::sqrt(sum);
+  };
+  const double mask_length = length(mask);
+  for_each_row(std::ssize(plan_.mixed), [&](int64_t i) {
+    const MixedRow& mixed = plan_.mixed[static_cast<size_t>(i)];
+    if (mixed.row < rows_.begin || mixed.row >= rows_.end) return;
+    const std::span<float> x = residual_.row_span(mixed.row);
+    const double target = mixed.weight * length(x) + (1 - double{mixed.weight}) * mask_length;
+    for (size_t j = 0; j < x.size(); ++j) x[j] = mixed.weight * x[j] + (1 - mixed.weight) * mask[j];
+    constexpr double kLeastLength = 1e-6;  // as published
+    const auto scale = static_cast<float>(target / (length(x) + kLeastLength));
+    for (float& value : x) value *= scale;
+  });
 }
 
 void Model::Pass::condition_canvases() {

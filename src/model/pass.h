@@ -124,6 +124,9 @@ class Model::Pass {
 
   void embed();
 
+  /// For StepPlan::mixed.
+  void mix_with_mask();
+
   /// For rows of canvases: adds the self-conditioning of the last pass, then norms the embeddings.
   void condition_canvases();
 

@@ -33,6 +33,7 @@ void StepPlan::append(const StepPlan& other, int32_t first_sequence) {
     group.rows.end += first_row;
     groups.push_back(std::move(group));
   }
+  for (const MixedRow& each : other.mixed) mixed.push_back({each.row + first_row, each.weight});
   for (LogitRow logit : other.logits) {
     logit.row += first_row;
     if (logit.unconditional_row >= 0) logit.unconditional_row += first_row;

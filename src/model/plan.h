@@ -120,12 +120,22 @@ struct LogitRow {
   bool operator==(const LogitRow&) const = default;
 };
 
+/// A row whose input is a mixture of two embeddings: `weight` of its token's and 1 - `weight` of the mask's,
+/// scaled to the same mixture of their lengths.
+struct MixedRow {
+  int32_t row = 0;   ///< index into StepPlan::tokens
+  float weight = 1;  ///< 0 to 1
+
+  bool operator==(const MixedRow&) const = default;
+};
+
 /// One forward pass over rows of any number of sequences. K/V are kept only if later plans use their cells.
 struct StepPlan {
   std::vector<TokenId> tokens;  ///< [num_rows] input token of each row; masked positions have the mask token
   std::vector<int32_t> positions;  ///< [num_rows] 0-based position within the row's sequence
   std::vector<int32_t> cells;      ///< [num_rows] cell of the row's K/V; distinct within a sequence
   std::vector<RowGroup> groups;    ///< cover all rows, in row order
+  std::vector<MixedRow> mixed;     ///< rows that are not plain token embeddings; only for models with a mask
   std::vector<LogitRow> logits;    ///< rows to sample from, in any order
   std::vector<SamplingRule> rules;
   /// Whether to compute PassResult::kv_drift.
@@ -160,6 +170,7 @@ struct StepPlan {
     positions.clear();
     cells.clear();
     groups.clear();
+    mixed.clear();
     logits.clear();
     rules.clear();
     measures_kv_drift = false;

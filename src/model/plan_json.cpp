@@ -279,6 +279,8 @@ ordered_json to_json(const StepPlan& plan) {
   ordered_json object = {{"tokens", plan.tokens}, {"positions", plan.positions}, {"cells", plan.cells}};
   object["groups"] = ordered_json::array();
   for (const RowGroup& group : plan.groups) object["groups"].push_back(group_json(group));
+  for (const MixedRow& each : plan.mixed)
+    object["mixed"].push_back({{"row", each.row}, {"weight", each.weight}});
   object["logits"] = ordered_json::array();
   for (const LogitRow& logit : plan.logits) object["logits"].push_back(logit_json(logit));
   object["rules"] = ordered_json::array();
@@ -289,7 +291,8 @@ ordered_json to_json(const StepPlan& plan) {
 
 StepPlan plan_from_json(const nlohmann::json& value, const std::string& place) {
   const JsonObject object(value, place);
-  expect_keys(object, {"tokens", "positions", "cells", "groups", "logits", "rules", "measures_kv_drift"});
+  expect_keys(object,
+              {"tokens", "positions", "cells", "groups", "mixed", "logits", "rules", "measures_kv_drift"});
   StepPlan plan;
   plan.tokens = integers(object, "tokens", kToken);
   plan.positions = integers(object, "positions", kIndex);
@@ -299,6 +302,11 @@ StepPlan plan_from_json(const nlohmann::json& value, const std::string& place) {
     plan.groups.push_back(read_group(group, keys));
   });
   check_rows(plan, object);
+  for_each_object(value, "mixed", place, [&](const nlohmann::json&, const JsonObject& keys) {
+    expect_keys(keys, {"row", "weight"});
+    plan.mixed.push_back({static_cast<int32_t>(keys.integer("row", {0, plan.num_rows() - 1})),
+                          keys.number("weight", {0, 1}, 1.0F)});
+  });
   for_each_object(value, "rules", place, [&](const nlohmann::json& rule, const JsonObject& keys) {
     plan.rules.push_back(read_rule(rule, keys));
   });

@@ -269,8 +269,8 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   }
   UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
   const UnmaskPolicy& unmask = rule.policy;
-  if (unmask.order == UnmaskOrder::kLeftToRight || std::holds_alternative<Dynamic>(unmask.count) ||
-      std::holds_alternative<EntropyBounded>(unmask.count)) {
+  if (unmask.order == UnmaskOrder::kLeftToRight || unmask.traits().needs_blocks ||
+      std::holds_alternative<Dynamic>(unmask.count) || std::holds_alternative<EntropyBounded>(unmask.count)) {
     refuse_setting("unmask", *options.unmask, "`unmask` {}: it belongs to block diffusion; expected {}",
                    *options.unmask, kUnmaskNames);
   }
@@ -316,6 +316,7 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   refuse(options.refresh && cache == "none", "refresh", "without `cache` every pass computes everything");
   refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
          "it belongs to `cache` free");
+  if (options.suffix_dropout) strategy.suffix_dropout = parse_suffix_dropout(*options.suffix_dropout);
   if (options.lock) strategy.lock = parse_lock(*options.lock);
   return strategy;
 }

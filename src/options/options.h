@@ -69,6 +69,7 @@ struct GenerationOptions {
   std::optional<int32_t> refresh;
   std::optional<int32_t> cache_block;
   std::optional<int32_t> suffix;
+  std::optional<std::string> suffix_dropout;
   std::optional<int32_t> prompt_block;
   std::optional<std::string> lock;
   std::optional<std::string> grow;
@@ -225,6 +226,8 @@ inline constexpr std::tuple kRows{
             "--cache free: positions that freeze together (default: block-length)"),
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
+    setting("suffix-dropout", &O::suffix_dropout, kMasked,
+            "DPad, which of the suffix's positions: on or decay=4,scale=2, drawn anew for each block"),
     setting("prompt-block", &O::prompt_block, kMasked,
             "Compute the prompt once, in blocks that see no later one; requests share them (default: no)"),
     setting(

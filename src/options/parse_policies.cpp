@@ -406,6 +406,14 @@ TokenEditing parse_editing(std::string_view text, TokenEditing editing) {
   return editing;
 }
 
+SuffixDropout parse_suffix_dropout(std::string_view text) {
+  SuffixDropout dropout;
+  if (text == "on") return dropout;
+  read_items(text, {item("decay", dropout.decay, 0.0, 1e3), item("scale", dropout.scale, 0.0, 1e3)},
+             {.field = "suffix_dropout", .before = "on, or ", .shows_setting = true});
+  return dropout;
+}
+
 std::optional<Pipeline> parse_pipeline(std::string_view text) {
   constexpr std::string_view kField = "pipeline";
   if (text == "none") return {};

@@ -12,8 +12,9 @@ namespace lacuna {
 inline constexpr std::string_view kUnmaskNames =
     "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, local-leap=TAU, "
     "eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, dsb=TAU or prophet; block "
-    "diffusion also knows sequential, dynamic=TAU and entropy-bounded=E, but none of origin, p2 and those "
-    "after factor=F";
+    "diffusion also knows sequential, dynamic=TAU, entropy-bounded=E and soft=TAU, but none of origin, p2 "
+    "and "
+    "those after factor=F";
 
 /// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name
 /// without a count rule of its own takes `family_rule`; `eps` is the time at which the schedule of "origin"
@@ -49,6 +50,8 @@ SelfCorrection parse_self_correction(std::string_view text);
 
 /// --edit tau=0.5,most=16; `editing` has the defaults.
 TokenEditing parse_editing(std::string_view text, TokenEditing editing = {});
+/// --suffix-dropout on, or decay=4,scale=2.
+SuffixDropout parse_suffix_dropout(std::string_view text);
 /// --pipeline none, on, or add=0.1,full=0.95.
 std::optional<Pipeline> parse_pipeline(std::string_view text);
 /// --sparse exact|mage=K|quest=K,page=16|sparsed=K,exact=0.2|flashblock=N|losa=K,active=0.3125,page=16, each

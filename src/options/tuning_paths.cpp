@@ -128,6 +128,9 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
                               {"add=0.9", "add=0.5", "add=0.1"}));
   }
   if (config.whole_prompt) return paths;
+  if (config.family == "llada2") {  // only DMax's checkpoints were trained for it, and no key names them
+    paths.push_back(path_over("unmask soft", "unmask", {}, "unmask", {"soft=0.95", "soft=0.65", "soft"}));
+  }
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
@@ -266,14 +269,15 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 
 GenerationOptions without_accelerations(GenerationOptions options) {
   constexpr std::string_view kAccelerations[] = {
-      "preset",       "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
-      "suffix",       "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
-      "prompt-block", "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
-      "drift",        "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
+      "preset",        "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
+      "suffix",        "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
+      "prompt-block",  "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
+      "drift",         "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline",
+      "suffix-dropout"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
       "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",
-      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb"};
+      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb",        "soft"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

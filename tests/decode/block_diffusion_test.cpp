@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -624,6 +625,68 @@ TEST(BlockDiffusion, NothingIsFinalWhileItsBlockMayBeEdited) {
   EXPECT_EQ(decoder.num_final(), 8);
 }
 
+// ---- 9. Tokens mixed with the mask
+
+Edited soften(const SoftTokens& rule, const Script& script, int32_t prompt_length = 0,
+              int32_t gen_length = 4) {
+  BlockDiffusion options = settings(gen_length, 4, 4);
+  options.unmask.count = rule;
+  BlockDiffusionDecoder decoder(options, prompt_of(prompt_length));
+  Edited result;
+  result.passes = run(decoder, options, script);
+  result.answer = answer(decoder);
+  return result;
+}
+
+TEST(BlockDiffusion, SoftTokensAreWrittenUpToTheFirstDoubtAndAnewInEachStep) {
+  const Edited soft = soften({0.5, 0.9}, [](int32_t position, size_t pass) -> std::pair<TokenId, double> {
+    constexpr double kConfidences[3][4] = {
+        {0.5, 0.6, 0.4, 0.9}, {0.25, 0.7, 0.3, 0.1}, {0.9, 0.95, 0.9, 0.9}};
+    const double confidence = kConfidences[std::min<size_t>(pass, 2)][static_cast<size_t>(position)];
+    return {pass == 1 && position == 0 ? 200 : position + 100, confidence};
+  });
+  EXPECT_THAT(committed(soft.passes), ElementsAre(ElementsAre(0, 1), ElementsAre(0, 2), ElementsAre(0, 3)));
+  EXPECT_THAT(soft.answer, ElementsAre(100, 101, 102, 103));
+  EXPECT_THAT(soft.passes[0].plan.mixed, IsEmpty());
+  EXPECT_THAT(soft.passes[1].plan.mixed, ElementsAre(MixedRow{0, 0.5F}, MixedRow{1, 0.6F}));
+  EXPECT_THAT(soft.passes[2].plan.mixed,
+              ElementsAre(MixedRow{0, 0.25F}, MixedRow{1, 0.7F}, MixedRow{2, 0.3F}));
+  EXPECT_THAT(soft.passes[2].plan.tokens, ElementsAre(200, 101, 102, kMask));
+  for (const Pass& pass : soft.passes) EXPECT_THAT(pass.sampled, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(BlockDiffusion, SoftTokensAreDoneWhenAllAreSureOrNoneChangesOrAfterAStepForEachPosition) {
+  const auto of = [](double confidence, bool changes) {
+    return [=](int32_t position, size_t pass) {
+      return std::pair(position + 100 * (changes ? static_cast<int32_t>(pass) + 1 : 1), confidence);
+    };
+  };
+  EXPECT_THAT(soften({0.5, 0.9}, of(0.9, true)).passes, SizeIs(1));
+  EXPECT_THAT(soften({0.5, 0.9}, of(0.8, false)).passes, SizeIs(2));
+  EXPECT_THAT(soften({0.5, 0.9}, of(0.8, true)).passes, SizeIs(4));
+  EXPECT_THAT(soften({0.95, 0.9}, of(0.92, true)).passes, SizeIs(4)) << "masks are left until the last step";
+}
+
+TEST(BlockDiffusion, SoftTokensOfAFinishedBlockAreReadAsTheyAre) {
+  const Edited soft = soften({0.5, 0.9}, same_everywhere, 2, 8);
+  ASSERT_THAT(soft.passes, SizeIs(6));
+  EXPECT_THAT(soft.passes[0].sampled, ElementsAre(2, 3));
+  EXPECT_THAT(soft.passes[1].plan.mixed, ElementsAre(MixedRow{2, 0.5F}, MixedRow{3, 0.5F}));
+  EXPECT_THAT(soft.passes[2].plan.tokens, ElementsAre(11, 12, 102, 103, kMask, kMask, kMask, kMask));
+  EXPECT_THAT(soft.passes[2].plan.mixed, IsEmpty());
+  EXPECT_THAT(soft.passes[3].plan.mixed, SizeIs(4));
+}
+
+TEST(BlockDiffusion, SoftTokensEndTheAnswerWhenTheirBlockIsDone) {
+  const auto script = [](bool takes_back) {
+    return [takes_back](int32_t position, size_t pass) {
+      return std::pair(position == 1 && (pass == 0 || !takes_back) ? kEnd : position + 100, 0.8);
+    };
+  };
+  EXPECT_THAT(soften({}, script(false), 0, 8).answer, ElementsAre(100, kEnd));
+  EXPECT_THAT(soften({}, script(true), 0, 8).answer, ElementsAre(100, 101, 102, 103, 104, 105, 106, 107));
+}
+
 // ---- 7. Sparse attention
 
 /// The choice of the block that a pass denoises or commits, and the cells that it is made among.
@@ -882,19 +945,24 @@ class Plainly {
         find_end();
       }
       int32_t s = 0;
+      weights_.clear();
+      for (bool changes = true; soft() != nullptr && changes && s < size;)
+        changes = step(begin, begin, s++, 0);
       for (int32_t sub = begin; sub < begin + size; sub += o_.sub_block_length) {
         for (int32_t within = 0; !ended_ && any_masked(sub); ++within) step(begin, sub, s++, within);
       }
       for (int32_t more = 0; o_.edit && more < o_.edit->most; ++more) {
         if (!step(begin, begin, s++, 0)) break;
       }
-      if (o_.edit) find_end();
+      weights_.clear();
+      if (o_.edit || soft() != nullptr) find_end();
     }
     outcome_.answer.assign(x_.begin() + prompt_, x_.begin() + limit_);
     return outcome_;
   }
 
  private:
+  const SoftTokens* soft() const { return std::get_if<SoftTokens>(&o_.unmask.count); }
   bool masked(int32_t position) const { return masked_[static_cast<size_t>(position)]; }
   bool any_masked(int32_t sub) const {
     return std::count(masked_.begin() + sub, masked_.begin() + sub + o_.sub_block_length, true) > 0;
@@ -907,6 +975,7 @@ class Plainly {
         plan.add_row(x_[static_cast<size_t>(p)], p, p);
       plan.groups.push_back({0, {begin, begin + o_.block_length}, {{0, begin}}});
     }
+    for (const auto& [position, weight] : weights_) plan.mixed.push_back({position, weight});
     cells_.forward(plan);
   }
 
@@ -921,10 +990,16 @@ class Plainly {
     compute(begin + o_.block_length);
     std::vector<Commit> candidates;
     std::vector<Commit> edits;
+    std::map<int32_t, float> weights;
+    bool are_sure = true;
     for (int32_t p = std::max(sub, prompt_); p < sub + o_.sub_block_length; ++p) {
       const Commit commit = sample(p, o_.sampling, RngStream(o_.seed, 1, block, s, p));
+      weights[p] = static_cast<float>(commit.confidence);
+      are_sure = are_sure && soft() != nullptr && commit.confidence >= soft()->accept;
       if (masked(p)) {
         candidates.push_back(commit);
+      } else if (soft() != nullptr && commit.token != x_[static_cast<size_t>(p)]) {
+        edits.push_back(commit);
       } else if (o_.edit && commit.token != x_[static_cast<size_t>(p)] && commit.confidence > o_.edit->tau) {
         edits.push_back(commit);
       }
@@ -947,9 +1022,20 @@ class Plainly {
     } else if (const auto* least = std::get_if<Threshold>(&o_.unmask.count)) {
       count = std::max(size_t{1}, number([&](const Commit& c) { return c.confidence >= least->tau; }));
     }
+    if (soft() != nullptr) {
+      std::sort(candidates.begin(), candidates.end(),
+                [](const Commit& a, const Commit& b) { return a.position < b.position; });
+      for (count = 0; count < candidates.size() && candidates[count].confidence >= soft()->tau;) ++count;
+      count = std::max<size_t>(count, 1);
+    }
     candidates.resize(std::min(candidates.size(), count));
     candidates.insert(candidates.end(), edits.begin(), edits.end());
     write(candidates);
+    if (soft() != nullptr) {
+      std::erase_if(weights, [&](const auto& each) { return masked(each.first); });
+      weights_ = weights;
+      return any_masked(begin) || (!candidates.empty() && !are_sure);
+    }
     if (!o_.edit) find_end();
     return !edits.empty();
   }
@@ -978,6 +1064,7 @@ class Plainly {
   std::vector<TokenId> x_;
   std::vector<bool> masked_;
   FakeCells cells_;
+  std::map<int32_t, float> weights_;  // by position, of soft tokens
   bool ended_ = false;
   Outcome outcome_;
 };
@@ -1021,7 +1108,11 @@ Request random_request(uint64_t seed) {
                                               {Dynamic{0.5}},
                                               {Threshold{0.5}}};
   options.unmask = policies[static_cast<size_t>(below(7, 5))];
-  if (!shifted && below(8, 2) == 1) options.edit = TokenEditing{0.3, below(9, 4)};
+  if (!shifted && below(12, 3) == 0) {
+    options.unmask = {SoftTokens{0.1 * below(13, 7), 0.3 + 0.1 * below(14, 7)}};
+  } else if (!shifted && below(8, 2) == 1)
+    options.edit = TokenEditing{0.3, below(9, 4)};
+
   if (below(10, 3) == 0) options.end_ids.clear();
   for (int32_t i = 0; i < (shifted ? 1 : 0) + below(11, 14); ++i) {
     request.prompt.push_back(below(100 + static_cast<uint64_t>(i), 23));

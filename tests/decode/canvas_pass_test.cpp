@@ -103,6 +103,25 @@ TEST(CanvasPass, SeesAWindowBehindTheBlockAndTheLastPosition) {
   EXPECT_THAT(passes.prepare().cells, SizeIs(12)) << "the window reaches the last position but one";
 }
 
+TEST(CanvasPass, DrawsWhatItSeesOfAWindowByTheDistance) {
+  CanvasPassOptions options;
+  options.suffix = 5;
+  options.suffix_dropout = SuffixDropout{2, 2};
+  std::vector<double> counts(7);
+  constexpr int kBlocks = 2000;
+  for (int32_t index = 0; index < kBlocks; ++index) {
+    Passes passes(options, {5, 6, 7}, 9);
+    passes.block = {index, 3, 5, 0};
+    const std::vector<int32_t> cells = passes.prepare().cells;
+    EXPECT_EQ(passes.prepare().cells, cells) << "the same in each pass of a block";
+    for (size_t i = 5; i < cells.size(); ++i) counts.at(static_cast<size_t>(cells[i] - 5)) += 1.0 / kBlocks;
+  }
+  // Four standard deviations of 2000 draws are 0.045 at most. Densities at 0, 0.5, 1, 1.5 and 2.
+  const std::vector<double> densities = {0.3989, 0.3521, 0.2420, 0.1295, 0.0540};
+  for (size_t d = 0; d < 5; ++d) EXPECT_NEAR(counts[d], 2 * densities[d], 0.045) << d;
+  EXPECT_EQ(counts[5] + counts[6], 0) << "not even the last position";
+}
+
 TEST(CanvasPass, SeesTheBlockAndTheLastPositionWithoutAWindow) {
   CanvasPassOptions options;
   options.suffix = 0;

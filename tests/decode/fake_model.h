@@ -142,6 +142,10 @@ class FakeCells {
     for (size_t row = 0; row < plan.tokens.size(); ++row) {
       inputs.push_back(RngStream(model_.seed, plan.tokens[row], plan.positions[row]).bits(0));
     }
+    for (const MixedRow& mixed : plan.mixed) {
+      uint64_t& input = inputs.at(static_cast<size_t>(mixed.row));
+      input = mix_bits(input + static_cast<uint64_t>(mixed.weight * 1e6));
+    }
     for (const size_t layer : {0U, 1U}) {  // all rows write before any reads
       for (size_t row = 0; row < inputs.size(); ++row) {
         cells_.at(static_cast<size_t>(plan.cells[row]))[layer] = inputs[row];

@@ -326,6 +326,15 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_TRUE(UnmaskPolicy{Prophet{}}.traits().needs_whole_canvas);
 }
 
+TEST(SoftTokens, TakesTheFirstPositionsUpToADoubtAndAlwaysOne) {
+  EXPECT_THAT(chosen(SoftTokens{0.5}, {0.5, 0.9, 0.4, 0.9}), ElementsAre(0, 1)) << "the bound itself";
+  EXPECT_THAT(chosen(SoftTokens{0.95}, {0.5, 0.96}), ElementsAre(0)) << "the first, whatever the others";
+  EXPECT_THAT(chosen(SoftTokens{0}, {0.1, 0.2}), ElementsAre(0, 1));
+  EXPECT_THAT(chosen(SoftTokens{}, {}), IsEmpty());
+  EXPECT_TRUE(UnmaskPolicy{SoftTokens{}}.traits().runs_until_done);
+  EXPECT_TRUE(UnmaskPolicy{SoftTokens{}}.traits().needs_blocks);
+}
+
 TEST(Dynamic, TakesAllAboveItsThresholdAndAtLeastAsManyAsTheEvenSplit) {
   const std::vector<double> confidences = {0.5, 0.95, 0.9, 0.2, 0.9};
   const auto taken = [&](double tau, int32_t least) {

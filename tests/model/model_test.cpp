@@ -357,6 +357,31 @@ TEST_P(TinyModel, ASequenceHasTheSameBitsAloneAndInABatch) {
   }
 }
 
+TEST_P(TinyModel, MixesRowsWithTheMask) {
+  if (config_.mask_id < 0) return;
+  const auto model = tiny_model(config_);
+  const auto logits_of = [&](const StepPlan& plan, int threads) {
+    return Runner(model, default_table(), threads, 64, 2).logits(plan);
+  };
+  const auto with_all = [&](float weight) {
+    StepPlan plan = plan_;
+    for (int32_t row = 0; row < plan.num_rows(); ++row) plan.mixed.push_back({row, weight});
+    return plan;
+  };
+  const std::vector<float> tokens = logits_of(plan_, 1);
+  const std::vector<TokenId> all_masks(tokens_.size(), static_cast<TokenId>(config_.mask_id));
+  const std::vector<float> masks = logits_of(canvas_plan(all_masks, own_rows_of(config_)), 1);
+  EXPECT_LT(largest_difference(logits_of(with_all(1), 1), tokens), 1e-3);
+  EXPECT_LT(largest_difference(logits_of(with_all(0), 1), masks), 1e-3);
+  const std::vector<float> mixed = logits_of(with_all(0.5F), 1);
+  EXPECT_GT(largest_difference(mixed, tokens), 0.1);
+  EXPECT_GT(largest_difference(mixed, masks), 0.1);
+  EXPECT_EQ(logits_of(with_all(0.5F), 3), mixed) << "whatever the threads";
+  StepPlan batch = canvas_plan(random_tokens(2, 17, vocab_), own_rows_of(config_));
+  batch.append(with_all(0.5F), 1);
+  EXPECT_EQ(slice(logits_of(batch, 1), 17, plan_.num_rows(), vocab_), mixed) << "alone and in a batch";
+}
+
 TEST_P(TinyModel, AWorkspaceMayServeLargeAndSmallPlansInTurn) {
   const auto model = tiny_model(config_);
   const StepPlan small = canvas_plan({3, 1, 2}, own_rows_of(config_));

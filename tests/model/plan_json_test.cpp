@@ -32,6 +32,7 @@ StepPlan full_plan() {
   second.sparse.except = {2, 5};
   second.sparse.pool = 5;
   plan.groups = {first, second};
+  plan.mixed = {{1, 0.3F}};
   SamplingRule rule;
   rule.temperature = 0.7F;
   rule.draws = false;

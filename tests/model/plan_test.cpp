@@ -14,6 +14,7 @@ StepPlan example() {
   plan.add_row(8, 1, 4);
   plan.add_row(9, 0, 0);
   plan.groups = {{0, {0, 2}, {{0, 3}}, OwnRows::kCausal}, {1, {2, 3}, {}, OwnRows::kBidirectional}};
+  plan.mixed = {{1, 0.25F}};
   plan.rules.resize(2);
   plan.rules[1].temperature = 0.5F;
   LogitRow logit;
@@ -44,6 +45,7 @@ TEST(StepPlan, AppendShiftsRowsSequencesAndRulesButNotPositionsOrCells) {
   ASSERT_EQ(plan.groups.size(), 4U);
   EXPECT_EQ(plan.groups[2], (RowGroup{2, {3, 5}, {{0, 3}}, OwnRows::kCausal}));
   EXPECT_EQ(plan.groups[3], (RowGroup{3, {5, 6}, {}, OwnRows::kBidirectional}));
+  EXPECT_THAT(plan.mixed, ElementsAre(MixedRow{1, 0.25F}, MixedRow{4, 0.25F}));
   ASSERT_EQ(plan.logits.size(), 4U);
   LogitRow expected = example().logits[0];
   expected.row = 4;

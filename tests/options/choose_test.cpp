@@ -147,6 +147,8 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("slow-fast=0.8,slow=0.7,span=0.1,explore=3"), CountRule(SlowFast{0.8, 0.7, 0.1, 3}));
   EXPECT_EQ(rule("dsb"), CountRule(SlidingBlock{}));
   EXPECT_EQ(rule("dsb=0.8,start=16,most=24"), CountRule(SlidingBlock{0.8, 16, 24}));
+  EXPECT_EQ(rule("soft"), CountRule(SoftTokens{0.5, 0.9}));
+  EXPECT_EQ(rule("soft=0,accept=1"), CountRule(SoftTokens{0, 1}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {
@@ -336,6 +338,13 @@ TEST(MakeDecoder, RefusesASuffixWhereAllOfTheCanvasIsAsked) {
   expect_refusal(llada(), grows, "--suffix", "changes its length");
   expect_refusal(
       llada(), [](GenerationOptions& o) { o.suffix = -1; }, "--suffix", "expected 0 to");
+  expect_refusal(
+      llada(), [](GenerationOptions& o) { o.suffix_dropout = "on"; }, "--suffix-dropout", "of --suffix");
+  const auto misspelled = [](GenerationOptions& o) {
+    o.suffix = 8;
+    o.suffix_dropout = "decays=3";
+  };
+  expect_refusal(llada(), misspelled, "--suffix-dropout", "on, or decay or scale");
 }
 
 TEST(MakeDecoder, RefusesWhatAnUnmaskRuleWouldIgnore) {
@@ -662,7 +671,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 67);
+  EXPECT_EQ(visits, 68);
 }
 
 BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {

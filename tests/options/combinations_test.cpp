@@ -75,10 +75,10 @@ std::vector<Kind> kinds() {
       {"cache", "prefix"},      {"cache", "dual"},      {"cache", "free"},  {"cache", "dkv"},
       {"cache", "sparse-dllm"}, {"lock", "eps=5e-4"},   {"suffix", "2"},    {"prompt-block", "4"},
       {"steps", "4"},           {"temperature", "0.5"}, {"cfg-scale", "1"}, {"grow", "end-mass"}};
-  const std::vector<Given> block_rules = {{"unmask", "low-confidence"}, {"unmask", "entropy"},
-                                          {"unmask", "random"},         {"unmask", "sequential"},
-                                          {"unmask", "threshold"},      {"unmask", "factor"},
-                                          {"unmask", "dynamic"},        {"unmask", "entropy-bounded"}};
+  const std::vector<Given> block_rules = {
+      {"unmask", "low-confidence"}, {"unmask", "entropy"},         {"unmask", "random"},
+      {"unmask", "sequential"},     {"unmask", "threshold"},       {"unmask", "factor"},
+      {"unmask", "dynamic"},        {"unmask", "entropy-bounded"}, {"unmask", "soft"}};
   const std::vector<Given> block_columns = {
       {"sparse", "mage=4"},       {"sparse", "quest=4"}, {"sparse", "sparsed=4"},
       {"sparse", "flashblock=2"}, {"sparse", "losa=16"}, {"lock", "eps=5e-4"},

@@ -50,6 +50,7 @@ class Options:
     sparse_after: int | None = None
     rope_scale: float = 1.0
     lock: Lock | None = None          # without unlocking and editing
+    accept: float = 0.9               # of the rule soft
     seed: int = 0
 
 
@@ -273,16 +274,37 @@ def stretched(model, factor):
 class Network:
     """A model of models.py over the K/V of all positions of a canvas."""
 
+    weights = {}               # of the positions whose tokens are mixed with the mask
+
     def __init__(self, model, rope_scale=1.0, shifted=False):
         self.model, self.mask_id, self.shifted = stretched(model, rope_scale), model.shape.mask_id, shifted
 
     def start(self, cells):
         self.store = Store(self.model.shape, cells)
 
+    def mixed(self, tokens, rows):
+        """(a model with a further token for each mixture, the tokens of the rows)"""
+        name = next(n for n in ("model.word_embeddings.weight", "model.embed_tokens.weight") if n in self.model.tensors)
+        table, tokens, further = self.model.tensors[name], np.array(tokens), []
+        mask = table[self.mask_id]
+        for i, position in enumerate(rows):
+            if position in self.weights:
+                w, token = self.weights[position], table[tokens[i]]
+                mixture = w * token + (1 - w) * mask
+                length = w * np.linalg.norm(token) + (1 - w) * np.linalg.norm(mask)
+                tokens[i] = len(table) + len(further)
+                further.append(mixture * length / (np.linalg.norm(mixture) + 1e-6))
+        model = copy.copy(self.model)
+        model.tensors = {**self.model.tensors, name: np.vstack([table, *further])}
+        return model, tokens
+
     def compute(self, canvas, views):
         """Logits of the rows of all views, one after the other."""
         rows = np.concatenate([view.rows for view in views]).astype(np.int64)
-        inputs, watch = {}, self.model.see_input
+        inputs, model, tokens = {}, self.model, np.asarray(canvas)[rows]
+        if self.weights:
+            model, tokens = self.mixed(tokens, rows)
+        watch = model.see_input
 
         def see_input(layer, x):
             inputs[layer] = x
@@ -298,11 +320,11 @@ class Network:
                 at += len(view.rows)
             return np.concatenate(out)
 
-        self.model.see_input = see_input
+        model.see_input = see_input
         try:
-            return self.model._forward(np.asarray(canvas)[rows], rows, attend)
+            return model._forward(tokens, rows, attend)
         finally:
-            self.model.see_input = watch
+            model.see_input = watch
 
     def _attend(self, layer, q, view):
         """[rows, heads * d] of q [rows, heads, d]."""
@@ -357,6 +379,14 @@ def choose(rule, candidates, count, stream, see):
         for c in order:
             see(c.probability, value)
         return [c for c in order if c.probability >= value] or first(1)
+    if name == "soft":
+        number = 0
+        for c in candidates:
+            see(c.probability, value)
+            if c.probability < value:
+                break
+            number += 1
+        return candidates[:max(number, 1)]
     number = 1
     if name == "factor":
         while number < len(order):
@@ -445,6 +475,7 @@ class BlockLock:
 class Decoder:
     LOGIT_GAP = 3e-4
     PROBABILITY_GAP = 1e-4     # relative, of what positions are chosen by
+    WEIGHT_ERROR = 2e-5        # relative, of a mixture's weight
     CELL_GAP = 3e-5            # relative, of masses and scores of pages
 
     def __init__(self, network, prompt, ends, options):
@@ -466,6 +497,7 @@ class Decoder:
         self.fused = options.commit != "apart" and not network.shifted and not sparse_commit
         assert self.fused or options.commit != "fused"
         self.passes, self.close, self.met = [], None, Counter()
+        self.soft = self.rule.startswith("soft")
         self.clock = 0             # steps of all blocks
         self.kept, self.updates = None, 0  # of the block; tokens since its rows kept all of their attention
         self.chosen, self.since = None, 0  # cells that sparse attention remembers, and from where on all are seen
@@ -473,6 +505,10 @@ class Decoder:
         self.estimate = Estimate(options.lock.delta) if options.lock and options.lock.delta else None
         self.scaled_gap = self.LOGIT_GAP / (options.temperature or 1.0)  # of logits over the temperature
         network.start(length)
+        # Mixtures carry errors of a pass to the next ones, which they may multiply: a second run whose weights are off shows it.
+        self.shadow = copy.copy(network) if self.soft else None
+        if self.soft:
+            self.shadow.start(length)
 
     def run(self):
         kept = self.prefill()
@@ -507,6 +543,8 @@ class Decoder:
         """One pass; returns {position: logits}."""
         rows = [int(position) for view in views for position in view.rows]
         self.passes.append(Pass(kind, rows))
+        if self.soft:
+            self.shadows = dict(zip(rows, self.shadow.compute(self.canvas, views)))
         return dict(zip(rows, self.network.compute(self.canvas, views)))
 
     def bounds(self, block):
@@ -622,6 +660,9 @@ class Decoder:
         if self.options.lock:
             self.lock = BlockLock(self.options.lock, *self.bounds(block), self.prompt, self.network.shifted,
                                   self.estimate)
+        if self.soft:
+            self.soften(block, kept)
+            return self.ended()
         for begin in range(*self.bounds(block), self.sub):
             inside, within = range(begin, begin + self.sub), 0
             while any(self.masked[position] for position in inside):
@@ -638,6 +679,30 @@ class Decoder:
                 step += 1
             return self.ended()
         return False
+
+    def soften(self, block, kept):
+        """All steps of a block whose tokens are mixed with the mask."""
+        inside = range(*self.bounds(block))
+        for step in range(self.size):
+            written = self.step(block, inside, step, step, kept)
+            kept = []
+            if any(self.masked[position] for position in inside):
+                continue
+            sure = all([self.reaches(w, self.options.accept) for w in self.network.weights.values()])
+            self.met["all sure"] += sure
+            self.met["came to rest"] += not written
+            self.met["no step left"] += step + 1 == self.size
+            if sure or not written:
+                break
+        self.network.weights = self.shadow.weights = {}
+
+    def shadow_of(self, c):
+        off = 1 + self.WEIGHT_ERROR * (-1) ** c.position
+        return min(1.0, softmax(self.shadows[c.position] / (self.options.temperature or 1.0))[c.token] * off)
+
+    def reaches(self, a, b):
+        self.see_order(a, b)
+        return a >= b
 
     def rows_of(self, block, inside, step):
         rows = range(*self.bounds(block))
@@ -678,6 +743,17 @@ class Decoder:
                     if c.probability > options.edit[0]:
                         self.met["edit"] += 1
                         written[position] = c.token
+        if self.soft:
+            anew = [draw(p) for p in inside if p >= self.prompt and not self.masked[p]]
+            for c in anew:
+                self.see_best(self.values[c.position], self.scaled_gap)
+            changed = {c.position: c.token for c in anew if c.token != self.canvas[c.position]}
+            self.met["changed"] += bool(changed)
+            mixed = anew + [c for c in candidates if c.position in written]
+            self.network.weights = {c.position: c.probability for c in mixed}
+            self.shadow.weights = {c.position: self.shadow_of(c) for c in mixed}
+            self.see(self.LOGIT_GAP - max(np.max(np.abs(logits[p] - self.shadows[p])) for p in inside), 0)
+            written |= changed
         for position in written:
             self.see_best(self.values[position], self.scaled_gap)
         self.write(written)

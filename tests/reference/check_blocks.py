@@ -1,7 +1,7 @@
 """Checks block diffusion and sparse attention of a `lacuna` binary against blocks.py.
 
     python check_blocks.py LACUNA_BINARY [--seeds N] [--first-seed K] [--families sdar,...] [--sparse losa,...] [--plain]
-                                  [--quiet]
+                                  [--soft] [--quiet]
 
 For every seed it writes a random checkpoint and decodes random prompts with random options. Tokens must agree, and pass
 by pass its kind, the positions of its rows in feed order and the tokens that it wrote to positions to generate. A run
@@ -30,7 +30,8 @@ DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": 
                 "diffcoder": "low-confidence"}
 PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quota", "stopped by an end", "edit",
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
-         "sparse step", "kept", "reused", "written since", "exact again", "sparse commit", "locked", "locked at a guessed eps", "saved rows")
+         "sparse step", "kept", "reused", "written since", "exact again", "sparse commit", "locked", "locked at a guessed eps",
+         "saved rows", "changed", "all sure", "came to rest", "no step left")
 METHODS = ("mage", "quest", "sparsed", "flashblock", "losa")
 VOCAB = 112
 EMBEDDINGS = {"llada": "model.transformer.wte", "llada2": "model.word_embeddings"}
@@ -119,14 +120,26 @@ def random_lock(rng):
     return lock
 
 
-def random_options(family, length, rng, plain, methods=METHODS):
+def soften(options, rng):
+    """Chooses the rule soft; returns it as the command line gets it."""
+    if rng.random() < 0.2:
+        options.unmask, options.accept = "soft=0.5", 0.9
+        return "soft"
+    tau = short(rng.choice([0.0, rng.uniform(0.02, 0.1), rng.uniform(0.05, 0.6)]))
+    options.unmask, options.accept = f"soft={tau}", short(rng.uniform(0.02, 0.6))
+    return f"soft={tau},accept={options.accept}"
+
+
+def random_options(family, length, rng, plain, soft, methods=METHODS):
     """(options, the rule as the command line gets it, or None)"""
     size = int(rng.choice([2, 4, 8, 16]))
     options = Options(gen_length=int(rng.integers(1, 41)), block_length=size, seed=int(rng.integers(0, 1000)))
     rule = random_rule(rng)
     rule = None if rule == "None" else rule
     options.unmask = rule or DEFAULT_RULE[family]
-    if options.unmask.split("=")[0] not in ("threshold", "factor", "entropy-bounded") and rng.random() < 0.6:
+    if soft or (family not in SHIFTED and rng.random() < 0.1):
+        rule = soften(options, rng)
+    if options.unmask.split("=")[0] not in ("threshold", "factor", "entropy-bounded", "soft") and rng.random() < 0.6:
         options.steps = int(rng.integers(1, size + 1))
     if rng.random() < 0.3:
         options.temperature = short(rng.uniform(0.2, 1.3))
@@ -142,7 +155,7 @@ def random_options(family, length, rng, plain, methods=METHODS):
             count = size // options.sub_block_length
             options.steps = count * int(rng.integers(1, options.sub_block_length + 1))
         options.cache = str(rng.choice(["none", "block"]))
-    elif rng.random() < 0.25 and options.unmask.split("=")[0] not in ("margin", "entropy", "entropy-bounded"):
+    elif rng.random() < 0.25 and options.unmask.split("=")[0] not in ("margin", "entropy", "entropy-bounded", "soft"):
         options.edit = (short(rng.uniform(0.02, 0.6)), int(rng.choice([0, 1, 3, 16])))
     if rng.random() < (0.8 if methods == METHODS else 1):
         options.sparse = random_sparse(length, rng, methods)
@@ -150,7 +163,7 @@ def random_options(family, length, rng, plain, methods=METHODS):
             options.sparse_commit, options.commit = "sparse", rng.choice([None, "apart"])
         if rng.random() < 0.25:
             options.sparse_after = int(rng.integers(1, size + 1))
-    if options.edit is None and rng.random() < 0.5:
+    if options.edit is None and not options.unmask.startswith("soft") and rng.random() < 0.5:
         options.lock = random_lock(rng)
     if rng.random() < 0.2:
         options.rope_scale = short(rng.uniform(1, 8))
@@ -248,6 +261,7 @@ def main():
     parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated")
     parser.add_argument("--sparse", default=",".join(METHODS), help="methods of sparse attention, comma-separated")
     parser.add_argument("--plain", action="store_true", help="rules and drawing alone")
+    parser.add_argument("--soft", action="store_true", help="the rule soft alone")
     add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
@@ -268,7 +282,7 @@ def main():
                 rng = np.random.default_rng([seed, FAMILIES.index(family), 53])
                 for case in range(args.cases):
                     prompt = random_prompt(model, family, rng)
-                    options, rule = random_options(family, len(prompt), rng, args.plain,
+                    options, rule = random_options(family, len(prompt), rng, args.plain, args.soft,
                                                    tuple(args.sparse.split(",")))
                     report.on_each(
                         engines, f"{family} seed {seed} case {case}",

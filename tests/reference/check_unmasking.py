@@ -72,6 +72,10 @@ def check(engine, root, folder, model, rule, rng, counts):
     elif rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
         seen = {"suffix": int(rng.integers(0, 12)), "is_cached": bool(rule != "saber" and rng.random() < 0.5)}
         flags += ["--suffix", seen["suffix"], *(["--cache", "prefix"] if seen["is_cached"] else [])]
+        if rng.random() < 0.5:
+            decay, scale, seed = int(rng.integers(0, 5)), int(rng.integers(1, 4)), int(rng.integers(0, 1000))
+            seen["dropout"] = decay, scale, seed
+            flags += ["--suffix-dropout", f"decay={decay},scale={scale}", "--seed", seed]
     if rule == "prophet":
         steps = gen_length // block * int(rng.integers(1, block + 1))
         flags += ["--steps", steps]

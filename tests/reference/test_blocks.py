@@ -512,6 +512,24 @@ def test_fused_equals_apart():
         assert [record.committed for record in fused.passes] == steps
 
 
+def test_soft_tokens():
+    some = candidates([0.5, 0.9, 0.4, 0.9])
+    assert [c.position for c in choose("soft=0.5", some, 0, None, lambda *_: None)] == [0, 1]
+    assert [c.position for c in choose("soft=0.95", some, 0, None, lambda *_: None)] == [0]
+    model, _ = small()
+    network, tokens = Network(model), list(range(4))
+    table = model.tensors["model.embed_tokens.weight"]
+    network.weights = {1: 1.0, 2: 0.0, 3: 0.25}
+    mixed, ids = network.mixed(tokens, range(4))
+    plain, same, mask, mixture = mixed.tensors["model.embed_tokens.weight"][ids]
+    assert np.array_equal(plain, table[0])
+    assert np.allclose(same, table[1], rtol=1e-5) and np.allclose(mask, table[model.shape.mask_id], rtol=1e-5)
+    e, m = table[3], table[model.shape.mask_id]
+    assert np.isclose(np.linalg.norm(mixture), 0.25 * np.linalg.norm(e) + 0.75 * np.linalg.norm(m), rtol=1e-5)
+    direction = 0.25 * e + 0.75 * m
+    assert np.allclose(mixture / np.linalg.norm(mixture), direction / np.linalg.norm(direction))
+
+
 def test_rope_scale():
     model, _ = small()
     d = model.shape.head_dim
@@ -525,7 +543,7 @@ def test_random_options_decode():
         rng = np.random.default_rng(4)
         for _ in range(5):
             prompt = random_prompt(model, family, rng)
-            options, _ = random_options(family, len(prompt), rng, False)
+            options, _ = random_options(family, len(prompt), rng, False, False)
             done = decode(Network(model, options.rope_scale, family in SHIFTED), prompt, ends, options)
             assert 1 <= len(done.tokens) <= options.gen_length and model.shape.mask_id not in done.tokens
             assert all(record.rows == sorted(set(record.rows)) for record in done.passes)

@@ -23,6 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models import SHIFTED_FAMILIES, Store, attention, softmax
+from uniform import RngStream
+
+SUFFIX = 21  # what a stream is for
 
 
 @dataclass
@@ -144,17 +147,29 @@ class Window:
     deterministic_window_tail_sampler). With a cache, passes of a block after the first compute it, what is behind it, and the
     rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all."""
 
-    def __init__(self, model, size, suffix, is_cached):
+    def __init__(self, model, size, suffix, is_cached, dropout=None):
         self.model, self.size, self.suffix, self.is_cached = model, size, suffix, is_cached
+        self.dropout, self.blocks = dropout, 0
         self.cut = None
 
     def start_block(self, low, high):
         behind = list(range(high, self.size))
-        behind = behind[:self.suffix] + behind[self.suffix:][-1:]
+        if self.dropout:
+            behind = [p for p in behind[:self.suffix] if self.keeps(p, p - high)]
+        else:
+            behind = behind[:self.suffix] + behind[self.suffix:][-1:]
+        self.blocks += 1
         self.seen = np.array(list(range(high)) + behind)
         self.shift = int(self.model.shape.family in SHIFTED_FAMILIES)
         self.low, self.high = low, high
         self.stores = {}
+
+    def keeps(self, position, distance):
+        """Whether DPad's dropout, (decay, scale, seed), leaves a position visible."""
+        decay, scale, seed = self.dropout
+        x = decay * distance / max(self.suffix - 1, 1)
+        drawn = RngStream(seed, SUFFIX, self.blocks).uniform(position)
+        return drawn < scale * np.exp(-x ** 2 / 2) / np.sqrt(2 * np.pi)
 
     def __call__(self, canvas, alone=False):
         """The cells of a block's store are the positions that it sees."""
@@ -459,7 +474,7 @@ RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "
          "slow-fast": SlowFast, "dsb": SlidingBlock}
 
 
-def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False):
+def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False, dropout=None):
     """Fills gen_length masks behind the prompt by a rule. Returns a Run.
 
     suffix: positions behind the block that a pass sees, None: all; is_cached: what precedes the block keeps the K/V of its first pass.
@@ -467,7 +482,7 @@ def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffi
     mask, run = model.shape.mask_id, Run()
     canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
     fixed = canvas != mask
-    network = Window(model, len(canvas), len(canvas) if suffix is None else suffix, is_cached)
+    network = Window(model, len(canvas), len(canvas) if suffix is None else suffix, is_cached, dropout)
     for low in range(len(prompt), len(canvas), block_length):
         high = low + block_length
         opened = np.flatnonzero(~fixed[:high])

@@ -189,6 +189,15 @@ class SlidingBlock(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class Soft(_NumberedRule):
+    """Block diffusion: the confident beginning of a block at once; written tokens are mixed with the mask and may change (DMax)."""
+
+    name: ClassVar[str] = "soft"
+    threshold: float = 0.5
+    accept: float = 0.9
+
+
+@dataclass(frozen=True)
 class SparseDllm(_NumberedRule):
     """A cache: a block attends to itself and to this share of all other positions (docs/methods/caches.md)."""
 
@@ -290,6 +299,7 @@ class Masked(Strategy):
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
     suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one
+    suffix_dropout: Optional[str] = None  #: which of these positions: "on" or "decay=4,scale=2" (DPad)
     prompt_block: Optional[int] = None  #: tokens of the blocks in which the prompt is computed, once, for all requests
     lock: Optional[Union[str, SureLock]] = None
     eos_exit: Optional[bool] = None

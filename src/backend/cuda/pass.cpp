@@ -52,14 +52,18 @@ void DevicePass::send(std::span<const LogitRow> drawn) {
 }
 
 void DevicePass::send_layers() {
-  embed(stream_,
-        {.tokens = memory_.plan.at(tokens_),
-         .table = model_.bf16_rows(model_.weights.embedding()),
-         .residual = memory_.residual.as<float>(),
-         .hidden = config_.hidden_dim,
-         .scale = model_.embedding_scale(),
-         .table_f32 = model_.f32_rows(model_.weights.embedding())},
-        static_cast<uint32_t>(num_rows_));
+  const EmbedArguments embedded = {.tokens = memory_.plan.at(tokens_),
+                                   .table = model_.bf16_rows(model_.weights.embedding()),
+                                   .residual = memory_.residual.as<float>(),
+                                   .hidden = config_.hidden_dim,
+                                   .scale = model_.embedding_scale(),
+                                   .table_f32 = model_.f32_rows(model_.weights.embedding())};
+  embed(stream_, embedded, static_cast<uint32_t>(num_rows_));
+  if (!plan_.mixed.empty()) {
+    mix_with_mask(stream_,
+                  {.embedded = embedded, .weights = memory_.plan.at(weights_), .mask_id = config_.mask_id},
+                  static_cast<uint32_t>(num_rows_));
+  }
   if (config_.canvas) condition_canvases();
   for (int64_t layer = 0; layer < config_.num_layers && num_rows_ > 0; ++layer) run_layer(layer);
 }

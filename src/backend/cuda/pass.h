@@ -126,6 +126,7 @@ class DevicePass {
   const int32_t* rows_ = nullptr;  // [num_rows_] their indices; null: 0, 1, 2, ...
 
   int64_t num_output_rows_ = 0;
+  Staged<float> weights_;  // of rows, if some are mixed with the mask
   Staged<int32_t> tokens_, positions_, cells_, first_pages_, page_table_, output_rows_;
   Staged<RowWindow> windows_,
       output_windows_;           // windows of all rows, and of `output_rows_`, that share experts

@@ -33,6 +33,7 @@ struct PassShape {
   AttentionSize attention = {};  ///< layers without a window
   AttentionSize sliding = {};    ///< layers with a sliding window
   bool measures_kv_drift = false;
+  bool mixes = false;  ///< some rows are mixed with the mask
 
   bool operator==(const PassShape&) const = default;
 };

@@ -30,7 +30,8 @@ bool DevicePass::pads_to_graph(int64_t num_pages) {
                        .pages = num_pages + 1,
                        .attention = attention_.front().size(),
                        .sliding = sliding_ ? sliding_->size() : AttentionSize{},
-                       .measures_kv_drift = plan_.measures_kv_drift});
+                       .measures_kv_drift = plan_.measures_kv_drift,
+                       .mixes = !plan_.mixed.empty()});
   if (!memory_.graphs.has_seen(shape_)) return false;
   num_rows_ = shape_.rows;
   num_output_rows_ = shape_.output_rows;
@@ -125,6 +126,8 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   std::vector<int32_t> tokens = plan_.tokens;
   std::vector<int32_t> positions = plan_.positions;
   std::vector<int32_t> cells = plan_.cells;
+  std::vector<float> weights(plan_.mixed.empty() ? 0 : tokens.size(), 1);
+  for (const MixedRow& mixed : plan_.mixed) weights[static_cast<size_t>(mixed.row)] = mixed.weight;
   std::vector<int32_t> conditioned_rows;
   std::vector<const float*> soft_embeddings;
   list_conditioned_rows(conditioned_rows, soft_embeddings);
@@ -142,6 +145,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
     table.resize(static_cast<size_t>(shape_.pages), table.back());
     first_pages.resize(static_cast<size_t>(num_rows_), spare);
     tokens.resize(first_pages.size());
+    if (!weights.empty()) weights.resize(first_pages.size(), 1);
     positions.resize(first_pages.size());
     is_denoised.resize(first_pages.size());
     for (int32_t cell = 0; cells.size() < first_pages.size(); ++cell) cells.push_back(cell);
@@ -153,6 +157,7 @@ void DevicePass::send_plan(std::span<const LogitRow> drawn) {
   Staging& staging = memory_.plan;
   staging.clear();
   tokens_ = staging.add(tokens);
+  weights_ = staging.add(weights);
   positions_ = staging.add(positions);
   cells_ = staging.add(cells);
   first_pages_ = staging.add(first_pages);

@@ -100,10 +100,35 @@ TEST(CudaModel, GuidesScaledLogitsWhenPosteriorsAreCompared) {
   EXPECT_EQ(drift.max_log_change, expected.max_log_change);
 }
 
+/// plan_of() with some rows mixed with the mask.
+StepPlan mixed_plan_of(const ModelConfig& config, uint64_t seed, int32_t tokens) {
+  StepPlan plan = plan_of(config, seed, tokens);
+  for (int32_t row = 1; row < tokens; row += 2)
+    plan.mixed.push_back({row, 0.1F * static_cast<float>(row % 10)});
+  return plan;
+}
+
+TEST(CudaModel, MixesRowsWithTheMask) {
+  for (const char* family : {"llada2", "sdar"}) {
+    const ModelConfig config = config_of(family);
+    const StepPlan plan = mixed_plan_of(config, 3, kTokens);
+    for (const DType dtype : {DType::kBF16, DType::kF32}) {
+      const auto expected = logits_of(load_on_cpu(one_thread(), {}, config, dtype, kWeightSeed, {}), plan);
+      const auto got = logits_of(cuda_model(config, dtype), plan);
+      const double scale = root_mean_square(expected, std::vector<float>(expected.size(), 0));
+      EXPECT_LT(root_mean_square(got, expected), bound_of(config) * scale) << family;
+      EXPECT_GT(root_mean_square(logits_of(cuda_model(config, dtype), plan_of(config, 3, kTokens)), expected),
+                0.1 * scale)
+          << family;
+    }
+  }
+}
+
 TEST(CudaModel, GivesTheSameBitsInEveryOrderOfThreads) {
   for (const char* family : {"qwen3", "llada2", "llada2.2", "nemotron-labs-diffusion", "diffusion-gemma"}) {
     const ModelConfig config = config_of(family);
-    const StepPlan plan = plan_of(config, 5, 12);
+    const StepPlan plan =
+        std::string_view(family) == "llada2" ? mixed_plan_of(config, 5, 12) : plan_of(config, 5, 12);
     std::vector<float> first;
     simt::in_every_order([&](const std::string& order) {
       const auto got = logits_of(cuda_model(config), plan);
@@ -119,7 +144,9 @@ TEST(CudaModel, GivesARowTheSameBitsAloneAndInCompany) {
     StepPlan together;
     std::vector<StepPlan> plans;
     for (const int32_t tokens : {9, 130, 21}) {  // more rows than one product takes
-      plans.push_back(plan_of(config, static_cast<uint64_t>(tokens), tokens));
+      plans.push_back(std::string_view(family) == "llada2"
+                          ? mixed_plan_of(config, static_cast<uint64_t>(tokens), tokens)
+                          : plan_of(config, static_cast<uint64_t>(tokens), tokens));
       together.append(plans.back(), static_cast<int32_t>(plans.size()) - 1);
     }
     Passes company(cuda_model(config));

@@ -41,6 +41,9 @@ StepPlan plan_for(const ModelConfig& config, uint64_t seed, int32_t tokens = kTo
     if (config.canvas) logit.soft_embedding_slack = 0.01F;
   }
   if (config.canvas) plan.groups[0].canvas = CanvasRows::kFresh;
+  for (const int32_t row : {0, 12}) {
+    if (config.mask_id >= 0 && row < tokens) plan.mixed.push_back({row, 0.25F});
+  }
   return plan;
 }
 

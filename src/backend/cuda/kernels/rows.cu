@@ -7,19 +7,47 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 
 constexpr uint32_t kThreads = 256;
 
+LACUNA_DEVICE float embedding(const EmbedArguments& a, int64_t index) {
+  const float number = a.table_f32 != nullptr ? a.table_f32[index] : from_bf16(a.table[index]);
+  return number * a.scale;
+}
+
 LACUNA_KERNEL embed_kernel(EmbedArguments a) {
   const int64_t row = block_index().x;
   const int64_t first = int64_t{a.tokens[row]} * a.hidden;
   float* to = a.residual + row * a.hidden;
-  for (int64_t i = thread_index(); i < a.hidden; i += kThreads) {
-    const float number = a.table_f32 != nullptr ? a.table_f32[first + i] : from_bf16(a.table[first + i]);
-    to[i] = number * a.scale;
-  }
+  for (int64_t i = thread_index(); i < a.hidden; i += kThreads) to[i] = embedding(a, first + i);
 }
 
 struct NormShared {
   float parts[kThreads / 32];
 };
+
+LACUNA_KERNEL mix_kernel(MixArguments a) {
+  auto& memory = shared<NormShared>();
+  const int64_t row = block_index().x;
+  const float weight = a.weights[row];
+  if (weight >= 1) return;  // for the whole block
+  const int64_t hidden = a.embedded.hidden;
+  const int64_t mask = a.mask_id * hidden;
+  float* x = a.embedded.residual + row * hidden;
+  float of_token = 0, of_mask = 0, of_mixture = 0;  // squares
+  for (int64_t i = thread_index(); i < hidden; i += kThreads) {
+    const float masked = embedding(a.embedded, mask + i);
+    of_token += x[i] * x[i];
+    of_mask += masked * masked;
+    x[i] = weight * x[i] + (1 - weight) * masked;
+    of_mixture += x[i] * x[i];
+  }
+  const auto length = [&](float squares) {
+    const float sum = block_sum(squares, memory.parts);
+    sync_threads();
+    return simt::sqrt(sum);
+  };
+  const float target = weight * length(of_token) + (1 - weight) * length(of_mask);
+  const float scale = target / (length(of_mixture) + 1e-6F);
+  for (int64_t i = thread_index(); i < hidden; i += kThreads) x[i] *= scale;
+}
 
 /// RMSNorm factor of a row; called by the whole block. One block per row and a fixed order of additions make
 /// it batch-invariant. `parts` may be reused after the next barrier.
@@ -113,6 +141,11 @@ LACUNA_KERNEL round_kernel(RoundArguments a) {
 
 void embed(Stream& stream, const EmbedArguments& arguments, uint32_t rows) {
   launch(stream, embed_kernel, {.grid = {rows, 1, 1}, .threads = kThreads}, arguments);
+}
+
+void mix_with_mask(Stream& stream, const MixArguments& arguments, uint32_t rows) {
+  launch(stream, mix_kernel, {.grid = {rows, 1, 1}, .threads = kThreads, .shared_bytes = sizeof(NormShared)},
+         arguments);
 }
 
 void rms_norm(Stream& stream, const NormArguments& arguments, uint32_t rows) {

@@ -20,6 +20,15 @@ struct EmbedArguments {
 /// residual[r] = scale * table[tokens[r]].
 void embed(Stream& stream, const EmbedArguments& arguments, uint32_t rows);
 
+struct MixArguments {
+  EmbedArguments embedded;         ///< arguments of embed(), which filled the residual
+  const float* weights = nullptr;  ///< [rows]; 1: the row stays
+  int64_t mask_id = 0;
+};
+
+/// Mixes rows with the mask's embedding (MixedRow in model/plan.h).
+void mix_with_mask(Stream& stream, const MixArguments& arguments, uint32_t rows);
+
 struct NormArguments {
   const float* residual = nullptr;  ///< [*, hidden]
   const int32_t* rows = nullptr;    ///< [rows] indices into the residual; null: 0, 1, 2, ...

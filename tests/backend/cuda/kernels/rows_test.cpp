@@ -34,6 +34,46 @@ TEST(EmbedKernel, CopiesAndScalesRowsOfTheTable) {
   });
 }
 
+TEST(MixKernel, MixesRowsWithTheMaskAndItsLength) {
+  constexpr int64_t kHidden = 300;
+  Stream stream;
+  const std::vector<float> table = random_numbers(5 * kHidden, 1);
+  const DeviceBuffer on_device = upload(stream, table);
+  const DeviceBuffer ids = upload(stream, std::vector<int32_t>{4, 0, 4});
+  const DeviceBuffer weights = upload(stream, std::vector<float>{0.25F, 1, 0});
+  in_every_order([&](const std::string& order) {
+    const DeviceBuffer out(3 * kHidden * sizeof(float));
+    const EmbedArguments embedded = {.tokens = ids.as<int32_t>(),
+                                     .residual = out.as<float>(),
+                                     .hidden = kHidden,
+                                     .scale = 1.5F,
+                                     .table_f32 = on_device.as<float>()};
+    embed(stream, embedded, 3);
+    mix_with_mask(stream, {embedded, weights.as<float>(), 2}, 3);
+    const auto got = download<float>(stream, out);
+    const auto row_of = [&](size_t token) {
+      std::vector<double> row(table.begin() + static_cast<int64_t>(token * kHidden),
+                              table.begin() + static_cast<int64_t>((token + 1) * kHidden));
+      for (double& value : row) value *= 1.5;
+      return row;
+    };
+    const auto length = [](const std::vector<double>& row) {
+      double squares = 0;
+      for (const double value : row) squares += value * value;
+      return std::sqrt(squares);
+    };
+    const std::vector<double> token = row_of(4), same = row_of(0), mask = row_of(2);
+    std::vector<double> mixture(kHidden);
+    for (size_t i = 0; i < kHidden; ++i) mixture[i] = 0.25 * token[i] + 0.75 * mask[i];
+    const double scale = (0.25 * length(token) + 0.75 * length(mask)) / length(mixture);
+    for (size_t i = 0; i < kHidden; ++i) {
+      ASSERT_NEAR(got[i], scale * mixture[i], 1e-4) << order;
+      ASSERT_EQ(got[kHidden + i], static_cast<float>(same[i])) << order;
+      ASSERT_NEAR(got[2 * kHidden + i], mask[i], 1e-4) << order;
+    }
+  });
+}
+
 struct NormCase {
   int64_t hidden;
   int64_t stride;
