@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/json.h"
 #include "decode/growing_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/make_parts.h"
@@ -58,6 +59,10 @@ void check_prompt_block(const MaskedStrategy& strategy, Problems& problems) {
   refuse(std::holds_alternative<GuideRule>(strategy.commit), "a guide judges drafts of the whole canvas");
 }
 
+bool is_adaptive(const UnmaskRule& rule) {
+  return std::holds_alternative<AdaptiveBlock>(rule.policy.count);
+}
+
 /// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
@@ -80,6 +85,9 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
+  const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
+  problems.refuse(!strategy.delimiters.empty() && (rule == nullptr || !is_adaptive(*rule)), "delimiter",
+                  "it belongs to `unmask` adablock");
 }
 
 /// Default number of steps: one for each position, or RND1's published number for its schedule in one block.
@@ -189,6 +197,39 @@ void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, co
          "a text with holes has given positions behind every block");
 }
 
+/// A newline, alone and after the punctuation that lgxi24/AdaBlock-dLLM lists for Dream as token ids.
+std::vector<std::string> line_ends() {
+  std::vector<std::string> texts = {"\n", "\n\n", "\r\n", "*/\n"};
+  for (const char mark : std::string_view(";).}\"]'?!=")) {
+    texts.push_back(std::string(1, mark) + "\n");
+    texts.push_back(std::string(1, mark) + "\n\n");
+  }
+  return texts;
+}
+
+/// The tokens at which blocks may end.
+std::vector<TokenId> delimiter_tokens(const MaskedStrategy& strategy, const DecoderContext& context) {
+  std::vector<TokenId> tokens;
+  if (!context.token_of) return tokens;
+  for (const std::string& text : strategy.delimiters.empty() ? line_ends() : strategy.delimiters) {
+    if (const std::optional<TokenId> token = context.token_of(text)) tokens.push_back(*token);
+  }
+  return tokens;
+}
+
+/// Checks the delimiters, and refuses settings that do not work with blocks of unknown length.
+void check_adaptive(const MaskedStrategy& strategy, const Asked* asked, Problems& problems) {
+  problems.refuse(strategy.suffix.has_value(), "suffix",
+                  "`unmask` adablock looks for the end of a block in a quarter of the answer");
+  if (asked == nullptr || !asked->request.context.token_of) return;
+  for (const std::string& text : strategy.delimiters) {
+    problems.expect(asked->request.context.token_of(text).has_value(), "delimiter", in_quotes(text),
+                    "a text that is one token of the model");
+  }
+  problems.expect(!delimiter_tokens(strategy, asked->request.context).empty(), "unmask", "adablock",
+                  "another rule, or `delimiter` TEXT: no token of the model ends a line");
+}
+
 void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
@@ -202,6 +243,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
       "alg_temp", "this `unmask` rule does not draw the order of positions");
   if (unmask.traits().remasks) check_remasking(strategy, unmask, problems);
   if (strategy.suffix) check_suffix(strategy, unmask, asked, problems);
+  if (is_adaptive(rule)) check_adaptive(strategy, asked, problems);
   problems.refuse(unmask.traits().gives_credit && strategy.sampling.temperature > 0, "temperature",
                   "`unmask` credit writes the likeliest tokens");
   problems.refuse(unmask.traits().exits_early && strategy.lock.has_value(), "lock",
@@ -349,6 +391,10 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   apply_common(strategy, config, asked, settings);
   apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
+  if (auto* adaptive = std::get_if<AdaptiveBlock>(&settings.unmask.count)) {
+    adaptive->delimiter = adaptive->delimiter.value_or(config.shifted_logits ? 0.5 : 0.3);
+    settings.delimiters = delimiter_tokens(strategy, context);
+  }
   if (rule.policy.traits().verifies) settings.pass.verified_block = settings.block_length;
   const int32_t num_blocks = asked.gen_length / settings.block_length;
   settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));

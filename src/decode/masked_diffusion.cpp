@@ -50,8 +50,8 @@ int32_t MaskedDiffusionDecoder::num_final() const {
 
 void MaskedDiffusionDecoder::start_block(int32_t index) {
   block_.index = index;
-  block_.begin = canvas_.prompt_length() + index * options_.block_length;
-  block_.end = block_.begin + options_.block_length;
+  block_.begin = index == 0 ? canvas_.prompt_length() : block_.end;
+  block_.end = std::min(block_.begin + options_.block_length, canvas_.length());
   block_.pass = 0;
   progress_ = {};
   progress_.num_steps = options_.steps / num_blocks();
@@ -78,7 +78,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
 void MaskedDiffusionDecoder::finish_block() {
   const bool leaves_the_rest = options_.eos_exit && canvas_.answer_is_final(options_.end_ids);
   finished_steps_ += options_.unmask.traits().runs_until_done ? progress_.step : progress_.num_steps;
-  if (leaves_the_rest || block_.index + 1 == num_blocks()) {
+  if (leaves_the_rest || block_.end == canvas_.length()) {
     done_ = true;
   } else {
     start_block(block_.index + 1);
@@ -87,7 +87,16 @@ void MaskedDiffusionDecoder::finish_block() {
 
 int32_t MaskedDiffusionDecoder::open_end() const {
   if (cycle_) return cycle_->end();
+  const bool is_adaptive = std::holds_alternative<AdaptiveBlock>(options_.unmask.count);
+  // A block whose usual length is written already ends there without a pass.
+  if (is_adaptive && block_.pass == 0 && canvas_.count_masked(0, block_.end) > 0)
+    return std::max(block_.end, delimiter_window().end);
   return sliding_ ? sliding_->end(canvas_) : block_.end;
+}
+
+IndexRange MaskedDiffusionDecoder::delimiter_window() const {
+  const int32_t length = options_.gen_length / AdaptiveBlock::kWindowShare;
+  return {block_.begin, std::min(block_.begin + length, canvas_.length())};
 }
 
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
@@ -227,6 +236,11 @@ std::vector<Commit> MaskedDiffusionDecoder::choose_commits(std::span<const Commi
     const double step = finished_steps_ + progress_.step + 1;
     const auto leads = drawn.subspan(candidates.size(), compared_.size());
     if (mean_lead(leads) >= lead_to_exit(*prophet, step / options_.steps)) return masked;
+    std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
+  }
+  const auto* adaptive = std::get_if<AdaptiveBlock>(&options_.unmask.count);
+  if (adaptive != nullptr && block_.pass == 0) {
+    block_.end = delimited_end(*adaptive, options_.delimiters, candidates, delimiter_window(), block_.end);
     std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
   }
   if (cycle_) {

@@ -32,6 +32,7 @@ struct MaskedDiffusion {
   int32_t block_length = 128;  ///< divides gen_length; blocks are finished left to right
   int32_t steps = 128;         ///< steps of the run, a multiple of the number of blocks
   UnmaskPolicy unmask;
+  std::vector<TokenId> delimiters;  ///< tokens at which AdaptiveBlock ends blocks
   CanvasPassOptions pass;
   bool eos_exit = false;  ///< stop after the block that makes the text before an end token final
   uint64_t seed = 0;
@@ -85,12 +86,16 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
  private:
   int32_t num_blocks() const { return options_.gen_length / options_.block_length; }
 
+  /// Starts the block after the present one.
   void start_block(int32_t index);
   void finish_block();
   /// Moves to the next step that commits something; sets done_ when there is none.
   void find_next_step();
-  /// One past the last position that this step may commit, for rules that do not remask.
+  /// One past the last position that this step may commit, for rules that do not remask; for a block whose
+  /// end is not known yet, one past the last position that it may have.
   int32_t open_end() const;
+  /// Where a delimiter may end the block.
+  IndexRange delimiter_window() const;
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;

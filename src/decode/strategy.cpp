@@ -190,7 +190,7 @@ requires std::is_arithmetic_v<Number> Json json_of(Number number) {
   return number;
 }
 
-/// Writes the fields of a strategy. An empty optional is left out.
+/// Writes the fields of a strategy. An empty optional or list is left out.
 struct Writer {
   Json& json;
 
@@ -201,6 +201,9 @@ struct Writer {
   template <typename T, typename... Range>
   void operator()(std::string_view key, const std::optional<T>& value, const Range&...) const {
     if (value) json[std::string(key)] = json_of(*value);
+  }
+  void operator()(std::string_view key, const std::vector<std::string>& texts) const {
+    if (!texts.empty()) json[std::string(key)] = texts;
   }
   void operator()(std::string_view, const std::variant<UnmaskRule, GuideRule>& rule) const {
     const bool is_guide = std::holds_alternative<GuideRule>(rule);

@@ -154,6 +154,7 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
                  [&](const Threshold& rule) { return reaching(rule.tau); },
                  [&](const TraceCredit& rule) { return reaching(rule.tau); },
                  [&](const SlidingBlock& rule) { return reaching(rule.tau); },
+                 [&](const AdaptiveBlock& rule) { return reaching(rule.tau); },
                  [&](const SlowFast& rule) { return reaching(history.is_exploring ? rule.slow : rule.tau); },
                  [&](const DecayingThreshold& rule) {
                    return reaching(rule.tau * (1 - rule.alpha * (1 - progress.masked_share)));

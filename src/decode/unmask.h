@@ -318,6 +318,25 @@ struct SlidingBlock {
   }
 };
 
+/// AdaBlock-dLLM (Lu et al. 2025, arXiv 2509.26432; lgxi24/AdaBlock-dLLM, llada/generate_adablock.py):
+/// Threshold in blocks that end at a delimiter: a token that ends a line, or another one that the caller
+/// names. A block's first pass predicts a window behind its begin; the block ends behind the most confident
+/// delimiter of the window if that reaches `delimiter`, and otherwise has the usual length.
+struct AdaptiveBlock {
+  static constexpr std::string_view kName = "adablock";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .needs_whole_canvas = true};
+  static constexpr int32_t kWindowShare = 4;  ///< the window has the answer's length divided by this
+  double tau = 0.9;                           ///< probability
+  std::optional<double> delimiter = {};       ///< probability; none: 0.3, Dream 0.5
+  bool operator==(const AdaptiveBlock&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("delimiter", rule.delimiter, kMinRuleNumber, 1.0);
+  }
+};
+
 /// A function of the caller. It must not throw, and must choose at least one candidate.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
@@ -328,7 +347,7 @@ struct CustomRule {
 using CountRule =
     std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
                  EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
-                 TraceCredit, Prophet, SlowFast, SlidingBlock, CustomRule>;
+                 TraceCredit, Prophet, SlowFast, SlidingBlock, AdaptiveBlock, CustomRule>;
 
 /// A rule with a name and several numbers.
 template <typename Rule>

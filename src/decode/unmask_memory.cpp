@@ -189,6 +189,20 @@ int32_t SlidingEnd::end(const Canvas& canvas) const {
   return static_cast<int32_t>(std::clamp(end, first + 1, int64_t{block_end_}));
 }
 
+int32_t delimited_end(const AdaptiveBlock& rule, std::span<const TokenId> delimiters,
+                      std::span<const Commit> predictions, IndexRange window, int32_t usual_end) {
+  double most = 0;
+  int32_t end = usual_end;
+  for (const Commit& each : predictions) {
+    const bool is_inside = each.position >= window.begin && each.position < window.end;
+    if (!is_inside || std::ranges::find(delimiters, each.token) == delimiters.end()) continue;
+    if (each.confidence < rule.delimiter.value() || each.confidence <= most) continue;
+    most = each.confidence;
+    end = each.position + 1;
+  }
+  return end;
+}
+
 double mean_lead(std::span<const RowStatistics> rows) {
   double sum = 0;
   for (const RowStatistics& row : rows) {

@@ -317,6 +317,7 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
   refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
          "it belongs to `cache` free");
   if (options.lock) strategy.lock = parse_lock(*options.lock);
+  strategy.delimiters = options.delimiter;
   return strategy;
 }
 

@@ -50,6 +50,7 @@ struct GenerationOptions {
   std::vector<std::string> logit_bias;
   std::optional<uint64_t> seed;
   std::optional<std::string> unmask;
+  std::vector<std::string> delimiter;
   std::optional<double> alg_temp;
   std::optional<double> eps;
   std::optional<double> cfg_scale;
@@ -187,6 +188,8 @@ inline constexpr std::tuple kRows{
             "TOKEN=BIAS: added to the logit of a token id, -10000 to 10000; repeatable"),
     setting("seed", &O::seed, kAll, "Seed of all sampling: same seed, model and flags, same text (default 0)",
             "-s"),
+    setting("delimiter", &O::delimiter, kMasked,
+            "--unmask adablock: a block may end at the token of this text; repeatable (default: newlines)"),
     setting("alg-temp", &O::alg_temp, kMasked,
             "Dream: randomness in which positions are committed (default 0: the most confident)",
             "diffusion-alg-temp"),

@@ -11,8 +11,9 @@ namespace lacuna {
 
 inline constexpr std::string_view kUnmaskNames =
     "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, local-leap=TAU, "
-    "eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, dsb=TAU or prophet; block "
-    "diffusion also knows sequential, dynamic=TAU and entropy-bounded=E, but none of origin, p2 and those "
+    "eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, dsb=TAU, adablock=TAU or "
+    "prophet; block diffusion also knows sequential, dynamic=TAU and entropy-bounded=E, but none of origin, "
+    "p2 and those "
     "after factor=F";
 
 /// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name

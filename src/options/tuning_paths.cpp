@@ -92,6 +92,7 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   if (!config.shifted_logits) paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino"}));
   paths.push_back(path_over("unmask slow-fast", "unmask", {}, "unmask", {"slow-fast"}));
   paths.push_back(path_over("unmask dsb", "unmask", {}, "unmask", {"dsb=0.95", "dsb"}));
+  paths.push_back(path_over("unmask adablock", "unmask", {}, "unmask", {"adablock=0.95", "adablock"}));
   paths.push_back(path_over("unmask prophet", "unmask", {}, "unmask", {"prophet"}));
   paths.push_back(path_over("unmask saber", "unmask", {}, "unmask", {"saber"}));
   if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
@@ -266,14 +267,15 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 
 GenerationOptions without_accelerations(GenerationOptions options) {
   constexpr std::string_view kAccelerations[] = {
-      "preset",       "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
-      "suffix",       "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
-      "prompt-block", "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
-      "drift",        "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
+      "preset",       "steps",     "eos-exit",       "cache",           "refresh",         "cache-block",
+      "suffix",       "lock",      "guide-match",    "guide-fallback",  "guide-block",     "fill",
+      "prompt-block", "kv",        "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
+      "drift",        "delimiter", "stop-entropy",   "sparse",          "sparse-commit",   "sparse-after",
+      "pipeline"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
-      "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",
-      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb"};
+      "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino",    "saber",
+      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb",        "adablock"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

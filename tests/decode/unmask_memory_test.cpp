@@ -263,6 +263,20 @@ TEST(SlidingEnd, LeavesAMaskWhereGivenTokensFillItsStart) {
   EXPECT_EQ(sliding.end(canvas), 6);
 }
 
+TEST(DelimitedEnd, IsBehindTheMostConfidentDelimiterOfTheWindow) {
+  const AdaptiveBlock rule{.delimiter = 0.3};
+  const std::vector<TokenId> delimiters = {8, 9};
+  const auto end = [&](const std::vector<Commit>& predictions) {
+    return delimited_end(rule, delimiters, predictions, {2, 8}, 6);
+  };
+  EXPECT_EQ(end({{2, 7, 0.9}, {3, 8, 0.4}, {5, 9, 0.6}, {7, 8, 0.5}}), 6);
+  EXPECT_EQ(end({{3, 8, 0.5}, {5, 9, 0.5}}), 4) << "ties go to the lowest position";
+  EXPECT_EQ(end({{3, 8, 0.3}}), 4) << "a confidence that equals the bound suffices";
+  EXPECT_EQ(end({{3, 8, 0.29}, {4, 7, 0.9}}), 6) << "none is confident";
+  EXPECT_EQ(end({{1, 8, 0.9}, {7, 8, 0.4}, {8, 8, 0.9}}), 8) << "others are outside of the window";
+  EXPECT_EQ(end({}), 6);
+}
+
 TEST(Prophet, TakesTheMeanLeadAndABoundForEachThirdOfTheSteps) {
   RowStatistics near;
   near.likeliest = {{7, -0.1}, {8, -1.1}};

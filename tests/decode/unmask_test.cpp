@@ -245,6 +245,7 @@ TEST(SlowFast, HasAThresholdForEachPhase) {
   EXPECT_THAT(chosen(SlowFast{}, {0.5, 0.6}), ElementsAre(1)) << "always the best";
   EXPECT_THAT(chosen(SlidingBlock{0.75}, {0.75, 0.5, 0.9}), ElementsAre(0, 2));
   EXPECT_THAT(chosen(SlidingBlock{}, {0.5, 0.6}), ElementsAre(1));
+  EXPECT_THAT(chosen(AdaptiveBlock{0.75}, {0.75, 0.5, 0.9}), ElementsAre(0, 2));
 }
 
 TEST(LocalLeap, RelaxesItsThresholdNearConfidentPositions) {
@@ -317,7 +318,7 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.traits().runs_until_done);
   for (const CountRule& rule :
        std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{}, Klass{}, Wino{}, Saber{},
-                              TraceCredit{}, SlowFast{}, SlidingBlock{}}) {
+                              TraceCredit{}, SlowFast{}, SlidingBlock{}, AdaptiveBlock{}}) {
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().runs_until_done);
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().needs_whole_canvas);
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());

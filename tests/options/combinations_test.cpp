@@ -68,6 +68,7 @@ std::vector<Kind> kinds() {
                                            {"unmask", "credit"},
                                            {"unmask", "slow-fast"},
                                            {"unmask", "dsb"},
+                                           {"unmask", "adablock"},
                                            {"unmask", "prophet"}};
   const std::vector<Given> masked_caches = {
       {"cache", "prefix"}, {"cache", "dual"}, {"cache", "free"}, {"cache", "dkv"}, {"cache", "sparse-dllm"}};

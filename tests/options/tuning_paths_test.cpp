@@ -166,7 +166,7 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
   EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
   for (const char* const rule :
        {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass", "local-leap=0.9",
-        "eb=0.1", "streaming", "wino", "saber=4", "credit", "slow-fast", "dsb", "prophet"}) {
+        "eb=0.1", "streaming", "wino", "saber=4", "credit", "slow-fast", "dsb", "adablock", "prophet"}) {
     options.unmask = rule;
     EXPECT_FALSE(without_accelerations(options).unmask) << rule;
   }

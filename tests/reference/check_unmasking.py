@@ -8,6 +8,7 @@ the reference nearly tied in that pass or before. The last lines say how many ru
 status 0 when nothing failed.
 """
 import collections
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -46,12 +47,23 @@ def random_numbers(rule, rng):
     if rule == "dsb":
         numbers = {"dsb": share(0.1, 0.3, 0.6), "start": int(rng.integers(1, 13))}
         return numbers | ({"most": int(rng.integers(1, 13))} if rng.random() < 0.5 else {})
+    if rule == "adablock":
+        return {"adablock": share(0.1, 0.3, 0.6), "delimiter": share(0.02, 0.05, 0.1, 0.2, 0.5)}
     if rule == "prophet":
         numbers = {"prophet": share(0.5, 1.5, 3.0), "mid": share(0.5, 1.5, 3.0), "late": share(0.3, 1.0, 2.0)}
         if rng.random() < 0.6:
             numbers |= {"answer": int(rng.integers(0, 3)), "length": int(rng.integers(1, 6))}
         return numbers
     return {"saber": int(rng.integers(1, 10))}
+
+
+def random_delimiters(folder, rng):
+    """{text: token} of a share of the tokens that are words, of a tokenizer in either layout."""
+    listed = folder / "vocab.json"
+    vocabulary = json.loads(listed.read_text() if listed.exists() else (folder / "tokenizer.json").read_text())
+    vocabulary = vocabulary if listed.exists() else vocabulary["model"]["vocab"]
+    words = sorted(text for text in vocabulary if text.isascii() and text.isalpha())
+    return {text: vocabulary[text] for text in words if rng.random() < 0.3}
 
 
 def check(engine, root, folder, model, rule, rng, counts):
@@ -66,7 +78,9 @@ def check(engine, root, folder, model, rule, rng, counts):
         cfg_scale = 0.5
         flags += ["--cfg-scale", cfg_scale]
     seen = {}  # a part of the canvas
-    if rule == "slow-fast":  # it decides what a pass sees
+    if rule == "adablock":
+        pass  # its caches are below
+    elif rule == "slow-fast":  # it decides what a pass sees
         seen = {"is_cached": bool(rng.random() < 0.4)}
         flags += ["--cache", "prefix"] if seen["is_cached"] else []
     elif rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
@@ -76,6 +90,12 @@ def check(engine, root, folder, model, rule, rng, counts):
         steps = gen_length // block * int(rng.integers(1, block + 1))
         flags += ["--steps", steps]
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, steps, cfg_scale)
+    elif rule == "adablock":
+        delimiters = random_delimiters(folder, rng)
+        cache = str(rng.choice(["none", "prefix", "dual"]))
+        flags += ["--cache", cache, *(word for text in delimiters for word in ("--delimiter", text))]
+        want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale,
+                                                   set(delimiters.values()), cache if cache != "none" else None)
     elif rule == "slow-fast":
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale, **seen)
     else:

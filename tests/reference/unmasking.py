@@ -12,6 +12,7 @@ Lacuna does otherwise.
     prophet     Prophet (arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py)
     slow-fast   SlowFast (arXiv 2506.10848; LiangrunFlora/Slow-Fast-Sampling, generate_slow_fast_sampling.py)
     dsb         DSB (arXiv 2602.05992; lizhuo008/DSB, llada/generate.py, generate_dsb)
+    adablock    AdaBlock-dLLM (arXiv 2509.26432; lgxi24/AdaBlock-dLLM, llada/generate_adablock.py)
 
 What all of them share here: blocks from left to right, the mask token is never written, a mask of the prompt is written
 with the first block, ties go to the lowest position.
@@ -142,11 +143,12 @@ class Streaming:
 class Window:
     """A network that sees what precedes the block's end, `suffix` positions behind it, and the last one (Streaming-dLLM's
     deterministic_window_tail_sampler). With a cache, passes of a block after the first compute it, what is behind it, and the
-    rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all."""
+    rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all; with a
+    stop (the dual cache), passes after the first compute no row from there on."""
 
     def __init__(self, model, size, suffix, is_cached):
         self.model, self.size, self.suffix, self.is_cached = model, size, suffix, is_cached
-        self.cut = None
+        self.cut = self.stop = None
 
     def start_block(self, low, high):
         behind = list(range(high, self.size))
@@ -165,6 +167,7 @@ class Window:
         if self.is_cached and alone in self.stores:
             needed = np.append(np.roll(self.masked, -self.shift), np.ones(self.size - self.high, dtype=bool))
             needed[max(self.low - self.shift, 0):] = True
+            needed[len(needed) if self.stop is None else self.stop:] = False
             cells = cells[needed[self.seen]]
         store = self.stores.setdefault(alone, Store(self.model.shape, len(self.seen)))
         if self.cut is not None:
@@ -455,8 +458,57 @@ class SlidingBlock:
         return chosen
 
 
+class AdaptiveBlock:
+    """A block's first pass decides where it ends, by its predictions for the masks of the window. Blocks of the usual length
+    that are written already get no pass. Dream's published first pass with a cache writes the block's first position alone;
+    here it is as LLaDA's."""
+
+    def __init__(self, tau=0.9, delimiter=0.3):
+        self.tau, self.delimiter = tau, delimiter
+
+    def end(self, run, now, masked, low, size, gen_length, usual, delimiters):
+        window = [p for p in masked if low <= p < min(low + int(0.25 * gen_length), size)]
+        run.see_tokens(now.logits[window])
+        c = {p: now.confidences[p] for p in window if now.tokens[p] in delimiters}
+        for p in c:
+            run.see(c[p], self.delimiter)
+        run.see_cut(list(c.values()), 1)
+        best = max(c, key=lambda p: (c[p], -p), default=None)
+        if best is None or c[best] < self.delimiter:
+            run.met["usual length"] += 1
+            return min(low + usual, size)
+        run.met["longer" if best >= low + usual else "delimiter"] += 1
+        return best + 1
+
+    def fill(self, model, prompt, gen_length, block_length, cfg_scale, delimiters, cache=None):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed, size, low = canvas != mask, len(canvas), len(prompt)
+        network = Window(model, size, size, cache is not None)
+        while low < size:
+            first, high = 0 if low == len(prompt) else low, None
+            network.start_block(low, size)
+            network.stop = None
+            while np.any(canvas[first:high or size] == mask):
+                now = Predictions(model, canvas, fixed, cfg_scale, network=network)
+                masked = [p for p in range(first, high or size) if canvas[p] == mask]
+                high = high or self.end(run, now, masked, low, size, gen_length, block_length, delimiters)
+                masked = [p for p in masked if p < high]
+                c = now.confidences
+                for p in masked:
+                    run.see(c[p], self.tau)
+                run.see_cut([c[p] for p in masked], 1)
+                run.see_tokens(now.logits[masked])
+                chosen = sorted({p for p in masked if c[p] >= self.tau} | set(most_confident(masked, c, 1)))
+                canvas[chosen] = now.tokens[chosen]
+                run.canvases.append(canvas.tolist())
+                network.stop = high if cache == "dual" else None
+            low = high
+        return run
+
+
 RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet,
-         "slow-fast": SlowFast, "dsb": SlidingBlock}
+         "slow-fast": SlowFast, "dsb": SlidingBlock, "adablock": AdaptiveBlock}
 
 
 def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False):

@@ -189,6 +189,15 @@ class SlidingBlock(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class AdaptiveBlock(_NumberedRule):
+    """Threshold, in blocks that end at a delimiter predicted with this confidence; None: 0.3, Dream 0.5 (AdaBlock-dLLM)."""
+
+    name: ClassVar[str] = "adablock"
+    threshold: float = 0.9
+    delimiter: Optional[float] = None
+
+
+@dataclass(frozen=True)
 class SparseDllm(_NumberedRule):
     """A cache: a block attends to itself and to this share of all other positions (docs/methods/caches.md)."""
 
@@ -285,6 +294,7 @@ class Masked(Strategy):
     steps: Optional[int] = None  #: of the whole run
     block_length: Optional[int] = None
     unmask: Optional[Unmask] = None
+    delimiter: Optional[Sequence[str]] = None  #: texts of one token that may end a block of AdaptiveBlock()
     #: "none", "prefix", "dual", "dkv", "free", "free-literal" or SparseDllm()
     cache: Optional[Union[str, SparseDllm]] = None
     refresh: Optional[int] = None
