@@ -20,6 +20,7 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
   if (const auto* dkv = std::get_if<DkvCache>(&cache)) refresh(dkv->refresh, 1);
   if (const auto* free = std::get_if<FreeCache>(&cache)) {
     refresh(free->refresh, 0);
+    problems.within_part("cache", "delayed", free->delay, 0, kMaxGenLength);
     problems.within("cache_block", free->block, 0, kMaxGenLength);
   }
   if (const auto* sparse = std::get_if<SparseDllm>(&cache)) {
@@ -85,6 +86,9 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
+  const auto* free = std::get_if<FreeCache>(&strategy.cache);
+  problems.refuse(strategy.lock.has_value() && free != nullptr && free->delay > 0, "lock",
+                  "`cache` delayed counts the passes that compute a block, and locked rows have none");
   const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
   problems.refuse(!strategy.delimiters.empty() && (rule == nullptr || !is_adaptive(*rule)), "delimiter",
                   "it belongs to `unmask` adablock");
@@ -182,6 +186,13 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
                   "this `unmask` rule does not draw the order of positions");
 }
 
+/// Refuses settings that the blocks of d3LLM do not support.
+void check_several(const MaskedStrategy& strategy, Problems& problems) {
+  problems.refuse(strategy.suffix.has_value(), "suffix", "`unmask` d3llm denoises several blocks at once");
+  problems.refuse(strategy.lock.has_value() && strategy.eos_exit, "lock",
+                  "`unmask` d3llm with `eos_exit` writes end tokens over others");
+}
+
 /// Refuses settings that need positions which a pass with `suffix` does not see.
 void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
                   Problems& problems) {
@@ -244,6 +255,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
   if (unmask.traits().remasks) check_remasking(strategy, unmask, problems);
   if (strategy.suffix) check_suffix(strategy, unmask, asked, problems);
   if (is_adaptive(rule)) check_adaptive(strategy, asked, problems);
+  if (std::holds_alternative<MultiBlock>(unmask.count)) check_several(strategy, problems);
   problems.refuse(unmask.traits().gives_credit && strategy.sampling.temperature > 0, "temperature",
                   "`unmask` credit writes the likeliest tokens");
   problems.refuse(unmask.traits().exits_early && strategy.lock.has_value(), "lock",
@@ -345,7 +357,9 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
 void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const DecoderContext& context, SamplingRule& sampling) {
   // Dream measures the distribution it samples from, LLaDA the one before temperature.
-  sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  const bool is_of_raw = std::holds_alternative<MultiBlock>(rule.policy.count);  // in both families
+  sampling.source =
+      config.shifted_logits && !is_of_raw ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
   sampling.measures_all = rule.policy.traits().is_custom;
   const bool is_infill = !context.answer.empty();
@@ -395,6 +409,8 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
     adaptive->delimiter = adaptive->delimiter.value_or(config.shifted_logits ? 0.5 : 0.3);
     settings.delimiters = delimiter_tokens(strategy, context);
   }
+  if (auto* several = std::get_if<MultiBlock>(&settings.unmask.count))
+    several->bound = several->bound.value_or(config.shifted_logits ? 0.4 : 0.5);
   if (rule.policy.traits().verifies) settings.pass.verified_block = settings.block_length;
   const int32_t num_blocks = asked.gen_length / settings.block_length;
   settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));

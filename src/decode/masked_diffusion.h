@@ -34,7 +34,9 @@ struct MaskedDiffusion {
   UnmaskPolicy unmask;
   std::vector<TokenId> delimiters;  ///< tokens at which AdaptiveBlock ends blocks
   CanvasPassOptions pass;
-  bool eos_exit = false;  ///< stop after the block that makes the text before an end token final
+  /// Stop after the block that makes the text before an end token final; MultiBlock: let the first end token
+  /// of the answer end it.
+  bool eos_exit = false;
   uint64_t seed = 0;
 };
 
@@ -103,6 +105,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   double masked_share() const;
   /// Positions of the block that this step's pass verifies, ascending.
   std::vector<int32_t> verified_positions() const;
+  /// Writes the first end token to all positions behind it.
+  void end_answer(std::vector<Commit>& committed);
   /// Commits samples and remasks positions by the rule, and goes to the next step.
   ///   drawn   one sample for each of the pass's logits
   ///   drifts  of the candidates' posteriors, where the rule measures them
@@ -134,6 +138,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   std::optional<CreditLedger> credits_;
   std::optional<SpanCycle> cycle_;
   std::optional<SlidingEnd> sliding_;
+  std::optional<BegunBlocks> begun_;  // the answer is one block_, then
   std::vector<int32_t> compared_;     // positions whose leads Prophet averages, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
   std::vector<RowStatistics> drawn_;  // samples of the pass, meanwhile

@@ -76,7 +76,9 @@ Json json_of(const CachePolicy& cache) {
     Json operator()(const PrefixCache& c) const { return {{"kind", "prefix"}, {"refresh", c.refresh}}; }
     Json operator()(const DualCache& c) const { return {{"kind", "dual"}, {"refresh", c.refresh}}; }
     Json operator()(const FreeCache& c) const {
-      return {{"kind", c.literal ? "free-literal" : "free"}, {"block", c.block}, {"refresh", c.refresh}};
+      Json json{{"kind", c.literal ? "free-literal" : "free"}, {"block", c.block}, {"refresh", c.refresh}};
+      if (c.delay > 0) json["delay"] = c.delay;
+      return json;
     }
     Json operator()(const DkvCache& c) const { return {{"kind", "dkv"}, {"refresh", c.refresh}}; }
     Json operator()(const SparseDllm& c) const {

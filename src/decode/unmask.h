@@ -337,6 +337,26 @@ struct AdaptiveBlock {
   }
 };
 
+/// d3LLM's multi-block decoding (hao-ai-lab/d3LLM, d3llm_llada_generate_util.py): every position of the begun
+/// blocks whose entropy is at most the bound, and always the one with the least entropy of the first block
+/// that has masks; LLaDA also takes the least entropy of all. A block begins once a share of the one before
+/// is written.
+struct MultiBlock {
+  static constexpr std::string_view kName = "d3llm";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true,
+                                         .remembers = true,
+                                         .needs_whole_canvas = true,
+                                         .measure = ConfidenceMeasure::kNegativeEntropy};
+  std::optional<double> bound = {};  ///< nats; none: 0.5, Dream 0.4
+  double add = 0.1;                  ///< written share of the last begun block with which the next one begins
+  bool operator==(const MultiBlock&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("bound", rule.bound, kMinRuleNumber, kMaxRuleNumber);
+    visit("add", rule.add, kMinRuleNumber, 1.0);
+  }
+};
+
 /// A function of the caller. It must not throw, and must choose at least one candidate.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
@@ -347,7 +367,7 @@ struct CustomRule {
 using CountRule =
     std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
                  EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
-                 TraceCredit, Prophet, SlowFast, SlidingBlock, AdaptiveBlock, CustomRule>;
+                 TraceCredit, Prophet, SlowFast, SlidingBlock, AdaptiveBlock, MultiBlock, CustomRule>;
 
 /// A rule with a name and several numbers.
 template <typename Rule>
@@ -384,6 +404,8 @@ struct StepHistory {
   std::vector<bool> is_stable = {};
   double written_confidence = 1;  ///< Saber: mean confidence of written tokens, 1 without any
   bool is_exploring = true;       ///< SlowFast: whether the step explores
+  int32_t first_end = 0;          ///< MultiBlock: end of the first block that has masks
+  bool takes_best = true;         ///< MultiBlock: whether the least entropy of all is always taken
 };
 
 /// 1 - s / t of step `step` of `num_steps`, in Dream's f32 arithmetic; 1 in the last step.

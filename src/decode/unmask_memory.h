@@ -1,6 +1,6 @@
 // State of unmask rules across the steps of one request: results of earlier passes for KLASS, WINO, Saber and
-// CreditDecoding, tokens to remask, and the ranges in which SlowFast, DSB and AdaBlock write (unmask.h).
-// Positions are those of the canvas.
+// CreditDecoding, tokens to remask, and the ranges in which SlowFast, DSB, AdaBlock and d3LLM write
+// (unmask.h). Positions are those of the canvas.
 #pragma once
 
 #include <cstdint>
@@ -130,6 +130,27 @@ class SlidingEnd {
   int32_t block_begin_ = 0;
   int32_t block_end_ = 0;
   size_t masked_at_start_ = 0;  // masks before the block's end
+};
+
+/// The begun blocks of d3LLM's decoding, which divide an answer.
+class BegunBlocks {
+ public:
+  ///   length  of a block
+  BegunBlocks(const MultiBlock& rule, int32_t length) : rule_(rule), length_(length) {}
+  void start(const Canvas& canvas);
+  /// One past the last position of the begun blocks.
+  int32_t end() const { return end_; }
+  /// One past the first block that has masks.
+  int32_t first_end(const Canvas& canvas) const;
+  /// After the commits of a pass: begins the next block if enough of the last one is written.
+  void finish_pass(const Canvas& canvas);
+  /// Begins blocks until one has masks.
+  void skip_written(const Canvas& canvas);
+
+ private:
+  MultiBlock rule_;
+  int32_t length_;
+  int32_t end_ = 0;
 };
 
 /// One past the last position of an AdaBlock block.

@@ -204,7 +204,7 @@ inline constexpr std::tuple kRows{
     setting("suppress-mask", &O::suppress_mask, kMasked | kSlots,
             "Never sample the mask token (always on for threshold and factor)"),
     setting("eos-exit", &O::eos_exit, kMasked,
-            "Stop after the block, or guided draft, that ends the answer; the text is the same",
+            "Stop after the block, or guided draft, that ends the answer, same text; d3llm: at its end token",
             "early-exit"),
     setting("ignore-eos", &O::ignore_eos, kCausal | kBlocks | kUniform | kCanvases,
             "Continue after an end token (autoregressive models, GIDD, block diffusion)"),
@@ -220,12 +220,12 @@ inline constexpr std::tuple kRows{
     setting("literals", &O::literals, kAll,
             "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
     setting("cache", &O::cache, kMasked | kBlocks | kUniform,
-            "K/V cache: none (default), prefix, dual, free, dkv, sparse-dllm=0.5; GIDD: uniform; Fast-dLLM: "
+            "K/V cache: none (default), prefix, dual, free, delayed, dkv, sparse-dllm; uniform; Fast-dLLM: "
             "block"),
     setting("refresh", &O::refresh, kMasked | kUniform,
             "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
     setting("cache-block", &O::cache_block, kMasked,
-            "--cache free: positions that freeze together (default: block-length)"),
+            "--cache free, delayed: positions that freeze together (default: block-length)"),
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
     setting("prompt-block", &O::prompt_block, kMasked,

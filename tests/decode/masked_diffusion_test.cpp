@@ -647,6 +647,54 @@ TEST(MaskedDiffusion, OfAdaBlockLooksFurtherThanAShortBlock) {
   EXPECT_EQ(decoder.plan().logits.size(), 3U) << "what is left of the block";
 }
 
+TEST(MaskedDiffusion, OfD3llmBeginsBlocksBeforeOthersEnd) {
+  MaskedDiffusion options = settings(12, 12, 4);
+  options.unmask.count = MultiBlock{.bound = 1.5, .add = 0.1};
+  options.pass.sampling.measure = ConfidenceMeasure::kNegativeEntropy;
+  options.pass.sampling.undrawn = {kMask};
+  MaskedDiffusionDecoder decoder(options, {7, 8});
+  size_t most_drawn = 0;
+  std::vector<size_t> drawn;
+  FakeModel().run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+    drawn.push_back(plan.logits.size());
+    EXPECT_THAT(plan.groups.front().visible, ElementsAre(IndexRange{0, 14})) << "all is seen";
+    EXPECT_FALSE(report.committed.empty());
+    most_drawn = std::max(most_drawn, plan.logits.size());
+  });
+  EXPECT_EQ(drawn.front(), 4U) << "one block at first";
+  EXPECT_GT(most_drawn, 4U) << "then several";
+  EXPECT_EQ(decoder.num_final(), 12);
+}
+
+TEST(MaskedDiffusion, OfD3llmEndsTheAnswerAtTheFirstEndToken) {
+  MaskedDiffusion options = settings(8, 8, 4);
+  options.unmask.count = MultiBlock{.bound = 0.5, .add = 0.1};
+  options.eos_exit = true;
+  MaskedDiffusionDecoder decoder(options, {7});
+  const auto pass = [&](TokenId token, const std::vector<int32_t>& sure) {
+    const StepPlan& plan = decoder.plan();
+    std::vector<RowStatistics> rows(plan.logits.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int32_t position = plan.positions[static_cast<size_t>(plan.logits[i].row)];
+      rows[i].token = position == 4 || position == 7 ? kEnd : token;
+      rows[i].confidence = std::ranges::find(sure, position) != sure.end() ? -0.1 : -2;
+    }
+    return decoder.apply({rows});
+  };
+  pass(9, {1});
+  const StepReport ended = pass(9, {4, 6, 7});
+  std::vector<int32_t> positions;
+  for (const Commit& each : ended.committed) {
+    positions.push_back(each.position);
+    EXPECT_EQ(each.token, kEnd);
+  }
+  EXPECT_THAT(positions, ElementsAre(4, 5, 6, 7, 8)) << "end tokens overwrite what follows the first";
+  EXPECT_FALSE(decoder.done());
+  pass(9, {2, 3});
+  EXPECT_TRUE(decoder.done());
+  EXPECT_EQ(decoder.stop_reason(), StopReason::kEndToken);
+}
+
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
   for (const CountRule& rule :

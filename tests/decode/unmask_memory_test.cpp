@@ -263,6 +263,40 @@ TEST(SlidingEnd, LeavesAMaskWhereGivenTokensFillItsStart) {
   EXPECT_EQ(sliding.end(canvas), 6);
 }
 
+TEST(BegunBlocks, BeginOneBlockAPassOnceEnoughOfTheLastIsWritten) {
+  Canvas canvas({5}, 12, kMask, false);
+  BegunBlocks begun({.add = 0.5}, 4);
+  begun.start(canvas);
+  EXPECT_EQ(begun.end(), 5);
+  write(canvas, {1});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 5);
+  write(canvas, {2});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 9) << "half of it";
+  EXPECT_EQ(begun.first_end(canvas), 5);
+  write(canvas, {3, 4});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 9) << "the last one counts";
+  EXPECT_EQ(begun.first_end(canvas), 9);
+  write(canvas, {5, 6, 7, 8, 9, 10, 11, 12});
+  begun.skip_written(canvas);
+  EXPECT_EQ(begun.end(), 13);
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 13);
+}
+
+TEST(BegunBlocks, SkipWhatATextGives) {
+  const std::vector<TokenId> answer = {7, 7, 7, 7, 7, kMask};
+  Canvas canvas({5}, 6, kMask, false, answer);
+  BegunBlocks begun({.add = 1}, 2);
+  begun.start(canvas);
+  EXPECT_EQ(begun.end(), 5) << "a written block begins the next one";
+  begun.skip_written(canvas);
+  EXPECT_EQ(begun.end(), 7);
+  EXPECT_EQ(begun.first_end(canvas), 7);
+}
+
 TEST(DelimitedEnd, IsBehindTheMostConfidentDelimiterOfTheWindow) {
   const AdaptiveBlock rule{.delimiter = 0.3};
   const std::vector<TokenId> delimiters = {8, 9};

@@ -98,6 +98,7 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
       {"slow-fast=0.8,span=0.1", ConfidenceMeasure::kProbability},
       {"dsb=0.8,start=8", ConfidenceMeasure::kProbability},
       {"adablock=0.8,delimiter=0.4", ConfidenceMeasure::kProbability},
+      {"d3llm=0.3", ConfidenceMeasure::kNegativeEntropy},
       {"threshold", ConfidenceMeasure::kProbability},
       {"threshold=0.9", ConfidenceMeasure::kProbability},
       {"factor=2", ConfidenceMeasure::kProbability},
@@ -117,7 +118,7 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
         "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
         "local-leap=TAU, eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, "
-        "dsb=TAU, adablock=TAU or prophet");
+        "dsb=TAU, adablock=TAU, d3llm=E or prophet");
   }
 }
 
@@ -150,6 +151,8 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("dsb=0.8,start=16,most=24"), CountRule(SlidingBlock{0.8, 16, 24}));
   EXPECT_EQ(rule("adablock"), CountRule(AdaptiveBlock{}));
   EXPECT_EQ(rule("adablock=0.8,delimiter=0.4"), CountRule(AdaptiveBlock{0.8, 0.4}));
+  EXPECT_EQ(rule("d3llm"), CountRule(MultiBlock{}));
+  EXPECT_EQ(rule("d3llm=0.3,add=0.5"), CountRule(MultiBlock{0.3, 0.5}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {
@@ -199,11 +202,12 @@ TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
   EXPECT_THAT(problems_of(SlowFast{0, 2, 0, 0}), SizeIs(4));
   EXPECT_THAT(problems_of(SlidingBlock{0, 0, 0}), SizeIs(3));
   EXPECT_THAT(problems_of(AdaptiveBlock{0, 2}), SizeIs(2));
+  EXPECT_THAT(problems_of(MultiBlock{0, 2}), SizeIs(2));
 }
 
 TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
   for (const char* rule : {"origin", "p2", "local-leap", "eb", "streaming", "klass", "wino", "saber",
-                           "credit", "slow-fast", "dsb", "adablock", "prophet"}) {
+                           "credit", "slow-fast", "dsb", "adablock", "d3llm", "prophet"}) {
     expect_refusal(
         tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
         std::string("--unmask ") + rule);
@@ -231,8 +235,8 @@ TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
         o.lock = "eps=1e-3";
       },
       "--lock", "slow-fast do not see");
-  for (const char* rule :
-       {"klass", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb", "adablock", "prophet"}) {
+  for (const char* rule : {"klass", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb",
+                           "adablock", "d3llm", "prophet"}) {
     const auto grows = [&](GenerationOptions& o) {
       o.unmask = rule;
       o.grow = "end-mass";
