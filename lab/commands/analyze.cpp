@@ -254,6 +254,9 @@ class RequestMaker {
                                    std::span<const Message> messages) const {
     DecoderContext context;
     if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
+    context.token_of = [this](std::string_view text) {
+      return tokenizer_ ? tokenizer_->token_of(text) : std::nullopt;
+    };
     if (guide_) context.guide = guide_->guide.context(prompt, messages);
     return make_decoder(config_, options, std::move(prompt), context);
   }

@@ -68,7 +68,8 @@ std::unique_ptr<Decoder> make_question_decoder(const EvaluatedModel& model,
                                                std::span<const Message> messages, uint64_t seed) {
   GenerationOptions options = generation;
   options.seed = seed;
-  DecoderContext context{end_of_turn(model.tokenizer).value_or(-1)};
+  DecoderContext context{end_of_turn(model.tokenizer).value_or(-1),
+                         [&](std::string_view text) { return model.tokenizer.token_of(text); }};
   if (sample.hole > 0) {
     options.gen_length = AnswerLength();  // the parts of the canvas determine its length
     const Strategy strategy = choose_strategy(model.model->config(), options);

@@ -19,10 +19,13 @@ std::vector<int32_t> range(int32_t begin, int32_t end) {
   return rows;
 }
 
-/// End of the finished cache blocks: 0, the prompt's length, or a number of whole blocks after it.
-int32_t frozen_end(const FreeCache& policy, const Canvas& canvas) {
+/// End of the cache blocks whose tokens this many passes have computed: 0, the prompt's length, or a number
+/// of whole blocks after it.
+int32_t finished_end(const FreeCache& policy, const Canvas& canvas, int32_t passes) {
   const auto is_finished = [&](int32_t position) {
-    return canvas.is_known(position) && (policy.literal || canvas.age(position) > 0);
+    // The published delay counts a prompt as finished one pass before the first.
+    const int32_t before = policy.delay > 0 && canvas.is_given(position) ? 1 : 0;
+    return canvas.is_known(position) && canvas.age(position) + before >= passes;
   };
   int32_t finished = 0;
   while (finished < canvas.length() && is_finished(finished)) ++finished;
@@ -30,6 +33,18 @@ int32_t frozen_end(const FreeCache& policy, const Canvas& canvas) {
   if (finished == canvas.length()) return finished;
   if (finished < prompt) return 0;
   return prompt + (finished - prompt) / policy.block * policy.block;
+}
+
+CachedPass choose_rows_of(const FreeCache& free, const Canvas& canvas) {
+  const int32_t frozen = finished_end(free, canvas, free.literal ? 0 : free.delay + 1);
+  bool is_whole = is_due(free.refresh, canvas.num_passes());
+  if (free.delay > 0) {
+    const bool keeps = finished_end(free, canvas, free.delay) > frozen;  // K/V of this pass
+    const bool waits = finished_end(free, canvas, 0) > frozen;
+    is_whole = !keeps && (waits || is_due(free.refresh, canvas.num_passes() + 1));
+  }
+  const bool is_final = free.refresh == 0 && free.delay == 0;  // no later pass computes what is frozen
+  return {range(is_whole ? 0 : canvas.predictor(frozen), canvas.length()), is_final};
 }
 
 bool is_settled(const Canvas& canvas, int32_t row) {
@@ -80,31 +95,28 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
   if (canvas.num_passes() == 0) return everything();
 
   const IndexRange live = live_rows(canvas, block);
-  CachedPass pass = std::visit(
-      Overloaded{[&](const NoCache&) { return everything(); },
-                 [&](const PrefixCache& prefix) {
-                   if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything();
-                   return CachedPass{range(live.begin, length), false};
-                 },
-                 [&](const DualCache& dual) {
-                   if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything();
-                   return CachedPass{range(live.begin, live.end), false};
-                 },
-                 [&](const FreeCache& free) {
-                   if (is_due(free.refresh, canvas.num_passes())) return everything();
-                   const bool stale = free.refresh > 0;  // a later pass computes what is frozen now
-                   return CachedPass{range(canvas.predictor(frozen_end(free, canvas)), length), !stale};
-                 },
-                 [&](const DkvCache& dkv) {
-                   if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes())) return everything();
-                   std::vector<int32_t> rows = range(0, length);
-                   std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
-                   return CachedPass{std::move(rows), false};
-                 },
-                 [&](const SparseDllm& sparse) {
-                   return choose_sparse_rows(sparse, canvas, block, drawn_positions);
-                 }},
-      policy);
+  CachedPass pass =
+      std::visit(Overloaded{[&](const NoCache&) { return everything(); },
+                            [&](const PrefixCache& prefix) {
+                              if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything();
+                              return CachedPass{range(live.begin, length), false};
+                            },
+                            [&](const DualCache& dual) {
+                              if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything();
+                              return CachedPass{range(live.begin, live.end), false};
+                            },
+                            [&](const FreeCache& free) { return choose_rows_of(free, canvas); },
+                            [&](const DkvCache& dkv) {
+                              if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes()))
+                                return everything();
+                              std::vector<int32_t> rows = range(0, length);
+                              std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
+                              return CachedPass{std::move(rows), false};
+                            },
+                            [&](const SparseDllm& sparse) {
+                              return choose_sparse_rows(sparse, canvas, block, drawn_positions);
+                            }},
+                 policy);
 
   pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == static_cast<size_t>(length);
 

@@ -30,11 +30,14 @@ struct DualCache {
   bool operator==(const DualCache&) const = default;
 };
 
-/// FlashDLM (arXiv 2505.21467), section 3.2.1: the prompt and finished blocks are no longer computed.
+/// FlashDLM (arXiv 2505.21467), section 3.2.1: the prompt and finished blocks are no longer computed. With a
+/// delay (hao-ai-lab/d3LLM, generate_multi_block_kv_cache) every pass computes everything while a block waits
+/// to be frozen, except for the one whose K/V of that block are kept.
 struct FreeCache {
   int32_t block = 32;    ///< positions that freeze together, counted from the end of the prompt
   bool literal = false;  ///< as released: freeze K/V computed while the position was masked
   int32_t refresh = 0;   ///< passes of the request between full recomputations; 0: never
+  int32_t delay = 0;     ///< passes over a finished block before the one whose K/V are kept
   bool operator==(const FreeCache&) const = default;
 };
 

@@ -33,7 +33,9 @@ struct GuideContext {
 
 /// Inputs of a decoder besides the model's config.
 struct DecoderContext {
-  TokenId end_of_turn = -1;                ///< the token that ends a chat turn, -1 if the tokenizer has none
+  TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
+  /// The token that is exactly this text, if there is one; empty: no delimiters are looked up.
+  std::function<std::optional<TokenId>(std::string_view)> token_of = {};
   std::optional<GuideContext> guide = {};  ///< set if and only if MaskedStrategy::commit is a GuideRule
   StopFinder find_stop = {};               ///< empty: no text ends the answer
   /// Initial tokens of an infill, with the mask token in its holes; empty: no infill, all masks. An infill

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/json.h"
 #include "decode/growing_diffusion.h"
 #include "decode/guided_diffusion.h"
 #include "decode/make_parts.h"
@@ -19,6 +20,7 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
   if (const auto* dkv = std::get_if<DkvCache>(&cache)) refresh(dkv->refresh, 1);
   if (const auto* free = std::get_if<FreeCache>(&cache)) {
     refresh(free->refresh, 0);
+    problems.within_part("cache", "delayed", free->delay, 0, kMaxGenLength);
     problems.within("cache_block", free->block, 0, kMaxGenLength);
   }
   if (const auto* sparse = std::get_if<SparseDllm>(&cache)) {
@@ -58,6 +60,10 @@ void check_prompt_block(const MaskedStrategy& strategy, Problems& problems) {
   refuse(std::holds_alternative<GuideRule>(strategy.commit), "a guide judges drafts of the whole canvas");
 }
 
+bool is_adaptive(const UnmaskRule& rule) {
+  return std::holds_alternative<AdaptiveBlock>(rule.policy.count);
+}
+
 /// Checks that apply with and without a guide.
 void check_common(const MaskedStrategy& strategy, const ModelConfig& config, const Asked* asked,
                   Problems& problems) {
@@ -85,6 +91,12 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
+  const auto* free = std::get_if<FreeCache>(&strategy.cache);
+  problems.refuse(strategy.lock.has_value() && free != nullptr && free->delay > 0, "lock",
+                  "`cache` delayed counts the passes that compute a block, and locked rows have none");
+  const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
+  problems.refuse(!strategy.delimiters.empty() && (rule == nullptr || !is_adaptive(*rule)), "delimiter",
+                  "it belongs to `unmask` adablock");
 }
 
 /// Default number of steps: one for each position, or RND1's published number for its schedule in one block.
@@ -179,6 +191,13 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
                   "this `unmask` rule does not draw the order of positions");
 }
 
+/// Refuses settings that the blocks of d3LLM do not support.
+void check_several(const MaskedStrategy& strategy, Problems& problems) {
+  problems.refuse(strategy.suffix.has_value(), "suffix", "`unmask` d3llm denoises several blocks at once");
+  problems.refuse(strategy.lock.has_value() && strategy.eos_exit, "lock",
+                  "`unmask` d3llm with `eos_exit` writes end tokens over others");
+}
+
 /// Refuses settings that need positions which a pass with `suffix` does not see.
 void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, const Asked* asked,
                   Problems& problems) {
@@ -194,6 +213,39 @@ void check_suffix(const MaskedStrategy& strategy, const UnmaskPolicy& unmask, co
          "a text with holes has given positions behind every block");
 }
 
+/// A newline, alone and after the punctuation that lgxi24/AdaBlock-dLLM lists for Dream as token ids.
+std::vector<std::string> line_ends() {
+  std::vector<std::string> texts = {"\n", "\n\n", "\r\n", "*/\n"};
+  for (const char mark : std::string_view(";).}\"]'?!=")) {
+    texts.push_back(std::string(1, mark) + "\n");
+    texts.push_back(std::string(1, mark) + "\n\n");
+  }
+  return texts;
+}
+
+/// The tokens at which blocks may end.
+std::vector<TokenId> delimiter_tokens(const MaskedStrategy& strategy, const DecoderContext& context) {
+  std::vector<TokenId> tokens;
+  if (!context.token_of) return tokens;
+  for (const std::string& text : strategy.delimiters.empty() ? line_ends() : strategy.delimiters) {
+    if (const std::optional<TokenId> token = context.token_of(text)) tokens.push_back(*token);
+  }
+  return tokens;
+}
+
+/// Checks the delimiters, and refuses settings that do not work with blocks of unknown length.
+void check_adaptive(const MaskedStrategy& strategy, const Asked* asked, Problems& problems) {
+  problems.refuse(strategy.suffix.has_value(), "suffix",
+                  "`unmask` adablock looks for the end of a block in a quarter of the answer");
+  if (asked == nullptr || !asked->request.context.token_of) return;
+  for (const std::string& text : strategy.delimiters) {
+    problems.expect(asked->request.context.token_of(text).has_value(), "delimiter", in_quotes(text),
+                    "a text that is one token of the model");
+  }
+  problems.expect(!delimiter_tokens(strategy, asked->request.context).empty(), "unmask", "adablock",
+                  "another rule, or `delimiter` TEXT: no token of the model ends a line");
+}
+
 void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
@@ -207,6 +259,8 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
       "alg_temp", "this `unmask` rule does not draw the order of positions");
   if (unmask.traits().remasks) check_remasking(strategy, unmask, problems);
   if (strategy.suffix) check_suffix(strategy, unmask, asked, problems);
+  if (is_adaptive(rule)) check_adaptive(strategy, asked, problems);
+  if (std::holds_alternative<MultiBlock>(unmask.count)) check_several(strategy, problems);
   problems.refuse(unmask.traits().gives_credit && strategy.sampling.temperature > 0, "temperature",
                   "`unmask` credit writes the likeliest tokens");
   problems.refuse(unmask.traits().exits_early && strategy.lock.has_value(), "lock",
@@ -310,7 +364,9 @@ void apply_common(const MaskedStrategy& strategy, const ModelConfig& config, con
 void apply_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, const ModelConfig& config,
                     const DecoderContext& context, SamplingRule& sampling) {
   // Dream measures the distribution it samples from, LLaDA the one before temperature.
-  sampling.source = config.shifted_logits ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
+  const bool is_of_raw = std::holds_alternative<MultiBlock>(rule.policy.count);  // in both families
+  sampling.source =
+      config.shifted_logits && !is_of_raw ? ConfidenceSource::kSampled : ConfidenceSource::kRawLogits;
   sampling.measure = rule.measure;
   sampling.measures_all = rule.policy.traits().is_custom;
   const bool is_infill = !context.answer.empty();
@@ -356,6 +412,12 @@ std::unique_ptr<Decoder> make_unguided(const MaskedStrategy& strategy, const Unm
   apply_common(strategy, config, asked, settings);
   apply_unguided(strategy, rule, config, context, settings.pass.sampling);
   settings.unmask = rule.policy;
+  if (auto* adaptive = std::get_if<AdaptiveBlock>(&settings.unmask.count)) {
+    adaptive->delimiter = adaptive->delimiter.value_or(config.shifted_logits ? 0.5 : 0.3);
+    settings.delimiters = delimiter_tokens(strategy, context);
+  }
+  if (auto* several = std::get_if<MultiBlock>(&settings.unmask.count))
+    several->bound = several->bound.value_or(config.shifted_logits ? 0.4 : 0.5);
   if (rule.policy.traits().verifies) settings.pass.verified_block = settings.block_length;
   const int32_t num_blocks = asked.gen_length / settings.block_length;
   settings.steps = strategy.steps.value_or(default_steps(rule.policy, config, asked.gen_length, num_blocks));

@@ -19,6 +19,10 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
   if (const auto* credit = std::get_if<TraceCredit>(&count)) credits_.emplace(*credit, canvas_.length());
   if (const auto* slow_fast = std::get_if<SlowFast>(&count)) cycle_.emplace(*slow_fast);
   if (const auto* sliding = std::get_if<SlidingBlock>(&count)) sliding_.emplace(*sliding);
+  if (const auto* several = std::get_if<MultiBlock>(&count)) {
+    begun_.emplace(*several, options_.block_length);
+    options_.block_length = options_.gen_length;
+  }
   if (const auto* prophet = std::get_if<Prophet>(&count)) {
     const int32_t begin = canvas_.prompt_length() + prophet->answer.value_or(0);
     const int32_t length = prophet->answer ? prophet->length : options_.gen_length;
@@ -50,8 +54,8 @@ int32_t MaskedDiffusionDecoder::num_final() const {
 
 void MaskedDiffusionDecoder::start_block(int32_t index) {
   block_.index = index;
-  block_.begin = canvas_.prompt_length() + index * options_.block_length;
-  block_.end = block_.begin + options_.block_length;
+  block_.begin = index == 0 ? canvas_.prompt_length() : block_.end;
+  block_.end = std::min(block_.begin + options_.block_length, canvas_.length());
   block_.pass = 0;
   progress_ = {};
   progress_.num_steps = options_.steps / num_blocks();
@@ -70,6 +74,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
   if (credits_) credits_->start_block();
   if (cycle_) cycle_->start_block(block_);
   if (sliding_) sliding_->start_block(canvas_, block_);
+  if (begun_) begun_->start(canvas_);
   written_masks_.clear();
   // The schedule counts the masks of the prompt, too, which its steps may write.
   if (options_.unmask.traits().writes_masks) progress_.masked_at_start = canvas_.count_masked(0, block_.end);
@@ -78,7 +83,7 @@ void MaskedDiffusionDecoder::start_block(int32_t index) {
 void MaskedDiffusionDecoder::finish_block() {
   const bool leaves_the_rest = options_.eos_exit && canvas_.answer_is_final(options_.end_ids);
   finished_steps_ += options_.unmask.traits().runs_until_done ? progress_.step : progress_.num_steps;
-  if (leaves_the_rest || block_.index + 1 == num_blocks()) {
+  if (leaves_the_rest || block_.end == canvas_.length()) {
     done_ = true;
   } else {
     start_block(block_.index + 1);
@@ -87,7 +92,17 @@ void MaskedDiffusionDecoder::finish_block() {
 
 int32_t MaskedDiffusionDecoder::open_end() const {
   if (cycle_) return cycle_->end();
+  if (begun_) return begun_->end();
+  const bool is_adaptive = std::holds_alternative<AdaptiveBlock>(options_.unmask.count);
+  // A block whose usual length is written already ends there without a pass.
+  if (is_adaptive && block_.pass == 0 && canvas_.count_masked(0, block_.end) > 0)
+    return std::max(block_.end, delimiter_window().end);
   return sliding_ ? sliding_->end(canvas_) : block_.end;
+}
+
+IndexRange MaskedDiffusionDecoder::delimiter_window() const {
+  const int32_t length = options_.gen_length / AdaptiveBlock::kWindowShare;
+  return {block_.begin, std::min(block_.begin + length, canvas_.length())};
 }
 
 std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
@@ -122,6 +137,7 @@ double MaskedDiffusionDecoder::masked_share() const {
 
 void MaskedDiffusionDecoder::find_next_step() {
   is_planned_ = false;
+  if (begun_) begun_->skip_written(canvas_);
   for (; !done_; finish_block()) {
     for (; options_.unmask.traits().runs_until_done || progress_.step < progress_.num_steps;
          ++progress_.step) {
@@ -229,6 +245,15 @@ std::vector<Commit> MaskedDiffusionDecoder::choose_commits(std::span<const Commi
     if (mean_lead(leads) >= lead_to_exit(*prophet, step / options_.steps)) return masked;
     std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
   }
+  const auto* adaptive = std::get_if<AdaptiveBlock>(&options_.unmask.count);
+  if (adaptive != nullptr && block_.pass == 0) {
+    block_.end = delimited_end(*adaptive, options_.delimiters, candidates, delimiter_window(), block_.end);
+    std::erase_if(masked, [&](const Commit& each) { return each.position >= block_.end; });
+  }
+  if (begun_) {
+    history.first_end = begun_->first_end(canvas_);
+    history.takes_best = !options_.shifted_logits;
+  }
   if (cycle_) {
     history.is_exploring = cycle_->is_exploring();
     cycle_->see(candidates);
@@ -254,6 +279,19 @@ std::vector<int32_t> MaskedDiffusionDecoder::revoked_positions(size_t num_commit
   return {};
 }
 
+void MaskedDiffusionDecoder::end_answer(std::vector<Commit>& committed) {
+  const int32_t end = canvas_.answer_end(options_.end_ids);
+  if (end == canvas_.length()) return;
+  const TokenId token = canvas_[end];
+  std::erase_if(committed, [&](const Commit& each) { return each.position > end && each.token != token; });
+  for (int32_t position = end + 1; position < canvas_.length(); ++position) {
+    if (canvas_[position] == token) continue;
+    canvas_.commit({position, token, 1.0});
+    committed.push_back({position, token, 1.0});
+  }
+  std::ranges::sort(committed, {}, &Commit::position);
+}
+
 void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts,
                                          StepReport& report) {
   std::vector<Commit> candidates;
@@ -272,6 +310,10 @@ void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, s
       written_masks_.push_back(commit.position);
   }
   std::sort(written_masks_.begin(), written_masks_.end());
+  if (begun_) {
+    if (options_.eos_exit) end_answer(report.committed);
+    begun_->finish_pass(canvas_);
+  }
   if (trace_) trace_->write(report.committed);
   const auto verdicts = drawn.subspan(num_drawn, verified_.size());
   for (const int32_t position : revoked_positions(report.committed.size(), verdicts)) {

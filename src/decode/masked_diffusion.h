@@ -32,8 +32,11 @@ struct MaskedDiffusion {
   int32_t block_length = 128;  ///< divides gen_length; blocks are finished left to right
   int32_t steps = 128;         ///< steps of the run, a multiple of the number of blocks
   UnmaskPolicy unmask;
+  std::vector<TokenId> delimiters;  ///< tokens at which AdaptiveBlock ends blocks
   CanvasPassOptions pass;
-  bool eos_exit = false;  ///< stop after the block that makes the text before an end token final
+  /// Stop after the block that makes the text before an end token final; MultiBlock: let the first end token
+  /// of the answer end it.
+  bool eos_exit = false;
   uint64_t seed = 0;
 };
 
@@ -85,12 +88,16 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
  private:
   int32_t num_blocks() const { return options_.gen_length / options_.block_length; }
 
+  /// Starts the block after the present one.
   void start_block(int32_t index);
   void finish_block();
   /// Moves to the next step that commits something; sets done_ when there is none.
   void find_next_step();
-  /// One past the last position that this step may commit, for rules that do not remask.
+  /// One past the last position that this step may commit, for rules that do not remask; for a block whose
+  /// end is not known yet, one past the last position that it may have.
   int32_t open_end() const;
+  /// Where a delimiter may end the block.
+  IndexRange delimiter_window() const;
   /// Masked positions that this step may commit, ascending.
   std::vector<int32_t> candidate_positions() const;
   RngStream step_noise(uint64_t purpose) const;
@@ -98,6 +105,8 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   double masked_share() const;
   /// Positions of the block that this step's pass verifies, ascending.
   std::vector<int32_t> verified_positions() const;
+  /// Writes the first end token to all positions behind it.
+  void end_answer(std::vector<Commit>& committed);
   /// Commits samples and remasks positions by the rule, and goes to the next step.
   ///   drawn   one sample for each of the pass's logits
   ///   drifts  of the candidates' posteriors, where the rule measures them
@@ -129,6 +138,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   std::optional<CreditLedger> credits_;
   std::optional<SpanCycle> cycle_;
   std::optional<SlidingEnd> sliding_;
+  std::optional<BegunBlocks> begun_;  // the answer is one block_, then
   std::vector<int32_t> compared_;     // positions whose leads Prophet averages, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
   std::vector<RowStatistics> drawn_;  // samples of the pass, meanwhile

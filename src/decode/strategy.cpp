@@ -76,7 +76,9 @@ Json json_of(const CachePolicy& cache) {
     Json operator()(const PrefixCache& c) const { return {{"kind", "prefix"}, {"refresh", c.refresh}}; }
     Json operator()(const DualCache& c) const { return {{"kind", "dual"}, {"refresh", c.refresh}}; }
     Json operator()(const FreeCache& c) const {
-      return {{"kind", c.literal ? "free-literal" : "free"}, {"block", c.block}, {"refresh", c.refresh}};
+      Json json{{"kind", c.literal ? "free-literal" : "free"}, {"block", c.block}, {"refresh", c.refresh}};
+      if (c.delay > 0) json["delay"] = c.delay;
+      return json;
     }
     Json operator()(const DkvCache& c) const { return {{"kind", "dkv"}, {"refresh", c.refresh}}; }
     Json operator()(const SparseDllm& c) const {
@@ -204,7 +206,7 @@ requires std::is_arithmetic_v<Number> Json json_of(Number number) {
   return number;
 }
 
-/// Writes the fields of a strategy. An empty optional is left out.
+/// Writes the fields of a strategy. An empty optional or list is left out.
 struct Writer {
   Json& json;
 
@@ -215,6 +217,9 @@ struct Writer {
   template <typename T, typename... Range>
   void operator()(std::string_view key, const std::optional<T>& value, const Range&...) const {
     if (value) json[std::string(key)] = json_of(*value);
+  }
+  void operator()(std::string_view key, const std::vector<std::string>& texts) const {
+    if (!texts.empty()) json[std::string(key)] = texts;
   }
   void operator()(std::string_view, const std::variant<UnmaskRule, GuideRule>& rule) const {
     const bool is_guide = std::holds_alternative<GuideRule>(rule);

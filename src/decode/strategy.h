@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "decode/block_diffusion.h"
 #include "decode/cache_policy.h"
@@ -59,6 +60,8 @@ struct MaskedStrategy {
   std::optional<int32_t>
       steps;  ///< steps of the whole run, a multiple of the number of blocks; default: one per position
   std::variant<UnmaskRule, GuideRule> commit;
+  /// AdaBlock-dLLM: texts that may end a block, each one token; empty: a newline, alone and after others.
+  std::vector<std::string> delimiters;
   TokenSampling sampling;
   double cfg_scale = 0;  ///< classifier-free guidance; 0: none
   CachePolicy cache;     ///< FreeCache::block 0: block_length
@@ -165,6 +168,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("block_length", strategy.block_length);
   visit("steps", strategy.steps, 1, kMaxGenLength);
   visit("commit", strategy.commit);
+  visit("delimiter", strategy.delimiters);
   visit_fields(strategy.sampling, visit);
   visit("cfg_scale", strategy.cfg_scale, 0.0, 1e3);
   visit("cache", strategy.cache);

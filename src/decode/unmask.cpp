@@ -154,9 +154,23 @@ std::vector<Commit> choose(const UnmaskPolicy& policy, std::span<const Commit> c
                  [&](const Threshold& rule) { return reaching(rule.tau); },
                  [&](const TraceCredit& rule) { return reaching(rule.tau); },
                  [&](const SlidingBlock& rule) { return reaching(rule.tau); },
+                 [&](const AdaptiveBlock& rule) { return reaching(rule.tau); },
                  [&](const SlowFast& rule) { return reaching(history.is_exploring ? rule.slow : rule.tau); },
                  [&](const DecayingThreshold& rule) {
                    return reaching(rule.tau * (1 - rule.alpha * (1 - progress.masked_share)));
+                 },
+                 [&](const MultiBlock& rule) {
+                   std::vector<Commit> chosen;
+                   bool has_first = false;  // one of the first block that has masks
+                   for (const auto& [rank, candidate] : ranked) {
+                     const bool is_first = candidate.position < history.first_end && !has_first;
+                     const bool is_best = history.takes_best && chosen.empty();
+                     if (!is_first && !is_best && -candidate.confidence > rule.bound.value()) continue;
+                     has_first = has_first || candidate.position < history.first_end;
+                     chosen.push_back(candidate);
+                   }
+                   std::ranges::sort(chosen, {}, &Commit::position);
+                   return chosen;
                  },
                  [&](const EntropyBudget& rule) {
                    double before = 0;  // entropies of all but the last

@@ -338,6 +338,45 @@ struct SoftTokens {
   }
 };
 
+/// AdaBlock-dLLM (Lu et al. 2025, arXiv 2509.26432; lgxi24/AdaBlock-dLLM, llada/generate_adablock.py):
+/// Threshold in blocks that end at a delimiter: a token that ends a line, or another one that the caller
+/// names. A block's first pass predicts a window behind its begin; the block ends behind the most confident
+/// delimiter of the window if that reaches `delimiter`, and otherwise has the usual length.
+struct AdaptiveBlock {
+  static constexpr std::string_view kName = "adablock";
+  static constexpr RuleTraits kTraits = {
+      .runs_until_done = true, .remembers = true, .needs_whole_canvas = true};
+  static constexpr int32_t kWindowShare = 4;  ///< the window has the answer's length divided by this
+  double tau = 0.9;                           ///< probability
+  std::optional<double> delimiter = {};       ///< probability; none: 0.3, Dream 0.5
+  bool operator==(const AdaptiveBlock&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("tau", rule.tau, kMinRuleNumber, 1.0);
+    visit("delimiter", rule.delimiter, kMinRuleNumber, 1.0);
+  }
+};
+
+/// d3LLM's multi-block decoding (hao-ai-lab/d3LLM, d3llm_llada_generate_util.py): every position of the begun
+/// blocks whose entropy is at most the bound, and always the one with the least entropy of the first block
+/// that has masks; LLaDA also takes the least entropy of all. A block begins once a share of the one before
+/// is written.
+struct MultiBlock {
+  static constexpr std::string_view kName = "d3llm";
+  static constexpr RuleTraits kTraits = {.runs_until_done = true,
+                                         .remembers = true,
+                                         .needs_whole_canvas = true,
+                                         .measure = ConfidenceMeasure::kNegativeEntropy};
+  std::optional<double> bound = {};  ///< nats; none: 0.5, Dream 0.4
+  double add = 0.1;                  ///< written share of the last begun block with which the next one begins
+  bool operator==(const MultiBlock&) const = default;
+
+  static void visit_numbers(auto& rule, auto&& visit) {
+    visit("bound", rule.bound, kMinRuleNumber, kMaxRuleNumber);
+    visit("add", rule.add, kMinRuleNumber, 1.0);
+  }
+};
+
 /// A function of the caller. It must not throw, and must choose at least one candidate.
 struct CustomRule {
   static constexpr RuleTraits kTraits = {.runs_until_done = true, .is_custom = true};
@@ -345,10 +384,10 @@ struct CustomRule {
   bool operator==(const CustomRule&) const = default;  ///< the same function object
 };
 
-using CountRule =
-    std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor, Dynamic,
-                 EntropyBounded, Remasking, LocalLeap, EntropyBudget, DecayingThreshold, Klass, Wino, Saber,
-                 TraceCredit, Prophet, SlowFast, SlidingBlock, SoftTokens, CustomRule>;
+using CountRule = std::variant<EvenSplit, TimeSchedule, AncestralSampling, LinearSchedule, Threshold, Factor,
+                               Dynamic, EntropyBounded, Remasking, LocalLeap, EntropyBudget,
+                               DecayingThreshold, Klass, Wino, Saber, TraceCredit, Prophet, SlowFast,
+                               SlidingBlock, AdaptiveBlock, MultiBlock, SoftTokens, CustomRule>;
 
 /// A rule with a name and several numbers.
 template <typename Rule>
@@ -385,6 +424,8 @@ struct StepHistory {
   std::vector<bool> is_stable = {};
   double written_confidence = 1;  ///< Saber: mean confidence of written tokens, 1 without any
   bool is_exploring = true;       ///< SlowFast: whether the step explores
+  int32_t first_end = 0;          ///< MultiBlock: end of the first block that has masks
+  bool takes_best = true;         ///< MultiBlock: whether the least entropy of all is always taken
 };
 
 /// 1 - s / t of step `step` of `num_steps`, in Dream's f32 arithmetic; 1 in the last step.

@@ -189,6 +189,41 @@ int32_t SlidingEnd::end(const Canvas& canvas) const {
   return static_cast<int32_t>(std::clamp(end, first + 1, int64_t{block_end_}));
 }
 
+void BegunBlocks::start(const Canvas& canvas) {
+  end_ = canvas.prompt_length() + length_;
+  finish_pass(canvas);
+}
+
+int32_t BegunBlocks::first_end(const Canvas& canvas) const {
+  int32_t end = canvas.prompt_length() + length_;
+  while (end < end_ && canvas.count_masked(0, end) == 0) end += length_;
+  return end;
+}
+
+void BegunBlocks::finish_pass(const Canvas& canvas) {
+  // As the published code rounds it.
+  const double written = 1 - static_cast<double>(canvas.count_masked(end_ - length_, end_)) / length_;
+  if (end_ < canvas.length() && written >= rule_.add) end_ += length_;
+}
+
+void BegunBlocks::skip_written(const Canvas& canvas) {
+  while (end_ < canvas.length() && canvas.count_masked(0, end_) == 0) end_ += length_;
+}
+
+int32_t delimited_end(const AdaptiveBlock& rule, std::span<const TokenId> delimiters,
+                      std::span<const Commit> predictions, IndexRange window, int32_t usual_end) {
+  double most = 0;
+  int32_t end = usual_end;
+  for (const Commit& each : predictions) {
+    const bool is_inside = each.position >= window.begin && each.position < window.end;
+    if (!is_inside || std::ranges::find(delimiters, each.token) == delimiters.end()) continue;
+    if (each.confidence < rule.delimiter.value() || each.confidence <= most) continue;
+    most = each.confidence;
+    end = each.position + 1;
+  }
+  return end;
+}
+
 double mean_lead(std::span<const RowStatistics> rows) {
   double sum = 0;
   for (const RowStatistics& row : rows) {

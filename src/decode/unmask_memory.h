@@ -1,6 +1,6 @@
 // State of unmask rules across the steps of one request: results of earlier passes for KLASS, WINO, Saber and
-// CreditDecoding, tokens to remask, and the ranges in which SlowFast and DSB write (unmask.h). Positions are
-// those of the canvas.
+// CreditDecoding, tokens to remask, and the ranges in which SlowFast, DSB, AdaBlock and d3LLM write
+// (unmask.h). Positions are those of the canvas.
 #pragma once
 
 #include <cstdint>
@@ -131,6 +131,34 @@ class SlidingEnd {
   int32_t block_end_ = 0;
   size_t masked_at_start_ = 0;  // masks before the block's end
 };
+
+/// The begun blocks of d3LLM's decoding, which divide an answer.
+class BegunBlocks {
+ public:
+  ///   length  of a block
+  BegunBlocks(const MultiBlock& rule, int32_t length) : rule_(rule), length_(length) {}
+  void start(const Canvas& canvas);
+  /// One past the last position of the begun blocks.
+  int32_t end() const { return end_; }
+  /// One past the first block that has masks.
+  int32_t first_end(const Canvas& canvas) const;
+  /// After the commits of a pass: begins the next block if enough of the last one is written.
+  void finish_pass(const Canvas& canvas);
+  /// Begins blocks until one has masks.
+  void skip_written(const Canvas& canvas);
+
+ private:
+  MultiBlock rule_;
+  int32_t length_;
+  int32_t end_ = 0;
+};
+
+/// One past the last position of an AdaBlock block.
+///   predictions  of the block's first pass
+///   window  where a delimiter may end the block
+///   usual_end  of a block without a delimiter that is confident enough
+int32_t delimited_end(const AdaptiveBlock& rule, std::span<const TokenId> delimiters,
+                      std::span<const Commit> predictions, IndexRange window, int32_t usual_end);
 
 /// Mean lead of the best token over the second, in logits; rows have RowStatistics::likeliest.
 double mean_lead(std::span<const RowStatistics> rows);

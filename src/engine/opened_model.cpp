@@ -183,6 +183,9 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
   context.num_alternatives = request.num_alternatives;
   context.adjustments = request.adjustments;
   if (tokenizer_) context.end_of_turn = end_of_turn(*tokenizer_).value_or(-1);
+  context.token_of = [this](std::string_view text) {
+    return tokenizer_ ? tokenizer_->token_of(text) : std::nullopt;
+  };
   if (!request.stop.empty()) {
     if (!tokenizer_) throw InputError("{} has no tokenizer, and so no text that ends an answer", name_);
     // Other canvases are denoised as a whole, and make_result() cuts the text at a stop text.

@@ -315,9 +315,10 @@ MaskedStrategy choose_masked(const ModelConfig& config, const GenerationOptions&
       parse_cache(cache, options.refresh.value_or(0), options.cache_block.value_or(0), config.shifted_logits);
   refuse(options.refresh && cache == "none", "refresh", "without `cache` every pass computes everything");
   refuse(options.cache_block && !std::holds_alternative<FreeCache>(strategy.cache), "cache_block",
-         "it belongs to `cache` free");
+         "it belongs to `cache` free and delayed");
   if (options.suffix_dropout) strategy.suffix_dropout = parse_suffix_dropout(*options.suffix_dropout);
   if (options.lock) strategy.lock = parse_lock(*options.lock);
+  strategy.delimiters = options.delimiter;
   return strategy;
 }
 

@@ -50,6 +50,7 @@ struct GenerationOptions {
   std::vector<std::string> logit_bias;
   std::optional<uint64_t> seed;
   std::optional<std::string> unmask;
+  std::vector<std::string> delimiter;
   std::optional<double> alg_temp;
   std::optional<double> eps;
   std::optional<double> cfg_scale;
@@ -188,6 +189,8 @@ inline constexpr std::tuple kRows{
             "TOKEN=BIAS: added to the logit of a token id, -10000 to 10000; repeatable"),
     setting("seed", &O::seed, kAll, "Seed of all sampling: same seed, model and flags, same text (default 0)",
             "-s"),
+    setting("delimiter", &O::delimiter, kMasked,
+            "--unmask adablock: a block may end at the token of this text; repeatable (default: newlines)"),
     setting("alg-temp", &O::alg_temp, kMasked,
             "Dream: randomness in which positions are committed (default 0: the most confident)",
             "diffusion-alg-temp"),
@@ -202,7 +205,7 @@ inline constexpr std::tuple kRows{
     setting("suppress-mask", &O::suppress_mask, kMasked | kSlots,
             "Never sample the mask token (always on for threshold and factor)"),
     setting("eos-exit", &O::eos_exit, kMasked,
-            "Stop after the block, or guided draft, that ends the answer; the text is the same",
+            "Stop after the block, or guided draft, that ends the answer, same text; d3llm: at its end token",
             "early-exit"),
     setting("ignore-eos", &O::ignore_eos, kCausal | kBlocks | kUniform | kCanvases,
             "Continue after an end token (autoregressive models, GIDD, block diffusion)"),
@@ -218,12 +221,12 @@ inline constexpr std::tuple kRows{
     setting("literals", &O::literals, kAll,
             "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
     setting("cache", &O::cache, kMasked | kBlocks | kUniform,
-            "K/V cache: none (default), prefix, dual, free, dkv, sparse-dllm=0.5; GIDD: uniform; Fast-dLLM: "
+            "K/V cache: none (default), prefix, dual, free, delayed, dkv, sparse-dllm; uniform; Fast-dLLM: "
             "block"),
     setting("refresh", &O::refresh, kMasked | kUniform,
             "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
     setting("cache-block", &O::cache_block, kMasked,
-            "--cache free: positions that freeze together (default: block-length)"),
+            "--cache free, delayed: positions that freeze together (default: block-length)"),
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
     setting("suffix-dropout", &O::suffix_dropout, kMasked,

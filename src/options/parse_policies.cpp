@@ -245,6 +245,13 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
   if (text == "dual") return DualCache{refresh};
   if (text == "free" || text == "free-literal")
     return FreeCache{cache_block, text == "free-literal", refresh};
+  constexpr std::string_view kDelayed = "delayed";
+  if (text.substr(0, text.find('=')) == kDelayed) {
+    FreeCache free{cache_block, false, refresh, shifted_logits ? 1 : 2};  // of the published scripts
+    const std::string_view passes = text.substr(kDelayed.size());
+    if (!passes.empty()) free.delay = number("cache", kDelayed, passes.substr(1), 1, kMaxPasses);
+    return free;
+  }
   if (text == "dkv") {
     // The refresh intervals of the paper's settings.
     const int32_t usual = shifted_logits ? 4 : 8;
@@ -256,9 +263,9 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
     sparse.refresh = refresh;
     return sparse;
   }
-  refuse_setting("cache", text,
-                 "`cache` is '{}'; expected none, prefix, dual, free, free-literal, dkv or sparse-dllm",
-                 text);
+  refuse_setting(
+      "cache", text,
+      "`cache` is '{}'; expected none, prefix, dual, free, free-literal, delayed, dkv or sparse-dllm", text);
 }
 
 SureLock parse_lock(std::string_view text) {

@@ -11,18 +11,17 @@ namespace lacuna {
 
 inline constexpr std::string_view kUnmaskNames =
     "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, local-leap=TAU, "
-    "eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, dsb=TAU or prophet; block "
-    "diffusion also knows sequential, dynamic=TAU, entropy-bounded=E and soft=TAU, but none of origin, p2 "
-    "and "
-    "those after factor=F";
+    "eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, dsb=TAU, adablock=TAU, "
+    "d3llm=E or prophet; block diffusion also knows sequential, dynamic=TAU, entropy-bounded=E and soft=TAU, "
+    "but none of origin, p2 and those after factor=F";
 
 /// --unmask: which candidates a step commits, how many, and by which confidence they are ordered. A name
 /// without a count rule of its own takes `family_rule`; `eps` is the time at which the schedule of "origin"
 /// ends. Rules of several numbers name the others: klass=0.9,kl=0.01,history=2.
 UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps = 1e-3);
 
-/// --cache none|prefix|dual|free|free-literal|dkv|sparse-dllm=0.5,pool=3, with --refresh (0: not given) and
-/// --cache-block.
+/// --cache none|prefix|dual|free|free-literal|delayed=2|dkv|sparse-dllm=0.5,pool=3, with --refresh (0: not
+/// given) and --cache-block.
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits);
 
 /// --lock

@@ -92,6 +92,8 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   if (!config.shifted_logits) paths.push_back(path_over("unmask wino", "unmask", {}, "unmask", {"wino"}));
   paths.push_back(path_over("unmask slow-fast", "unmask", {}, "unmask", {"slow-fast"}));
   paths.push_back(path_over("unmask dsb", "unmask", {}, "unmask", {"dsb=0.95", "dsb"}));
+  paths.push_back(path_over("unmask adablock", "unmask", {}, "unmask", {"adablock=0.95", "adablock"}));
+  paths.push_back(path_over("unmask d3llm", "unmask", {}, "unmask", {"d3llm=0.1", "d3llm"}));
   paths.push_back(path_over("unmask prophet", "unmask", {}, "unmask", {"prophet"}));
   paths.push_back(path_over("unmask saber", "unmask", {}, "unmask", {"saber"}));
   if (asked.gen_length) paths.push_back(steps_path(*asked.gen_length));
@@ -101,6 +103,7 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
       path_over("cache dkv", "cache", {{"cache", "dkv"}}, "refresh", {"2", "4", "8", "16", "32"}));
   paths.push_back(
       path_over("cache free", "cache", {{"cache", "free"}}, "cache-block", {"64", "32", "16", "8", "4"}));
+  paths.push_back(path_over("cache delayed", "cache", {}, "cache", {"delayed=4", "delayed=2", "delayed=1"}));
   paths.push_back(path_over("cache sparse-dllm", "cache", {}, "cache",
                             {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
   paths.push_back(path_over("prompt-block", "prompt-block", {}, "prompt-block", {"128", "64", "32", "16"}));
@@ -268,16 +271,24 @@ GenerationOptions baseline_options(const ModelConfig& config, const GenerationOp
 }
 
 GenerationOptions without_accelerations(GenerationOptions options) {
-  constexpr std::string_view kAccelerations[] = {
-      "preset",        "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
-      "suffix",        "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
-      "prompt-block",  "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
-      "drift",         "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline",
-      "suffix-dropout"};
+  constexpr std::string_view kAccelerations[] = {"preset",          "steps",
+                                                 "eos-exit",        "cache",
+                                                 "refresh",         "cache-block",
+                                                 "suffix",          "lock",
+                                                 "guide-match",     "guide-fallback",
+                                                 "guide-block",     "fill",
+                                                 "prompt-block",    "kv",
+                                                 "slot-threshold",  "token-threshold",
+                                                 "tokens-per-step", "boundary",
+                                                 "drift",           "delimiter",
+                                                 "stop-entropy",    "sparse",
+                                                 "sparse-commit",   "sparse-after",
+                                                 "pipeline",        "suffix-dropout"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
-      "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",
-      "credit",    "prophet", "eb",      "streaming",       "slow-fast", "dsb",        "soft"};
+      "threshold", "factor", "dynamic",  "entropy-bounded", "klass", "local-leap",
+      "wino",      "saber",  "credit",   "prophet",         "eb",    "streaming",
+      "slow-fast", "dsb",    "adablock", "d3llm",           "soft"};
   const bool is_fast_rule =
       options.unmask && std::any_of(std::begin(kFastRules), std::end(kFastRules),
                                     [&](std::string_view rule) { return options.unmask->starts_with(rule); });

@@ -251,6 +251,12 @@ std::string Tokenizer::decode(std::span<const TokenId> tokens, bool skip_special
   return text;
 }
 
+std::optional<TokenId> Tokenizer::token_of(std::string_view text) const {
+  const std::vector<TokenId> tokens = encode(text);
+  if (tokens.size() != 1) return std::nullopt;
+  return tokens.front();
+}
+
 size_t Tokenizer::decoded_bytes(std::span<const TokenId> tokens, bool skip_special) const {
   size_t bytes = 0;
   for (const TokenId id : tokens) bytes += piece(id, skip_special).size();

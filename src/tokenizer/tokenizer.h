@@ -74,6 +74,9 @@ class Tokenizer {
   /// "▁the").
   std::optional<TokenId> id_of(std::string_view token) const;
 
+  /// The token that encode() gives for the whole text, if it is a single one.
+  std::optional<TokenId> token_of(std::string_view text) const;
+
   bool is_special(TokenId id) const;
 
   /// The token for characters with neither an entry nor byte tokens in the vocabulary.

@@ -39,10 +39,21 @@ std::vector<int32_t> rows_of(const CachePolicy& policy, const Canvas& canvas, co
 }
 
 const std::vector<CachePolicy>& every_policy() {
-  static const std::vector<CachePolicy> policies = {
-      NoCache{},           PrefixCache{},      PrefixCache{3},         DualCache{},           DualCache{2},
-      FreeCache{4, false}, FreeCache{3, true}, FreeCache{1, false, 5}, FreeCache{2, true, 4}, DkvCache{8},
-      DkvCache{3},         SparseDllm{},       SparseDllm{0.3, 1, 3}};
+  static const std::vector<CachePolicy> policies = {NoCache{},
+                                                    PrefixCache{},
+                                                    PrefixCache{3},
+                                                    DualCache{},
+                                                    DualCache{2},
+                                                    FreeCache{4, false},
+                                                    FreeCache{3, true},
+                                                    FreeCache{1, false, 5},
+                                                    FreeCache{2, true, 4},
+                                                    DkvCache{8},
+                                                    FreeCache{2, false, 0, 2},
+                                                    FreeCache{2, false, 3, 1},
+                                                    DkvCache{3},
+                                                    SparseDllm{},
+                                                    SparseDllm{0.3, 1, 3}};
   return policies;
 }
 
@@ -91,6 +102,44 @@ TEST(CachePolicy, DualKeepsWhatFollowsTheBlockToo) {
       EXPECT_FALSE(later.nothing_is_stale);
     }
   }
+}
+
+TEST(CachePolicy, DelayedKeepsABlockSomePassesAfterItIsWritten) {
+  for (const auto& [shifted, before] : {std::pair(false, 0), std::pair(true, 1)}) {
+    Canvas canvas({7}, 4, kMask, shifted);
+    const FreeCache policy{.block = 2, .refresh = 8, .delay = 2};
+    std::vector<int32_t> begins;
+    for (int32_t pass = 1; pass <= 9; ++pass) {
+      const CachedPass chosen = choose_rows(policy, canvas, {0, 1, 5, pass - 1}, {});
+      EXPECT_EQ(chosen.rows.back(), 4);
+      EXPECT_EQ(chosen.nothing_is_stale, chosen.rows.front() == 0);
+      begins.push_back(chosen.rows.front());
+      canvas.count_pass(chosen.rows);
+      if (pass != 3) continue;
+      canvas.commit({1, 7, 0});
+      canvas.commit({2, 7, 0});
+    }
+    const int32_t prompt = 1 - before, block = 3 - before;
+    // Passes 4 and 5 compute everything, 6 keeps the block, and 8 refreshes.
+    EXPECT_THAT(begins, ElementsAre(0, 0, prompt, 0, 0, prompt, block, 0, block));
+  }
+}
+
+TEST(CachePolicy, DelayedTakesWhatIsWrittenIntoAPromptForABlock) {
+  const FreeCache policy{.block = 2, .delay = 2};
+  const auto begins = [&](const std::vector<TokenId>& prompt) {
+    Canvas canvas(prompt, 2, kMask, false);
+    std::vector<int32_t> result;
+    for (int32_t pass = 1; pass <= 5; ++pass) {
+      const CachedPass chosen = choose_rows(policy, canvas, {0, 2, 4, pass - 1}, {});
+      result.push_back(chosen.rows.front());
+      canvas.count_pass(chosen.rows);
+      if (pass == 1) canvas.commit({1, 7, 0});
+    }
+    return result;
+  };
+  EXPECT_THAT(begins({7, 7}), ElementsAre(0, 0, 2, 2, 2));
+  EXPECT_THAT(begins({7, kMask}), ElementsAre(0, 0, 0, 0, 2)) << "2 and 3 wait, 4 keeps it";
 }
 
 TEST(CachePolicy, WithoutAPromptTheFirstBlockBeginsAtRowZeroInEveryFamily) {
@@ -311,6 +360,8 @@ class PlainRules {
   PlainRules(const CachePolicy& policy, bool shifted) : policy_(policy), shifted_(shifted) {}
 
   bool computes(const Canvas& canvas, const Block& block, const std::vector<int32_t>& drawn, int32_t row) {
+    const auto* free = std::get_if<FreeCache>(&policy_);
+    if (row == 0 && free != nullptr && free->delay > 0) start_delayed(*free, canvas);
     for (const int32_t position : drawn) {
       if (row == (shifted_ ? std::max(position - 1, 0) : position)) return true;
     }
@@ -334,7 +385,31 @@ class PlainRules {
     if (block.pass == 0 || (policy.refresh > 0 && block.pass % policy.refresh == 0)) return true;
     return row >= before(block.begin) && row < block.end;
   }
+  void start_delayed(const FreeCache& policy, const Canvas& canvas) {
+    const int32_t pass = canvas.num_passes();
+    while (done_.empty() || done_.back().first < canvas.length()) {
+      const int32_t end = done_.empty() ? canvas.prompt_length()
+                                        : std::min(done_.back().first + policy.block, canvas.length());
+      if (canvas.count_masked(0, end) > 0) break;
+      bool is_given = true;
+      for (int32_t p = 0; p < end; ++p) is_given = is_given && canvas.is_given(p);
+      done_.emplace_back(end, is_given ? -1 : pass);
+    }
+    frozen_before_ = kept_;
+    bool keeps = false, waits = false;
+    for (const auto& [end, done_in] : done_) {
+      if (end <= frozen_before_) continue;
+      if (done_in <= pass - policy.delay) {
+        kept_ = end;
+        keeps = true;
+      } else {
+        waits = true;
+      }
+    }
+    is_whole_ = !keeps && (waits || (policy.refresh > 0 && (pass + 1) % policy.refresh == 0));
+  }
   bool keeps_live(const FreeCache& policy, const Canvas& canvas, const Block&, int32_t row) {
+    if (policy.delay > 0) return is_whole_ || row >= before(frozen_before_);
     int32_t frozen = 0;
     int32_t end = canvas.prompt_length();
     while (true) {
@@ -368,6 +443,10 @@ class PlainRules {
   bool shifted_;
   bool predicts_outside_ = false;  // of the block
   int32_t frozen_before_ = 0;
+  std::vector<std::pair<int32_t, int32_t>>
+      done_;  // the end of a cache block, and the pass in which it is done
+  int32_t kept_ = 0;
+  bool is_whole_ = false;
 };
 
 TEST(CachePolicy, EqualsThePageOnRandomRuns) {

@@ -585,11 +585,122 @@ TEST(MaskedDiffusion, OfDsbWritesInAPartOfTheBlockThatSlides) {
   EXPECT_EQ(drawn.front(), 3U);
 }
 
+/// A model that predicts the token 9 at the positions of `delimiters`, and 7 elsewhere.
+RowStatistics delimited(const LogitRow& logit, const std::vector<int32_t>& delimiters) {
+  RowStatistics row;
+  row.token = std::ranges::find(delimiters, logit.row) != delimiters.end() ? 9 : 7;
+  row.confidence = row.token == 9 ? 0.5 : 0.2;
+  return row;
+}
+
+TEST(MaskedDiffusion, OfAdaBlockEndsABlockAtADelimiter) {
+  for (const CachePolicy& cache : std::vector<CachePolicy>{NoCache{}, PrefixCache{}, DualCache{}}) {
+    MaskedDiffusion options = settings(16, 16, 8);
+    options.unmask.count = AdaptiveBlock{.tau = 0.9, .delimiter = 0.5};
+    options.delimiters = {9};
+    options.pass.cache = cache;
+    MaskedDiffusionDecoder decoder(options, {7, 8});
+    const std::vector<int32_t> delimiters = {4, 8, 17};
+    std::vector<IndexRange> blocks;
+    int32_t num_drawn = 8;  // the usual length, which is more than the window
+    while (!decoder.done()) {
+      const StepPlan plan = decoder.plan();
+      num_drawn = std::max(num_drawn, static_cast<int32_t>(plan.logits.size()));
+      std::vector<RowStatistics> rows;
+      for (LogitRow logit : plan.logits) {
+        logit.row = plan.positions[static_cast<size_t>(logit.row)];
+        rows.push_back(delimited(logit, delimiters));
+      }
+      const bool is_whole = plan.num_rows() == 18;
+      const IndexRange before = decoder.block();
+      const StepReport report = decoder.apply({rows});
+      ASSERT_EQ(report.committed.size(), 1U);
+      if (blocks.empty() || static_cast<size_t>(report.block) == blocks.size()) {
+        EXPECT_TRUE(is_whole) << "a block's first pass computes everything";
+        blocks.push_back({before.begin, 0});
+      } else {
+        EXPECT_EQ(is_whole, std::holds_alternative<NoCache>(cache) || before.begin == 0);
+      }
+      blocks.back().end = std::max(blocks.back().end, report.committed[0].position + 1);
+    }
+    // The window has 4 positions: the delimiter at 17 is the last position anyway.
+    EXPECT_THAT(blocks,
+                ElementsAre(IndexRange{2, 5}, IndexRange{5, 9}, IndexRange{9, 17}, IndexRange{17, 18}));
+    EXPECT_EQ(num_drawn, 8);
+  }
+}
+
+TEST(MaskedDiffusion, OfAdaBlockLooksFurtherThanAShortBlock) {
+  MaskedDiffusion options = settings(16, 16, 2);
+  options.unmask.count = AdaptiveBlock{.tau = 0.9, .delimiter = 0.5};
+  options.delimiters = {9};
+  // The first block's usual length is given: it needs no pass.
+  std::vector<TokenId> answer(16, kMask);
+  answer[0] = answer[1] = 6;
+  MaskedDiffusionDecoder decoder(options, {7, 8}, answer);
+  const StepPlan plan = decoder.plan();
+  EXPECT_EQ(plan.logits.size(), 4U) << "a quarter of the answer";
+  std::vector<RowStatistics> rows;
+  for (const LogitRow& logit : plan.logits) rows.push_back(delimited(logit, {7}));
+  EXPECT_EQ(decoder.apply({rows}).block, 1);
+  EXPECT_EQ(decoder.block(), (IndexRange{4, 8}));
+  EXPECT_EQ(decoder.plan().logits.size(), 3U) << "what is left of the block";
+}
+
+TEST(MaskedDiffusion, OfD3llmBeginsBlocksBeforeOthersEnd) {
+  MaskedDiffusion options = settings(12, 12, 4);
+  options.unmask.count = MultiBlock{.bound = 1.5, .add = 0.1};
+  options.pass.sampling.measure = ConfidenceMeasure::kNegativeEntropy;
+  options.pass.sampling.undrawn = {kMask};
+  MaskedDiffusionDecoder decoder(options, {7, 8});
+  size_t most_drawn = 0;
+  std::vector<size_t> drawn;
+  FakeModel().run(decoder, [&](const StepPlan& plan, const StepReport& report) {
+    drawn.push_back(plan.logits.size());
+    EXPECT_THAT(plan.groups.front().visible, ElementsAre(IndexRange{0, 14})) << "all is seen";
+    EXPECT_FALSE(report.committed.empty());
+    most_drawn = std::max(most_drawn, plan.logits.size());
+  });
+  EXPECT_EQ(drawn.front(), 4U) << "one block at first";
+  EXPECT_GT(most_drawn, 4U) << "then several";
+  EXPECT_EQ(decoder.num_final(), 12);
+}
+
+TEST(MaskedDiffusion, OfD3llmEndsTheAnswerAtTheFirstEndToken) {
+  MaskedDiffusion options = settings(8, 8, 4);
+  options.unmask.count = MultiBlock{.bound = 0.5, .add = 0.1};
+  options.eos_exit = true;
+  MaskedDiffusionDecoder decoder(options, {7});
+  const auto pass = [&](TokenId token, const std::vector<int32_t>& sure) {
+    const StepPlan& plan = decoder.plan();
+    std::vector<RowStatistics> rows(plan.logits.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int32_t position = plan.positions[static_cast<size_t>(plan.logits[i].row)];
+      rows[i].token = position == 4 || position == 7 ? kEnd : token;
+      rows[i].confidence = std::ranges::find(sure, position) != sure.end() ? -0.1 : -2;
+    }
+    return decoder.apply({rows});
+  };
+  pass(9, {1});
+  const StepReport ended = pass(9, {4, 6, 7});
+  std::vector<int32_t> positions;
+  for (const Commit& each : ended.committed) {
+    positions.push_back(each.position);
+    EXPECT_EQ(each.token, kEnd);
+  }
+  EXPECT_THAT(positions, ElementsAre(4, 5, 6, 7, 8)) << "end tokens overwrite what follows the first";
+  EXPECT_FALSE(decoder.done());
+  pass(9, {2, 3});
+  EXPECT_TRUE(decoder.done());
+  EXPECT_EQ(decoder.stop_reason(), StopReason::kEndToken);
+}
+
 std::vector<UnmaskPolicy> many_policies() {
   std::vector<UnmaskPolicy> policies;
-  for (const CountRule& rule : std::vector<CountRule>{
-           EvenSplit{}, TimeSchedule{}, AncestralSampling{}, LinearSchedule{}, Threshold{0.5}, Factor{1},
-           LocalLeap{0.5, 0.2, 2}, SlowFast{0.5, 0.5, 0.2, 2}, SlidingBlock{0.5, 3, 5}}) {
+  for (const CountRule& rule :
+       std::vector<CountRule>{EvenSplit{}, TimeSchedule{}, AncestralSampling{}, LinearSchedule{},
+                              Threshold{0.5}, Factor{1}, LocalLeap{0.5, 0.2, 2}, SlowFast{0.5, 0.5, 0.2, 2},
+                              SlidingBlock{0.5, 3, 5}, AdaptiveBlock{0.5, 0.2}}) {
     policies.push_back({rule});
   }
   policies.push_back({EvenSplit{}, UnmaskOrder::kRandom});

@@ -54,6 +54,9 @@ TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
   EXPECT_EQ(to_json(Strategy(strategy))["cache"],
             nlohmann::ordered_json({{"kind", "sparse-dllm"}, {"keep", 0.25}, {"pool", 5}, {"refresh", 8}}));
   EXPECT_FALSE(json.contains("steps"));
+  EXPECT_FALSE(json.contains("delimiter"));
+  strategy.delimiters = {"\n", "."};
+  EXPECT_EQ(to_json(Strategy(strategy))["delimiter"], nlohmann::ordered_json({"\n", "."}));
   for (const auto& [config, each] : each_paradigm()) {
     EXPECT_THAT(describe(each), testing::StartsWith("{\"paradigm\":\""));
     EXPECT_THAT(describe(each), testing::Not(HasSubstr("\n")));

@@ -263,6 +263,54 @@ TEST(SlidingEnd, LeavesAMaskWhereGivenTokensFillItsStart) {
   EXPECT_EQ(sliding.end(canvas), 6);
 }
 
+TEST(BegunBlocks, BeginOneBlockAPassOnceEnoughOfTheLastIsWritten) {
+  Canvas canvas({5}, 12, kMask, false);
+  BegunBlocks begun({.add = 0.5}, 4);
+  begun.start(canvas);
+  EXPECT_EQ(begun.end(), 5);
+  write(canvas, {1});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 5);
+  write(canvas, {2});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 9) << "half of it";
+  EXPECT_EQ(begun.first_end(canvas), 5);
+  write(canvas, {3, 4});
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 9) << "the last one counts";
+  EXPECT_EQ(begun.first_end(canvas), 9);
+  write(canvas, {5, 6, 7, 8, 9, 10, 11, 12});
+  begun.skip_written(canvas);
+  EXPECT_EQ(begun.end(), 13);
+  begun.finish_pass(canvas);
+  EXPECT_EQ(begun.end(), 13);
+}
+
+TEST(BegunBlocks, SkipWhatATextGives) {
+  const std::vector<TokenId> answer = {7, 7, 7, 7, 7, kMask};
+  Canvas canvas({5}, 6, kMask, false, answer);
+  BegunBlocks begun({.add = 1}, 2);
+  begun.start(canvas);
+  EXPECT_EQ(begun.end(), 5) << "a written block begins the next one";
+  begun.skip_written(canvas);
+  EXPECT_EQ(begun.end(), 7);
+  EXPECT_EQ(begun.first_end(canvas), 7);
+}
+
+TEST(DelimitedEnd, IsBehindTheMostConfidentDelimiterOfTheWindow) {
+  const AdaptiveBlock rule{.delimiter = 0.3};
+  const std::vector<TokenId> delimiters = {8, 9};
+  const auto end = [&](const std::vector<Commit>& predictions) {
+    return delimited_end(rule, delimiters, predictions, {2, 8}, 6);
+  };
+  EXPECT_EQ(end({{2, 7, 0.9}, {3, 8, 0.4}, {5, 9, 0.6}, {7, 8, 0.5}}), 6);
+  EXPECT_EQ(end({{3, 8, 0.5}, {5, 9, 0.5}}), 4) << "ties go to the lowest position";
+  EXPECT_EQ(end({{3, 8, 0.3}}), 4) << "a confidence that equals the bound suffices";
+  EXPECT_EQ(end({{3, 8, 0.29}, {4, 7, 0.9}}), 6) << "none is confident";
+  EXPECT_EQ(end({{1, 8, 0.9}, {7, 8, 0.4}, {8, 8, 0.9}}), 8) << "others are outside of the window";
+  EXPECT_EQ(end({}), 6);
+}
+
 TEST(Prophet, TakesTheMeanLeadAndABoundForEachThirdOfTheSteps) {
   RowStatistics near;
   near.likeliest = {{7, -0.1}, {8, -1.1}};

@@ -245,6 +245,7 @@ TEST(SlowFast, HasAThresholdForEachPhase) {
   EXPECT_THAT(chosen(SlowFast{}, {0.5, 0.6}), ElementsAre(1)) << "always the best";
   EXPECT_THAT(chosen(SlidingBlock{0.75}, {0.75, 0.5, 0.9}), ElementsAre(0, 2));
   EXPECT_THAT(chosen(SlidingBlock{}, {0.5, 0.6}), ElementsAre(1));
+  EXPECT_THAT(chosen(AdaptiveBlock{0.75}, {0.75, 0.5, 0.9}), ElementsAre(0, 2));
 }
 
 TEST(LocalLeap, RelaxesItsThresholdNearConfidentPositions) {
@@ -305,6 +306,26 @@ TEST(Saber, TakesWhatIsMoreConfidentThanTheMeanOfTheWritten) {
   EXPECT_THAT(chosen(Saber{2}, {0.5, 0.9, 0.8, 0.9}), ElementsAre(1, 3)) << "nothing has been written";
 }
 
+TEST(MultiBlock, TakesLittleEntropyAndAlwaysOneOfTheFirstBlock) {
+  const auto chosen_of = [](const std::vector<double>& confidences, int32_t first_end, bool takes_best) {
+    std::vector<Commit> candidates;
+    for (size_t i = 0; i < confidences.size(); ++i)
+      candidates.push_back({static_cast<int32_t>(i), 7, confidences[i]});
+    std::vector<int32_t> positions;
+    for (const Commit& each : choose({MultiBlock{.bound = 0.5}}, candidates, {}, RngStream(1, 1), {},
+                                     {.first_end = first_end, .takes_best = takes_best}))
+      positions.push_back(each.position);
+    return positions;
+  };
+  EXPECT_THAT(chosen_of({-0.9, -0.5, -0.6, -0.1}, 2, true), ElementsAre(1, 3));
+  EXPECT_THAT(chosen_of({-0.9, -0.8, -0.6, -0.1}, 2, true), ElementsAre(1, 3)) << "one of the first block";
+  EXPECT_THAT(chosen_of({-0.9, -0.8, -0.7, -0.6}, 2, true), ElementsAre(1, 3)) << "and the best of all";
+  EXPECT_THAT(chosen_of({-0.9, -0.8, -0.7, -0.6}, 2, false), ElementsAre(1)) << "but not for Dream";
+  EXPECT_THAT(chosen_of({-0.7, -0.8, -0.9, -0.9}, 2, true), ElementsAre(0)) << "which is the same one";
+  EXPECT_THAT(chosen_of({-0.8, -0.8}, 2, false), ElementsAre(0)) << "ties go to the lowest position";
+  EXPECT_THAT(chosen_of({}, 2, true), IsEmpty());
+}
+
 TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   UnmaskPolicy policy{EvenSplit{}};
   EXPECT_FALSE(policy.ignores_logits());
@@ -317,7 +338,7 @@ TEST(UnmaskPolicy, KnowsWhatNeedsNoLogits) {
   EXPECT_FALSE(UnmaskPolicy{TimeSchedule{}}.traits().runs_until_done);
   for (const CountRule& rule :
        std::vector<CountRule>{LocalLeap{}, EntropyBudget{}, DecayingThreshold{}, Klass{}, Wino{}, Saber{},
-                              TraceCredit{}, SlowFast{}, SlidingBlock{}}) {
+                              TraceCredit{}, SlowFast{}, SlidingBlock{}, AdaptiveBlock{}, MultiBlock{}}) {
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().runs_until_done);
     EXPECT_TRUE(UnmaskPolicy{rule}.traits().needs_whole_canvas);
     EXPECT_FALSE(UnmaskPolicy{rule}.ignores_logits());

@@ -97,6 +97,8 @@ TEST(MakeDecoder, KnowsEveryNameOfAnUnmaskRuleWithDashesOrUnderscores) {
       {"slow_fast", ConfidenceMeasure::kProbability},
       {"slow-fast=0.8,span=0.1", ConfidenceMeasure::kProbability},
       {"dsb=0.8,start=8", ConfidenceMeasure::kProbability},
+      {"adablock=0.8,delimiter=0.4", ConfidenceMeasure::kProbability},
+      {"d3llm=0.3", ConfidenceMeasure::kNegativeEntropy},
       {"threshold", ConfidenceMeasure::kProbability},
       {"threshold=0.9", ConfidenceMeasure::kProbability},
       {"factor=2", ConfidenceMeasure::kProbability},
@@ -116,7 +118,7 @@ TEST(MakeDecoder, AnswersAnUnknownUnmaskRuleWithTheList) {
         llada(), [&](GenerationOptions& o) { o.unmask = name; }, "--unmask",
         "low-confidence, random, margin, entropy, maskgit, origin, p2, threshold=TAU, factor=F, "
         "local-leap=TAU, eb=E, streaming=TAU, klass=TAU, wino=TAU, saber=N, credit=TAU, slow-fast=TAU, "
-        "dsb=TAU or prophet");
+        "dsb=TAU, adablock=TAU, d3llm=E or prophet");
   }
 }
 
@@ -149,6 +151,10 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   EXPECT_EQ(rule("dsb=0.8,start=16,most=24"), CountRule(SlidingBlock{0.8, 16, 24}));
   EXPECT_EQ(rule("soft"), CountRule(SoftTokens{0.5, 0.9}));
   EXPECT_EQ(rule("soft=0,accept=1"), CountRule(SoftTokens{0, 1}));
+  EXPECT_EQ(rule("adablock"), CountRule(AdaptiveBlock{}));
+  EXPECT_EQ(rule("adablock=0.8,delimiter=0.4"), CountRule(AdaptiveBlock{0.8, 0.4}));
+  EXPECT_EQ(rule("d3llm"), CountRule(MultiBlock{}));
+  EXPECT_EQ(rule("d3llm=0.3,add=0.5"), CountRule(MultiBlock{0.3, 0.5}));
   EXPECT_EQ(rule("prophet"), CountRule(Prophet{}));
   EXPECT_EQ(rule("prophet=8,mid=6,late=4,answer=0,length=3"), CountRule(Prophet{8, 6, 4, 0, 3}));
   const auto refused = [](const char* text, const auto&... parts) {
@@ -176,6 +182,7 @@ TEST(MakeDecoder, ReadsTheNumbersOfAnUnmaskRuleInAnyOrder) {
   refused("slow-fast,explore=0", "explore is '0'", "from 1 to");
   refused("slow-fast,span=2", "span is '2'");
   refused("dsb,most=0", "most is '0'", "from 1 to");
+  refused("adablock,delimiter=2", "delimiter is '2'");
   refused("saber=2,least=3", "saber knows no 'least'; expected saber");
 }
 
@@ -196,11 +203,13 @@ TEST(MakeDecoder, ChecksTheNumbersOfUnmaskRulesThatAreNotTyped) {
   EXPECT_THAT(problems_of(Prophet{0, 0, 0, -2, 0}), SizeIs(5));
   EXPECT_THAT(problems_of(SlowFast{0, 2, 0, 0}), SizeIs(4));
   EXPECT_THAT(problems_of(SlidingBlock{0, 0, 0}), SizeIs(3));
+  EXPECT_THAT(problems_of(AdaptiveBlock{0, 2}), SizeIs(2));
+  EXPECT_THAT(problems_of(MultiBlock{0, 2}), SizeIs(2));
 }
 
 TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
   for (const char* rule : {"origin", "p2", "local-leap", "eb", "streaming", "klass", "wino", "saber",
-                           "credit", "slow-fast", "dsb", "prophet"}) {
+                           "credit", "slow-fast", "dsb", "adablock", "d3llm", "prophet"}) {
     expect_refusal(
         tiny_block_config(4), [&](GenerationOptions& o) { o.unmask = rule; },
         std::string("--unmask ") + rule);
@@ -228,14 +237,49 @@ TEST(MakeDecoder, RefusesRulesOfACanvasWhereThereIsNone) {
         o.lock = "eps=1e-3";
       },
       "--lock", "slow-fast do not see");
-  for (const char* rule :
-       {"klass", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb", "prophet"}) {
+  for (const char* rule : {"klass", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb",
+                           "adablock", "d3llm", "prophet"}) {
     const auto grows = [&](GenerationOptions& o) {
       o.unmask = rule;
       o.grow = "end-mass";
     };
     expect_refusal(llada(), grows, "--");
   }
+}
+
+TEST(AdaBlock, EndsBlocksAtTokensThatTheModelHas) {
+  GenerationOptions options;
+  options.unmask = "adablock";
+  options.gen_length = 16;
+  DecoderContext context;
+  const auto make_with = [&] { return make_decoder(llada(), options, {1, 2}, context); };
+  make_with();  // nothing is looked up
+  context.token_of = [](std::string_view text) {
+    return text == "\n" ? std::optional<TokenId>(5) : std::nullopt;
+  };
+  make_with();
+  const auto refusal = [&] {
+    try {
+      make_with();
+    } catch (const SettingError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  options.delimiter = {"\n", ". "};
+  EXPECT_EQ(refusal(), "--delimiter is \". \"; expected a text that is one token of the model");
+  options.delimiter = {};
+  context.token_of = [](std::string_view) { return std::nullopt; };
+  EXPECT_EQ(
+      refusal(),
+      "--unmask is adablock; expected another rule, or --delimiter TEXT: no token of the model ends a line");
+  context.token_of = {};
+  options.suffix = 4;
+  EXPECT_THAT(refusal(), HasSubstr("--suffix has no effect here: --unmask adablock looks for the end"));
+  options.suffix.reset();
+  options.unmask = "threshold";
+  options.delimiter = {"\n"};
+  EXPECT_EQ(refusal(), "--delimiter has no effect here: it belongs to --unmask adablock");
 }
 
 TEST(MakeDecoder, RefusesNumbersOutOfRangeByName) {

@@ -55,6 +55,15 @@ TEST(ParseCache, RefreshesAsOftenAsIsAskedFor) {
   EXPECT_EQ(parse_cache("free", 5, 16, true), CachePolicy(FreeCache{16, false, 5}));
   EXPECT_EQ(parse_cache("dkv", 6, 32, false), CachePolicy(DkvCache{6}));
   EXPECT_EQ(parse_cache("dkv", 6, 32, true), CachePolicy(DkvCache{6}));
+  EXPECT_EQ(parse_cache("delayed=3", 7, 0, true), CachePolicy(FreeCache{0, false, 7, 3}));
+}
+
+TEST(ParseCache, DelayedWaitsByItsFamily) {
+  EXPECT_EQ(parse_cache("delayed", 0, 16, false), CachePolicy(FreeCache{16, false, 0, 2}));
+  EXPECT_EQ(parse_cache("delayed", 0, 16, true), CachePolicy(FreeCache{16, false, 0, 1}));
+  for (const char* const text : {"delayed=0", "delayed=", "delayed=x", "delayed=1.5"})
+    expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache", "delayed is", "from 1 to");
+  expect_refusal([&] { parse_cache("delayedly", 0, 32, false); }, "expected none, prefix");
 }
 
 TEST(ParseCache, DkvRefreshesByItsFamily) {
@@ -65,7 +74,7 @@ TEST(ParseCache, DkvRefreshesByItsFamily) {
 TEST(ParseCache, AnswersAnUnknownNameWithTheList) {
   for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast", "sparse"}) {
     expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
-                   "none, prefix, dual, free, free-literal, dkv or sparse-dllm");
+                   "none, prefix, dual, free, free-literal, delayed, dkv or sparse-dllm");
   }
 }
 

@@ -109,12 +109,13 @@ std::vector<GenerationOptions> single_settings() {
   add([](auto& o) { o.sparse = "mage=4,dense-layers=1"; });
   add([](auto& o) { o.temperature = 0.5; });
   add([](auto& o) { o.accept = "exact"; });
-  for (const char* rule :
-       {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential", "p2", "klass",
-        "local-leap", "eb", "streaming", "wino", "saber", "credit", "slow-fast", "dsb", "prophet"}) {
+  for (const char* rule : {"entropy", "random", "origin", "threshold=0.5", "dynamic=0.5", "sequential", "p2",
+                           "klass", "local-leap", "eb", "streaming", "wino", "saber", "credit", "slow-fast",
+                           "dsb", "adablock", "d3llm", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
-  for (const char* cache : {"none", "prefix", "dual", "free", "dkv", "sparse-dllm", "uniform", "block"}) {
+  for (const char* cache :
+       {"none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "uniform", "block"}) {
     add([&](auto& o) { o.cache = cache; });
     add([&](auto& o) {
       o.cache = cache;

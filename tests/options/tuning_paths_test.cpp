@@ -164,9 +164,9 @@ TEST(WithoutAccelerations, LeavesWhatIsNoAcceleration) {
   options.sparse = "mage=64";
   options.pipeline = "on";
   EXPECT_EQ(describe(given_settings(without_accelerations(options))), kept);
-  for (const char* const rule :
-       {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass", "local-leap=0.9",
-        "eb=0.1", "streaming", "wino", "saber=4", "credit", "slow-fast", "dsb", "prophet"}) {
+  for (const char* const rule : {"threshold=0.9", "factor=1", "dynamic=0.9", "entropy-bounded=0.35", "klass",
+                                 "local-leap=0.9", "eb=0.1", "streaming", "wino", "saber=4", "credit",
+                                 "slow-fast", "dsb", "adablock", "d3llm", "prophet"}) {
     options.unmask = rule;
     EXPECT_FALSE(without_accelerations(options).unmask) << rule;
   }

@@ -8,6 +8,7 @@ the reference nearly tied in that pass or before. The last lines say how many ru
 status 0 when nothing failed.
 """
 import collections
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from check_blocks import short
 from check_engine import Report, engines_of, make_prompt, parse_arguments
 from check_growing import compare_run
-from random_checkpoints import make_checkpoint
+from random_checkpoints import make_checkpoint, make_ending_checkpoint
 from unmasking import RULES, generate
 
 FAMILIES = ("llada", "dream", "llada_moe")
@@ -46,6 +47,10 @@ def random_numbers(rule, rng):
     if rule == "dsb":
         numbers = {"dsb": share(0.1, 0.3, 0.6), "start": int(rng.integers(1, 13))}
         return numbers | ({"most": int(rng.integers(1, 13))} if rng.random() < 0.5 else {})
+    if rule == "adablock":
+        return {"adablock": share(0.1, 0.3, 0.6), "delimiter": share(0.02, 0.05, 0.1, 0.2, 0.5)}
+    if rule == "d3llm":
+        return {"d3llm": share(0.3, 1.0, 2.0, 3.0, 4.0), "add": share(0.1, 0.3, 0.6, 1.0)}
     if rule == "prophet":
         numbers = {"prophet": share(0.5, 1.5, 3.0), "mid": share(0.5, 1.5, 3.0), "late": share(0.3, 1.0, 2.0)}
         if rng.random() < 0.6:
@@ -54,10 +59,21 @@ def random_numbers(rule, rng):
     return {"saber": int(rng.integers(1, 10))}
 
 
+def random_delimiters(folder, rng):
+    """{text: token} of a share of the tokens that are words, of a tokenizer in either layout."""
+    listed = folder / "vocab.json"
+    vocabulary = json.loads(listed.read_text() if listed.exists() else (folder / "tokenizer.json").read_text())
+    vocabulary = vocabulary if listed.exists() else vocabulary["model"]["vocab"]
+    words = sorted(text for text in vocabulary if text.isascii() and text.isalpha())
+    return {text: vocabulary[text] for text in words if rng.random() < 0.3}
+
+
 def check(engine, root, folder, model, rule, rng, counts):
     prompt = make_prompt(model, "holes" if rng.random() < 0.25 else "plain", rng)
     block = int(rng.choice([3, 6, 8, 12, 24]))
     gen_length = block * int(rng.integers(1, 1 + 24 // block)) if block < 24 else 24
+    if rule == "d3llm":  # more of them at once
+        block, gen_length = int(rng.choice([2, 3, 4, 6, 8])), 24
     numbers = random_numbers(rule, rng)
     text = ",".join(f"{name}={value}" for name, value in numbers.items())
     flags = ["--gen-length", gen_length, "--block-length", block, "--unmask", text]
@@ -66,7 +82,9 @@ def check(engine, root, folder, model, rule, rng, counts):
         cfg_scale = 0.5
         flags += ["--cfg-scale", cfg_scale]
     seen = {}  # a part of the canvas
-    if rule == "slow-fast":  # it decides what a pass sees
+    if rule in ("adablock", "d3llm"):
+        pass  # their caches are below
+    elif rule == "slow-fast":  # it decides what a pass sees
         seen = {"is_cached": bool(rng.random() < 0.4)}
         flags += ["--cache", "prefix"] if seen["is_cached"] else []
     elif rule not in ("prophet", "wino", "klass") and rng.random() < 0.4:
@@ -80,6 +98,23 @@ def check(engine, root, folder, model, rule, rng, counts):
         steps = gen_length // block * int(rng.integers(1, block + 1))
         flags += ["--steps", steps]
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, steps, cfg_scale)
+    elif rule == "d3llm":
+        ends = rng.random() < 0.6
+        given = {"ends": {model.config["eos_token_id"]}} if ends else {}
+        flags += ["--eos-exit"] if ends else []
+        if rng.random() < 0.6:
+            given |= {"delay": int(rng.integers(1, 4))}
+            flags += ["--cache", f"delayed={given['delay']}"]
+            if rng.random() < 0.5:
+                given |= {"refresh": int(rng.integers(1, 5))}
+                flags += ["--refresh", given["refresh"]]
+        want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale, **given)
+    elif rule == "adablock":
+        delimiters = random_delimiters(folder, rng)
+        cache = str(rng.choice(["none", "prefix", "dual"]))
+        flags += ["--cache", cache, *(word for text in delimiters for word in ("--delimiter", text))]
+        want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale,
+                                                   set(delimiters.values()), cache if cache != "none" else None)
     elif rule == "slow-fast":
         want = RULES[rule](*numbers.values()).fill(model, prompt, gen_length, block, cfg_scale, **seen)
     else:
@@ -101,14 +136,18 @@ def main():
             for family in FAMILIES:
                 folder = root / f"{family}-{seed}"
                 model = make_checkpoint(folder, family, seed)
+                plain = {"folder": folder, "model": model}
+                ending = {"folder": root / f"{family}-{seed}-ends"}
+                ending["model"] = make_ending_checkpoint(ending["folder"], family, seed)
                 for rule in RULES:
                     if rule == "wino" and family == "dream":
                         continue  # it verifies a token where it stands
                     for engine in engines_of(args):
                         rng = np.random.default_rng([seed, FAMILIES.index(family), list(RULES).index(rule), 77])
                         for case in range(args.cases):
+                            chosen = ending if rule == "d3llm" and case % 2 else plain
                             report.run(f"{engine.label}{family} seed {seed} {rule} {case}",
-                                       lambda: check(engine, root, folder, model, rule, rng, counts), engine)
+                                       lambda: check(engine, root, rule=rule, rng=rng, counts=counts, **chosen), engine)
     for rule, met in counts.items():
         print(f"{rule}: " + ", ".join(f"{count} {path}" for path, count in met.items()))
     return report.finish()

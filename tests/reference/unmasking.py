@@ -12,6 +12,8 @@ Lacuna does otherwise.
     prophet     Prophet (arXiv 2508.19982; pixeli99/Prophet, generate_earlyexit.py)
     slow-fast   SlowFast (arXiv 2506.10848; LiangrunFlora/Slow-Fast-Sampling, generate_slow_fast_sampling.py)
     dsb         DSB (arXiv 2602.05992; lizhuo008/DSB, llada/generate.py, generate_dsb)
+    d3llm       d3LLM (hao-ai-lab/d3LLM, d3llm_llada_generate_util.py, d3llm_dream_generate_util.py)
+    adablock    AdaBlock-dLLM (arXiv 2509.26432; lgxi24/AdaBlock-dLLM, llada/generate_adablock.py)
 
 What all of them share here: blocks from left to right, the mask token is never written, a mask of the prompt is written
 with the first block, ties go to the lowest position.
@@ -145,12 +147,13 @@ class Streaming:
 class Window:
     """A network that sees what precedes the block's end, `suffix` positions behind it, and the last one (Streaming-dLLM's
     deterministic_window_tail_sampler). With a cache, passes of a block after the first compute it, what is behind it, and the
-    rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all."""
+    rows that predict masks of the prompt. A cut leaves out the positions from there on, of a network that sees all; with a
+    stop (the dual cache), passes after the first compute no row from there on."""
 
     def __init__(self, model, size, suffix, is_cached, dropout=None):
         self.model, self.size, self.suffix, self.is_cached = model, size, suffix, is_cached
         self.dropout, self.blocks = dropout, 0
-        self.cut = None
+        self.cut = self.stop = None
 
     def start_block(self, low, high):
         behind = list(range(high, self.size))
@@ -180,6 +183,7 @@ class Window:
         if self.is_cached and alone in self.stores:
             needed = np.append(np.roll(self.masked, -self.shift), np.ones(self.size - self.high, dtype=bool))
             needed[max(self.low - self.shift, 0):] = True
+            needed[len(needed) if self.stop is None else self.stop:] = False
             cells = cells[needed[self.seen]]
         store = self.stores.setdefault(alone, Store(self.model.shape, len(self.seen)))
         if self.cut is not None:
@@ -470,8 +474,159 @@ class SlidingBlock:
         return chosen
 
 
+class AdaptiveBlock:
+    """A block's first pass decides where it ends, by its predictions for the masks of the window. Blocks of the usual length
+    that are written already get no pass. Dream's published first pass with a cache writes the block's first position alone;
+    here it is as LLaDA's."""
+
+    def __init__(self, tau=0.9, delimiter=0.3):
+        self.tau, self.delimiter = tau, delimiter
+
+    def end(self, run, now, masked, low, size, gen_length, usual, delimiters):
+        window = [p for p in masked if low <= p < min(low + int(0.25 * gen_length), size)]
+        run.see_tokens(now.logits[window])
+        c = {p: now.confidences[p] for p in window if now.tokens[p] in delimiters}
+        for p in c:
+            run.see(c[p], self.delimiter)
+        run.see_cut(list(c.values()), 1)
+        best = max(c, key=lambda p: (c[p], -p), default=None)
+        if best is None or c[best] < self.delimiter:
+            run.met["usual length"] += 1
+            return min(low + usual, size)
+        run.met["longer" if best >= low + usual else "delimiter"] += 1
+        return best + 1
+
+    def fill(self, model, prompt, gen_length, block_length, cfg_scale, delimiters, cache=None):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed, size, low = canvas != mask, len(canvas), len(prompt)
+        network = Window(model, size, size, cache is not None)
+        while low < size:
+            first, high = 0 if low == len(prompt) else low, None
+            network.start_block(low, size)
+            network.stop = None
+            while np.any(canvas[first:high or size] == mask):
+                now = Predictions(model, canvas, fixed, cfg_scale, network=network)
+                masked = [p for p in range(first, high or size) if canvas[p] == mask]
+                high = high or self.end(run, now, masked, low, size, gen_length, block_length, delimiters)
+                masked = [p for p in masked if p < high]
+                c = now.confidences
+                for p in masked:
+                    run.see(c[p], self.tau)
+                run.see_cut([c[p] for p in masked], 1)
+                run.see_tokens(now.logits[masked])
+                chosen = sorted({p for p in masked if c[p] >= self.tau} | set(most_confident(masked, c, 1)))
+                canvas[chosen] = now.tokens[chosen]
+                run.canvases.append(canvas.tolist())
+                network.stop = high if cache == "dual" else None
+            low = high
+        return run
+
+
+class MultiBlock:
+    """Blocks whose next ones begin before they end, with the K/V cache of both generators, which they call delayed.
+
+    Passes that could write nothing, as every begun block is written, are left out, and so is the activation of blocks: the
+    first block that has masks is always active, and it alone is made to write. A cache holds K/V once; the published one
+    may hold those of a finished block twice. A prompt with masks is finished when they are written.
+    """
+
+    def __init__(self, bound=0.5, add=0.1):
+        self.bound, self.add = bound, add
+
+    def fill(self, model, prompt, gen_length, block_length, cfg_scale, delay=None, refresh=10**9, ends=()):
+        mask, run = model.shape.mask_id, Run()
+        canvas = np.array(list(prompt) + [mask] * gen_length, dtype=np.int64)
+        fixed, size, shift = canvas != mask, len(canvas), int(model.shape.family in SHIFTED_FAMILIES)
+        stores, rows = {}, np.arange(size)
+        done = 0 if np.all(fixed[:len(prompt)]) else None
+        states = [{"begin": 0, "end": len(prompt), "done_at": done}]  # the prompt, then begun blocks
+        kept_end = passes = 0
+
+        def masks(state):
+            return int(np.sum(canvas[state["begin"]:state["end"]] == mask))
+
+        def add_block():
+            begin = states[-1]["end"]
+            states.append({"begin": begin, "end": begin + block_length, "done_at": None})
+
+        def network(tokens, alone=False):
+            logits = np.zeros((size, model.shape.vocab))
+            store = stores.setdefault(alone, Store(model.shape, size))
+            logits[rows] = model.rows(tokens[rows], rows, rows, store)
+            return logits
+
+        add_block()
+        while np.any(canvas == mask):
+            passes += 1
+            if states[-1]["end"] < size and 1 - masks(states[-1]) / block_length >= self.add:
+                add_block()
+            while states[-1]["end"] < size and not any(map(masks, states)):
+                add_block()
+            run.met["several blocks"] += sum(masks(state) > 0 for state in states[1:]) > 1
+            if delay is not None:
+                start, kept_end = self.first_row(run, states, masks, passes, kept_end, delay, refresh)
+                rows = np.arange(max(start - shift, 0), size)
+            now = Predictions(model, canvas, fixed, cfg_scale, network=network)
+            chosen = self.choose(run, canvas, mask, states, masks, now, takes_best=not shift)
+            canvas[chosen] = now.tokens[chosen]
+            found = [p for p in range(len(prompt), size) if canvas[p] in ends]
+            if found:
+                run.met["ended early"] += np.any(canvas == mask)
+                run.met["overwritten"] += any(canvas[p] not in (mask, canvas[found[0]]) for p in range(found[0], size))
+                canvas[found[0]:] = canvas[found[0]]
+            run.canvases.append(canvas.tolist())
+        return run
+
+    def first_row(self, run, states, masks, passes, kept_end, delay, refresh):
+        """The first position that the pass computes, and the end of those whose K/V are kept from then on."""
+        ready, waits = [], False
+        for state in states:
+            if state["end"] <= kept_end:
+                continue
+            if masks(state):
+                break
+            if state["done_at"] is None:
+                state["done_at"] = passes
+            if passes - state["done_at"] >= delay:
+                ready.append(state)
+            else:
+                waits = True
+        if ready:
+            run.met["several kept"] += len(ready) > 1
+            return kept_end, ready[-1]["end"]
+        if waits or passes % refresh == 0:
+            run.met["waits"] += waits and kept_end > 0
+            run.met["refresh"] += not waits and kept_end > 0
+            return 0, kept_end
+        run.met["from the cache"] += kept_end > 0
+        return kept_end, kept_end
+
+    def choose(self, run, canvas, mask, states, masks, now, takes_best):
+        open_ = [p for p in range(states[-1]["end"]) if canvas[p] == mask]
+        first_end = next(state["end"] for state in states if masks(state))
+        if any(canvas[:states[0]["end"]] == mask):
+            first_end = states[1]["end"]  # masks of the prompt belong to the first block
+        p = now.distributions
+        entropy = {q: -float(np.sum(p[q] * np.log(np.maximum(p[q], 1e-300)))) for q in open_}
+        run.see_tokens(now.logits[open_])
+        for q in open_:
+            run.see(entropy[q], self.bound)
+        chosen = {q for q in open_ if entropy[q] <= self.bound}
+        if takes_best and not chosen:
+            run.see_cut([-entropy[q] for q in open_], 1)
+            chosen.add(min(open_, key=lambda q: (entropy[q], q)))
+        first = [q for q in open_ if q < first_end]
+        if not any(q in chosen for q in first):
+            run.met["forced"] += len(chosen) > 0
+            run.see_cut([-entropy[q] for q in first], 1)
+            chosen.add(min(first, key=lambda q: (entropy[q], q)))
+        run.met["at once"] += any(q in chosen for q in open_ if q >= first_end)
+        return sorted(chosen)
+
+
 RULES = {"local-leap": LocalLeap, "eb": EntropyBudget, "streaming": Streaming, "klass": Klass, "wino": Wino, "saber": Saber, "credit": Credit, "prophet": Prophet,
-         "slow-fast": SlowFast, "dsb": SlidingBlock}
+         "slow-fast": SlowFast, "dsb": SlidingBlock, "adablock": AdaptiveBlock, "d3llm": MultiBlock}
 
 
 def generate(model, prompt, gen_length, block_length, rule, cfg_scale=0.0, suffix=None, is_cached=False, dropout=None):

@@ -206,6 +206,9 @@ TEST(Tokenizer, FindsIdsByExactText) {
   EXPECT_EQ(tokenizer.id_of("<|end|>"), 300);
   EXPECT_EQ(tokenizer.id_of("Ġt"), 256);
   EXPECT_EQ(tokenizer.id_of(" t"), std::nullopt);
+  EXPECT_EQ(tokenizer.token_of(" t"), 256) << "by its text";
+  EXPECT_EQ(tokenizer.token_of("tt"), std::nullopt);
+  EXPECT_EQ(tokenizer.token_of(""), std::nullopt);
   EXPECT_TRUE(tokenizer.is_special(300));
   EXPECT_FALSE(tokenizer.is_special(-1));
   EXPECT_FALSE(tokenizer.is_special(301));

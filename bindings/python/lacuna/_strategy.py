@@ -98,8 +98,9 @@ class _NumberedRule(_Rule):
 
     def __str__(self) -> str:
         first, *others = (field.name for field in fields(self))
+        head = self.name if getattr(self, first) is None else f"{self.name}={getattr(self, first)}"
         named = [f"{other}={getattr(self, other)}" for other in others if getattr(self, other) is not None]
-        return ",".join([f"{self.name}={getattr(self, first)}", *named])
+        return ",".join([head, *named])
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,24 @@ class Soft(_NumberedRule):
     name: ClassVar[str] = "soft"
     threshold: float = 0.5
     accept: float = 0.9
+
+
+@dataclass(frozen=True)
+class AdaptiveBlock(_NumberedRule):
+    """Threshold, in blocks that end at a delimiter predicted with this confidence; None: 0.3, Dream 0.5 (AdaBlock-dLLM)."""
+
+    name: ClassVar[str] = "adablock"
+    threshold: float = 0.9
+    delimiter: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class MultiBlock(_NumberedRule):
+    """Several blocks at once: positions of at most this entropy; None: 0.5 nats, Dream 0.4 (d3LLM)."""
+
+    name: ClassVar[str] = "d3llm"
+    bound: Optional[float] = None
+    add: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -294,7 +313,8 @@ class Masked(Strategy):
     steps: Optional[int] = None  #: of the whole run
     block_length: Optional[int] = None
     unmask: Optional[Unmask] = None
-    #: "none", "prefix", "dual", "dkv", "free", "free-literal" or SparseDllm()
+    delimiter: Optional[Sequence[str]] = None  #: texts of one token that may end a block of AdaptiveBlock()
+    #: "none", "prefix", "dual", "dkv", "free", "free-literal", "delayed=2" or SparseDllm()
     cache: Optional[Union[str, SparseDllm]] = None
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
