@@ -269,7 +269,8 @@ GenerationOptions without_accelerations(GenerationOptions options) {
       "preset",       "steps",        "eos-exit",       "cache",           "refresh",         "cache-block",
       "suffix",       "lock",         "guide-match",    "guide-fallback",  "guide-block",     "fill",
       "prompt-block", "kv",           "slot-threshold", "token-threshold", "tokens-per-step", "boundary",
-      "drift",        "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline"};
+      "drift",        "stop-entropy", "sparse",         "sparse-commit",   "sparse-after",    "pipeline",
+      "drafts"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
       "threshold", "factor",  "dynamic", "entropy-bounded", "klass",     "local-leap", "wino", "saber",

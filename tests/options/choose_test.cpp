@@ -662,7 +662,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 67);
+  EXPECT_EQ(visits, 68);
 }
 
 BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {
