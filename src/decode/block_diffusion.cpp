@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/attention.h"
 
 namespace lacuna {
 namespace {
@@ -12,10 +13,22 @@ namespace {
 constexpr int32_t kSampled = 0;  // rules of a plan
 constexpr int32_t kBest = 1;
 
+constexpr auto kTile = static_cast<int32_t>(kCellTile);
+
+int32_t round_up_to_tile(int32_t cells) {
+  return (cells + kTile - 1) / kTile * kTile;
+}
+
 std::vector<int32_t> positions_in(int32_t begin, int32_t end) {
   std::vector<int32_t> values(static_cast<size_t>(end - begin));
   std::iota(values.begin(), values.end(), begin);
   return values;
+}
+
+bool writes_same(std::span<const Commit> a, std::span<const Commit> b) {
+  return std::ranges::equal(a, b, [](const Commit& one, const Commit& other) {
+    return one.position == other.position && one.token == other.token;
+  });
 }
 
 }  // namespace
@@ -55,6 +68,7 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   step_ = 0;
   edit_steps_ = 0;
   if (soft() != nullptr) weights_.assign(static_cast<size_t>(options_.block_length), 1);
+  drafts_.clear();
   const int32_t num_sub_blocks = options_.block_length / options_.sub_block_length;
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
   if (options_.lock) restart_lock();
@@ -76,6 +90,12 @@ void BlockDiffusionDecoder::restart_lock() {
 int32_t BlockDiffusionDecoder::num_final() const {
   const int32_t written = revises() && !done_ ? begin_of(block_) : first_masked();
   return std::clamp(written, prompt_length_, length_) - prompt_length_;
+}
+
+int32_t BlockDiffusionDecoder::num_cells() const {
+  if (most_drafts() == 0) return num_positions();
+  // Drafts begin less than a tile behind the canvas.
+  return num_positions() + (most_drafts() * round_up_to_tile(options_.block_length)) + kTile - 1;
 }
 
 int32_t BlockDiffusionDecoder::most_kept() const {
@@ -178,11 +198,40 @@ void BlockDiffusionDecoder::plan_denoising() {
   plan_.rules.push_back(options_.sampling);
   for (const int32_t position : drawn_positions()) {
     const auto row = std::lower_bound(rows.begin(), rows.end(), position - (options_.shifted_logits ? 1 : 0));
-    plan_.logits.push_back({.row = first_row + static_cast<int32_t>(row - rows.begin()),
-                            .rule = kSampled,
-                            .noise = RngStream(options_.seed, kTokenNoise, block_, step_, position)});
+    add_sample(first_row + static_cast<int32_t>(row - rows.begin()), position, step_);
   }
   if (lock_) watch_rows(rows, first_row);
+  plan_drafts();
+}
+
+void BlockDiffusionDecoder::add_sample(int32_t row, int32_t position, int32_t step) {
+  plan_.logits.push_back(
+      {.row = row, .rule = kSampled, .noise = RngStream(options_.seed, kTokenNoise, block_, step, position)});
+}
+
+void BlockDiffusionDecoder::plan_drafts() {
+  const int32_t begin = begin_of(block_), end = begin_of(block_ + 1);
+  std::vector<TokenId> tokens = tokens_;
+  std::vector<int32_t> masked = drawn_positions();
+  // By whole tiles, so that a row has the bits that it has at its position.
+  int32_t shift = round_up_to_tile(num_positions() - begin);
+  int32_t step = step_;
+  for (const std::vector<Commit>& written : drafts_) {
+    for (const Commit& commit : written) {
+      tokens[static_cast<size_t>(commit.position)] = commit.token;
+      std::erase(masked, commit.position);
+    }
+    ++step;
+    const int32_t first_row = plan_.num_rows();
+    RowGroup& group = plan_.groups.emplace_back();
+    group.rows = {first_row, first_row + end - begin};
+    if (begin > 0) group.visible.push_back({0, begin});
+    for (int32_t position = begin; position < end; ++position)
+      plan_.add_row(tokens[static_cast<size_t>(position)], position, position + shift);
+    const int32_t row_of_begin = first_row - (options_.shifted_logits ? 1 : 0);
+    for (const int32_t position : masked) add_sample(row_of_begin + position - begin, position, step);
+    shift += round_up_to_tile(end - begin);
+  }
 }
 
 bool BlockDiffusionDecoder::computes_block() const {
@@ -210,7 +259,18 @@ void BlockDiffusionDecoder::watch_rows(std::span<const int32_t> positions, int32
 
 PassWork BlockDiffusionDecoder::uncached_work() const {
   if (keeps_only()) return {};  // without a cache this pass does not exist
-  return uncached_blocks_work(block_ + 1, options_.block_length, drawn_positions().size());
+  const size_t num_masked = drawn_positions().size();
+  PassWork work = uncached_blocks_work(block_ + 1, options_.block_length, num_masked);
+  auto masked = static_cast<double>(num_masked);
+  for (const std::vector<Commit>& written : drafts_) {
+    masked -= static_cast<double>(written.size());
+    const double cells = begin_of(block_ + 1);
+    work.rows += options_.block_length;
+    work.pairs += options_.block_length * cells;
+    work.cells += cells;
+    work.logit_rows += masked;
+  }
+  return work;
 }
 
 StepReport BlockDiffusionDecoder::apply(const PassResult& result) {
@@ -224,7 +284,6 @@ StepReport BlockDiffusionDecoder::apply(const PassResult& result) {
   } else {
     apply_kept(drawn, report);
   }
-  finish_if_ended();
   may_lock_ = lock_ && denoises && !done_ && block_ == block;
   if (may_lock_) lock_->close_gate(*locked_block_, drawn);
   std::erase_if(report.committed, [&](const Commit& commit) { return commit.position >= length_; });
@@ -254,12 +313,29 @@ void BlockDiffusionDecoder::apply_kept(std::span<const RowStatistics> drawn, Ste
   report.kind = num_kept_ < first_block_ ? "prefill" : "commit";
   num_kept_ = kept_end();
   if (!drawn.empty()) write({begin_of(block_), drawn.front().token, drawn.front().confidence}, report);
+  finish_if_ended();
 }
 
 void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn, StepReport& report) {
   report.kind = "denoise";
   num_kept_ = block_;
   if (lock_) locked_block_->count_pass(lock_->rows());
+  const std::vector<std::vector<Commit>> drafts = std::exchange(drafts_, {});
+  const int32_t block = block_;
+  for (size_t state = 0;; ++state) {
+    const size_t count = drawn_positions().size();
+    const std::vector<Commit> chosen = take_step(drawn.first(count), report);
+    drawn = drawn.subspan(count);
+    finish_if_ended();
+    const bool goes_on = !done_ && block_ == block;
+    // The pass has computed the block's next state if the step has written what was drafted.
+    if (!goes_on || state == drafts.size() || !writes_same(chosen, drafts[state])) break;
+  }
+  std::ranges::sort(report.committed, {}, &Commit::position);
+}
+
+std::vector<Commit> BlockDiffusionDecoder::take_step(std::span<const RowStatistics> drawn,
+                                                     StepReport& report) {
   const std::vector<int32_t> positions = drawn_positions();
   std::vector<Commit> candidates;
   std::vector<RowStatistics> rows;  // of the candidates
@@ -276,12 +352,11 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   }
   const bool had_masks = !candidates.empty();
   progress_.masked_now = static_cast<int32_t>(candidates.size());
-  const std::vector<Commit> chosen = choose(options_.unmask, candidates, progress_,
-                                            RngStream(options_.seed, kOrderNoise, block_, step_), rows);
+  std::vector<Commit> chosen = choose(options_.unmask, candidates, progress_,
+                                      RngStream(options_.seed, kOrderNoise, block_, step_), rows);
   for (const Commit& commit : chosen) write(commit, report);
   for (const Commit& commit : edits) write(commit, report);
   sparse_.advance(attention_, static_cast<int32_t>(chosen.size() + edits.size()));
-  std::ranges::sort(report.committed, {}, &Commit::position);
   for (size_t i = 0; soft() != nullptr && i < positions.size(); ++i) {
     if (!is_masked(positions[i]))
       weights_[static_cast<size_t>(positions[i] - begin_of(block_))] =
@@ -292,11 +367,31 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   ++progress_.step;
   if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
-  if (first_masked() < begin_of(block_ + 1) || !is_done(had_masks || !edits.empty(), drawn)) return;
+  if (first_masked() < begin_of(block_ + 1)) {
+    draft_steps(std::move(candidates), chosen);
+    return chosen;
+  }
+  if (!is_done(had_masks || !edits.empty(), drawn)) return chosen;
   if (begin_of(block_ + 1) >= length_) {
     done_ = true;
   } else {
     start_block(block_ + 1);
+  }
+  return chosen;
+}
+
+void BlockDiffusionDecoder::draft_steps(std::vector<Commit> candidates, std::vector<Commit> written) {
+  drafts_.clear();
+  BlockProgress progress = progress_;
+  for (int32_t step = step_; std::ssize(drafts_) < most_drafts(); ++step, ++progress.step) {
+    std::erase_if(candidates, [&](const Commit& candidate) {
+      return std::ranges::find(written, candidate.position, &Commit::position) != written.end();
+    });
+    progress.masked_now = static_cast<int32_t>(candidates.size());
+    written =
+        choose(options_.unmask, candidates, progress, RngStream(options_.seed, kOrderNoise, block_, step));
+    if (written.size() == candidates.size()) return;  // a state without masks predicts nothing
+    drafts_.push_back(written);
   }
 }
 

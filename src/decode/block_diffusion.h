@@ -37,6 +37,8 @@ struct Pipeline {
   bool operator==(const Pipeline&) const = default;
 };
 
+inline constexpr int32_t kMaxDrafts = 32;
+
 /// Settings besides the unmask rule.
 struct BlockPolicy {
   bool caches_block = false;  ///< Fast-dLLM v2: compute only the sub-block once its first token is known
@@ -48,6 +50,9 @@ struct BlockPolicy {
   std::optional<SureLock> lock;
   /// Several blocks at once; needs an unmask rule with a threshold and none of the settings above.
   std::optional<Pipeline> pipeline;
+  /// Free-Dave: a pass also computes at most so many drafts of the block's states after the next steps, so
+  /// that it may take several steps; the text is unchanged. None of the settings above.
+  std::optional<int32_t> drafts;
 
   bool operator==(const BlockPolicy&) const = default;
 };
@@ -80,6 +85,7 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   /// Options must be consistent (make_decoder checks them); with shifted logits the prompt is not empty.
   BlockDiffusionDecoder(BlockDiffusion options, std::vector<TokenId> prompt);
 
+  int32_t num_cells() const override;
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
   PassWork uncached_work() const override;
@@ -99,11 +105,13 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   /// The block that this pass denoises, or the first pass after those that only compute K/V.
   IndexRange block() const override { return {begin_of(block_), begin_of(block_ + 1)}; }
   int32_t planned_steps() const override {
-    return (num_cells() / options_.block_length - first_block_) * options_.steps;
+    return (num_positions() / options_.block_length - first_block_) * options_.steps;
   }
 
  private:
   int32_t begin_of(int32_t block) const { return block * options_.block_length; }
+  /// Positions of the canvas and the rest of its last block.
+  int32_t num_positions() const { return static_cast<int32_t>(tokens_.size()); }
   bool is_fixed(int32_t position) const { return position < prompt_length_; }
   /// most_kept_blocks() of the options.
   int32_t most_kept() const;
@@ -135,6 +143,18 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   /// Whether a block without masks is done.
   ///   changed  whether the step changed a token of it
   bool is_done(bool changed, std::span<const RowStatistics> drawn) const;
+  /// One step of the block: writes what the rule chooses among drawn_positions() and returns it.
+  std::vector<Commit> take_step(std::span<const RowStatistics> drawn, StepReport& report);
+  /// Sets drafts_ for the steps after one that has written `written` of `candidates`.
+  void draft_steps(std::vector<Commit> candidates, std::vector<Commit> written);
+  /// Maximum drafts of a pass: each state has masks, but fewer than the state before.
+  int32_t most_drafts() const {
+    return std::clamp(options_.drafts.value_or(0), 0, std::max(options_.block_length - 2, 0));
+  }
+  /// Adds the block's states after the drafted steps to the plan.
+  void plan_drafts();
+  /// Adds the sample of a position that this row of the plan predicts, with the noise of a step of the block.
+  void add_sample(int32_t row, int32_t position, int32_t step);
   void write(const Commit& commit, StepReport& report);
   void start_block(int32_t block);
   void restart_lock();
@@ -154,6 +174,8 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   std::optional<RowLock> lock_;
   std::optional<Canvas> locked_block_;  // with a lock: copy of the block, from position 0
   bool may_lock_ = false;               // the pending follow-up may lock rows
+  // For each of the block's next steps what it writes if its pass predicts what the last one has predicted.
+  std::vector<std::vector<Commit>> drafts_;
 };
 
 }  // namespace lacuna

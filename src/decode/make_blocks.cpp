@@ -229,6 +229,28 @@ void check_pipeline(const BlockStrategy& strategy, const ModelConfig& config, Pr
                   "a finished block is read in the next blocks' pass");
 }
 
+/// Refuses what drafts would not reproduce.
+void check_drafts(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!strategy.drafts) return;
+  const auto refuse = [&](bool is_refused, std::string_view reason) {
+    problems.refuse(is_refused, "drafts", reason);
+  };
+  refuse(config.causal_context, "a block is read causally once it is done");
+  refuse(edits_blocks(config), "the model may edit any token of a block");
+  refuse(strategy.edit.has_value(), "`edit` may replace any token of a block");
+  refuse(strategy.pipeline.has_value(), "`pipeline` denoises several blocks at once");
+  refuse(config.whole_prompt && !strategy.pipeline, "blocks begin after the prompt, which is one");
+  refuse(strategy.lock.has_value(), "`lock` leaves rows out that a draft would compute");
+  refuse(!std::holds_alternative<ExactAttention>(strategy.sparse),
+         "`sparse` chooses cells for one group of rows");
+  refuse(sub_block_length_of(strategy, config) < block_length_of(strategy, config),
+         "a block has several sub-blocks");
+  refuse(std::holds_alternative<SoftTokens>(strategy.unmask.policy.count),
+         "`unmask` soft shows each step the confidences of the last one");
+  refuse(strategy.unmask.policy.traits().is_custom,
+         "a rule of the caller's sees no states that may not come");
+}
+
 /// Finds an infill whose block reaches beyond the model's positions.
 void check_infill_block(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked,
                         Problems& problems) {
@@ -256,6 +278,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_sparse(strategy, config, problems);
   check_block_lock(strategy, config, problems);
   check_pipeline(strategy, config, problems);
+  check_drafts(strategy, config, problems);
   if (asked != nullptr) check_infill_block(strategy, config, *asked, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {

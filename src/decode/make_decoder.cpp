@@ -49,9 +49,16 @@ void check_infill(const ModelConfig& config, const DecodeRequest& request, Probl
        fmt::format("canvas token {} is outside the model's vocabulary of {}", *unknown, config.vocab_size)});
 }
 
+/// Whether a pass computes several states of a block; the rules of its samples are those of the first.
+bool drafts_states(const Strategy& strategy) {
+  const auto* blocks = std::get_if<BlockStrategy>(&strategy);
+  return blocks != nullptr && blocks->drafts;
+}
+
 /// Why alternatives of committed tokens (decode/alternatives.h) cannot be listed; empty: they can.
 std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
+  if (drafts_states(strategy)) return "a pass may write the tokens of several steps (`drafts`)";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
   if (config.causal_context || config.mask_drafts > 0)
     return "the model reads what it wrote from left to right, and judges it";
@@ -78,6 +85,7 @@ std::string_view why_no_constraint(const ModelConfig& config, const Strategy& st
   const auto* blocks = std::get_if<BlockStrategy>(&strategy);
   if (blocks != nullptr && std::holds_alternative<SoftTokens>(blocks->unmask.policy.count))
     return "`unmask` soft changes tokens after they were checked";
+  if (drafts_states(strategy)) return "`drafts` samples from states that the constraint has not seen";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
@@ -160,7 +168,8 @@ void check_constraint(const ModelConfig& config, const Strategy& strategy, const
   }
 }
 
-void check_adjustments(const ModelConfig& config, const DecoderContext& context, Problems& problems) {
+void check_adjustments(const ModelConfig& config, const Strategy& strategy, const DecoderContext& context,
+                       Problems& problems) {
   const LogitAdjustments& asked = context.adjustments;
   problems.within("min_p", asked.min_p, 0.0, 1.0);
   problems.within("presence_penalty", asked.presence_penalty, -kMaxPenalty, kMaxPenalty);
@@ -173,14 +182,16 @@ void check_adjustments(const ModelConfig& config, const DecoderContext& context,
     problems.expect(std::abs(bias) <= kMaxBias, "logit_bias", fmt::to_string(bias),
                     fmt::format("numbers from {} to {}", -kMaxBias, kMaxBias));
   }
-  constexpr std::string_view kReason = "the guide chooses what is written";
+  const std::string_view reason = context.guide ? "the guide chooses what is written"
+                                                : "a pass may write the tokens of several steps (`drafts`)";
   const LogitAdjustments none;
+  if (!context.guide && !drafts_states(strategy)) return;
+  problems.refuse(asked.presence_penalty != none.presence_penalty, "presence_penalty", reason);
+  problems.refuse(asked.frequency_penalty != none.frequency_penalty, "frequency_penalty", reason);
+  problems.refuse(asked.repeat_penalty != none.repeat_penalty, "repeat_penalty", reason);
   if (!context.guide) return;
-  problems.refuse(asked.min_p != none.min_p, "min_p", kReason);
-  problems.refuse(asked.presence_penalty != none.presence_penalty, "presence_penalty", kReason);
-  problems.refuse(asked.frequency_penalty != none.frequency_penalty, "frequency_penalty", kReason);
-  problems.refuse(asked.repeat_penalty != none.repeat_penalty, "repeat_penalty", kReason);
-  problems.refuse(!asked.biases.empty(), "logit_bias", kReason);
+  problems.refuse(asked.min_p != none.min_p, "min_p", reason);
+  problems.refuse(!asked.biases.empty(), "logit_bias", reason);
 }
 
 /// Checks the fields of the request that do not depend on the strategy.
@@ -193,7 +204,7 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   check_prompt(config, request.prompt, asked.gen_length, "the model", problems);
   if (is_infill) check_infill(config, request, problems);
   check_constraint(config, strategy, asked, problems);
-  check_adjustments(config, context, problems);
+  check_adjustments(config, strategy, context, problems);
   const std::string_view no_alternatives = why_no_alternatives(config, strategy);
   problems.refuse(context.num_alternatives > 0 && !no_alternatives.empty(), "alternatives", no_alternatives);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");

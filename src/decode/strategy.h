@@ -200,6 +200,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("accepts_exactly", strategy.accepts_exactly);
   visit("lock", strategy.lock);
   visit("pipeline", strategy.pipeline);
+  visit("drafts", strategy.drafts, 1, kMaxDrafts);
 }
 
 template <FieldsOf<UniformStrategy> S, typename Visit>

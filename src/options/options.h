@@ -102,6 +102,7 @@ struct GenerationOptions {
   std::optional<std::string> commit;
   std::optional<std::string> edit;
   std::optional<std::string> pipeline;
+  std::optional<int32_t> drafts;
   std::optional<std::string> sparse;
   std::optional<std::string> sparse_commit;
   std::optional<int32_t> sparse_after;
@@ -309,6 +310,8 @@ inline constexpr std::tuple kRows{
             "always)"),
     setting("pipeline", &O::pipeline, kBlocks,
             "Several blocks at once: on, none or add=0.1,full=0.95, shares written (default none; D2F: on)"),
+    setting("drafts", &O::drafts, kBlocks,
+            "States of a block drafted ahead, computed in the same pass; same text, 1-32 (default none)"),
     setting("sparse", &O::sparse, kBlocks,
             "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score "
             "Quest's mean over a block's queries: MAGE leaves it open), sparsed=K, flashblock=N or losa=K; "

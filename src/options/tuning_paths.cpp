@@ -283,7 +283,8 @@ GenerationOptions without_accelerations(GenerationOptions options) {
                                                  "drift",           "delimiter",
                                                  "stop-entropy",    "sparse",
                                                  "sparse-commit",   "sparse-after",
-                                                 "pipeline",        "suffix-dropout"};
+                                                 "pipeline",        "suffix-dropout",
+                                                 "drafts"};
   // Other rules choose one token at a time: they are samplers.
   constexpr std::string_view kFastRules[] = {
       "threshold", "factor", "dynamic",  "entropy-bounded", "klass", "local-leap",

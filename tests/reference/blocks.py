@@ -51,6 +51,7 @@ class Options:
     rope_scale: float = 1.0
     lock: Lock | None = None          # without unlocking and editing
     accept: float = 0.9               # of the rule soft
+    drafts: int = 0                   # states of a block that a pass computes ahead
     seed: int = 0
 
 
@@ -63,6 +64,10 @@ class Pass:
     rows: list                 # positions in feed order
     committed: list = field(default_factory=list)  # (position, token), ascending
     locked: list = field(default_factory=list)     # positions, ascending
+    # Of a denoise pass of block diffusion:
+    block: int = 0
+    step: int = 0              # within the block
+    candidates: list = field(default_factory=list)
 
 
 @dataclass
@@ -518,6 +523,8 @@ class Decoder:
             if block + 1 < self.blocks:
                 kept = self.commit(block)
         end = self.end_of_answer()
+        if self.options.drafts:
+            self.draft()
         return Decode(self.canvas[self.prompt:self.limit if end is None else end + 1], self.limit, self.passes,
                       self.close, self.met)
 
@@ -758,9 +765,47 @@ class Decoder:
             self.see_best(self.values[position], self.scaled_gap)
         self.write(written)
         self.updates = len(written) + (self.updates if isinstance(view, Reuse) else 0)
+        self.passes[-1].block, self.passes[-1].step, self.passes[-1].candidates = block, step, candidates
         if self.lock:
             self.update_lock(block, known, {row: logits[row] for row in view.rows})
         return written
+
+    def draft(self):
+        """Replaces the passes by those of drafts: a state's pass is that of a draft if the steps before it write what
+        was drafted."""
+        passes, place, self.passes, close, self.close = self.passes, 0, [], self.close, None
+        while place < len(passes):
+            first = place
+            record = passes[first]
+            self.passes.append(Pass(record.kind, list(record.rows), list(record.committed)))
+            drafts = self.drafts_after(passes[first - 1]) if record.kind == "denoise" and record.step else []
+            self.passes[-1].rows += [*range(*self.bounds(record.block))] * len(drafts)
+            for draft in drafts:
+                ends = place + 1 == len(passes) or passes[place + 1].block != record.block
+                self.met["draft rejected"] += not ends and passes[place].committed != draft
+                if ends or passes[place].committed != draft:
+                    break
+                place += 1
+                self.met["draft accepted"] += 1
+                self.passes[-1].committed = sorted(self.passes[-1].committed + passes[place].committed)
+            if close is not None and first <= close <= place:
+                self.see(0, np.inf)
+            place += 1
+
+    def drafts_after(self, record):
+        """The tokens of each step after a pass if all predict what this pass did, but those of a state without
+        masks, which no pass computes."""
+        out, step = [], record.step
+        left = [c for c in record.candidates if (c.position, c.token) not in record.committed]
+        while len(out) < self.options.drafts:
+            step += 1
+            stream = RngStream(self.options.seed, ORDER, record.block, step)
+            chosen = choose(self.rule, left, self.quota(step), stream, self.see_order)
+            left = [c for c in left if c not in chosen]
+            if not left:
+                break
+            out.append(sorted((c.position, c.token) for c in chosen))
+        return out
 
     def known(self, block):
         """Positions of a block that hold a token. A mask in the prompt is a mask to the lock."""

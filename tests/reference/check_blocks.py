@@ -31,7 +31,8 @@ DEFAULT_RULE = {"sdar": "low-confidence", "fast_dllm": "dynamic=0.9", "llada2": 
 PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quota", "stopped by an end", "edit",
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
          "sparse step", "kept", "reused", "written since", "exact again", "sparse commit", "locked", "locked at a guessed eps",
-         "saved rows", "changed", "all sure", "came to rest", "no step left")
+         "saved rows", "changed", "all sure", "came to rest", "no step left",
+         "draft accepted", "draft rejected")
 METHODS = ("mage", "quest", "sparsed", "flashblock", "losa")
 VOCAB = 112
 EMBEDDINGS = {"llada": "model.transformer.wte", "llada2": "model.word_embeddings"}
@@ -148,6 +149,11 @@ def random_options(family, length, rng, plain, soft, methods=METHODS):
     if plain:
         return options, rule
     options.commit = str(rng.choice(["fused", "apart"]))
+    if rng.random() < 0.25:
+        options.drafts = int(rng.integers(1, 9))
+        if family in SHIFTED:
+            options.commit, options.sub_block_length = None, size
+        return options, rule
     if family in SHIFTED:
         options.commit = "apart" if rng.random() < 0.5 else None
         options.sub_block_length = int(rng.choice([b for b in (1, 2, 4, 8, 16) if b <= size]))
@@ -182,7 +188,8 @@ def random_prompt(model, family, rng):
 def flags(options, rule):
     out = ["--gen-length", options.gen_length, "--block-length", options.block_length,
            "--temperature", options.temperature, "--seed", options.seed]
-    for name, value, default in (("unmask", rule, None), ("steps", options.steps, None), ("top-k", options.top_k, 0),
+    for name, value, default in (("unmask", rule, None), ("steps", options.steps, None), ("drafts", options.drafts, 0),
+                                 ("top-k", options.top_k, 0),
                                  ("top-p", options.top_p, 1), ("commit", options.commit, None),
                                  ("sub-block-length", options.sub_block_length, None),
                                  ("cache", options.cache, "none"), ("sparse-commit", options.sparse_commit, "exact"),
