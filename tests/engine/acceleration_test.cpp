@@ -308,7 +308,7 @@ TEST_P(Acceleration, GuidedTokensAreThoseOfWholeUncachedPasses) {
     Engine engine(on_cpu(model_, default_table(), threads), 1, on_cpu(guide, default_table(), threads));
     engine.add(make_decoder(
         config_, one.options, one.prompt,
-        {-1, GuideContext{&guide->config(), one.prompt, shared_vocabulary(config_, guide->config())}}));
+        {.guide = GuideContext{&guide->config(), one.prompt, shared_vocabulary(config_, guide->config())}}));
     engine.run();
     const std::span<const TokenId> canvas = engine.decoder(0).canvas();
     EXPECT_EQ(std::vector<TokenId>(canvas.begin(), canvas.end()),
@@ -329,7 +329,7 @@ TEST(AccelerationCost, CountsTheGuideAndTheDrift) {
   Engine engine(on_cpu(model, default_table(), threads), 1, on_cpu(guide, default_table(), threads));
   engine.add(make_decoder(
       config, one.options, one.prompt,
-      {-1, GuideContext{&guide->config(), one.prompt, shared_vocabulary(config, guide->config())}}));
+      {.guide = GuideContext{&guide->config(), one.prompt, shared_vocabulary(config, guide->config())}}));
   int64_t guide_rows = 0;
   int32_t drafts = 0;
   engine.run([&](const StepEvent& event) {

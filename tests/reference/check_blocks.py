@@ -149,7 +149,7 @@ def random_options(family, length, rng, plain, soft, methods=METHODS):
     if plain:
         return options, rule
     options.commit = str(rng.choice(["fused", "apart"]))
-    if rng.random() < 0.25:
+    if not options.unmask.startswith("soft") and rng.random() < 0.25:
         options.drafts = int(rng.integers(1, 9))
         if family in SHIFTED:
             options.commit, options.sub_block_length = None, size

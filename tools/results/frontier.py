@@ -56,6 +56,9 @@ def masked(base, rules):
         ("blocks, factor, dual", "--block-length 8 --unmask factor=1 --cache dual --eos-exit"),
         ("blocks, threshold, suffix", "--block-length 8 --unmask threshold=0.9 --suffix 8 --eos-exit"),
         ("threshold, prompt once", "--unmask threshold=0.9 --prompt-block 32"),
+        ("blocks, d3llm", "--block-length 8 --unmask d3llm --eos-exit"),
+        ("blocks, d3llm, delayed", "--block-length 8 --unmask d3llm --cache delayed --eos-exit"),
+        ("blocks, adablock", "--block-length 8 --unmask adablock --delimiter . --eos-exit"),
         *((rule.partition(",")[0], f"--unmask {rule}") for rule in rules),
         ("guide exact", f"{GUIDE} exact"),
         ("guide", f"{GUIDE} top-k=2"),
@@ -92,6 +95,11 @@ BLOCKS = [
     ("half the steps", "--unmask low-confidence --steps 4"),
     ("dynamic, mage=16", "--unmask dynamic=0.9 --sparse mage=16"),
     ("dynamic, quest=16", "--unmask dynamic=0.9 --sparse quest=16,page=4"),
+    ("exact, drafts", "--unmask low-confidence --drafts 3"),
+    ("dynamic, drafts", "--unmask dynamic=0.9 --drafts 3"),
+    ("dynamic, flashblock=2", "--unmask dynamic=0.9 --sparse flashblock=2"),
+    ("dynamic, losa=16", "--unmask dynamic=0.9 --sparse losa=16,page=4"),
+    ("soft", "--unmask soft"),
     ("dynamic, sparsed=16", "--unmask dynamic=0.9 --sparse sparsed=16"),
 ]
 NEEDLES = [
@@ -103,6 +111,8 @@ NEEDLES = [
     ("mage=64", "--unmask dynamic=0.9 --sparse mage=64"),
     ("quest=64", "--unmask dynamic=0.9 --sparse quest=64"),
     ("sparsed=64", "--unmask dynamic=0.9 --sparse sparsed=64"),
+    ("flashblock=2", "--unmask dynamic=0.9 --sparse flashblock=2"),
+    ("losa=64", "--unmask dynamic=0.9 --sparse losa=64"),
     ("mage=64, block cache", "--unmask dynamic=0.9 --sparse mage=64 --cache block"),
 ]
 SLOTS = [
@@ -119,7 +129,7 @@ SLOTS = [
 
 FULL = {
     "samples": 500,
-    "turns": 2,
+    "fewer": {"gidd": 200, "gidd-mask": 200, "fast-dllm": 200},  # samples of families that take longest
     "fast_points": f"{100 * FAST_LOSS:.0f}",
     # Family: model, flags of its task, its settings; the first one is the baseline.
     "families": {
@@ -169,8 +179,9 @@ def evaluate_all(run, family):
     """Every setting of a family, the baseline first."""
     model, task, settings = run.grid.families[family]
     found = []
+    samples = min(run.grid.samples, run.grid.fewer.get(family, run.grid.samples))
     for label, flags in settings:
-        command = joined(f"lacuna eval -m {model} {task}", flags, f"--batch 1 --samples {run.grid.samples} --threads 1")
+        command = joined(f"lacuna eval -m {model} {task}", flags, f"--batch 1 --samples {samples} --threads 1")
         measured = run.evaluate(command, timed=True)
         found.append(Found(label, flags, command, measured, found[0].measured if found else measured))
     return found

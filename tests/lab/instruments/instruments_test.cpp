@@ -435,7 +435,8 @@ TEST_F(Instruments, ProfileAModelAndItsGuide) {
     std::vector<std::unique_ptr<Decoder>> made;
     made.push_back(make_decoder(
         llada_->config(), masked_options(), prompt,
-        {-1, GuideContext{&guide->config(), prompt, shared_vocabulary(llada_->config(), guide->config())}}));
+        {.guide =
+             GuideContext{&guide->config(), prompt, shared_vocabulary(llada_->config(), guide->config())}}));
     return made;
   };
   Engine engine(llada_, 1, guide);
