@@ -187,6 +187,9 @@ function(lacuna_embed_page)
   add_custom_command(OUTPUT ${output} DEPENDS ${files} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${script})
   target_sources(lacuna_server PRIVATE ${output})
+  # Without a target of its own, the file, and with it all of the server, would wait for the libraries that the server is linked with.
+  add_custom_target(lacuna_page_files DEPENDS ${output})
+  add_dependencies(lacuna_server lacuna_page_files)
 endfunction()
 
 # Kernels: with the instruction sets of the processor that is compiled for, each of which has a folder.
