@@ -201,7 +201,7 @@ int32_t BegunBlocks::first_end(const Canvas& canvas) const {
 }
 
 void BegunBlocks::finish_pass(const Canvas& canvas) {
-  // As the published code rounds it.
+  // Rounded like the published code.
   const double written = 1 - static_cast<double>(canvas.count_masked(end_ - length_, end_)) / length_;
   if (end_ < canvas.length() && written >= rule_.add) end_ += length_;
 }
