@@ -53,13 +53,14 @@ TuningPath lock_path() {
 }
 
 void add_sparse_paths(std::vector<TuningPath>& paths) {
-  for (const char* const method : {"mage", "quest", "sparsed"}) {
+  for (const char* const method : {"mage", "quest", "sparsed", "losa"}) {
     TuningPath path{fmt::format("sparse {}", method), "sparse", {}};
     for (const int32_t budget : {2048, 1024, 512, 256, 128, 64}) {
       path.levels.push_back({{"sparse", fmt::format("{}={}", method, budget)}});
     }
     paths.push_back(std::move(path));
   }
+  paths.push_back(path_over("sparse flashblock", "sparse", {}, "sparse", {"flashblock=2", "flashblock=3"}));
 }
 
 void add_guide_paths(std::vector<TuningPath>& paths) {
@@ -107,7 +108,11 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   paths.push_back(path_over("cache sparse-dllm", "cache", {}, "cache",
                             {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
   paths.push_back(path_over("prompt-block", "prompt-block", {}, "prompt-block", {"128", "64", "32", "16"}));
-  if (asked.block_length) paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));
+  if (asked.block_length) {
+    paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));
+    paths.push_back(
+        path_over("suffix-dropout", "suffix", {{"suffix-dropout", "on"}}, "suffix", {"128", "64"}));
+  }
   paths.push_back(lock_path());
   if (has_guide) add_guide_paths(paths);
   std::erase_if(paths, [](const TuningPath& path) { return path.levels.empty(); });
