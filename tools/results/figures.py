@@ -99,14 +99,15 @@ def label_families(found, families):
     frame = found.get_window_extent()
     marks = [found.transData.transform((x, y)) for points in families for x, y, _ in points]
     taken = [Bbox.from_extents(x - 4, y - 4, x + 4, y + 4) for x, y in marks]
+    rings = 110 if len(marks) <= 30 else 16  # long lines to many labels would hide the marks
     for colour, points in zip(COLOURS, families):
-        label_points(found, points, colour, frame, taken)
+        label_points(found, points, colour, frame, taken, rings)
 
 
-def label_points(found, points, colour, frame, taken):
+def label_points(found, points, colour, frame, taken, rings):
     """Writes labels in free places of the frame, and adds their boxes to `taken`."""
     for x, y, label in points:
-        place = place_label(found.transData.transform((x, y)), len(label), frame, taken)
+        place = place_label(found.transData.transform((x, y)), len(label), frame, taken, rings)
         if place:
             offset, align, box = place
             taken.append(box)
@@ -115,10 +116,10 @@ def label_points(found, points, colour, frame, taken):
                            va="center", arrowprops=line)
 
 
-def place_label(point, letters, frame, taken):
+def place_label(point, letters, frame, taken, rings=110):
     """The nearest free place of a label: (offset in points, alignment, box), or None."""
     width = LETTER * letters
-    for ring in range(110):  # half a line apart, in turn above and below: the height from any point
+    for ring in range(rings):  # half a line apart, in turn above and below: the height from any point
         rise = (ring + 1) // 2 * LINE / 2 * (1 if ring % 2 else -1)
         for side in (1, -1):
             near = point[0] + 7 * side
