@@ -179,7 +179,7 @@ def evaluate_all(run, family):
     """Every setting of a family, the baseline first."""
     model, task, settings = run.grid.families[family]
     found = []
-    samples = min(run.grid.samples, run.grid.fewer.get(family, run.grid.samples))
+    samples = min(run.grid.samples, FULL["fewer"].get(family, run.grid.samples))
     for label, flags in settings:
         command = joined(f"lacuna eval -m {model} {task}", flags, f"--batch 1 --samples {samples} --threads 1")
         measured = run.evaluate(command, timed=True)
