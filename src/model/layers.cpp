@@ -27,13 +27,12 @@ Model::Pass::Pass(const Model& model, const KernelContext& context, const StepPl
                 {ws_.gathered, ws_.kv_sums, ws_.sent, ws_.received}),
       residual_(sized(ws_.residual, plan.num_rows(), config_.hidden_dim)),
       row_sequence_(plan.tokens.size()),
-      row_group_(config_.canvas ? plan.tokens.size() : 0) {
+      row_group_(plan.tokens.size()) {
   ws_.times = {};
   for (size_t g = 0; g < plan_.groups.size(); ++g) {
     const auto& [begin, end] = plan_.groups[g].rows;
     std::fill(row_sequence_.begin() + begin, row_sequence_.begin() + end, plan_.groups[g].sequence);
-    if (config_.canvas)
-      std::fill(row_group_.begin() + begin, row_group_.begin() + end, static_cast<int32_t>(g));
+    std::fill(row_group_.begin() + begin, row_group_.begin() + end, static_cast<int32_t>(g));
   }
 }
 

@@ -355,7 +355,7 @@ class Model::Pass {
   Matrix<float> x_, normed_, projected_;
   bool is_narrow_ = false;  // in the last layer, x_ has only the rows with outputs
   std::vector<int32_t> row_sequence_;
-  std::vector<int32_t> row_group_;  // for models whose canvas rows are computed in another way
+  std::vector<int32_t> row_group_;
   Stopwatch watch_;
 };
 

@@ -172,7 +172,7 @@ TEST_F(Tune, RefusesWhatItCannotUse) {
   EXPECT_THAT(refused("mini-llada --task arithmetic --risk 1"), HasSubstr("--risk"));
   EXPECT_THAT(refused("mini-llada --task arithmetic --budget soon"), HasSubstr("90s, 20m or 1.5h"));
   EXPECT_THAT(refused("mini-llada --task arithmetic --methods luck"),
-              HasSubstr("unmask, steps, cache, lock"));
+              HasSubstr("unmask, steps, cache, prompt-block, lock"));
   EXPECT_THAT(refused("mini-llada --task arithmetic --save ../x"), HasSubstr("lower-case letters"));
   EXPECT_THAT(refused("mini-llada --task arithmetic --preset fast"), HasSubstr("--preset"));
   EXPECT_THAT(refused("mini-qwen --task arithmetic"), HasSubstr("no method to tune"));
