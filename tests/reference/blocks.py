@@ -77,7 +77,7 @@ class Decode:
     passes: list
     close: int | None          # the first pass in which a decision was too close to call, None: none was
     met: Counter               # how often each rare path was taken
-#Attention
+# Attention
 
 
 def largest(values, count):
@@ -316,7 +316,7 @@ class Network:
             watch(layer, x)
 
         def attend(layer, q, k, v):
-#All rows write before any reads.
+            # All rows write before any reads.
             self.store.k[layer, rows], self.store.v[layer, rows] = k, v
             out, at = [], 0
             for view in views:
@@ -341,7 +341,7 @@ class Network:
         view.finish(layer)
         return np.concatenate(out, axis=1).reshape(len(q), -1)
 
-#Which positions a step commits
+# Which positions a step commits
 
 
 @dataclass
@@ -411,7 +411,7 @@ def choose(rule, candidates, count, stream, see):
             number += 1
     return first(number)
 
-#The lock
+# The lock
 
 
 class BlockLock:
@@ -444,7 +444,7 @@ class BlockLock:
         passing, gated = {}, options.gate is not None and options.gate < 100 and population
         theta = nearest_rank(population, options.gate) if gated else math.inf
         for row in lockable if self.measures else []:
-#Reading : a row that was never computed before is not measured.
+            # Reading: a row that was never computed before is not measured.
             if row not in self.posterior:
                 continue
             value = divergence(now[row], self.posterior[row])
@@ -474,7 +474,7 @@ class BlockLock:
         eps = self.estimate.eps()
         return eps if eps is not None else self.options.eps or 0.0
 
-#Decoding
+# Decoding
 
 
 class Decoder:
@@ -528,7 +528,7 @@ class Decoder:
         return Decode(self.canvas[self.prompt:self.limit if end is None else end + 1], self.limit, self.passes,
                       self.close, self.met)
 
-#The answer
+    # The answer
 
     def end_of_answer(self):
         """Position of the first end token with no mask before it, or None."""
@@ -544,7 +544,7 @@ class Decoder:
         self.met["stopped by an end"] += end is not None
         return end is not None
 
-#Passes
+    # Passes
 
     def feed(self, kind, views):
         """One pass; returns {position: logits}."""
@@ -570,7 +570,7 @@ class Decoder:
         """Reads the prompt's blocks; returns the views of those that the first step shall compute."""
         rest, together = [View(*self.whole(block)) for block in range(self.first)], max(1, ROWS_TOGETHER // self.size)
         self.met["prefill in parts"] += len(rest) > together
-#Reading : of a longer prompt, what is left after the full passes is computed with the first step.
+        # Reading: of a longer prompt, what is left after the full passes is computed with the first step.
         while rest and not (self.fused and len(rest) <= together):
             logits = self.feed("prefill", rest[:together])
             rest = rest[together:]
@@ -595,7 +595,7 @@ class Decoder:
             self.see_best(row)
             self.write({begin: int(np.argmax(row))})
 
-#Decisions
+    # Decisions
 
     def see(self, gap, tolerance):
         if gap < tolerance and self.close is None:
@@ -642,7 +642,7 @@ class Decoder:
         if options.temperature == 0:
             token, values = int(np.argmax(visible)), visible
         else:
-#Reading : the filters see the logits without the mask.
+            # Reading: the filters see the logits without the mask.
             kept = self.filtered(visible)
             stream = RngStream(options.seed, DRAW, block, step, position)
             values = np.array([x - np.log(-np.log(stream.uniform(t))) if x > -np.inf else -np.inf
@@ -655,11 +655,11 @@ class Decoder:
 
     def quota(self, step):
         """n_s."""
-#Reading : where S b ' / B is no whole number the page' s formulas are taken as they are, of the fraction.
+        # Reading: where S b' / B is no whole number the page's formulas are taken as they are, of the fraction.
         steps = self.steps * self.sub / self.size
         return int(self.sub // steps) + (step < self.sub % steps)
 
-#Steps
+    # Steps
 
     def denoise(self, block, kept):
         """All steps of a block; whether the answer is complete."""
@@ -820,7 +820,7 @@ class Decoder:
         self.met["locked"] += bool(locked)
         self.met["locked at a guessed eps"] += bool(locked) and self.estimate is not None
 
-#Sparse attention
+    # Sparse attention
 
     def stepping(self, block, rows, step):
         """The view of a step."""
@@ -845,7 +845,7 @@ class Decoder:
         if not over:
             return View(*where)
         if remembers:
-#Reading : a step that-- sparse - after makes exact remembers all the same.
+            # Reading: a step that --sparse-after makes exact remembers all the same.
             self.met["remembered"] += 1
             return Remember(*where, budget=sparse.budget, see=self.see_cells, dense_layers=sparse.dense_layers)
         if again or not chooses:

@@ -51,7 +51,7 @@ class Model:
         return rms_norm(x, self.tensors[f"model.{name}.weight"], self.config["norm_eps"])
 
     def logits(self, tokens, begin=None, distribution=None, level=0.0):
-        """[rows, vocab]. begin: where the block begins (None: there is none); distribution: [block, vocab], what the pass before
+        """[rows, vocab]. begin: first position of the block, None without one; distribution: [block, vocab], what the pass before
         predicted; level: the block's sigma."""
         begin = len(tokens) if begin is None else begin
         embedding = self.tensors["model.embed_tokens.weight"]
