@@ -69,7 +69,7 @@ BlockPasses passes_of(SparsePolicy policy, int32_t prefix, int32_t steps, int32_
     sparsed->exact_share = 0;
   }
   if (const auto* flashblock = std::get_if<FlashBlock>(&policy))
-    passes.exact_share = std::ceil(double{1} * steps / flashblock->updates) / steps;
+    passes.exact_share = std::ceil(static_cast<double>(steps) / flashblock->updates) / steps;
   SparseSchedule schedule(policy, steps, 0);
   passes.first.attention = schedule.denoise(prefix, 0, rows);
   schedule.advance(passes.first.attention, 1);

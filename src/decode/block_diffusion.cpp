@@ -1,11 +1,12 @@
 #include "decode/block_diffusion.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "decode/canvas.h"
 #include "kernels/attention.h"
+#include "kernels/panels.h"
 
 namespace lacuna {
 namespace {
@@ -13,16 +14,8 @@ namespace {
 constexpr int32_t kSampled = 0;  // rules of a plan
 constexpr int32_t kBest = 1;
 
-constexpr auto kTile = static_cast<int32_t>(kCellTile);
-
 int32_t round_up_to_tile(int32_t cells) {
-  return (cells + kTile - 1) / kTile * kTile;
-}
-
-std::vector<int32_t> positions_in(int32_t begin, int32_t end) {
-  std::vector<int32_t> values(static_cast<size_t>(end - begin));
-  std::iota(values.begin(), values.end(), begin);
-  return values;
+  return static_cast<int32_t>(round_up(cells, kCellTile));
 }
 
 bool writes_same(std::span<const Commit> a, std::span<const Commit> b) {
@@ -95,7 +88,8 @@ int32_t BlockDiffusionDecoder::num_final() const {
 int32_t BlockDiffusionDecoder::num_cells() const {
   if (most_drafts() == 0) return num_positions();
   // Drafts begin less than a tile behind the canvas.
-  return num_positions() + (most_drafts() * round_up_to_tile(options_.block_length)) + kTile - 1;
+  return num_positions() + most_drafts() * round_up_to_tile(options_.block_length) +
+         static_cast<int32_t>(kCellTile) - 1;
 }
 
 int32_t BlockDiffusionDecoder::most_kept() const {
@@ -210,6 +204,7 @@ void BlockDiffusionDecoder::add_sample(int32_t row, int32_t position, int32_t st
 }
 
 void BlockDiffusionDecoder::plan_drafts() {
+  if (drafts_.empty()) return;
   const int32_t begin = begin_of(block_), end = begin_of(block_ + 1);
   std::vector<TokenId> tokens = tokens_;
   std::vector<int32_t> masked = drawn_positions();
@@ -368,7 +363,7 @@ std::vector<Commit> BlockDiffusionDecoder::take_step(std::span<const RowStatisti
   if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
   if (first_masked() < begin_of(block_ + 1)) {
-    draft_steps(std::move(candidates), chosen);
+    if (most_drafts() > 0) draft_steps(std::move(candidates), chosen);
     return chosen;
   }
   if (!is_done(had_masks || !edits.empty(), drawn)) return chosen;

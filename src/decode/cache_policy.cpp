@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/overloaded.h"
 
@@ -11,12 +10,6 @@ namespace {
 
 bool is_due(int32_t refresh, int32_t pass) {
   return refresh > 0 && pass % refresh == 0;
-}
-
-std::vector<int32_t> range(int32_t begin, int32_t end) {
-  std::vector<int32_t> rows(static_cast<size_t>(end - begin));
-  std::iota(rows.begin(), rows.end(), begin);
-  return rows;
 }
 
 /// End of the cache blocks whose tokens this many passes have computed: 0, the prompt's length, or a number
@@ -44,7 +37,7 @@ CachedPass choose_rows_of(const FreeCache& free, const Canvas& canvas) {
     is_whole = !keeps && (waits || is_due(free.refresh, canvas.num_passes() + 1));
   }
   const bool is_final = free.refresh == 0 && free.delay == 0;  // no later pass computes what is frozen
-  return {range(is_whole ? 0 : canvas.predictor(frozen), canvas.length()), is_final};
+  return {positions_in(is_whole ? 0 : canvas.predictor(frozen), canvas.length()), is_final};
 }
 
 bool is_settled(const Canvas& canvas, int32_t row) {
@@ -71,12 +64,12 @@ CachedPass choose_sparse_rows(const SparseDllm& policy, const Canvas& canvas, co
     const int32_t row = canvas.predictor(position);
     return row >= live.begin && row < live.end;
   };
-  CachedPass pass{range(0, length), true};
+  CachedPass pass{positions_in(0, length), true};
   const int32_t number = policy.refresh > 0 ? block.pass % policy.refresh : block.pass;
   if (number == 0) return pass;
   const bool is_confined = number > 1 && canvas.first_moved() >= length &&
                            std::all_of(drawn_positions.begin(), drawn_positions.end(), is_live);
-  if (is_confined) pass = {range(live.begin, live.end), false};
+  if (is_confined) pass = {positions_in(live.begin, live.end), false};
   SparseAttention sparse{.among = {0, length}, .dense_layers = 0, .except = live, .pool = policy.pool};
   sparse.budget = std::max(1, static_cast<int32_t>(std::floor(policy.keep * sparse.num_candidates())));
   if (sparse.budget >= sparse.num_candidates()) return pass;  // nothing is left out
@@ -91,7 +84,7 @@ CachedPass choose_sparse_rows(const SparseDllm& policy, const Canvas& canvas, co
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
                        std::span<const int32_t> drawn_positions) {
   const int32_t length = canvas.length();
-  const auto everything = [&] { return CachedPass{range(0, length), true}; };
+  const auto everything = [&] { return CachedPass{positions_in(0, length), true}; };
   if (canvas.num_passes() == 0) return everything();
 
   const IndexRange live = live_rows(canvas, block);
@@ -99,17 +92,17 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
       std::visit(Overloaded{[&](const NoCache&) { return everything(); },
                             [&](const PrefixCache& prefix) {
                               if (block.pass == 0 || is_due(prefix.refresh, block.pass)) return everything();
-                              return CachedPass{range(live.begin, length), false};
+                              return CachedPass{positions_in(live.begin, length), false};
                             },
                             [&](const DualCache& dual) {
                               if (block.pass == 0 || is_due(dual.refresh, block.pass)) return everything();
-                              return CachedPass{range(live.begin, live.end), false};
+                              return CachedPass{positions_in(live.begin, live.end), false};
                             },
                             [&](const FreeCache& free) { return choose_rows_of(free, canvas); },
                             [&](const DkvCache& dkv) {
                               if (block.pass < 2 || is_due(dkv.refresh, canvas.num_passes()))
                                 return everything();
-                              std::vector<int32_t> rows = range(0, length);
+                              std::vector<int32_t> rows = positions_in(0, length);
                               std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
                               return CachedPass{std::move(rows), false};
                             },
@@ -126,7 +119,7 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
     const int32_t row = canvas.predictor(position);
     if (row < canvas.first_moved()) predictors.push_back(row);
   }
-  const std::vector<int32_t> moved = range(canvas.first_moved(), length);
+  const std::vector<int32_t> moved = positions_in(canvas.first_moved(), length);
   predictors.insert(predictors.end(), moved.begin(), moved.end());
   std::vector<int32_t> rows;
   std::set_union(pass.rows.begin(), pass.rows.end(), predictors.begin(), predictors.end(),

@@ -1,11 +1,18 @@
 #include "decode/canvas.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 
 namespace lacuna {
+
+std::vector<int32_t> positions_in(int32_t begin, int32_t end) {
+  std::vector<int32_t> positions(static_cast<size_t>(end - begin));
+  std::iota(positions.begin(), positions.end(), begin);
+  return positions;
+}
 
 Canvas::Canvas(std::vector<TokenId> prompt, int32_t gen_length, TokenId mask_id, bool shifted_logits,
                std::span<const TokenId> answer)

@@ -20,6 +20,9 @@ struct Block {
   int32_t pass = 0;  ///< passes that the block has had
 };
 
+/// begin, begin + 1, ..., end - 1.
+std::vector<int32_t> positions_in(int32_t begin, int32_t end);
+
 class Canvas {
  public:
   /// The prompt, then gen_length masks. A mask token within the prompt is a gap to fill.

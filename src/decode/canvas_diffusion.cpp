@@ -19,13 +19,13 @@ constexpr int32_t kReadRows = 1024;
 constexpr uint64_t kCanvasNoise = 19;
 constexpr uint64_t kPosteriorNoise = 21;
 
-constexpr double kLeastTime = 1e-3;  // of the published schedule, which is linear in the time
+constexpr double kMinTime = 1e-3;  // published; the schedule is linear in time
 
 }  // namespace
 
 double AncestralSteps::signal(int32_t index) const {
   const double left = static_cast<double>(count - index) / count;
-  return 1 - (1 - kLeastTime) * (kLeastTime + (1 - kLeastTime) * std::pow(left, exponent));
+  return 1 - (1 - kMinTime) * (kMinTime + (1 - kMinTime) * std::pow(left, exponent));
 }
 
 std::vector<int32_t> accept_by_entropy(std::span<const double> entropies, double bound) {

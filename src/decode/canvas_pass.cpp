@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
-#include <numeric>
 
 #include "base/error.h"
 
@@ -30,8 +29,7 @@ CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, i
 void CanvasPass::count_rows(Canvas& canvas) {
   if (canvas.num_passes() > 0 || once_end_ == 0) return canvas.count_pass(rows_);
   // Positions whose K/V come from another request count as computed, so that the text is the same.
-  std::vector<int32_t> rows(static_cast<size_t>(num_kept_));
-  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<int32_t> rows = positions_in(0, num_kept_);
   rows.insert(rows.end(), rows_.begin(), rows_.end());
   canvas.count_pass(rows);
   num_kept_ = once_end_;

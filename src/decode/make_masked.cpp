@@ -250,10 +250,7 @@ void check_unguided(const MaskedStrategy& strategy, const UnmaskRule& rule, cons
                     const Asked* asked, Problems& problems) {
   const UnmaskPolicy& unmask = rule.policy;
   check_unmask(rule, problems);
-  const bool is_of_blocks = unmask.order == UnmaskOrder::kLeftToRight || unmask.traits().needs_blocks ||
-                            std::holds_alternative<Dynamic>(unmask.count) ||
-                            std::holds_alternative<EntropyBounded>(unmask.count);
-  problems.refuse(is_of_blocks, "unmask", "the rule belongs to block diffusion");
+  problems.refuse(unmask.needs_blocks(), "unmask", "the rule belongs to block diffusion");
   problems.refuse(
       unmask.order_temperature > 0 && (unmask.ignores_logits() || unmask.traits().runs_until_done),
       "alg_temp", "this `unmask` rule does not draw the order of positions");

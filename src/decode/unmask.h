@@ -100,7 +100,7 @@ struct Factor {
 /// SDAR's low_confidence_dynamic (generate.py), LLaDA 2 and Fast-dLLM v2: every position whose confidence is
 /// above tau, and at least the number of positions that EvenSplit takes.
 struct Dynamic {
-  static constexpr RuleTraits kTraits = {};
+  static constexpr RuleTraits kTraits = {.needs_blocks = true};
   double tau = 0.85;  ///< probability, (0, 1]
   bool operator==(const Dynamic&) const = default;
 };
@@ -108,7 +108,7 @@ struct Dynamic {
 /// SDAR's entropy_bounded (JetEngine, scheduler.py): in ascending order of entropy, the longest prefix whose
 /// entropies add up to less than the bound, and always the first.
 struct EntropyBounded {
-  static constexpr RuleTraits kTraits = {};
+  static constexpr RuleTraits kTraits = {.needs_blocks = true};
   double bound = 0.35;  ///< nats, > 0
   bool operator==(const EntropyBounded&) const = default;
 };
@@ -414,6 +414,9 @@ struct UnmaskPolicy {
   }
   /// Whether the choice needs no logits, by its order or its rule.
   bool ignores_logits() const { return order != UnmaskOrder::kConfidence || traits().ignores_logits; }
+
+  /// Whether the policy is for block diffusion alone, by its order or its rule.
+  bool needs_blocks() const { return order == UnmaskOrder::kLeftToRight || traits().needs_blocks; }
 
   bool operator==(const UnmaskPolicy&) const = default;
 };

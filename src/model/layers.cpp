@@ -134,8 +134,8 @@ void Model::Pass::mix_with_mask() {
     const std::span<float> x = residual_.row_span(mixed.row);
     const double target = mixed.weight * length(x) + (1 - double{mixed.weight}) * mask_length;
     for (size_t j = 0; j < x.size(); ++j) x[j] = mixed.weight * x[j] + (1 - mixed.weight) * mask[j];
-    constexpr double kLeastLength = 1e-6;  // as published
-    const auto scale = static_cast<float>(target / (length(x) + kLeastLength));
+    constexpr double kMinLength = 1e-6;  // as published
+    const auto scale = static_cast<float>(target / (length(x) + kMinLength));
     for (float& value : x) value *= scale;
   });
 }

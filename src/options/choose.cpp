@@ -269,8 +269,7 @@ UnmaskRule choose_unmasking(const ModelConfig& config, const GenerationOptions& 
   }
   UnmaskRule rule = parse_unmask(options.unmask.value(), family_rule, eps);
   const UnmaskPolicy& unmask = rule.policy;
-  if (unmask.order == UnmaskOrder::kLeftToRight || unmask.traits().needs_blocks ||
-      std::holds_alternative<Dynamic>(unmask.count) || std::holds_alternative<EntropyBounded>(unmask.count)) {
+  if (unmask.needs_blocks()) {
     refuse_setting("unmask", *options.unmask, "`unmask` {}: it belongs to block diffusion; expected {}",
                    *options.unmask, kUnmaskNames);
   }

@@ -222,7 +222,7 @@ inline constexpr std::tuple kRows{
     setting("literals", &O::literals, kAll,
             "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
     setting("cache", &O::cache, kMasked | kBlocks | kUniform,
-            "K/V cache: none (default), prefix, dual, free, delayed, dkv, sparse-dllm; uniform; Fast-dLLM: "
+            "Cache: none (default), prefix, dual, free, delayed, dkv, sparse-dllm; GIDD uniform; Fast-dLLM "
             "block"),
     setting("refresh", &O::refresh, kMasked | kUniform,
             "Passes between full recomputations of a cache (default: never; dkv: 8 or 4; uniform: 4)"),
@@ -231,7 +231,7 @@ inline constexpr std::tuple kRows{
     setting("suffix", &O::suffix, kMasked,
             "Positions behind the block that a pass sees, and the last one (default: all)"),
     setting("suffix-dropout", &O::suffix_dropout, kMasked,
-            "DPad, which of the suffix's positions: on or decay=4,scale=2, drawn anew for each block"),
+            "DPad: see a random part of the suffix, drawn anew for each block: on or decay=4,scale=2"),
     setting("prompt-block", &O::prompt_block, kMasked,
             "Compute the prompt once, in blocks that see no later one; requests share them (default: no)"),
     setting(

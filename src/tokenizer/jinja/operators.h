@@ -44,7 +44,7 @@ bool is_in(Runtime& runtime, const Value& item, const Value& container);
 
 /// `value[key]`; undefined if the key is absent.
 Value item_of(Runtime& runtime, const Value& value, const Value& key);
-/// `value[start:stop:step]`; an omitted bound is None.
+/// `value[start:stop:step]`; bounds may be omitted.
 Value slice_of(Runtime& runtime, const Value& value, const Value& start, const Value& stop,
                const Value& step);
 /// `value.name`; undefined if it is absent. Names with a leading underscore are found only in dictionaries.
