@@ -48,10 +48,10 @@ class AttentionInstrument final : public Instrument {
   void prepare(FollowedPass& pass) override {
     // Otherwise the last layer would drop rows and renumber groups and rows.
     for (RowGroup& group : pass.plan.groups) {
-      if (group.sparse.hides()) {
+      if (group.sparse.hides() || group.reuse.skips()) {
         throw InputError(
-            "analyze attention: the run hides a part of the cells; expected --sparse exact, and no --cache "
-            "sparse-dllm");
+            "analyze attention: the run leaves out a part of the cells or of the rows; expected --sparse "
+            "exact, and no --cache sparse-dllm or dllm-cache");
       }
       group.only_kv = false;
     }

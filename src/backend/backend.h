@@ -26,6 +26,8 @@ struct SequenceShape {
   int64_t num_cells = 0;
   /// Whether the last hidden state of each cell is kept, for FollowUp::probes and read_outputs().
   bool remembers_outputs = false;
+  /// Cells whose rows keep what each layer adds to them, for LayerReuse.
+  IndexRange kept_layers = {};
 };
 
 /// KV cells of one sequence, zeros at first. Destroying the sequence frees them. A sequence must outlive the
@@ -152,8 +154,8 @@ class BackendModel {
   /// Reason why no more pass can be computed (a compute process has ended), as a sentence, known without
   /// trying one; empty if passes work. Thread-safe.
   virtual std::string failure() const { return {}; }
-  /// Whether passes can keep attention (SparseAttention::keeps()).
-  virtual bool keeps_attention() const { return false; }
+  /// Whether passes can use attention and layers of earlier ones (SparseAttention::keeps(), LayerReuse).
+  virtual bool reuses_rows() const { return false; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;
 

@@ -205,6 +205,24 @@ KvCache::Place KvCache::place(const KvLayerView& view, int64_t cell, int64_t kv_
           scale_of(view.value_scales)};
 }
 
+int64_t KvCache::kept_bytes(const KvShape& shape, IndexRange cells, int64_t hidden_dim) {
+  return shape.num_layers * cells.size() * hidden_dim * static_cast<int64_t>(sizeof(float));
+}
+
+void KvCache::keep_layers(IndexRange cells, int64_t hidden_dim) {
+  kept_cells_ = cells;
+  kept_dim_ = hidden_dim;
+  kept_ = std::make_unique<KvPage>(kept_bytes(shape_, cells, hidden_dim), count_);
+}
+
+std::span<float> KvCache::kept_layer(int64_t layer, int64_t cell) const {
+  expects(kept_ != nullptr && cell >= kept_cells_.begin && cell < kept_cells_.end,
+          "kept_layer: the cell's row keeps what layers add");
+  auto* const all = reinterpret_cast<float*>(kept_->memory.data());
+  return {all + (layer * kept_cells_.size() + cell - kept_cells_.begin) * kept_dim_,
+          static_cast<size_t>(kept_dim_)};
+}
+
 void KvCache::write(int64_t layer, int64_t cell, const float* key, const float* value) {
   expects(cell >= 0 && cell < num_cells(), "KvCache::write: the cell exists");
   const KvLayerView view = this->layer(layer);
@@ -213,18 +231,19 @@ void KvCache::write(int64_t layer, int64_t cell, const float* key, const float* 
   with_elements(shape_, [&]<typename Element, typename Layout>() {
     for (int64_t head = 0; head < num_heads; ++head) {
       const Place to = place(view, cell, head);
-      const float* from_key = key + head * head_dim;
+      const float* from_key = key != nullptr ? key + head * head_dim : nullptr;
       const float* from_value = value + head * head_dim;
       const auto store = [&](auto&& convert_key, auto&& convert_value) {
         auto* keys = reinterpret_cast<Element*>(to.keys);
         auto* values = reinterpret_cast<Element*>(to.values);
-        for (int64_t d = 0; d < head_dim; ++d) {
+        for (int64_t d = 0; from_key != nullptr && d < head_dim; ++d)
           keys[key_place<Layout>(shape_.dtype, head_dim, to.cell, d)] = convert_key(from_key[d]);
+        for (int64_t d = 0; d < head_dim; ++d)
           values[value_place<Layout>(to.cell, d)] = convert_value(from_value[d]);
-        }
       };
       if constexpr (std::is_same_v<Element, int8_t>) {
-        const float key_scale = *to.key_scale = scale_for(from_key, head_dim);
+        if (from_key != nullptr) *to.key_scale = scale_for(from_key, head_dim);
+        const float key_scale = *to.key_scale;
         const float value_scale = *to.value_scale = scale_for(from_value, head_dim);
         store([&](float x) { return code_of(x, key_scale); },
               [&](float x) { return code_of(x, value_scale); });

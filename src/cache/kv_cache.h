@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -70,15 +71,15 @@ class KvCache {
 
   /// Requested cells plus the sink, rounded up to whole pages.
   int64_t num_cells() const { return static_cast<int64_t>(pages_.size()) * kPageCells; }
-  /// Bytes besides the pages: soft embeddings.
-  int64_t own_bytes() const { return own_ ? own_->memory.size() : 0; }
+  /// Bytes besides the pages: soft embeddings, and what rows keep.
+  int64_t own_bytes() const { return (own_ ? own_->memory.size() : 0) + (kept_ ? kept_->memory.size() : 0); }
   /// The cell of the learned key and value, after the requested cells; -1: the shape has none.
   int32_t sink_cell() const { return sink_cell_; }
   const KvShape& shape() const { return shape_; }
 
   /// key, value  [num_kv_heads * head_dim] f32, rounded to the cache's dtype or quantized to int8: scale * q
-  /// with |q| <= 127 and scale = max |x| of the head / 127. The scale is NaN if x holds NaN or infinity. The
-  /// cell's page must not be shared with other caches.
+  /// with |q| <= 127 and scale = max |x| of the head / 127. The scale is NaN if x holds NaN or infinity. A
+  /// null key leaves the cell's. The cell's page must not be shared with other caches.
   void write(int64_t layer, int64_t cell, const float* key, const float* value);
 
   /// Dequantizes a cell's key and value of one kv head; key, value  [head_dim] f32.
@@ -102,6 +103,12 @@ class KvCache {
   /// cells, KvShape::soft_embedding_dim] f32. Not shared between sequences.
   Matrix<float> soft_embeddings() const;
 
+  /// Makes room for what each layer adds to the rows of these cells, zeros at first; see LayerReuse.
+  void keep_layers(IndexRange cells, int64_t hidden_dim);
+  static int64_t kept_bytes(const KvShape& shape, IndexRange cells, int64_t hidden_dim);
+  /// [hidden_dim], for a cell of keep_layers().
+  std::span<float> kept_layer(int64_t layer, int64_t cell) const;
+
   /// State of sparse attention for this sequence; created by the first call.
   SparseCells& sparse();
 
@@ -118,6 +125,9 @@ class KvCache {
   std::shared_ptr<int64_t> count_;
   std::vector<int64_t> layer_starts_;  // [num_layers] byte offsets in a page
   std::unique_ptr<KvPage> own_;        // soft embeddings
+  std::unique_ptr<KvPage> kept_;       // [layers, kept_cells_, hidden_dim]
+  IndexRange kept_cells_;
+  int64_t kept_dim_ = 0;
   int64_t asked_cells_ = 0;
   std::vector<std::shared_ptr<KvPage>> pages_;
   std::vector<std::byte*> page_starts_;  // first byte of each of pages_

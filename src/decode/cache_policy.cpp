@@ -79,13 +79,30 @@ CachedPass choose_sparse_rows(const SparseDllm& policy, const Canvas& canvas, co
   return pass;
 }
 
+CachedPass choose_rows_of(const DllmCache& policy, const Canvas& canvas) {
+  const IndexRange live = kept_layers(policy, canvas);
+  const bool renews_prompt = is_due(policy.refresh, canvas.num_passes());
+  CachedPass pass{.rows = positions_in(renews_prompt ? 0 : live.begin, live.end),
+                  .nothing_is_stale = false,
+                  .reuse = {.keeps = true},
+                  .live = live};
+  if (!is_due(policy.answer, canvas.num_passes()))
+    pass.reuse.num_computed = static_cast<int32_t>(std::floor(policy.ratio * live.size()));
+  return pass;
+}
+
 }  // namespace
+
+IndexRange kept_layers(const CachePolicy& policy, const Canvas& canvas) {
+  if (!std::holds_alternative<DllmCache>(policy)) return {};
+  return {canvas.predictor(canvas.prompt_length()), canvas.length()};
+}
 
 CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Block& block,
                        std::span<const int32_t> drawn_positions) {
   const int32_t length = canvas.length();
   const auto everything = [&] { return CachedPass{positions_in(0, length), true}; };
-  if (canvas.num_passes() == 0) return everything();
+  if (canvas.num_passes() == 0 && !std::holds_alternative<DllmCache>(policy)) return everything();
 
   const IndexRange live = live_rows(canvas, block);
   CachedPass pass =
@@ -108,10 +125,12 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
                             },
                             [&](const SparseDllm& sparse) {
                               return choose_sparse_rows(sparse, canvas, block, drawn_positions);
-                            }},
+                            },
+                            [&](const DllmCache& dllm) { return choose_rows_of(dllm, canvas); }},
                  policy);
 
-  pass.nothing_is_stale = pass.nothing_is_stale || pass.rows.size() == static_cast<size_t>(length);
+  const bool is_whole = pass.rows.size() == static_cast<size_t>(length) && !pass.reuse.skips();
+  pass.nothing_is_stale = pass.nothing_is_stale || is_whole;
 
   // Gaps in the prompt and positions that sampled a mask may lie outside the policy's rows.
   std::vector<int32_t> predictors;

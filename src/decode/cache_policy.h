@@ -58,15 +58,28 @@ struct SparseDllm {
   bool operator==(const SparseDllm&) const = default;
 };
 
-using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache, SparseDllm>;
+/// dLLM-Cache (arXiv 2506.06295): the prompt's rows and the answer's are computed at intervals of their own.
+/// Between its own, each layer but the first computes the rows of the answer whose values changed most.
+struct DllmCache {
+  double ratio = 0.25;   ///< share of the answer's rows, [SparseDllm::kMinKeep, 1], rounded down
+  int32_t answer = 7;    ///< passes of the request between full computations of the answer, at least 1
+  int32_t refresh = 50;  ///< same for the prompt
+  bool operator==(const DllmCache&) const = default;
+};
+
+using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache, SparseDllm, DllmCache>;
+
+/// The positions whose rows keep what layers add to them.
+IndexRange kept_layers(const CachePolicy& policy, const Canvas& canvas);
 
 struct CachedPass {
   std::vector<int32_t> rows;  ///< to compute, ascending
   /// Whether the K/V of all rows that are not computed are final; only then does an unchanged posterior mean
   /// that a row has converged.
   bool nothing_is_stale = true;
-  /// Attention of the rows of `live`; all others attend to everything.
+  /// Of the rows of `live`; all others attend to everything, and their layers reuse nothing.
   SparseAttention sparse = {};
+  LayerReuse reuse = {};
   IndexRange live = {};
 };
 

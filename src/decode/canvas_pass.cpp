@@ -15,7 +15,7 @@ constexpr uint64_t kSuffixNoise = 21;  // noise stream by purpose, besides kToke
 }  // namespace
 
 CanvasPass::CanvasPass(const CanvasPassOptions& options, const Canvas& canvas, int32_t most_positions)
-    : options_(options) {
+    : options_(options), kept_layers_(lacuna::kept_layers(options.cache, canvas)) {
   if (options_.lock) lock_.emplace(*options_.lock, canvas);
   num_cells_ = std::max(canvas.length(), most_positions);
   if (lock_) num_cells_ += lock_->num_scratch_cells();
@@ -45,6 +45,7 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   rows_ = std::move(pass.rows);
   rows_.erase(rows_.begin(), std::lower_bound(rows_.begin(), rows_.end(), num_kept_));
   sparse_ = pass.sparse;
+  reuse_ = pass.reuse;
   live_ = pass.live;
   std::vector<IndexRange> seen = visible(canvas, block);
   if (questions.end) seen = {{0, *questions.end}};
@@ -166,10 +167,11 @@ void CanvasPass::add_rows(const Canvas& canvas, const Block& block, const std::v
 }
 
 void CanvasPass::add_groups(int32_t sequence, int32_t first, const std::vector<IndexRange>& seen) {
-  const auto add = [&](int32_t begin, int32_t end, const SparseAttention& sparse) {
+  const auto add = [&](int32_t begin, int32_t end, const SparseAttention& sparse, LayerReuse reuse) {
     if (begin == end) return;
     RowGroup group{sequence, {begin, end}, seen, OwnRows::kNone};
     group.sparse = sparse;
+    group.reuse = reuse;
     plan_.groups.push_back(std::move(group));
   };
   const int32_t end = plan_.num_rows();
@@ -184,11 +186,12 @@ void CanvasPass::add_groups(int32_t sequence, int32_t first, const std::vector<I
     plan_.groups.push_back(std::move(group));
   }
   const int32_t begin = row_of(once_end_);
-  if (sparse_.choice == SparseAttention::Choice::kAll) return add(begin, end, {});
+  const bool is_alike = sparse_.choice == SparseAttention::Choice::kAll && !reuse_.keeps;
+  if (is_alike) return add(begin, end, {}, {});
   const int32_t live = row_of(live_.begin), behind = row_of(live_.end);
-  add(begin, live, {});
-  add(live, behind, sparse_);
-  add(behind, end, {});
+  add(begin, live, {}, {});
+  add(live, behind, sparse_, reuse_);
+  add(behind, end, {}, {});
 }
 
 void CanvasPass::close_gate(const Canvas& canvas, std::span<const RowStatistics> drawn) {

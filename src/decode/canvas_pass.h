@@ -68,6 +68,7 @@ class CanvasPass {
   /// The canvas, then scratch cells for probes of locked rows or for masks that verify.
   int32_t num_cells() const { return num_cells_; }
   bool remembers_outputs() const { return options_.lock.has_value(); }
+  IndexRange kept_layers() const { return kept_layers_; }
   /// The prompt's blocks that are computed once, in the request's first pass.
   ExactPrefix exact_prefix() const { return {options_.prompt_block, once_end_, once_end_, num_kept_}; }
   /// See Decoder::skip_prefix().
@@ -119,8 +120,10 @@ class CanvasPass {
   int32_t num_kept_ = 0;  // positions of these whose K/V are in their cells
   StepPlan plan_;
   std::vector<int32_t> rows_;  // positions computed, ascending; probes not included
-  SparseAttention sparse_;     // attention of the rows in live_
+  SparseAttention sparse_;     // of the rows in live_
+  LayerReuse reuse_;
   IndexRange live_;
+  IndexRange kept_layers_;
   size_t num_drawn_ = 0;
 };
 

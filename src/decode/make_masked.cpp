@@ -18,6 +18,11 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
   if (const auto* prefix = std::get_if<PrefixCache>(&cache)) refresh(prefix->refresh, 0);
   if (const auto* dual = std::get_if<DualCache>(&cache)) refresh(dual->refresh, 0);
   if (const auto* dkv = std::get_if<DkvCache>(&cache)) refresh(dkv->refresh, 1);
+  if (const auto* dllm = std::get_if<DllmCache>(&cache)) {
+    refresh(dllm->refresh, 1);
+    problems.within_part("cache", "dllm-cache", dllm->ratio, SparseDllm::kMinKeep, 1.0);
+    problems.within_part("cache", "answer", dllm->answer, 1, kMaxGenLength);
+  }
   if (const auto* free = std::get_if<FreeCache>(&cache)) {
     refresh(free->refresh, 0);
     problems.within_part("cache", "delayed", free->delay, 0, kMaxGenLength);
@@ -32,6 +37,23 @@ void check_cache(const CachePolicy& cache, Problems& problems) {
                     fmt::format("`cache` pool is {}; expected an odd number", sparse->pool)});
     }
   }
+}
+
+/// Refuses settings under which dLLM-Cache would lack rows of the answer.
+void check_dllm_cache(const MaskedStrategy& strategy, Problems& problems) {
+  const auto refuse = [&](bool given, std::string_view field, std::string_view reason) {
+    problems.refuse(given, field, reason);
+  };
+  refuse(strategy.suffix.has_value(), "suffix", "`cache` dllm-cache computes the whole answer");
+  refuse(strategy.lock.has_value(), "lock", "`cache` dllm-cache chooses rows in each layer");
+  refuse(strategy.prompt_block.has_value(), "prompt_block", "`cache` dllm-cache computes the prompt again");
+  refuse(strategy.growth.has_value(), "cache",
+         "the canvas changes its length, which moves what dllm-cache keeps");
+  const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
+  refuse(rule != nullptr && rule->policy.traits().verifies, "cache",
+         "`unmask` wino verifies tokens by rows of its own");
+  refuse(rule != nullptr && rule->policy.traits().cuts_canvas, "cache",
+         "`unmask` slow-fast decides what its passes see");
 }
 
 /// Refuses settings that need rows, or cells, which Sparse-dLLM leaves out.
@@ -89,6 +111,7 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   }
   check_cache(strategy.cache, problems);
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
+  if (std::holds_alternative<DllmCache>(strategy.cache)) check_dllm_cache(strategy, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
   const auto* free = std::get_if<FreeCache>(&strategy.cache);

@@ -53,6 +53,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   bool remembers_outputs() const override {
     return pass_.remembers_outputs() || options_.unmask.traits().measures_drift;
   }
+  IndexRange kept_layers() const override { return pass_.kept_layers(); }
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }

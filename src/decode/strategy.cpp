@@ -84,6 +84,9 @@ Json json_of(const CachePolicy& cache) {
     Json operator()(const SparseDllm& c) const {
       return {{"kind", "sparse-dllm"}, {"keep", c.keep}, {"pool", c.pool}, {"refresh", c.refresh}};
     }
+    Json operator()(const DllmCache& c) const {
+      return {{"kind", "dllm-cache"}, {"ratio", c.ratio}, {"answer", c.answer}, {"refresh", c.refresh}};
+    }
   };
   return std::visit(Visitor(), cache);
 }

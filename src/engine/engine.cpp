@@ -36,12 +36,15 @@ void Engine::check(const Decoder& decoder) const {
         human_bytes(needed), human_bytes(pool.limit()));
   };
   check_room(*pools_[0], pools_[0]->bytes_for(shape_for(decoder)) * decoder.num_sequences());
-  if (decoder.keeps_attention() && !models_[0]->keeps_attention()) {
-    throw SettingError(
-        {"sparse", "", "another one",
-         "`sparse` flashblock and losa keep attention from pass to pass, which this device does "
-         "not; expected --device cpu without --shard"});
-  }
+  const auto refuse_reuse = [&](bool reuses, std::string_view setting, std::string_view names) {
+    if (!reuses || models_[0]->reuses_rows()) return;
+    throw SettingError({std::string(setting), "", "another one",
+                        fmt::format("`{}` {} from pass to pass, which this device does not; expected "
+                                    "--device cpu without --shard",
+                                    setting, names)});
+  };
+  refuse_reuse(decoder.keeps_attention(), "sparse", "flashblock and losa keep attention");
+  refuse_reuse(decoder.kept_layers().size() > 0, "cache", "dllm-cache keeps what layers add to rows");
   if (decoder.num_guide_cells() > 0)
     check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));
 }
@@ -62,7 +65,7 @@ size_t Engine::add(std::unique_ptr<Decoder> decoder, const Budget::Limits& work)
 }
 
 SequenceShape Engine::shape_for(const Decoder& decoder) const {
-  return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs()};
+  return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs(), decoder.kept_layers()};
 }
 
 int64_t Engine::memory_for(const Decoder& decoder, const KvPrefix& prefix) const {

@@ -89,6 +89,11 @@ PassWork work_of(const StepPlan& plan) {
       work.only_kv_pairs += rows * visible + own_pairs;
     }
     work.cells += visible + (group.own_rows == OwnRows::kNone ? 0 : rows);
+    if (group.reuse.skips()) {
+      const double reused = std::max(0.0, rows - group.reuse.num_computed);
+      work.reused_rows += reused;
+      work.reused_pairs += reused * visible;
+    }
     const SparseAttention& sparse = group.sparse;
     if (sparse.hides()) {
       const double unchosen = sparse.num_candidates() - sparse.num_chosen();
@@ -126,6 +131,11 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   const double last_layer_flops = 2 * weights_of_row(config, last);
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
+  const double later_share = (layers - 1) / layers;
+  cost.rows -= std::llround(work.reused_rows * later_share);
+  const auto value_flops = 2 * static_cast<double>(config.hidden_dim * config.kv_dim_of(last));
+  cost.layer_flops -= work.reused_rows * (flops_per_row(config) * later_share - value_flops * (layers - 1));
+  cost.layer_flops -= work.reused_pairs * flops_per_cell(config) * later_share;
   const double sparse_share = std::max(0.0, layers - work.dense_layers) / layers;
   cost.layer_flops -= work.unchosen_pairs * flops_per_cell(config) * sparse_share;
   cost.head_flops = work.logit_rows * flops_per_logits(config);

@@ -10,7 +10,7 @@
 namespace lacuna {
 
 struct StepCost {
-  int64_t rows = 0;
+  int64_t rows = 0;         ///< rows that only some layers compute count for these layers' share
   int64_t sparse_rows = 0;  ///< rows to which sparse attention showed only some of the cells before the block
   /// Counts 2 for each multiplication of a matmul or of attention, and nothing else (SureLock, section 2.4).
   double layer_flops = 0;
@@ -53,6 +53,9 @@ struct PassWork {
   double unchosen_pairs = 0;
   double unchosen_cells = 0;
   int32_t dense_layers = kDenseLayers;
+  // Included above, but skipped by LayerReuse in all layers but the first:
+  double reused_rows = 0;
+  double reused_pairs = 0;
 };
 
 PassWork work_of(const StepPlan& plan);

@@ -25,11 +25,11 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
   ws_.cells_behind.resize(std::max(ws_.cells_behind.size(), num_groups));
   for (size_t g = 0; g < num_groups; ++g) {
     const RowGroup& group = plan_.groups[g];
-    if (is_narrow_ && group.only_kv) continue;
     const IndexRange taken{std::max(group.rows.begin, rows_.begin), std::min(group.rows.end, rows_.end)};
     if (taken.begin >= taken.end) continue;
+    IndexRange rows = listed_.empty() ? taken : places_in(listed_, taken);
+    if (rows.size() == 0) continue;
     ws_.attended_groups.push_back(g);
-    IndexRange rows = is_narrow_ ? places(taken) : taken;
     rows = {rows.begin - place_.begin, rows.end - place_.begin};
     if (is_confined(group)) {
       list_cells_behind(g);
@@ -120,16 +120,17 @@ void Model::Pass::attend(int64_t layer_index) {
 
 void Model::Pass::store_kv(const LayerParameters& layer) {
   const int64_t kv_dim = own_kv_heads(ws_.layer) * config_.head_dim_of(ws_.layer);
-  const IndexRange written = written_rows();
-  const Matrix<float> k = sized(ws_.k, written.size(), kv_dim);
-  const Matrix<float> v = sized(ws_.v, written.size(), kv_dim);
-  const int64_t first = rows_.begin - written.begin;
+  const bool writes_all = part_.cuts(ShardBy::kRows);
+  const int64_t written = writes_all ? plan_.num_rows() : num_rows_;
+  const Matrix<float> k = sized(ws_.k, written, kv_dim);
+  const Matrix<float> v = sized(ws_.v, written, kv_dim);
+  const int64_t first = writes_all ? rows_.begin : 0;
   if (num_rows_ > 0) compute_kv(layer, k.rows_from(first, num_rows_), v.rows_from(first, num_rows_));
   // int8 cells are quantized from f32; other cells round to the dtype when written.
   const bool is_coded = !caches_.empty() && caches_.front()->shape().is_int8;
   exchange_.share_rows(rank_rows_, std::array{k, v}, is_coded ? DType::kF32 : dtype_);
-  for_each_row(written.size(),
-               [&](int64_t i) { write_kv(ws_.layer, written.begin + i, k.row(i), v.row(i)); });
+  for_each_row(written,
+               [&](int64_t i) { write_kv(ws_.layer, writes_all ? i : plan_row(i), k.row(i), v.row(i)); });
 }
 
 void Model::Pass::compute_kv(const LayerParameters& layer, Matrix<float> k, Matrix<float> v) {
@@ -375,10 +376,12 @@ void Model::Pass::list_whole_rows() {
 }
 
 IndexRange Model::Pass::places(IndexRange rows) const {
-  if (ws_.residual_row.empty()) return rows;
+  return ws_.residual_row.empty() ? rows : places_in(ws_.whole_rows, rows);
+}
+
+IndexRange Model::Pass::places_in(std::span<const int32_t> list, IndexRange rows) {
   const auto place_of = [&](int32_t row) {
-    const auto whole = std::lower_bound(ws_.whole_rows.begin(), ws_.whole_rows.end(), row);
-    return static_cast<int32_t>(whole - ws_.whole_rows.begin());
+    return static_cast<int32_t>(std::lower_bound(list.begin(), list.end(), row) - list.begin());
   };
   return {place_of(rows.begin), place_of(rows.end)};
 }
@@ -390,7 +393,7 @@ void Model::Pass::keep_output_rows(const LayerParameters& layer) {
     const int32_t row = ws_.whole_rows[static_cast<size_t>(i)];
     std::copy_n(residual_.row(row), config_.hidden_dim, residual_.row(i));
   }
-  is_narrow_ = true;
+  listed_ = ws_.whole_rows;
   set_place(place);
   if (num_rows_ == 0) return;
   pack_normed(layer.attn_norm);

@@ -68,18 +68,22 @@ void Model::Pass::compute(IndexRange rows) {
   prepare_attention();
   if (part_.embeds()) embed();
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+    ws_.layer = layer;
+    if (reuses_layers_) take_layer_rows(parameters_.layers[static_cast<size_t>(layer)]);
     if (config_.knows_noise_levels()) modulate(layer);
     attend(layer);
-    if (num_rows_ == 0) continue;  // other ranks have all rows, or the last layer's rows need only K/V
-    feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
-    if (config_.knows_noise_levels()) gate(layer);
-    if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
+    if (num_rows_ > 0) {  // else other ranks have all rows, or only K/V or what rows kept are needed
+      feed_forward(parameters_.layers[static_cast<size_t>(layer)]);
+      if (config_.knows_noise_levels()) gate(layer);
+      if (config_.layer_scalars) scale_rows(parameters_.layers[static_cast<size_t>(layer)]);
+    }
+    if (reuses_layers_) return_layer_rows();
   }
 }
 
 void Model::Pass::take(IndexRange rows) {
   rows_ = rows;
-  is_narrow_ = false;
+  listed_ = {};
   set_place(rows);
 }
 
@@ -92,6 +96,10 @@ void Model::Pass::set_place(IndexRange place) {
 
 void Model::Pass::prepare() {
   list_whole_rows();
+  reuses_layers_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                               [](const RowGroup& group) { return group.reuse.keeps; });
+  expects(!reuses_layers_ || (part_.is_whole() && ws_.residual_row.empty() && !config_.layer_scalars),
+          "rows that keep what layers add are computed whole, by one rank");
   const int32_t last = *std::max_element(plan_.positions.begin(), plan_.positions.end());
   extend_rotations(frequencies_, config_.rope, last, ws_.everything);
   if (config_.sliding) extend_rotations(sliding_frequencies_, config_.sliding->rope, last, ws_.sliding);

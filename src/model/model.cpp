@@ -17,8 +17,9 @@ namespace lacuna {
 
 int64_t Workspace::bytes() const {
   int64_t floats = 0;
-  for (const auto* buffer : {&residual, &q, &k, &v, &attended, &projected, &gate, &up, &head_rows, &logits,
-                             &normed, &router_logits, &dense, &expert_sum, &modulation, &before_layer})
+  for (const auto* buffer :
+       {&residual, &q, &k, &v, &attended, &projected, &gate, &up, &head_rows, &logits, &normed,
+        &router_logits, &dense, &expert_sum, &modulation, &before_layer, &layer_rows})
     floats += buffer->size();
   return floats * static_cast<int64_t>(sizeof(float)) + packed.bytes();
 }

@@ -67,6 +67,10 @@ struct Workspace {
   std::vector<std::vector<int32_t>> expert_rows;
   std::vector<std::vector<float>> expert_weights;
   std::vector<int32_t> canvas_rows, conditioned_rows;  // rows of the plan, ascending
+  // Rows that keep what layers add to them:
+  Buffer<float> layer_rows;           // [rows that the layer computes, hidden] their residual stream
+  std::vector<int32_t> taken_rows;    // these rows of the plan, ascending
+  std::vector<int32_t> offered_rows;  // rows of the plan among which the layer chooses
   // Rows with outputs in the last layer, if not all have any:
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] index in `residual`; -1: no output

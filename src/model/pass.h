@@ -2,6 +2,8 @@
 // and attention), head.cpp (logits, sampling and drift) and ranks.cpp (synchronization of the ranks of a
 // distributed model). exchange_ transfers data between ranks.
 //
+// Rows that keep what layers add to them are in layer_reuse.cpp.
+//
 // A rank computes all rows in all layers unless ranks divide rows or layers. The residual stream has a place
 // for every row of the plan; x_ views the rows being computed.
 #pragma once
@@ -84,6 +86,16 @@ class Model::Pass {
 
   /// Range of these rows of the plan in the residual stream after the last layer.
   IndexRange places(IndexRange rows) const;
+  /// Range of these rows of the plan in an ascending list.
+  static IndexRange places_in(std::span<const int32_t> list, IndexRange rows);
+
+  // LayerReuse:
+  /// Before a layer: makes x_ a copy of the rows that it computes. The others store their values.
+  void take_layer_rows(const LayerParameters& layer);
+  /// After a layer: returns x_ to the residual stream, and adds to the other rows what they kept.
+  void return_layer_rows();
+  /// Appends the rows of a group that the layer computes to ws_.taken_rows, and stores values of all others.
+  void choose_layer_rows(const LayerParameters& layer, const RowGroup& group);
 
   static bool remembers_heaviest(const RowGroup& group) {
     return group.sparse.choice == SparseAttention::Choice::kAllAndRemember;
@@ -104,7 +116,7 @@ class Model::Pass {
   }
 
   /// Prepares attention for this and the following layers, until attended cells change: for all groups or,
-  /// once is_narrow_, only for those with outputs.
+  /// once listed_, only for those with rows in the list.
   void prepare_attention();
 
   void prepare_attention(LayerKind& kind);
@@ -227,7 +239,7 @@ class Model::Pass {
   /// The plan's row index of row `row` of x_.
   int64_t plan_row(int64_t row) const {
     const int64_t place = place_.begin + row;
-    return is_narrow_ ? ws_.whole_rows[static_cast<size_t>(place)] : place;
+    return listed_.empty() ? place : listed_[static_cast<size_t>(place)];
   }
   IndexRange all_rows() const { return {0, plan_.num_rows()}; }
   /// Rows of the plan whose K/V the rank writes.
@@ -353,7 +365,8 @@ class Model::Pass {
   IndexRange place_;                   // range of x_ in the residual stream
   int64_t num_rows_ = 0;               // rows in x_
   Matrix<float> x_, normed_, projected_;
-  bool is_narrow_ = false;  // in the last layer, x_ has only the rows with outputs
+  std::span<const int32_t> listed_;  // if x_ has not all rows: those it may have, ascending rows of the plan
+  bool reuses_layers_ = false;       // whether rows keep what layers add to them
   std::vector<int32_t> row_sequence_;
   std::vector<int32_t> row_group_;
   Stopwatch watch_;

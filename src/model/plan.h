@@ -82,6 +82,19 @@ struct SparseAttention {
   bool operator==(const SparseAttention&) const = default;
 };
 
+/// Rows whose layers reuse what they added to them in earlier passes (dLLM-Cache). Only with OwnRows::kNone,
+/// in passes of whole models without outputs left out.
+struct LayerReuse {
+  bool keeps = false;  ///< rows keep what each layer that computes them adds to their residual stream
+  /// Rows that each layer but the first computes: those whose values have the least cosine, over all kv
+  /// heads, with the values in their cells; ties go to the lowest row. All others store new values besides
+  /// their old keys, and add what they kept. -1: all rows.
+  int32_t num_computed = -1;
+
+  bool skips() const { return num_computed >= 0; }
+  bool operator==(const LayerReuse&) const = default;
+};
+
 /// Rows of one sequence that attend to the same cells. Rows' K/V are written to their cells before any row
 /// reads. A group lists its own cells in `visible` or sets `own_rows`, not both.
 struct RowGroup {
@@ -93,6 +106,7 @@ struct RowGroup {
   bool only_kv = false;
   /// At most one group of a sequence may be sparse.
   SparseAttention sparse = {};
+  LayerReuse reuse = {};
   /// Only for models with canvases. In layers that slide or convolve, cell numbers are positions. A causal
   /// row's window ends at its own position, other rows' window ends at their group's first position.
   CanvasRows canvas = CanvasRows::kNone;

@@ -61,6 +61,10 @@ ordered_json sparse_json(const SparseAttention& sparse) {
   return object;
 }
 
+ordered_json reuse_json(const LayerReuse& reuse) {
+  return {{"keeps", reuse.keeps}, {"num_computed", reuse.num_computed}};
+}
+
 ordered_json group_json(const RowGroup& group) {
   const RowGroup usual;
   ordered_json object = {{"rows", range_json(group.rows)}};
@@ -69,6 +73,7 @@ ordered_json group_json(const RowGroup& group) {
   put_name(object, "own_rows", group.own_rows, usual.own_rows, kOwnRows);
   put(object, "only_kv", group.only_kv, usual.only_kv);
   if (!(group.sparse == usual.sparse)) object["sparse"] = sparse_json(group.sparse);
+  if (!(group.reuse == usual.reuse)) object["reuse"] = reuse_json(group.reuse);
   put_name(object, "canvas", group.canvas, usual.canvas, kCanvasRows);
   put(object, "noise_level", group.noise_level, usual.noise_level);
   return object;
@@ -179,9 +184,16 @@ SparseAttention read_sparse(const JsonObject& object) {
   return sparse;
 }
 
+LayerReuse read_reuse(const JsonObject& object) {
+  expect_keys(object, {"keeps", "num_computed"});
+  const LayerReuse usual;
+  return {object.flag("keeps", usual.keeps),
+          index_at(object, "num_computed", usual.num_computed, {-1, kIndex.last})};
+}
+
 RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
-  expect_keys(object,
-              {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "canvas", "noise_level"});
+  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "reuse", "canvas",
+                       "noise_level"});
   const RowGroup usual;
   RowGroup group;
   group.rows = range_at(object, "rows");
@@ -197,6 +209,7 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   group.only_kv = object.flag("only_kv", usual.only_kv);
   group.canvas = name_at(object, "canvas", usual.canvas, kCanvasRows);
   group.noise_level = object.number("noise_level", {0, 1e3}, usual.noise_level);
+  if (object.has("reuse")) group.reuse = read_reuse(object.object("reuse"));
   if (object.has("sparse")) {
     group.sparse = read_sparse(object.object("sparse"));
     const bool is_visible = std::ranges::find(group.visible, group.sparse.among) != group.visible.end();

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace lacuna {
 namespace {
 
-/// The `count` indices with the largest values, in any order; ties go to the lowest index.
+/// The `count` indices with the largest values, in any order; ties go to the lowest index. NaN counts as
+/// infinity.
 void keep_largest(std::span<const float> values, size_t count, std::vector<int32_t>& indices) {
   if (count >= indices.size()) return;
+  const auto value_of = [&](int32_t index) {
+    const float value = values[static_cast<size_t>(index)];
+    return std::isnan(value) ? std::numeric_limits<float>::infinity() : value;
+  };
   const auto is_before = [&](int32_t a, int32_t b) {
-    const float value_a = values[static_cast<size_t>(a)];
-    const float value_b = values[static_cast<size_t>(b)];
+    const float value_a = value_of(a);
+    const float value_b = value_of(b);
     return value_a != value_b ? value_a > value_b : a < b;
   };
   std::nth_element(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(count), indices.end(),

@@ -225,16 +225,17 @@ UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, dou
 
 namespace {
 
-/// The numbers that follow the name in sparse-dllm=0.5,pool=3.
-SparseDllm parse_sparse_dllm(std::string_view text, std::string_view items) {
-  SparseDllm sparse;
-  if (items == ",") refuse_setting("cache", text, "`cache` '{}': nothing follows the last comma", text);
-  const std::string named = items.starts_with('=') ? "keep" + std::string(items) : std::string(items);
-  read_items(named.starts_with(',') ? std::string_view(named).substr(1) : named,
-             {item("keep", sparse.keep, SparseDllm::kMinKeep, 1.0),
-              item("pool", sparse.pool, 1, SparseDllm::kMaxPool)},
-             {.field = "cache", .method = " sparse-dllm"});
-  return sparse;
+/// Reads the numbers that follow a cache's name, as in sparse-dllm=0.5,pool=3; false if `text` names another.
+///   first  the item that may come without its name
+bool read_cache(std::string_view text, std::string_view name, std::string_view first,
+                std::initializer_list<Item> items) {
+  if (text.substr(0, text.find_first_of("=,")) != name) return false;
+  const std::string_view numbers = text.substr(name.size());
+  if (numbers == ",") refuse_setting("cache", text, "`cache` '{}': nothing follows the last comma", text);
+  const std::string named = (numbers.starts_with('=') ? std::string(first) : "") + std::string(numbers);
+  read_items(named.starts_with(',') ? std::string_view(named).substr(1) : named, items,
+             {.field = "cache", .method = fmt::format(" {}", name)});
+  return true;
 }
 
 }  // namespace
@@ -257,15 +258,22 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
     const int32_t usual = shifted_logits ? 4 : 8;
     return DkvCache{refresh > 0 ? refresh : usual};
   }
-  constexpr std::string_view kSparse = "sparse-dllm";
-  if (text.substr(0, text.find_first_of("=,")) == kSparse) {
-    SparseDllm sparse = parse_sparse_dllm(text, text.substr(kSparse.size()));
-    sparse.refresh = refresh;
+  SparseDllm sparse{.refresh = refresh};
+  if (read_cache(text, "sparse-dllm", "keep",
+                 {item("keep", sparse.keep, SparseDllm::kMinKeep, 1.0),
+                  item("pool", sparse.pool, 1, SparseDllm::kMaxPool)}))
     return sparse;
-  }
-  refuse_setting(
-      "cache", text,
-      "`cache` is '{}'; expected none, prefix, dual, free, free-literal, delayed, dkv or sparse-dllm", text);
+  // The intervals of the published scripts for GSM8K.
+  DllmCache dllm = shifted_logits ? DllmCache{.answer = 2, .refresh = 25} : DllmCache{};
+  if (refresh > 0) dllm.refresh = refresh;
+  if (read_cache(
+          text, "dllm-cache", "ratio",
+          {item("ratio", dllm.ratio, SparseDllm::kMinKeep, 1.0), item("answer", dllm.answer, 1, kMaxPasses)}))
+    return dllm;
+  refuse_setting("cache", text,
+                 "`cache` is '{}'; expected none, prefix, dual, free, free-literal, delayed, dkv, "
+                 "sparse-dllm or dllm-cache",
+                 text);
 }
 
 SureLock parse_lock(std::string_view text) {

@@ -107,6 +107,8 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   paths.push_back(path_over("cache delayed", "cache", {}, "cache", {"delayed=4", "delayed=2", "delayed=1"}));
   paths.push_back(path_over("cache sparse-dllm", "cache", {}, "cache",
                             {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
+  paths.push_back(path_over("cache dllm-cache", "cache", {}, "cache",
+                            {"dllm-cache=0.5,answer=2", "dllm-cache=0.5,answer=4", "dllm-cache"}));
   paths.push_back(path_over("prompt-block", "prompt-block", {}, "prompt-block", {"128", "64", "32", "16"}));
   if (asked.block_length) {
     paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));

@@ -314,6 +314,41 @@ TEST(KvCacheInCodes, TakesLittleMoreThanAByteForEachElement) {
   EXPECT_EQ(KvCache::bytes_for({2, 3, 24, DType::kF32, false, true}, 33), 2 * 3 * 64 * (24 + 32 + 2 * 4));
 }
 
+TEST(KvCache, WritesAValueBesideItsOldKey) {
+  for (const bool is_int8 : {false, true}) {
+    const KvShape shape{.num_layers = 1, .num_kv_heads = 2, .head_dim = 4, .is_int8 = is_int8};
+    KvCache cache(shape, 3), other(shape, 3);
+    const std::vector<float> key = {1, 2, 3, 4, 5, 6, 7, 8}, value(8, 1.0F), later = {8, 7, 6, 5, 4, 3, 2, 1};
+    cache.write(0, 1, key.data(), value.data());
+    cache.write(0, 1, nullptr, later.data());
+    other.write(0, 1, key.data(), later.data());
+    for (int64_t head = 0; head < 2; ++head) {
+      std::vector<float> read(8), expected(8);
+      cache.read(0, 1, head, read.data(), read.data() + 4);
+      other.read(0, 1, head, expected.data(), expected.data() + 4);
+      EXPECT_EQ(read, expected);
+    }
+  }
+}
+
+TEST(KvCache, CountsWhatLayersKeepAndHasAPlaceForEachCell) {
+  const auto count = std::make_shared<int64_t>(0);
+  const KvShape shape{.num_layers = 3, .num_kv_heads = 1, .head_dim = 4};
+  {
+    KvCache cache(shape, 20, count);
+    const int64_t before = *count;
+    cache.keep_layers({4, 9}, 6);
+    EXPECT_EQ(*count - before, KvCache::kept_bytes(shape, {4, 9}, 6));
+    EXPECT_EQ(cache.own_bytes(), 3 * 5 * 6 * 4);
+    std::ranges::fill(cache.kept_layer(1, 4), 7.0F);
+    EXPECT_EQ(cache.kept_layer(1, 4)[5], 7);
+    EXPECT_EQ(cache.kept_layer(0, 8)[5], 0);
+    EXPECT_EQ(cache.kept_layer(1, 5)[0], 0);
+    EXPECT_THROW(cache.kept_layer(0, 9), std::logic_error);
+  }
+  EXPECT_EQ(*count, 0);
+}
+
 TEST(KvCache, RefusesCellsThatItDoesNotHaveAndF16) {
   KvCache cache({1, 1, 8, DType::kF32}, 64);
   const std::vector<float> zeros(8);

@@ -53,7 +53,9 @@ const std::vector<CachePolicy>& every_policy() {
                                                     FreeCache{2, false, 3, 1},
                                                     DkvCache{3},
                                                     SparseDllm{},
-                                                    SparseDllm{0.3, 1, 3}};
+                                                    SparseDllm{0.3, 1, 3},
+                                                    DllmCache{0.25, 2, 3},
+                                                    DllmCache{}};
   return policies;
 }
 
@@ -439,6 +441,10 @@ class PlainRules {
     return row >= before(block.begin) && row < block.end;
   }
 
+  bool keeps_live(const DllmCache& policy, const Canvas& canvas, const Block&, int32_t row) const {
+    return canvas.num_passes() % policy.refresh == 0 || row >= before(canvas.prompt_length());
+  }
+
   CachePolicy policy_;
   bool shifted_;
   bool predicts_outside_ = false;  // of the block
@@ -448,6 +454,32 @@ class PlainRules {
   int32_t kept_ = 0;
   bool is_whole_ = false;
 };
+
+TEST(DllmCache, ComputesPromptAndAnswerAtTheirIntervalsAndAShareOfTheAnswerOtherwise) {
+  const DllmCache policy{.ratio = 0.4, .answer = 2, .refresh = 3};
+  Canvas canvas({7, 7, 7}, 6, kMask, false);
+  std::vector<int32_t> rows, computed;
+  for (int pass = 0; pass < 7; ++pass) {
+    const CachedPass chosen = choose_rows(policy, canvas, {0, 3, 9, pass}, {});
+    EXPECT_TRUE(chosen.reuse.keeps);
+    EXPECT_EQ(chosen.live, (IndexRange{3, 9}));
+    EXPECT_EQ(chosen.nothing_is_stale, pass % 6 == 0);
+    rows.push_back(static_cast<int32_t>(chosen.rows.size()));
+    computed.push_back(chosen.reuse.num_computed);
+    canvas.count_pass(chosen.rows);
+  }
+  EXPECT_THAT(rows, ElementsAre(9, 6, 6, 9, 6, 6, 9));
+  EXPECT_THAT(computed, ElementsAre(-1, 2, -1, 2, -1, 2, -1));
+}
+
+TEST(DllmCache, CountsTheRowThatPredictsTheAnswersFirstTokenToTheAnswer) {
+  const Canvas shifted = read_once({7, 8}, 4, true);
+  const CachedPass pass = choose_rows(DllmCache{.ratio = 0.5, .answer = 4}, shifted, {0, 2, 6, 1}, {});
+  EXPECT_EQ(pass.rows, range(1, 6));
+  EXPECT_EQ(pass.reuse.num_computed, 2) << "half of five rows, rounded down";
+  EXPECT_EQ(kept_layers(DllmCache{}, shifted), (IndexRange{1, 6}));
+  EXPECT_EQ(kept_layers(NoCache{}, shifted).size(), 0);
+}
 
 TEST(CachePolicy, EqualsThePageOnRandomRuns) {
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -12,8 +12,10 @@
 namespace lacuna::make_decoder_test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 
 ModelConfig llada() {
   return tiny_configs()[0];
@@ -141,6 +143,22 @@ TEST(Validate, RefusesWhatASparseCacheCannotHave) {
   EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("cache"));
   strategy.commit = UnmaskRule{{Remasking{}}};
   EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("cache"));
+}
+
+TEST(Validate, RefusesWhatACacheOfLayersCannotHave) {
+  MaskedStrategy strategy;
+  strategy.cache = DllmCache{.ratio = 0, .answer = 0, .refresh = 0};
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("refresh", "cache", "cache"));
+  strategy.cache = DllmCache{};
+  EXPECT_THAT(wrong_fields(strategy, llada()), IsEmpty());
+  strategy.lock.emplace();
+  strategy.suffix = 4;
+  strategy.prompt_block = 4;
+  EXPECT_THAT(wrong_fields(strategy, llada()), IsSupersetOf({"lock", "suffix", "prompt_block"}));
+  strategy = {};
+  strategy.cache = DllmCache{};
+  strategy.commit = UnmaskRule{{SlowFast{}}};
+  EXPECT_THAT(wrong_fields(strategy, llada()), Contains("cache"));
 }
 
 TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {

@@ -53,6 +53,9 @@ TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
   strategy.cache = SparseDllm{0.25, 5, 8};
   EXPECT_EQ(to_json(Strategy(strategy))["cache"],
             nlohmann::ordered_json({{"kind", "sparse-dllm"}, {"keep", 0.25}, {"pool", 5}, {"refresh", 8}}));
+  strategy.cache = DllmCache{.ratio = 0.5, .answer = 3, .refresh = 20};
+  EXPECT_EQ(to_json(Strategy(strategy))["cache"],
+            nlohmann::ordered_json({{"kind", "dllm-cache"}, {"ratio", 0.5}, {"answer", 3}, {"refresh", 20}}));
   EXPECT_FALSE(json.contains("steps"));
   EXPECT_FALSE(json.contains("delimiter"));
   strategy.delimiters = {"\n", "."};

@@ -217,6 +217,33 @@ TEST_P(Acceleration, ASparseCacheComputesTheRowsOfItsFormula) {
   EXPECT_EQ(rows_of(passes), 3 * (2 * length + (8 - 2) * live));
 }
 
+TEST_P(Acceleration, ACacheOfLayersWritesTheSameAloneAndInAnyBatch) {
+  std::vector<Wish> all = wishes(config_);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].options.cache = i % 2 == 0 ? "dllm-cache=0.3,answer=3" : "dllm-cache=0.1,answer=4";
+    all[i].options.refresh = 5;
+    if (i % 3 == 0) all[i].options.cfg_scale = 0.5;
+  }
+  std::map<size_t, Passes> alone;
+  for (size_t i = 0; i < all.size(); ++i) alone[i] = run(model_, {all[i]})[0];
+  for (const int32_t max_running : {2, 6}) {
+    for (const int num_threads : {1, 2}) EXPECT_EQ(run(model_, all, num_threads, max_running), alone);
+  }
+}
+
+TEST_P(Acceleration, ACacheOfLayersThatReusesNothingIsNoCacheBitForBit) {
+  const auto plain = run(model_, wishes(config_));
+  for (const char* cache : {"dllm-cache,answer=1", "dllm-cache=1,answer=9"}) {
+    EXPECT_EQ(run(model_, with(wishes(config_),
+                               [&](GenerationOptions& o) {
+                                 o.cache = cache;
+                                 o.refresh = 1;
+                               })),
+              plain)
+        << cache;
+  }
+}
+
 TEST_P(Acceleration, CachesComputeFewerRowsInTheirOrder) {
   const auto rows = [&](const char* cache) {
     Wish one = wish(config_, "", 30);

@@ -85,6 +85,9 @@ TEST(FakeDeviceEngine, WritesWhatThisMachineWritesWithLocksGuidanceCachesAndSpar
     EXPECT_THROW(expect_same(tiny_block_config(4), options, sparse), InputError);
   }
   options = sampled(5);
+  options.cache = "dllm-cache";
+  EXPECT_THROW(expect_same(tiny_configs()[0], options, "reused layers"), InputError);
+  options = sampled(5);
   options.pipeline = "add=0.25";
   options.unmask = "dynamic=0.02";
   expect_same(tiny_d2f_config(4), options, "several blocks at once");

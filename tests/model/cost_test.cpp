@@ -45,6 +45,23 @@ TEST(Cost, OfRowsThatOnlyWriteTheirKeysLeavesOutTheLastLayerAndNoOther) {
   EXPECT_EQ(spared, 2 * hidden * (2 * 4 * 14 + 12 + 3 * (3 * 21 + 17)));
 }
 
+TEST(Cost, OfReusedRowsIsThatOfTheFirstLayerAndOfTheValuesOfAllOthers) {
+  const ModelConfig config = parse_random_spec("random:dream-7b");
+  StepPlan plan;
+  for (int32_t row = 0; row < 40; ++row) plan.add_row(1, row, row);
+  plan.groups.push_back({0, {0, 40}, {{0, 60}}, OwnRows::kNone});
+  const StepCost whole = cost(config, ModelBytes(), work_of(plan));
+  plan.groups[0].reuse = {.keeps = true, .num_computed = 40};
+  EXPECT_EQ(cost(config, ModelBytes(), work_of(plan)).layer_flops, whole.layer_flops);
+  plan.groups[0].reuse.num_computed = 12;
+  const StepCost reused = cost(config, ModelBytes(), work_of(plan));
+  EXPECT_EQ(reused.rows, 40 - 27) << "28 rows in 27 of 28 layers";
+  const double values = 27 * 2.0 * 3584 * 512;
+  const double saved =
+      28 * (flops_per_row(config) * 27 / 28 - values) + 28 * 60 * flops_per_cell(config) * 27 / 28;
+  EXPECT_NEAR(whole.layer_flops - reused.layer_flops, saved, 1e-9 * saved);
+}
+
 TEST(Cost, OfDiffusionGemmaCountsTheHeadsOfEachKindOfLayer) {
   const ModelConfig config = parse_random_spec("random:diffusion-gemma");
   const double sliding = 2 * 4096 + 2 * 2048;

@@ -31,6 +31,7 @@ StepPlan full_plan() {
   second.sparse = {SparseAttention::Choice::kAllAndRememberScored, {0, 9}, 3};
   second.sparse.except = {2, 5};
   second.sparse.pool = 5;
+  second.reuse = {.keeps = true, .num_computed = 2};
   plan.groups = {first, second};
   plan.mixed = {{1, 0.3F}};
   SamplingRule rule;

@@ -88,6 +88,12 @@ TEST(LargestIndices, AscendAndTiesGoToTheLowest) {
   EXPECT_THAT(largest_indices(values, 9), ElementsAre(0, 1, 2, 3, 4));
 }
 
+TEST(LargestIndices, TakeNaNForInfinity) {
+  const std::vector<float> values = {1, std::nanf(""), 3, std::nanf("")};
+  EXPECT_THAT(largest_indices(values, 1), ElementsAre(1));
+  EXPECT_THAT(largest_indices(values, 3), ElementsAre(1, 2, 3));
+}
+
 TEST(MeanSquareChange, IsTheMeanOfTheSquares) {
   EXPECT_EQ(mean_square_change(std::vector<float>{1, 2, 3, 4}, std::vector<float>{1, 4, 0, 4}), 13.0F / 4);
 }

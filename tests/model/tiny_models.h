@@ -141,6 +141,7 @@ class Runner {
   int64_t vocab() const { return model_->config().vocab_size; }
   const Model& model() const { return *model_; }
   const KvCache& cache(int sequence) const { return caches_[static_cast<size_t>(sequence)]; }
+  KvCache& cache(int sequence) { return caches_[static_cast<size_t>(sequence)]; }
   const KernelContext& context() const { return context_; }
   const Workspace& workspace() const { return workspace_; }
 

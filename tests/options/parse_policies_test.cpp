@@ -32,6 +32,16 @@ TEST(ParseCache, KnowsEveryNameOfThePage) {
   EXPECT_EQ(parse_cache("sparse-dllm", 0, 16, false), CachePolicy(SparseDllm{0.5, 3, 0}));
 }
 
+TEST(ParseCache, TakesTheNumbersOfDllmCacheAndThePublishedIntervalsOtherwise) {
+  EXPECT_EQ(parse_cache("dllm-cache", 0, 16, false), CachePolicy(DllmCache{0.25, 7, 50}));
+  EXPECT_EQ(parse_cache("dllm-cache", 0, 16, true), CachePolicy(DllmCache{0.25, 2, 25}));
+  EXPECT_EQ(parse_cache("dllm-cache=0.5,answer=3", 9, 16, true), CachePolicy(DllmCache{0.5, 3, 9}));
+  EXPECT_EQ(parse_cache("dllm-cache,answer=1", 1, 16, false), CachePolicy(DllmCache{0.25, 1, 1}));
+  for (const std::string text :
+       {"dllm-cache=0", "dllm-cache,answer=0", "dllm-cache,keep=1", "dllm-cache,", "dllm"})
+    EXPECT_THROW(parse_cache(text, 0, 16, false), SettingError) << text;
+}
+
 TEST(ParseCache, TakesTheNumbersOfSparseDllm) {
   EXPECT_EQ(parse_cache("sparse-dllm=0.7", 6, 16, false), CachePolicy(SparseDllm{0.7, 3, 6}));
   EXPECT_EQ(parse_cache("sparse-dllm=1,pool=5", 0, 16, true), CachePolicy(SparseDllm{1, 5, 0}));
@@ -74,7 +84,7 @@ TEST(ParseCache, DkvRefreshesByItsFamily) {
 TEST(ParseCache, AnswersAnUnknownNameWithTheList) {
   for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast", "sparse"}) {
     expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
-                   "none, prefix, dual, free, free-literal, delayed, dkv or sparse-dllm");
+                   "none, prefix, dual, free, free-literal, delayed, dkv, sparse-dllm or dllm-cache");
   }
 }
 

@@ -114,8 +114,8 @@ std::vector<GenerationOptions> single_settings() {
                            "dsb", "adablock", "d3llm", "prophet"}) {
     add([&](auto& o) { o.unmask = rule; });
   }
-  for (const char* cache :
-       {"none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "uniform", "block"}) {
+  for (const char* cache : {"none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "dllm-cache",
+                            "uniform", "block"}) {
     add([&](auto& o) { o.cache = cache; });
     add([&](auto& o) {
       o.cache = cache;

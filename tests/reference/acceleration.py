@@ -15,6 +15,7 @@ from samplers import Decode, Margins, decode, shift_right
 
 CACHES = ("none", "prefix", "dual", "free", "free-literal", "dkv")  # sparse-dllm, too, which takes no locks
 SPARSE_DLLM = re.compile(r"sparse-dllm(?:=(?P<keep>[0-9.]+))?(?:,pool=(?P<pool>[0-9]+))?")
+DLLM_CACHE = re.compile(r"dllm-cache(?:=(?P<ratio>[0-9.]+))?(?:,answer=(?P<answer>[0-9]+))?")
 DKV_REFRESH = {"llada": 8, "llada_moe": 8, "dream": 4}
 
 
@@ -45,6 +46,7 @@ class Pass:
     locked: list = field(default_factory=list)
     unlocked: list = field(default_factory=list)
     probed: list = field(default_factory=list)     # the probes among `rows`
+    reused: int = 0  # how many of `rows` all layers but the first have left out
 
 
 def nearest_rank(values, percent):
@@ -86,6 +88,50 @@ class Estimate:
         return high if slope == 0 else min(high, max(low, (self.delta * (1 - math.sqrt(rho)) / slope) ** 2))
 
 
+class KeptLayers:
+    """dLLM-Cache: what attention and feed-forward of each layer last added to the answer's rows."""
+
+    def __init__(self, model, answer, ratio, margins):
+        self.model, self.answer, self.margins = model, answer, margins
+        self.count = math.floor(ratio * len(answer))
+        self.kept = {}  # (layer, part, row): what it added
+        self.chosen = {}  # layer: its rows of the answer
+
+    def compute(self, tokens, rows, store, is_whole):
+        """Logits of `rows`, of which the answer's are computed whole or in part."""
+        of_answer = np.array([row in self.answer for row in rows])
+
+        def renewed(layer, values):
+            chosen = list(self.answer)
+            if layer > 0 and not is_whole:
+                now, before = values[of_answer].reshape(len(chosen), -1), store.v[layer, chosen].reshape(len(chosen), -1)
+                scale = np.linalg.norm(now, axis=1) * np.linalg.norm(before, axis=1)
+                distances = 1 - np.sum(now * before, axis=1) / scale
+                order = np.argsort(-distances, kind="stable")
+                if 0 < self.count < len(order):
+                    last, other = distances[order[self.count - 1]], distances[order[self.count]]
+                    self.margins.see_lock(last, other, 5e-6 * math.sqrt(abs(last)) + 1e-10)
+                chosen = [self.answer[at] for at in order[:self.count]]
+            self.chosen[layer] = set(chosen)
+            return np.array([row not in self.answer or row in self.chosen[layer] for row in rows])
+
+        def mend(layer, part, out):
+            out = out.copy()
+            for at in np.flatnonzero(of_answer):
+                key = (layer, part, rows[at])
+                if rows[at] in self.chosen[layer]:
+                    self.kept[key] = out[at].copy()
+                else:
+                    out[at] = self.kept[key]
+            return out
+
+        default, self.model.mend = self.model.mend, mend
+        try:
+            return self.model.rows(tokens, rows, rows, store, renewed=renewed)
+        finally:
+            self.model.mend = default
+
+
 class Cached:
     """Computes the rows that a cache policy and the lock leave, one pass after the other."""
 
@@ -97,6 +143,8 @@ class Cached:
         self.rounds = []    # with a guide: (drafts, drafts accepted) of each round
         sparse = SPARSE_DLLM.fullmatch(cache)
         self.keep, self.pool = (float(sparse["keep"] or 0.5), int(sparse["pool"] or 3)) if sparse else (None, None)
+        dllm = DLLM_CACHE.fullmatch(cache)
+        self.dllm = (float(dllm["ratio"] or 0.25), int(dllm["answer"] or 0)) if dllm else None
         self.choices = 0    # of cells that Sparse-dLLM keeps, in all layers
 
     def start(self, model, canvas, prompt_length, cfg_scale=0.0):
@@ -108,6 +156,11 @@ class Cached:
         self.cache_block = self.cache_block or self.block_length
         if self.cache == "dkv" and not self.refresh:
             self.refresh = DKV_REFRESH[model.shape.family]
+        if self.dllm:
+            self.answer = range(max(prompt_length - 1, 0) if self.shifted else prompt_length, self.size)
+            self.interval = self.dllm[1] or (2 if self.shifted else 7)
+            self.refresh = self.refresh or (25 if self.shifted else 50)
+            self.layers = [KeptLayers(model, self.answer, self.dllm[0], self.margins) for _ in self.stores]
         self.once = 0  # end of the prompt's blocks that are computed once
         if self.prompt_block:
             whole = next((at for at in range(prompt_length) if canvas[at] == self.mask), prompt_length)
@@ -130,6 +183,8 @@ class Cached:
         within = self.block_passes  # passes of this block so far
         if self.passes == 0 or self.cache == "none":
             return everything
+        if self.dllm:
+            return everything if self.passes % self.refresh == 0 else list(self.answer)
         if self.cache in ("prefix", "dual"):
             if within == 0 or (self.refresh and within % self.refresh == 0):
                 return everything
@@ -184,11 +239,17 @@ class Cached:
         computed = rows + probes
         cells = np.array(rows + [-1] * len(probes))
         live = range(max(low - 1, 0) if self.shifted else low, high)
-        out = self.model.rows(canvas[computed], computed, cells, self.stores[0], **self.seen(self.stores[0], live))
+        is_whole = not self.dllm or self.passes % self.interval == 0
+
+        def compute(half, tokens):
+            store = self.stores[half]
+            if self.dllm:
+                return self.layers[half].compute(tokens[computed], computed, store, is_whole)
+            return self.model.rows(tokens[computed], computed, cells, store, **self.seen(store, live))
+
+        out = compute(0, canvas)
         if self.cfg_scale > 0:
-            blind = np.where(self.fixed, self.mask, canvas)
-            unconditional = self.model.rows(blind[computed], computed, cells, self.stores[1],
-                                            **self.seen(self.stores[1], live))
+            unconditional = compute(1, np.where(self.fixed, self.mask, canvas))
             out = unconditional + (self.cfg_scale + 1) * (out - unconditional)
         self.age[rows] += canvas[rows] != self.mask  # a probe leaves its cell alone, so it does not age it
         self.age[:self.once] += self.passes == 0
@@ -197,7 +258,7 @@ class Cached:
         logits[rows] = out[:len(rows)]
         first = list(range(self.once)) if self.passes == 0 else []
         self.trace.append(Pass("denoise", first + sorted(computed), (low - self.prompt) // max(high - low, 1),
-                               probed=sorted(probes)))
+                               probed=sorted(probes), reused=0 if is_whole else len(self.answer) - self.layers[0].count))
         return logits
 
     def seen(self, store, live):
@@ -459,6 +520,10 @@ def accelerate(model, prompt, setting, method, eot_id=None):
 
 
 def total_rows(network):
-    """Rows computed by the diffusion model in the whole run, both halves of guidance counted."""
-    rows = sum(len(record.rows) for record in network.trace if record.kind != "verify")
-    return rows * len(network.stores)
+    """Rows computed by the diffusion model in the whole run, both halves of guidance counted.
+
+    Rows that a pass computes in the first layer alone count as the share that this layer is of all.
+    """
+    halves, layers = len(network.stores), network.model.shape.layers
+    return sum(halves * len(record.rows) - math.floor(halves * record.reused * (layers - 1) / layers + 0.5)
+               for record in network.trace if record.kind != "verify")

@@ -62,6 +62,8 @@ CACHE_METHODS = [
     ("plain", {"cache": "dkv"}), ("plain", {"cache": "dkv", "refresh": 5}),
     ("plain", {"cache": "sparse-dllm"}), ("plain", {"cache": "sparse-dllm=0.25,pool=1"}),
     ("plain", {"cache": "sparse-dllm=0.7,pool=5", "refresh": 4}), ("masks", {"cache": "sparse-dllm=0.1"}),
+    ("plain", {"cache": "dllm-cache"}), ("plain", {"cache": "dllm-cache=0.5,answer=3", "refresh": 4}),
+    ("masks", {"cache": "dllm-cache=0.1,answer=4", "refresh": 5}), ("plain", {"cache": "dllm-cache,answer=2", "refresh": 1}),
     ("plain", {"prompt_block": 4}), ("plain", {"prompt_block": 3, "cache": "dkv"}),
     ("plain", {"prompt_block": 2, "cache": "prefix", "refresh": 2}), ("plain", {"prompt_block": 5, "cache": "free"}),
     ("plain", {"prompt_block": 4, "cache": "sparse-dllm", "refresh": 3}), ("masks", {"prompt_block": 4, "cache": "dual"}),
@@ -109,6 +111,7 @@ GUIDE_METHODS = [
     ("alike", {"cache": "free-literal", "cache_block": 5}, Guide(None, "top-k=3")),
     ("alike", {"cache": "dkv"}, Guide(None, "relative=0.3")),
     ("alike", {"cache": "sparse-dllm=0.3"}, Guide(None, "top-k=3")),
+    ("alike", {"cache": "dllm-cache=0.3,answer=3", "refresh": 4}, Guide(None, "top-k=3")),
     ("alike", {"lock": Lock(eps="60%", gate=40)}, Guide(None)),
     ("alike", {"cache": "free", "lock": Lock(eps="60%", gate=40)}, Guide(None, "exact", "ar")),
     ("plain", {"lock": Lock(eps="80%", gate=50, unlock_every=2, unlock_eps=0.01, interval=1)}, Guide(None)),
@@ -244,6 +247,7 @@ def count(counts, network, method):
         counts["probes"] += len(record.probed)
         counts["unlocks"] += len(record.unlocked)
     counts["choices of cells"] += network.choices
+    counts["rows that layers reuse"] += sum(record.reused for record in network.trace)
     counts["runs with locks"] += any(record.locked for record in network.trace)
     counts["runs with unlocks"] += any(record.unlocked for record in network.trace)
     for asked, taken in network.rounds if method.get("guide") else []:

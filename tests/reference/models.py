@@ -272,6 +272,7 @@ class Model:
         self.tensors = {name: np.asarray(values, dtype=np.float64) for name, values in tensors.items()}
         self.router_gap = np.inf  # smallest gap between the last chosen and the first rejected expert so far
         self.see_input = lambda layer, x: None  # gets each layer's input [rows, hidden], before its norm
+        self.mend = lambda layer, part, out: out  # replaces what "attention" or "mlp" adds to the rows
 
     @classmethod
     def load(cls, folder):
@@ -293,12 +294,12 @@ class Model:
             visible = block_mask(range(len(tokens)), range(len(tokens)), block_length or self.shape.block_length)
         return self._forward(tokens, positions, lambda layer, q, k, v: self._attention(layer, q, k, v, visible))
 
-    def rows(self, tokens, positions, cells, store, clean_prefix=0, seen=None):
+    def rows(self, tokens, positions, cells, store, clean_prefix=0, seen=None, renewed=None):
         """Raw logits of these rows alone, with the K/V of all others read from `store`.
 
         In each layer every row first writes its K/V to its cell (-1: nowhere), then attends to all cells; a causal
         family to those up to its own, a clean row of GIDD to the clean cells. seen(layer, q) gives the cells that rows
-        with these queries attend to instead.
+        with these queries attend to instead. renewed(layer, v) says which rows write their keys, not only their values.
         """
         tokens, positions, cells = (np.asarray(x, dtype=np.int64) for x in (tokens, positions, cells))
         visible = np.arange(store.cells)[None] <= cells[:, None] if self.shape.causal else None
@@ -307,7 +308,8 @@ class Model:
         kept = cells >= 0
 
         def attend(layer, q, k, v):
-            store.k[layer, cells[kept]], store.v[layer, cells[kept]] = k[kept], v[kept]
+            new = kept if renewed is None else kept & renewed(layer, v)
+            store.k[layer, cells[new]], store.v[layer, cells[kept]] = k[new], v[kept]
             if seen is not None:
                 some = seen(layer, q)
                 return self._attention(layer, q, store.k[layer, some], store.v[layer, some], None)
@@ -346,10 +348,11 @@ class Model:
             q = rope(self._heads(a, t[block + "q_proj.weight"], s.heads), positions, s.theta)
             k = rope(self._heads(a, t[block + "k_proj.weight"], s.kv_heads), positions, s.theta)
             v = self._heads(a, t[block + "v_proj.weight"], s.kv_heads)
-            x = x + attend(i, q, k, v) @ t[block + "attn_out.weight"].T
+            x = x + self.mend(i, "attention", attend(i, q, k, v) @ t[block + "attn_out.weight"].T)
             h = rms_norm(x, t[block + "ff_norm.weight"], s.eps)
             # ff_proj is the gate; the block's own ff_out is the way down, not the head of the same name.
-            x = x + swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"], t[block + "ff_out.weight"])
+            x = x + self.mend(i, "mlp", swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"],
+                                               t[block + "ff_out.weight"]))
         x = rms_norm(x, t[root + "ln_f.weight"], s.eps)
         logits = x @ t[root + ("wte.weight" if s.tied else "ff_out.weight")].T
         return logits / np.sqrt(s.hidden) if s.scale_logits else logits
@@ -369,9 +372,9 @@ class Model:
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
             q, k = self._turned(q, positions), self._turned(k, positions)
-            x = x + attend(i, q, k, v) @ t[attn + "o_proj.weight"].T
+            x = x + self.mend(i, "attention", attend(i, q, k, v) @ t[attn + "o_proj.weight"].T)
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
-            x = x + (self._experts(h, layer) if s.experts else swiglu(
+            x = x + self.mend(i, "mlp", self._experts(h, layer) if s.experts else swiglu(
                 h, t[layer + "mlp.gate_proj.weight"], t[layer + "mlp.up_proj.weight"],
                 t[layer + "mlp.down_proj.weight"]))
         x = rms_norm(x, t["model.norm.weight"], s.eps)

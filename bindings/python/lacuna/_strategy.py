@@ -226,6 +226,15 @@ class SparseDllm(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class DllmCache(_NumberedRule):
+    """A cache: layers compute this share of the answer; all of it every `answer` passes, None: 7, Dream 2 (docs/methods/caches.md)."""
+
+    name: ClassVar[str] = "dllm-cache"
+    ratio: float = 0.25
+    answer: Optional[int] = None
+
+
+@dataclass(frozen=True)
 class LowConfidence(_Rule):
     """An even split over the steps, the highest probabilities first."""
 
@@ -314,8 +323,8 @@ class Masked(Strategy):
     block_length: Optional[int] = None
     unmask: Optional[Unmask] = None
     delimiter: Optional[Sequence[str]] = None  #: texts of one token that may end a block of AdaptiveBlock()
-    #: "none", "prefix", "dual", "dkv", "free", "free-literal", "delayed=2" or SparseDllm()
-    cache: Optional[Union[str, SparseDllm]] = None
+    #: "none", "prefix", "dual", "dkv", "free", "free-literal", "delayed=2", SparseDllm() or DllmCache()
+    cache: Optional[Union[str, SparseDllm, DllmCache]] = None
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
     suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one

@@ -23,6 +23,7 @@ class CpuSequence final : public KvSequence {
  public:
   CpuSequence(const SequenceShape& shape, KvCache cache, int64_t hidden_dim, ByteCount count)
       : KvSequence(shape), cache_(std::move(cache)), count_(std::move(count)) {
+    if (shape.kept_layers.size() > 0) cache_.keep_layers(shape.kept_layers, hidden_dim);
     if (!shape.remembers_outputs) return;
     outputs_.emplace(shape.num_cells, hidden_dim);
     *count_ += output_bytes();
@@ -71,8 +72,10 @@ class CpuPool final : public KvPool {
   CpuPool(std::shared_ptr<const Model> model, int64_t limit) : model_(std::move(model)), limit_(limit) {}
 
   int64_t bytes_for(const SequenceShape& shape, int64_t shared) const override {
-    const int64_t bytes = KvCache::bytes_for(model_->kv_shape(), shape.num_cells) -
-                          shared / kPageCells * KvCache::page_bytes(model_->kv_shape());
+    const KvShape kv = model_->kv_shape();
+    const int64_t bytes = KvCache::bytes_for(kv, shape.num_cells) +
+                          KvCache::kept_bytes(kv, shape.kept_layers, model_->config().hidden_dim) -
+                          shared / kPageCells * KvCache::page_bytes(kv);
     if (!shape.remembers_outputs) return bytes;
     return bytes + shape.num_cells * model_->config().hidden_dim * static_cast<int64_t>(sizeof(float));
   }
@@ -230,7 +233,7 @@ class CpuModel final : public BackendModel {
 
   const ModelConfig& config() const override { return model_->config(); }
   std::string_view device() const override { return device_->kernels().name; }
-  bool keeps_attention() const override { return true; }
+  bool reuses_rows() const override { return true; }
   DType dtype() const override { return model_->dtype(); }
   int64_t weight_bytes() const override { return model_->weight_bytes(); }
   ModelBytes bytes_of_passes() const override { return model_->bytes_of_passes(); }

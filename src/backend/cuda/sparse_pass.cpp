@@ -36,8 +36,8 @@ std::vector<int32_t> cells_behind(const StepPlan& plan, const RowGroup& group) {
 
 void SparsePass::prepare(std::span<const int32_t> first_pages) {
   for (const RowGroup& group : plan_.groups) {
+    expects(!group.sparse.keeps() && !group.reuse.keeps, "BackendModel::reuses_rows");
     if (group.sparse.choice == Choice::kAll) continue;
-    expects(!group.sparse.keeps(), "BackendModel::keeps_attention");
     expect_supported();
     const auto sequence = static_cast<size_t>(group.sequence);
     Group own{.group = &group, .sequence = sequences_[sequence], .first_page = first_pages[sequence]};
