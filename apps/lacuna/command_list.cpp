@@ -95,7 +95,7 @@ constexpr FlagPlace kPlaces[] = {
     {"Speed: guided diffusion", "", "guide-match guide-fallback guide-block"},
     {"LLaDA and Dream", "", "alg-temp eps logits-eos-inf confidence-eos-eot-inf"},
     {"Block diffusion (SDAR, LLaDA 2, Fast-dLLM v2)", "",
-     "sub-block-length commit edit pipeline drafts sparse sparse-commit sparse-after"},
+     "sub-block-length commit edit pipeline drafts focus sparse sparse-commit sparse-after"},
     {"Uniform diffusion (GIDD, Sumi)", "",
      "sampler tokens-per-step schedule min-length context noise boundary drift block-exit last-layer "
      "self-correct"},

@@ -1,6 +1,7 @@
 #include "decode/block_diffusion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -62,6 +63,9 @@ void BlockDiffusionDecoder::start_block(int32_t block) {
   edit_steps_ = 0;
   if (soft() != nullptr) weights_.assign(static_cast<size_t>(options_.block_length), 1);
   drafts_.clear();
+  read_.assign(static_cast<size_t>(options_.block_length), false);
+  unread_ = begin_of(block_);
+  written_ = writing_steps_ = 0;
   const int32_t num_sub_blocks = options_.block_length / options_.sub_block_length;
   progress_ = {0, options_.steps / num_sub_blocks, options_.sub_block_length, 0};
   if (options_.lock) restart_lock();
@@ -186,6 +190,7 @@ void BlockDiffusionDecoder::plan_denoising() {
   const int32_t first_row = plan_.num_rows();
   attention_ = sparse_.denoise(begin_of(block_), step_, static_cast<int32_t>(rows.size()));
   add_group(rows, begin_of(block_), attention_, false);
+  if (options_.focus) plan_eviction(rows);
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] < 1) plan_.mixed.push_back({first_row + static_cast<int32_t>(i), weights_[i]});
   }
@@ -196,6 +201,29 @@ void BlockDiffusionDecoder::plan_denoising() {
   }
   if (lock_) watch_rows(rows, first_row);
   plan_drafts();
+}
+
+void BlockDiffusionDecoder::plan_eviction(std::span<const int32_t> rows) {
+  RowGroup& group = plan_.groups.back();
+  const int32_t begin = begin_of(block_), end = begin_of(block_ + 1), behind = rows.back() + 1;
+  group.own_rows = OwnRows::kNone;
+  group.visible.clear();
+  for (const IndexRange& range : {IndexRange{0, begin}, IndexRange{begin, behind}, IndexRange{behind, end}})
+    if (range.size() > 0) group.visible.push_back(range);
+  const double average = writing_steps_ == 0 ? 1 : static_cast<double>(written_) / writing_steps_;
+  const auto target = static_cast<int32_t>(std::ceil(average * *options_.focus));
+  if (std::ssize(drawn_positions()) > target) group.eviction = {target, unread_};
+}
+
+void BlockDiffusionDecoder::note_read(std::span<const int32_t> rows, std::span<const RowStatistics> drawn) {
+  const std::vector<int32_t> masks = drawn_positions();
+  for (const int32_t row : rows) {
+    const auto mask = std::ranges::lower_bound(masks, row);
+    const bool is_mask = mask != masks.end() && *mask == row;
+    if (!is_mask) read_[static_cast<size_t>(row - begin_of(block_))] = true;
+    if (!is_mask || drawn[static_cast<size_t>(mask - masks.begin())].token >= 0)
+      unread_ = std::max(unread_, row + 1);
+  }
 }
 
 void BlockDiffusionDecoder::add_sample(int32_t row, int32_t position, int32_t step) {
@@ -238,6 +266,12 @@ std::vector<int32_t> BlockDiffusionDecoder::denoised_rows() const {
   const IndexRange part = computes_block() ? block() : sub_block();
   std::vector<int32_t> rows = positions_in(part.begin, part.end);
   if (lock_) std::erase_if(rows, [&](int32_t row) { return lock_->is_locked(row - begin_of(block_)); });
+  if (options_.focus) {
+    std::erase_if(rows, [&](int32_t row) {
+      const auto place = static_cast<size_t>(row - begin_of(block_));
+      return read_[place] && (place + 1 == read_.size() || read_[place + 1]);
+    });
+  }
   return rows;
 }
 
@@ -315,6 +349,7 @@ void BlockDiffusionDecoder::apply_denoised(std::span<const RowStatistics> drawn,
   report.kind = "denoise";
   num_kept_ = block_;
   if (lock_) locked_block_->count_pass(lock_->rows());
+  if (options_.focus) note_read(denoised_rows(), drawn);
   const std::vector<std::vector<Commit>> drafts = std::exchange(drafts_, {});
   const int32_t block = block_;
   for (size_t state = 0;; ++state) {
@@ -335,8 +370,11 @@ std::vector<Commit> BlockDiffusionDecoder::take_step(std::span<const RowStatisti
   std::vector<Commit> candidates;
   std::vector<RowStatistics> rows;  // of the candidates
   std::vector<Commit> edits;
+  int32_t num_masks = 0;
   for (size_t i = 0; i < positions.size(); ++i) {
     const Commit commit{positions[i], drawn[i].token, drawn[i].confidence};
+    num_masks += is_masked(commit.position) ? 1 : 0;
+    if (commit.token < 0) continue;  // evicted
     if (is_masked(commit.position)) {
       candidates.push_back(commit);
       rows.push_back(drawn[i]);
@@ -345,8 +383,8 @@ std::vector<Commit> BlockDiffusionDecoder::take_step(std::span<const RowStatisti
       edits.push_back(commit);
     }
   }
-  const bool had_masks = !candidates.empty();
-  progress_.masked_now = static_cast<int32_t>(candidates.size());
+  const bool had_masks = num_masks > 0;
+  progress_.masked_now = num_masks;
   std::vector<Commit> chosen = choose(options_.unmask, candidates, progress_,
                                       RngStream(options_.seed, kOrderNoise, block_, step_), rows);
   for (const Commit& commit : chosen) write(commit, report);
@@ -360,7 +398,9 @@ std::vector<Commit> BlockDiffusionDecoder::take_step(std::span<const RowStatisti
 
   ++step_;
   ++progress_.step;
-  if (chosen.size() == candidates.size()) progress_.step = 0;  // begin the next sub-block
+  written_ += static_cast<int32_t>(chosen.size());
+  writing_steps_ += chosen.empty() ? 0 : 1;
+  if (std::ssize(chosen) == num_masks) progress_.step = 0;  // begin the next sub-block
   if (!had_masks) ++edit_steps_;
   if (first_masked() < begin_of(block_ + 1)) {
     if (most_drafts() > 0) draft_steps(std::move(candidates), chosen);

@@ -53,6 +53,9 @@ struct BlockPolicy {
   /// Free-Dave: a pass also computes at most so many drafts of the block's states after the next steps, so
   /// that it may take several steps; the text is unchanged. None of the settings above.
   std::optional<int32_t> drafts;
+  /// FOCUS: each pass stops computing masks that will not be written soon; this many times as many as the
+  /// block's steps have written on average stay. With none of the settings above.
+  std::optional<double> focus;
 
   bool operator==(const BlockPolicy&) const = default;
 };
@@ -91,6 +94,7 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   PassWork uncached_work() const override;
   bool remembers_outputs() const override { return options_.lock.has_value(); }
   bool keeps_attention() const override { return lacuna::keeps_attention(options_.sparse); }
+  bool evicts_masks() const override { return options_.focus.has_value(); }
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;
@@ -136,6 +140,10 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   bool computes_block() const;
   /// Positions whose rows the step computes, ascending.
   std::vector<int32_t> denoised_rows() const;
+  /// With `focus`: what stays of the step's group, and what it sees.
+  void plan_eviction(std::span<const int32_t> rows);
+  /// With `focus`, after a pass over these rows.
+  void note_read(std::span<const int32_t> rows, std::span<const RowStatistics> drawn);
   void add_group(std::span<const int32_t> positions, int32_t prefix, const SparseAttention& sparse,
                  bool only_kv);
   void apply_kept(std::span<const RowStatistics> drawn, StepReport& report);
@@ -174,6 +182,10 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   std::optional<RowLock> lock_;
   std::optional<Canvas> locked_block_;  // with a lock: copy of the block, from position 0
   bool may_lock_ = false;               // the pending follow-up may lock rows
+  // With `focus`, of this block:
+  std::vector<bool> read_;                   // [block_length] tokens that a pass has read
+  int32_t unread_ = 0;                       // first position whose K/V no pass has computed in all layers
+  int32_t written_ = 0, writing_steps_ = 0;  // tokens written, and the steps that wrote them
   // For each of the block's next steps what it writes if its pass predicts what the last one has predicted.
   std::vector<std::vector<Commit>> drafts_;
 };

@@ -184,6 +184,8 @@ class Decoder {
   virtual bool remembers_outputs() const { return false; }
   /// Whether passes may keep attention (SparseAttention::keeps()).
   virtual bool keeps_attention() const { return false; }
+  /// Whether passes may evict masks (MaskEviction).
+  virtual bool evicts_masks() const { return false; }
   /// Cells whose rows keep what layers add to them (LayerReuse).
   virtual IndexRange kept_layers() const { return {}; }
 

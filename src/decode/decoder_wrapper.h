@@ -20,6 +20,7 @@ class DecoderWrapper : public Decoder {
   int32_t num_guide_cells() const override { return inner_->num_guide_cells(); }
   bool remembers_outputs() const override { return inner_->remembers_outputs(); }
   bool keeps_attention() const override { return inner_->keeps_attention(); }
+  bool evicts_masks() const override { return inner_->evicts_masks(); }
   IndexRange kept_layers() const override { return inner_->kept_layers(); }
   bool done() const override { return inner_->done(); }
   ModelRole role() const override { return inner_->role(); }

@@ -251,6 +251,30 @@ void check_drafts(const BlockStrategy& strategy, const ModelConfig& config, Prob
          "a rule of the caller's sees no states that may not come");
 }
 
+/// Refuses what needs rows that a pass may have left out.
+void check_focus(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!strategy.focus) return;
+  const auto refuse = [&](bool is_refused, std::string_view reason) {
+    problems.refuse(is_refused, "focus", reason);
+  };
+  refuse(config.shifted_logits, "a token is predicted by the row before its mask");
+  refuse(config.causal_context, "a block is read causally once it is done");
+  refuse(config.num_layers < 3, "the model has too few layers to leave out");
+  refuse(edits_blocks(config) || strategy.edit.has_value(), "any token of a block may be edited");
+  refuse(is_pipelined(strategy, config), "several blocks are denoised at once");
+  refuse(strategy.drafts.has_value(), "`drafts` needs the rows of all masks");
+  refuse(strategy.lock.has_value(), "`lock` compares rows that every pass computes");
+  refuse(!std::holds_alternative<ExactAttention>(strategy.sparse),
+         "`sparse` chooses by the queries of all rows");
+  refuse(sub_block_length_of(strategy, config) < block_length_of(strategy, config),
+         "a block has several sub-blocks");
+  const RuleTraits& traits = strategy.unmask.policy.traits();
+  refuse(std::holds_alternative<SoftTokens>(strategy.unmask.policy.count),
+         "`unmask` soft shows each step the confidences of the last one");
+  refuse(!traits.runs_until_done && strategy.steps && *strategy.steps < block_length_of(strategy, config),
+         "steps that write several tokens each need as many masks");
+}
+
 /// Finds an infill whose block reaches beyond the model's positions.
 void check_infill_block(const BlockStrategy& strategy, const ModelConfig& config, const Asked& asked,
                         Problems& problems) {
@@ -279,6 +303,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_block_lock(strategy, config, problems);
   check_pipeline(strategy, config, problems);
   check_drafts(strategy, config, problems);
+  check_focus(strategy, config, problems);
   if (asked != nullptr) check_infill_block(strategy, config, *asked, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {

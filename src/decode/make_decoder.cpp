@@ -85,6 +85,7 @@ std::string_view why_no_constraint(const ModelConfig& config, const Strategy& st
   const auto* blocks = std::get_if<BlockStrategy>(&strategy);
   if (blocks != nullptr && std::holds_alternative<SoftTokens>(blocks->unmask.policy.count))
     return "`unmask` soft changes tokens after they were checked";
+  if (blocks != nullptr && blocks->focus) return "`focus` leaves out masks that the constraint asks about";
   if (drafts_states(strategy)) return "`drafts` samples from states that the constraint has not seen";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";

@@ -201,6 +201,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("lock", strategy.lock);
   visit("pipeline", strategy.pipeline);
   visit("drafts", strategy.drafts, 1, kMaxDrafts);
+  visit("focus", strategy.focus, 1.0, 1e3);
 }
 
 template <FieldsOf<UniformStrategy> S, typename Visit>

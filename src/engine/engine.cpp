@@ -44,6 +44,7 @@ void Engine::check(const Decoder& decoder) const {
                                     setting, names)});
   };
   refuse_reuse(decoder.keeps_attention(), "sparse", "flashblock and losa keep attention");
+  refuse_reuse(decoder.evicts_masks(), "focus", "drops masks, and keeps K/V that earlier passes wrote,");
   refuse_reuse(decoder.kept_layers().size() > 0, "cache", "dllm-cache keeps what layers add to rows");
   if (decoder.num_guide_cells() > 0)
     check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));

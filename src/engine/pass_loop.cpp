@@ -82,6 +82,7 @@ void PassLoop::apply(const PassResult& result, std::span<const PassMember> membe
                          take(kv_drift, part.plan->tokens.size() * drifts_per_row)};
     part.failure = find_failure(*part.plan, part.plan->logits, own.samples);
     if (!part.failure.empty()) continue;
+    leave_out_evicted(*part.plan, own.samples, part.work);
     within_limits(members[i], part, [&] { part.report = members[i].decoder->apply(own); });
   }
 }

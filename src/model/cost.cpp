@@ -109,6 +109,18 @@ PassWork work_of(const StepPlan& plan) {
   return work;
 }
 
+void leave_out_evicted(const StepPlan& plan, std::span<const RowStatistics> samples, PassWork& work) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].token >= 0) continue;
+    const int32_t row = plan.logits[i].row;
+    const auto group = std::ranges::find_if(
+        plan.groups, [&](const RowGroup& each) { return row >= each.rows.begin && row < each.rows.end; });
+    work.evicted_rows += 1;
+    for (const IndexRange& range : group->visible) work.reused_pairs += range.size();
+    work.logit_rows -= 1;
+  }
+}
+
 double logit_rows_of(const FollowUp& wanted) {
   const auto with_guide = [](int32_t unconditional_row) { return unconditional_row >= 0 ? 2.0 : 1.0; };
   double rows = 0;
@@ -132,7 +144,11 @@ StepCost cost(const ModelConfig& config, const ModelBytes& bytes, const PassWork
   cost.layer_flops -= static_cast<double>(work.only_kv_rows) * (last_layer_flops - kv_flops);
   cost.layer_flops -= work.only_kv_pairs * flops_per_cell(config) / layers;
   const double later_share = (layers - 1) / layers;
-  cost.rows -= std::llround(work.reused_rows * later_share);
+  cost.rows -= std::llround((work.reused_rows + work.evicted_rows) * later_share);
+  const auto qkv_flops =
+      2 *
+      static_cast<double>(config.hidden_dim * (config.q_dim_of(last) + kv_products * config.kv_dim_of(last)));
+  cost.layer_flops -= work.evicted_rows * (flops_per_row(config) * later_share - qkv_flops);
   const auto value_flops = 2 * static_cast<double>(config.hidden_dim * config.kv_dim_of(last));
   cost.layer_flops -= work.reused_rows * (flops_per_row(config) * later_share - value_flops * (layers - 1));
   cost.layer_flops -= work.reused_pairs * flops_per_cell(config) * later_share;

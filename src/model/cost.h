@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "model/config.h"
 #include "model/pass_result.h"
@@ -56,9 +57,13 @@ struct PassWork {
   // Included above, but skipped by LayerReuse in all layers but the first:
   double reused_rows = 0;
   double reused_pairs = 0;
+  double evicted_rows = 0;  ///< included above, but left out from the second layer's attention on
 };
 
 PassWork work_of(const StepPlan& plan);
+/// Leaves out the rows that a pass has evicted.
+///   samples  [plan.logits]
+void leave_out_evicted(const StepPlan& plan, std::span<const RowStatistics> samples, PassWork& work);
 /// Rows of logits that a follow-up computes.
 double logit_rows_of(const FollowUp& wanted);
 

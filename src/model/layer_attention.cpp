@@ -29,6 +29,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
     if (taken.begin >= taken.end) continue;
     IndexRange rows = listed_.empty() ? taken : places_in(listed_, taken);
     if (rows.size() == 0) continue;
+    const int32_t last_row = listed_.empty() ? taken.end - 1 : listed_[static_cast<size_t>(rows.end) - 1];
     ws_.attended_groups.push_back(g);
     rows = {rows.begin - place_.begin, rows.end - place_.begin};
     if (is_confined(group)) {
@@ -48,6 +49,11 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
     std::vector<IndexRange>& visible = kind.visible_ranges[g];
     visible = group.visible;
     if (uses_kept(group)) std::erase(visible, group.sparse.among);
+    if (group.eviction.target > 0) {
+      const int32_t end = plan_.cells[static_cast<size_t>(last_row)] + 1;
+      for (IndexRange& range : visible)
+        if (range.begin < end) range.end = std::min(range.end, end);
+    }
     if (group.own_rows == OwnRows::kCausal) {
       for (const int32_t cell : cells_of({group.rows.begin, taken.begin}))
         visible.push_back({cell, cell + 1});
@@ -64,15 +70,18 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
     attended.ranges = visible;
     kind.groups.push_back(attended);
   }
+  const AttentionShape shape = attention_shape(slides);
+  kind.attention.prepare(context_, shape, dtype_, kind.groups);
+  if (!slides) prepare_active_rows(shape);
+}
+
+AttentionShape Model::Pass::attention_shape(bool slides) const {
   const int64_t head_dim = slides ? config_.sliding->head_dim : config_.head_dim;
   const float scale =
       config_.attn_scale > 0 ? config_.attn_scale : 1.0F / std::sqrt(static_cast<float>(head_dim));
   const int64_t kv_heads = slides ? config_.sliding->num_kv_heads : config_.num_kv_heads;
   const int64_t own_heads = part_.kv_heads(kv_heads).size();
-  const AttentionShape shape{own_heads * (config_.num_heads / kv_heads), own_heads, head_dim, scale,
-                             config_.attn_soft_cap};
-  kind.attention.prepare(context_, shape, dtype_, kind.groups);
-  if (!slides) prepare_active_rows(shape);
+  return {own_heads * (config_.num_heads / kv_heads), own_heads, head_dim, scale, config_.attn_soft_cap};
 }
 
 void Model::Pass::narrow_to_window(const RowGroup& group, IndexRange taken, std::vector<IndexRange>& visible,
@@ -113,6 +122,7 @@ void Model::Pass::attend(int64_t layer_index) {
   if (plan_.measures_kv_drift) measure_kv_drift(layer_index);
   ws_.times.other += watch_.restart();
   if (attention_changes_at(layer_index)) prepare_attention();
+  if (evicts_ && layer_index == 1) evict_masks(layer);
   if (layer_index + 1 == config_.num_layers) keep_output_rows(layer);
   if (num_rows_ > 0) convolves ? convolve_rows(layer) : attend_rows(layer);
   share_chosen();
@@ -146,19 +156,25 @@ void Model::Pass::compute_kv(const LayerParameters& layer, Matrix<float> k, Matr
   });
 }
 
-void Model::Pass::attend_rows(const LayerParameters& layer) {
-  const int64_t layer_index = ws_.layer;
-  const int64_t query_heads = own_query_heads(layer_index);
-  const int64_t own_q_dim = query_heads * config_.head_dim_of(layer_index);
-  const Matrix<float> q = sized(ws_.q, num_rows_, own_q_dim);
-  const Matrix<float> attended = sized(ws_.attended, num_rows_, own_q_dim);
+Matrix<float> Model::Pass::compute_queries(const LayerParameters& layer) {
+  const int64_t query_heads = own_query_heads(ws_.layer);
+  const Matrix<float> q = sized(ws_.q, num_rows_, query_heads * config_.head_dim_of(ws_.layer));
   product(layer.q, q, ws_.times.qkv);
-  if (config_.qk_norm_full) norm_full_rows(layer.q_norm, config_.q_dim_of(layer_index), q);
+  if (config_.qk_norm_full) norm_full_rows(layer.q_norm, config_.q_dim_of(ws_.layer), q);
   for_each_row([&](int64_t row) {
     finish_heads(layer.q_norm, query_heads, plan_row(row), q.row(row));
     grow_query(plan_row(row), q.row_span(row));
   });
   ws_.times.other += watch_.restart();
+  return q;
+}
+
+void Model::Pass::attend_rows(const LayerParameters& layer) {
+  const int64_t layer_index = ws_.layer;
+  const int64_t query_heads = own_query_heads(layer_index);
+  const Matrix<float> q = compute_queries(layer);
+  const Matrix<float> attended = sized(ws_.attended, num_rows_, q.cols);
+  if (evicts_ && layer_index == 0) ws_.mask_attention = attention_of_masks(q);
 
   ws_.layer_views.clear();
   for (size_t i = 0; i < ws_.attended_groups.size(); ++i) {
@@ -362,13 +378,15 @@ void Model::Pass::read_kv(const KvCache& cache, int64_t layer, int32_t cell, std
 void Model::Pass::list_whole_rows() {
   ws_.residual_row.clear();
   ws_.whole_rows.clear();
-  if (std::none_of(plan_.groups.begin(), plan_.groups.end(),
-                   [](const RowGroup& group) { return group.only_kv; }))
+  const bool all_stay = ws_.staying_rows.empty();
+  if (all_stay && std::none_of(plan_.groups.begin(), plan_.groups.end(),
+                               [](const RowGroup& group) { return group.only_kv; }))
     return;
   ws_.residual_row.assign(plan_.tokens.size(), -1);
   for (const RowGroup& group : plan_.groups) {
     if (group.only_kv) continue;
     for (int32_t row = group.rows.begin; row < group.rows.end; ++row) {
+      if (!all_stay && !std::ranges::binary_search(ws_.staying_rows, row)) continue;
       ws_.residual_row[static_cast<size_t>(row)] = static_cast<int32_t>(ws_.whole_rows.size());
       ws_.whole_rows.push_back(row);
     }
@@ -387,13 +405,18 @@ IndexRange Model::Pass::places_in(std::span<const int32_t> list, IndexRange rows
 }
 
 void Model::Pass::keep_output_rows(const LayerParameters& layer) {
-  if (ws_.residual_row.empty()) return;
-  const IndexRange place = places(rows_);
-  for (int32_t i = place.begin; i < place.end; ++i) {  // in place, since whole_rows[i] >= i
-    const int32_t row = ws_.whole_rows[static_cast<size_t>(i)];
-    std::copy_n(residual_.row(row), config_.hidden_dim, residual_.row(i));
+  if (ws_.residual_row.empty() || listed_.size() == ws_.whole_rows.size()) return;
+  narrow_to(ws_.whole_rows, layer);
+}
+
+void Model::Pass::narrow_to(std::span<const int32_t> rows, const LayerParameters& layer) {
+  const IndexRange place = places_in(rows, rows_);
+  for (int32_t i = place.begin; i < place.end; ++i) {  // in place, since no row moves back
+    const int32_t row = rows[static_cast<size_t>(i)];
+    const int32_t from = listed_.empty() ? row : places_in(listed_, {row, row}).begin;
+    std::copy_n(residual_.row(from), config_.hidden_dim, residual_.row(i));
   }
-  listed_ = ws_.whole_rows;
+  listed_ = rows;
   set_place(place);
   if (num_rows_ == 0) return;
   pack_normed(layer.attn_norm);

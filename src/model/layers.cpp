@@ -95,7 +95,12 @@ void Model::Pass::set_place(IndexRange place) {
 }
 
 void Model::Pass::prepare() {
+  ws_.staying_rows.clear();
   list_whole_rows();
+  evicts_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                        [](const RowGroup& group) { return group.eviction.target > 0; });
+  expects(!evicts_ || (part_.is_whole() && config_.mask_id >= 0 && config_.num_layers > 1),
+          "masks are evicted from passes of whole models with two layers and a mask token");
   reuses_layers_ = std::any_of(plan_.groups.begin(), plan_.groups.end(),
                                [](const RowGroup& group) { return group.reuse.keeps; });
   expects(!reuses_layers_ || (part_.is_whole() && ws_.residual_row.empty() && !config_.layer_scalars),

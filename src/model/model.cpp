@@ -194,8 +194,12 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
   workspace.samples.resize(plan.logits.size());
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
-  pass.sample_shared(plan.logits, workspace.samples);
-  pass.keep_logits(plan.logits);
+  if (pass.evicts()) {
+    pass.sample_staying(plan.logits, workspace.samples);
+  } else {
+    pass.sample_shared(plan.logits, workspace.samples);
+    pass.keep_logits(plan.logits);
+  }
   PassResult result{workspace.samples};
   if (plan.measures_kv_drift) result.kv_drift = workspace.kv_drift;
   return result;

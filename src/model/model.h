@@ -71,6 +71,9 @@ struct Workspace {
   Buffer<float> layer_rows;           // [rows that the layer computes, hidden] their residual stream
   std::vector<int32_t> taken_rows;    // these rows of the plan, ascending
   std::vector<int32_t> offered_rows;  // rows of the plan among which the layer chooses
+  // MaskEviction:
+  std::vector<std::vector<double>> mask_attention;  // [groups][masks] of the first layer
+  std::vector<int32_t> staying_rows;                // rows of the plan, ascending; empty: all
   // Rows with outputs in the last layer, if not all have any:
   std::vector<int32_t> whole_rows;    // ascending, rows of the plan
   std::vector<int32_t> residual_row;  // [rows of the plan] index in `residual`; -1: no output

@@ -2,7 +2,8 @@
 // and attention), head.cpp (logits, sampling and drift) and ranks.cpp (synchronization of the ranks of a
 // distributed model). exchange_ transfers data between ranks.
 //
-// Rows that keep what layers add to them are in layer_reuse.cpp.
+// Rows that keep what layers add to them are in layer_reuse.cpp, masks that leave a pass in
+// mask_eviction.cpp.
 //
 // A rank computes all rows in all layers unless ranks divide rows or layers. The residual stream has a place
 // for every row of the plan; x_ views the rows being computed.
@@ -48,6 +49,11 @@ class Model::Pass {
 
   /// Same, but each rank samples some of `wanted` and receives the others' samples.
   void sample_shared(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
+
+  /// Whether some rows may not be computed to the end.
+  bool evicts() const { return evicts_; }
+  /// sample_all(), in which rows that were evicted have the token -1.
+  void sample_staying(std::span<const LogitRow> wanted, std::span<RowStatistics> samples);
 
   /// After sample_shared(): lets read_classes() reuse the logits of these rows, if all are still in memory.
   void keep_logits(std::span<const LogitRow> wanted);
@@ -115,6 +121,18 @@ class Model::Pass {
     return ws_.layer >= group.sparse.dense_layers && group.sparse.keeps() ? group.sparse.among.end : 0;
   }
 
+  // MaskEviction:
+  /// In the second layer, after writing K/V: continues with the rows that stay.
+  void evict_masks(const LayerParameters& layer);
+  /// [groups][masks] for groups that evict.
+  std::vector<std::vector<double>> attention_of_masks(ConstMatrix<float> q) const;
+  /// Rows of the plan.
+  std::vector<int32_t> masks_of(const RowGroup& group) const;
+
+  /// After writing K/V: continues with these of the rows, in ascending order, at the front of the residual
+  /// stream, and packs them again.
+  void narrow_to(std::span<const int32_t> rows, const LayerParameters& layer);
+
   /// Prepares attention for this and the following layers, until attended cells change: for all groups or,
   /// once listed_, only for those with rows in the list.
   void prepare_attention();
@@ -175,6 +193,9 @@ class Model::Pass {
   /// Computes keys and values of x_, receives the other ranks', and writes all to their cells.
   void store_kv(const LayerParameters& layer);
   void compute_kv(const LayerParameters& layer, Matrix<float> k, Matrix<float> v);
+  /// Queries of x_, whose normed rows are packed already.
+  Matrix<float> compute_queries(const LayerParameters& layer);
+  AttentionShape attention_shape(bool slides) const;
   /// Adds the attention output of x_, whose normed rows are packed already.
   void attend_rows(const LayerParameters& layer);
 
@@ -366,7 +387,8 @@ class Model::Pass {
   int64_t num_rows_ = 0;               // rows in x_
   Matrix<float> x_, normed_, projected_;
   std::span<const int32_t> listed_;  // if x_ has not all rows: those it may have, ascending rows of the plan
-  bool reuses_layers_ = false;       // whether rows keep what layers add to them
+  bool evicts_ = false;
+  bool reuses_layers_ = false;  // whether rows keep what layers add to them
   std::vector<int32_t> row_sequence_;
   std::vector<int32_t> row_group_;
   Stopwatch watch_;

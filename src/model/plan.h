@@ -95,6 +95,16 @@ struct LayerReuse {
   bool operator==(const LayerReuse&) const = default;
 };
 
+/// Masks of a group that a pass stops computing once its second layer has queries and keys (FOCUS,
+/// arXiv 2601.23278): mask_eviction.h has the rule. The others no longer see those behind the last row that
+/// stays. Only with OwnRows::kNone, in passes of whole models with a mask token.
+struct MaskEviction {
+  int32_t target = 0;  ///< masks that stay at least; 0: all
+  int32_t unread = 0;  ///< first cell of the group whose keys and values no pass has computed in all layers
+
+  bool operator==(const MaskEviction&) const = default;
+};
+
 /// Rows of one sequence that attend to the same cells. Rows' K/V are written to their cells before any row
 /// reads. A group lists its own cells in `visible` or sets `own_rows`, not both.
 struct RowGroup {
@@ -107,6 +117,7 @@ struct RowGroup {
   /// At most one group of a sequence may be sparse.
   SparseAttention sparse = {};
   LayerReuse reuse = {};
+  MaskEviction eviction = {};
   /// Only for models with canvases. In layers that slide or convolve, cell numbers are positions. A causal
   /// row's window ends at its own position, other rows' window ends at their group's first position.
   CanvasRows canvas = CanvasRows::kNone;

@@ -65,6 +65,10 @@ ordered_json reuse_json(const LayerReuse& reuse) {
   return {{"keeps", reuse.keeps}, {"num_computed", reuse.num_computed}};
 }
 
+ordered_json eviction_json(const MaskEviction& eviction) {
+  return {{"target", eviction.target}, {"unread", eviction.unread}};
+}
+
 ordered_json group_json(const RowGroup& group) {
   const RowGroup usual;
   ordered_json object = {{"rows", range_json(group.rows)}};
@@ -74,6 +78,7 @@ ordered_json group_json(const RowGroup& group) {
   put(object, "only_kv", group.only_kv, usual.only_kv);
   if (!(group.sparse == usual.sparse)) object["sparse"] = sparse_json(group.sparse);
   if (!(group.reuse == usual.reuse)) object["reuse"] = reuse_json(group.reuse);
+  if (!(group.eviction == usual.eviction)) object["eviction"] = eviction_json(group.eviction);
   put_name(object, "canvas", group.canvas, usual.canvas, kCanvasRows);
   put(object, "noise_level", group.noise_level, usual.noise_level);
   return object;
@@ -191,9 +196,14 @@ LayerReuse read_reuse(const JsonObject& object) {
           index_at(object, "num_computed", usual.num_computed, {-1, kIndex.last})};
 }
 
+MaskEviction read_eviction(const JsonObject& object) {
+  expect_keys(object, {"target", "unread"});
+  return {index_at(object, "target", 0, kIndex), index_at(object, "unread", 0, kIndex)};
+}
+
 RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
-  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "reuse", "canvas",
-                       "noise_level"});
+  expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "reuse", "eviction",
+                       "canvas", "noise_level"});
   const RowGroup usual;
   RowGroup group;
   group.rows = range_at(object, "rows");
@@ -210,6 +220,7 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   group.canvas = name_at(object, "canvas", usual.canvas, kCanvasRows);
   group.noise_level = object.number("noise_level", {0, 1e3}, usual.noise_level);
   if (object.has("reuse")) group.reuse = read_reuse(object.object("reuse"));
+  if (object.has("eviction")) group.eviction = read_eviction(object.object("eviction"));
   if (object.has("sparse")) {
     group.sparse = read_sparse(object.object("sparse"));
     const bool is_visible = std::ranges::find(group.visible, group.sparse.among) != group.visible.end();

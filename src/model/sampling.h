@@ -62,7 +62,7 @@ struct SamplingRule {
 };
 
 struct RowStatistics {
-  TokenId token = 0;
+  TokenId token = 0;         ///< -1: the pass has evicted the row (MaskEviction), and nothing else is set
   double confidence = 0;     ///< confidence by the rule's measure; never NaN
   float best_logit = 0;      ///< the largest logit that may be sampled, before filters
   TokenId best_token = 0;    ///< the most likely token, ties to the lowest id

@@ -721,6 +721,44 @@ TEST(SparseBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
   }
 }
 
+TEST(FocusBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ThreadPool one_thread(1), four_threads(4);
+    const auto model = Model::random(tiny_block_config(16), 5, dtype, one_thread);
+    const auto wish = [](int32_t i) {
+      GenerationOptions wish = options(20 + i, i % 2 == 0 ? "threshold=0.02" : "low-confidence");
+      wish.focus = 1 + 0.5 * i;
+      return wish;
+    };
+    const auto prompt = [&](int32_t i) { return random_tokens(static_cast<uint64_t>(i), 9 + i, 80); };
+    Engine together(on_cpu(model, default_table(), four_threads));
+    for (int32_t i = 0; i < 4; ++i) together.add(make_decoder(model->config(), wish(i), prompt(i)));
+    together.run();
+    int64_t evicted = 0;
+    for (int32_t i = 0; i < 4; ++i) {
+      const auto index = static_cast<size_t>(i);
+      const std::span<const TokenId> canvas = together.decoder(index).canvas();
+      EXPECT_EQ(std::vector(canvas.begin(), canvas.end()), decode(model, one_thread, prompt(i), wish(i)));
+      const RunStatistics& statistics = together.statistics(index);
+      evicted += statistics.uncached.rows - statistics.cost.rows;
+    }
+    EXPECT_GT(evicted, 0);
+  }
+}
+
+TEST(FocusBlockDiffusion, ThatKeepsEveryMaskComputesTheRowsOfPlainStepsButThoseOfTokensThatWereRead) {
+  ThreadPool threads(1);
+  const auto model = Model::random(tiny_block_config(8), 5, DType::kF32, threads);
+  GenerationOptions all = options(8, "low-confidence");
+  all.focus = 100;
+  Engine engine(on_cpu(model, default_table(), threads));
+  engine.add(make_decoder(model->config(), all, random_tokens(3, 8, 80)));
+  engine.run();
+  // The prompt's block and eight steps of at most eight rows each.
+  EXPECT_LE(engine.statistics(0).cost.rows, 8 + 8 * 8);
+  EXPECT_GE(engine.statistics(0).cost.rows, 8 + 8 + 7 + 6 + 5 + 4 + 3 + 2 + 1);
+}
+
 TEST(BlockDiffusion, RefusesWhatItWouldIgnore) {
   ThreadPool threads(1);
   const ModelConfig config = sdar(threads)->config();

@@ -62,6 +62,29 @@ TEST(Cost, OfReusedRowsIsThatOfTheFirstLayerAndOfTheValuesOfAllOthers) {
   EXPECT_NEAR(whole.layer_flops - reused.layer_flops, saved, 1e-9 * saved);
 }
 
+TEST(Cost, OfEvictedRowsIsThatOfTheFirstLayerAndOfTheirKeysInTheSecond) {
+  const ModelConfig config = parse_random_spec("random:dream-7b");
+  StepPlan plan;
+  for (int32_t row = 0; row < 30; ++row) {
+    plan.add_row(1, row, row);
+    LogitRow logit;
+    logit.row = row;
+    plan.logits.push_back(logit);
+  }
+  plan.groups.push_back({0, {0, 30}, {{0, 50}}, OwnRows::kNone});
+  PassWork work = work_of(plan);
+  const StepCost whole = cost(config, ModelBytes(), work);
+  std::vector<RowStatistics> samples(30);
+  for (size_t i = 2; i < 30; ++i) samples[i].token = -1;
+  leave_out_evicted(plan, samples, work);
+  const StepCost evicted = cost(config, ModelBytes(), work);
+  EXPECT_EQ(evicted.rows, 30 - 27) << "28 rows in 27 of 28 layers";
+  const double of_row = flops_per_row(config) * 27 / 28 - 2.0 * 3584 * (3584 + 2 * 512);
+  const double saved = 28 * (of_row + 50 * flops_per_cell(config) * 27 / 28);
+  EXPECT_NEAR(whole.layer_flops - evicted.layer_flops, saved, 1e-9 * saved);
+  EXPECT_NEAR(evicted.head_flops, whole.head_flops * 2 / 30, 1);
+}
+
 TEST(Cost, OfDiffusionGemmaCountsTheHeadsOfEachKindOfLayer) {
   const ModelConfig config = parse_random_spec("random:diffusion-gemma");
   const double sliding = 2 * 4096 + 2 * 2048;

@@ -32,6 +32,7 @@ StepPlan full_plan() {
   second.sparse.except = {2, 5};
   second.sparse.pool = 5;
   second.reuse = {.keeps = true, .num_computed = 2};
+  second.eviction = {.target = 3, .unread = 4};
   plan.groups = {first, second};
   plan.mixed = {{1, 0.3F}};
   SamplingRule rule;

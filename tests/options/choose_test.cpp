@@ -715,7 +715,7 @@ TEST(VisitOptions, NamesEachSettingOnce) {
     for (const std::string_view alias : setting.aliases) EXPECT_TRUE(names.emplace(alias).second) << alias;
     EXPECT_FALSE(setting.help.empty());
   });
-  EXPECT_EQ(visits, 70);
+  EXPECT_EQ(visits, 71);
 }
 
 BlockStrategy blocks_of(const ModelConfig& config, const GenerationOptions& options) {

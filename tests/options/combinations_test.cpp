@@ -86,23 +86,25 @@ std::vector<Kind> kinds() {
   const std::vector<Given> block_columns = {
       {"sparse", "mage=4"},  {"sparse", "quest=4"}, {"sparse", "sparsed=4"}, {"sparse", "flashblock=2"},
       {"sparse", "losa=16"}, {"lock", "eps=5e-4"},  {"pipeline", "on"},      {"drafts", "3"},
-      {"steps", "4"},        {"temperature", "0.5"}};
+      {"focus", "1.5"},      {"steps", "4"},        {"temperature", "0.5"}};
   const ModelConfig llada = tiny_configs()[0], dream = tiny_configs()[4];
   ModelConfig d2f = tiny_d2f_config(4);
   d2f.num_layers = 4;  // so that some may be sparse
-  return {{"LLaDA",
-           llada,
-           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
-           masked_columns},
-          {"Dream",
-           dream,
-           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
-           masked_columns},
-          {"Block diffusion (SDAR)",
-           tiny_block_config(4),
-           {block_rules, {{"sparse", "mage=4"}, {"lock", "eps=5e-4"}, {"pipeline", "on"}, {"drafts", "3"}}},
-           block_columns},
-          {"LLaDA as D2F", d2f, {block_rules, {{"lock", "eps=5e-4"}, {"pipeline", "on"}}}, block_columns}};
+  return {
+      {"LLaDA",
+       llada,
+       {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
+       masked_columns},
+      {"Dream",
+       dream,
+       {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
+       masked_columns},
+      {"Block diffusion (SDAR)",
+       tiny_block_config(4),
+       {block_rules,
+        {{"sparse", "mage=4"}, {"lock", "eps=5e-4"}, {"pipeline", "on"}, {"drafts", "3"}, {"focus", "1.5"}}},
+       block_columns},
+      {"LLaDA as D2F", d2f, {block_rules, {{"lock", "eps=5e-4"}, {"pipeline", "on"}}}, block_columns}};
 }
 
 /// A table of one kind; sentences that refuse are numbered below it.

@@ -51,6 +51,7 @@ class Options:
     rope_scale: float = 1.0
     lock: Lock | None = None          # without unlocking and editing
     accept: float = 0.9               # of the rule soft
+    focus: float | None = None        # masks that stay, in multiples of what a step writes
     drafts: int = 0                   # states of a block that a pass computes ahead
     seed: int = 0
 
@@ -123,8 +124,64 @@ class View:
         self.weigh(layer, head, share.sum(axis=(0, 1))[:len(prefix)])
         return share @ values[cells]
 
+    def look(self, layer, q, k):
+        """Called before the attention of a layer, with the rows' queries and keys [rows, heads, d]."""
+
+    def writes(self, layer):
+        """Which rows write their keys and values."""
+        return np.ones(len(self.rows), dtype=bool)
+
     def finish(self, layer):
         """Called after the attention of a layer; `input` has the rows' inputs of the layer."""
+
+
+class Evicting(View):
+    """FOCUS: masks leave the pass in the second layer. masks: positions; unread: the first one that no pass has
+    computed to the end. All positions of the block behind the last row hold tokens that were read."""
+
+    def __init__(self, begin, end, rows, masks, target, unread, see):
+        super().__init__(begin, end, rows)
+        self.masks, self.target, self.unread, self.see = masks, target, unread, see
+        self.gone, self.seen_end = set(), rows[-1] + 1
+
+    def importance(self, q, k):
+        """Attention that each mask gets from all of them, of neighbours the best score."""
+        places = [self.rows.index(mask) for mask in self.masks]
+        total, group = np.zeros(len(places)), q.shape[1] // k.shape[1]
+        for head in range(q.shape[1]):
+            scores = q[places, head] @ k[places, head // group].T / np.sqrt(q.shape[-1])
+            wide = np.pad(scores, ((0, 0), (1, 1)), constant_values=-np.inf)
+            total += softmax(np.max([wide[:, :-2], wide[:, 1:-1], wide[:, 2:]], axis=0)).sum(axis=0)
+        return total
+
+    def look(self, layer, q, k):
+        if len(self.masks) <= self.target or layer > 1:
+            return
+        if layer == 0:
+            self.first = self.importance(q, k)
+            return
+        growth = self.importance(q, k) - self.first
+        scale = max(np.max(np.abs(self.first)), 1e-9)
+        bound = growth.mean() + growth.std()
+        chosen = {mask for mask, g in zip(self.masks, growth) if g >= bound}
+        self.see(min(np.abs(growth - bound)) / scale)
+        if len(chosen) < self.target:
+            places, _ = largest(growth, self.target)
+            order = np.sort(growth)[::-1]
+            self.see((order[self.target - 1] - order[self.target]) / scale)
+            chosen = {self.masks[place] for place in places}
+        stay = chosen | {mask for mask in self.masks if mask + 1 in chosen}
+        last = max(stay)
+        stay |= {mask for mask in self.masks if self.unread <= mask < last}
+        self.gone = set(self.masks) - stay
+        self.seen_end = max(row for row in self.rows if row not in self.gone) + 1
+
+    def writes(self, layer):
+        return np.array([layer < 2 or row not in self.gone for row in self.rows])
+
+    def attend(self, layer, head, queries, keys, values):
+        cells = np.array([*range(self.seen_end), *range(self.rows[-1] + 1, self.end)])
+        return softmax(queries @ keys[cells].T / np.sqrt(queries.shape[-1])) @ values[cells]
 
 
 class Remember(View):
@@ -317,7 +374,13 @@ class Network:
 
         def attend(layer, q, k, v):
             # All rows write before any reads.
-            self.store.k[layer, rows], self.store.v[layer, rows] = k, v
+            at = 0
+            for view in views:
+                own = slice(at, at + len(view.rows))
+                view.look(layer, q[own], k[own])
+                at += len(view.rows)
+            new = np.concatenate([view.writes(layer) for view in views])
+            self.store.k[layer, rows[new]], self.store.v[layer, rows[new]] = k[new], v[new]
             out, at = [], 0
             for view in views:
                 view.input = inputs[layer][at:at + len(view.rows)]
@@ -719,6 +782,12 @@ class Decoder:
         if self.lock:
             self.lock.measures = len(rows) == self.size
             rows = [row for row in rows if row not in self.lock.locked]
+        if self.options.focus:
+            if step == 0:
+                self.read, self.unread, self.writing = set(), rows[0], []
+            last = rows[-1]
+            rows = [row for row in rows if not (row in self.read and (row == last or row + 1 in self.read))]
+            self.met["tokens left out"] += len(rows) < self.size
         return rows
 
     def step(self, block, inside, step, within, kept):
@@ -733,7 +802,8 @@ class Decoder:
             return self.candidate(logits[position - self.network.shifted], block, step, position)
 
         written = {}
-        candidates = [draw(position) for position in inside if self.masked[position]]
+        gone = self.leave(view) if self.options.focus else ()
+        candidates = [draw(position) for position in inside if self.masked[position] and position not in gone]
         if candidates:
             stream = RngStream(options.seed, ORDER, block, step)
             chosen = choose(self.rule, candidates, self.quota(within), stream, self.see_order)
@@ -764,11 +834,21 @@ class Decoder:
         for position in written:
             self.see_best(self.values[position], self.scaled_gap)
         self.write(written)
+        if self.options.focus and written:
+            self.writing.append(len(written))
         self.updates = len(written) + (self.updates if isinstance(view, Reuse) else 0)
         self.passes[-1].block, self.passes[-1].step, self.passes[-1].candidates = block, step, candidates
         if self.lock:
             self.update_lock(block, known, {row: logits[row] for row in view.rows})
         return written
+
+    def leave(self, view):
+        """The masks that left the pass; notes what it has read."""
+        self.met["masks evicted"] += bool(view.gone)
+        self.met["more masks stayed than wanted"] += bool(view.gone) and len(view.masks) - len(view.gone) > view.target
+        self.read |= {row for row in view.rows if not self.masked[row]}
+        self.unread = max(self.unread, view.seen_end if view.gone else view.rows[-1] + 1)
+        return view.gone
 
     def draft(self):
         """Replaces the passes by those of drafts: a state's pass is that of a draft if the steps before it write what
@@ -825,6 +905,10 @@ class Decoder:
     def stepping(self, block, rows, step):
         """The view of a step."""
         sparse, where = self.options.sparse, (*self.bounds(block), rows)
+        if self.options.focus:
+            masks = [row for row in rows if self.masked[row]]
+            target = math.ceil((np.mean(self.writing) if self.writing else 1) * self.options.focus)
+            return Evicting(*self.bounds(block), list(rows), masks, target, self.unread, self.see_cells)
         if sparse is None:
             return View(*where)
         over = where[0] > (0 if sparse.method == "flashblock" else sparse.budget)

@@ -1,7 +1,7 @@
 """Checks block diffusion and sparse attention of a `lacuna` binary against blocks.py.
 
     python check_blocks.py LACUNA_BINARY [--seeds N] [--first-seed K] [--families sdar,...] [--sparse losa,...] [--plain]
-                                  [--soft] [--quiet]
+                                  [--soft] [--focus] [--quiet]
 
 For every seed it writes a random checkpoint and decodes random prompts with random options. Tokens must agree, and pass
 by pass its kind, the positions of its rows in feed order and the tokens that it wrote to positions to generate. A run
@@ -32,7 +32,7 @@ PATHS = ("prompt fused", "prefill in parts", "commit fused", "more than the quot
          "edited after the last mask", "edits came to rest", "sub-block alone", "remembered", "late memory",
          "sparse step", "kept", "reused", "written since", "exact again", "sparse commit", "locked", "locked at a guessed eps",
          "saved rows", "changed", "all sure", "came to rest", "no step left",
-         "draft accepted", "draft rejected")
+         "draft accepted", "draft rejected", "tokens left out", "masks evicted", "more masks stayed than wanted")
 METHODS = ("mage", "quest", "sparsed", "flashblock", "losa")
 VOCAB = 112
 EMBEDDINGS = {"llada": "model.transformer.wte", "llada2": "model.word_embeddings"}
@@ -131,14 +131,14 @@ def soften(options, rng):
     return f"soft={tau},accept={options.accept}"
 
 
-def random_options(family, length, rng, plain, soft, methods=METHODS):
+def random_options(family, length, rng, plain, soft, methods=METHODS, focus=False):
     """(options, the rule as the command line gets it, or None)"""
     size = int(rng.choice([2, 4, 8, 16]))
     options = Options(gen_length=int(rng.integers(1, 41)), block_length=size, seed=int(rng.integers(0, 1000)))
     rule = random_rule(rng)
     rule = None if rule == "None" else rule
     options.unmask = rule or DEFAULT_RULE[family]
-    if soft or (family not in SHIFTED and rng.random() < 0.1):
+    if soft or (not focus and family not in SHIFTED and rng.random() < 0.1):
         rule = soften(options, rng)
     if options.unmask.split("=")[0] not in ("threshold", "factor", "entropy-bounded", "soft") and rng.random() < 0.6:
         options.steps = int(rng.integers(1, size + 1))
@@ -149,6 +149,9 @@ def random_options(family, length, rng, plain, soft, methods=METHODS):
     if plain:
         return options, rule
     options.commit = str(rng.choice(["fused", "apart"]))
+    if focus:
+        options.steps, options.focus = None, short(rng.choice([1.0, 1.5, rng.uniform(1, 4)]))
+        return options, rule
     if not options.unmask.startswith("soft") and rng.random() < 0.25:
         options.drafts = int(rng.integers(1, 9))
         if family in SHIFTED:
@@ -188,7 +191,7 @@ def random_prompt(model, family, rng):
 def flags(options, rule):
     out = ["--gen-length", options.gen_length, "--block-length", options.block_length,
            "--temperature", options.temperature, "--seed", options.seed]
-    for name, value, default in (("unmask", rule, None), ("steps", options.steps, None), ("drafts", options.drafts, 0),
+    for name, value, default in (("unmask", rule, None), ("steps", options.steps, None), ("drafts", options.drafts, 0), ("focus", options.focus, None),
                                  ("top-k", options.top_k, 0),
                                  ("top-p", options.top_p, 1), ("commit", options.commit, None),
                                  ("sub-block-length", options.sub_block_length, None),
@@ -269,6 +272,7 @@ def main():
     parser.add_argument("--sparse", default=",".join(METHODS), help="methods of sparse attention, comma-separated")
     parser.add_argument("--plain", action="store_true", help="rules and drawing alone")
     parser.add_argument("--soft", action="store_true", help="the rule soft alone")
+    parser.add_argument("--focus", action="store_true", help="passes that drop masks alone")
     add_backend_arguments(parser)
     parser.add_argument("--keep", help="write the checkpoints here and keep them")
     parser.add_argument("--quiet", action="store_true", help="print only what did not pass")
@@ -278,7 +282,7 @@ def main():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if not os.access(args.binary, os.X_OK):
         parser.error(f"{args.binary} is not an executable file")
-    if args.soft:  # a shifted model draws no token from its own row
+    if args.soft or args.focus:  # a shifted model draws no token from its own row
         families = [family for family in families if family not in SHIFTED]
     report, counts = Report(not args.quiet), {family: collections.Counter() for family in families}
     engines = engines_of(args)
@@ -292,7 +296,7 @@ def main():
                 for case in range(args.cases):
                     prompt = random_prompt(model, family, rng)
                     options, rule = random_options(family, len(prompt), rng, args.plain, args.soft,
-                                                   tuple(args.sparse.split(",")))
+                                                   tuple(args.sparse.split(",")), args.focus)
                     report.on_each(
                         engines, f"{family} seed {seed} case {case}",
                         lambda engine, want: compare(engine, root, folder, want, model, ends, prompt, options, rule),

@@ -357,6 +357,7 @@ class Blocks(Strategy):
     commit: Optional[str] = None
     edit: Optional[str] = None
     pipeline: Optional[str] = None  #: "on", "none" or "add=0.1,full=0.95": several blocks at once
+    focus: Optional[float] = None  #: FOCUS: this many times the masks that a step writes stay in a pass, at least 1
     drafts: Optional[int] = None  #: states of a block that a pass computes ahead; the text is unchanged
     sparse: Optional[Union[str, Mage]] = None
     sparse_commit: Optional[str] = None

@@ -29,12 +29,13 @@ const KINDS = {
     },
   },
   blocks: {
-    fields: ["steps", "block-length", "unmask", "edit", "pipeline", "drafts", "sparse", "lock", ...COMMON],
+    fields: ["steps", "block-length", "unmask", "edit", "pipeline", "drafts", "focus", "sparse", "lock", ...COMMON],
     methods: {
       "As trained": {},
       "Confident tokens at once": { unmask: "dynamic=0.9" },
       "Several blocks at once": { pipeline: "on" },
       "Tokens mixed with the mask": { unmask: "soft" },
+      "Masks left out early": { unmask: "threshold=0.9", focus: 1.5 },
       "Steps drafted ahead": { unmask: "low-confidence", drafts: 3 },
       "SureLock within the block": { unmask: "low-confidence", lock: "eps=5e-4,gate=20" },
       "MAGE": { sparse: "mage=512" },
