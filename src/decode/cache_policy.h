@@ -77,7 +77,7 @@ struct CachedPass {
   /// Whether the K/V of all rows that are not computed are final; only then does an unchanged posterior mean
   /// that a row has converged.
   bool nothing_is_stale = true;
-  /// Of the rows of `live`; all others attend to everything, and their layers reuse nothing.
+  /// For the rows of `live`; all others attend to everything, and their layers reuse nothing.
   SparseAttention sparse = {};
   LayerReuse reuse = {};
   IndexRange live = {};

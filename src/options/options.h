@@ -313,8 +313,9 @@ inline constexpr std::tuple kRows{
             "Several blocks at once: on, none or add=0.1,full=0.95, shares written (default none; D2F: on)"),
     setting("drafts", &O::drafts, kBlocks,
             "States of a block drafted ahead, computed in the same pass; same text, 1-32 (default none)"),
-    setting("focus", &O::focus, kBlocks,
-            "FOCUS: passes drop masks; this many times those that a step writes stay, 1 or more (default none)"),
+    setting(
+        "focus", &O::focus, kBlocks,
+        "FOCUS: passes drop masks; this many times those that a step writes stay, 1 or more (default none)"),
     setting("sparse", &O::sparse, kBlocks,
             "Block diffusion, attention to the prefix: exact (default), mage=K, quest=K (pages score "
             "Quest's mean over a block's queries: MAGE leaves it open), sparsed=K, flashblock=N or losa=K; "

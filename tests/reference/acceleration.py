@@ -115,7 +115,7 @@ class KeptLayers:
             self.chosen[layer] = set(chosen)
             return np.array([row not in self.answer or row in self.chosen[layer] for row in rows])
 
-        def mend(layer, part, out):
+        def amend(layer, part, out):
             out = out.copy()
             for at in np.flatnonzero(of_answer):
                 key = (layer, part, rows[at])
@@ -125,11 +125,11 @@ class KeptLayers:
                     out[at] = self.kept[key]
             return out
 
-        default, self.model.mend = self.model.mend, mend
+        default, self.model.amend = self.model.amend, amend
         try:
             return self.model.rows(tokens, rows, rows, store, renewed=renewed)
         finally:
-            self.model.mend = default
+            self.model.amend = default
 
 
 class Cached:

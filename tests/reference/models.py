@@ -272,7 +272,7 @@ class Model:
         self.tensors = {name: np.asarray(values, dtype=np.float64) for name, values in tensors.items()}
         self.router_gap = np.inf  # smallest gap between the last chosen and the first rejected expert so far
         self.see_input = lambda layer, x: None  # gets each layer's input [rows, hidden], before its norm
-        self.mend = lambda layer, part, out: out  # replaces what "attention" or "mlp" adds to the rows
+        self.amend = lambda layer, part, out: out  # replaces what "attention" or "mlp" adds to the rows
 
     @classmethod
     def load(cls, folder):
@@ -348,10 +348,10 @@ class Model:
             q = rope(self._heads(a, t[block + "q_proj.weight"], s.heads), positions, s.theta)
             k = rope(self._heads(a, t[block + "k_proj.weight"], s.kv_heads), positions, s.theta)
             v = self._heads(a, t[block + "v_proj.weight"], s.kv_heads)
-            x = x + self.mend(i, "attention", attend(i, q, k, v) @ t[block + "attn_out.weight"].T)
+            x = x + self.amend(i, "attention", attend(i, q, k, v) @ t[block + "attn_out.weight"].T)
             h = rms_norm(x, t[block + "ff_norm.weight"], s.eps)
             # ff_proj is the gate; the block's own ff_out is the way down, not the head of the same name.
-            x = x + self.mend(i, "mlp", swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"],
+            x = x + self.amend(i, "mlp", swiglu(h, t[block + "ff_proj.weight"], t[block + "up_proj.weight"],
                                                t[block + "ff_out.weight"]))
         x = rms_norm(x, t[root + "ln_f.weight"], s.eps)
         logits = x @ t[root + ("wte.weight" if s.tied else "ff_out.weight")].T
@@ -372,9 +372,9 @@ class Model:
                 q = rms_norm(q, t[attn + "q_norm.weight"], s.eps)
                 k = rms_norm(k, t[attn + "k_norm.weight"], s.eps)
             q, k = self._turned(q, positions), self._turned(k, positions)
-            x = x + self.mend(i, "attention", attend(i, q, k, v) @ t[attn + "o_proj.weight"].T)
+            x = x + self.amend(i, "attention", attend(i, q, k, v) @ t[attn + "o_proj.weight"].T)
             h = rms_norm(x, t[layer + "post_attention_layernorm.weight"], s.eps)
-            x = x + self.mend(i, "mlp", self._experts(h, layer) if s.experts else swiglu(
+            x = x + self.amend(i, "mlp", self._experts(h, layer) if s.experts else swiglu(
                 h, t[layer + "mlp.gate_proj.weight"], t[layer + "mlp.up_proj.weight"],
                 t[layer + "mlp.down_proj.weight"]))
         x = rms_norm(x, t["model.norm.weight"], s.eps)
