@@ -81,6 +81,13 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(lacuna.load(str(ROOT / "models/mini-llada"), weights=weights).generate(STORY, preset="small").text,
                              ANSWER)
 
+    def test_takes_caches_and_sparse_attention_as_values(self):
+        self.assertEqual(model().generate(STORY, lacuna.Masked(cache=lacuna.DllmCache(answer=3))).text, ANSWER)
+        plain = model("mini-sdar").generate(STORY, lacuna.Blocks())
+        for strategy in (lacuna.Blocks(sparse=lacuna.FlashBlock(1)), lacuna.Blocks(sparse=lacuna.Losa(64)),
+                         lacuna.Blocks(sparse=lacuna.Quest(64)), lacuna.Blocks(focus=1.5)):
+            self.assertEqual(model("mini-sdar").generate(STORY, strategy).text, plain.text, strategy)
+
     def test_tells_what_an_answer_took(self):
         answer = model().generate(STORY, lacuna.Masked(unmask=lacuna.Threshold(0.9), cache="dkv"))
         self.assertEqual(str(answer), ANSWER)

@@ -99,7 +99,7 @@ class _NumberedRule(_Rule):
     def __str__(self) -> str:
         first, *others = (field.name for field in fields(self))
         head = self.name if getattr(self, first) is None else f"{self.name}={getattr(self, first)}"
-        named = [f"{other}={getattr(self, other)}" for other in others if getattr(self, other) is not None]
+        named = [f"{other.replace('_', '-')}={getattr(self, other)}" for other in others if getattr(self, other) is not None]
         return ",".join([head, *named])
 
 
@@ -281,14 +281,41 @@ class SureLock(_Rule):
 
 
 @dataclass(frozen=True)
-class Mage(_Rule):
+class Mage(_NumberedRule):
     """Sparse attention: each block attends to this many cells of the prefix (docs/methods/sparse_attention.md)."""
 
+    name: ClassVar[str] = "mage"
     budget: int = 512
     dense_layers: Optional[int] = None
 
-    def __str__(self) -> str:
-        return f"mage={self.budget}" + ("" if self.dense_layers is None else f",dense-layers={self.dense_layers}")
+
+@dataclass(frozen=True)
+class Quest(_NumberedRule):
+    """Sparse attention to this many cells, in the pages of the best scores."""
+
+    name: ClassVar[str] = "quest"
+    budget: int = 512
+    page: int = 16
+    dense_layers: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class FlashBlock(_NumberedRule):
+    """Attention to the prefix is kept until steps have written this many tokens."""
+
+    name: ClassVar[str] = "flashblock"
+    updates: int = 2
+
+
+@dataclass(frozen=True)
+class Losa(_NumberedRule):
+    """Attention to the prefix is kept, but for the share of rows that changed most, which attend to this many cells (LoSA)."""
+
+    name: ClassVar[str] = "losa"
+    budget: int = 512
+    page: int = 16
+    active: float = 0.3125
+    dense_layers: Optional[int] = None
 
 
 Unmask = Union[str, _Rule, UnmaskPolicy]
@@ -359,7 +386,7 @@ class Blocks(Strategy):
     pipeline: Optional[str] = None  #: "on", "none" or "add=0.1,full=0.95": several blocks at once
     focus: Optional[float] = None  #: FOCUS: this many times the masks that a step writes stay in a pass, at least 1
     drafts: Optional[int] = None  #: states of a block that a pass computes ahead; the text is unchanged
-    sparse: Optional[Union[str, Mage]] = None
+    sparse: Optional[Union[str, Mage, Quest, FlashBlock, Losa]] = None
     sparse_commit: Optional[str] = None
     sparse_after: Optional[int] = None
     lock: Optional[Union[str, SureLock]] = None
