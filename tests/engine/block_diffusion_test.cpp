@@ -726,9 +726,9 @@ TEST(FocusBlockDiffusion, WritesTheSameWhateverTheThreadsAndTheCompany) {
     ThreadPool one_thread(1), four_threads(4);
     const auto model = Model::random(tiny_block_config(16), 5, dtype, one_thread);
     const auto wish = [](int32_t i) {
-      GenerationOptions wish = options(20 + i, i % 2 == 0 ? "threshold=0.02" : "low-confidence");
-      wish.focus = 1 + 0.5 * i;
-      return wish;
+      GenerationOptions chosen = options(20 + i, i % 2 == 0 ? "threshold=0.02" : "low-confidence");
+      chosen.focus = 1 + 0.5 * i;
+      return chosen;
     };
     const auto prompt = [&](int32_t i) { return random_tokens(static_cast<uint64_t>(i), 9 + i, 80); };
     Engine together(on_cpu(model, default_table(), four_threads));
