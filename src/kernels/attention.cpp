@@ -63,7 +63,9 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
   group_rows_.clear();
   begins_.clear();
   part_ends_.clear();
+  weights_at_.clear();
   tasks_.clear();
+  in_turn_.clear();
   visible_.resize(groups.size());
   const int64_t heads_per_kv = shape.num_heads / shape.num_kv_heads;
   const auto rows_per_task = static_cast<int32_t>(std::max<int64_t>(1, kStackedRows / heads_per_kv));
@@ -74,17 +76,34 @@ void Attention::prepare(const KernelContext& context, const AttentionShape& shap
     group_rows_.push_back(group.rows);
     begins_.push_back(group.begins);
     part_ends_.push_back(group.part_end);
+    weights_at_.push_back(group.weights_at);
     expects(group.part_end == 0 || (!group.causal && group.begins.empty()),
             "a group with a part has rows that all see the same");
     visible_[g].assign(group.ranges, group.own_cells, group.causal);
     most_cells = std::max(most_cells, visible_[g].num_cells());
+    const auto add_task = [&](int32_t kv_head, int32_t row, int32_t count) {
+      tasks_.push_back({static_cast<int32_t>(g), kv_head, {row, std::min(row + count, group.rows.end)}});
+      if (!group.wants_mass) return;
+      tasks_.back().mass = mass_cells;
+      mass_cells += visible_[g].num_cells();
+    };
+    if (group.weights_at >= 0) {
+      expects(!group.wants_mass, "a group has its mass or its weights");
+      // One thread adds up all heads of a row, so that their order is always the same.
+      const int32_t share = (group.rows.size() + context.threads.size() - 1) / context.threads.size();
+      const int32_t count = std::clamp(share, 1, rows_per_task);
+      for (int32_t row = group.rows.begin; row < group.rows.end; row += count) {
+        in_turn_.push_back({static_cast<int32_t>(tasks_.size()), 0});
+        for (int32_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) add_task(kv_head, row, count);
+        in_turn_.back().end = static_cast<int32_t>(tasks_.size());
+      }
+      continue;
+    }
     for (int32_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
       for (int32_t row = group.rows.begin; row < group.rows.end; row += rows_per_task) {
-        tasks_.push_back(
-            {static_cast<int32_t>(g), kv_head, {row, std::min(row + rows_per_task, group.rows.end)}});
-        if (!group.wants_mass) continue;
-        tasks_.back().mass = mass_cells;
-        mass_cells += visible_[g].num_cells();
+        const auto task = static_cast<int32_t>(tasks_.size());
+        in_turn_.push_back({task, task + 1});
+        add_task(kv_head, row, rows_per_task);
       }
     }
   }
@@ -218,11 +237,12 @@ class Attention::TaskRun {
 
   /// Replaces scores by softmax numerators, multiplied by the scales of quantized values. Writes the sums of
   /// numerators, without these scales, to `sums`.
-  void softmax(ConstMatrix<float> q, const AttentionProbe& probe) {
+  void softmax(ConstMatrix<float> q, const AttentionProbe& probe, Matrix<float> weights) {
     float* mass = task_.mass < 0 ? nullptr : attention_.mass_.data() + task_.mass;
     if (mass != nullptr) std::fill_n(mass, num_cells_, 0.0F);
     const int32_t first_row =
         task_.rows.begin - attention_.group_rows_[static_cast<size_t>(task_.group)].begin;
+    const int32_t weights_at = attention_.weights_at_[static_cast<size_t>(task_.group)];
     for (int64_t s = 0; s < stacked_; ++s) {
       float* scores = scratch_.scores.data() + s * score_stride_;
       float scale = shape_.scale;
@@ -237,6 +257,7 @@ class Attention::TaskRun {
       scratch_.sums.data()[s] = sum;
       if (part_columns_ > 0) scratch_.part_sums.data()[2 * s + 1] = kernels_.sum(scores, part_columns_);
       if (mass != nullptr) kernels_.add_scaled(mass, scores, 1 / sum, num_cells_);
+      if (weights_at >= 0) kernels_.add_scaled(weights.row(weights_at + row), scores, 1 / sum, num_cells_);
       if (probe) {
         probe({static_cast<size_t>(task_.group),
                static_cast<int32_t>(row_of(s)),
@@ -389,19 +410,23 @@ class Attention::TaskRun {
 };
 
 void Attention::run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-                    Matrix<float> out, const AttentionProbe& probe, Matrix<float> parts) {
+                    Matrix<float> out, const AttentionProbe& probe, Matrix<float> parts,
+                    Matrix<float> weights) {
   expects(kv.size() == visible_.size(), "Attention::run: one K/V view per prepared group");
   if (std::any_of(kv.begin(), kv.end(), [](const KvLayerView& view) { return view.holds_codes(); })) {
     reserve_for_codes(context);
   }
-  context.threads.parallel_for(static_cast<int64_t>(tasks_.size()), [&](int64_t index, int thread) {
-    const Task& task = tasks_[static_cast<size_t>(index)];
-    TaskRun run(*this, context.kernels, task, kv[static_cast<size_t>(task.group)],
-                scratch_[static_cast<size_t>(thread)]);
-    run.pack_queries(q);
-    run.compute_scores();
-    run.softmax(q, probe);
-    run.weigh_values(out, parts);
+  context.threads.parallel_for(std::ssize(in_turn_), [&](int64_t index, int thread) {
+    const IndexRange turn = in_turn_[static_cast<size_t>(index)];
+    for (int32_t t = turn.begin; t < turn.end; ++t) {
+      const Task& task = tasks_[static_cast<size_t>(t)];
+      TaskRun run(*this, context.kernels, task, kv[static_cast<size_t>(task.group)],
+                  scratch_[static_cast<size_t>(thread)]);
+      run.pack_queries(q);
+      run.compute_scores();
+      run.softmax(q, probe, weights);
+      run.weigh_values(out, parts);
+    }
   });
   add_up_mass(context);
 }

@@ -119,6 +119,7 @@ class Attention {
     bool wants_mass = false;               ///< whether run() computes mass()
     std::span<const int32_t> begins = {};  ///< first visible cell of each row; empty: all cells are visible
     int32_t part_end = 0;                  ///< run() gives the part of the cells below it; 0: no part
+    int32_t weights_at = -1;               ///< row of run()'s weights for the first row; -1: none wanted
   };
 
   /// Size of the part of one query head of one row: its attention to some of its cells, which parts of
@@ -132,8 +133,11 @@ class Attention {
   /// Computes the attention of one layer.
   ///   q, out  [rows, num_heads * head_dim] f32     kv  one view per group
   ///   parts   [rows, num_heads * part_dim()], written for groups with a part; empty if there are none
+  ///   weights  rows of groups that want them, one number per cell of their tiles: the sum of the softmax
+  ///            weights of all heads, in the order of the heads, is added to it
   void run(const KernelContext& context, ConstMatrix<float> q, std::span<const KvLayerView> kv,
-           Matrix<float> out, const AttentionProbe& probe = {}, Matrix<float> parts = {});
+           Matrix<float> out, const AttentionProbe& probe = {}, Matrix<float> parts = {},
+           Matrix<float> weights = {});
 
   /// After run(), for a group with wants_mass: for each cell of its tiles the sum of softmax weights over
   /// rows and query heads of the kv head, 0 for hidden cells. [visible(group).num_cells()]
@@ -173,8 +177,10 @@ class Attention {
   std::vector<IndexRange> group_rows_;
   std::vector<std::span<const int32_t>> begins_;
   std::vector<int32_t> part_ends_;
+  std::vector<int32_t> weights_at_;
   std::vector<VisibleCells> visible_;
   std::vector<Task> tasks_;
+  std::vector<IndexRange> in_turn_;  // tasks that one thread runs one after another
   Buffer<float> mass_;            // [tasks with mass, cells]; the total of a kv head goes to its first task
   std::vector<Scratch> scratch_;  // one per thread
 };

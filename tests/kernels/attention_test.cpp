@@ -597,6 +597,53 @@ TEST_P(AttentionOverCells, AddsUpTheMassThatAllRowsAndHeadsGiveToACell) {
   }
 }
 
+TEST_P(AttentionOverCells, AddsUpTheWeightsOfAllHeadsForEachRow) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const AttentionShape shape = shape_of(8, 2, 32);
+    const auto sequences = sequences_of(shape, dtype, {150});
+    const std::vector<float> q = test::random_values(9, 40 * 256);
+    const std::vector<KvLayerView> kv = {sequences[0].view(), sequences[0].view()};
+    const std::vector<IndexRange> ranges = {{0, 33}, {70, 90}};
+    const auto groups = [&](int32_t weights_at) {
+      std::vector<Attention::Group> both = {{.rows = {0, 10}, .ranges = ranges, .own_cells = {}},
+                                            {.rows = {10, 40}, .ranges = ranges, .own_cells = {}}};
+      both[1].weights_at = weights_at;
+      return both;
+    };
+    std::vector<float> plain(q.size());
+    {
+      ThreadPool pool(1);
+      Attention attention;
+      attention.prepare({GetParam(), pool}, shape, dtype, groups(-1));
+      attention.run({GetParam(), pool}, {q.data(), 40, 256}, kv, {plain.data(), 40, 256});
+    }
+    std::vector<std::vector<float>> by_threads;
+    for (const int count : {1, 3, 7}) {
+      ThreadPool pool(count);
+      Attention attention;
+      attention.prepare({GetParam(), pool}, shape, dtype, groups(2));
+      const int64_t cells = attention.visible(1).num_cells();
+      std::vector<float>& found = by_threads.emplace_back(static_cast<size_t>(32 * cells));
+      std::vector<double> expected(found.size());
+      std::mutex mutex;
+      std::vector<float> out(q.size());
+      const auto probe = [&](const AttentionRow& row) {
+        if (row.group != 1) return;
+        const std::lock_guard lock(mutex);
+        const size_t first = static_cast<size_t>(row.row - 10 + 2) * row.weights.size();
+        for (size_t i = 0; i < row.weights.size(); ++i)
+          expected[first + i] += double{row.weights[i]} / row.sum;
+      };
+      attention.run({GetParam(), pool}, {q.data(), 40, 256}, kv, {out.data(), 40, 256}, probe, {},
+                    {found.data(), 32, cells});
+      EXPECT_EQ(out, plain) << "the outputs are the same, bit for bit";
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+    }
+    EXPECT_EQ(by_threads[0], by_threads[1]);
+    EXPECT_EQ(by_threads[0], by_threads[2]);
+  }
+}
+
 /// Outputs and parts of rows that see cells [first, 150), with the part of the cells below part_end.
 struct WithPart {
   std::vector<float> out, parts;
