@@ -154,7 +154,8 @@ class BackendModel {
   /// Reason why no more pass can be computed (a compute process has ended), as a sentence, known without
   /// trying one; empty if passes work. Thread-safe.
   virtual std::string failure() const { return {}; }
-  /// Whether passes can use attention and layers of earlier ones (SparseAttention::keeps(), LayerReuse).
+  /// Whether passes can use attention and layers of earlier ones (SparseAttention::keeps(), LayerReuse),
+  /// and give PassResult::rollout.
   virtual bool reuses_rows() const { return false; }
 
   virtual std::unique_ptr<KvPool> make_pool(int64_t limit = KvPool::kNoLimit) const = 0;

@@ -221,6 +221,7 @@ bool ConstrainedDecoder::find_edits() {
 StepReport ConstrainedDecoder::apply(const PassResult& result) {
   plan_ = &inner().plan();
   kv_drift_.assign(result.kv_drift.begin(), result.kv_drift.end());
+  rollout_.assign(result.rollout.begin(), result.rollout.end());
   is_replaced_ = in_follow_up_ = false;
   begin_samples(result.samples, plan_->logits, answer().sampled_positions(), answer().judged_drafts());
   if (!are_possible()) return {};
@@ -260,7 +261,7 @@ void ConstrainedDecoder::write_literal(StepReport& report) {
 
 StepReport ConstrainedDecoder::apply_samples() {
   ++num_passes_;
-  return apply_inner({samples_, kv_drift_});
+  return apply_inner({samples_, kv_drift_, rollout_});
 }
 
 void ConstrainedDecoder::apply_own_follow_up(const FollowUpResult& result, StepReport& report) {

@@ -142,6 +142,7 @@ class ConstrainedDecoder final : public FollowUpWrapper {
   // The current pass:
   const StepPlan* plan_ = nullptr;  // plan of the wrapped decoder
   std::vector<float> kv_drift_;
+  std::vector<double> rollout_;
   bool in_follow_up_ = false;                // the samples are those of a follow-up of the wrapped decoder
   bool judges_ = false;                      // the samples judge drafts
   std::vector<RowStatistics> samples_;       // samples of the pass or the follow-up

@@ -76,10 +76,12 @@ void PassLoop::apply(const PassResult& result, std::span<const PassMember> membe
   std::span<const RowStatistics> samples = result.samples;
   std::span<const float> kv_drift = result.kv_drift;
   const size_t drifts_per_row = kv_drift.size() / plan_.tokens.size();
+  std::span<const double> rollout = result.rollout;
   for (size_t i = 0; i < parts_.size(); ++i) {
     PassPart& part = parts_[i];
     const PassResult own{take(samples, part.plan->logits.size()),
-                         take(kv_drift, part.plan->tokens.size() * drifts_per_row)};
+                         take(kv_drift, part.plan->tokens.size() * drifts_per_row),
+                         take(rollout, part.plan->rollout_size())};
     part.failure = find_failure(*part.plan, part.plan->logits, own.samples);
     if (!part.failure.empty()) continue;
     leave_out_evicted(*part.plan, own.samples, part.work);

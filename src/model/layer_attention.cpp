@@ -64,6 +64,7 @@ void Model::Pass::prepare_attention(LayerKind& kind) {
                               group.own_rows == OwnRows::kCausal,
                               ws_.layer >= group.sparse.dense_layers && remembers_heaviest(group)};
     attended.part_end = slides ? 0 : part_end(group);
+    if (group.wants_rollout) attended.weights_at = weights_at(g);
     if (slides) narrow_to_window(group, taken, visible, attended);
     const int32_t sink = caches_[static_cast<size_t>(group.sequence)]->sink_cell();
     if (sink >= 0) visible.push_back({sink, sink + 1});
@@ -190,7 +191,8 @@ void Model::Pass::attend_rows(const LayerParameters& layer) {
   ws_.times.selection += watch_.restart();
   const int64_t part_dim = query_heads * Attention::part_dim(config_.head_dim_of(layer_index));
   const Matrix<float> parts = ws_.keeps_parts ? sized(ws_.parts, num_rows_, part_dim) : Matrix<float>();
-  kind_of(layer_index).attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe, parts);
+  kind_of(layer_index)
+      .attention.run(context_, q, ws_.layer_views, attended, ws_.attention_probe, parts, layer_weights());
   if (ws_.keeps_parts) use_kept_attention(q, parts, attended);
   ws_.times.attention += watch_.restart();
   remember_heaviest();

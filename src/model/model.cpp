@@ -194,6 +194,7 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
   workspace.samples.resize(plan.logits.size());
   Pass pass(*this, context, plan, caches, workspace);
   pass.run_layers();
+  pass.find_rollouts(workspace.rollout);
   if (pass.evicts()) {
     pass.sample_staying(plan.logits, workspace.samples);
   } else {
@@ -202,6 +203,7 @@ PassResult Model::forward(const KernelContext& context, const StepPlan& plan,
   }
   PassResult result{workspace.samples};
   if (plan.measures_kv_drift) result.kv_drift = workspace.kv_drift;
+  result.rollout = workspace.rollout;
   return result;
 }
 

@@ -83,6 +83,7 @@ struct Workspace {
   std::vector<Drift> drifts;
   std::vector<ClassStatistics> classes;
   std::vector<float> kv_drift;
+  std::vector<double> rollout;
   Buffer<CosineSums> own_kv_sums, kv_sums;  // [rows, K/V heads: key, value] of this rank; of all ranks
 
   // For ranks that compute a model together:

@@ -70,6 +70,9 @@ class Model::Pass {
   /// Stores the outputs of all rows except those of only_kv groups, which have none.
   void remember(std::span<OutputCache* const> outputs);
 
+  /// After run_layers(): computes PassResult::rollout.
+  void find_rollouts(std::vector<double>& rollout);
+
  private:
   void prepare();
 
@@ -198,6 +201,13 @@ class Model::Pass {
   AttentionShape attention_shape(bool slides) const;
   /// Adds the attention output of x_, whose normed rows are packed already.
   void attend_rows(const LayerParameters& layer);
+
+  /// First row of a group in layer_weights().
+  int32_t weights_at(size_t g) const;
+  /// Attention::run()'s weights of the layer; empty if no group wants a rollout.
+  Matrix<float> layer_weights();
+  ///   shares  [RowGroup::rollout_size()] a group's part of PassResult::rollout
+  void find_rollout(size_t g, std::span<double> shares) const;
 
   /// Whether some group's attention is dense before this layer and sparse from it on.
   bool attention_changes_at(int64_t layer) const;
@@ -391,6 +401,8 @@ class Model::Pass {
   bool reuses_layers_ = false;  // whether rows keep what layers add to them
   std::vector<int32_t> row_sequence_;
   std::vector<int32_t> row_group_;
+  Buffer<float> weights_;       // [layers, rows of groups that want a rollout, cells of their tiles]
+  int64_t weights_stride_ = 0;  // cells of the group with the most
   Stopwatch watch_;
 };
 

@@ -16,6 +16,9 @@ struct PassResult {
   /// [num_rows, num_layers, 2] if StepPlan::measures_kv_drift, else empty: 1 - cosine between a row's new key
   /// (0) or value (1) and the cell's previous one, all heads as one vector. 0 if both are zero.
   std::span<const float> kv_drift = {};
+  /// [RowGroup::rollout_size()] for each group, one after another: the share of each cell in what the layers
+  /// write to all cells, by attention rollout (rollout.cpp).
+  std::span<const double> rollout = {};
 };
 
 /// A request on the rows of a pass that has just been computed.

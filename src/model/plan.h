@@ -123,6 +123,11 @@ struct RowGroup {
   CanvasRows canvas = CanvasRows::kNone;
   /// Only for models whose layers depend on noise levels: -ln of the rows' signal level, 0 for clean text.
   float noise_level = 0;
+  /// Whether PassResult::rollout has the group. Its rows see one range of cells, which begins at 0 and has
+  /// their own cells. Only on one rank, in models whose layers all attend to everything.
+  bool wants_rollout = false;
+
+  int32_t rollout_size() const { return wants_rollout ? visible.front().end : 0; }
 
   bool operator==(const RowGroup&) const = default;
 };
@@ -167,6 +172,12 @@ struct StepPlan {
   bool measures_kv_drift = false;
 
   int32_t num_rows() const { return static_cast<int32_t>(tokens.size()); }
+  /// Size of PassResult::rollout.
+  size_t rollout_size() const {
+    size_t size = 0;
+    for (const RowGroup& group : groups) size += static_cast<size_t>(group.rollout_size());
+    return size;
+  }
 
   void add_row(TokenId token, int32_t position, int32_t cell) {
     tokens.push_back(token);

@@ -81,6 +81,7 @@ ordered_json group_json(const RowGroup& group) {
   if (!(group.eviction == usual.eviction)) object["eviction"] = eviction_json(group.eviction);
   put_name(object, "canvas", group.canvas, usual.canvas, kCanvasRows);
   put(object, "noise_level", group.noise_level, usual.noise_level);
+  put(object, "wants_rollout", group.wants_rollout, usual.wants_rollout);
   return object;
 }
 
@@ -203,7 +204,7 @@ MaskEviction read_eviction(const JsonObject& object) {
 
 RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
   expect_keys(object, {"rows", "sequence", "visible", "own_rows", "only_kv", "sparse", "reuse", "eviction",
-                       "canvas", "noise_level"});
+                       "canvas", "noise_level", "wants_rollout"});
   const RowGroup usual;
   RowGroup group;
   group.rows = range_at(object, "rows");
@@ -226,6 +227,12 @@ RowGroup read_group(const nlohmann::json& value, const JsonObject& object) {
     const bool is_visible = std::ranges::find(group.visible, group.sparse.among) != group.visible.end();
     if (!is_visible) object.refuse("sparse", "cells \"among\" that are one of the visible ranges");
   }
+  group.wants_rollout = object.flag("wants_rollout", usual.wants_rollout);
+  const bool is_whole = group.visible.size() == 1 && group.visible.front().begin == 0 &&
+                        group.own_rows == OwnRows::kNone && !group.only_kv && group.sparse == usual.sparse &&
+                        group.reuse == usual.reuse && group.eviction == usual.eviction;
+  if (group.wants_rollout && !is_whole)
+    object.refuse("wants_rollout", "false, or rows that all see one range of cells from 0 on");
   return group;
 }
 

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ class NotingDecoder final : public Decoder {
     notes.emplace_back("apply");
     for (const RowStatistics& sample : result.samples) samples.push_back(sample.token);
     kv_drift.assign(result.kv_drift.begin(), result.kv_drift.end());
+    rollout.assign(result.rollout.begin(), result.rollout.end());
     return {};
   }
   FollowUp follow_up() const override {
@@ -73,7 +75,7 @@ class NotingDecoder final : public Decoder {
   std::vector<std::string> notes;
   std::vector<TokenId> samples, further, classes;
   std::vector<float> kv_drift;
-  std::vector<double> drifts;
+  std::vector<double> rollout, drifts;
 };
 
 /// Gives sample i of a pass the token 10 + i, of a follow-up 100 + i, and overwrites what an earlier call
@@ -86,11 +88,13 @@ class NotingRunner {
     num_sequences = sequences.size();
     samples_ = number(plan.logits.size(), 10);
     if (broken_sample >= 0) samples_[static_cast<size_t>(broken_sample)].is_finite = false;
+    rollout_.resize(plan.rollout_size());
+    std::iota(rollout_.begin(), rollout_.end(), 0);
     kv_drift_.clear();
     for (size_t i = 0; plan.measures_kv_drift && i < 2 * plan.tokens.size(); ++i) {
       kv_drift_.push_back(static_cast<float>(i));
     }
-    return std::make_unique<Ticket>(*this, PassResult{samples_, kv_drift_});
+    return std::make_unique<Ticket>(*this, PassResult{samples_, kv_drift_, rollout_});
   }
 
   FollowUpResult follow_up(const FollowUp& wanted) {
@@ -141,6 +145,7 @@ class NotingRunner {
   std::vector<KvSequence*> sequences_;
   std::vector<RowStatistics> samples_, further_;
   std::vector<float> kv_drift_;
+  std::vector<double> rollout_;
   std::vector<Drift> drifts_;
   std::vector<ClassStatistics> classes_;
 };
@@ -179,12 +184,18 @@ struct Two {
 TEST(PassLoop, GivesEachMemberTheResultsOfItsOwnRows) {
   Two two;
   two.b.plan_.measures_kv_drift = true;
+  for (NotingDecoder* each : {&two.a, &two.b}) {
+    each->plan_.groups.front().visible = {{0, each == &two.a ? 2 : 3}};
+    each->plan_.groups.front().wants_rollout = true;
+  }
   const std::span<PassPart> parts = two.make_pass();
   EXPECT_EQ(two.runner.plan_rows, 5);
   EXPECT_EQ(two.runner.num_sequences, 2U);
   EXPECT_THAT(two.a.samples, ElementsAre(10, 11));
   EXPECT_THAT(two.b.samples, ElementsAre(12, 13, 14));
   EXPECT_THAT(two.b.kv_drift, ElementsAre(4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(two.a.rollout, ElementsAre(0, 1));
+  EXPECT_THAT(two.b.rollout, ElementsAre(2, 3, 4));
   ASSERT_THAT(parts, SizeIs(2));
   EXPECT_EQ(parts[1].work.rows, 3);
   EXPECT_EQ(parts[1].first_row, 2);

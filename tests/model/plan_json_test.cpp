@@ -72,6 +72,18 @@ TEST(PlanJson, KeepsEveryField) {
   EXPECT_EQ(plan_from_json(full_json(), "plan"), full_plan());
 }
 
+TEST(PlanJson, KeepsARolloutOfRowsThatSeeOneRange) {
+  StepPlan plan;
+  plan.add_row(5, 7, 3);
+  plan.groups = {{0, {0, 1}, {{0, 6}}, OwnRows::kNone}};
+  plan.groups.front().wants_rollout = true;
+  const json object = json::parse(to_json(plan).dump());
+  EXPECT_EQ(plan_from_json(object, "plan"), plan);
+  json parted = object;
+  parted["groups"][0]["visible"] = {{0, 2}, {3, 6}};
+  expect_refused(parted, "wants_rollout", "one range of cells");
+}
+
 TEST(PlanJson, LeavesOutWhatIsUsual) {
   StepPlan plan;
   plan.add_row(1, 0, 0);
