@@ -67,7 +67,20 @@ struct DllmCache {
   bool operator==(const DllmCache&) const = default;
 };
 
-using CachePolicy = std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache, SparseDllm, DllmCache>;
+/// d2Cache (arXiv 2509.23094): the most certain masks, what was just written, and the positions that all
+/// others attend to most. decode/rollout_cache.h chooses the rows.
+struct D2Cache {
+  static constexpr double kMinSigma = 0.1, kMaxSigma = 100;
+  int32_t current = 32;  ///< masks that a pass predicts at least, if there are as many; at least 1
+  double rollout = 0.1;  ///< share of the attention to all others that goes to computed ones, [0, 1]
+  double sigma = 10;     ///< of the density of written positions, in positions, [kMinSigma, kMaxSigma]
+  int32_t inflate = 0;   ///< computes all rows between two that are at most this far apart
+  int32_t refresh = 0;   ///< passes of the request between full recomputations; 0: never
+  bool operator==(const D2Cache&) const = default;
+};
+
+using CachePolicy =
+    std::variant<NoCache, PrefixCache, DualCache, FreeCache, DkvCache, SparseDllm, DllmCache, D2Cache>;
 
 /// The positions whose rows keep what layers add to them.
 IndexRange kept_layers(const CachePolicy& policy, const Canvas& canvas);

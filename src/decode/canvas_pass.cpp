@@ -42,6 +42,7 @@ void CanvasPass::prepare(const Canvas& canvas, const Block& block, std::span<con
   std::set_union(drawn_positions.begin(), drawn_positions.end(), questions.compared.begin(),
                  questions.compared.end(), std::back_inserter(wanted));
   CachedPass pass = choose_rows(options_.cache, canvas, block, wanted);
+  if (!questions.computed.empty()) pass.rows.assign(questions.computed.begin(), questions.computed.end());
   rows_ = std::move(pass.rows);
   rows_.erase(rows_.begin(), std::lower_bound(rows_.begin(), rows_.end(), num_kept_));
   sparse_ = pass.sparse;
@@ -172,6 +173,7 @@ void CanvasPass::add_groups(int32_t sequence, int32_t first, const std::vector<I
     RowGroup group{sequence, {begin, end}, seen, OwnRows::kNone};
     group.sparse = sparse;
     group.reuse = reuse;
+    group.wants_rollout = sequence == 0 && std::holds_alternative<D2Cache>(options_.cache);
     plan_.groups.push_back(std::move(group));
   };
   const int32_t end = plan_.num_rows();

@@ -54,6 +54,8 @@ struct PassRequests {
   std::span<const std::vector<TokenId>> listed = {};
   /// Positions, ascending, for which the two most likely tokens are returned.
   std::span<const int32_t> compared = {};
+  /// Rows to compute, ascending, with the predictors of all others named here; empty: the cache policy's.
+  std::span<const int32_t> computed = {};
   /// One past the last position that the pass computes and sees; none: all. Not with a suffix or a lock.
   std::optional<int32_t> end = {};
 };

@@ -188,6 +188,8 @@ class Decoder {
   virtual bool evicts_masks() const { return false; }
   /// Cells whose rows keep what layers add to them (LayerReuse).
   virtual IndexRange kept_layers() const { return {}; }
+  /// Whether plans have RowGroup::wants_rollout.
+  virtual bool wants_rollout() const { return false; }
 
   virtual bool done() const = 0;
   /// Which model the next pass needs.

@@ -22,6 +22,7 @@ class DecoderWrapper : public Decoder {
   bool keeps_attention() const override { return inner_->keeps_attention(); }
   bool evicts_masks() const override { return inner_->evicts_masks(); }
   IndexRange kept_layers() const override { return inner_->kept_layers(); }
+  bool wants_rollout() const override { return inner_->wants_rollout(); }
   bool done() const override { return inner_->done(); }
   ModelRole role() const override { return inner_->role(); }
   ExactPrefix exact_prefix() const override { return inner_->exact_prefix(); }

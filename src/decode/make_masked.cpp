@@ -56,6 +56,40 @@ void check_dllm_cache(const MaskedStrategy& strategy, Problems& problems) {
          "`unmask` slow-fast decides what its passes see");
 }
 
+bool is_adaptive(const UnmaskRule& rule) {
+  return std::holds_alternative<AdaptiveBlock>(rule.policy.count);
+}
+
+/// Checks d2Cache, and refuses settings that it cannot have.
+void check_rollout_cache(const D2Cache& cache, const MaskedStrategy& strategy, const ModelConfig& config,
+                         Problems& problems) {
+  problems.within("refresh", cache.refresh, 0, kMaxGenLength);
+  problems.within_part("cache", "d2cache", cache.current, 1, kMaxGenLength);
+  problems.within_part("cache", "rollout", cache.rollout, 0.0, 1.0);
+  problems.within_part("cache", "sigma", cache.sigma, D2Cache::kMinSigma, D2Cache::kMaxSigma);
+  problems.within_part("cache", "inflate", cache.inflate, 0, kMaxGenLength);
+  problems.refuse(config.sliding || config.convolution, "cache",
+                  "d2cache needs layers that all attend to everything");
+  constexpr std::string_view kWhole =
+      "`cache` d2cache chooses among all rows, which all see the whole canvas";
+  problems.refuse(strategy.suffix.has_value(), "suffix", kWhole);
+  problems.refuse(strategy.lock.has_value(), "lock", kWhole);
+  problems.refuse(strategy.prompt_block.has_value(), "prompt_block", kWhole);
+  problems.refuse(strategy.growth.has_value(), "cache",
+                  "the canvas changes its length, which moves what d2cache remembers");
+  const auto* rule = std::get_if<UnmaskRule>(&strategy.commit);
+  problems.refuse(rule == nullptr, "cache",
+                  "a guide judges drafts of the whole canvas, and d2cache skips some");
+  if (rule == nullptr) return;
+  const RuleTraits traits = rule->policy.traits();
+  problems.refuse(rule->policy.ignores_logits(), "cache",
+                  "d2cache ranks masks by confidence, and this `unmask` rule has none");
+  const bool sees_all = traits.exits_early || traits.cuts_canvas || traits.measures_drift ||
+                        is_adaptive(*rule) || std::holds_alternative<MultiBlock>(rule->policy.count);
+  problems.refuse(sees_all, "cache",
+                  "this `unmask` rule needs predictions of all masks, and d2cache leaves out some");
+}
+
 /// Refuses settings that need rows, or cells, which Sparse-dLLM leaves out.
 void check_sparse_cache(const MaskedStrategy& strategy, Problems& problems) {
   problems.refuse(strategy.suffix.has_value(), "suffix",
@@ -80,10 +114,6 @@ void check_prompt_block(const MaskedStrategy& strategy, Problems& problems) {
   refuse(strategy.cfg_scale > 0, "`cfg_scale` has a second sequence without the prompt");
   refuse(strategy.growth.has_value(), "a canvas that changes its length begins anew with each edit");
   refuse(std::holds_alternative<GuideRule>(strategy.commit), "a guide judges drafts of the whole canvas");
-}
-
-bool is_adaptive(const UnmaskRule& rule) {
-  return std::holds_alternative<AdaptiveBlock>(rule.policy.count);
 }
 
 /// Checks that apply with and without a guide.
@@ -112,6 +142,8 @@ void check_common(const MaskedStrategy& strategy, const ModelConfig& config, con
   check_cache(strategy.cache, problems);
   if (std::holds_alternative<SparseDllm>(strategy.cache)) check_sparse_cache(strategy, problems);
   if (std::holds_alternative<DllmCache>(strategy.cache)) check_dllm_cache(strategy, problems);
+  if (const auto* d2 = std::get_if<D2Cache>(&strategy.cache))
+    check_rollout_cache(*d2, strategy, config, problems);
   if (strategy.prompt_block) check_prompt_block(strategy, problems);
   if (strategy.lock) check_lock(*strategy.lock, problems);
   const auto* free = std::get_if<FreeCache>(&strategy.cache);
@@ -207,9 +239,10 @@ void check_remasking(const MaskedStrategy& strategy, const UnmaskPolicy& unmask,
   constexpr std::string_view kReason = "this `unmask` rule masks again what it has written";
   problems.refuse(strategy.lock.has_value(), "lock", kReason);
   problems.refuse(strategy.growth.has_value(), "grow", kReason);
-  problems.refuse(
-      std::holds_alternative<DkvCache>(strategy.cache) || std::holds_alternative<SparseDllm>(strategy.cache),
-      "cache", kReason);
+  const CachePolicy& cache = strategy.cache;
+  problems.refuse(std::holds_alternative<DkvCache>(cache) || std::holds_alternative<SparseDllm>(cache) ||
+                      std::holds_alternative<D2Cache>(cache),
+                  "cache", kReason);
   problems.refuse(unmask.order_temperature > 0, "alg_temp",
                   "this `unmask` rule does not draw the order of positions");
 }

@@ -29,6 +29,10 @@ MaskedDiffusionDecoder::MaskedDiffusionDecoder(MaskedDiffusion options, std::vec
     for (int32_t position = begin; position < std::min(begin + length, canvas_.length()); ++position)
       compared_.push_back(position);
   }
+  if (const auto* d2 = std::get_if<D2Cache>(&options_.pass.cache)) {
+    const ConfidenceMeasure measure = options_.pass.sampling.measure;
+    rollout_.emplace(*d2, measure == ConfidenceMeasure::kNegativeEntropy, canvas_);
+  }
   start_block(0);
   find_next_step();
 }
@@ -105,7 +109,7 @@ IndexRange MaskedDiffusionDecoder::delimiter_window() const {
   return {block_.begin, std::min(block_.begin + length, canvas_.length())};
 }
 
-std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
+std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions(int32_t end) const {
   if (options_.unmask.traits().remasks) {
     std::vector<int32_t> masked = canvas_.masked_positions(0, block_.end);
     return masked.empty() || !options_.unmask.traits().predicts_written ? masked : open_positions_;
@@ -113,11 +117,17 @@ std::vector<int32_t> MaskedDiffusionDecoder::candidate_positions() const {
   // Quotas may also fill what earlier blocks or the prompt left masked, as the published samplers do;
   // parallel rules keep to the block.
   const bool keeps_to_block = options_.unmask.traits().runs_until_done && block_.index > 0;
-  std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, open_end());
+  std::vector<int32_t> positions = canvas_.masked_positions(keeps_to_block ? block_.begin : 0, end);
   std::erase_if(positions, [&](int32_t position) {
     return std::binary_search(written_masks_.begin(), written_masks_.end(), position);
   });
   return positions;
+}
+
+std::vector<int32_t> MaskedDiffusionDecoder::predicted_masks(size_t num_candidates) {
+  const bool is_counted = !options_.unmask.traits().runs_until_done;
+  const int32_t least = is_counted ? fixed_count(options_.unmask.count, progress_) : 1;
+  return rollout_->choose(canvas_, block_, candidate_positions(canvas_.length()), num_candidates, least);
 }
 
 RngStream MaskedDiffusionDecoder::step_noise(uint64_t purpose) const {
@@ -141,7 +151,7 @@ void MaskedDiffusionDecoder::find_next_step() {
   for (; !done_; finish_block()) {
     for (; options_.unmask.traits().runs_until_done || progress_.step < progress_.num_steps;
          ++progress_.step) {
-      drawn_positions_ = candidate_positions();
+      drawn_positions_ = candidate_positions(open_end());
       progress_.masked_now = static_cast<int32_t>(drawn_positions_.size());
       if (std::holds_alternative<DecayingThreshold>(options_.unmask.count))
         progress_.masked_share = masked_share();
@@ -159,6 +169,7 @@ void MaskedDiffusionDecoder::find_next_step() {
       }
       if (options_.unmask.traits().exits_early)
         drawn_positions_ = canvas_.masked_positions(0, canvas_.length());
+      if (rollout_) drawn_positions_ = predicted_masks(drawn_positions_.size());
       if (!drawn_positions_.empty()) return;
     }
   }
@@ -186,6 +197,7 @@ const StepPlan& MaskedDiffusionDecoder::plan() {
     }
     PassRequests questions{.verified = verified_, .listed = listed, .compared = compared_};
     if (cycle_ && cycle_->is_cut()) questions.end = cycle_->end();
+    if (rollout_) questions.computed = rollout_->rows();
     pass_.prepare(canvas_, block_, drawn_positions_, noise, questions);
     is_planned_ = true;
   }
@@ -218,7 +230,7 @@ StepReport MaskedDiffusionDecoder::apply(const PassResult& result) {
     probes_ = pass_.posterior_probes(canvas_, drawn_positions_);
     drawn_.assign(result.samples.begin(), result.samples.end());
   } else {
-    finish_step(result.samples, {}, report);
+    finish_step(result.samples, {}, report, result.rollout);
   }
   return report;
 }
@@ -293,12 +305,16 @@ void MaskedDiffusionDecoder::end_answer(std::vector<Commit>& committed) {
 }
 
 void MaskedDiffusionDecoder::finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts,
-                                         StepReport& report) {
+                                         StepReport& report, std::span<const double> rollout) {
   std::vector<Commit> candidates;
   for (size_t i = 0; i < drawn_positions_.size(); ++i) {
     candidates.push_back({drawn_positions_[i], drawn[i].token, drawn[i].confidence});
   }
   const size_t num_drawn = candidates.size();
+  if (rollout_) {
+    rollout_->see(candidates, rollout);
+    while (candidates.back().position >= open_end()) candidates.pop_back();
+  }
   std::vector<Commit> chosen =
       options_.unmask.ignores_logits() ? candidates : choose_commits(candidates, drawn, drifts);
   pass_.count_rows(canvas_);

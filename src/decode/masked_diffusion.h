@@ -18,6 +18,7 @@
 
 #include "decode/canvas_pass.h"
 #include "decode/decoder.h"
+#include "decode/rollout_cache.h"
 #include "decode/unmask.h"
 #include "decode/unmask_memory.h"
 
@@ -54,6 +55,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
     return pass_.remembers_outputs() || options_.unmask.traits().measures_drift;
   }
   IndexRange kept_layers() const override { return pass_.kept_layers(); }
+  bool wants_rollout() const override { return rollout_.has_value(); }
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }
@@ -99,8 +101,12 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   int32_t open_end() const;
   /// Where a delimiter may end the block.
   IndexRange delimiter_window() const;
-  /// Masked positions that this step may commit, ascending.
-  std::vector<int32_t> candidate_positions() const;
+  /// Masked positions before `end` that this step or a later one may commit, ascending.
+  ///   end  open_end(): those that this step may commit
+  std::vector<int32_t> candidate_positions(int32_t end) const;
+  /// For d2Cache: the masks that the next pass predicts.
+  ///   num_candidates  those that it may commit
+  std::vector<int32_t> predicted_masks(size_t num_candidates);
   RngStream step_noise(uint64_t purpose) const;
   /// BlockProgress::masked_share of the next step.
   double masked_share() const;
@@ -111,7 +117,9 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   /// Commits samples and remasks positions by the rule, and goes to the next step.
   ///   drawn   one sample for each of the pass's logits
   ///   drifts  of the candidates' posteriors, where the rule measures them
-  void finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts, StepReport& report);
+  ///   rollout  of the pass, for d2Cache
+  void finish_step(std::span<const RowStatistics> drawn, std::span<const Drift> drifts, StepReport& report,
+                   std::span<const double> rollout = {});
   /// The candidates that this step writes.
   std::vector<Commit> choose_commits(std::span<const Commit> candidates, std::span<const RowStatistics> drawn,
                                      std::span<const Drift> drifts);
@@ -140,6 +148,7 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
   std::optional<SpanCycle> cycle_;
   std::optional<SlidingEnd> sliding_;
   std::optional<BegunBlocks> begun_;  // the answer is one block_, then
+  std::optional<RolloutCache> rollout_;
   std::vector<int32_t> compared_;     // positions whose leads Prophet averages, ascending
   std::vector<DriftProbe> probes_;    // of the candidates, until their drift is known
   std::vector<RowStatistics> drawn_;  // samples of the pass, meanwhile

@@ -87,6 +87,10 @@ Json json_of(const CachePolicy& cache) {
     Json operator()(const DllmCache& c) const {
       return {{"kind", "dllm-cache"}, {"ratio", c.ratio}, {"answer", c.answer}, {"refresh", c.refresh}};
     }
+    Json operator()(const D2Cache& c) const {
+      return {{"kind", "d2cache"}, {"current", c.current}, {"rollout", c.rollout},
+              {"sigma", c.sigma},  {"inflate", c.inflate}, {"refresh", c.refresh}};
+    }
   };
   return std::visit(Visitor(), cache);
 }

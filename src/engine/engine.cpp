@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -46,6 +48,14 @@ void Engine::check(const Decoder& decoder) const {
   refuse_reuse(decoder.keeps_attention(), "sparse", "flashblock and losa keep attention");
   refuse_reuse(decoder.evicts_masks(), "focus", "drops masks, and keeps K/V that earlier passes wrote,");
   refuse_reuse(decoder.kept_layers().size() > 0, "cache", "dllm-cache keeps what layers add to rows");
+  refuse_reuse(decoder.wants_rollout(), "cache", "d2cache keeps the attention to each position");
+  if (const int64_t needed = rollout_bytes(decoder); needed > kMaxRolloutBytes) {
+    throw SettingError(
+        {"cache", "d2cache", "another one",
+         fmt::format("`cache` d2cache keeps the attention of all layers during a pass, {} for {} positions; "
+                     "expected at most {}, or another cache",
+                     human_bytes(needed), decoder.num_cells(), human_bytes(kMaxRolloutBytes))});
+  }
   if (decoder.num_guide_cells() > 0)
     check_room(*pools_[1], pools_[1]->bytes_for({decoder.num_guide_cells()}));
 }
@@ -69,10 +79,16 @@ SequenceShape Engine::shape_for(const Decoder& decoder) const {
   return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs(), decoder.kept_layers()};
 }
 
+int64_t Engine::rollout_bytes(const Decoder& decoder) const {
+  if (!decoder.wants_rollout()) return 0;
+  const int64_t cells = decoder.num_cells();  // all of which the first pass computes
+  return models_[0]->config().num_layers * cells * cells * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t Engine::memory_for(const Decoder& decoder, const KvPrefix& prefix) const {
   const SequenceShape shape = shape_for(decoder);
-  const int64_t bytes =
-      pools_[0]->bytes_for(shape, prefix.count) + pools_[0]->bytes_for(shape) * (decoder.num_sequences() - 1);
+  const int64_t bytes = pools_[0]->bytes_for(shape, prefix.count) +
+                        pools_[0]->bytes_for(shape) * (decoder.num_sequences() - 1) + rollout_bytes(decoder);
   if (decoder.num_guide_cells() == 0) return bytes;
   return bytes + pools_[1]->bytes_for({decoder.num_guide_cells()});
 }

@@ -70,7 +70,8 @@ class Engine {
   void limit_memory(int64_t bytes) { most_memory_ = std::min(bytes, room_of_pools()); }
   /// The smaller of limit_memory() and the room on the models' devices.
   int64_t memory_limit() const { return most_memory_; }
-  /// Bytes that a request holds while it runs: K/V of its whole canvas, and outputs if remembered.
+  /// Bytes that a request holds while it runs: K/V of its whole canvas, outputs if remembered, and attention
+  /// weights for a rollout.
   /// Thread-safe.
   int64_t memory_for(const Decoder& decoder) const { return memory_for(decoder, {}); }
   /// Memory of the running requests. Shared pages count once.
@@ -150,6 +151,10 @@ class Engine {
 
   void admit();
   SequenceShape shape_for(const Decoder& decoder) const;
+  /// Memory of the attention weights of a whole pass, if the decoder wants a rollout; at most
+  /// kMaxRolloutBytes.
+  static constexpr int64_t kMaxRolloutBytes = int64_t{2} << 30;
+  int64_t rollout_bytes(const Decoder& decoder) const;
   /// memory_for() without the whole pages of a shared prefix.
   int64_t memory_for(const Decoder& decoder, const KvPrefix& prefix) const;
   /// Memory of the running requests and of `with`, unless null.

@@ -223,8 +223,8 @@ inline constexpr std::tuple kRows{
     setting("literals", &O::literals, kAll,
             "Text that a constraint fully determines: decoded, or given without a pass (default decoded)"),
     setting("cache", &O::cache, kMasked | kBlocks | kUniform,
-            "Cache: none (default), prefix, dual, free, delayed, dkv, sparse-dllm, dllm-cache; GIDD uniform; "
-            "Fast-dLLM block"),
+            "Cache: none, prefix, dual, free, delayed, dkv, sparse-dllm, dllm-cache, d2cache; GIDD uniform; "
+            "block"),
     setting("refresh", &O::refresh, kMasked | kUniform,
             "Passes between whole ones (default: never; dkv: 8 or 4; uniform: 4; dllm-cache: 50 or 25)"),
     setting("cache-block", &O::cache_block, kMasked,

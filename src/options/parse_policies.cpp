@@ -270,9 +270,15 @@ CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_bl
           text, "dllm-cache", "ratio",
           {item("ratio", dllm.ratio, SparseDllm::kMinKeep, 1.0), item("answer", dllm.answer, 1, kMaxPasses)}))
     return dllm;
+  D2Cache d2{.refresh = refresh};
+  if (read_cache(text, "d2cache", "current",
+                 {item("current", d2.current, 1, kMaxGenLength), item("rollout", d2.rollout, 0.0, 1.0),
+                  item("sigma", d2.sigma, D2Cache::kMinSigma, D2Cache::kMaxSigma),
+                  item("inflate", d2.inflate, 0, kMaxGenLength)}))
+    return d2;
   refuse_setting("cache", text,
                  "`cache` is '{}'; expected none, prefix, dual, free, free-literal, delayed, dkv, "
-                 "sparse-dllm or dllm-cache",
+                 "sparse-dllm, dllm-cache or d2cache",
                  text);
 }
 

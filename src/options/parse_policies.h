@@ -20,8 +20,8 @@ inline constexpr std::string_view kUnmaskNames =
 /// ends. Rules of several numbers name the others: klass=0.9,kl=0.01,history=2.
 UnmaskRule parse_unmask(std::string_view text, const CountRule& family_rule, double eps = 1e-3);
 
-/// --cache none|prefix|dual|free|free-literal|delayed=2|dkv|sparse-dllm=0.5,pool=3|dllm-cache=0.25,answer=7,
-/// with --refresh (0: not given) and --cache-block.
+/// --cache none|prefix|dual|free|free-literal|delayed=2|dkv|sparse-dllm=0.5,pool=3|dllm-cache=0.25,answer=7|
+/// d2cache=32,rollout=0.1,sigma=10,inflate=0, with --refresh (0: not given) and --cache-block.
 CachePolicy parse_cache(std::string_view text, int32_t refresh, int32_t cache_block, bool shifted_logits);
 
 /// --lock

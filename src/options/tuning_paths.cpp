@@ -109,6 +109,8 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
                             {"sparse-dllm=0.9", "sparse-dllm=0.7", "sparse-dllm"}));
   paths.push_back(path_over("cache dllm-cache", "cache", {}, "cache",
                             {"dllm-cache=0.5,answer=2", "dllm-cache=0.5,answer=4", "dllm-cache"}));
+  paths.push_back(
+      path_over("cache d2cache", "cache", {}, "cache", {"d2cache=32,rollout=0.3", "d2cache", "d2cache=8"}));
   paths.push_back(path_over("prompt-block", "prompt-block", {}, "prompt-block", {"128", "64", "32", "16"}));
   if (asked.block_length) {
     paths.push_back(path_over("suffix", "suffix", {}, "suffix", {"128", "64", "32"}));

@@ -379,6 +379,7 @@ class PlainRules {
   }
 
   bool keeps_live(const NoCache&, const Canvas&, const Block&, int32_t) const { return true; }
+  bool keeps_live(const D2Cache&, const Canvas&, const Block&, int32_t) const { return true; }
   bool keeps_live(const PrefixCache& policy, const Canvas&, const Block& block, int32_t row) const {
     if (block.pass == 0 || (policy.refresh > 0 && block.pass % policy.refresh == 0)) return true;
     return row >= before(block.begin);

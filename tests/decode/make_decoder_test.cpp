@@ -161,6 +161,31 @@ TEST(Validate, RefusesWhatACacheOfLayersCannotHave) {
   EXPECT_THAT(wrong_fields(strategy, llada()), Contains("cache"));
 }
 
+TEST(Validate, RefusesWhatD2CacheCannotHave) {
+  MaskedStrategy strategy;
+  strategy.cache = D2Cache{0, 2, 0, -1, -1};
+  EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("refresh", "cache", "cache", "cache", "cache"));
+  strategy.cache = D2Cache{};
+  EXPECT_THAT(wrong_fields(strategy, llada()), IsEmpty());
+  strategy.lock.emplace();
+  strategy.suffix = 4;
+  strategy.prompt_block = 4;
+  EXPECT_THAT(wrong_fields(strategy, llada()), IsSupersetOf({"suffix", "lock", "prompt_block"}));
+  strategy = {};
+  strategy.cache = D2Cache{};
+  const std::vector<UnmaskPolicy> refused = {
+      {Prophet{}},       {Remasking{}},  {SlowFast{}},         {Klass{}},
+      {AdaptiveBlock{}}, {MultiBlock{}}, {AncestralSampling{}}};
+  for (const UnmaskPolicy& unmask : refused) {
+    strategy.commit = UnmaskRule{unmask};
+    EXPECT_THAT(wrong_fields(strategy, llada()), ElementsAre("cache")) << unmask.count.index();
+  }
+  strategy.commit = UnmaskRule{{Threshold{}}};
+  ModelConfig sliding = llada();
+  sliding.sliding.emplace();
+  EXPECT_THAT(wrong_fields(strategy, sliding), ElementsAre("cache"));
+}
+
 TEST(Validate, CountsTheStepsOfAnInfillByTheBlockThatItsTextNeeds) {
   const ModelConfig config = tiny_editing_config();  // blocks of 8
   BlockStrategy strategy;

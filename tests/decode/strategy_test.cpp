@@ -56,6 +56,13 @@ TEST(Strategy, IsPrintedOnOneLineWithEveryPolicy) {
   strategy.cache = DllmCache{.ratio = 0.5, .answer = 3, .refresh = 20};
   EXPECT_EQ(to_json(Strategy(strategy))["cache"],
             nlohmann::ordered_json({{"kind", "dllm-cache"}, {"ratio", 0.5}, {"answer", 3}, {"refresh", 20}}));
+  strategy.cache = D2Cache{4, 0.5, 2, 3, 8};
+  EXPECT_EQ(to_json(Strategy(strategy))["cache"], nlohmann::ordered_json({{"kind", "d2cache"},
+                                                                          {"current", 4},
+                                                                          {"rollout", 0.5},
+                                                                          {"sigma", 2.0},
+                                                                          {"inflate", 3},
+                                                                          {"refresh", 8}}));
   EXPECT_FALSE(json.contains("steps"));
   EXPECT_FALSE(json.contains("delimiter"));
   strategy.delimiters = {"\n", "."};

@@ -205,6 +205,55 @@ TEST_P(Acceleration, ASparseCacheWritesTheSameAloneAndInAnyBatchAndNotWhatDualCa
   EXPECT_NE(with_all, alone);
 }
 
+std::vector<Wish> d2_wishes(const ModelConfig& config) {
+  std::vector<Wish> all = wishes(config);
+  std::erase_if(all, [](const Wish& wish) {
+    return wish.options.unmask == "random" || wish.options.unmask == "origin";
+  });
+  return with(all, [](GenerationOptions& o) {
+    o.gen_length = 24;
+    o.block_length = 8;
+    o.cache = "d2cache=4";
+  });
+}
+
+TEST_P(Acceleration, D2CacheWritesTheSameAloneAndInAnyBatch) {
+  std::vector<Wish> all = d2_wishes(config_);
+  for (const char* other : {"none", "dllm-cache=0.3,answer=3"}) {
+    all.push_back(wish(config_, "threshold=0.2", 17));
+    all.back().options.cache = other;
+  }
+  std::map<size_t, Passes> alone;
+  for (size_t i = 0; i < all.size(); ++i) alone[i] = run(model_, {all[i]})[0];
+  for (const int32_t max_running : {2, 6}) {
+    for (const int num_threads : {1, 2}) EXPECT_EQ(run(model_, all, num_threads, max_running), alone);
+  }
+}
+
+TEST_P(Acceleration, D2CacheThatRefreshesEveryPassIsNoCacheBitForBit) {
+  const auto refreshed = run(model_, with(d2_wishes(config_), [](GenerationOptions& o) { o.refresh = 1; }));
+  EXPECT_EQ(refreshed, run(model_, with(d2_wishes(config_), [](GenerationOptions& o) { o.cache = "none"; })));
+  EXPECT_NE(refreshed, run(model_, d2_wishes(config_)));
+}
+
+TEST_P(Acceleration, D2CacheCountsTheAttentionOfItsFirstPassAndRefusesWhatIsTooLarge) {
+  ThreadPool threads(1);
+  Engine engine(on_cpu(model_, default_table(), threads), 1);
+  ModelConfig config = config_;
+  config.max_positions = 1 << 20;
+  const auto decoder_of = [&](const char* cache, int32_t gen_length) {
+    Wish one = wish(config, "threshold=0.2");
+    one.options.gen_length = gen_length;
+    one.options.cache = cache;
+    return make_decoder(config, one.options, one.prompt);
+  };
+  EXPECT_EQ(engine.memory_for(*decoder_of("d2cache", 12)) - engine.memory_for(*decoder_of("dual", 12)),
+            config.num_layers * 21 * 21 * 4);
+  EXPECT_NO_THROW(engine.check(*decoder_of("d2cache", 12)));
+  EXPECT_THAT([&] { engine.check(*decoder_of("d2cache", 40000)); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("keeps the attention of all layers")));
+}
+
 /// docs/methods/caches.md: 2 N rows for the first two passes of each block, then those of the block.
 TEST_P(Acceleration, ASparseCacheComputesTheRowsOfItsFormula) {
   Wish one = wish(config_, "threshold=1", 9);  // one position a pass

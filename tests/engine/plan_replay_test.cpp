@@ -79,8 +79,10 @@ TEST(PlanReplay, GivesTheTextOfLocksGuidanceAndCaches) {
   options.cache = "dual";
   options.block_length = 8;
   expect_replayed(tiny_configs()[0], options);
-  options.cache = "sparse-dllm=0.2";
-  expect_replayed(tiny_configs()[0], options);
+  for (const char* cache : {"sparse-dllm=0.2", "d2cache=2"}) {
+    options.cache = cache;
+    expect_replayed(tiny_configs()[0], options);
+  }
   options = sampled(16);
   options.cache = "uniform";
   options.drift = "tau=1e-6,page=4,budget=8";

@@ -75,6 +75,8 @@ TEST(ShardedEngine, WritesWhatOneProcessWritesWithLocksGuidanceCachesAndSparseAt
   expect_same(tiny_configs()[0], options, "dual cache", {2, 4});
   options.cache = "sparse-dllm=0.2";
   expect_same(tiny_configs()[0], options, "sparse cache", {2, 4});
+  options.cache = "d2cache";
+  EXPECT_THROW(expect_same(tiny_configs()[0], options, "d2cache", {2}), InputError);
   options = sampled();
   options.cache = "uniform";
   options.drift = "tau=1e-6,page=4,budget=8";

@@ -427,6 +427,7 @@ TEST(MakeDecoder, RefusesWhatDoesNotGoWithARuleThatRemasks) {
   expect_refusal(dream(), with([](GenerationOptions& o) { o.cache = "dkv"; }), "--cache", "masks again");
   expect_refusal(dream(), with([](GenerationOptions& o) { o.cache = "sparse-dllm"; }), "--cache",
                  "masks again");
+  expect_refusal(dream(), with([](GenerationOptions& o) { o.cache = "d2cache"; }), "--cache", "masks again");
   expect_refusal(dream(), with([](GenerationOptions& o) { o.alg_temp = 0.1; }), "--alg-temp");
   expect_refusal(dream(), with([](GenerationOptions& o) { o.eps = 0.1; }), "--eps");
   for (const char* const rule : {"wino", "saber"}) {

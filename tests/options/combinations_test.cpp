@@ -72,13 +72,13 @@ std::vector<Kind> kinds() {
                                            {"unmask", "d3llm"},
                                            {"unmask", "prophet"}};
   const std::vector<Given> masked_caches = {
-      {"cache", "prefix"}, {"cache", "dual"},        {"cache", "free"},      {"cache", "delayed"},
-      {"cache", "dkv"},    {"cache", "sparse-dllm"}, {"cache", "dllm-cache"}};
-  const std::vector<Given> masked_columns = {
       {"cache", "prefix"}, {"cache", "dual"},        {"cache", "free"},       {"cache", "delayed"},
-      {"cache", "dkv"},    {"cache", "sparse-dllm"}, {"cache", "dllm-cache"}, {"lock", "eps=5e-4"},
-      {"suffix", "2"},     {"prompt-block", "4"},    {"steps", "4"},          {"temperature", "0.5"},
-      {"cfg-scale", "1"},  {"grow", "end-mass"}};
+      {"cache", "dkv"},    {"cache", "sparse-dllm"}, {"cache", "dllm-cache"}, {"cache", "d2cache"}};
+  const std::vector<Given> masked_columns = {
+      {"cache", "prefix"},    {"cache", "dual"},        {"cache", "free"},       {"cache", "delayed"},
+      {"cache", "dkv"},       {"cache", "sparse-dllm"}, {"cache", "dllm-cache"}, {"cache", "d2cache"},
+      {"lock", "eps=5e-4"},   {"suffix", "2"},          {"prompt-block", "4"},   {"steps", "4"},
+      {"temperature", "0.5"}, {"cfg-scale", "1"},       {"grow", "end-mass"}};
   const std::vector<Given> block_rules = {
       {"unmask", "low-confidence"}, {"unmask", "entropy"},         {"unmask", "random"},
       {"unmask", "sequential"},     {"unmask", "threshold"},       {"unmask", "factor"},

@@ -59,6 +59,20 @@ TEST(ParseCache, TakesTheNumbersOfSparseDllm) {
   refused("sparse-dllms", "expected none, prefix, dual");
 }
 
+TEST(ParseCache, TakesTheNumbersOfD2Cache) {
+  EXPECT_EQ(parse_cache("d2cache", 0, 16, false), CachePolicy(D2Cache{32, 0.1, 10, 0, 0}));
+  EXPECT_EQ(parse_cache("d2cache=4,sigma=2.5", 6, 16, true), CachePolicy(D2Cache{4, 0.1, 2.5, 0, 6}));
+  EXPECT_EQ(parse_cache("d2cache,rollout=0,inflate=3", 0, 16, true), CachePolicy(D2Cache{32, 0, 10, 3, 0}));
+  const auto refused = [](const std::string& text, const std::string& why) {
+    expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache", why);
+  };
+  refused("d2cache=0", "expected a number from 1 to");
+  refused("d2cache,rollout=1.5", "expected a number from 0 to 1");
+  refused("d2cache,sigma=0", "expected a number from 0.1 to 100");
+  refused("d2cache,p=2", "knows no 'p'; expected current, rollout, sigma or inflate");
+  refused("d2cached", "expected none, prefix, dual");
+}
+
 TEST(ParseCache, RefreshesAsOftenAsIsAskedFor) {
   EXPECT_EQ(parse_cache("prefix", 3, 32, false), CachePolicy(PrefixCache{3}));
   EXPECT_EQ(parse_cache("dual", 4, 32, true), CachePolicy(DualCache{4}));
@@ -83,8 +97,9 @@ TEST(ParseCache, DkvRefreshesByItsFamily) {
 
 TEST(ParseCache, AnswersAnUnknownNameWithTheList) {
   for (const std::string text : {"", "Dual", "free-", "dkv=8", "fast", "sparse"}) {
-    expect_refusal([&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
-                   "none, prefix, dual, free, free-literal, delayed, dkv, sparse-dllm or dllm-cache");
+    expect_refusal(
+        [&] { parse_cache(text, 0, 32, false); }, "--cache is '" + text + "'",
+        "none, prefix, dual, free, free-literal, delayed, dkv, sparse-dllm, dllm-cache or d2cache");
   }
 }
 

@@ -115,7 +115,7 @@ std::vector<GenerationOptions> single_settings() {
     add([&](auto& o) { o.unmask = rule; });
   }
   for (const char* cache : {"none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "dllm-cache",
-                            "uniform", "block"}) {
+                            "d2cache", "uniform", "block"}) {
     add([&](auto& o) { o.cache = cache; });
     add([&](auto& o) {
       o.cache = cache;

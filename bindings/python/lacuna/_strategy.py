@@ -235,6 +235,17 @@ class DllmCache(_NumberedRule):
 
 
 @dataclass(frozen=True)
+class D2Cache(_NumberedRule):
+    """A cache: the most certain masks, and what all positions attend to most (docs/methods/caches.md)."""
+
+    name: ClassVar[str] = "d2cache"
+    current: int = 32
+    rollout: float = 0.1
+    sigma: float = 10.0
+    inflate: int = 0
+
+
+@dataclass(frozen=True)
 class LowConfidence(_Rule):
     """An even split over the steps, the highest probabilities first."""
 
@@ -350,8 +361,8 @@ class Masked(Strategy):
     block_length: Optional[int] = None
     unmask: Optional[Unmask] = None
     delimiter: Optional[Sequence[str]] = None  #: texts of one token that may end a block of AdaptiveBlock()
-    #: "none", "prefix", "dual", "dkv", "free", "free-literal", "delayed=2", SparseDllm() or DllmCache()
-    cache: Optional[Union[str, SparseDllm, DllmCache]] = None
+    #: "none", "prefix", "dual", "dkv", "free", "free-literal", "delayed=2", SparseDllm(), DllmCache() or D2Cache()
+    cache: Optional[Union[str, SparseDllm, DllmCache, D2Cache]] = None
     refresh: Optional[int] = None
     cache_block: Optional[int] = None
     suffix: Optional[int] = None  #: positions behind the block that a pass sees, and the last one

@@ -15,6 +15,7 @@ const KINDS = {
       "FreeCache": { "block-length": 16, cache: "free" },
       "Sparse-dLLM": { "block-length": 16, cache: "sparse-dllm" },
       "dLLM-Cache": { cache: "dllm-cache" },
+      "d2Cache": { cache: "d2cache" },
       "SureLock": { lock: "eps=5e-3" },
     },
   },
@@ -71,7 +72,7 @@ export const DEFAULT_PRESET = "balanced";
 /// Values that a field suggests; anything else may be typed.
 export const SUGGESTIONS = {
   unmask: ["low-confidence", "random", "margin", "entropy", "maskgit", "origin", "threshold=0.9", "factor=1.0", "local-leap", "eb=0.01", "streaming", "klass", "wino", "saber", "credit", "slow-fast", "dsb", "adablock", "d3llm", "prophet", "dynamic=0.9", "soft"],
-  cache: ["none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "dllm-cache", "uniform", "block"],
+  cache: ["none", "prefix", "dual", "free", "delayed", "dkv", "sparse-dllm", "dllm-cache", "d2cache", "uniform", "block"],
   lock: ["eps=5e-3", "eps=5e-4", "eps=5e-4,gate=20,min-age=1"],
   sparse: ["exact", "mage=512", "quest=512,page=16", "sparsed=512,exact=0.2", "flashblock=2", "losa=512,active=0.3125"],
   edit: ["tau=0.5,most=16"],
