@@ -20,7 +20,7 @@ KNOWN = {
     "tokenizer/jinja/evaluator tokenizer/jinja/evaluator_scope": "the evaluator and the scopes that it enters",
     # Grammars that contain each other.
     "constraint/constraint constraint/quoted_arguments constraint/tool_calls": "a call's language contains an answer's",
-    "tokenizer/jinja/format tokenizer/jinja/format_spec tokenizer/jinja/loop tokenizer/jinja/methods "
+    "tokenizer/jinja/format tokenizer/jinja/loop tokenizer/jinja/methods "
     "tokenizer/jinja/operators": "values, their methods and how they are written",
 }
 

@@ -15,24 +15,7 @@ namespace {
 
 // Whether operands[0] is always evaluated first.
 bool begins_with_operand(ExpressionKind kind) {
-  switch (kind) {
-    case ExpressionKind::kAttribute:
-    case ExpressionKind::kItem:
-    case ExpressionKind::kSlice:
-    case ExpressionKind::kCall:
-    case ExpressionKind::kFilter:
-    case ExpressionKind::kTest:
-    case ExpressionKind::kNot:
-    case ExpressionKind::kNegate:
-    case ExpressionKind::kPlus:
-    case ExpressionKind::kBinary:
-    case ExpressionKind::kCompare:
-    case ExpressionKind::kAnd:
-    case ExpressionKind::kOr:
-      return true;
-    default:
-      return false;
-  }
+  return kind >= ExpressionKind::kAttribute;
 }
 
 }  // namespace

@@ -455,7 +455,7 @@ const Expression* ExpressionParser::test(const Expression* operand) {
   Expression& made = add(ExpressionKind::kTest, line, {operand});
   made.text = expect_name("the name of a test");
   while (skip_operator(".")) made.text += "." + expect_name("the name of a test");
-  if (find_test(made.text) == nullptr && !may_lack_filter_) {
+  if (!has_test(made.text) && !may_lack_filter_) {
     refuse(line, fmt::format("there is no test '{}'; supported: {}", made.text, test_names()));
   }
   const Token& next = current();

@@ -1,10 +1,13 @@
 // format.h: the % operator and str.format().
 #include "tokenizer/jinja/format.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
-#include "tokenizer/jinja/format_spec.h"
 #include "tokenizer/jinja/operators.h"
 
 namespace lacuna::jinja {
@@ -30,14 +33,8 @@ bool is_one_of(char byte, std::string_view set) {
 std::string ascii_of(const Text& text) {
   std::string ascii;
   for (Characters characters(text); !characters.at_end(); characters.advance()) {
-    const auto code = static_cast<uint32_t>(characters.value());
-    if (code < 0x80) {
-      ascii += static_cast<char>(code);
-    } else {
-      ascii += code < 0x100     ? fmt::format("\\x{:02x}", code)
-               : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                : fmt::format("\\U{:08x}", code);
-    }
+    const char32_t character = characters.value();
+    ascii += character < 0x80 ? std::string(1, static_cast<char>(character)) : escape_of(character);
   }
   return ascii;
 }
@@ -50,6 +47,126 @@ Text converted(Runtime& runtime, const Value& value, char conversion) {
     return make_text(runtime, ascii_of(text), text.has_input());
   }
   return to_text(runtime, value).as_text();
+}
+
+// Format of one field (sign, width, precision, type), shared by the % operator and str.format().
+struct FormatSpec {
+  std::string fill = " ";  // one character
+  char align = 0;          // '<', '>', '^' or '=' (between sign and digits); 0 for the type's own
+  char sign = '-';         // '+', ' ' or '-' (only for negative numbers)
+  bool is_alternate = false;
+  int64_t width = 0;
+  char grouping = 0;       // ',' or '_' between groups of three digits
+  int64_t precision = -1;  // -1 for none
+  char type = 0;
+};
+
+// Largest supported precision of a number.
+constexpr int64_t kMaxPrecision = 1000;
+
+// Sign and digits of `value`, without padding.
+struct Digits {
+  std::string sign;  // with the prefix, such as "0x"
+  std::string text;
+};
+
+std::string sign_of(bool is_negative, const FormatSpec& spec) {
+  if (is_negative) return "-";
+  return spec.sign == '-' ? "" : std::string(1, spec.sign);
+}
+
+// Inserts `separator` between groups of `size` digits before the decimal point.
+std::string group(const std::string& digits, char separator, size_t size) {
+  if (separator == 0) return digits;
+  const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  std::string grouped;
+  for (size_t i = 0; i < whole; ++i) {
+    if (i > 0 && (whole - i) % size == 0) grouped += separator;
+    grouped += digits[i];
+  }
+  return grouped + digits.substr(whole);
+}
+
+void to_capitals(std::string& text) {
+  std::ranges::transform(text, text.begin(), [](char each) {
+    return each >= 'a' && each <= 'z' ? static_cast<char>(each - 32) : each;
+  });
+}
+
+void append_fill(Runtime& runtime, TextBuilder& builder, const FormatSpec& spec, int64_t count) {
+  if (count <= 0) return;
+  runtime.check_size(static_cast<size_t>(count));
+  runtime.touch(static_cast<size_t>(count) * 16);
+  for (int64_t i = 0; i < count; ++i) builder.append(spec.fill, false);
+}
+
+Digits integer_digits(int64_t value, const FormatSpec& spec) {
+  const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  Digits digits{sign_of(value < 0, spec), {}};
+  const int base = spec.type == 'x' || spec.type == 'X' ? 16
+                   : spec.type == 'o'                   ? 8
+                   : spec.type == 'b'                   ? 2
+                                                        : 10;
+  std::array<char, 64> buffer{};
+  digits.text.assign(buffer.data(),
+                     std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude, base).ptr);
+  if (spec.type == 'X') to_capitals(digits.text);
+  const bool is_decimal = spec.type == 0 || is_one_of(spec.type, "diun");
+  if (spec.is_alternate && !is_decimal) digits.sign += std::string("0") + spec.type;
+  if (spec.grouping == ',' && !is_decimal) fail("',' does not go with the format '{}'", spec.type);
+  digits.text = group(digits.text, spec.grouping, is_decimal ? 3 : 4);
+  return digits;
+}
+
+Digits real_digits(double value, const FormatSpec& spec) {
+  if (spec.precision > kMaxPrecision) fail("a precision of {} is above {}", spec.precision, kMaxPrecision);
+  Digits digits{sign_of(std::signbit(value) && !std::isnan(value), spec), {}};
+  const double magnitude = std::abs(value) * (spec.type == '%' ? 100 : 1);
+  if (!std::isfinite(magnitude)) {
+    digits.text = std::isnan(magnitude) ? "nan" : "inf";
+  } else if (spec.type == 0 && spec.precision < 0) {
+    digits.text = format_real(magnitude);
+  } else {
+    const char type = spec.type == '%' ? 'f' : spec.type == 0 || spec.type == 'n' ? 'g' : spec.type;
+    const std::string pattern = std::string(spec.is_alternate ? "%#.*" : "%.*") + type;
+    const int precision = static_cast<int>(spec.precision < 0 ? 6 : spec.precision);
+    std::string text(static_cast<size_t>(precision) + 340, '\0');
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    text.resize(
+        static_cast<size_t>(std::snprintf(text.data(), text.size(), pattern.c_str(), precision, magnitude)));
+#pragma GCC diagnostic pop
+    if (spec.type == 0 && text.find_first_of(".e") == std::string::npos) text += ".0";
+    digits.text = text;
+  }
+  if (is_one_of(spec.type, "EFG")) to_capitals(digits.text);
+  if (std::isfinite(magnitude)) digits.text = group(digits.text, spec.grouping, 3);
+  if (spec.type == '%') digits.text += '%';
+  return digits;
+}
+
+// Appends `text`, cut to the precision and padded to the width.
+void append_padded(Runtime& runtime, TextBuilder& builder, const Text& text, const FormatSpec& spec) {
+  const int64_t length = spec.precision < 0 ? text.length : std::min(text.length, spec.precision);
+  const int64_t padding = std::max<int64_t>(spec.width - length, 0);
+  const int64_t before = spec.align == '>' ? padding : spec.align == '^' ? padding / 2 : 0;
+  append_fill(runtime, builder, spec, before);
+  builder.append(text, 0, byte_of(runtime, text, length));
+  append_fill(runtime, builder, spec, padding - before);
+}
+
+void append_padded(Runtime& runtime, TextBuilder& builder, const Digits& digits, const FormatSpec& spec,
+                   bool is_input) {
+  const auto length = static_cast<int64_t>(digits.sign.size() + digits.text.size());
+  const int64_t padding = std::max<int64_t>(spec.width - length, 0);
+  const int64_t before = spec.align == '<' || spec.align == '=' ? 0
+                         : spec.align == '^'                    ? padding / 2
+                                                                : padding;
+  append_fill(runtime, builder, spec, before);
+  builder.append(digits.sign, is_input);
+  if (spec.align == '=') append_fill(runtime, builder, spec, padding);
+  builder.append(digits.text, is_input);
+  if (spec.align == '<' || spec.align == '^') append_fill(runtime, builder, spec, padding - before);
 }
 
 class PercentFormat {

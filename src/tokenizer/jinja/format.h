@@ -10,6 +10,8 @@ namespace lacuna::jinja {
 
 /// Python's str() of a float: the shortest digits that give the same number.
 std::string format_real(double value);
+/// A character as a Python escape by its number: \x0a, \u2028 or \U0001f600.
+std::string escape_of(char32_t character);
 
 /// Python's str(): a text is unchanged, but no longer markup.
 Value to_text(Runtime& runtime, const Value& value);

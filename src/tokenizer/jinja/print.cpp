@@ -36,6 +36,13 @@ std::string format_real(double value) {
   return result + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
+std::string escape_of(char32_t character) {
+  const auto code = static_cast<uint32_t>(character);
+  return code < 0x100     ? fmt::format("\\x{:02x}", code)
+         : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                          : fmt::format("\\U{:08x}", code);
+}
+
 namespace {
 
 // Builds the text of a value, and tracks whether any part of it is the caller's.
@@ -85,10 +92,7 @@ void print_quoted(Printer& printer, const Text& text) {
     } else if (is_printable(character)) {
       printer.append(text.view().substr(characters.position(), characters.bytes()));
     } else {
-      const auto code = static_cast<uint32_t>(character);
-      printer.append(code < 0x100     ? fmt::format("\\x{:02x}", code)
-                     : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                      : fmt::format("\\U{:08x}", code));
+      printer.append(escape_of(character));
     }
   }
   printer.append({&quote, 1});
@@ -236,23 +240,10 @@ class JsonPrinter {
 
   void write_escaped(char32_t character, std::string_view bytes) {
     const auto code = static_cast<uint32_t>(character);
-    switch (character) {
-      case U'"':
-        return printer_.append("\\\"");
-      case U'\\':
-        return printer_.append("\\\\");
-      case U'\n':
-        return printer_.append("\\n");
-      case U'\r':
-        return printer_.append("\\r");
-      case U'\t':
-        return printer_.append("\\t");
-      case U'\b':
-        return printer_.append("\\b");
-      case U'\f':
-        return printer_.append("\\f");
-      default:
-        break;
+    constexpr std::u32string_view kEscaped = U"\"\\\n\r\t\b\f";
+    constexpr std::string_view kLetters = "\"\\nrtbf";
+    if (const size_t escape = kEscaped.find(character); escape != kEscaped.npos) {
+      return printer_.append(fmt::format("\\{}", kLetters[escape]));
     }
     if (code >= 0x20 && (!style_.is_ascii || code < 0x7f)) return printer_.append(bytes);
     if (code < 0x10000) return printer_.append(fmt::format("\\u{:04x}", code));

@@ -22,22 +22,23 @@ struct Expression {
     kTuple,        ///< operands
     kList,         ///< operands
     kDict,         ///< operands: key, value, key, value ...
-    kAttribute,    ///< operands[0].text
-    kItem,         ///< operands[0][operands[1]]
-    kSlice,        ///< operands[0][operands[1]:operands[2]:operands[3]]; an absent bound is null
-    kCall,         ///< operands[0](arguments)
-    kFilter,       ///< operands[0] | text(arguments); operands[0] is null at the start of a filter block
-    kTest,         ///< operands[0] is text(arguments)
-    kNot,          ///< operands[0]
-    kNegate,       ///< operands[0]
-    kPlus,         ///< operands[0]
-    kBinary,       ///< operands[0] op operands[1]
     kConcat,       ///< operands, joined by ~
-    kCompare,      ///< operands, with operators between them
-    kAnd,          ///< operands[0], operands[1]
-    kOr,           ///< operands[0], operands[1]
     kConditional,  ///< operands[1] if operands[0] else operands[2], which may be null
-    kMember        ///< an assigned member of a namespace: text is the namespace, member its name
+    kMember,       ///< an assigned member of a namespace: text is the namespace, member its name
+    // These begin with operands[0].
+    kAttribute,  ///< operands[0].text
+    kItem,       ///< operands[0][operands[1]]
+    kSlice,      ///< operands[0][operands[1]:operands[2]:operands[3]]; an absent bound is null
+    kCall,       ///< operands[0](arguments)
+    kFilter,     ///< operands[0] | text(arguments); operands[0] is null at the start of a filter block
+    kTest,       ///< operands[0] is text(arguments)
+    kNot,        ///< operands[0]
+    kNegate,     ///< operands[0]
+    kPlus,       ///< operands[0]
+    kBinary,     ///< operands[0] op operands[1]
+    kCompare,    ///< operands, with operators between them
+    kAnd,        ///< operands[0], operands[1]
+    kOr          ///< operands[0], operands[1]
   };
 
   Kind kind = Kind::kConstant;

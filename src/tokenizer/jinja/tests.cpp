@@ -1,7 +1,7 @@
 #include "tokenizer/jinja/tests.h"
 
 #include <algorithm>
-#include <array>
+#include <variant>
 
 #include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
@@ -12,57 +12,16 @@
 namespace lacuna::jinja {
 namespace {
 
-template <bool (*kHolds)(const Value&)>
-bool plain(Runtime& /*runtime*/, const Value& value, const Arguments& arguments) {
-  arguments.bind("a test", {});
-  return kHolds(value);
-}
+using Test = bool (*)(Runtime& runtime, const Value& value, const Arguments& arguments);
+using PlainTest = bool (*)(const Value& value);  // without arguments
 
-bool is_defined(const Value& value) {
-  return !value.is_undefined();
-}
-bool is_undefined(const Value& value) {
-  return value.is_undefined();
-}
-bool is_none(const Value& value) {
-  return value.is_none();
-}
-bool is_boolean(const Value& value) {
-  return value.is_bool();
-}
-bool is_true_value(const Value& value) {
-  return value.is_bool() && value.as_bool();
-}
-bool is_false_value(const Value& value) {
-  return value.is_bool() && !value.as_bool();
-}
-bool is_integer(const Value& value) {
-  return value.type() == Value::Type::kInt;
-}
-bool is_float(const Value& value) {
-  return value.type() == Value::Type::kFloat;
-}
-bool is_number(const Value& value) {
-  return value.is_number();
-}
-bool is_string(const Value& value) {
-  return value.is_text();
-}
-bool is_mapping(const Value& value) {
-  return value.is_dict();
-}
 bool is_sequence(const Value& value) {
   if (value.type() == Value::Type::kSequence) return value.as_sequence().kind <= Sequence::Kind::kRange;
   return value.is_text() || value.is_dict() || value.is_undefined();
 }
-bool is_iterable_value(const Value& value) {
-  return is_iterable(value) || value.type() == Value::Type::kLoop;
-}
+
 bool is_callable(const Value& value) {
   return value.type() == Value::Type::kCallable || value.type() == Value::Type::kLoop || value.is_undefined();
-}
-bool is_escaped(const Value& value) {
-  return value.is_text() && value.as_text().is_markup;
 }
 
 template <Operator kOperator>
@@ -117,61 +76,65 @@ bool is_filter(Runtime& /*runtime*/, const Value& value, const Arguments& argume
 
 bool is_test(Runtime& /*runtime*/, const Value& value, const Arguments& arguments) {
   arguments.bind("test", {});
-  return value.is_text() && find_test(value.as_text().bytes) != nullptr;
+  return value.is_text() && has_test(value.as_text().bytes);
 }
 
 struct NamedTest {
   std::string_view name;
-  Test test;
+  std::variant<Test, PlainTest> test;
 };
 
-constexpr std::array kTests = {
-    NamedTest{"!=", binary<Operator::kNotEqual>},
-    NamedTest{"<", binary<Operator::kLess>},
-    NamedTest{"<=", binary<Operator::kLessEqual>},
-    NamedTest{"==", binary<Operator::kEqual>},
-    NamedTest{">", binary<Operator::kGreater>},
-    NamedTest{">=", binary<Operator::kGreaterEqual>},
-    NamedTest{"boolean", plain<is_boolean>},
-    NamedTest{"callable", plain<is_callable>},
-    NamedTest{"defined", plain<is_defined>},
-    NamedTest{"divisibleby", is_divisible},
-    NamedTest{"eq", binary<Operator::kEqual>},
-    NamedTest{"equalto", binary<Operator::kEqual>},
-    NamedTest{"escaped", plain<is_escaped>},
-    NamedTest{"even", is_even},
-    NamedTest{"false", plain<is_false_value>},
-    NamedTest{"filter", is_filter},
-    NamedTest{"float", plain<is_float>},
-    NamedTest{"ge", binary<Operator::kGreaterEqual>},
-    NamedTest{"greaterthan", binary<Operator::kGreater>},
-    NamedTest{"gt", binary<Operator::kGreater>},
-    NamedTest{"in", is_in_value},
-    NamedTest{"integer", plain<is_integer>},
-    NamedTest{"iterable", plain<is_iterable_value>},
-    NamedTest{"le", binary<Operator::kLessEqual>},
-    NamedTest{"lessthan", binary<Operator::kLess>},
-    NamedTest{"lower", has_case<false>},
-    NamedTest{"lt", binary<Operator::kLess>},
-    NamedTest{"mapping", plain<is_mapping>},
-    NamedTest{"ne", binary<Operator::kNotEqual>},
-    NamedTest{"none", plain<is_none>},
-    NamedTest{"number", plain<is_number>},
-    NamedTest{"odd", is_odd},
-    NamedTest{"sameas", same_as},
-    NamedTest{"sequence", plain<is_sequence>},
-    NamedTest{"string", plain<is_string>},
-    NamedTest{"test", is_test},
-    NamedTest{"true", plain<is_true_value>},
-    NamedTest{"undefined", plain<is_undefined>},
-    NamedTest{"upper", has_case<true>},
+constexpr NamedTest kTests[] = {
+    {"!=", binary<Operator::kNotEqual>},
+    {"<", binary<Operator::kLess>},
+    {"<=", binary<Operator::kLessEqual>},
+    {"==", binary<Operator::kEqual>},
+    {">", binary<Operator::kGreater>},
+    {">=", binary<Operator::kGreaterEqual>},
+    {"boolean", [](const Value& value) { return value.is_bool(); }},
+    {"callable", is_callable},
+    {"defined", [](const Value& value) { return !value.is_undefined(); }},
+    {"divisibleby", is_divisible},
+    {"eq", binary<Operator::kEqual>},
+    {"equalto", binary<Operator::kEqual>},
+    {"escaped", [](const Value& value) { return value.is_text() && value.as_text().is_markup; }},
+    {"even", is_even},
+    {"false", [](const Value& value) { return value.is_bool() && !value.as_bool(); }},
+    {"filter", is_filter},
+    {"float", [](const Value& value) { return value.type() == Value::Type::kFloat; }},
+    {"ge", binary<Operator::kGreaterEqual>},
+    {"greaterthan", binary<Operator::kGreater>},
+    {"gt", binary<Operator::kGreater>},
+    {"in", is_in_value},
+    {"integer", [](const Value& value) { return value.type() == Value::Type::kInt; }},
+    {"iterable", [](const Value& value) { return is_iterable(value) || value.type() == Value::Type::kLoop; }},
+    {"le", binary<Operator::kLessEqual>},
+    {"lessthan", binary<Operator::kLess>},
+    {"lower", has_case<false>},
+    {"lt", binary<Operator::kLess>},
+    {"mapping", [](const Value& value) { return value.is_dict(); }},
+    {"ne", binary<Operator::kNotEqual>},
+    {"none", [](const Value& value) { return value.is_none(); }},
+    {"number", [](const Value& value) { return value.is_number(); }},
+    {"odd", is_odd},
+    {"sameas", same_as},
+    {"sequence", is_sequence},
+    {"string", [](const Value& value) { return value.is_text(); }},
+    {"test", is_test},
+    {"true", [](const Value& value) { return value.is_bool() && value.as_bool(); }},
+    {"undefined", [](const Value& value) { return value.is_undefined(); }},
+    {"upper", has_case<true>},
 };
+
+const NamedTest* find_test(std::string_view name) {
+  const auto* found = std::ranges::find_if(kTests, [&](const NamedTest& each) { return each.name == name; });
+  return found == std::end(kTests) ? nullptr : found;
+}
 
 }  // namespace
 
-Test find_test(std::string_view name) {
-  const auto* found = std::ranges::find_if(kTests, [&](const NamedTest& each) { return each.name == name; });
-  return found == kTests.end() ? nullptr : found->test;
+bool has_test(std::string_view name) {
+  return find_test(name) != nullptr;
 }
 
 std::string test_names() {
@@ -181,10 +144,12 @@ std::string test_names() {
 }
 
 bool apply_test(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments) {
-  const Test test = find_test(name);
-  if (test == nullptr) fail("there is no test '{}'", name.substr(0, 100));
+  const NamedTest* named = find_test(name);
+  if (named == nullptr) fail("there is no test '{}'", name.substr(0, 100));
   runtime.step();
-  return test(runtime, value, arguments);
+  if (const auto* test = std::get_if<Test>(&named->test)) return (*test)(runtime, value, arguments);
+  arguments.bind("a test", {});
+  return std::get<PlainTest>(named->test)(value);
 }
 
 }  // namespace lacuna::jinja

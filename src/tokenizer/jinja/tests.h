@@ -8,10 +8,7 @@
 
 namespace lacuna::jinja {
 
-using Test = bool (*)(Runtime& runtime, const Value& value, const Arguments& arguments);
-
-/// The test `name`, or null.
-Test find_test(std::string_view name);
+bool has_test(std::string_view name);
 std::string test_names();  ///< separated by commas
 
 /// `value is name(arguments)`. Throws RenderError for an unknown test.

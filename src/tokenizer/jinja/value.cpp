@@ -290,47 +290,14 @@ std::vector<Value> items_of(Runtime& runtime, const Value& value) {
 }
 
 std::string_view type_name(const Value& value) {
-  switch (value.type()) {
-    case Value::Type::kUndefined:
-      return "Undefined";
-    case Value::Type::kNone:
-      return "None";
-    case Value::Type::kBool:
-      return "bool";
-    case Value::Type::kInt:
-      return "int";
-    case Value::Type::kFloat:
-      return "float";
-    case Value::Type::kText:
-      return "str";
-    case Value::Type::kSequence:
-      switch (value.as_sequence().kind) {
-        case Sequence::Kind::kList:
-          return "list";
-        case Sequence::Kind::kTuple:
-          return "tuple";
-        case Sequence::Kind::kRange:
-          return "range";
-        case Sequence::Kind::kKeys:
-          return "dict_keys";
-        case Sequence::Kind::kValues:
-          return "dict_values";
-        case Sequence::Kind::kItems:
-          return "dict_items";
-      }
-      return "list";
-    case Value::Type::kDict:
-      return "dict";
-    case Value::Type::kNamespace:
-      return "namespace";
-    case Value::Type::kGenerator:
-      return "generator";
-    case Value::Type::kLoop:
-      return "loop";
-    case Value::Type::kCallable:
-      return "function";
-  }
-  return "";
+  // In the order of Value::Type and of Sequence::Kind.
+  constexpr std::string_view kTypes[] = {"Undefined", "None", "bool",      "int",       "float", "str",
+                                         "",          "dict", "namespace", "generator", "loop",  "function"};
+  constexpr std::string_view kSequences[] = {"list",      "tuple",       "range",
+                                             "dict_keys", "dict_values", "dict_items"};
+  if (value.type() == Value::Type::kSequence)
+    return kSequences[static_cast<size_t>(value.as_sequence().kind)];
+  return kTypes[static_cast<size_t>(value.type())];
 }
 
 void expect_defined(const Value& value) {
