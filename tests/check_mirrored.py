@@ -12,7 +12,6 @@ import sys
 # Pattern of sources below src/ or lab/, without suffix, and the tests that cover them. The first match is used.
 ELSEWHERE = {
     "api/*": "tests/api/session_test.cpp",
-    "base/exact_integers": "tests/server/answer_limit_test.cpp",  # limits up to this one
     "backend/cuda/device_model": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/device*": "tests/backend/cuda/cuda_model_test.cpp",  # and runtime_test.cpp
     "backend/cuda/head": "tests/backend/cuda/cuda_model_test.cpp",

@@ -10,7 +10,6 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/affinity.h"
-#include "base/busy_cores.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gguf.h"

@@ -16,7 +16,6 @@
 
 #include "base/budget.h"
 #include "base/error.h"
-#include "base/exact_integers.h"
 #include "base/json.h"
 #include "commands.h"
 #include "decode/make_decoder.h"

@@ -1,6 +1,5 @@
 #include "base/communicator.h"
 
-#include <cstring>
 #include <numeric>
 
 namespace lacuna {

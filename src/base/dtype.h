@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 namespace lacuna {
@@ -16,15 +15,7 @@ constexpr size_t size_of(DType dtype) {
 }
 
 constexpr std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF16:
-      return "f16";
-    case DType::kBF16:
-      return "bf16";
-  }
-  return "?";
+  return dtype == DType::kF32 ? "f32" : dtype == DType::kF16 ? "f16" : "bf16";
 }
 
 /// The upper half of an f32. Conversion rounds to nearest even; NaN stays NaN.

@@ -1,6 +1,5 @@
 #include "base/error.h"
 
-#include <algorithm>
 #include <list>
 #include <type_traits>
 #include <vector>

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -65,21 +63,8 @@ constexpr std::array kOtherTypes = {
     OtherType{38, "IQ4_NL_8_8, which llama.cpp gave up"},
 };
 
-enum class ValueType : uint32_t {
-  kU8,
-  kI8,
-  kU16,
-  kI16,
-  kU32,
-  kI32,
-  kF32,
-  kBool,
-  kString,
-  kArray,
-  kU64,
-  kI64,
-  kF64
-};
+// Numbers of GGUF's types of values; all others are numbers and flags.
+constexpr uint32_t kF32 = 6, kString = 8, kArray = 9, kF64 = 12;
 
 /// Reads forward through a file and never past its end.
 class Reader {
@@ -114,15 +99,14 @@ class Reader {
 
   GgufValue value() {
     const auto type = number<uint32_t>();
-    if (type != static_cast<uint32_t>(ValueType::kArray)) return scalar(type);
+    if (type != kArray) return scalar(type);
     const auto element = number<uint32_t>();
-    if (element > static_cast<uint32_t>(ValueType::kF64) ||
-        element == static_cast<uint32_t>(ValueType::kArray)) {
+    if (element > kF64 || element == kArray) {
       throw InputError(
           "{}: a list holds values of type {}; expected a GGUF file with lists of numbers or texts", name_,
           element);
     }
-    if (element == static_cast<uint32_t>(ValueType::kString)) {
+    if (element == kString) {
       const uint64_t size = list_size(sizeof(uint64_t), "texts");
       std::vector<std::string_view> texts;
       texts.reserve(static_cast<size_t>(size));
@@ -130,8 +114,7 @@ class Reader {
       return texts;
     }
     const uint64_t size = list_size(1, "numbers");
-    if (element == static_cast<uint32_t>(ValueType::kF32) ||
-        element == static_cast<uint32_t>(ValueType::kF64)) {
+    if (element == kF32 || element == kF64) {
       std::vector<double> numbers;
       for (uint64_t i = 0; i < size; ++i) numbers.push_back(std::get<double>(scalar(element)));
       return numbers;
@@ -156,37 +139,31 @@ class Reader {
     return size;
   }
 
+  /// A larger integer than int64_t holds counts as its largest value.
+  template <typename T>
+  GgufValue integer() {
+    const T value = number<T>();
+    constexpr auto kMax = std::numeric_limits<int64_t>::max();
+    return std::cmp_greater(value, kMax) ? kMax : static_cast<int64_t>(value);
+  }
+  template <typename T>
+  GgufValue real() {
+    return double{number<T>()};
+  }
+  GgufValue flag() { return number<uint8_t>() != 0; }
+  GgufValue text_value() { return text(); }
+
   GgufValue scalar(uint32_t type) {
-    switch (static_cast<ValueType>(type)) {
-      case ValueType::kU8:
-        return int64_t{number<uint8_t>()};
-      case ValueType::kI8:
-        return int64_t{number<int8_t>()};
-      case ValueType::kU16:
-        return int64_t{number<uint16_t>()};
-      case ValueType::kI16:
-        return int64_t{number<int16_t>()};
-      case ValueType::kU32:
-        return int64_t{number<uint32_t>()};
-      case ValueType::kI32:
-        return int64_t{number<int32_t>()};
-      case ValueType::kF32:
-        return double{number<float>()};
-      case ValueType::kBool:
-        return number<uint8_t>() != 0;
-      case ValueType::kString:
-        return text();
-      case ValueType::kU64: {
-        constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-        return static_cast<int64_t>(std::min(number<uint64_t>(), kMax));
-      }
-      case ValueType::kI64:
-        return number<int64_t>();
-      case ValueType::kF64:
-        return number<double>();
-      case ValueType::kArray:
-        break;
-    }
+    using R = Reader;
+    using Read = GgufValue (R::*)();
+    constexpr Read kReads[] = {&R::integer<uint8_t>,  &R::integer<int8_t>,
+                               &R::integer<uint16_t>, &R::integer<int16_t>,
+                               &R::integer<uint32_t>, &R::integer<int32_t>,
+                               &R::real<float>,       &R::flag,
+                               &R::text_value,        nullptr,
+                               &R::integer<uint64_t>, &R::integer<int64_t>,
+                               &R::real<double>};  // by the types' numbers
+    if (type < std::size(kReads) && kReads[type] != nullptr) return (this->*kReads[type])();
     throw InputError("{}: a value has type {}; expected one of GGUF's types, 0 to 12", name_, type);
   }
 
@@ -305,8 +282,7 @@ int64_t split_count(const GgufContent& content, const std::string& name) {
 }  // namespace
 
 const GgmlType* ggml_type(uint32_t id) {
-  const auto* found =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgmlType& type) { return type.id == id; });
+  const auto* found = std::ranges::find(kTypes, id, &GgmlType::id);
   return found == kTypes.end() ? nullptr : found;
 }
 

@@ -9,7 +9,6 @@
 // This part reads; hub/ downloads.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -20,6 +20,9 @@ std::string in_quotes(std::string_view text);
 /// Default limit on values: several times the largest published vocabulary and merges.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 22;
 
+/// 2^53: a JSON number, read as a double, holds every integer up to this one exactly.
+inline constexpr double kMaxExactInteger = 9007199254740992.0;
+
 /// Describes a value for a message: strings in quotes, "an object", "a list of 3".
 std::string shown_json(const nlohmann::json& value);
 

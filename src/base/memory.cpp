@@ -16,7 +16,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "base/read_file.h"
 
 namespace lacuna {
@@ -24,19 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Contents of a file in /proc or /sys; empty if it cannot be read.
-std::istringstream kernel_file(const fs::path& path) {
-  constexpr size_t kMaxKernelFile = 1 << 20;
-  try {
-    return std::istringstream(read_whole_file(path, kMaxKernelFile));
-  } catch (const InputError&) {
-    return {};
-  }
-}
-
 /// The number after `key` in a file of lines "key number"; the file's first number if `key` is empty.
 std::optional<int64_t> number_in(const fs::path& path, std::string_view key = {}) {
-  std::istringstream file = kernel_file(path);
+  std::istringstream file(read_kernel_file(path));
   int64_t number = 0;
   if (key.empty()) return file >> number ? std::optional(number) : std::nullopt;
   std::string word;
@@ -88,7 +77,8 @@ GroupMemory left_in_groups(const fs::path& mount, const fs::path& group, const G
 GroupMemory left_in_groups(const fs::path& root) {
   GroupMemory left;
   const fs::path mount = root / "sys/fs/cgroup";
-  std::istringstream file = kernel_file(root / "proc/self/cgroup");  // lines "4:memory:/path" and "0::/path"
+  std::istringstream file(
+      read_kernel_file(root / "proc/self/cgroup"));  // lines "4:memory:/path" and "0::/path"
   for (std::string line; std::getline(file, line);) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);

@@ -14,7 +14,6 @@
 
 #include "base/budget.h"
 #include "base/error.h"
-#include "base/exact_integers.h"
 #include "base/json.h"
 #include "constraint/json_texts.h"
 #include "constraint/utf8_text.h"

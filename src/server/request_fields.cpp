@@ -8,7 +8,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/exact_integers.h"
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exact_integers.h"
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"
