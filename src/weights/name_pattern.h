@@ -1,10 +1,13 @@
-// Regular expressions over module names, as in adapter configurations: a common subset of Python's syntax.
+// Regular expressions over module names, as in adapter configurations: a common subset of the syntaxes of
+// Python and of PCRE2, which runs them.
 #pragma once
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <utility>
+
+struct pcre2_real_code_8;
 
 namespace lacuna {
 
@@ -20,12 +23,13 @@ class NamePattern {
   /// has more than 400 characters.
   std::optional<bool> matches(std::string_view name) const;
 
-  struct Node;
-
  private:
-  explicit NamePattern(std::shared_ptr<const Node> root) : root_(std::move(root)) {}
+  using Code = std::shared_ptr<const pcre2_real_code_8>;
+  explicit NamePattern(Code code) : code_(std::move(code)) {}
 
-  std::shared_ptr<const Node> root_;
+  static Code compile(std::string_view text);
+
+  Code code_;
 };
 
 }  // namespace lacuna
