@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "weights/ggml_grids.h"
+#include "weights/tensor_files.h"
 
 namespace lacuna {
 namespace {
@@ -436,18 +437,8 @@ constexpr std::array kBlockTypes = {
 };
 
 const BlockType* block_type(uint32_t type) {
-  const auto* found = std::find_if(kBlockTypes.begin(), kBlockTypes.end(),
-                                   [&](const BlockType& candidate) { return candidate.type == type; });
+  const auto* found = std::ranges::find(kBlockTypes, type, &BlockType::type);
   return found == kBlockTypes.end() ? nullptr : found;
-}
-
-template <typename Stored>
-void widen_plain(const std::byte* row, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    Stored value;
-    std::memcpy(&value, row + i * sizeof value, sizeof value);
-    out[i] = static_cast<float>(value);
-  }
 }
 
 }  // namespace
@@ -471,9 +462,9 @@ void read_blocks(uint32_t type, const std::byte* row, QuantizedRow& out) {
 }
 
 void widen_blocks(uint32_t type, const std::byte* row, std::span<float> out) {
-  if (type == kGgmlF32) return widen_plain<float>(row, out);
-  if (type == kGgmlF16) return widen_plain<f16>(row, out);
-  if (type == kGgmlBf16) return widen_plain<bf16>(row, out);
+  if (type == kGgmlF32) return widen(DType::kF32, row, out);
+  if (type == kGgmlF16) return widen(DType::kF16, row, out);
+  if (type == kGgmlBf16) return widen(DType::kBF16, row, out);
   const std::optional<Quantization> quantization = block_quantization(type);
   expects(quantization.has_value(), "widen_blocks: the type is one that is computed with");
   thread_local QuantizedRow codes;

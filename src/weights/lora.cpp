@@ -1,8 +1,5 @@
 #include "weights/lora.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/name_list.h"
 
 namespace lacuna {
 namespace {
@@ -20,16 +21,11 @@ constexpr double kMaxAlpha = 1e6;
 constexpr size_t kMaxPatterns = 10'000;
 
 // Keys about an adapter's origin, its training or how a library runs it.
-constexpr std::string_view kHarmless[] = {"auto_mapping",      "base_model_name_or_path",
-                                          "corda_config",      "eva_config",
-                                          "fan_in_fan_out",    "inference_mode",
-                                          "init_lora_weights", "loftq_config",
-                                          "lora_dropout",      "lora_ga_config",
-                                          "megatron_core",     "modules_to_save",
-                                          "peft_version",      "qalora_group_size",
-                                          "revision",          "runtime_config",
-                                          "task_type",         "use_cache",
-                                          "library_name",      "transformers_version"};
+constexpr std::string_view kHarmless =
+    "auto_mapping base_model_name_or_path corda_config eva_config fan_in_fan_out inference_mode "
+    "init_lora_weights loftq_config lora_dropout lora_ga_config megatron_core modules_to_save "
+    "peft_version qalora_group_size revision runtime_config task_type use_cache library_name "
+    "transformers_version";
 
 /// Whether a value switches nothing on.
 bool is_off(const Json& value) {
@@ -123,7 +119,7 @@ void check_keys(const MixedObject& json) {
   json.has("layers_pattern");
   for (const JsonObject::Unread& unread : json.unread()) {
     const std::string_view name = std::string_view(unread.path).substr(0, unread.path.find('.'));
-    if (std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless)) continue;
+    if (has_name(kHarmless, name)) continue;
     if (name.starts_with("unsloth") || name.starts_with('_')) continue;
     const auto value = json.json.find(std::string(name));
     if (value == json.json.end() || is_off(*value)) continue;

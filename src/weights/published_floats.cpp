@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>

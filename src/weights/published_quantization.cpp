@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/name_list.h"
 
 namespace lacuna {
 namespace {
@@ -152,82 +153,36 @@ struct MethodReader {
   void (*read)(const JsonObject& json, PublishedQuantization& read);
   /// Keys about how weights were quantized, how other programs quantize activations and K/V (ignored here),
   /// or which kernels run.
-  std::span<const std::string_view> harmless;
+  std::string_view harmless = {};
 };
 
-constexpr std::array kGptqKeys = std::to_array<std::string_view>({"act_group_aware",
-                                                                  "backend",
-                                                                  "batch_size",
-                                                                  "block_name_to_quantize",
-                                                                  "cache_block_outputs",
-                                                                  "damp_auto_increment",
-                                                                  "damp_percent",
-                                                                  "dataset",
-                                                                  "desc_act",
-                                                                  "disable_exllama",
-                                                                  "dynamic",
-                                                                  "exllama_config",
-                                                                  "lm_head",
-                                                                  "max_input_length",
-                                                                  "meta",
-                                                                  "method",
-                                                                  "model_file_base_name",
-                                                                  "model_name_or_path",
-                                                                  "model_seqlen",
-                                                                  "module_name_preceding_first_block",
-                                                                  "modules_in_block_to_quantize",
-                                                                  "mse",
-                                                                  "pad_token_id",
-                                                                  "parallel_packing",
-                                                                  "quantizer",
-                                                                  "static_groups",
-                                                                  "sym",
-                                                                  "tokenizer",
-                                                                  "true_sequential",
-                                                                  "use_cuda_fp16",
-                                                                  "use_exllama"});
-constexpr std::array kAwqKeys = std::to_array<std::string_view>(
-    {"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse"});
-constexpr std::array kFp8Keys =
-    std::to_array<std::string_view>({"activation_scale_ub", "dequantize", "kv_cache_scheme", "scale_fmt"});
-constexpr std::array kCompressedKeys = std::to_array<std::string_view>(
-    {"global_compression_ratio", "kv_cache_scheme", "quantization_status", "version"});
-constexpr std::array kModelOptKeys = std::to_array<std::string_view>(
-    {"group_size", "kv_cache_quant_algo", "kv_cache_scheme", "producer", "quantized_layers"});
-constexpr std::array kBitsAndBytesKeys = std::to_array<std::string_view>(
-    {"_load_in_4bit", "_load_in_8bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage",
-     "bnb_4bit_use_double_quant", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
-     "llm_int8_threshold", "load_in_4bit", "load_in_8bit"});
+constexpr std::string_view kGptqKeys =
+    "act_group_aware backend batch_size block_name_to_quantize cache_block_outputs damp_auto_increment "
+    "damp_percent dataset desc_act disable_exllama dynamic exllama_config lm_head max_input_length meta "
+    "method model_file_base_name model_name_or_path model_seqlen module_name_preceding_first_block "
+    "modules_in_block_to_quantize mse pad_token_id parallel_packing quantizer static_groups sym tokenizer "
+    "true_sequential use_cuda_fp16 use_exllama";
+constexpr std::string_view kAwqKeys = "backend do_fuse exllama_config fuse_max_seq_len modules_to_fuse";
+constexpr std::string_view kFp8Keys = "activation_scale_ub dequantize kv_cache_scheme scale_fmt";
+constexpr std::string_view kCompressedKeys =
+    "global_compression_ratio kv_cache_scheme quantization_status version";
+constexpr std::string_view kModelOptKeys =
+    "group_size kv_cache_quant_algo kv_cache_scheme producer quantized_layers";
+constexpr std::string_view kBitsAndBytesKeys =
+    "_load_in_4bit _load_in_8bit bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_use_double_quant "
+    "llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight llm_int8_threshold load_in_4bit "
+    "load_in_8bit";
 
 /// Keys of AutoRound, which also writes other programs' formats: how it found the codes. Keys that begin with
 /// "act_" and "static_" are about activations and K/V.
-constexpr std::array kAutoRoundKeys = std::to_array<std::string_view>({"amp",
-                                                                       "autoround_version",
-                                                                       "backend",
-                                                                       "batch_size",
-                                                                       "block_name_to_quantize",
-                                                                       "dataset",
-                                                                       "enable_minmax_tuning",
-                                                                       "enable_norm_bias_tuning",
-                                                                       "enable_quanted_input",
-                                                                       "extra_config",
-                                                                       "gradient_accumulate_steps",
-                                                                       "iters",
-                                                                       "low_gpu_mem_usage",
-                                                                       "lr",
-                                                                       "minmax_lr",
-                                                                       "model_free",
-                                                                       "nsamples",
-                                                                       "quant_block_list",
-                                                                       "scale_dtype",
-                                                                       "seqlen",
-                                                                       "supported_types",
-                                                                       "sym",
-                                                                       "to_quant_block_names",
-                                                                       "train_bs"});
+constexpr std::string_view kAutoRoundKeys =
+    "amp autoround_version backend batch_size block_name_to_quantize dataset enable_minmax_tuning "
+    "enable_norm_bias_tuning enable_quanted_input extra_config gradient_accumulate_steps iters "
+    "low_gpu_mem_usage lr minmax_lr model_free nsamples quant_block_list scale_dtype seqlen "
+    "supported_types sym to_quant_block_names train_bs";
 
 constexpr std::array kMethods = {
-    MethodReader{"auto-round", QuantMethod::kGptq, read_auto_round, {}},
+    MethodReader{"auto-round", QuantMethod::kGptq, read_auto_round},
     MethodReader{"awq", QuantMethod::kAwq, read_awq, kAwqKeys},
     MethodReader{"bitsandbytes", QuantMethod::kBitsAndBytes, read_bits_and_bytes, kBitsAndBytesKeys},
     MethodReader{"compressed-tensors", QuantMethod::kCompressedTensors, read_compressed_tensors,
@@ -235,7 +190,7 @@ constexpr std::array kMethods = {
     MethodReader{"fbgemm_fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
     MethodReader{"fp8", QuantMethod::kFp8, read_fp8, kFp8Keys},
     MethodReader{"gptq", QuantMethod::kGptq, read_gptq, kGptqKeys},
-    MethodReader{"intel/auto-round", QuantMethod::kGptq, read_auto_round, {}},
+    MethodReader{"intel/auto-round", QuantMethod::kGptq, read_auto_round},
     MethodReader{"modelopt", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
     MethodReader{"modelopt_fp4", QuantMethod::kModelOpt, read_modelopt, kModelOptKeys},
 };
@@ -260,8 +215,10 @@ PublishedQuantization read_mlx(const JsonObject& json) {
   return read;
 }
 
-void pass_over(const JsonObject& json, std::span<const std::string_view> keys) {
-  for (const std::string_view key : keys) {
+/// Counts the keys in a list of names as read.
+void pass_over(const JsonObject& json, std::string_view names) {
+  for (const std::string& key : json.keys()) {
+    if (!has_name(names, key)) continue;
     if (json.is_object(key)) {
       json.object(key).read_all();
     } else {
@@ -276,8 +233,7 @@ PublishedQuantization read_method(const JsonObject& json) {
   // Early versions of ModelOpt name only the algorithm.
   const bool is_modelopt = !json.has("quant_method") && json.has("quant_algo");
   const std::string name = is_modelopt ? "modelopt" : json.text("quant_method");
-  const auto* const known = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const MethodReader& method) { return method.name == name; });
+  const auto* const known = std::ranges::find(kMethods, name, &MethodReader::name);
   if (known == kMethods.end()) {
     std::vector<std::string_view> names;
     for (const MethodReader& method : kMethods) names.push_back(method.name);
@@ -311,23 +267,9 @@ void read_if_present(const fs::path& path, Read&& read) {
 }  // namespace
 
 std::string_view name_of(QuantMethod method) {
-  switch (method) {
-    case QuantMethod::kMlx:
-      return "mlx";
-    case QuantMethod::kGptq:
-      return "gptq";
-    case QuantMethod::kAwq:
-      return "awq";
-    case QuantMethod::kFp8:
-      return "fp8";
-    case QuantMethod::kCompressedTensors:
-      return "compressed-tensors";
-    case QuantMethod::kModelOpt:
-      return "modelopt";
-    case QuantMethod::kBitsAndBytes:
-      return "bitsandbytes";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"mlx",      "gptq",        "awq", "fp8", "compressed-tensors",
+                                         "modelopt", "bitsandbytes"};
+  return kNames[static_cast<size_t>(method)];
 }
 
 const CodeSizes& PublishedQuantization::sizes_for(std::string_view module) const {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/name_list.h"
 #include "weights/tensor_files.h"
 
 namespace lacuna {
@@ -43,31 +44,12 @@ constexpr std::array kLayouts = {
 
 /// Suffixes of the tensors that accompany a module's weights, of all methods. Those for activations are not
 /// read, because activations are not quantized here.
-constexpr std::array kPartners = std::to_array<std::string_view>({".biases",
-                                                                  ".g_idx",
-                                                                  ".input_global_scale",
-                                                                  ".input_scale",
-                                                                  ".input_zero_point",
-                                                                  ".k_scale",
-                                                                  ".output_scale",
-                                                                  ".qzeros",
-                                                                  ".SCB",
-                                                                  ".scales",
-                                                                  ".v_scale",
-                                                                  ".weight.absmax",
-                                                                  ".weight.nested_absmax",
-                                                                  ".weight.nested_quant_map",
-                                                                  ".weight.quant_map",
-                                                                  kNf4,
-                                                                  kFp4,
-                                                                  ".weight_format",
-                                                                  ".weight_g_idx",
-                                                                  ".weight_global_scale",
-                                                                  ".weight_scale",
-                                                                  ".weight_scale_2",
-                                                                  ".weight_scale_inv",
-                                                                  ".weight_shape",
-                                                                  ".weight_zero_point"});
+constexpr std::string_view kPartners =
+    ".biases .g_idx .input_global_scale .input_scale .input_zero_point .k_scale .output_scale .qzeros "
+    ".SCB .scales .v_scale .weight.absmax .weight.nested_absmax .weight.nested_quant_map "
+    ".weight.quant_map .weight.quant_state.bitsandbytes__nf4 .weight.quant_state.bitsandbytes__fp4 "
+    ".weight_format .weight_g_idx .weight_global_scale .weight_scale .weight_scale_2 .weight_scale_inv "
+    ".weight_shape .weight_zero_point";
 
 /// Null if the module is not stored quantized.
 const Layout* layout_of(const TensorFiles& files, QuantMethod method, std::string_view module) {
@@ -91,10 +73,11 @@ bool is_published_module(const TensorFiles& files, const PublishedQuantization& 
 
 bool is_partner_tensor(const TensorFiles& files, const PublishedQuantization& quantization,
                        std::string_view tensor) {
-  return std::any_of(kPartners.begin(), kPartners.end(), [&](std::string_view suffix) {
-    if (!tensor.ends_with(suffix)) return false;
-    return is_published_module(files, quantization, tensor.substr(0, tensor.size() - suffix.size()));
-  });
+  for (size_t dot = tensor.find('.'); dot != tensor.npos; dot = tensor.find('.', dot + 1)) {
+    if (!has_name(kPartners, tensor.substr(dot))) continue;
+    if (is_published_module(files, quantization, tensor.substr(0, dot))) return true;
+  }
+  return false;
 }
 
 std::unique_ptr<StoredMatrix> open_published(const TensorFiles& files,

@@ -1,6 +1,5 @@
 #include "weights/quantized_tensors.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>

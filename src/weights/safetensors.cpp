@@ -72,8 +72,7 @@ Claim read_claim(const JsonObject& header, const std::string& name, int64_t data
   SafetensorsEntry& entry = claim.entry;
   entry.name = name;
   entry.dtype_name = json.text("dtype");
-  const auto* type = std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
-                                  [&](const StoredType& known) { return known.name == entry.dtype_name; });
+  const auto* type = std::ranges::find(kStoredTypes, entry.dtype_name, &StoredType::name);
   if (type == kStoredTypes.end())
     json.refuse("dtype", "a type that the safetensors format defines, such as BF16");
   entry.dtype = type->dtype;

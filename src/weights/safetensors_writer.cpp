@@ -16,15 +16,7 @@ namespace {
 
 std::string_view type_name(const TensorToWrite& tensor) {
   if (!tensor.type.empty()) return tensor.type;
-  switch (tensor.dtype) {
-    case DType::kF32:
-      return "F32";
-    case DType::kF16:
-      return "F16";
-    case DType::kBF16:
-      return "BF16";
-  }
-  return "?";
+  return tensor.dtype == DType::kF32 ? "F32" : tensor.dtype == DType::kF16 ? "F16" : "BF16";
 }
 
 size_t element_bytes(const TensorToWrite& tensor) {

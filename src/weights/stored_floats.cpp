@@ -54,8 +54,7 @@ float load_float(const std::byte* bytes, int64_t i) {
 }  // namespace
 
 std::optional<FloatType> float_type(std::string_view name) {
-  const auto* const found = std::find_if(kFloatTypes.begin(), kFloatTypes.end(),
-                                         [&](const NamedFloatType& known) { return known.name == name; });
+  const auto* const found = std::ranges::find(kFloatTypes, name, &NamedFloatType::name);
   if (found == kFloatTypes.end()) return {};
   return found->type;
 }

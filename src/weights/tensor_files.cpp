@@ -65,15 +65,13 @@ void widen(const TensorView& tensor, int64_t first, std::span<float> out) {
   const int64_t count = tensor.num_elements();
   expects(first >= 0 && first <= count && out.size() <= static_cast<size_t>(count - first),
           "widen() stays inside its tensor");
-  const std::byte* const begin = tensor.bytes.data() + static_cast<size_t>(first) * size_of(tensor.dtype);
-  switch (tensor.dtype) {
-    case DType::kF32:
-      return widen_from<float>(begin, out);
-    case DType::kF16:
-      return widen_from<f16>(begin, out);
-    case DType::kBF16:
-      return widen_from<bf16>(begin, out);
-  }
+  widen(tensor.dtype, tensor.bytes.data() + static_cast<size_t>(first) * size_of(tensor.dtype), out);
+}
+
+void widen(DType dtype, const std::byte* first, std::span<float> out) {
+  if (dtype == DType::kF32) return widen_from<float>(first, out);
+  if (dtype == DType::kF16) return widen_from<f16>(first, out);
+  widen_from<bf16>(first, out);
 }
 
 TensorFiles TensorFiles::open(const fs::path& folder) {

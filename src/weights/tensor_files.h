@@ -46,6 +46,8 @@ std::string shown(std::span<const int64_t> shape);
 /// Reads out[i] = tensor element first + i in row-major order, without loss. The range must be inside the
 /// tensor.
 void widen(const TensorView& tensor, int64_t first, std::span<float> out);
+/// Same for elements in memory, of any alignment.
+void widen(DType dtype, const std::byte* first, std::span<float> out);
 
 /// The files of a checkpoint's folder: model.safetensors, or the shards that model.safetensors.index.json
 /// names (any tensor may be in any shard), or the folder's only *.safetensors file. Several files without an

@@ -20,8 +20,7 @@ std::vector<std::string> names_of(Predicate&& is_wanted) {
 }  // namespace
 
 std::optional<WeightFormat> weight_format(std::string_view name) {
-  const auto* found = std::find_if(kWeightFormats.begin(), kWeightFormats.end(),
-                                   [&](const NamedWeightFormat& known) { return known.name == name; });
+  const auto* found = std::ranges::find(kWeightFormats, name, &NamedWeightFormat::name);
   if (found == kWeightFormats.end()) return {};
   return found->format;
 }
