@@ -1,9 +1,9 @@
 // Pre-tokenizers of byte-level BPE by llama.cpp's names for them ("tokenizer.ggml.pre").
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tokenizer/tokenizer.h"
 
@@ -11,8 +11,8 @@ namespace lacuna {
 
 /// A pre-tokenizer. Each expression in turn splits the current pieces into its matches and the gaps.
 struct GgufPreTokenizer {
-  std::span<const std::string_view> names;
-  std::span<const std::string_view> expressions;
+  std::string_view names;  ///< separated by spaces
+  std::vector<std::string_view> expressions;
   bool normalizes = false;      ///< to NFC
   bool ignores_merges = false;  ///< BpeParts::ignore_merges
 };

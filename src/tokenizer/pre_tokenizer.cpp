@@ -11,9 +11,6 @@ namespace lacuna {
 
 namespace {
 
-constexpr const char* kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 // A match of the expression, or the text between two matches.
 struct Stretch {
   TextRange range;
@@ -37,18 +34,9 @@ std::vector<Stretch> stretches_of(const Regex& regex, std::string_view text, boo
 // Whether `second` joins the piece that ends with `first`. Of several matches in a row, only the one next to
 // the text joins it.
 bool joins(SplitBehavior behavior, const Stretch& first, const Stretch& second) {
-  switch (behavior) {
-    case SplitBehavior::kMergedWithPrevious:
-      return !first.is_match && second.is_match;
-    case SplitBehavior::kMergedWithNext:
-      return first.is_match && !second.is_match;
-    case SplitBehavior::kContiguous:
-      return first.is_match == second.is_match;
-    case SplitBehavior::kIsolated:
-    case SplitBehavior::kRemoved:
-      return false;
-  }
-  return false;
+  if (behavior == SplitBehavior::kContiguous) return first.is_match == second.is_match;
+  if (behavior == SplitBehavior::kMergedWithPrevious) return !first.is_match && second.is_match;
+  return behavior == SplitBehavior::kMergedWithNext && first.is_match && !second.is_match;
 }
 
 void append_piece(std::string_view piece, Pieces& pieces) {
@@ -96,7 +84,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerRule>& rules, BpeSymbol
     }
     const auto& byte_level = std::get<ByteLevelRule>(rule);
     if (byte_level.add_prefix_space) steps_.emplace_back(PrefixSpace{});
-    if (byte_level.use_regex) add_split({.pattern = kGpt2Pattern});
+    if (byte_level.use_regex) add_split({.pattern = std::string(kGpt2Pattern)});
     if (spelled) steps_.emplace_back(ToByteCharacters{});
   }
   if (spelled) steps_.emplace_back(ToBytes{});

@@ -38,6 +38,10 @@ struct MetaspaceRule {
 
 using PreTokenizerRule = std::variant<SplitRule, ByteLevelRule, MetaspaceRule>;
 
+/// GPT-2's expression.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 /// Qwen2's expression, for checkpoints that do not carry their own.
 inline constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
