@@ -4,11 +4,9 @@
 #include <algorithm>
 
 #include "tokenizer/jinja/evaluator_scope.h"
-#include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
-#include "tokenizer/jinja/functions.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/loop.h"
-#include "tokenizer/jinja/tests.h"
 
 namespace lacuna::jinja {
 namespace {

@@ -1,9 +1,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/parser.h"
-#include "tokenizer/jinja/tests.h"
 
 namespace lacuna::jinja {
 

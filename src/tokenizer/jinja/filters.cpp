@@ -1,7 +1,6 @@
-#include "tokenizer/jinja/filters.h"
-
 #include <algorithm>
 
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/operators.h"
 
 namespace lacuna::jinja {

@@ -1,10 +1,9 @@
-#include "tokenizer/jinja/functions.h"
-
 #include <algorithm>
 #include <array>
 #include <ctime>
 
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 

@@ -369,27 +369,15 @@ class Lexer {
 }  // namespace
 
 std::string describe(const Token& token) {
-  switch (token.type) {
-    case Token::Type::kText:
-      return "text";
-    case Token::Type::kBlockBegin:
-      return "'{%'";
-    case Token::Type::kBlockEnd:
-      return "'%}'";
-    case Token::Type::kVariableBegin:
-      return "'{{'";
-    case Token::Type::kVariableEnd:
-      return "'}}'";
-    case Token::Type::kString:
-      return "a string";
-    case Token::Type::kInteger:
-    case Token::Type::kFloat:
-      return "a number";
-    case Token::Type::kEnd:
-      return "the end of the template";
-    default:
-      return "'" + token.text.substr(0, 100) + "'";
-  }
+  using Type = Token::Type;
+  if (token.type == Type::kText) return "text";
+  if (token.type == Type::kString) return "a string";
+  if (token.type == Type::kInteger || token.type == Type::kFloat) return "a number";
+  if (token.type == Type::kEnd) return "the end of the template";
+  constexpr std::string_view kTags[] = {"'{%'", "'%}'", "'{{'", "'}}'"};  // kBlockBegin and the next ones
+  if (token.type <= Type::kVariableEnd)
+    return std::string(kTags[static_cast<size_t>(token.type) - static_cast<size_t>(Type::kBlockBegin)]);
+  return "'" + token.text.substr(0, 100) + "'";
 }
 
 std::vector<Token> tokenize(std::string_view source, std::string_view name) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
+#include "base/name_list.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operators.h"
 
@@ -93,20 +95,12 @@ constexpr std::array kDictMethods = {NamedMethod{"keys", dict_keys}, NamedMethod
                                      NamedMethod{"copy", copy}};
 constexpr std::array kSequenceMethods = {NamedMethod{"count", sequence_count},
                                          NamedMethod{"index", sequence_index}, NamedMethod{"copy", copy}};
-constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault", "update"};
-constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
-                                                          "pop",    "remove", "reverse", "sort"};
+constexpr std::string_view kDictChanges = "clear pop popitem setdefault update";
+constexpr std::string_view kListChanges = "append clear extend insert pop remove reverse sort";
 
-template <size_t kCount>
-Method method_named(const std::array<NamedMethod, kCount>& methods, std::string_view name) {
-  const auto found = std::find_if(methods.begin(), methods.end(),
-                                  [&](const NamedMethod& each) { return each.name == name; });
+Method method_named(std::span<const NamedMethod> methods, std::string_view name) {
+  const auto found = std::ranges::find(methods, name, &NamedMethod::name);
   return found == methods.end() ? nullptr : found->method;
-}
-
-template <size_t kCount>
-bool has(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 Value refused(const Value& value, std::string_view name) {
@@ -120,11 +114,11 @@ std::optional<Value> find_method(Runtime& /*runtime*/, const Value& value, std::
   Method method = nullptr;
   if (value.is_text()) method = text_method(name);
   if (value.is_dict()) {
-    if (has(kDictChanges, name)) return refused(value, name);
+    if (has_name(kDictChanges, name)) return refused(value, name);
     method = method_named(kDictMethods, name);
   }
   if (value.type() == Value::Type::kSequence && value.as_sequence().kind <= Sequence::Kind::kRange) {
-    if (value.is_list() && has(kListChanges, name)) return refused(value, name);
+    if (value.is_list() && has_name(kListChanges, name)) return refused(value, name);
     if (value.is_list() || name != "copy") method = method_named(kSequenceMethods, name);
   }
   if (method == nullptr) return std::nullopt;

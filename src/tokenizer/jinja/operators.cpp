@@ -7,6 +7,18 @@
 #include "tokenizer/jinja/methods.h"
 
 namespace lacuna::jinja {
+namespace {
+
+std::optional<int64_t> find_length(const Value& value) {
+  if (value.is_undefined()) return 0;
+  if (value.is_text()) return value.as_text().length;
+  if (value.type() == Value::Type::kSequence) return std::ssize(value.as_sequence().items);
+  if (value.is_dict()) return std::ssize(value.as_dict().items);
+  if (value.type() == Value::Type::kLoop) return value.as_loop().length();
+  return {};
+}
+
+}  // namespace
 
 Iterator::Iterator(Runtime& runtime, Value value) : runtime_(&runtime), value_(std::move(value)) {
   if (!is_iterable(value_)) fail("a value of type {} cannot be iterated", type_name(value_));
@@ -45,43 +57,15 @@ bool Iterator::next(Value& item) {
 }
 
 bool is_true(Runtime& /*runtime*/, const Value& value) {
-  switch (value.type()) {
-    case Value::Type::kUndefined:
-    case Value::Type::kNone:
-      return false;
-    case Value::Type::kBool:
-    case Value::Type::kInt:
-      return value.as_integer() != 0;
-    case Value::Type::kFloat:
-      return value.as_real() != 0;
-    case Value::Type::kText:
-      return !value.as_text().bytes.empty();
-    case Value::Type::kSequence:
-      return !value.as_sequence().items.empty();
-    case Value::Type::kDict:
-      return !value.as_dict().items.empty();
-    case Value::Type::kLoop:
-      return value.as_loop().length() != 0;
-    default:
-      return true;
-  }
+  if (value.is_number()) return value.as_real() != 0;
+  const std::optional<int64_t> length = find_length(value);
+  return length ? *length != 0 : !value.is_none();
 }
 
 int64_t length_of(const Value& value) {
-  switch (value.type()) {
-    case Value::Type::kUndefined:
-      return 0;
-    case Value::Type::kText:
-      return value.as_text().length;
-    case Value::Type::kSequence:
-      return static_cast<int64_t>(value.as_sequence().items.size());
-    case Value::Type::kDict:
-      return static_cast<int64_t>(value.as_dict().items.size());
-    case Value::Type::kLoop:
-      return value.as_loop().length();
-    default:
-      fail("a value of type {} has no length", type_name(value));
-  }
+  const std::optional<int64_t> length = find_length(value);
+  if (!length) fail("a value of type {} has no length", type_name(value));
+  return *length;
 }
 
 namespace {

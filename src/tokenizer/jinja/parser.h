@@ -1,7 +1,6 @@
 // Parses the tokens of a template into its tree.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>

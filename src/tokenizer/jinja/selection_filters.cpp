@@ -1,11 +1,9 @@
 // Lazy filters that select or map items one by one.
 #include <array>
-#include <memory>
 #include <optional>
 
-#include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
-#include "tokenizer/jinja/tests.h"
 
 namespace lacuna::jinja {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <unordered_set>
 
-#include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 

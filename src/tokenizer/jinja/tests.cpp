@@ -1,11 +1,9 @@
-#include "tokenizer/jinja/tests.h"
-
 #include <algorithm>
 #include <variant>
 
-#include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/letter_case.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 
@@ -127,7 +125,7 @@ constexpr NamedTest kTests[] = {
 };
 
 const NamedTest* find_test(std::string_view name) {
-  const auto* found = std::ranges::find_if(kTests, [&](const NamedTest& each) { return each.name == name; });
+  const auto* found = std::ranges::find(kTests, name, &NamedTest::name);
   return found == std::end(kTests) ? nullptr : found;
 }
 

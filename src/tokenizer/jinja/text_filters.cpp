@@ -1,9 +1,8 @@
 // Filters that return texts.
-#include <algorithm>
 #include <array>
 
-#include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 

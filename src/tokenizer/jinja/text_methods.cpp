@@ -361,8 +361,7 @@ constexpr std::array kTextMethods = {
 };
 
 const NamedTextMethod* find_named(std::string_view name) {
-  const auto* found = std::find_if(kTextMethods.begin(), kTextMethods.end(),
-                                   [&](const NamedTextMethod& each) { return each.name == name; });
+  const auto* found = std::ranges::find(kTextMethods, name, &NamedTextMethod::name);
   return found == kTextMethods.end() ? nullptr : found;
 }
 

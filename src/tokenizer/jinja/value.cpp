@@ -267,16 +267,8 @@ Value Callable::attribute(Runtime& /*runtime*/, std::string_view name) const {
 }
 
 bool is_iterable(const Value& value) {
-  switch (value.type()) {
-    case Value::Type::kUndefined:
-    case Value::Type::kText:
-    case Value::Type::kSequence:
-    case Value::Type::kDict:
-    case Value::Type::kGenerator:
-      return true;
-    default:
-      return false;
-  }
+  return value.is_undefined() || value.is_text() || value.is_dict() ||
+         value.type() == Value::Type::kSequence || value.type() == Value::Type::kGenerator;
 }
 
 std::vector<Value> items_of(Runtime& runtime, const Value& value) {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/library.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 

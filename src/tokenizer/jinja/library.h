@@ -1,12 +1,23 @@
-// The filters of templates.
+// The functions, tests and filters that every template has.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "tokenizer/jinja/value.h"
 
 namespace lacuna::jinja {
+
+/// The function with this name: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
+std::optional<Value> find_function(std::string_view name);
+
+/// A test is the operator after `is`.
+bool has_test(std::string_view name);
+std::string test_names();  ///< separated by commas
+
+/// `value is name(arguments)`. Throws RenderError for an unknown test.
+bool apply_test(Runtime& runtime, std::string_view name, const Value& value, const Arguments& arguments);
 
 /// `value | name(arguments)`
 using Filter = Value (*)(Runtime& runtime, const Value& value, const Arguments& arguments);
