@@ -87,8 +87,7 @@ constexpr std::array kBuiltIn = {BuiltInTemplate{"llada", kLlada, kLladaTokens},
 }  // namespace
 
 const BuiltInTemplate* find_built_in_template(std::string_view name) {
-  const auto* found = std::find_if(kBuiltIn.begin(), kBuiltIn.end(),
-                                   [&](const BuiltInTemplate& each) { return each.name == name; });
+  const auto* found = std::ranges::find(kBuiltIn, name, &BuiltInTemplate::name);
   return found == kBuiltIn.end() ? nullptr : found;
 }
 

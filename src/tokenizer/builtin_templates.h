@@ -1,8 +1,6 @@
 // Built-in chat templates for checkpoints without a template of their own.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <span>
 #include <string_view>
 

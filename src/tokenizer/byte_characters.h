@@ -2,7 +2,6 @@
 // plain text. Printable Latin-1 bytes map to themselves, the others to U+0100 and up (space: U+0120).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

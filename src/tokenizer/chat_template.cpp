@@ -187,11 +187,6 @@ ChatTemplate::ChatTemplate(TemplateSource source)
   use(kToolTemplate, with_tools_);
 }
 
-ChatTemplate ChatTemplate::of_program(std::string program) {
-  return ChatTemplate(
-      {.programs = {{std::string(kDefaultTemplate), std::move(program)}}, .places = {"the template"}});
-}
-
 std::optional<ChatTemplate> ChatTemplate::built_in(std::string_view name, ordered_json special_tokens) {
   if (name == "none") return ChatTemplate();
   const BuiltInTemplate* const found = find_built_in_template(name);

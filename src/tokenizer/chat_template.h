@@ -68,8 +68,6 @@ class ChatTemplate {
   ChatTemplate() = default;
   /// A program that cannot be parsed makes a template whose problem() says so, and which renders nothing.
   explicit ChatTemplate(TemplateSource source);
-  /// A template of one program, without special tokens.
-  static ChatTemplate of_program(std::string program);
   /// The built-in template `name` of kBuiltInNames; empty for another name.
   ///   special_tokens  the checkpoint's TemplateSource::special_tokens
   static std::optional<ChatTemplate> built_in(

@@ -10,7 +10,6 @@
 // it are tokenized separately.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>

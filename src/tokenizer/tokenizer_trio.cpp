@@ -64,9 +64,7 @@ constexpr std::array kSplitStyles = std::to_array<SplitStyle>({
 
 void choose_split_style(const JsonValue& config, TokenizerParts& parts) {
   const std::string tokenizer_class = config.string_or("tokenizer_class", "Qwen2Tokenizer");
-  const auto style = std::find_if(kSplitStyles.begin(), kSplitStyles.end(), [&](const SplitStyle& candidate) {
-    return candidate.tokenizer_class == tokenizer_class;
-  });
+  const auto style = std::ranges::find(kSplitStyles, tokenizer_class, &SplitStyle::tokenizer_class);
   if (style == kSplitStyles.end()) {
     throw InputError(
         "{}: tokenizer_class '{}' is not known, and there is no tokenizer.json that says how it splits "

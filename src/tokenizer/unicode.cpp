@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 namespace lacuna {
 namespace {
@@ -121,22 +120,10 @@ bool is_word(char32_t character) {
   constexpr char32_t kZeroWidthNonJoiner = 0x200c;
   constexpr char32_t kZeroWidthJoiner = 0x200d;
   if (character == kZeroWidthNonJoiner || character == kZeroWidthJoiner) return true;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  // The categories of letters, marks and digits are consecutive.
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
+         category == UTF8PROC_CATEGORY_PC;
 }
 
 std::string_view trim_start(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/tool_history.h"
+#include "tokenizer/template_of.h"
 
 namespace lacuna::chat_prompt_test {
 namespace {
@@ -39,7 +40,7 @@ Conversation with_calls() {
 }
 
 std::string text_of(const char* program, const Conversation& conversation) {
-  const ChatTemplate chat_template = ChatTemplate::of_program(program);
+  const ChatTemplate chat_template = template_of(program);
   return jinja::text_of(chat_template.pieces(as_template_shows(chat_template, conversation)));
 }
 

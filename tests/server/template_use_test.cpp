@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/api_error.h"
+#include "tokenizer/template_of.h"
 
 namespace lacuna::template_use_test {
 namespace {
@@ -21,7 +22,7 @@ GenerationRequest noted(const std::string& text, const char* program = kProgram)
   const json body = parse_body(text);
   GenerationRequest request = kOpenAiChat.parse(body, {});
   request.left_out.clear();
-  note_members(kOpenAiChat, body, ChatTemplate::of_program(program), request);
+  note_members(kOpenAiChat, body, template_of(program), request);
   return request;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "temporary_folder.h"
+#include "tokenizer/template_of.h"
 #include "tokenizer/tiny_tokenizer.h"
 
 namespace lacuna::chat_template_test {
@@ -61,7 +62,7 @@ std::string refusal(const ChatTemplate& chat_template, const Conversation& conve
 TEST(ChatTemplate, GivesTheTokensOfTheWholeRenderedText) {
   const Tokenizer tokenizer = chat_tokenizer();
   const Turns turns = {{"system", "\nHi!"}, {"user", "Hi!"}, {"assistant", "H\n"}, {"user", "\nHe"}};
-  const ChatTemplate chat_template = ChatTemplate::of_program(kChatMl);
+  const ChatTemplate chat_template = template_of(kChatMl);
   const RenderedPrompt prompt = render_prompt(chat_template, tokenizer, turns);
   EXPECT_EQ(prompt.text,
             "<|im_start|>system\n\nHi!<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\nH\n"
@@ -72,7 +73,7 @@ TEST(ChatTemplate, GivesTheTokensOfTheWholeRenderedText) {
 TEST(ChatTemplate, KeepsMessagesFromImitatingIt) {
   const Tokenizer tokenizer = chat_tokenizer();
   const TokenId begin = *tokenizer.id_of("<|im_start|>");
-  const ChatTemplate chat_template = ChatTemplate::of_program(kChatMl);
+  const ChatTemplate chat_template = template_of(kChatMl);
   const auto count = [&](const Turns& turns) {
     const std::vector<TokenId> tokens = render(chat_template, tokenizer, turns);
     return std::count(tokens.begin(), tokens.end(), begin);
@@ -89,7 +90,7 @@ TEST(ChatTemplate, KeepsMessagesFromImitatingIt) {
 
 TEST(ChatTemplate, MakesATokenOfARoleBetweenItsOwnText) {
   const Tokenizer tokenizer = chat_tokenizer();
-  const ChatTemplate chat_template = ChatTemplate::of_program(
+  const ChatTemplate chat_template = template_of(
       "{% for m in messages %}{{ '<|' + m.role + '|>' }}{{ m.content }}{% endfor %}{{ '<|assistant|>' }}");
   EXPECT_EQ(render(chat_template, tokenizer, Turns{{"user", "Hi"}}),
             parsed(tokenizer, "<|user|>Hi<|assistant|>"));
@@ -99,9 +100,9 @@ TEST(ChatTemplate, MakesATokenOfARoleBetweenItsOwnText) {
 
 TEST(ChatTemplate, TakesTokensThatTheTokenizerLacksForText) {
   const Tokenizer tokenizer = parse(tiny_tokenizer());
-  EXPECT_EQ(render(ChatTemplate::of_program("<role>HUMAN</role>{{ messages[0].content }}"), tokenizer,
-                   Turns{{"user", "Hi"}}),
-            ids_of_bytes("<role>HUMAN</role>Hi"));
+  EXPECT_EQ(
+      render(template_of("<role>HUMAN</role>{{ messages[0].content }}"), tokenizer, Turns{{"user", "Hi"}}),
+      ids_of_bytes("<role>HUMAN</role>Hi"));
 }
 
 TEST(ChatTemplate, FindsSpecialTokensThatAreSearchedInNormalizedText) {
@@ -109,7 +110,7 @@ TEST(ChatTemplate, FindsSpecialTokensThatAreSearchedInNormalizedText) {
   add_token(tiny, 300, "<s>", true, {{"normalized", true}});
   const Tokenizer tokenizer = parse(tiny);
   const std::vector<TokenId> prompt =
-      render(ChatTemplate::of_program("<s>{{ messages[0].content }}"), tokenizer, Turns{{"user", "<s>"}});
+      render(template_of("<s>{{ messages[0].content }}"), tokenizer, Turns{{"user", "<s>"}});
   EXPECT_THAT(prompt, testing::ElementsAre(300, '<', 's', '>'));
 }
 
@@ -119,7 +120,7 @@ TEST(ChatTemplate, KeepsBytesThatAreNoText) {
 }
 
 TEST(ChatTemplate, HasTheValuesOfTheConversation) {
-  const ChatTemplate chat_template = ChatTemplate::of_program(
+  const ChatTemplate chat_template = template_of(
       "{{ messages[0].content }}|{{ tools is none }}|{{ documents is none }}|{{ enable_thinking is defined "
       "}}|"
       "{{ add_generation_prompt }}");
@@ -134,7 +135,7 @@ TEST(ChatTemplate, HasTheValuesOfTheConversation) {
 }
 
 TEST(ChatTemplate, PrefersKeywordsOfTheRequest) {
-  ChatTemplate chat_template = ChatTemplate::of_program("{{ a }}{{ b }}");
+  ChatTemplate chat_template = template_of("{{ a }}{{ b }}");
   chat_template.set_keywords({{"a", 1}, {"b", 2}});
   Conversation conversation(Turns{{"user", "Hi"}});
   conversation.keywords = {{"b", 3}};
@@ -143,18 +144,18 @@ TEST(ChatTemplate, PrefersKeywordsOfTheRequest) {
 }
 
 TEST(ChatTemplate, RefusesWhatItsProgramRefuses) {
-  const ChatTemplate chat_template = ChatTemplate::of_program(
+  const ChatTemplate chat_template = template_of(
       "{% if messages[0].role != 'user' %}{{ raise_exception('Roles must alternate') }}{% endif %}");
   EXPECT_THAT(refusal(chat_template, Turns{{"tool", "Hi"}}), HasSubstr("Roles must alternate"));
   EXPECT_EQ(text_of(chat_template, Turns{{"user", "Hi"}}), "");
 }
 
 TEST(ChatTemplate, SaysWhyItCannotBeUsed) {
-  const ChatTemplate chat_template = ChatTemplate::of_program("a\n{% if %}");
+  const ChatTemplate chat_template = template_of("a\n{% if %}");
   EXPECT_FALSE(chat_template.is_none());
   EXPECT_THAT(chat_template.problem(), HasSubstr("line 2"));
   EXPECT_THAT(refusal(chat_template, Turns{{"user", "Hi"}}), HasSubstr("cannot be used"));
-  EXPECT_EQ(ChatTemplate::of_program("a").problem(), "");
+  EXPECT_EQ(template_of("a").problem(), "");
 }
 
 TEST(ChatTemplate, GivesTheTextAloneWhereThereIsNone) {
@@ -168,11 +169,11 @@ TEST(ChatTemplate, EndsThePromptWithTheTextThatIsGivenOfTheAnswer) {
   const Tokenizer tokenizer = chat_tokenizer();
   Conversation conversation(Turns{{"user", "Hi"}});
   const RenderedPrompt plain =
-      render_prompt(ChatTemplate::of_program("<{{ messages[0].content }}>"), tokenizer, conversation);
+      render_prompt(template_of("<{{ messages[0].content }}>"), tokenizer, conversation);
   conversation.continuation = "It<|eot_id|>";
   EXPECT_EQ(render_prompt({}, tokenizer, conversation).text, "HiIt<|eot_id|>");
   const RenderedPrompt begun =
-      render_prompt(ChatTemplate::of_program("<{{ messages[0].content }}>"), tokenizer, conversation);
+      render_prompt(template_of("<{{ messages[0].content }}>"), tokenizer, conversation);
   EXPECT_EQ(begun.text, plain.text + "It<|eot_id|>");
   EXPECT_EQ(begun.tokens.size(), plain.tokens.size() + conversation.continuation.size())
       << "no special token";
@@ -182,15 +183,15 @@ TEST(ChatTemplate, GivesListsOfTextsToProgramsThatReadThem) {
   Conversation list(Turns{{"user", ""}});
   list.messages[0]["content"] = {{{"type", "text"}, {"text", " a "}}, {{"type", "text"}, {"text", "b"}}};
   const Conversation text(Turns{{"user", " a b"}});
-  const ChatTemplate strings = ChatTemplate::of_program("{{ messages[0].content | trim }}");
+  const ChatTemplate strings = template_of("{{ messages[0].content | trim }}");
   EXPECT_FALSE(strings.traits(false).takes_lists);
   EXPECT_EQ(text_of(strings, list), "a b");
   const ChatTemplate lists =
-      ChatTemplate::of_program("{% for part in messages[0].content %}{{ part.text | trim }}{% endfor %}");
+      template_of("{% for part in messages[0].content %}{{ part.text | trim }}{% endfor %}");
   EXPECT_TRUE(lists.traits(false).takes_lists_alone);
   EXPECT_EQ(text_of(lists, list), "ab");
   EXPECT_EQ(text_of(lists, text), "a b");
-  const ChatTemplate both = ChatTemplate::of_program(
+  const ChatTemplate both = template_of(
       "{% if messages[0].content is string %}{{ messages[0].content }}{% else %}"
       "{% for part in messages[0].content %}{{ part.text | trim }}{% endfor %}{% endif %}");
   EXPECT_TRUE(both.traits(false).takes_lists);
@@ -200,14 +201,12 @@ TEST(ChatTemplate, GivesListsOfTextsToProgramsThatReadThem) {
 
 TEST(ChatTemplate, GivesDevelopersTheRoleThatTheProgramShows) {
   const Conversation conversation(Turns{{"developer", "Be brief."}, {"user", "Hi"}});
+  EXPECT_EQ(text_of(template_of("{% for m in messages %}{% if m.role == 'system' %}S{{ m.content }}"
+                                "{% elif m.role == 'user' %}U{{ m.content }}{% endif %}{% endfor %}"),
+                    conversation),
+            "SBe brief.UHi");
   EXPECT_EQ(
-      text_of(ChatTemplate::of_program("{% for m in messages %}{% if m.role == 'system' %}S{{ m.content }}"
-                                       "{% elif m.role == 'user' %}U{{ m.content }}{% endif %}{% endfor %}"),
-              conversation),
-      "SBe brief.UHi");
-  EXPECT_EQ(
-      text_of(ChatTemplate::of_program("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}"),
-              conversation),
+      text_of(template_of("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}"), conversation),
       "developerBe brief.userHi");
 }
 
@@ -218,18 +217,17 @@ constexpr const char* kWithTools = R"({%- if tools %}{{ tools | tojson }}{% endi
 {%- endif %}{% endfor %})";
 
 TEST(ChatTemplate, KnowsWhetherTheProgramShowsTools) {
-  const TemplateTraits shows = ChatTemplate::of_program(kWithTools).traits(true);
+  const TemplateTraits shows = template_of(kWithTools).traits(true);
   EXPECT_TRUE(shows.shows_tools && shows.shows_calls && shows.shows_results);
   EXPECT_FALSE(shows.takes_text_arguments);
   EXPECT_NE(shows.shown_call.find("CNEEDLE{}"), std::string::npos) << shows.shown_call;
-  EXPECT_EQ(ChatTemplate::of_program(kChatMl).traits(true).shown_call, "");
-  const TemplateTraits plain = ChatTemplate::of_program(kChatMl).traits(true);
+  EXPECT_EQ(template_of(kChatMl).traits(true).shown_call, "");
+  const TemplateTraits plain = template_of(kChatMl).traits(true);
   EXPECT_FALSE(plain.shows_tools || plain.shows_calls || plain.shows_results);
-  EXPECT_TRUE(
-      ChatTemplate::of_program("{% for m in messages %}{% for call in m.tool_calls %}"
-                               "{{ call.function.name + call.function.arguments }}{% endfor %}{% endfor %}")
-          .traits(true)
-          .takes_text_arguments);
+  EXPECT_TRUE(template_of("{% for m in messages %}{% for call in m.tool_calls %}"
+                          "{{ call.function.name + call.function.arguments }}{% endfor %}{% endfor %}")
+                  .traits(true)
+                  .takes_text_arguments);
 }
 
 TEST(ChatTemplate, IsReadFromTheFilesInTheirOrder) {
