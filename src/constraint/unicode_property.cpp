@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
 #include "base/budget.h"
@@ -14,50 +13,16 @@ namespace {
 
 constexpr size_t kNumCategories = 30;
 
-/// Names of the general categories, indexed by utf8proc's category.
-struct CategoryName {
-  std::string_view brief, full;
-};
-constexpr std::array<CategoryName, kNumCategories> kCategories{{{"Cn", "Unassigned"},
-                                                                {"Lu", "Uppercase_Letter"},
-                                                                {"Ll", "Lowercase_Letter"},
-                                                                {"Lt", "Titlecase_Letter"},
-                                                                {"Lm", "Modifier_Letter"},
-                                                                {"Lo", "Other_Letter"},
-                                                                {"Mn", "Nonspacing_Mark"},
-                                                                {"Mc", "Spacing_Mark"},
-                                                                {"Me", "Enclosing_Mark"},
-                                                                {"Nd", "Decimal_Number"},
-                                                                {"Nl", "Letter_Number"},
-                                                                {"No", "Other_Number"},
-                                                                {"Pc", "Connector_Punctuation"},
-                                                                {"Pd", "Dash_Punctuation"},
-                                                                {"Ps", "Open_Punctuation"},
-                                                                {"Pe", "Close_Punctuation"},
-                                                                {"Pi", "Initial_Punctuation"},
-                                                                {"Pf", "Final_Punctuation"},
-                                                                {"Po", "Other_Punctuation"},
-                                                                {"Sm", "Math_Symbol"},
-                                                                {"Sc", "Currency_Symbol"},
-                                                                {"Sk", "Modifier_Symbol"},
-                                                                {"So", "Other_Symbol"},
-                                                                {"Zs", "Space_Separator"},
-                                                                {"Zl", "Line_Separator"},
-                                                                {"Zp", "Paragraph_Separator"},
-                                                                {"Cc", "Control"},
-                                                                {"Cf", "Format"},
-                                                                {"Cs", "Surrogate"},
-                                                                {"Co", "Private_Use"}}};
-
-/// Groups of categories: those whose short names begin with the letter.
-constexpr std::array<CategoryName, 8> kGroups{{{"L", "Letter"},
-                                               {"M", "Mark"},
-                                               {"N", "Number"},
-                                               {"P", "Punctuation"},
-                                               {"S", "Symbol"},
-                                               {"Z", "Separator"},
-                                               {"C", "Other"},
-                                               {"M", "Combining_Mark"}}};
+/// Short and long names of the general categories and of their groups. A group has the categories whose short
+/// names begin with its own.
+constexpr std::string_view kNames =
+    "Cn=Unassigned Lu=Uppercase_Letter Ll=Lowercase_Letter Lt=Titlecase_Letter Lm=Modifier_Letter "
+    "Lo=Other_Letter Mn=Nonspacing_Mark Mc=Spacing_Mark Me=Enclosing_Mark Nd=Decimal_Number Nl=Letter_Number "
+    "No=Other_Number Pc=Connector_Punctuation Pd=Dash_Punctuation Ps=Open_Punctuation Pe=Close_Punctuation "
+    "Pi=Initial_Punctuation Pf=Final_Punctuation Po=Other_Punctuation Sm=Math_Symbol Sc=Currency_Symbol "
+    "Sk=Modifier_Symbol So=Other_Symbol Zs=Space_Separator Zl=Line_Separator Zp=Paragraph_Separator "
+    "Cc=Control Cf=Format Cs=Surrogate Co=Private_Use "
+    "L=Letter M=Mark M=Combining_Mark N=Number P=Punctuation S=Symbol Z=Separator C=Other ";
 
 using Intervals = std::vector<CodePointSet::Interval>;
 
@@ -89,22 +54,22 @@ std::optional<CodePointSet> unicode_property(std::string_view name) {
   if (name == "Any") return CodePointSet::all();
   if (name == "ASCII") return CodePointSet({{0, 0x7F}});
   if (name == "Assigned") return CodePointSet(category_intervals()[0]).complement();
-  const bool is_cased = name == "LC" || name == "Cased_Letter";
-  const auto* group = std::ranges::find_if(
-      kGroups, [&](const CategoryName& each) { return name == each.brief || name == each.full; });
-  Intervals found;
-  bool is_known = false;
-  for (size_t i = 0; i < kNumCategories; ++i) {
-    const auto& [brief, full] = kCategories[i];
-    const bool is_named = name == brief || name == full ||
-                          (group != kGroups.end() && brief[0] == group->brief[0]) ||
-                          (is_cased && (brief == "Lu" || brief == "Ll" || brief == "Lt"));
-    if (!is_named) continue;
-    is_known = true;
-    const Intervals& own = category_intervals()[i];
-    found.insert(found.end(), own.begin(), own.end());
+  std::vector<std::string_view> categories;
+  if (name == "LC" || name == "Cased_Letter") categories = {"Lu", "Ll", "Lt"};
+  for (std::string_view rest = kNames; !rest.empty(); rest.remove_prefix(rest.find(' ') + 1)) {
+    const size_t equals = rest.find('=');
+    const std::string_view brief = rest.substr(0, equals);
+    const std::string_view full = rest.substr(equals + 1, rest.find(' ') - equals - 1);
+    if (name == brief || name == full) categories.push_back(brief);
   }
-  if (!is_known) return std::nullopt;
+  if (categories.empty()) return std::nullopt;
+  Intervals found;
+  for (const Intervals& own : category_intervals()) {
+    const std::string_view category =
+        utf8proc_category_string(static_cast<utf8proc_int32_t>(own.front().first));
+    if (std::ranges::any_of(categories, [&](std::string_view each) { return category.starts_with(each); }))
+      found.insert(found.end(), own.begin(), own.end());
+  }
   return CodePointSet(std::move(found));
 }
 
