@@ -25,26 +25,28 @@ void spend_node(size_t parts, size_t size) {
 
 }  // namespace
 
+Expression::Expression(Node node) : node_(std::make_shared<const Node>(std::move(node))) {}
+
 Expression Expression::nothing() {
-  static const auto node = std::make_shared<const Node>();
-  return Expression(node);
+  static const Expression none(Node{});
+  return none;
 }
 
 Expression Expression::text(std::string_view bytes) {
   spend_node(bytes.size(), 1);
-  return Expression(std::make_shared<const Node>(Node{TextNode{std::string(bytes)}}));
+  return Expression(Node{TextNode{std::string(bytes)}});
 }
 
 Expression Expression::code_points(const CodePointSet& set, TextEncoding encoding) {
   if (set.is_empty()) return nothing();
   EncodedCharacters characters = encode_characters(set, encoding);
   spend_node(characters.nodes.size(), sizeof(characters.nodes.front()));
-  return Expression(std::make_shared<const Node>(Node{CodePointsNode{std::move(characters)}}));
+  return Expression(Node{CodePointsNode{std::move(characters)}});
 }
 
 Expression Expression::special(int index) {
   expects(index >= 0 && index < kMaxSpecials, "a special token's index is below kMaxSpecials");
-  return Expression(std::make_shared<const Node>(Node{SpecialNode{index}}));
+  return Expression(Node{SpecialNode{index}});
 }
 
 Expression Expression::sequence(std::vector<Expression> parts) {
@@ -52,7 +54,7 @@ Expression Expression::sequence(std::vector<Expression> parts) {
   if (std::any_of(parts.begin(), parts.end(), is_nothing)) return nothing();
   if (parts.size() == 1) return parts.front();
   spend_node(parts.size(), sizeof(Expression));
-  return Expression(std::make_shared<const Node>(Node{SequenceNode{std::move(parts)}}));
+  return Expression(Node{SequenceNode{std::move(parts)}});
 }
 
 Expression Expression::choice(std::vector<Expression> parts) {
@@ -60,7 +62,7 @@ Expression Expression::choice(std::vector<Expression> parts) {
   if (parts.empty()) return nothing();
   if (parts.size() == 1) return parts.front();
   spend_node(parts.size(), sizeof(Expression));
-  return Expression(std::make_shared<const Node>(Node{ChoiceNode{std::move(parts)}}));
+  return Expression(Node{ChoiceNode{std::move(parts)}});
 }
 
 Expression Expression::repeat(const Expression& part, int least, std::optional<int> most,
@@ -68,7 +70,7 @@ Expression Expression::repeat(const Expression& part, int least, std::optional<i
   expects(least >= 0 && (!most || *most >= least), "a repetition has 0 <= least <= most");
   if (part.is_nothing() || most == 0) return least == 0 ? text("") : nothing();
   spend_node(0, 0);
-  return Expression(std::make_shared<const Node>(Node{RepeatNode{part, least, most, std::move(separator)}}));
+  return Expression(Node{RepeatNode{part, least, most, std::move(separator)}});
 }
 
 Expression Expression::members(std::vector<Member> members, const Expression& separator, int least,
@@ -84,37 +86,35 @@ Expression Expression::members(std::vector<Member> members, const Expression& se
   if (least > count || (most && (*most < least || *most < num_required))) return nothing();
   if (least <= num_required) least = 0;
   spend_node(members.size(), sizeof(Member));
-  return Expression(
-      std::make_shared<const Node>(Node{MembersNode{std::move(members), separator, least, most}}));
+  return Expression(Node{MembersNode{std::move(members), separator, least, most}});
 }
 
-Expression Expression::automaton(std::shared_ptr<const ByteAutomaton> automaton) {
-  if (automaton->is_empty()) return nothing();
-  spend_node(automaton->memory_bytes(), 1);
-  return Expression(std::make_shared<const Node>(Node{AutomatonNode{std::move(automaton)}}));
+Expression Expression::of(AutomatonNode part) {
+  if (part.automaton->is_empty()) return nothing();
+  spend_node(part.automaton->memory_bytes(), 1);
+  return Expression(Node{std::move(part)});
 }
 
-Expression Expression::without_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen) {
-  if (automaton->is_empty()) return nothing();
-  spend_node(automaton->memory_bytes(), 1);
-  return Expression(std::make_shared<const Node>(
-      Node{AutomatonNode{std::move(automaton), AutomatonNode::Specials::kErase, chosen, chosen}}));
+Expression Expression::automaton(ByteAutomaton automaton) {
+  return of({std::make_shared<const ByteAutomaton>(std::move(automaton))});
 }
 
-Expression Expression::among_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen,
-                                      int written) {
-  if (automaton->is_empty()) return nothing();
-  spend_node(automaton->memory_bytes(), 1);
-  return Expression(std::make_shared<const Node>(
-      Node{AutomatonNode{std::move(automaton), AutomatonNode::Specials::kIgnore, chosen, written}}));
+Expression Expression::without_specials(ByteAutomaton automaton, int chosen) {
+  return of({std::make_shared<const ByteAutomaton>(std::move(automaton)), AutomatonNode::Specials::kErase,
+             chosen, chosen});
+}
+
+Expression Expression::among_specials(ByteAutomaton automaton, int chosen, int written) {
+  return of({std::make_shared<const ByteAutomaton>(std::move(automaton)), AutomatonNode::Specials::kIgnore,
+             chosen, written});
 }
 
 Expression Expression::begin() {
-  return Expression(std::make_shared<const Node>(Node{BeginNode{}}));
+  return Expression(Node{BeginNode{}});
 }
 
 Expression Expression::end() {
-  return Expression(std::make_shared<const Node>(Node{EndNode{}}));
+  return Expression(Node{EndNode{}});
 }
 
 bool Expression::is_nothing() const {

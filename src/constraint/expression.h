@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +22,7 @@ class Expression {
 
   static Expression nothing();  ///< the empty language
   static Expression text(std::string_view bytes);
-  static Expression code_points(const CodePointSet& set, TextEncoding encoding);
+  static Expression code_points(const CodePointSet& set, TextEncoding encoding = TextEncoding::kUtf8);
   /// The special token number `index`, in [0, kMaxSpecials).
   static Expression special(int index);
   static Expression sequence(std::vector<Expression> parts);
@@ -38,12 +37,12 @@ class Expression {
   static Expression members(std::vector<Member> members, const Expression& separator, int least = 0,
                             std::optional<int> most = std::nullopt);
   static Expression optional(const Expression& part) { return repeat(part, 0, 1); }
-  static Expression automaton(std::shared_ptr<const ByteAutomaton> automaton);
+  static Expression automaton(ByteAutomaton automaton);
   /// The texts of `automaton` with all special symbols below `chosen` erased.
-  static Expression without_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen);
+  static Expression without_specials(ByteAutomaton automaton, int chosen);
   /// The texts of `automaton` with its special symbol `chosen` renamed to `written`, and with any special
   /// symbols inserted at any place.
-  static Expression among_specials(std::shared_ptr<const ByteAutomaton> automaton, int chosen, int written);
+  static Expression among_specials(ByteAutomaton automaton, int chosen, int written);
   /// Assertions: match the empty text at the beginning, or at the end, of the whole compiled expression.
   static Expression begin();
   static Expression end();
@@ -53,7 +52,9 @@ class Expression {
   const Node& node() const { return *node_; }
 
  private:
-  explicit Expression(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  explicit Expression(Node node);
+  static Expression of(struct AutomatonNode part);
+
   std::shared_ptr<const Node> node_;
 };
 

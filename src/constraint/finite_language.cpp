@@ -41,8 +41,7 @@ Expression any_byte() {
     table.next = {TransitionTable::kNone, 1, TransitionTable::kNone, TransitionTable::kNone};
     table.accepting = {0, 1};
     AutomatonLimits limits;
-    return Expression::automaton(
-        std::make_shared<const ByteAutomaton>(ByteAutomaton::of_table(std::move(table), "byte", limits)));
+    return Expression::automaton(ByteAutomaton::of_table(std::move(table), "byte", limits));
   }();
   return kByte;
 }

@@ -155,7 +155,7 @@ class GrammarParser {
       part.fixed = character_class();
     } else if (c == '.') {
       take();
-      part.fixed = Expression::code_points(CodePointSet::all(), TextEncoding::kUtf8);
+      part.fixed = Expression::code_points(CodePointSet::all());
     } else if (c == '(') {
       take();
       skip(true);
@@ -177,7 +177,7 @@ class GrammarParser {
     std::vector<Expression> parts;
     while (peek() != '"') {
       const uint32_t c = character();
-      parts.push_back(Expression::code_points(CodePointSet({{c, c}}), TextEncoding::kUtf8));
+      parts.push_back(Expression::code_points(CodePointSet({{c, c}})));
     }
     take();
     return Expression::sequence(std::move(parts));
@@ -200,37 +200,23 @@ class GrammarParser {
     }
     take();
     const CodePointSet set(std::move(intervals));
-    return Expression::code_points(is_negated ? set.complement() : set, TextEncoding::kUtf8);
+    return Expression::code_points(is_negated ? set.complement() : set);
   }
 
   uint32_t character() {
     const uint32_t c = take();
     if (c == '\n') refuse("a line ends within a text or class (\"\\n\" is a line's end)");
     if (c != '\\') return c;
-    switch (const uint32_t letter = take()) {
-      case 'n':
-        return '\n';
-      case 't':
-        return '\t';
-      case 'r':
-        return '\r';
-      case 'x':
-        return hex_digits(2);
-      case 'u':
-        return hex_digits(4);
-      case 'U':
-        return hex_digits(8);
-      case '\\':
-      case '"':
-      case '[':
-      case ']':
-      case '-':
-      case '^':
-        return letter;
-      default:
-        refuse(
-            "an unknown escape; expected \\n, \\t, \\r, \\xHH, \\uHHHH, \\UHHHHHHHH, \\\\, \\\", \\[ or \\]");
-    }
+    const uint32_t letter = take();
+    if (letter == 'x') return hex_digits(2);
+    if (letter == 'u') return hex_digits(4);
+    if (letter == 'U') return hex_digits(8);
+    constexpr std::u32string_view kLetters = U"ntr\\\"[]-^", kMeanings = U"\n\t\r\\\"[]-^";
+    const size_t found = kLetters.find(static_cast<char32_t>(letter));
+    if (found == kLetters.npos)
+      refuse(
+          "an unknown escape; expected \\n, \\t, \\r, \\xHH, \\uHHHH, \\UHHHHHHHH, \\\\, \\\", \\[ or \\]");
+    return kMeanings[found];
   }
 
   uint32_t hex_digits(int count) {
@@ -427,7 +413,7 @@ Expression gbnf_expression(std::string_view grammar, std::string_view what, Auto
   constexpr size_t kStepsPerByte = 100;
   spend_steps(grammar.size() * kStepsPerByte);
   const std::vector<GrammarRule> rules = GrammarParser(grammar, what).parse();
-  const auto root = std::ranges::find_if(rules, [](const GrammarRule& rule) { return rule.name == "root"; });
+  const auto root = std::ranges::find(rules, "root", &GrammarRule::name);
   if (root == rules.end()) throw InputError("{}: has no rule \"root\"", what);
   for (int depth = kRecursionDepth;; --depth) {
     const BytesMark mark;
@@ -439,7 +425,7 @@ Expression gbnf_expression(std::string_view grammar, std::string_view what, Auto
         throw InputError("{}: its rules repeat within themselves without an end", what);
       ByteAutomaton automaton = ByteAutomaton::compile(expression, what, own);
       limits = own;
-      return Expression::automaton(std::make_shared<const ByteAutomaton>(std::move(automaton)));
+      return Expression::automaton(std::move(automaton));
     } catch (const AutomatonTooLarge&) {
       if (!compiler.is_cut() || depth == 1) throw;
     }

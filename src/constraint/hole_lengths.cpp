@@ -1,7 +1,6 @@
 #include "constraint/hole_lengths.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 

@@ -54,8 +54,7 @@ Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOp
     try {
       Expression expression = compiler.compile();
       if (compiler.is_cut()) {
-        expression = Expression::automaton(std::make_shared<const ByteAutomaton>(
-            ByteAutomaton::compile(expression, options.name, budget.whole)));
+        expression = Expression::automaton(ByteAutomaton::compile(expression, options.name, budget.whole));
       }
       budget.subtract(compiler.num_visits());
       return expression;
@@ -65,12 +64,6 @@ Expression json_schema_expression(const ordered_json& schema, const JsonSchemaOp
     }
     mark.give_back();
   }
-}
-
-ByteAutomaton compile_json_schema(const ordered_json& schema, const JsonSchemaOptions& options) {
-  ByteAutomaton automaton = ByteAutomaton::compile(json_schema_expression(schema, options), options.name);
-  if (automaton.is_empty()) throw InputError("{}: no text can be written for it", options.name);
-  return automaton;
 }
 
 Expression any_json_object(JsonLayout layout) {

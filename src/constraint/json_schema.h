@@ -3,7 +3,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "constraint/byte_automaton.h"
 #include "constraint/expression.h"
 #include "constraint/json_schema_options.h"
 
@@ -17,10 +16,6 @@ namespace lacuna {
 /// keyword that restricts values is unsupported, the schema is malformed, or no text is left;
 /// AutomatonTooLarge.
 Expression json_schema_expression(const nlohmann::ordered_json& schema,
-                                  const JsonSchemaOptions& options = {});
-
-/// json_schema_expression(), compiled.
-ByteAutomaton compile_json_schema(const nlohmann::ordered_json& schema,
                                   const JsonSchemaOptions& options = {});
 
 /// Any object: keys and values of any kind, nested up to kJsonObjectDepth. Keys may repeat.

@@ -69,14 +69,11 @@ ByteAutomaton LookAround::resolve(const Expression& marked) {
   for (size_t i = 0; i < violations_.size(); ++i) {
     const auto index = static_cast<int>(i);
     if (!has_symbol(texts, static_cast<Symbol>(kFirstSpecial + index))) continue;
-    const ByteAutomaton violating = ByteAutomaton::compile(
-        Expression::among_specials(std::make_shared<const ByteAutomaton>(violations_[i]), kPlace, index),
-        what_, limits_);
+    const ByteAutomaton violating =
+        ByteAutomaton::compile(Expression::among_specials(violations_[i], kPlace, index), what_, limits_);
     texts = ByteAutomaton::difference(texts, violating, what_, limits_);
   }
-  return ByteAutomaton::compile(
-      Expression::without_specials(std::make_shared<const ByteAutomaton>(std::move(texts)), kPlace), what_,
-      limits_);
+  return ByteAutomaton::compile(Expression::without_specials(std::move(texts), kPlace), what_, limits_);
 }
 
 }  // namespace lacuna

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,22 +51,10 @@ CodePointSet line_terminators() {
 
 /// The set of a class escape such as \d; empty for other letters.
 std::optional<CodePointSet> class_escape(uint32_t letter) {
-  switch (letter) {
-    case 'd':
-      return digits();
-    case 'D':
-      return digits().complement();
-    case 'w':
-      return word_characters();
-    case 'W':
-      return word_characters().complement();
-    case 's':
-      return spaces();
-    case 'S':
-      return spaces().complement();
-    default:
-      return std::nullopt;
-  }
+  const uint32_t lower = letter | 0x20;
+  if (lower != 'd' && lower != 'w' && lower != 's') return {};
+  const CodePointSet set = lower == 'd' ? digits() : lower == 'w' ? word_characters() : spaces();
+  return letter == lower ? set : set.complement();
 }
 
 std::optional<uint32_t> control_escape(uint32_t letter) {
@@ -400,11 +387,9 @@ Expression regex_expression(std::string_view pattern, RegexMatch match, TextEnco
     const Expression any = Expression::repeat(Expression::code_points(CodePointSet::all(), encoding), 0, {});
     expression = Expression::sequence({any, expression, any});
   }
-  if (looks)
-    return Expression::automaton(std::make_shared<const ByteAutomaton>(look_around.resolve(expression)));
+  if (looks) return Expression::automaton(look_around.resolve(expression));
   // Compiled here, so that ^ and $ refer to this text and not to the surrounding expression.
-  return Expression::automaton(
-      std::make_shared<const ByteAutomaton>(ByteAutomaton::compile(expression, what, limits)));
+  return Expression::automaton(ByteAutomaton::compile(expression, what, limits));
 }
 
 Expression regex_expression(std::string_view pattern, RegexMatch match, TextEncoding encoding,

@@ -345,9 +345,7 @@ Expression SchemaCompiler::difference(const Expression& a, const Expression& b) 
 /// The cached product of two expressions, keyed by their nodes.
 Expression SchemaCompiler::product(const Expression& a, const Expression& b, ProductOf make) {
   const auto made = [&] {
-    return Product{a, b,
-                   Expression::automaton(std::make_shared<const ByteAutomaton>(
-                       make(compiled(a), compiled(b), options_.name, limits_)))};
+    return Product{a, b, Expression::automaton(make(compiled(a), compiled(b), options_.name, limits_))};
   };
   return made_once(products_, std::tuple(&a.node(), &b.node(), make == &ByteAutomaton::difference), made)
       .result;

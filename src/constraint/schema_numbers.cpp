@@ -171,8 +171,7 @@ Expression json_number_between(const std::optional<DecimalBound>& lower,
     if (!last || last->value > kLargest || above.is_nothing()) return above;
     const Expression below = at_most(magnitude_bound(last->value, last->is_excluded, false));
     if (below.is_nothing()) return below;
-    return Expression::automaton(std::make_shared<const ByteAutomaton>(
-        ByteAutomaton::intersection(compiled(above), compiled(below), what, limits)));
+    return Expression::automaton(ByteAutomaton::intersection(compiled(above), compiled(below), what, limits));
   };
   std::vector<Expression> parts{magnitudes(lower, upper)};
   if (!lower || lower->value < 0) {
@@ -218,8 +217,7 @@ Expression json_multiples(int64_t divisor, bool is_multiple, std::string_view wh
   const ByteAutomaton multiples = ByteAutomaton::of_table(std::move(table), what, limits);
   const ByteAutomaton integers =
       ByteAutomaton::compile(json_integer(-kLargestInteger, kLargestInteger), what, limits);
-  return Expression::automaton(
-      std::make_shared<const ByteAutomaton>(ByteAutomaton::intersection(multiples, integers, what, limits)));
+  return Expression::automaton(ByteAutomaton::intersection(multiples, integers, what, limits));
 }
 
 Expression listed_json_multiples(double divisor, double first, double last) {

@@ -203,7 +203,7 @@ Expression SchemaCompiler::new_free_key(const Schemas& schemas, const std::vecto
   Expression key = json_string(content);
   for (const SchemaReader& schema : schemas) {
     if (const auto own = schema.schema("propertyNames"))
-      key = intersection(key, Expression::automaton(std::make_shared<const ByteAutomaton>(names(*own))));
+      key = intersection(key, Expression::automaton(names(*own)));
   }
   std::vector<Expression> named;
   for (const std::string_view each : keys)

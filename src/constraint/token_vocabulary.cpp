@@ -1,7 +1,6 @@
 #include "constraint/token_vocabulary.h"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -104,13 +104,12 @@ Expression text_without(std::string_view tag) {
   const std::string_view rest = tag.substr(1);
   expects(!rest.empty() && rest.find(tag.front()) == std::string_view::npos,
           "the tag's first character occurs in it once");
-  const auto one_of = [](const CodePointSet& set) {
-    return Expression::code_points(set, TextEncoding::kUtf8);
-  };
-  const Expression plain = Expression::repeat(one_of(all_but({tag.front()})), 0, std::nullopt);
+  const Expression plain =
+      Expression::repeat(Expression::code_points(all_but({tag.front()})), 0, std::nullopt);
   std::vector<Expression> tails;
   for (size_t shared = 0; shared < rest.size(); ++shared) {
-    const Expression differs = Expression::sequence({one_of(all_but({tag.front(), rest[shared]})), plain});
+    const Expression differs =
+        Expression::sequence({Expression::code_points(all_but({tag.front(), rest[shared]})), plain});
     tails.push_back(
         Expression::sequence({Expression::text(rest.substr(0, shared)), Expression::optional(differs)}));
   }
@@ -181,19 +180,16 @@ Expression formed_answer(const ToolCallConstraint& constraint) {
   const ByteAutomaton answers =
       ByteAutomaton::compile(constraint_expression(as_constraint(*constraint.answer)), name, limits);
   const ByteAutomaton calls = ByteAutomaton::compile(like_calls(*constraint.form), name, limits);
-  return Expression::automaton(
-      std::make_shared<const ByteAutomaton>(ByteAutomaton::difference(answers, calls, name, limits)));
+  return Expression::automaton(ByteAutomaton::difference(answers, calls, name, limits));
 }
 
 /// A call that is a whole answer, or a text that does not begin like a call.
 Expression whole_answer(const ToolCallConstraint& constraint, const Expression& call) {
   if (constraint.is_required) return call;
   if (constraint.answer) return Expression::choice({formed_answer(constraint), call});
-  const auto one_of = [](const CodePointSet& set) {
-    return Expression::code_points(set, TextEncoding::kUtf8);
-  };
-  const Expression any = Expression::repeat(one_of(CodePointSet::all()), 0, std::nullopt);
-  const Expression text = Expression::sequence({one_of(all_but({'{', ' ', '\t', '\r', '\n'})), any});
+  const Expression any = Expression::repeat(Expression::code_points(CodePointSet::all()), 0, std::nullopt);
+  const Expression text =
+      Expression::sequence({Expression::code_points(all_but({'{', ' ', '\t', '\r', '\n'})), any});
   return Expression::choice({Expression::optional(text), call});
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "compiled_schema.h"
 #include "constraint/constraint.h"
 #include "constraint/json_schema.h"
 #include "random_texts.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "compiled_schema.h"
 #include "random_schemas.h"
 #include "random_texts.h"
 

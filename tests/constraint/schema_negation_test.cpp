@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "constraint/json_schema.h"
+#include "compiled_schema.h"
 
 namespace lacuna::schema_negation_test {
 namespace {
