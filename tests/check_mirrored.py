@@ -44,6 +44,7 @@ ELSEWHERE = {
     "constraint/answer_form": "tests/constraint/constraint_test.cpp",
     "constraint/schema_compiler": "tests/constraint/json_schema_test.cpp",
     "constraint/json_schema_options": "tests/constraint/json_schema_test.cpp",  # values
+    "constraint/schema_keywords": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_lists": "tests/constraint/json_schema_test.cpp",
     "constraint/schema_objects": "tests/constraint/json_schema_test.cpp",
     "server/generation_request": "tests/server/api_request_test.cpp",

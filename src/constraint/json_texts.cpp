@@ -17,15 +17,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-Expression digits_between(char first, char last) {
-  return Expression::code_points(CodePointSet({{static_cast<uint32_t>(first), static_cast<uint32_t>(last)}}),
-                                 TextEncoding::kUtf8);
-}
-
-Expression digits(int least, int most) {
-  return Expression::repeat(digits_between('0', '9'), least, most);
-}
-
 bool consists_of(std::string_view text, char c) {
   return std::all_of(text.begin(), text.end(), [&](char each) { return each == c; });
 }
@@ -33,7 +24,7 @@ bool consists_of(std::string_view text, char c) {
 /// Numerals from `first` to `last`, which have the same length.
 Expression numerals_between(std::string_view first, std::string_view last) {
   const int length = static_cast<int>(first.size());
-  if (consists_of(first, '0') && consists_of(last, '9')) return digits(length, length);
+  if (consists_of(first, '0') && consists_of(last, '9')) return any_digits(length, length);
   const std::string_view first_rest = first.substr(1), last_rest = last.substr(1);
   if (first[0] == last[0])
     return Expression::sequence(
@@ -44,8 +35,8 @@ Expression numerals_between(std::string_view first, std::string_view last) {
       Expression::sequence({Expression::text(last.substr(0, 1)), numerals_between(zeros, last_rest)})};
   if (first[0] + 1 < last[0]) {
     parts.push_back(
-        Expression::sequence({digits_between(static_cast<char>(first[0] + 1), static_cast<char>(last[0] - 1)),
-                              digits(length - 1, length - 1)}));
+        Expression::sequence({digit_range(static_cast<char>(first[0] + 1), static_cast<char>(last[0] - 1)),
+                              any_digits(length - 1, length - 1)}));
   }
   return Expression::choice(std::move(parts));
 }
@@ -59,7 +50,7 @@ Expression natural_numbers(int64_t first, int64_t last) {
   std::vector<Expression> parts{numerals_between(least, std::string(least.size(), '9')),
                                 numerals_between("1" + std::string(most.size() - 1, '0'), most)};
   if (shortest + 1 < longest) {  // all numerals of intermediate lengths
-    parts.push_back(Expression::sequence({digits_between('1', '9'), digits(shortest, longest - 2)}));
+    parts.push_back(Expression::sequence({digit_range('1', '9'), any_digits(shortest, longest - 2)}));
   }
   return Expression::choice(std::move(parts));
 }
@@ -70,7 +61,7 @@ Expression nonzero_fraction(int most) {
   by_zeros.reserve(static_cast<size_t>(most));
   for (int zeros = 0; zeros < most; ++zeros) {
     by_zeros.push_back(Expression::sequence({Expression::text(std::string(static_cast<size_t>(zeros), '0')),
-                                             digits_between('1', '9'), digits(0, most - 1 - zeros)}));
+                                             digit_range('1', '9'), any_digits(0, most - 1 - zeros)}));
   }
   return Expression::choice(std::move(by_zeros));
 }
@@ -80,7 +71,7 @@ Expression magnitudes(const NumberBounds& bounds, int fraction_digits) {
   const auto [first, last, excludes_first, excludes_last] = bounds;
   if (first > last) return Expression::nothing();
   const Expression point = Expression::text(".");
-  const Expression any = fraction_digits > 0 ? digits(1, fraction_digits) : Expression::nothing();
+  const Expression any = fraction_digits > 0 ? any_digits(1, fraction_digits) : Expression::nothing();
   const bool is_bounded = last < kLargestInteger;
   if (!is_bounded && !excludes_first) {
     return Expression::sequence(
@@ -170,6 +161,17 @@ std::string json_text(const ordered_json& value, JsonLayout layout) {
   write(value, punctuation(layout), text);
   spend_steps(text.size());
   return text;
+}
+
+Expression digit_range(char first, char last) {
+  if (first > last) return Expression::nothing();
+  return Expression::code_points(CodePointSet({{static_cast<uint32_t>(first), static_cast<uint32_t>(last)}}),
+                                 TextEncoding::kUtf8);
+}
+
+Expression any_digits(int least, int most) {
+  if (least > most) return Expression::nothing();
+  return Expression::repeat(digit_range('0', '9'), least, most);
 }
 
 Expression json_character() {

@@ -39,6 +39,10 @@ Expression json_member(const Expression& key, const Expression& value, JsonLayou
 Expression json_object(const Expression& members);
 Expression json_list(const Expression& items);
 
+/// A digit from `first` to `last`, and `least` to `most` digits; nothing if there are none.
+Expression digit_range(char first, char last);
+Expression any_digits(int least, int most);
+
 /// Integers in [first, last], without leading zeros and "-0". Both are within kMaxIntegerDigits digits.
 Expression json_integer(int64_t first, int64_t last);
 inline constexpr int64_t kLargestInteger = 999'999'999'999'999;  ///< kMaxIntegerDigits nines

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "constraint/json_texts.h"
 #include "constraint/tool_calls.h"
-#include "constraint/utf8_text.h"
 
 namespace lacuna {
 namespace {
@@ -29,7 +29,7 @@ class QuotedArguments {
     if (properties == nullptr || !properties->is_object() || properties->empty()) return free_object(depth);
     std::map<std::pair<std::string, std::string>, const ordered_json*> sorted;  // in templates' key order
     for (const auto& item : properties->items())
-      sorted.emplace(std::pair(in_lower_case(item.key()), item.key()), &item.value());
+      sorted.emplace(std::pair(lower_case(item.key()), item.key()), &item.value());
     std::vector<Expression::Member> members;
     for (const auto& [name, value] : sorted) {
       const std::string& key = name.second;
@@ -81,8 +81,7 @@ class QuotedArguments {
 
   Expression free_object(int depth) const {
     const CodePointSet key({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'-', '-'}, {'a', 'z'}});
-    const Expression name =
-        Expression::repeat(Expression::code_points(key, TextEncoding::kUtf8), 1, std::nullopt);
+    const Expression name = Expression::repeat(Expression::code_points(key), 1, std::nullopt);
     const Expression each =
         Expression::sequence({name, Expression::text(":"), free_value(std::min(depth - 1, kFreeValueDepth))});
     return json_object(Expression::repeat(each, 0, std::nullopt, Expression::text(",")));
@@ -127,10 +126,10 @@ class QuotedArguments {
     const ordered_json* const type = member(schema, "type");
     std::vector<Expression> kinds;
     if (type != nullptr && type->is_string())
-      kinds.push_back(of_type(schema, in_lower_case(type->get<std::string>()), depth));
+      kinds.push_back(of_type(schema, lower_case(type->get<std::string>()), depth));
     if (type != nullptr && type->is_array()) {
       for (const ordered_json& each : *type) {
-        if (each.is_string()) kinds.push_back(of_type(schema, in_lower_case(each.get<std::string>()), depth));
+        if (each.is_string()) kinds.push_back(of_type(schema, lower_case(each.get<std::string>()), depth));
       }
     }
     const ordered_json* const nullable = member(schema, "nullable");

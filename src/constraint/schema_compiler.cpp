@@ -112,12 +112,10 @@ void SchemaCompiler::add_unions(const SchemaReader& schema, Conjunction& all) {
     add(std::move(lists));
   }
   if (schema.has("oneOf")) {
-    auto known = exclusive_.find(&schema.value());
-    if (known == exclusive_.end())
-      known = exclusive_.emplace(&schema.value(), exclusive_branches(schema)).first;
     // Cached branches have the path of the schema's first visit; the current path replaces it.
     const Schemas own = schema.schemas("oneOf");
-    std::vector<Schemas> lists = known->second;
+    std::vector<Schemas> lists =
+        made_once(exclusive_, &schema.value(), [&] { return exclusive_branches(schema); });
     for (size_t i = 0; i < own.size(); ++i) {
       spend_steps(lists[i].size() * kStepsPerPart);
       spend_bytes(lists[i].size() * sizeof(SchemaReader));
@@ -311,11 +309,10 @@ Expression SchemaCompiler::without_listed(const Schemas& schemas, JsonTypes type
       texts.push_back(Expression::text(json_text(each, options_.layout)));
     }
   }
-  constexpr JsonTypes kNumbers = kTypeInteger | kTypeFraction;
   std::vector<Expression> parts;
-  if ((types & ~kNumbers) != 0) parts.push_back(kinds(others, types & ~kNumbers));
-  if ((types & kNumbers) != 0) {
-    const Expression numbers = kinds(others, types & kNumbers);
+  if ((types & ~kTypeNumber) != 0) parts.push_back(kinds(others, types & ~kTypeNumber));
+  if ((types & kTypeNumber) != 0) {
+    const Expression numbers = kinds(others, types & kTypeNumber);
     parts.push_back(has_number ? intersection(numbers, plain_json_number()) : numbers);
   }
   return difference(Expression::choice(std::move(parts)), Expression::choice(std::move(texts)));

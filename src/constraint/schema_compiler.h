@@ -1,7 +1,6 @@
 // Compiles JSON Schemas keyword by keyword: the implementation of json_schema.h.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

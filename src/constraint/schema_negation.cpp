@@ -1,10 +1,8 @@
 #include "constraint/schema_negation.h"
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

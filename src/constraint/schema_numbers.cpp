@@ -39,17 +39,6 @@ Decimal decimal_of(double value) {
   return decimal;
 }
 
-Expression digit_range(char first, char last) {
-  if (first > last) return Expression::nothing();
-  return Expression::code_points(CodePointSet({{static_cast<uint32_t>(first), static_cast<uint32_t>(last)}}),
-                                 TextEncoding::kUtf8);
-}
-
-Expression any_digits(int least, int most) {
-  if (least > most) return Expression::nothing();
-  return Expression::repeat(digit_range('0', '9'), least, most);
-}
-
 Expression zeros(int least, int most) {
   if (least > most) return Expression::nothing();
   return Expression::repeat(Expression::text("0"), least, most);

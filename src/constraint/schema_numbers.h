@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "constraint/byte_automaton.h"
 #include "constraint/expression.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/budget.h"
 #include "base/json.h"
@@ -104,13 +103,11 @@ std::vector<SchemaCompiler::FreeProperties> SchemaCompiler::free_properties(cons
 }
 
 bool SchemaCompiler::matches(const std::string& text, std::string_view key, const SchemaReader& schema) {
-  auto known = key_patterns_.find(text);
-  if (known == key_patterns_.end())
-    known =
-        key_patterns_.emplace(text, compiled(pattern(text, TextEncoding::kUtf8, schema, "patternProperties")))
-            .first;
+  const ByteAutomaton& keys = made_once(key_patterns_, text, [&] {
+    return compiled(pattern(text, TextEncoding::kUtf8, schema, "patternProperties"));
+  });
   spend_steps(key.size() * kStepsPerPart);
-  return known->second.accepts(key);
+  return keys.accepts(key);
 }
 
 /// The value of a member: valid against `of_member` and against each free_properties() schema that applies.
@@ -145,9 +142,7 @@ Expression SchemaCompiler::property(const Schemas& schemas, std::string_view key
 
 /// Keys that a schema of "propertyNames" allows, as JSON texts.
 const ByteAutomaton& SchemaCompiler::names(const SchemaReader& schema) {
-  auto known = names_.find(&schema.value());
-  if (known == names_.end()) known = names_.emplace(&schema.value(), compiled(value({schema}))).first;
-  return known->second;
+  return made_once(names_, &schema.value(), [&] { return compiled(value({schema})); });
 }
 
 bool SchemaCompiler::is_name_allowed(const Schemas& schemas, std::string_view key) {

@@ -15,8 +15,8 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "constraint/json_texts.h"
-#include "constraint/utf8_text.h"
 
 namespace lacuna {
 namespace {
@@ -387,21 +387,20 @@ const ordered_json* SchemaReader::number(std::string_view keyword) const {
 }
 
 std::optional<JsonTypes> SchemaReader::types() const {
-  constexpr std::array<std::pair<std::string_view, JsonTypes>, 8> kNames{
-      {{"null", kTypeNull},
-       {"boolean", kTypeBoolean},
-       {"integer", kTypeInteger},
-       {"number", kTypeInteger | kTypeFraction},
-       {"string", kTypeString},
-       {"array", kTypeArray},
-       {"object", kTypeObject},
-       {kFractionType, kTypeFraction}}};
+  constexpr std::array<std::pair<std::string_view, JsonTypes>, 8> kNames{{{"null", kTypeNull},
+                                                                          {"boolean", kTypeBoolean},
+                                                                          {"integer", kTypeInteger},
+                                                                          {"number", kTypeNumber},
+                                                                          {"string", kTypeString},
+                                                                          {"array", kTypeArray},
+                                                                          {"object", kTypeObject},
+                                                                          {kFractionType, kTypeFraction}}};
   const ordered_json* value = find("type");
   if (!value) return std::nullopt;
   if (const auto known = memory_->types.find(value); known != memory_->types.end()) return known->second;
   JsonTypes types = 0;
   const auto add = [&](const ordered_json& name) {
-    const std::string text = name.is_string() ? in_lower_case(name.get_ref<const std::string&>()) : "";
+    const std::string text = name.is_string() ? lower_case(name.get_ref<const std::string&>()) : "";
     const auto* known = std::ranges::find_if(kNames, [&](const auto& entry) { return entry.first == text; });
     if (known == kNames.end())
       refuse("type", "null, boolean, integer, number, string, array, object, or a list of them");
@@ -420,45 +419,9 @@ std::optional<JsonTypes> SchemaReader::types() const {
 }
 
 JsonTypes SchemaReader::described_types() const {
-  struct Keyword {
-    std::string_view name;
-    JsonTypes types;
-  };
-  constexpr JsonTypes kNumbers = kTypeInteger | kTypeFraction;
-  constexpr std::array<Keyword, 31> kKeywords{{{"minLength", kTypeString},
-                                               {"maxLength", kTypeString},
-                                               {"pattern", kTypeString},
-                                               {"format", kTypeString},
-                                               {kNotPattern, kTypeString},
-                                               {"minimum", kNumbers},
-                                               {"maximum", kNumbers},
-                                               {"exclusiveMinimum", kNumbers},
-                                               {"exclusiveMaximum", kNumbers},
-                                               {"multipleOf", kNumbers},
-                                               {kNotMultipleOf, kNumbers},
-                                               {"items", kTypeArray},
-                                               {"prefixItems", kTypeArray},
-                                               {"additionalItems", kTypeArray},
-                                               {"unevaluatedItems", kTypeArray},
-                                               {"contains", kTypeArray},
-                                               {"minItems", kTypeArray},
-                                               {"maxItems", kTypeArray},
-                                               {"uniqueItems", kTypeArray},
-                                               {"properties", kTypeObject},
-                                               {"required", kTypeObject},
-                                               {"additionalProperties", kTypeObject},
-                                               {"patternProperties", kTypeObject},
-                                               {"propertyNames", kTypeObject},
-                                               {"unevaluatedProperties", kTypeObject},
-                                               {"dependentRequired", kTypeObject},
-                                               {"dependentSchemas", kTypeObject},
-                                               {"dependencies", kTypeObject},
-                                               {"minProperties", kTypeObject},
-                                               {"maxProperties", kTypeObject},
-                                               {kNotListed, kAllTypes}}};
   JsonTypes types = 0;
-  for (const Keyword& keyword : kKeywords) {
-    if (has(keyword.name)) types |= keyword.types;
+  for (const SchemaKeyword& keyword : kSchemaKeywords) {
+    if (keyword.types != 0 && has(keyword.name)) types |= keyword.types;
   }
   return types;
 }

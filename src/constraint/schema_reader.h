@@ -1,7 +1,6 @@
 // Reads a JSON Schema keyword by keyword, with errors that name the path.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "constraint/schema_keywords.h"
 
 namespace lacuna {
 
@@ -24,17 +24,6 @@ class UnsupportedSchema : public InputError {
   using InputError::InputError;
 };
 
-/// Keywords that only derived schemas have (negated()). Each restricts values.
-inline constexpr std::string_view kNotListed = "\1notEnum";            ///< list of forbidden values
-inline constexpr std::string_view kNotPattern = "\1notPattern";        ///< matches nowhere in the string
-inline constexpr std::string_view kNotMultipleOf = "\1notMultipleOf";  ///< a number above 0
-inline constexpr std::string_view kNotReference = "\1notRef";    ///< "$ref" to a schema that must not hold
-inline constexpr std::string_view kFractionType = "\1fraction";  ///< type of non-integral numbers
-
-/// Types of JSON values as bits. An integral number is an integer in any notation (3.0).
-using JsonTypes = unsigned;
-inline constexpr JsonTypes kTypeNull = 1, kTypeBoolean = 2, kTypeInteger = 4, kTypeFraction = 8,
-                           kTypeString = 16, kTypeArray = 32, kTypeObject = 64, kAllTypes = 127;
 JsonTypes json_type(const nlohmann::ordered_json& value);
 
 /// Canonical text of a value: two values have the same text exactly if they are equal.

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/budget.h"
+#include "base/name_list.h"
+#include "constraint/schema_keywords.h"
 
 namespace lacuna {
 namespace {
@@ -18,11 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kStepsPerValue = 30, kBytesPerValue = 96;
-
-template <size_t kSize>
-bool is_one_of(const std::array<std::string_view, kSize>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 /// The string at a key; empty if it is absent or not a string.
 std::string_view text_of(const ordered_json& object, const char* key) {
@@ -168,35 +165,24 @@ class References {
   }
 
   void walk_keyword(const std::string& keyword, ordered_json& value, const Scope& scope, const Place* place) {
-    constexpr std::array<std::string_view, 5> kData{"enum", "const", "default", "examples", "example"};
-    constexpr std::array<std::string_view, 6> kNamed{"properties",  "patternProperties", "$defs",
-                                                     "definitions", "dependentSchemas",  "dependencies"};
-    constexpr std::array<std::string_view, 16> kSchemas{"items",
-                                                        "prefixItems",
-                                                        "additionalItems",
-                                                        "unevaluatedItems",
-                                                        "contains",
-                                                        "additionalProperties",
-                                                        "propertyNames",
-                                                        "unevaluatedProperties",
-                                                        "not",
-                                                        "if",
-                                                        "then",
-                                                        "else",
-                                                        "allOf",
-                                                        "anyOf",
-                                                        "oneOf",
-                                                        "contentSchema"};
-    if (is_one_of(kData, keyword)) return;
+    if (has_name("enum const default examples example", keyword)) return;
     const Place own{place, keyword};
-    if (is_one_of(kNamed, keyword) && value.is_object()) {
+    const SchemaKeyword* known = find_keyword(keyword);
+    const auto has = [&](std::initializer_list<KeywordForm> forms) {
+      return known != nullptr && std::ranges::find(forms, known->form) != forms.end();
+    };
+    const bool is_named =
+        has({KeywordForm::kNamedSchemas, KeywordForm::kNamedSchemasOrTexts, KeywordForm::kDefinitions});
+    if (is_named && value.is_object()) {
       for (auto each = value.begin(); each != value.end(); ++each) {
         const Place member{&own, each.key()};
         if (each->is_structured()) walk(*each, scope, &member);
       }
       return;
     }
-    walk(value, {scope.is_schema && is_one_of(kSchemas, keyword), scope.base}, &own);
+    const bool is_schema = has(
+        {KeywordForm::kSchema, KeywordForm::kSchemas, KeywordForm::kSchemaOrSchemas, KeywordForm::kUnread});
+    walk(value, {scope.is_schema && is_schema, scope.base}, &own);
   }
 
   /// Records the names that a schema gives itself.

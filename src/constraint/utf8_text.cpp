@@ -31,11 +31,4 @@ std::vector<std::pair<uint32_t, size_t>> decode_utf8(std::string_view text, std:
   return code_points;
 }
 
-std::string in_lower_case(std::string text) {
-  for (char& each : text) {
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  }
-  return text;
-}
-
 }  // namespace lacuna

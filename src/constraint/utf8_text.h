@@ -16,7 +16,4 @@ inline constexpr uint32_t kEndOfCodePoints = 0xFFFFFFFF;
 /// begins with `what` if the text is not UTF-8.
 std::vector<std::pair<uint32_t, size_t>> decode_utf8(std::string_view text, std::string_view what);
 
-/// ASCII letters in lower case; other bytes stay.
-std::string in_lower_case(std::string text);
-
 }  // namespace lacuna
