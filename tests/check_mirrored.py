@@ -159,7 +159,6 @@ ELSEWHERE = {
     "hub/blob_download": "tests/hub/pull_test.cpp",
     "hub/http": "tests/hub/pull_test.cpp",
     "hub/hub_api": "tests/hub/pull_test.cpp",
-    "hub/hub_access": "tests/hub/pull_test.cpp",
     "hub/pull_options": "tests/hub/pull_test.cpp",  # values
     "server/completion": "tests/server/service_test.cpp",
     "server/decision_reply": "tests/server/service_test.cpp",

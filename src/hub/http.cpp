@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "base/json.h"
+#include "base/name_list.h"
 
 namespace lacuna {
 namespace {
@@ -104,10 +105,7 @@ struct HttpClient::Transfer {
     }
     const size_t colon = line.find(':');
     if (colon == line.npos) return true;
-    std::string name(line.substr(0, colon));
-    for (char& character : name) {
-      character = static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
-    }
+    std::string name = lower_case(line.substr(0, colon));
     const size_t start = std::min(line.find_first_not_of(" \t", colon + 1), line.size());
     const size_t end = line.find_last_not_of(" \t\r\n") + 1;
     std::string value(line.substr(start, std::max(end, start) - start));

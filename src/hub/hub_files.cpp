@@ -5,7 +5,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,33 +12,18 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/name_list.h"
 
 namespace lacuna {
 namespace {
 
-constexpr std::array<std::string_view, 12> kSmallFiles = {"config.json",
-                                                          "adapter_config.json",
-                                                          "generation_config.json",
-                                                          "tokenizer.json",
-                                                          "tokenizer_config.json",
-                                                          "added_tokens.json",
-                                                          "special_tokens_map.json",
-                                                          "vocab.json",
-                                                          "merges.txt",
-                                                          "chat_template.jinja",
-                                                          "chat_template.json",
-                                                          "model.safetensors.index.json"};
+constexpr std::string_view kSmallFiles =
+    "config.json adapter_config.json generation_config.json tokenizer.json tokenizer_config.json "
+    "added_tokens.json special_tokens_map.json vocab.json merges.txt chat_template.jinja chat_template.json "
+    "model.safetensors.index.json";
 
 bool is_hexadecimal(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& character : result) {
-    character = static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
-  }
-  return result;
 }
 
 /// The common stem of the parts of a split file: "sub/model" for "sub/model-00001-of-00003.gguf".
@@ -56,8 +40,8 @@ std::string gguf_stem(std::string_view path) {
 
 /// Whether a stem ends with a quantization's name: "llada-8b-Q4_K_M" with "Q4_K_M".
 bool has_quant(std::string_view stem, std::string_view quant) {
-  const std::string text = lower(stem);
-  const std::string end = lower(quant);
+  const std::string text = lower_case(stem);
+  const std::string end = lower_case(quant);
   if (!text.ends_with(end)) return false;
   return text.size() == end.size() ||
          std::isalnum(static_cast<unsigned char>(text[text.size() - end.size() - 1])) == 0;
@@ -188,8 +172,7 @@ std::vector<HubFile> choose_files(const std::vector<HubFile>& files, const HubMo
   bool has_weights = false;
   std::vector<HubFile> chosen;
   for (const HubFile& file : files) {
-    if (std::find(kSmallFiles.begin(), kSmallFiles.end(), file.path) != kSmallFiles.end())
-      chosen.push_back(file);
+    if (has_name(kSmallFiles, file.path)) chosen.push_back(file);
     if (!file.path.ends_with(".safetensors") || file.path.find('/') != file.path.npos) continue;
     // If model.safetensors or numbered shards hold all weights, other files are duplicates.
     const bool is_shard = fnmatch("*-of-[0-9]*.safetensors", file.path.c_str(), 0) == 0;

@@ -1,15 +1,13 @@
-#include "hub/hub_access.h"
+#include "hub/pull_options.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
-#include "base/hub_cache.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "base/read_file.h"
 
 namespace lacuna {
@@ -64,10 +62,7 @@ HubAccess HubAccess::from_environment() {
   HubAccess access;
   if (const std::string endpoint = variable("HF_ENDPOINT"); !endpoint.empty())
     access.endpoint = checked_endpoint(endpoint);
-  std::string offline = variable("HF_HUB_OFFLINE");
-  for (char& character : offline)
-    character = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
-  access.offline = offline == "1" || offline == "ON" || offline == "YES" || offline == "TRUE";
+  access.offline = has_name("1 on yes true", lower_case(variable("HF_HUB_OFFLINE")));
   find_token(access);
   return access;
 }
