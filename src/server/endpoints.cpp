@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <filesystem>
@@ -111,7 +110,7 @@ bool is_true(const ordered_json& body, const char* key) {
 
 /// The value of a required field; FieldError if it is missing.
 const ordered_json& required_field(const ordered_json& body, const char* key, std::string_view expected) {
-  const ordered_json* value = body.is_object() ? find_value(body, key) : nullptr;
+  const ordered_json* value = find_value(body, key);
   if (value == nullptr) throw FieldError(key, fmt::format("{} is missing; expected {}", key, expected));
   return *value;
 }
@@ -199,7 +198,7 @@ size_t Endpoints::model_named(const std::string& name) const {
 }
 
 size_t Endpoints::model_of(const ordered_json& body) const {
-  const ordered_json* name = body.is_object() ? find_value(body, "model") : nullptr;
+  const ordered_json* name = find_value(body, "model");
   const std::string text = name == nullptr ? "" : FieldValue{"model", *name}.text();
   if (pool_.size() == 1) return 0;  // a single model answers to any name
   if (name == nullptr) {
@@ -213,9 +212,9 @@ size_t Endpoints::model_of(const HttpRequest& request) const {
   return name && pool_.size() > 1 ? model_named(*name) : 0;
 }
 
-void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action) {
-  auto use = [this, index, error, reply_to, action = std::move(action)](const ModelPool::Lease& lease,
-                                                                        const std::string& failure) {
+void Endpoints::with_model(size_t index, const EndpointCall& call, Action action) {
+  auto use = [this, index, error = error_of(call.endpoint.path), reply_to = call.reply_to,
+              action = std::move(action)](const ModelPool::Lease& lease, const std::string& failure) {
     try {
       if (reply_to.reply->is_closed()) return;  // the client disconnected while waiting
       if (lease == nullptr) {
@@ -236,7 +235,7 @@ void Endpoints::with_model(size_t index, ErrorFormat error, const ReplyTarget& r
     }
   };
   // If the model had to be loaded, the pool's thread calls this; move the work off that thread.
-  pool_.use(index, [use = std::move(use), reply_to, thread = std::this_thread::get_id()](
+  pool_.use(index, [use = std::move(use), reply_to = call.reply_to, thread = std::this_thread::get_id()](
                        ModelPool::Lease lease, const std::string& failure) {
     if (std::this_thread::get_id() == thread) return use(lease, failure);
     reply_to.reply->work_later([use, lease = std::move(lease), failure] { use(lease, failure); });
@@ -283,18 +282,18 @@ std::shared_ptr<GenerationRequest> Endpoints::parse(const Dialect& dialect, cons
   return wanted;
 }
 
-void Endpoints::name_fields(const Endpoint& endpoint, const ordered_json& body, const ReplyTarget& reply_to,
+void Endpoints::name_fields(const EndpointCall& call, const ordered_json& body,
                             const std::vector<std::string>& unknown) const {
   GenerationRequest named;
-  const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
+  const std::vector<RequestField> fields = join({call.endpoint.fields, hint_fields()});
   for (const std::string& place : unknown) note_unknown_field(place, fields, named);
-  name_fields(endpoint, body, reply_to, std::move(named));
+  name_fields(call, body, std::move(named));
 }
 
-void Endpoints::name_fields(const Endpoint& endpoint, const ordered_json& body, const ReplyTarget& reply_to,
+void Endpoints::name_fields(const EndpointCall& call, const ordered_json& body,
                             GenerationRequest named) const {
   if (!body.is_object()) return;
-  const std::vector<RequestField> fields = join({endpoint.fields, hint_fields()});
+  const std::vector<RequestField> fields = join({call.endpoint.fields, hint_fields()});
   for (const RequestField& field : fields) {
     const ordered_json* value = find_value(body, field.name);
     if (value != nullptr && field.read == leave_out_field)
@@ -302,16 +301,16 @@ void Endpoints::name_fields(const Endpoint& endpoint, const ordered_json& body, 
   }
   note_unknown_fields(body, "", fields, nullptr, named);
   if (settings_.refuses_unknown_fields) refuse_unknown_fields(named);
-  reply_to.reply->name_ignored(ignored_names(named));
+  call.reply_to.reply->name_ignored(ignored_names(named));
 }
 
-void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const Dialect& dialect = *endpoint.dialect;
-  const ordered_json body = parse_body(request.body);
+void Endpoints::generate(const EndpointCall& call) {
+  const Dialect& dialect = *call.endpoint.dialect;
+  const ordered_json body = parse_body(call.request.body);
   const size_t index = model_of(body);
   const std::shared_ptr<GenerationRequest> wanted = parse(dialect, body, index);
-  reply_to.reply->name_ignored(ignored_names(*wanted));
-  with_model(index, endpoint.error, reply_to, [this, &dialect, wanted, reply_to](const ReplyModel& model) {
+  call.reply_to.reply->name_ignored(ignored_names(*wanted));
+  with_model(index, call, [this, &dialect, wanted, reply_to = call.reply_to](const ReplyModel& model) {
     try {
       relax_tools(model, *wanted);
       reply_to.reply->name_ignored(ignored_names(*wanted));
@@ -325,42 +324,40 @@ void Endpoints::generate(const Endpoint& endpoint, const HttpRequest& request, c
   });
 }
 
-void Endpoints::count_tokens(const Endpoint& endpoint, const HttpRequest& request,
-                             const ReplyTarget& reply_to) {
-  ordered_json body = parse_body(request.body);
+void Endpoints::count_tokens(const EndpointCall& call) {
+  ordered_json body = parse_body(call.request.body);
   const size_t index = model_of(body);
-  const bool is_anthropic = endpoint.dialect == &kAnthropicMessages;
+  const bool is_anthropic = call.endpoint.dialect == &kAnthropicMessages;
   if (is_anthropic && body.is_object() && !body.contains("max_tokens")) body["max_tokens"] = 1U;
-  const std::shared_ptr<GenerationRequest> wanted = parse(*endpoint.dialect, body, index);
-  reply_to.reply->name_ignored(ignored_names(*wanted));
+  const std::shared_ptr<GenerationRequest> wanted = parse(*call.endpoint.dialect, body, index);
+  call.reply_to.reply->name_ignored(ignored_names(*wanted));
   const PoolModel& model = pool_.model(index);
   tokenizer_for_texts(*model.opened, model.name);  // throws if the model has none
   const size_t count =
       in_field(wanted->prompt_field, [&] { return model.opened->tokens_of(wanted->prompts.front()).size(); });
   ordered_json reply{{"input_tokens", count}};
   if (!is_anthropic) reply["object"] = "response.input_tokens";
-  send_json(reply_to, reply);
+  send_json(call.reply_to, reply);
 }
 
-void Endpoints::refuse_embeddings(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                                  const ReplyTarget& /*reply_to*/) {
+void Endpoints::refuse_embeddings(const EndpointCall& /*call*/) {
   throw FieldError(
       "model", "this server has no embeddings: its models write text; ask a server of an embedding model");
 }
 
-void Endpoints::decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const ordered_json fields = parse_body(request.body);
-  DecisionBody body = read_decision_body(fields, "the body", endpoint.format);
+void Endpoints::decide(const EndpointCall& call) {
+  const ordered_json fields = parse_body(call.request.body);
+  DecisionBody body = read_decision_body(fields, "the body", call.endpoint.format);
   if (!body.has_text) {
     const bool is_openai = body.format == DecisionFormat::kOpenAi;
     throw FieldError(is_openai ? "input" : "state",
                      is_openai ? "input is missing; expected text or a list of messages"
                                : "state is missing; expected text, an object or a list");
   }
-  name_fields(endpoint, fields, reply_to, body.unknown);
+  name_fields(call, fields, body.unknown);
   const size_t index = model_of(fields);
   const auto wanted = std::make_shared<DecisionBody>(std::move(body));
-  with_model(index, openai_error, reply_to, [this, wanted, reply_to](const ReplyModel& model) {
+  with_model(index, call, [this, wanted, reply_to = call.reply_to](const ReplyModel& model) {
     RequestHandler(model, metrics_).decide(std::move(*wanted), reply_to);
   });
 }
@@ -381,8 +378,7 @@ ordered_json Endpoints::describe_model(size_t index) const {
             {"loaded", pool_.loaded(index) != nullptr}}}};
 }
 
-void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                       const ReplyTarget& reply_to) {
+void Endpoints::models(const EndpointCall& call) {
   ordered_json reply{{"object", "list"}, {"data", ordered_json::array()}, {"models", ordered_json::array()}};
   for (size_t i = 0; i < pool_.size(); ++i) {
     reply["data"].push_back(describe_model(i));
@@ -391,25 +387,23 @@ void Endpoints::models(const Endpoint& /*endpoint*/, const HttpRequest& /*reques
                                {"description", family_entry(pool_.model(i).opened->config().family).name},
                                {"release_date", utc_date(files_[i].created)}});
   }
-  send_json(reply_to, reply);
+  send_json(call.reply_to, reply);
 }
 
-void Endpoints::one_model(const Endpoint& /*endpoint*/, const HttpRequest& request,
-                          const ReplyTarget& reply_to) {
+void Endpoints::one_model(const EndpointCall& call) {
   constexpr std::string_view kBefore = "models/";
-  const std::string_view path = request.path;
+  const std::string_view path = call.request.path;
   const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
-  send_json(reply_to, describe_model(model_named(name)));
+  send_json(call.reply_to, describe_model(model_named(name)));
 }
 
-void Endpoints::version(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                        const ReplyTarget& reply_to) {
-  send_json(reply_to, {{"version", settings_.version}});
+void Endpoints::version(const EndpointCall& call) {
+  send_json(call.reply_to, {{"version", settings_.version}});
 }
 
-void Endpoints::tokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const ordered_json body = parse_body(request.body);
-  name_fields(endpoint, body, reply_to);
+void Endpoints::tokenize(const EndpointCall& call) {
+  const ordered_json body = parse_body(call.request.body);
+  name_fields(call, body);
   const std::string content =
       FieldValue{"content", required_field(body, "content", "the text to tokenize")}.text();
   const PoolModel& model = pool_.model(model_of(body));
@@ -418,13 +412,12 @@ void Endpoints::tokenize(const Endpoint& endpoint, const HttpRequest& request, c
       content, is_true(body, "parse_special") ? SpecialTokens::kAsAtoms : SpecialTokens::kAsText);
   const std::string list =
       is_true(body, "with_pieces") ? list_pieces(tokenizer, tokens) : ordered_json(tokens).dump();
-  reply_to.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
+  call.reply_to.reply->send({200, "application/json"}, fmt::format("{{\"tokens\":{}}}", list));
 }
 
-void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
-                           const ReplyTarget& reply_to) {
-  const ordered_json body = parse_body(request.body);
-  name_fields(endpoint, body, reply_to);
+void Endpoints::detokenize(const EndpointCall& call) {
+  const ordered_json body = parse_body(call.request.body);
+  name_fields(call, body);
   const std::vector<TokenId> tokens =
       parse_tokens(required_field(body, "tokens", "a list of token ids"), "tokens");
   const PoolModel& model = pool_.model(model_of(body));
@@ -436,12 +429,11 @@ void Endpoints::detokenize(const Endpoint& endpoint, const HttpRequest& request,
   std::string answer =
       "{\"content\":" + ordered_json(replace_ill_formed(tokenizer.decode(tokens, false))).dump();
   if (is_true(body, "with_pieces")) answer += ",\"tokens\":" + list_pieces(tokenizer, tokens);
-  reply_to.reply->send({200, "application/json"}, answer + "}");
+  call.reply_to.reply->send({200, "application/json"}, answer + "}");
 }
 
-void Endpoints::apply_template(const Endpoint& endpoint, const HttpRequest& request,
-                               const ReplyTarget& reply_to) {
-  const ordered_json body = parse_body(request.body);
+void Endpoints::apply_template(const EndpointCall& call) {
+  const ordered_json body = parse_body(call.request.body);
   GenerationRequest named;
   named.prompts.emplace_back(parse_conversation(body, named));
   const PoolModel& model = pool_.model(model_of(body));
@@ -450,14 +442,14 @@ void Endpoints::apply_template(const Endpoint& endpoint, const HttpRequest& requ
   auto& conversation = std::get<Conversation>(named.prompts.front());
   const std::optional<Tools> tools = parse_tools(body, ToolFormat::kChat, &named.left_out);
   if (tools) conversation.tools = definitions_of(*tools);
-  name_fields(endpoint, body, reply_to, named);
+  name_fields(call, body, named);
   const RenderedPrompt prompt = in_field(
       "messages", [&] { return chat_prompt(model.opened->chat_template(), tokenizer, conversation); });
-  send_json(reply_to, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
+  send_json(call.reply_to, {{"prompt", replace_ill_formed(prompt.text)}, {"tokens", prompt.tokens}});
 }
 
-void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const size_t index = model_of(request);
+void Endpoints::props(const EndpointCall& call) {
+  const size_t index = model_of(call.request);
   const PoolModel& model = pool_.model(index);
   const ModelConfig& config = model.opened->config();
   SchedulerLimits limits = model.limits;
@@ -472,36 +464,36 @@ void Endpoints::props(const Endpoint& /*endpoint*/, const HttpRequest& request, 
   for (const Preset& preset : presets_of(config)) {
     presets.push_back({{"name", preset.name}, {"flags", describe(preset)}});
   }
-  send_json(reply_to, {{"model", model.name},
-                       {"family", family_entry(config.family).name},
-                       {"paradigm", name_of(config.paradigm())},
-                       {"version", "lacuna-" + settings_.version},
-                       {"device", std::move(device)},
-                       {"weights", std::move(weights)},
-                       {"context", config.max_positions},
-                       {"vocab_size", config.vocab_size},
-                       {"mask_id", config.mask_id},
-                       {"end_ids", config.end_ids},
-                       {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
-                       {"chat_template_source", model.opened->chat_template().description()},
-                       {"has_tokenizer", model.opened->tokenizer() != nullptr},
-                       {"writes_text", model.opened->decision_temperatures().writes_text},
-                       {"calibrated", model.opened->decision_temperatures().is_fitted},
-                       {"has_guide", model.opened->guide() != nullptr},
-                       {"can_infill", can_infill(config)},
-                       {"total_slots", limits.max_running},
-                       {"max_queue", limits.max_queue},
-                       {"kv_bytes", limits.memory},
-                       {"pass_rows", limits.pass_rows},
-                       {"event_version", kEventVersion},
-                       {"presets", std::move(presets)},
-                       {"settings", describe_settings()},
-                       {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
+  send_json(call.reply_to, {{"model", model.name},
+                            {"family", family_entry(config.family).name},
+                            {"paradigm", name_of(config.paradigm())},
+                            {"version", "lacuna-" + settings_.version},
+                            {"device", std::move(device)},
+                            {"weights", std::move(weights)},
+                            {"context", config.max_positions},
+                            {"vocab_size", config.vocab_size},
+                            {"mask_id", config.mask_id},
+                            {"end_ids", config.end_ids},
+                            {"chat_template", replace_ill_formed(model.opened->chat_template().program())},
+                            {"chat_template_source", model.opened->chat_template().description()},
+                            {"has_tokenizer", model.opened->tokenizer() != nullptr},
+                            {"writes_text", model.opened->decision_temperatures().writes_text},
+                            {"calibrated", model.opened->decision_temperatures().is_fitted},
+                            {"has_guide", model.opened->guide() != nullptr},
+                            {"can_infill", can_infill(config)},
+                            {"total_slots", limits.max_running},
+                            {"max_queue", limits.max_queue},
+                            {"kv_bytes", limits.memory},
+                            {"pass_rows", limits.pass_rows},
+                            {"event_version", kEventVersion},
+                            {"presets", std::move(presets)},
+                            {"settings", describe_settings()},
+                            {"audit", audit_ ? audit_->describe() : ordered_json(nullptr)}});
 }
 
-void Endpoints::reload(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-  const ordered_json body = parse_body(request.body);
-  name_fields(endpoint, body, reply_to);
+void Endpoints::reload(const EndpointCall& call) {
+  const ordered_json body = parse_body(call.request.body);
+  name_fields(call, body);
   const std::string name =
       FieldValue{"folder", required_field(body, "folder", "a folder below the one of --reload-from")}.text();
   const size_t index = model_of(body);
@@ -514,16 +506,16 @@ void Endpoints::reload(const Endpoint& endpoint, const HttpRequest& request, con
   } catch (const InputError& error) {
     throw FieldError("folder", tell(error.what()));
   }
-  pool_.replace(index, std::move(load), [this, index, reply_to, tell](const std::string& failure) {
-    if (!failure.empty()) return refuse(openai_error, reply_to, {400, tell(failure), "folder"});
-    const std::string version = version_of(index);
-    reply_to.reply->name_weights(version);
-    send_json(reply_to, {{"model", pool_.model(index).name}, {"weights", version}});
-  });
+  pool_.replace(index, std::move(load),
+                [this, index, reply_to = call.reply_to, tell](const std::string& failure) {
+                  if (!failure.empty()) return refuse(openai_error, reply_to, {400, tell(failure), "folder"});
+                  const std::string version = version_of(index);
+                  reply_to.reply->name_weights(version);
+                  send_json(reply_to, {{"model", pool_.model(index).name}, {"weights", version}});
+                });
 }
 
-void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                      const ReplyTarget& reply_to) {
+void Endpoints::slots(const EndpointCall& call) {
   ordered_json list = ordered_json::array();
   for (const ModelPool::Loaded& each : pool_.loaded()) {
     for (const RequestState& state : each.lease->scheduler().states()) {
@@ -540,11 +532,10 @@ void Endpoints::slots(const Endpoint& /*endpoint*/, const HttpRequest& /*request
                       {"seconds", state.seconds}});
     }
   }
-  send_json(reply_to, list);
+  send_json(call.reply_to, list);
 }
 
-void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                        const ReplyTarget& reply_to) {
+void Endpoints::metrics(const EndpointCall& call) {
   Scheduler::Totals totals;
   SchedulerLimits limits;
   limits.memory = 0;
@@ -563,8 +554,8 @@ void Endpoints::metrics(const Endpoint& /*endpoint*/, const HttpRequest& /*reque
     caches.push_back({pool_.model(each.index).name, Scheduler::kCellsOfPage, own.kv_pages});
   }
   const std::optional<AuditState> audit = audit_ ? std::optional(audit_->state()) : std::nullopt;
-  reply_to.reply->send({200, "text/plain; version=0.0.4"},
-                       metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
+  call.reply_to.reply->send({200, "text/plain; version=0.0.4"},
+                            metrics_.text(totals, limits, audit ? &*audit : nullptr, caches));
 }
 
 }  // namespace lacuna

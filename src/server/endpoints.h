@@ -22,6 +22,14 @@
 namespace lacuna {
 
 class Endpoints;
+struct Endpoint;
+
+/// One request to an endpoint.
+struct EndpointCall {
+  const Endpoint& endpoint;
+  const HttpRequest& request;
+  const ReplyTarget& reply_to;
+};
 
 struct Endpoint {
   std::string_view method;
@@ -29,11 +37,9 @@ struct Endpoint {
   std::string_view alias;  ///< second path of the endpoint; empty: none
   std::string_view summary;
   /// Null: Service answers it, without a key and before the models are loaded.
-  void (Endpoints::*answer)(const Endpoint& endpoint, const HttpRequest& request,
-                            const ReplyTarget& reply_to) = nullptr;
-  const Dialect* dialect = nullptr;  ///< dialect of an endpoint that generates; null for others
-  RequestFields fields = {};         ///< fields of endpoints that do not generate
-  ErrorFormat error = openai_error;
+  void (Endpoints::*answer)(const EndpointCall& call) = nullptr;
+  const Dialect* dialect = nullptr;           ///< dialect of an endpoint that generates; null for others
+  RequestFields fields = {};                  ///< fields of endpoints that do not generate
   std::optional<DecisionFormat> format = {};  ///< format of a decision request; none: detected from the body
 };
 
@@ -51,7 +57,7 @@ class Endpoints {
 
   /// Answers, possibly after it returns. Throws as RequestHandler does if nothing was sent yet.
   void answer(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to) {
-    (this->*endpoint.answer)(endpoint, request, reply_to);
+    (this->*endpoint.answer)({endpoint, request, reply_to});
   }
   /// The failure of a model that has stopped computing; none if all models work.
   std::optional<PoolFailure> failure() const { return pool_.failure(); }
@@ -68,7 +74,7 @@ class Endpoints {
   size_t model_of(const HttpRequest& request) const;
   std::string known_models() const;
   /// Calls `action` when the model is loaded; sends its exceptions as error replies.
-  void with_model(size_t index, ErrorFormat error, const ReplyTarget& reply_to, Action action);
+  void with_model(size_t index, const EndpointCall& call, Action action);
 
   /// Parses a body for a model and notes ignored fields. With --strict-fields, FieldError for an unknown
   /// field.
@@ -77,30 +83,30 @@ class Endpoints {
   /// For endpoints that do not generate: lists ignored and unknown fields of a body in X-Lacuna-Ignored. With
   /// --strict-fields, FieldError for unknown ones.
   ///   unknown  places of unknown fields that the body's parser has found
-  void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
+  void name_fields(const EndpointCall& call, const nlohmann::ordered_json& body,
                    const std::vector<std::string>& unknown = {}) const;
   /// The same, with the ignored and unknown fields that `named` already lists.
-  void name_fields(const Endpoint& endpoint, const nlohmann::ordered_json& body, const ReplyTarget& reply_to,
+  void name_fields(const EndpointCall& call, const nlohmann::ordered_json& body,
                    GenerationRequest named) const;
   static void read_form(const Dialect& dialect, const nlohmann::ordered_json& body,
                         GenerationRequest& request);
-  void generate(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void count_tokens(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void refuse_embeddings(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void decide(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void models(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void one_model(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void version(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void tokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void detokenize(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void apply_template(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void props(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void slots(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void metrics(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void reload(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void ollama_tags(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void ollama_ps(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
-  void ollama_show(const Endpoint& endpoint, const HttpRequest& request, const ReplyTarget& reply_to);
+  void generate(const EndpointCall& call);
+  void count_tokens(const EndpointCall& call);
+  void refuse_embeddings(const EndpointCall& call);
+  void decide(const EndpointCall& call);
+  void models(const EndpointCall& call);
+  void one_model(const EndpointCall& call);
+  void version(const EndpointCall& call);
+  void tokenize(const EndpointCall& call);
+  void detokenize(const EndpointCall& call);
+  void apply_template(const EndpointCall& call);
+  void props(const EndpointCall& call);
+  void slots(const EndpointCall& call);
+  void metrics(const EndpointCall& call);
+  void reload(const EndpointCall& call);
+  void ollama_tags(const EndpointCall& call);
+  void ollama_ps(const EndpointCall& call);
+  void ollama_show(const EndpointCall& call);
 
   nlohmann::ordered_json describe_model(size_t index) const;
   nlohmann::ordered_json ollama_details(size_t index) const;

@@ -38,8 +38,7 @@ ordered_json Endpoints::ollama_details(size_t index) const {
           {"families", {family}}};
 }
 
-void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                            const ReplyTarget& reply_to) {
+void Endpoints::ollama_tags(const EndpointCall& call) {
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < pool_.size(); ++i) {
     const std::string& name = pool_.model(i).name;
@@ -51,11 +50,10 @@ void Endpoints::ollama_tags(const Endpoint& /*endpoint*/, const HttpRequest& /*r
                     {"digest", ollama_digest(i)},
                     {"details", ollama_details(i)}});
   }
-  send_json(reply_to, {{"models", std::move(list)}});
+  send_json(call.reply_to, {{"models", std::move(list)}});
 }
 
-void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*request*/,
-                          const ReplyTarget& reply_to) {
+void Endpoints::ollama_ps(const EndpointCall& call) {
   ordered_json list = ordered_json::array();
   for (const ModelPool::Loaded& loaded : pool_.loaded()) {
     if (loaded.is_replaced) continue;
@@ -68,15 +66,14 @@ void Endpoints::ollama_ps(const Endpoint& /*endpoint*/, const HttpRequest& /*req
                     {"size_vram", 0},
                     {"context_length", model.opened->config().max_positions}});
   }
-  send_json(reply_to, {{"models", std::move(list)}});
+  send_json(call.reply_to, {{"models", std::move(list)}});
 }
 
-void Endpoints::ollama_show(const Endpoint& endpoint, const HttpRequest& request,
-                            const ReplyTarget& reply_to) {
-  const ordered_json body = parse_body(request.body);
-  name_fields(endpoint, body, reply_to);
-  const ordered_json* name = body.is_object() ? find_value(body, "model") : nullptr;
-  const ordered_json* other = body.is_object() ? find_value(body, "name") : nullptr;
+void Endpoints::ollama_show(const EndpointCall& call) {
+  const ordered_json body = parse_body(call.request.body);
+  name_fields(call, body);
+  const ordered_json* name = find_value(body, "model");
+  const ordered_json* other = find_value(body, "name");
   if (name != nullptr && other != nullptr && *name != *other) refuse_contradiction("model", "name");
   if (name == nullptr) name = other;
   if (name == nullptr) throw FieldError("model", "model is missing; expected a model of this server");
@@ -91,7 +88,7 @@ void Endpoints::ollama_show(const Endpoint& endpoint, const HttpRequest& request
   const bool has_turns = !opened.chat_template().is_none();
   if (writes_text && has_turns && opened.tokenizer() != nullptr) capabilities.push_back("tools");
   if (writes_text && can_infill(config)) capabilities.push_back("insert");
-  send_json(reply_to,
+  send_json(call.reply_to,
             {{"details", ollama_details(index)},
              {"model_info",
               {{"general.architecture", family},
