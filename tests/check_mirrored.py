@@ -161,7 +161,6 @@ ELSEWHERE = {
     "hub/hub_api": "tests/hub/pull_test.cpp",
     "hub/pull_options": "tests/hub/pull_test.cpp",  # values
     "server/completion": "tests/server/service_test.cpp",
-    "server/decision_reply": "tests/server/service_test.cpp",
     "server/dialect": "tests/server/endpoints_test.cpp",  # values
     "server/ollama_endpoints": "tests/server/ollama_test.cpp",
     "server/endpoint_list": "tests/server/endpoints_test.cpp",

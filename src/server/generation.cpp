@@ -8,14 +8,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "decode/make_decoder.h"
 #include "engine/answer_limit.h"
+#include "engine/decide.h"
 #include "options/choose.h"
 #include "server/api_error.h"
-#include "server/decision_reply.h"
 
 namespace lacuna {
 namespace {
@@ -54,6 +55,55 @@ void check_alternatives(const GenerationRequest& request, const Decoder& decoder
       key, fmt::format("{} is {} of {} positions in {} choices; expected {} alternatives at most", key,
                        request.num_alternatives, positions, choices, kMaxListedAlternatives));
 }
+
+/// Sends the reply to a decision request when its decoder is done.
+class DecisionReply final : public RequestListener {
+ public:
+  ///   model    stays loaded until the reply is sent     metrics  must outlive the reply
+  DecisionReply(ReplyModel model, DecisionBody body, std::shared_ptr<const PreparedDecision> prepared,
+                std::shared_ptr<HttpReply> reply, Metrics& metrics)
+      : model_(std::move(model)),
+        body_(std::move(body)),
+        prepared_(std::move(prepared)),
+        reply_(std::move(reply)),
+        metrics_(metrics) {}
+
+  void started(const Decoder& /*decoder*/, double queue_seconds) override {
+    metrics_.observe_queue(queue_seconds);
+  }
+  bool stepped(const StepEvent& event) override {
+    metrics_.count_pass(event.statistics, statistics_);
+    statistics_ = event.statistics;
+    return true;
+  }
+  void finished(const Decoder& decoder, const RunStatistics& statistics) override {
+    if (const std::optional<std::string> changed = find_changed_mapped_file())
+      return failed(fmt::format("{} was changed while the server ran; restart the server", *changed));
+    const DecideResult result = prepared_->result(decoder.measurements().readings(), statistics);
+    const auto prompt_tokens = static_cast<int32_t>(result.prompt_tokens);
+    const auto answers = static_cast<int32_t>(result.answers.size());
+    metrics_.count_baseline(statistics.baseline);
+    metrics_.count_tokens(prompt_tokens, statistics.shared_tokens, answers);
+    metrics_.count_request("stop");
+    reply_->record({model_.name, prompt_tokens, answers});
+    metrics_.observe_request(clock_.seconds());
+    reply_->send({200, "application/json"}, dump_json(decision_reply(body_, result, model_.name)));
+  }
+  void failed(const std::string& sentence) override {
+    metrics_.count_request("failed");
+    reply_->send({500, "application/json"}, dump_json(error_json(500, sentence)));
+  }
+  void lost(const std::exception_ptr& /*error*/) noexcept override { reply_->abandon(); }
+
+ private:
+  ReplyModel model_;
+  DecisionBody body_;
+  std::shared_ptr<const PreparedDecision> prepared_;
+  std::shared_ptr<HttpReply> reply_;
+  Metrics& metrics_;
+  RunStatistics statistics_;  // after the last pass
+  Stopwatch clock_;
+};
 
 }  // namespace
 

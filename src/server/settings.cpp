@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "options/names.h"
 #include "server/api_error.h"
+#include "server/generation_request.h"
 
 namespace lacuna {
 namespace {
@@ -161,6 +162,12 @@ std::optional<std::string> request_name(std::string_view field) {
   if (name == "gen-length") return "max_tokens";
   if (setting_named(name) != name && name != "guide") return {};
   return is_common_name(name) ? with_underscores(name) : "lacuna." + with_underscores(name);
+}
+
+std::optional<std::string> GenerationRequest::name_of(std::string_view field) const {
+  if (field == "prompt" || field == "answer") return prompt_field;
+  const auto sent = keys.find(field);
+  return sent != keys.end() ? sent->second : request_name(field);
 }
 
 nlohmann::ordered_json describe_settings() {
