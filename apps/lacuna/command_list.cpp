@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "server/object_fields.h"
+#include "base/name_list.h"
 
 namespace lacuna {
 namespace {
@@ -114,8 +114,7 @@ const FlagPlace* place_of(const CLI::Option& option) {
 }  // namespace
 
 const CommandEntry* find_entry(std::string_view name) {
-  const auto* entry = std::find_if(std::begin(kEntries), std::end(kEntries),
-                                   [&](const CommandEntry& each) { return each.name == name; });
+  const auto* entry = std::ranges::find(kEntries, name, &CommandEntry::name);
   return entry == std::end(kEntries) ? nullptr : entry;
 }
 

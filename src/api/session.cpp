@@ -1,8 +1,6 @@
 // The C++ interface, on top of the engine's session.
 #include "lacuna/session.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -10,10 +10,10 @@
 #include <functional>
 #include <limits>
 #include <sstream>
-#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "base/read_file.h"
 #include "base/rng.h"
 #include "server/api_error.h"
@@ -30,14 +30,6 @@ constexpr std::array<std::string_view, 14> kAdmittedHeaders = {
 
 constexpr size_t kMaxClients = 65536;  // clients with their own counters
 constexpr uint64_t kSharedRows = 4;
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 /// "localhost" for "localhost:8080", "::1" for "[::1]:8080". Other forms are returned unchanged, and match no
 /// known name.

@@ -34,6 +34,14 @@ JsonSchemaConstraint schema_of(const ordered_json& value, std::string_view place
   return {value.dump()};
 }
 
+void read_strict(const ordered_json& object, std::string_view place, JsonSchemaConstraint& constraint) {
+  const ordered_json* strict = find_value(object, "strict");
+  if (strict == nullptr) return;
+  if (!strict->is_boolean())
+    throw InputError("{}.strict is {}; expected true or false", place, shown(*strict));
+  constraint.strict = strict->get<bool>();
+}
+
 ChoiceConstraint choices_of(const ordered_json& value, std::string_view place) {
   if (!value.is_array()) throw InputError("{} is {}; expected a list of strings", place, shown(value));
   ChoiceConstraint choices;
@@ -57,16 +65,12 @@ std::optional<Constraint> of_json_schema_format(const ordered_json& format) {
   const ordered_json* schema = find_value(*wrapper, "schema");
   if (schema == nullptr) throw InputError("response_format.json_schema.schema is missing");
   JsonSchemaConstraint constraint = schema_of(*schema, "response_format.json_schema.schema");
-  if (const ordered_json* strict = find_value(*wrapper, "strict")) {
-    if (!strict->is_boolean())
-      throw InputError("response_format.json_schema.strict is {}; expected true or false", shown(*strict));
-    constraint.strict = strict->get<bool>();
-  }
+  read_strict(*wrapper, "response_format.json_schema", constraint);
   return constraint;
 }
 
 std::optional<Constraint> of_response_format(const ordered_json& format) {
-  const ordered_json* type = format.is_object() ? find_value(format, "type") : nullptr;
+  const ordered_json* type = find_value(format, "type");
   const std::string name = type != nullptr && type->is_string() ? type->get<std::string>() : "";
   if (name == "text") return {};
   if (name == "json_schema") return of_json_schema_format(format);
@@ -121,7 +125,7 @@ std::optional<Constraint> of_format(const ordered_json& format) {
 /// Parses {"type": "json_schema", "schema": ...} of OpenAI's Responses ("text.format") and Anthropic
 /// ("output_format").
 std::optional<Constraint> of_flat_format(const ordered_json& format, const std::string& place) {
-  const ordered_json* type = format.is_object() ? find_value(format, "type") : nullptr;
+  const ordered_json* type = find_value(format, "type");
   if (type != nullptr && *type == "text") return {};
   if (type != nullptr && *type == "json_object") return JsonObjectConstraint{};
   if (type == nullptr || *type != "json_schema") {
@@ -130,11 +134,7 @@ std::optional<Constraint> of_flat_format(const ordered_json& format, const std::
   const ordered_json* schema = find_value(format, "schema");
   if (schema == nullptr) throw InputError("{}.schema is missing", place);
   JsonSchemaConstraint constraint = schema_of(*schema, place + ".schema");
-  if (const ordered_json* strict = find_value(format, "strict")) {
-    if (!strict->is_boolean())
-      throw InputError("{}.strict is {}; expected true or false", place, shown(*strict));
-    constraint.strict = strict->get<bool>();
-  }
+  read_strict(format, place, constraint);
   return constraint;
 }
 

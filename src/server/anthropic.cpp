@@ -1,10 +1,10 @@
 // Anthropic's Messages API: POST /v1/messages.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "base/name_list.h"
 #include "server/dialect.h"
 #include "server/message_parts.h"
 #include "server/prompts.h"
@@ -18,11 +18,9 @@ using nlohmann::ordered_json;
 
 /// Whether only the service that wrote a block can use it: thoughts, and calls and results of its own tools.
 bool is_foreign(std::string_view type) {
-  constexpr std::array<std::string_view, 7> kForeign = {
-      "thinking",         "redacted_thinking", "server_tool_use", "mcp_tool_use",
-      "container_upload", "compaction",        "fallback"};
-  return std::find(kForeign.begin(), kForeign.end(), type) != kForeign.end() ||
-         (type.ends_with("_tool_result") && type != "tool_result");
+  constexpr std::string_view kForeign =
+      "thinking redacted_thinking server_tool_use mcp_tool_use container_upload compaction fallback";
+  return has_name(kForeign, type) || (type.ends_with("_tool_result") && type != "tool_result");
 }
 
 /// The text of a document; FieldError for other kinds of documents.
@@ -42,7 +40,7 @@ std::string text_of_result(const FieldValue& block, GenerationRequest& request) 
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
     const FieldValue part{fmt::format("{}.content.{}", block.place, i), (*content)[i]};
-    const ordered_json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+    const ordered_json* type = find_value(part.value, "type");
     if (type != nullptr && *type == "tool_reference") {
       leave_out("tool_reference", request);
     } else if (type != nullptr && *type == "document") {
@@ -172,7 +170,7 @@ constexpr RequestField kFields[] = {
     {"temperature", kNumber, "0: the likeliest token", as_setting<setting::kTemperature>},
     {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
     {"top_k", kInteger, "without effect at temperature 0", as_setting<setting::kTopK>},
-    {"stream", kBoolean, "events in the place of one object", read_stream},
+    {"stream", kBoolean, "events in the place of one object", as_flag<&GenerationRequest::stream>},
     {"output_config", kObject, "format: json_schema with a schema", read_output},
     {"output_format", kObject, "type json_schema with a schema", read_output},
     {"thinking", kObject, "disabled: the chat template's enable_thinking is false", read_thinking},
@@ -338,10 +336,6 @@ class MessagesFormat final : public ReplyFormat {
   bool in_text_ = false;
 };
 
-std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
-  return std::make_unique<MessagesFormat>(std::move(head));
-}
-
 std::string_view error_type(int status) {
   constexpr std::array<std::pair<int, std::string_view>, 6> kTypes = {{{401, "authentication_error"},
                                                                        {403, "permission_error"},
@@ -369,8 +363,9 @@ nlohmann::ordered_json anthropic_error(int status, std::string_view sentence, st
   return reply;
 }
 
-const Dialect kAnthropicMessages{
-    anthropic::fields,      false,           anthropic::kAnswerFormats, kMessagesObjects, anthropic::parse,
-    anthropic::make_format, anthropic_error, ToolFormat::kAnthropic};
+const Dialect kAnthropicMessages{anthropic::fields,         false,
+                                 anthropic::kAnswerFormats, kMessagesObjects,
+                                 anthropic::parse,          make_format<anthropic::MessagesFormat>,
+                                 anthropic_error,           ToolFormat::kAnthropic};
 
 }  // namespace lacuna

@@ -6,18 +6,11 @@ namespace lacuna {
 namespace {
 
 std::string_view type_of(int status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 404:
-      return "not_found_error";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-      return "unavailable_error";
-    default:
-      return status < 500 ? "invalid_request_error" : "server_error";
-  }
+  if (status == 401) return "authentication_error";
+  if (status == 404) return "not_found_error";
+  if (status == 429) return "rate_limit_error";
+  if (status == 503) return "unavailable_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -66,10 +64,6 @@ void read_stream_options(const FieldValue& field, GenerationRequest& request) {
   request.include_usage = read_flag(field.object(), "include_usage");
 }
 
-void read_echo(const FieldValue& field, GenerationRequest& request) {
-  request.echoes = field.flag();
-}
-
 // Common fields of chats, completions and infills.
 constexpr RequestField kCommonFields[] = {
     {"model", kString, "a model of this server"},
@@ -91,7 +85,8 @@ constexpr RequestField kCommonFields[] = {
     {"threshold", kNumber, "unmask every position that is surer", read_threshold},
     {"confidence_threshold", kNumber, "the same", read_threshold},
     {"dllm_confidence_threshold", kNumber, "the same", read_threshold},
-    {"stream", kBoolean, "server-sent events in the place of one object", read_stream},
+    {"stream", kBoolean, "server-sent events in the place of one object",
+     as_flag<&GenerationRequest::stream>},
     {"stream_options", kObject, "include_usage: a last chunk with usage and timings", read_stream_options},
     {"n", R"({"type": "integer", "minimum": 1, "maximum": 128})", "choices", read_num_choices},
     {"response_format", kObject, "type text, json_object or json_schema"},
@@ -106,8 +101,7 @@ constexpr RequestField kCommonFields[] = {
 
 // Fields that must be read after "lacuna".
 constexpr RequestField kLastFields[] = {
-    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
-     "up to 16 texts that end the answer", read_stop_texts},
+    {"stop", kTextOrTexts, "up to 16 texts that end the answer", read_stop_texts},
     {"logprobs", R"({"type": ["boolean", "integer"]})",
      "logarithms of confidences; a number lists alternatives", read_logprobs},
     {"top_logprobs", kAlternativeCount, "tokens that are listed for each position, with logprobs",
@@ -166,7 +160,7 @@ ordered_json without(ordered_json body, const char* key) {
 
 /// Refuses tools in requests without a conversation.
 void refuse_tools(const ordered_json& body) {
-  const ordered_json* tools = body.is_object() ? find_value(body, "tools") : nullptr;
+  const ordered_json* tools = find_value(body, "tools");
   if (tools != nullptr && !tools->empty()) {
     throw FieldError("tools",
                      "tools has no effect here; chats take tools, such as POST /v1/chat/completions");
@@ -225,7 +219,7 @@ void read_suffix(const ordered_json& body, GenerationRequest& request) {
 }
 
 ordered_json without_zero_length(const ordered_json& body, GenerationRequest& request) {
-  const ordered_json* length = body.is_object() ? find_value(body, "n_predict") : nullptr;
+  const ordered_json* length = find_value(body, "n_predict");
   if (length == nullptr || (*length != 0 && *length != -2)) return body;
   if (*length == 0) request.answers_nothing = "length";
   return without(body, "n_predict");
@@ -255,7 +249,7 @@ constexpr RequestField kChatFields[] = {
 
 constexpr RequestField kPromptFields[] = {
     {"prompt", kAnyValue, "text, token ids or both, or a list of prompts", read_prompts, true},
-    {"echo", kBoolean, "the prompt before the answer", read_echo},
+    {"echo", kBoolean, "the prompt before the answer", as_flag<&GenerationRequest::echoes>},
     {"suffix", kString, "text that follows what is filled in"},
 };
 
@@ -307,7 +301,7 @@ Conversation read_messages(const ordered_json* list, GenerationRequest& request)
   ChatHistory history;
   for (size_t i = 0; i < list->size(); ++i) {
     const ordered_json& message = (*list)[i];
-    const ordered_json* role = message.is_object() ? find_value(message, "role") : nullptr;
+    const ordered_json* role = find_value(message, "role");
     if (role == nullptr || !role->is_string()) {
       throw InputError("messages holds {}; expected \"role\" and \"content\"", shown(message));
     }
@@ -381,7 +375,7 @@ void read_continuation(const ordered_json& body, Conversation& conversation) {
 }  // namespace
 
 Conversation parse_conversation(const ordered_json& body, GenerationRequest& request) {
-  const ordered_json* list = body.is_object() ? find_value(body, "messages") : nullptr;
+  const ordered_json* list = find_value(body, "messages");
   Conversation conversation = in_field("messages", [&] { return read_messages(list, request); });
   read_keywords(body, conversation);
   read_continuation(body, conversation);
@@ -411,10 +405,6 @@ GenerationRequest read_request(const ordered_json& body, const GenerationOptions
   return request;
 }
 
-void read_stream(const FieldValue& field, GenerationRequest& request) {
-  request.stream = field.flag();
-}
-
 void read_stop_texts(const FieldValue& field, GenerationRequest& request) {
   read_setting_field("stop", field, request);
 }
@@ -432,7 +422,7 @@ GenerationRequest parse_chat_request(const ordered_json& body, const GenerationO
 }
 
 GenerationRequest parse_completion_request(const ordered_json& body, const GenerationOptions& defaults) {
-  const ordered_json* most = body.is_object() ? find_value(body, "max_tokens") : nullptr;
+  const ordered_json* most = find_value(body, "max_tokens");
   const bool scores_only = most != nullptr && *most == 0;
   refuse_tools(body);
   GenerationRequest request = scores_only

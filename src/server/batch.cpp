@@ -9,7 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 

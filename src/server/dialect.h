@@ -2,7 +2,6 @@
 // as a reply.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -70,8 +69,11 @@ RequestFields sampling_fields();
 /// Maps the role "developer" of newer clients to "system".
 std::string role_of_turn(std::string role);
 
-/// Reads whether the reply is a stream.
-void read_stream(const FieldValue& field, GenerationRequest& request);
+/// Reads true or false into a member of the request.
+template <bool GenerationRequest::*kMember>
+void as_flag(const FieldValue& field, GenerationRequest& request) {
+  request.*kMember = field.flag();
+}
 
 /// Reads the stop texts.
 void read_stop_texts(const FieldValue& field, GenerationRequest& request);

@@ -12,19 +12,9 @@ namespace lacuna {
 namespace {
 
 int status_of(SchedulingError::Reason reason) {
-  switch (reason) {
-    case SchedulingError::Reason::kTooLarge:
-      return 400;
-    case SchedulingError::Reason::kTooManyFromClient:
-      return 429;
-    case SchedulingError::Reason::kReplacing:
-      return 409;
-    case SchedulingError::Reason::kQueueFull:
-    case SchedulingError::Reason::kStopping:
-    case SchedulingError::Reason::kBroken:
-      break;
-  }
-  return 503;
+  if (reason == SchedulingError::Reason::kTooLarge) return 400;
+  if (reason == SchedulingError::Reason::kTooManyFromClient) return 429;
+  return reason == SchedulingError::Reason::kReplacing ? 409 : 503;
 }
 
 Failure failure_of(const std::exception_ptr& error) {

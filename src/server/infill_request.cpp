@@ -59,8 +59,8 @@ void add_part(const ordered_json& part, std::vector<CanvasPart>& canvas) {
     canvas.emplace_back(part.get<std::string>());
     return;
   }
-  const ordered_json* hole = part.is_object() ? find_value(part, "hole") : nullptr;
-  const ordered_json* tokens = part.is_object() ? find_value(part, "tokens") : nullptr;
+  const ordered_json* hole = find_value(part, "hole");
+  const ordered_json* tokens = find_value(part, "tokens");
   if (hole != nullptr) {
     canvas.emplace_back(read_hole(*hole));
   } else if (tokens != nullptr) {

@@ -11,12 +11,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-void read_num_probs(const FieldValue& field, GenerationRequest& request) {
-  const int64_t count = field.integer(0, kMaxAlternatives);
-  request.wants_logprobs = request.wants_logprobs || count > 0;
-  set_alternatives(count, field, request);
-}
-
 void read_count(const FieldValue& field, GenerationRequest& request) {
   if (field.value != 0) read_num_choices(field, request);
 }
@@ -30,9 +24,9 @@ constexpr RequestField kFields[] = {
     {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
     {"top_k", kInteger, "without effect at temperature 0", as_setting<setting::kTopK>},
     {"seed", kInteger, "of all sampling; -1: the default", read_seed},
-    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
-     "texts that end the answer", read_stop_texts},
-    {"stream", kBoolean, "server-sent events in the place of one object", read_stream},
+    {"stop", kTextOrTexts, "texts that end the answer", read_stop_texts},
+    {"stream", kBoolean, "server-sent events in the place of one object",
+     as_flag<&GenerationRequest::stream>},
     {"n_probs", kAlternativeCount, "tokens that are listed for each position", read_num_probs},
     {"logprobs", kAlternativeCount, "the same", read_num_probs},
     {"json_schema", kAnyValue, "the answer is JSON that is valid against this schema"},
@@ -129,17 +123,17 @@ class CompletionFormat final : public ReplyFormat {
   int32_t prompt_tokens_ = 0;  // prompt tokens of the current choice's prompt
 };
 
-std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
-  return std::make_unique<CompletionFormat>(std::move(head));
-}
-
 constexpr std::array<std::string_view, 2> kAnswerFormats = {"json_schema", "grammar"};
 
 }  // namespace
 }  // namespace llama_cpp
 
-const Dialect kLlamaCppCompletion{
-    llama_cpp::fields,      false,       llama_cpp::kAnswerFormats, kOpenAiObjects, llama_cpp::parse,
-    llama_cpp::make_format, openai_error};
+const Dialect kLlamaCppCompletion{llama_cpp::fields,
+                                  false,
+                                  llama_cpp::kAnswerFormats,
+                                  kOpenAiObjects,
+                                  llama_cpp::parse,
+                                  make_format<llama_cpp::CompletionFormat>,
+                                  openai_error};
 
 }  // namespace lacuna

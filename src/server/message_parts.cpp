@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 /// Whether a part is a thought, which only the service that wrote it can use.
 bool is_thought(const ordered_json& part) {
-  const ordered_json* type = part.is_object() ? find_value(part, "type") : nullptr;
+  const ordered_json* type = find_value(part, "type");
   return type != nullptr && (*type == "thinking" || *type == "redacted_thinking" || *type == "reasoning");
 }
 
@@ -29,9 +29,9 @@ std::string text_of_content(const FieldValue& content, std::span<const std::stri
 }
 
 std::string text_of_part(const FieldValue& part, std::span<const std::string_view> types) {
-  const ordered_json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+  const ordered_json* type = find_value(part.value, "type");
   const char* key = type != nullptr && *type == "refusal" ? "refusal" : "text";
-  const ordered_json* piece = part.value.is_object() ? find_value(part.value, key) : nullptr;
+  const ordered_json* piece = find_value(part.value, key);
   const bool is_text = type != nullptr && type->is_string() && piece != nullptr && piece->is_string() &&
                        std::find(types.begin(), types.end(), type->get<std::string>()) != types.end();
   if (!is_text) part.refuse(fmt::format("{{\"type\": \"{}\", \"text\": ...}}", types.front()));
@@ -40,7 +40,7 @@ std::string text_of_part(const FieldValue& part, std::span<const std::string_vie
 
 std::string text_of_result_part(const FieldValue& part, std::span<const std::string_view> types,
                                 GenerationRequest& request) {
-  const ordered_json* type = part.value.is_object() ? find_value(part.value, "type") : nullptr;
+  const ordered_json* type = find_value(part.value, "type");
   const bool is_image =
       type != nullptr && (*type == "image" || *type == "image_url" || *type == "input_image");
   if (!is_image) return text_of_part(part, types);

@@ -4,7 +4,6 @@
 // one.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "base/name_list.h"
 #include "server/generation_request.h"
 
 namespace lacuna {
@@ -163,25 +164,14 @@ class Walk {
 constinit const std::span<const ObjectFields> kOpenAiObjects = kOpenAi, kResponsesObjects = kResponses,
                                               kMessagesObjects = kMessages, kOllamaObjects = kOllama;
 
-bool has_name(std::string_view names, std::string_view name) {
-  for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
-    const bool begins = at == 0 || names[at - 1] == ' ';
-    const size_t end = at + name.size();
-    if (begins && (end == names.size() || names[end] == ' ')) return !name.empty();
-  }
-  return false;
-}
-
 void note_object_fields(const ordered_json& body, std::span<const ObjectFields> objects, RequestFields fields,
                         const std::function<bool(std::string_view)>& is_shown, GenerationRequest& request) {
   while (!objects.empty()) {
     const std::string_view path = objects.front().path;
     const auto end = std::ranges::find_if(objects, [&](const ObjectFields& row) { return row.path != path; });
     const std::string_view first = path.substr(0, path.find('.'));
-    const bool is_field =
-        std::ranges::any_of(fields, [&](const RequestField& field) { return field.name == first; });
     const auto rows = objects.first(static_cast<size_t>(end - objects.begin()));
-    if (is_field) Walk(rows, is_shown, request).at(body, path, "");
+    if (has_field(fields, first)) Walk(rows, is_shown, request).at(body, path, "");
     objects = objects.subspan(rows.size());
   }
 }

@@ -22,9 +22,6 @@ struct ObjectFields {
 extern const std::span<const ObjectFields> kOpenAiObjects, kResponsesObjects, kMessagesObjects,
     kOllamaObjects;
 
-/// Whether a list of names contains `name`.
-bool has_name(std::string_view names, std::string_view name);
-
 /// Adds hints and unknown members of a body's objects to GenerationRequest::left_out and ::unknown. A hint in
 /// a list's element is reported by its name alone ("cache_control"), others by their place ("text.verbosity",
 /// "tools.0.function.parametres"). Each is reported once per list. Objects of unlisted types are skipped.

@@ -28,8 +28,7 @@ constexpr RequestField kOptions[] = {
     {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
     {"top_k", kInteger, "without effect at temperature 0", as_setting<setting::kTopK>},
     {"seed", kInteger, "of all sampling", read_seed},
-    {"stop", R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
-     "texts that end the answer", read_stop_texts},
+    {"stop", kTextOrTexts, "texts that end the answer", read_stop_texts},
 };
 
 // How Ollama runs a model, and settings of samplings that are refused.
@@ -147,7 +146,7 @@ constexpr RequestField kShared[] = {
     {"format", kAnyValue, "json, or a JSON schema that the answer is valid against"},
     {"truncate", kBoolean, "left out: no prompt is cut", leave_out_field},
     {"shift", kBoolean, "left out: no prompt is cut", leave_out_field},
-    {"stream", kBoolean, "lines of JSON (default true)", read_stream},
+    {"stream", kBoolean, "lines of JSON (default true)", as_flag<&GenerationRequest::stream>},
     {"think", kAnyValue, "false: the chat template's enable_thinking", read_think},
     {"logprobs", kBoolean, "the logprob of every token", read_logprobs},
     {"top_logprobs", kAlternativeCount, "tokens that are listed for each position, together with logprobs",
@@ -189,7 +188,7 @@ GenerationRequest parse(const ordered_json& body, const GenerationOptions& defau
 
 /// Whether a request without a prompt asks to load the model, or to unload it (keep_alive 0).
 bool asks_to_load(const ordered_json& body, const char* prompt) {
-  const ordered_json* value = body.is_object() ? find_value(body, prompt) : nullptr;
+  const ordered_json* value = find_value(body, prompt);
   return body.is_object() && (value == nullptr || (value->empty() || *value == ""));
 }
 

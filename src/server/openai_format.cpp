@@ -10,15 +10,8 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string_view id_prefix(AnswerStyle style) {
-  switch (style) {
-    case AnswerStyle::kChat:
-      return "chatcmpl-";
-    case AnswerStyle::kText:
-      return "cmpl-";
-    case AnswerStyle::kInfill:
-      break;
-  }
-  return "infill-";
+  if (style == AnswerStyle::kChat) return "chatcmpl-";
+  return style == AnswerStyle::kText ? "cmpl-" : "infill-";
 }
 
 void add_usage(ordered_json& reply, const AnswerUsage& usage) {

@@ -25,14 +25,6 @@ namespace {
 
 // Members of "lacuna" that are not settings.
 
-void read_events(const FieldValue& field, GenerationRequest& request) {
-  request.events = field.flag();
-}
-
-void read_step_map(const FieldValue& field, GenerationRequest& request) {
-  request.wants_step_map = field.flag();
-}
-
 void read_guide(const FieldValue& field, GenerationRequest& request) {
   request.uses_guide = field.flag();
   if (request.uses_guide) return;
@@ -50,8 +42,8 @@ void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) 
 }
 
 constexpr RequestField kOwnMembers[] = {
-    {"events", kBoolean, "each step's changes (OpenAI's endpoints)", read_events},
-    {"step_map", kBoolean, "the pass that committed each token", read_step_map},
+    {"events", kBoolean, "each step's changes (OpenAI's endpoints)", as_flag<&GenerationRequest::events>},
+    {"step_map", kBoolean, "the pass that committed each token", as_flag<&GenerationRequest::wants_step_map>},
     {"guide", kBoolean, "the server's guide verifies drafts", read_guide},
     {"given_tokens", kPositiveInteger, "tokens of a scored prompt that are given", read_given_tokens},
     {"likelihood_draws", kPositiveInteger, "passes of a likelihood bound", read_likelihood_draws},
@@ -61,10 +53,7 @@ void read_own_object(const FieldValue& field, GenerationRequest& request) {
   if (!field.value.is_object()) field.refuse("an object of settings");
   read_fields(field.value, "lacuna.", kOwnMembers, request);
   for (const auto& [key, value] : field.value.items()) {
-    const bool is_read =
-        std::any_of(std::begin(kOwnMembers), std::end(kOwnMembers),
-                    [&name = key](const RequestField& member) { return member.name == name; });
-    if (!is_read) read_named_setting(key, value, "lacuna.", request);
+    if (!has_field(kOwnMembers, key)) read_named_setting(key, value, "lacuna.", request);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "server/api_error.h"
 
@@ -19,7 +18,7 @@ bool has_any(const ordered_json& list, bool (ordered_json::*is_kind)() const noe
 Prompt read_prompt(const FieldValue& field) {
   const ordered_json& value = field.value;
   if (value.is_string()) return field.text();
-  if (value.is_object() && find_value(value, "prompt_string") != nullptr) {
+  if (find_value(value, "prompt_string") != nullptr) {
     GenerationRequest unused;
     if (find_value(value, "multimodal_data") != nullptr) refuse_field(field.at("multimodal_data"), unused);
     return read_prompt(field.at("prompt_string"));

@@ -104,6 +104,12 @@ class ReplyFormat {
   AnswerHead head_;
 };
 
+/// Makes the format of a dialect.
+template <typename Format>
+std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
+  return std::make_unique<Format>(std::move(head));
+}
+
 // Shared by several formats.
 
 /// A unique id that begins with `prefix`.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -115,12 +114,15 @@ std::vector<RequestField> fields_of(std::span<const HintNames> hints) {
   return fields;
 }
 
+bool has_field(RequestFields fields, std::string_view name) {
+  return std::ranges::find(fields, name, &RequestField::name) != fields.end();
+}
+
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists) {
   std::vector<RequestField> all;
   for (const RequestFields list : lists) {
     for (const RequestField& field : list) {
-      const auto has_name = [&](const RequestField& other) { return other.name == field.name; };
-      if (std::ranges::none_of(all, has_name)) all.push_back(field);
+      if (!has_field(all, field.name)) all.push_back(field);
     }
   }
   return all;
@@ -217,6 +219,12 @@ void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest&
     refuse_contradiction(before->second, field.place);
   request.num_alternatives = static_cast<int32_t>(count);
   request.keys["alternatives"] = field.place;
+}
+
+void read_num_probs(const FieldValue& field, GenerationRequest& request) {
+  const int64_t count = field.integer(0, kMaxAlternatives);
+  request.wants_logprobs = request.wants_logprobs || count > 0;
+  set_alternatives(count, field, request);
 }
 
 std::string ignored_names(const GenerationRequest& request) {
@@ -324,16 +332,13 @@ void leave_out_field(const FieldValue& field, GenerationRequest& request) {
 }
 
 void note_unknown_field(const std::string& place, RequestFields fields, GenerationRequest& request) {
-  const auto has_name = [&](const RequestField& field) { return field.name == place; };
-  if (std::ranges::none_of(fields, has_name)) add_unknown(place, request);
+  if (!has_field(fields, place)) add_unknown(place, request);
 }
 
 void note_unknown_fields(const ordered_json& object, std::string_view place, RequestFields fields,
                          bool (*is_known)(std::string_view name), GenerationRequest& request) {
   for (const auto& [key, value] : object.items()) {
-    const bool is_listed =
-        std::ranges::any_of(fields, [&name = key](const RequestField& field) { return field.name == name; });
-    if (!is_listed && (is_known == nullptr || !is_known(key)))
+    if (!has_field(fields, key) && (is_known == nullptr || !is_known(key)))
       add_unknown(fmt::format("{}{}", place, key), request);
   }
 }

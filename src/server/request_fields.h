@@ -35,15 +35,15 @@ struct FieldValue {
 };
 
 // JSON Schemas of fields.
-inline constexpr std::string_view kAnyValue = "{}", kBoolean = R"({"type": "boolean"})",
-                                  kInteger = R"({"type": "integer"})",
-                                  kPositiveInteger = R"({"type": "integer", "minimum": 1})",
-                                  kAlternativeCount = R"({"type": "integer", "minimum": 0, "maximum": 20})",
-                                  kNumber = R"({"type": "number"})", kString = R"({"type": "string"})",
-                                  kList = R"({"type": "array"})",
-                                  kStrings = R"({"type": "array", "items": {"type": "string"}})",
-                                  kObjects = R"({"type": "array", "items": {"type": "object"}})",
-                                  kObject = R"({"type": "object"})";
+inline constexpr std::string_view
+    kAnyValue = "{}",
+    kBoolean = R"({"type": "boolean"})", kInteger = R"({"type": "integer"})",
+    kPositiveInteger = R"({"type": "integer", "minimum": 1})",
+    kAlternativeCount = R"({"type": "integer", "minimum": 0, "maximum": 20})",
+    kNumber = R"({"type": "number"})", kString = R"({"type": "string"})", kList = R"({"type": "array"})",
+    kStrings = R"({"type": "array", "items": {"type": "string"}})",
+    kTextOrTexts = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
+    kObjects = R"({"type": "array", "items": {"type": "object"}})", kObject = R"({"type": "object"})";
 
 struct RequestField {
   std::string_view name;
@@ -55,7 +55,7 @@ struct RequestField {
 };
 using RequestFields = std::span<const RequestField>;
 
-/// The value of a key; null pointer if the key is missing or its value is null.
+/// The value of a key; null pointer if the key is missing, its value is null, or `object` is no object.
 const nlohmann::ordered_json* find_value(const nlohmann::ordered_json& object, std::string_view key);
 
 /// Formats a value for an error message.
@@ -77,6 +77,7 @@ struct HintNames {
 };
 std::vector<RequestField> fields_of(std::span<const HintNames> hints);
 
+bool has_field(RequestFields fields, std::string_view name);
 /// Concatenates lists; of fields with the same name, keeps the first.
 std::vector<RequestField> join(std::initializer_list<RequestFields> lists);
 
@@ -107,6 +108,8 @@ void read_seed(const FieldValue& field, GenerationRequest& request);
 /// Sets the number of alternatives that are listed per token; 0 changes nothing. FieldError if another field
 /// has set another number.
 void set_alternatives(int64_t count, const FieldValue& field, GenerationRequest& request);
+/// Reads a number of alternatives; above 0 it asks for logprobs, too.
+void read_num_probs(const FieldValue& field, GenerationRequest& request);
 namespace setting {
 inline constexpr char kGenLength[] = "gen-length";
 inline constexpr char kTemperature[] = "temperature";

@@ -1,10 +1,10 @@
 // OpenAI's Responses API: POST /v1/responses. Nothing is stored, so each request has its whole conversation.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "base/name_list.h"
 #include "server/dialect.h"
 #include "server/message_parts.h"
 
@@ -45,13 +45,12 @@ class InputReader {
   /// Whether only the service that wrote an item can use it: thoughts, calls of other tools, and their
   /// results.
   static bool is_foreign(const ordered_json& type) {
-    constexpr std::array<std::string_view, 8> kForeign = {
-        "reasoning",          "compaction",         "mcp_list_tools", "mcp_approval_response",
-        "compaction_summary", "context_compaction", "ghost_snapshot", "additional_tools"};
+    constexpr std::string_view kForeign =
+        "reasoning compaction mcp_list_tools mcp_approval_response compaction_summary context_compaction "
+        "ghost_snapshot additional_tools";
     if (!type.is_string()) return false;
     const std::string_view name = type.get_ref<const std::string&>();
-    return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end() ||
-           (name != "function_call" && name.ends_with("_call")) ||
+    return has_name(kForeign, name) || (name != "function_call" && name.ends_with("_call")) ||
            (name != "function_call_output" && name.ends_with("_output")) ||
            name.ends_with("_approval_request");
   }
@@ -127,12 +126,6 @@ void read_include(const FieldValue& field, GenerationRequest& request) {
   }
 }
 
-void read_top_logprobs(const FieldValue& field, GenerationRequest& request) {
-  const int64_t count = field.integer(0, kMaxAlternatives);
-  request.wants_logprobs = request.wants_logprobs || count > 0;
-  set_alternatives(count, field, request);
-}
-
 void read_truncation(const FieldValue& field, GenerationRequest& request) {
   if (field.text() != "disabled") leave_out(field.place, request);  // nothing is truncated
 }
@@ -162,9 +155,9 @@ constexpr RequestField kFields[] = {
     {"temperature", kNumber, "0: the likeliest token", as_setting<setting::kTemperature>},
     {"top_p", kNumber, "without effect at temperature 0", as_setting<setting::kTopP>},
     {"text", kObject, "format: text, json_object or json_schema", read_text},
-    {"stream", kBoolean, "typed events in the place of one object", read_stream},
+    {"stream", kBoolean, "typed events in the place of one object", as_flag<&GenerationRequest::stream>},
     {"include", kStrings, "message.output_text.logprobs; others have no effect", read_include},
-    {"top_logprobs", kAlternativeCount, "tokens that are listed for each position", read_top_logprobs},
+    {"top_logprobs", kAlternativeCount, "tokens that are listed for each position", read_num_probs},
     {"reasoning", kObject, "effort: the chat template's reasoning_effort", read_reasoning},
     {"truncation", kString, "left out: no conversation is cut", read_truncation},
     {"tools", kObjects, "functions that the answer may call"},
@@ -468,15 +461,16 @@ class ResponsesFormat final : public ReplyFormat {
 
 constexpr std::array<std::string_view, 1> kAnswerFormats = {"text"};
 
-std::unique_ptr<ReplyFormat> make_format(AnswerHead head) {
-  return std::make_unique<ResponsesFormat>(std::move(head));
-}
-
 }  // namespace
 }  // namespace responses
 
-const Dialect kOpenAiResponses{
-    responses::fields,      false,        responses::kAnswerFormats, kResponsesObjects, responses::parse,
-    responses::make_format, openai_error, ToolFormat::kResponses};
+const Dialect kOpenAiResponses{responses::fields,
+                               false,
+                               responses::kAnswerFormats,
+                               kResponsesObjects,
+                               responses::parse,
+                               make_format<responses::ResponsesFormat>,
+                               openai_error,
+                               ToolFormat::kResponses};
 
 }  // namespace lacuna

@@ -1,8 +1,6 @@
 // Implements the public server API: options, models, shutdown.
 #include "lacuna/server.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <set>

@@ -1,7 +1,5 @@
 #include "server/template_use.h"
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/name_list.h"
 #include "server/api_error.h"
 #include "server/generation_request.h"
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -38,7 +37,7 @@ std::string required_string(const ordered_json& object, std::string_view place, 
 
 std::optional<std::string> optional_string(const ordered_json& object, std::string_view place,
                                            std::string_view key) {
-  if (!object.is_object() || find_value(object, key) == nullptr) return {};
+  if (find_value(object, key) == nullptr) return {};
   return required_string(object, place, key);
 }
 
@@ -51,7 +50,7 @@ bool flag_of(const ordered_json& object, std::string_view place, std::string_vie
 }
 
 void expect_type(const ordered_json& object, std::string_view place, std::string_view expected) {
-  const ordered_json* type = object.is_object() ? find_value(object, "type") : nullptr;
+  const ordered_json* type = find_value(object, "type");
   if (type != nullptr && *type != expected)
     throw InputError("{}.type is {}; expected \"{}\"", place, as_quoted(*type), expected);
 }
@@ -71,7 +70,7 @@ ToolNames names_of(ToolFormat format) {
 
 /// Whether a tool is not a function: a tool with a predefined type, run by the service or the client.
 bool is_foreign(const ordered_json& tool, const ToolNames& names) {
-  const ordered_json* type = tool.is_object() ? find_value(tool, "type") : nullptr;
+  const ordered_json* type = find_value(tool, "type");
   return type != nullptr && type->is_string() && *type != names.type;
 }
 
@@ -145,10 +144,10 @@ void read_choice(const ordered_json& choice, bool is_nested, Tools& tools) {
     tools.choice = ToolChoice::kAuto;
   } else if (choice == "required" || choice == "any") {  // "any" is Mistral's name
     tools.choice = ToolChoice::kRequired;
-  } else if (is_nested && choice.is_object() && find_value(choice, "allowed_tools") != nullptr) {
+  } else if (is_nested && find_value(choice, "allowed_tools") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
     read_allowed_tools(choice["allowed_tools"], "tool_choice.allowed_tools", is_nested, tools);
-  } else if (!is_nested && choice.is_object() && find_value(choice, "mode") != nullptr) {
+  } else if (!is_nested && find_value(choice, "mode") != nullptr) {
     expect_type(choice, "tool_choice", "allowed_tools");
     read_allowed_tools(choice, "tool_choice", is_nested, tools);
   } else if (choice.is_object()) {
@@ -259,7 +258,7 @@ void ChatHistory::add_calls_of(const ordered_json& message, std::string_view pla
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string own = fmt::format("{}.tool_calls.{}", place, i);
-    const ordered_json* custom = (*list)[i].is_object() ? find_value((*list)[i], "custom") : nullptr;
+    const ordered_json* custom = find_value((*list)[i], "custom");
     if (custom != nullptr) {  // custom tool: its text input becomes one argument
       expect_type((*list)[i], own, "custom");
       const std::string inner = own + ".custom";

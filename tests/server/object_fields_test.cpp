@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/name_list.h"
 #include "running_server.h"
 #include "server/api_request.h"
 #include "server/dialect.h"
@@ -243,12 +244,6 @@ TEST(ObjectFields, OfMessagesThatTheTemplateShowsAreNotNamed) {
   const GenerationRequest request = noted(body, [](std::string_view) { return true; });
   EXPECT_TRUE(request.left_out.empty());
   EXPECT_THAT(request.unknown, ElementsAre("tools.0.a"));
-}
-
-TEST(ObjectFields, HaveNamesThatAreWholeWords) {
-  EXPECT_TRUE(has_name("a bc d", "a") && has_name("a bc d", "bc") && has_name("a bc d", "d"));
-  EXPECT_FALSE(has_name("a bc d", "b") || has_name("a bc d", "c") || has_name("a bc d", "") ||
-               has_name("", "a"));
 }
 
 }  // namespace
