@@ -16,15 +16,12 @@
 namespace lacuna {
 namespace {
 
-/// Collects the program and all commands below it, parents first.
-void collect(const CLI::App& command, std::vector<const CLI::App*>& all) {
-  all.push_back(&command);
-  for (const CLI::App* each : commands_of(command)) collect(*each, all);
-}
-
-std::vector<const CLI::App*> all_commands(const CLI::App& program) {
-  std::vector<const CLI::App*> all;
-  collect(program, all);
+/// A command and all commands below it, parents first.
+std::vector<const CLI::App*> all_commands(const CLI::App& command) {
+  std::vector<const CLI::App*> all = {&command};
+  for (const CLI::App* each : commands_of(command)) {
+    for (const CLI::App* inner : all_commands(*each)) all.push_back(inner);
+  }
   return all;
 }
 
@@ -45,13 +42,7 @@ std::vector<std::string> words_after(const CLI::App& command) {
 /// Puts a text in single quotes for a shell; `escape` replaces quotes within.
 std::string quoted(const std::string& text, std::string_view escape) {
   std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += escape;
-    } else {
-      result += c;
-    }
-  }
+  for (const char& c : text) result += c == '\'' ? escape : std::string_view(&c, 1);
   return result + "'";
 }
 

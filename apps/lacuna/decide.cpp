@@ -168,24 +168,21 @@ void add_question_flags(CLI::App* command, const std::shared_ptr<DecideFlags>& f
           "A question to be answered by yes or no; may be repeated")
       ->trigger_on_parse()
       ->group("Questions");
-  command
-      ->add_option_function<std::string>(
-          "--choice",
-          [flags](const std::string& list) {
-            add_options(flags->typed, QuestionKind::kChoice, list, "--choice", kMaxOptions);
-          },
-          "Options of the question before it, between commas: \"red, blue, green\"")
-      ->trigger_on_parse()
-      ->group("Questions");
-  command
-      ->add_option_function<std::string>(
-          "--levels",
-          [flags](const std::string& list) {
-            add_options(flags->typed, QuestionKind::kScore, list, "--levels", kMaxLevels);
-          },
-          "Levels of the question before it, the lowest first, between commas: \"low, medium, high\"")
-      ->trigger_on_parse()
-      ->group("Questions");
+  const auto add_list = [&](const char* name, QuestionKind kind, size_t most, const char* help) {
+    command
+        ->add_option_function<std::string>(
+            name,
+            [flags, name, kind, most](const std::string& list) {
+              add_options(flags->typed, kind, list, name, most);
+            },
+            help)
+        ->trigger_on_parse()
+        ->group("Questions");
+  };
+  add_list("--choice", QuestionKind::kChoice, kMaxOptions,
+           "Options of the question before it, between commas: \"red, blue, green\"");
+  add_list("--levels", QuestionKind::kScore, kMaxLevels,
+           "Levels of the question before it, the lowest first, between commas: \"low, medium, high\"");
 }
 
 }  // namespace

@@ -209,19 +209,8 @@ std::string_view attention_of(const ModelConfig& config) {
 }
 
 std::string_view name_of(RopeConfig::Scaling scaling) {
-  switch (scaling) {
-    case RopeConfig::Scaling::kNone:
-      return "none";
-    case RopeConfig::Scaling::kLinear:
-      return "linear";
-    case RopeConfig::Scaling::kLlama3:
-      return "llama3";
-    case RopeConfig::Scaling::kDynamic:
-      return "dynamic";
-    case RopeConfig::Scaling::kYarn:
-      return "yarn";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"none", "linear", "yarn", "llama3", "dynamic"};
+  return kNames[static_cast<size_t>(scaling)];
 }
 
 Json chat_template_json(const Findings& findings) {

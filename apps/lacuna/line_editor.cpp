@@ -1,9 +1,7 @@
 #include "line_editor.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <clocale>
 #include <csignal>

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <thread>
-#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/affinity.h"

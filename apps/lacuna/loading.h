@@ -4,10 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"

@@ -1,7 +1,5 @@
 #include "engine/logits.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

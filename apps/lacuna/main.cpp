@@ -26,6 +26,18 @@
 
 namespace {
 
+/// The subcommands, in the order of the manual page.
+constexpr void (*kCommands[])(CLI::App&) = {
+    lacuna::add_run_command,      lacuna::add_chat_command,     lacuna::add_infill_command,
+    lacuna::add_decide_command,   lacuna::add_batch_command,    lacuna::add_replay_command,
+    lacuna::add_logits_command,   lacuna::add_tokenize_command, lacuna::add_inspect_command,
+    lacuna::add_pull_command,     lacuna::add_list_command,     lacuna::add_merge_command,
+    lacuna::add_quantize_command, lacuna::add_pack_command,     lacuna::add_serve_command,
+    lacuna::add_mcp_command,      lacuna::add_eval_command,     lacuna::add_compare_command,
+    lacuna::add_tune_command,     lacuna::add_bench_command,    lacuna::add_plan_command,
+    lacuna::add_analyze_command,  lacuna::add_help_command,     lacuna::add_completion_command,
+    lacuna::add_man_command};
+
 /// Long flags may be spelled with underscores, as the published scripts spell them.
 std::vector<std::string> normalised_arguments(int argc, char** argv) {
   std::vector<std::string> arguments;
@@ -70,31 +82,7 @@ int main(int argc, char** argv) {
     return fmt::format("lacuna {} ({}; devices: {})", LACUNA_VERSION, lacuna::default_table().name,
                        lacuna::describe_devices());
   });
-  lacuna::add_run_command(program);
-  lacuna::add_chat_command(program);
-  lacuna::add_infill_command(program);
-  lacuna::add_decide_command(program);
-  lacuna::add_batch_command(program);
-  lacuna::add_replay_command(program);
-  lacuna::add_logits_command(program);
-  lacuna::add_tokenize_command(program);
-  lacuna::add_inspect_command(program);
-  lacuna::add_pull_command(program);
-  lacuna::add_list_command(program);
-  lacuna::add_merge_command(program);
-  lacuna::add_quantize_command(program);
-  lacuna::add_pack_command(program);
-  lacuna::add_serve_command(program);
-  lacuna::add_mcp_command(program);
-  lacuna::add_eval_command(program);
-  lacuna::add_compare_command(program);
-  lacuna::add_tune_command(program);
-  lacuna::add_bench_command(program);
-  lacuna::add_plan_command(program);
-  lacuna::add_analyze_command(program);
-  lacuna::add_help_command(program);
-  lacuna::add_completion_command(program);
-  lacuna::add_man_command(program);
+  for (const auto add : kCommands) add(program);
   lacuna::take_one_word_each(program);
   // An internal command, hidden from help.
   if (argc > 1 && argv[1] == lacuna::kServeRanks) lacuna::add_serve_ranks_command(program);

@@ -1,7 +1,7 @@
 // `lacuna man`: the manual page in roff, from the same commands and flags that --help describes.
 #include <fmt/format.h>
 
-#include <memory>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,32 +18,14 @@ namespace {
 
 /// Escapes text for roff: backslashes, dashes and quotes print as typed, and no line begins a request.
 std::string roff(std::string_view text) {
+  static const std::map<char, std::string> kEscapes = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"},
+                                                       {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
   std::string result;
   for (const char c : text) {
     const bool begins_line = result.empty() || result.back() == '\n';
     if (begins_line && (c == '.' || c == '\'')) result += "\\&";
-    switch (c) {
-      case '\\':
-        result += "\\e";
-        break;
-      case '-':
-        result += "\\-";
-        break;
-      case '\'':
-        result += "\\(aq";
-        break;
-      case '`':
-        result += "\\(ga";
-        break;
-      case '^':
-        result += "\\(ha";
-        break;
-      case '~':
-        result += "\\(ti";
-        break;
-      default:
-        result += c;
-    }
+    const auto escape = kEscapes.find(c);
+    result += escape == kEscapes.end() ? std::string(1, c) : escape->second;
   }
   return result;
 }

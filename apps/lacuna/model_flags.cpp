@@ -15,16 +15,10 @@ namespace {
 
 constexpr double kMaxBitsPerSecond = 1e15;
 
-std::vector<std::string> choices_of_format() {
-  std::vector<std::string> choices = weight_format_names();
-  choices.insert(choices.begin(), "auto");
-  return choices;
-}
-
-std::vector<std::string> choices_of_weights() {
-  std::vector<std::string> choices = choices_of_format();
-  choices.insert(choices.begin() + 1, "fastest");
-  return choices;
+/// Values of a flag: `first` ones, then the formats of weights.
+std::vector<std::string> choices_of_format(std::vector<std::string> first) {
+  for (std::string& name : weight_format_names()) first.push_back(std::move(name));
+  return first;
 }
 
 }  // namespace
@@ -83,11 +77,11 @@ void add_format_flags(CLI::App& command, ModelFlags& flags) {
       .add_option(
           "--weights", flags.weights,
           "Format of layers' weights: fastest (on this CPU), int8, ... (default auto: as stored, or --dtype)")
-      ->check(CLI::IsMember(choices_of_weights()));
+      ->check(CLI::IsMember(choices_of_format({"auto", "fastest"})));
   command
       .add_option("--head-weights", flags.head_weights,
                   "Format of embedding and head (default auto: as stored, or --dtype)")
-      ->check(CLI::IsMember(choices_of_format()));
+      ->check(CLI::IsMember(choices_of_format({"auto"})));
 }
 
 void add_device_flag(CLI::App& command, std::string& device) {

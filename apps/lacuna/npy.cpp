@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <span>

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,5 @@
 #include "served_models.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>

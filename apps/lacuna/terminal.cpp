@@ -29,18 +29,8 @@ constexpr char32_t kZeroWidthJoiner = 0x200D;
 
 /// Whether the character is no control and does not hide or reorder text.
 bool is_harmless(char32_t character) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
-    default:
-      return true;
-  }
+  const std::string_view category = utf8proc_category_string(static_cast<utf8proc_int32_t>(character));
+  return !category.starts_with('C') && category != "Zl" && category != "Zp";
 }
 
 /// A safe, visible form of any character.

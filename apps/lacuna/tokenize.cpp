@@ -1,6 +1,4 @@
-#include <fmt/core.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
