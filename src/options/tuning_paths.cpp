@@ -145,6 +145,8 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
   }
   paths.push_back(path_over("unmask factor", "unmask", {}, "unmask",
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
+  if (!config.shifted_logits && config.num_layers > 2)
+    paths.push_back(path_over("focus", "focus", {}, "focus", {"4", "2", "1.5"}));
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
   paths.push_back(lock_path());
   add_sparse_paths(paths);
