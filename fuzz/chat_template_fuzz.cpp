@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "fuzz.h"
 #include "tiny_tokens.h"
-#include "tokenizer/chat_template.h"
+#include "tokenizer/template_of.h"
 
 namespace {
 
@@ -34,7 +34,7 @@ void check_specials(const Tokenizer& tokenizer, const ChatTemplate& chat_templat
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Tokenizer tokenizer = fuzz::tiny_tokenizer();
   std::string_view rest = fuzz::text_of(data, size);
-  const ChatTemplate chat_template = ChatTemplate::of_program(std::string(fuzz::next_text(rest)));
+  const ChatTemplate chat_template = template_of(std::string(fuzz::next_text(rest)));
   if (!chat_template.problem().empty()) return 0;
   std::vector<Message> messages;
   while (!rest.empty() && messages.size() < 16) {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "fuzz.h"
 #include "mutators.h"
-#include "tokenizer/chat_template.h"
+#include "tokenizer/template_of.h"
 #include "tokenizer/tokenizer.h"
 #include "work.h"
 
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text = fuzz::text_of(data, size);
   const fuzz::MeasuredWork work(size, {.base = 100'000, .per_byte = 20'000});
   const std::string_view json = fuzz::next_text(text);
-  ChatTemplate::of_program(std::string(json));
+  template_of(std::string(json));
   try {
     const Tokenizer tokenizer = Tokenizer::from_json(json, "fuzz");
     for (const TokenId id : tokenizer.encode(text, SpecialTokens::kAsText)) {
