@@ -39,9 +39,9 @@ std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes,
 }
 
 std::string read_kernel_file(const std::filesystem::path& path) {
-  constexpr size_t kMaxBytes = 64 << 10;
+  constexpr size_t kMaxKernelBytes = 64 << 10;
   try {
-    return read_whole_file(path, kMaxBytes);
+    return read_whole_file(path, kMaxKernelBytes);
   } catch (const InputError&) {
     return {};
   }
