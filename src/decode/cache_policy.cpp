@@ -123,7 +123,7 @@ CachedPass choose_rows(const CachePolicy& policy, const Canvas& canvas, const Bl
                               std::erase_if(rows, [&](int32_t row) { return is_settled(canvas, row); });
                               return CachedPass{std::move(rows), false};
                             },
-                            [&](const D2Cache&) { return everything(); },  // see PassRequests::rows
+                            [&](const D2Cache&) { return everything(); },  // see PassRequests::computed
                             [&](const SparseDllm& sparse) {
                               return choose_sparse_rows(sparse, canvas, block, drawn_positions);
                             },

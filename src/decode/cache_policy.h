@@ -71,7 +71,7 @@ struct DllmCache {
 /// others attend to most. decode/rollout_cache.h chooses the rows.
 struct D2Cache {
   static constexpr double kMinSigma = 0.1, kMaxSigma = 100;
-  int32_t current = 32;  ///< masks that a pass predicts at least, if there are as many; at least 1
+  int32_t current = 32;  ///< minimum number of masks that a pass predicts, >= 1; all if there are fewer
   double rollout = 0.1;  ///< share of the attention to all others that goes to computed ones, [0, 1]
   double sigma = 10;     ///< of the density of written positions, in positions, [kMinSigma, kMaxSigma]
   int32_t inflate = 0;   ///< computes all rows between two that are at most this far apart
