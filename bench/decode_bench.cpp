@@ -253,7 +253,7 @@ class Run {
       std::unique_ptr<Decoder> decoder = make_decoder(config, generation_, prompt, context);
       for (int32_t s = 0; s < decoder->num_sequences(); ++s) {
         sequences_[0].push_back(
-            pools_[0]->make_sequence({decoder->num_cells(), decoder->remembers_outputs()}));
+            pools_[0]->make_sequence({decoder->num_cells(), decoder->needs().remembers_outputs}));
       }
       if (models_[1] != nullptr) {
         sequences_[1].push_back(pools_[1]->make_sequence({decoder->num_guide_cells()}));

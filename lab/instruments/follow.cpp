@@ -120,7 +120,7 @@ class Follower {
     if (instrument.reads_blocks()) lay_window();
     const std::unique_ptr<KvPool> pool = model.make_pool();
     for (int32_t i = 0; i < decoder.num_sequences(); ++i) {
-      sequences_.push_back(pool->make_sequence({decoder.num_cells(), decoder.remembers_outputs()}));
+      sequences_.push_back(pool->make_sequence({decoder.num_cells(), decoder.needs().remembers_outputs}));
     }
     if (decoder.num_guide_cells() == 0) return;
     expects(guide != nullptr, "follow: a guided request needs a guide");

@@ -92,9 +92,11 @@ class BlockDiffusionDecoder final : public SequenceDecoder, public Constrainable
   ExactPrefix exact_prefix() const override;
   void skip_prefix(int32_t count) override { num_kept_ = count / options_.block_length; }
   PassWork uncached_work() const override;
-  bool remembers_outputs() const override { return options_.lock.has_value(); }
-  bool keeps_attention() const override { return lacuna::keeps_attention(options_.sparse); }
-  bool evicts_masks() const override { return options_.focus.has_value(); }
+  BackendNeeds needs() const override {
+    return {.remembers_outputs = options_.lock.has_value(),
+            .keeps_attention = keeps_attention(options_.sparse),
+            .evicts_masks = options_.focus.has_value()};
+  }
   StepReport apply(const PassResult& result) override;
   FollowUp follow_up() const override;
   void apply_follow_up(const FollowUpResult& result, StepReport& report) override;

@@ -111,6 +111,15 @@ struct SlotReading {
   bool operator==(const SlotReading&) const = default;
 };
 
+/// What the main model's backend must be able to do for a request, besides plain passes.
+struct BackendNeeds {
+  bool remembers_outputs = false;  ///< the outputs of rows are remembered, for FollowUp::probes
+  bool keeps_attention = false;    ///< plans may have SparseAttention::keeps()
+  bool evicts_masks = false;       ///< plans may have MaskEviction
+  bool wants_rollout = false;      ///< plans may have RowGroup::wants_rollout
+  IndexRange kept_layers = {};     ///< cells whose rows keep what layers add to them (LayerReuse)
+};
+
 /// The interface of a decoder that a constraint on the answer uses (decode/constrained.h).
 class Constrainable {
  public:
@@ -180,16 +189,8 @@ class Decoder {
 
   /// Cells of the guide's K/V store; 0: no guide.
   virtual int32_t num_guide_cells() const { return 0; }
-  /// Whether the main model's passes must remember their rows' outputs, for FollowUp::probes.
-  virtual bool remembers_outputs() const { return false; }
-  /// Whether passes may keep attention (SparseAttention::keeps()).
-  virtual bool keeps_attention() const { return false; }
-  /// Whether passes may evict masks (MaskEviction).
-  virtual bool evicts_masks() const { return false; }
-  /// Cells whose rows keep what layers add to them (LayerReuse).
-  virtual IndexRange kept_layers() const { return {}; }
-  /// Whether plans have RowGroup::wants_rollout.
-  virtual bool wants_rollout() const { return false; }
+  /// Fixed for the whole request.
+  virtual BackendNeeds needs() const { return {}; }
 
   virtual bool done() const = 0;
   /// Which model the next pass needs.
@@ -218,7 +219,7 @@ class Decoder {
   /// after each apply_follow_up(), until it is empty.
   virtual FollowUp follow_up() const { return {}; }
   /// Takes the results of follow_up() and completes the report. Called if follow_up() is not empty, and after
-  /// every pass of the main model if remembers_outputs().
+  /// every pass of the main model if needs().remembers_outputs.
   virtual void apply_follow_up(const FollowUpResult& /*result*/, StepReport& /*report*/) {}
 
   /// Null: the decoder's answers cannot be constrained.

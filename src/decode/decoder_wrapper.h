@@ -18,11 +18,7 @@ class DecoderWrapper : public Decoder {
   int32_t num_sequences() const override { return inner_->num_sequences(); }
   int32_t num_cells() const override { return inner_->num_cells(); }
   int32_t num_guide_cells() const override { return inner_->num_guide_cells(); }
-  bool remembers_outputs() const override { return inner_->remembers_outputs(); }
-  bool keeps_attention() const override { return inner_->keeps_attention(); }
-  bool evicts_masks() const override { return inner_->evicts_masks(); }
-  IndexRange kept_layers() const override { return inner_->kept_layers(); }
-  bool wants_rollout() const override { return inner_->wants_rollout(); }
+  BackendNeeds needs() const override { return inner_->needs(); }
   bool done() const override { return inner_->done(); }
   ModelRole role() const override { return inner_->role(); }
   ExactPrefix exact_prefix() const override { return inner_->exact_prefix(); }
@@ -80,7 +76,7 @@ class FollowUpWrapper : public DecoderWrapper {
     inner().apply_follow_up(result, report);
   }
   StepReport apply_inner(const PassResult& result) {
-    const bool remembers = inner().remembers_outputs() && inner().role() == ModelRole::kMain;
+    const bool remembers = inner().needs().remembers_outputs && inner().role() == ModelRole::kMain;
     StepReport report = inner().apply(result);
     if (remembers && inner().follow_up().empty()) inner().apply_follow_up({}, report);
     return report;

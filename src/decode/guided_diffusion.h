@@ -73,8 +73,9 @@ class GuidedDiffusionDecoder final : public Decoder, public Constrainable, publi
   int32_t num_sequences() const override { return pass_.num_sequences(); }
   int32_t num_cells() const override { return pass_.num_cells(); }
   int32_t num_guide_cells() const override { return num_guide_cells_; }
-  bool remembers_outputs() const override { return pass_.remembers_outputs(); }
-  IndexRange kept_layers() const override { return pass_.kept_layers(); }
+  BackendNeeds needs() const override {
+    return {.remembers_outputs = pass_.remembers_outputs(), .kept_layers = pass_.kept_layers()};
+  }
   bool done() const override { return done_; }
   ModelRole role() const override { return role_; }
   const StepPlan& plan() override;

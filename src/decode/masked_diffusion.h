@@ -51,11 +51,11 @@ class MaskedDiffusionDecoder final : public Decoder, public Constrainable, publi
 
   int32_t num_sequences() const override { return pass_.num_sequences(); }
   int32_t num_cells() const override { return pass_.num_cells(); }
-  bool remembers_outputs() const override {
-    return pass_.remembers_outputs() || options_.unmask.traits().measures_drift;
+  BackendNeeds needs() const override {
+    return {.remembers_outputs = pass_.remembers_outputs() || options_.unmask.traits().measures_drift,
+            .wants_rollout = rollout_.has_value(),
+            .kept_layers = pass_.kept_layers()};
   }
-  IndexRange kept_layers() const override { return pass_.kept_layers(); }
-  bool wants_rollout() const override { return rollout_.has_value(); }
   bool done() const override { return done_; }
   const StepPlan& plan() override;
   PassWork uncached_work() const override { return pass_.uncached_work(canvas_); }

@@ -45,10 +45,11 @@ void Engine::check(const Decoder& decoder) const {
                                     "--device cpu without --shard",
                                     setting, names)});
   };
-  refuse_reuse(decoder.keeps_attention(), "sparse", "flashblock and losa keep attention");
-  refuse_reuse(decoder.evicts_masks(), "focus", "drops masks, and keeps K/V that earlier passes wrote,");
-  refuse_reuse(decoder.kept_layers().size() > 0, "cache", "dllm-cache keeps what layers add to rows");
-  refuse_reuse(decoder.wants_rollout(), "cache", "d2cache keeps the attention to each position");
+  const BackendNeeds needs = decoder.needs();
+  refuse_reuse(needs.keeps_attention, "sparse", "flashblock and losa keep attention");
+  refuse_reuse(needs.evicts_masks, "focus", "drops masks, and keeps K/V that earlier passes wrote,");
+  refuse_reuse(needs.kept_layers.size() > 0, "cache", "dllm-cache keeps what layers add to rows");
+  refuse_reuse(needs.wants_rollout, "cache", "d2cache keeps the attention to each position");
   if (const int64_t needed = rollout_bytes(decoder); needed > kMaxRolloutBytes) {
     throw SettingError(
         {"cache", "d2cache", "another one",
@@ -76,11 +77,12 @@ size_t Engine::add(std::unique_ptr<Decoder> decoder, const Budget::Limits& work)
 }
 
 SequenceShape Engine::shape_for(const Decoder& decoder) const {
-  return {decoder.num_cells(), remembers_outputs_ || decoder.remembers_outputs(), decoder.kept_layers()};
+  const BackendNeeds needs = decoder.needs();
+  return {decoder.num_cells(), remembers_outputs_ || needs.remembers_outputs, needs.kept_layers};
 }
 
 int64_t Engine::rollout_bytes(const Decoder& decoder) const {
-  if (!decoder.wants_rollout()) return 0;
+  if (!decoder.needs().wants_rollout) return 0;
   const int64_t cells = decoder.num_cells();  // all of which the first pass computes
   return models_[0]->config().num_layers * cells * cells * static_cast<int64_t>(sizeof(float));
 }

@@ -117,7 +117,7 @@ void PassLoop::gather_follow_ups(std::span<const PassMember> members) {
 void PassLoop::follow_up(PassTicket& ticket, std::span<const PassMember> members) {
   // Sequences may remember outputs for an observer only; such a decoder is not asked.
   const auto remembers = [](const PassMember& member) {
-    return member.decoder->remembers_outputs() &&
+    return member.decoder->needs().remembers_outputs &&
            std::any_of(member.sequences.begin(), member.sequences.end(),
                        [](const auto& each) { return each->shape().remembers_outputs; });
   };

@@ -127,6 +127,8 @@ struct RowGroup {
   /// their own cells. Only on one rank, in models whose layers all attend to everything.
   bool wants_rollout = false;
 
+  /// Whether the pass keeps or reuses what BackendModel::reuses_rows() is about.
+  bool reuses_rows() const { return sparse.keeps() || reuse.keeps || eviction.target != 0 || wants_rollout; }
   int32_t rollout_size() const { return wants_rollout ? visible.front().end : 0; }
 
   bool operator==(const RowGroup&) const = default;

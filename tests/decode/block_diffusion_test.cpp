@@ -779,7 +779,7 @@ TEST(BlockDiffusion, ASparseCommitAttendsToTheCellsOfItsBlockAndPrefillIsExact) 
 TEST(BlockDiffusion, FlashBlockReusesAttentionUntilTheBlockHasSoManyNewTokens) {
   BlockDiffusion options = settings(8, 4, 4);
   options.sparse = FlashBlock{3};
-  EXPECT_TRUE(BlockDiffusionDecoder(options, prompt_of(8)).keeps_attention());
+  EXPECT_TRUE(BlockDiffusionDecoder(options, prompt_of(8)).needs().keeps_attention);
   EXPECT_THAT(attention(run(options, prompt_of(8))),
               ElementsAre(Pair(Choice::kAllAndKeep, 8), Pair(Choice::kKept, 8), Pair(Choice::kKept, 8),
                           Pair(Choice::kAllAndKeep, 8), Pair(Choice::kAllAndKeep, 12),
@@ -816,7 +816,7 @@ std::vector<Pass> run_with_lock(BlockDiffusion options, int32_t prompt_length, d
   options.lock->eps = 0.01;
   options.lock->gate = 100;
   BlockDiffusionDecoder decoder(options, prompt_of(prompt_length));
-  EXPECT_TRUE(decoder.remembers_outputs());
+  EXPECT_TRUE(decoder.needs().remembers_outputs);
   std::vector<Pass> passes;
   while (!decoder.done()) {
     passes.push_back(step(decoder, options.shifted_logits, same_everywhere, passes.size()));

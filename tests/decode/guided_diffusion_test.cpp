@@ -450,7 +450,7 @@ TEST(GuidedDiffusion, ALockLooksAtTheDraftPasses) {
   options.pass.lock->gate = 100;
   Rounds rounds(options, {7, 8});
   GuidedDiffusionDecoder& decoder = rounds.decoder;
-  EXPECT_TRUE(decoder.remembers_outputs());
+  EXPECT_TRUE(decoder.needs().remembers_outputs);
   const auto settle = [&](StepReport report) {
     const std::vector<Drift> drifts(decoder.follow_up().probes.size());
     decoder.apply_follow_up({.drifts = drifts}, report);

@@ -445,7 +445,7 @@ TEST(MaskedDiffusion, OfKlassCommitsOnceDriftsAreKnown) {
   options.unmask.count = Klass{0.01, 0.1, 2};
   options.pass.sampling.undrawn = {kMask};
   MaskedDiffusionDecoder decoder(options, {7, 8});
-  EXPECT_TRUE(decoder.remembers_outputs());
+  EXPECT_TRUE(decoder.needs().remembers_outputs);
   const auto step = [&](double kl) {
     const StepPlan plan = decoder.plan();
     StepReport report = decoder.apply({model.forward(plan)});

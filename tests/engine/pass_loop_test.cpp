@@ -35,7 +35,7 @@ class NotingDecoder final : public Decoder {
   int32_t num_sequences() const override { return 1; }
   int32_t num_cells() const override { return 16; }
   bool done() const override { return false; }
-  bool remembers_outputs() const override { return remembers; }
+  BackendNeeds needs() const override { return {.remembers_outputs = remembers}; }
   const StepPlan& plan() override { return plan_; }
   PassWork uncached_work() const override { return work_of(plan_); }
   StepReport apply(const PassResult& result) override {

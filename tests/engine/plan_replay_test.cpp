@@ -26,7 +26,7 @@ std::vector<TokenId> decode(const BackendModel& model, const Replay& replay,
   const std::unique_ptr<KvPool> pool = model.make_pool();
   std::vector<std::unique_ptr<KvSequence>> sequences;
   for (int32_t i = 0; i < decoder->num_sequences(); ++i) {
-    sequences.push_back(pool->make_sequence({decoder->num_cells(), decoder->remembers_outputs()}));
+    sequences.push_back(pool->make_sequence({decoder->num_cells(), decoder->needs().remembers_outputs}));
   }
   const PassMember member{decoder.get(), sequences};
   PassLoop loop;

@@ -36,8 +36,7 @@ std::vector<int32_t> cells_behind(const StepPlan& plan, const RowGroup& group) {
 
 void SparsePass::prepare(std::span<const int32_t> first_pages) {
   for (const RowGroup& group : plan_.groups) {
-    expects(!group.sparse.keeps() && !group.reuse.keeps && group.eviction.target == 0 && !group.wants_rollout,
-            "BackendModel::reuses_rows");
+    expects(!group.reuses_rows(), "BackendModel::reuses_rows");
     if (group.sparse.choice == Choice::kAll) continue;
     expect_supported();
     const auto sequence = static_cast<size_t>(group.sequence);
