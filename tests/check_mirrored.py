@@ -14,7 +14,6 @@ ELSEWHERE = {
     "api/*": "tests/api/session_test.cpp",
     "backend/cuda/device_model": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/device*": "tests/backend/cuda/cuda_model_test.cpp",  # and runtime_test.cpp
-    "backend/cuda/head": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/kv_pool": "tests/backend/cuda/cuda_model_test.cpp",
     "backend/cuda/no_device": "",  # one message, in a build with neither CUDA nor the simulator
     "backend/cuda/staging": "tests/backend/cuda/cuda_model_test.cpp",
@@ -26,6 +25,7 @@ ELSEWHERE = {
     "backend/cuda/kernels/f32_product_block": "tests/backend/cuda/kernels/f32_product_test.cpp",
     "backend/cuda/kernels/quantized_product_block": "tests/backend/cuda/kernels/quantized_product_test.cpp",
     "backend/cuda/kernels/product_block": "tests/backend/cuda/kernels/product_test.cpp",
+    "backend/cuda/kernels/reductions": "tests/backend/cuda/kernels/draw_test.cpp",
     "backend/cuda/kernels/pipeline": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/kernels/product_epilogue": "tests/backend/cuda/kernels/product_test.cpp",
     "backend/cuda/runtime_*": "tests/backend/cuda/runtime_test.cpp",

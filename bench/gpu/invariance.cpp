@@ -1,8 +1,8 @@
 #include <numeric>
 
+#include "backend/cuda/kernels/draw.h"
 #include "backend/cuda/kernels/probe.h"
 #include "backend/cuda/kernels/rows.h"
-#include "backend/cuda/kernels/statistics.h"
 #include "bench/gpu/device_vectors.h"
 #include "bench/gpu/gpu_check.h"
 #include "bench/gpu/hopper_sum.h"
@@ -51,18 +51,22 @@ void compare_draws(Stream& stream, const CheckSizes& sizes, uint64_t seed, Check
   const int64_t vocabulary = sizes.plan_k_dim + 3;
   const DeviceBuffer logits =
       upload(stream, random_numbers(static_cast<size_t>(sizes.plan_rows * vocabulary), 27, 8));
-  const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{{.temperature = 0.8F}});
+  const DeviceBuffer rules = upload(
+      stream,
+      std::vector<DrawRule>{{.temperature = 0.8F}, {.temperature = 1, .filters = true, .top_p = 0.7F}});
   compare<double>("draw", sizes, seed, report, [&](const Rows& rows) {
     std::vector<DrawRequest> requests;
-    for (const int32_t row : rows) requests.push_back({RngStream(3, row).key(), row, 0, 1});
+    for (const int32_t row : rows) requests.push_back({RngStream(3, row).key(), row, row % 2, 1});
     const DeviceBuffer asked = upload(stream, requests);
     const DeviceBuffer out(rows.size() * sizeof(DrawStatistics));
     DrawArguments a{.logits = logits.as<float>(), .requests = asked.as<DrawRequest>()};
     a.rules = rules.as<DrawRule>();
+    const DeviceBuffer parts(rows.size() * num_slices(vocabulary) * sizeof(DrawPart));
+    a.parts = parts.as<DrawPart>();
     a.out = out.as<DrawStatistics>();
     a.vocabulary = vocabulary;
     a.stride = vocabulary;
-    draw(stream, a, static_cast<uint32_t>(rows.size()));
+    draw(stream, a, static_cast<uint32_t>(rows.size()), /*filters=*/true);
     std::vector<double> values;
     for (const DrawStatistics& s : download<DrawStatistics>(stream, out)) {
       values.insert(values.end(), {static_cast<double>(s.token), s.log_sum, s.negative_entropy, s.probability,

@@ -1,5 +1,5 @@
-#include "backend/cuda/kernels/statistics.h"
-
+#include "backend/cuda/kernels/draw.h"
+#include "backend/cuda/kernels/drift.h"
 #include "backend/cuda/kernels/rows.h"
 #include "bench/gpu/device_timing.h"
 #include "bench/gpu/device_vectors.h"
@@ -48,20 +48,26 @@ void measure_statistics(Stream& stream, const CheckSizes& sizes, CheckReport& re
   }
   const DeviceBuffer asked = upload(stream, requests);
   const DeviceBuffer out(std::max(static_cast<size_t>(rows) * sizeof(DrawStatistics), size_t{1}));
+  const DeviceBuffer parts(
+      std::max(static_cast<size_t>(rows * num_slices(sizes.vocabulary)) * sizeof(DrawPart), size_t{1}));
   const auto rows_of = [&](int i) { return logits.as<float>() + i % copies * rows * sizes.vocabulary; };
   const int calls = std::max(sizes.timed_calls, copies);
-  for (const float temperature : {0.0F, 1.0F}) {
-    const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{{.temperature = temperature}});
+  const std::pair<const char*, DrawRule> draws[] = {
+      {"draw at temperature 0", {}},
+      {"draw at temperature 1", {.temperature = 1}},
+      {"draw with top-p", {.temperature = 1, .filters = true, .top_p = 0.9F}}};
+  for (const auto& [name, rule] : draws) {
+    const DeviceBuffer rules = upload(stream, std::vector<DrawRule>{rule});
     DrawArguments a{.requests = asked.as<DrawRequest>(), .rules = rules.as<DrawRule>()};
+    a.parts = parts.as<DrawPart>();
     a.out = out.as<DrawStatistics>();
     a.vocabulary = sizes.vocabulary;
     a.stride = sizes.vocabulary;
     const double seconds = seconds_of_call(stream, calls, sizes.repeat, [&](int i) {
       a.logits = rows_of(i);
-      draw(stream, a, static_cast<uint32_t>(rows));
+      draw(stream, a, static_cast<uint32_t>(rows), rule.filters);
     });
-    add_line(report, temperature == 0 ? "draw at temperature 0" : "draw at temperature 1", rows, bytes,
-             seconds);
+    add_line(report, name, rows, bytes, seconds);
   }
   const double seconds = seconds_of_call(stream, calls, sizes.repeat, [&](int i) {
     measure_drift(stream, {rows_of(i), rows_of(i + 1), out.as<double>(), sizes.vocabulary, sizes.vocabulary},

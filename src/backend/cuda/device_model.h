@@ -31,6 +31,7 @@ struct Scratch {
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< for sparse attention
   DeviceBuffer logits;                                                ///< [rows of a head chunk, vocab]
+  DeviceBuffer draw_parts;                                            ///< [rows of a head chunk, slices]
   DeviceBuffer token_weights, soft_factors, soft_means;               ///< for soft embeddings
   Rotations rotations, sliding_rotations;
 };

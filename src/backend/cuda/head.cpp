@@ -10,11 +10,40 @@
 
 namespace lacuna::cuda {
 
+DrawRule draw_rule(const SamplingRule& rule, float logit_scale, std::vector<int32_t>& tokens) {
+  const auto add = [&](std::vector<TokenId> list, int32_t& first, int32_t& count) {
+    std::ranges::sort(list);
+    const auto repeated = std::ranges::unique(list);
+    first = static_cast<int32_t>(tokens.size());
+    tokens.insert(tokens.end(), list.begin(), repeated.begin());
+    count = static_cast<int32_t>(tokens.size()) - first;
+  };
+  const bool is_divided = rule.temperature > 0;
+  const bool divides = is_divided && rule.source != ConfidenceSource::kRawLogits;
+  const bool filters = rule.filters();
+  DrawRule made;
+  // Without filters, tokens are sampled from the distribution that measures confidence.
+  const float temperature = is_divided && (divides || filters) ? 1 : rule.temperature;
+  made.temperature = rule.draws ? temperature : 0;
+  made.logit_scale = logit_scale;
+  made.divisor = divides ? rule.temperature : 1;
+  add(rule.forbidden, made.first_forbidden, made.num_forbidden);
+  add(rule.undrawn, made.first_undrawn, made.num_undrawn);
+  made.filters = filters;
+  made.measures_filtered = filters && rule.source == ConfidenceSource::kSampled;
+  made.filter_divisor = is_divided ? rule.temperature : 1;
+  made.top_p = rule.top_p;
+  made.min_p = rule.min_p;
+  made.top_k = rule.top_k;
+  return made;
+}
+
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit) {
   const SamplingRule& rule = plan.rules[static_cast<size_t>(logit.rule)];
-  const bool asks_for_more = rule.finds_second || !rule.listed.empty() || logit.num_likeliest > 0;
-  return logit.unconditional_row < 0 && !rule.filters() && rule.adjusted.empty() && rule.undrawn.empty() &&
-         rule.unsure.empty() && !asks_for_more;
+  const bool asks_for_more = !rule.listed.empty() || logit.num_likeliest > 0;
+  const bool keeps_filtered = rule.filters() && logit.soft_embedding_slack >= 0;
+  return logit.unconditional_row < 0 && rule.adjusted.empty() && rule.unsure.empty() && !asks_for_more &&
+         !keeps_filtered;
 }
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn) {
@@ -22,6 +51,7 @@ RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& 
   row.token = drawn.token;
   row.best_token = drawn.best_token;
   row.best_logit = drawn.best_logit;
+  if (rule.finds_second) row.second_token = drawn.second_token;
   row.scored_rank = drawn.scored_rank;
   row.scored_logit = drawn.scored_logit;
   row.scored_probability = drawn.scored_probability;
@@ -52,17 +82,10 @@ void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wan
   const int64_t chunk = head_chunk_rows(model_.config.vocab_size);
   std::vector<DrawRule> rules;
   std::vector<int32_t> tokens;
-  for (const SamplingRule& rule : plan.rules) {
-    // Without filters, tokens are sampled from the distribution that measures confidence.
-    const bool divides = rule.temperature > 0 && rule.source != ConfidenceSource::kRawLogits;
-    const float temperature = divides ? 1 : rule.temperature;
-    rules.push_back({.temperature = rule.draws ? temperature : 0,
-                     .logit_scale = model_.config.logit_scale,
-                     .divisor = divides ? rule.temperature : 1,
-                     .first_forbidden = static_cast<int32_t>(tokens.size()),
-                     .num_forbidden = static_cast<int32_t>(rule.forbidden.size())});
-    tokens.insert(tokens.end(), rule.forbidden.begin(), rule.forbidden.end());
-  }
+  for (const SamplingRule& rule : plan.rules)
+    rules.push_back(draw_rule(rule, model_.config.logit_scale, tokens));
+  filters_ = std::ranges::any_of(
+      wanted, [&](const LogitRow& logit) { return rules[static_cast<size_t>(logit.rule)].filters; });
   std::vector<DrawRequest> requests;
   std::vector<SoftRequest> soft_requests;
   soft_counts_.assign((wanted.size() + static_cast<size_t>(chunk) - 1) / static_cast<size_t>(chunk), 0);
@@ -90,22 +113,29 @@ void DeviceHead::stage_draws(const StepPlan& plan, std::span<const LogitRow> wan
 
 void DeviceHead::draw_all(const Staging& staging, DrawStatistics* out) {
   const auto chunk = static_cast<size_t>(head_chunk_rows(model_.config.vocab_size));
-  reserve(static_cast<int64_t>(std::min(chunk, num_draws_)));
+  const auto most_rows = static_cast<int64_t>(std::min(chunk, num_draws_));
+  const int64_t vocab = model_.config.vocab_size;
+  reserve(most_rows);
+  grow(model_.stream(), model_.scratch.draw_parts,
+       most_rows * num_slices(vocab) * static_cast<int64_t>(sizeof(DrawPart)));
   const SoftRequest* soft_requests = staging.at(soft_requests_);
   for (size_t first = 0; first < num_draws_; first += chunk) {
     const size_t count = std::min(chunk, num_draws_ - first);
     logits_of_rows(staging.at(rows_) + first, static_cast<int64_t>(count));
-    draw(model_.stream(),
-         {.logits = model_.scratch.logits.as<float>(),
-          .requests = staging.at(requests_) + first,
-          .rules = staging.at(rules_),
-          .tokens = staging.at(tokens_),
-          .out = out + first,
-          .vocabulary = model_.config.vocab_size,
-          .stride = model_.config.vocab_size},
-         static_cast<uint32_t>(count));
+    const DrawArguments arguments{.logits = model_.scratch.logits.as<float>(),
+                                  .requests = staging.at(requests_) + first,
+                                  .rules = staging.at(rules_),
+                                  .tokens = staging.at(tokens_),
+                                  .parts = model_.scratch.draw_parts.as<DrawPart>(),
+                                  .out = out + first,
+                                  .vocabulary = vocab,
+                                  .stride = vocab};
+    draw(model_.stream(), arguments, static_cast<uint32_t>(count), filters_);
     const int64_t soft_count = soft_counts_[first / chunk];
-    if (soft_count > 0) keep_soft_embeddings(model_, soft_requests, soft_count);
+    if (soft_count > 0) {
+      prepare_rows(model_.stream(), arguments, static_cast<uint32_t>(count));
+      keep_soft_embeddings(model_, soft_requests, soft_count);
+    }
     soft_requests += soft_count;
   }
 }

@@ -6,17 +6,20 @@
 #include <vector>
 
 #include "backend/cuda/device_model.h"
+#include "backend/cuda/kernels/draw.h"
 #include "backend/cuda/kernels/soft_embedding.h"
-#include "backend/cuda/kernels/statistics.h"
 #include "model/plan.h"
 #include "model/sampling.h"
 
 namespace lacuna::cuda {
 
 /// Whether a row is sampled on the device. The host samples the others from downloaded logits: rows with
-/// guidance, and rules with filters, adjusted, undrawn, unsure or listed tokens, or that ask for the second
-/// or several likeliest tokens.
+/// guidance or of which several likeliest tokens are asked, rules with adjusted, unsure or listed tokens, and
+/// rows with filters that keep a soft embedding.
 bool is_drawn_on_device(const StepPlan& plan, const LogitRow& logit);
+
+/// The rule of a row that is sampled on the device; its lists are appended to `tokens`, each token once.
+DrawRule draw_rule(const SamplingRule& rule, float logit_scale, std::vector<int32_t>& tokens);
 
 RowStatistics to_row_statistics(const SamplingRule& rule, const DrawStatistics& drawn);
 
@@ -55,6 +58,7 @@ class DeviceHead {
   Staged<DrawRule> rules_;
   Staged<SoftRequest> soft_requests_;
   std::vector<int64_t> soft_counts_;  // soft requests per chunk
+  bool filters_ = false;              // whether any draw does
 };
 
 }  // namespace lacuna::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cuda/kernels/drift.h"
 #include "backend/cuda/kernels/rows.h"
 #include "backend/cuda/pass.h"
 #include "backend/cuda/soft_embeddings.h"

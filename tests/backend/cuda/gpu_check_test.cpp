@@ -50,7 +50,7 @@ TEST(GpuCheck, MeasuresEveryKernelAsAShareOfTheCopy) {
   std::map<std::string, int> counts = collected.counts();
   EXPECT_EQ(counts["product"], 3 * 4 * 2);
   EXPECT_EQ(counts["attention"], 1);
-  EXPECT_EQ(counts["statistics"], 4);
+  EXPECT_EQ(counts["statistics"], 5);
   for (const Line& line : collected.lines) {
     EXPECT_EQ(line.at("device"), "a device");
     if (line.contains("us")) {

@@ -1,15 +1,16 @@
-#include "backend/cuda/kernels/statistics.h"
+#include "backend/cuda/kernels/draw.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "bench/gpu/device_vectors.h"
 #include "orders.h"
 
-namespace lacuna::cuda::statistics_test {
+namespace lacuna::cuda::draw_test {
 namespace {
 
 using simt::in_every_order;
@@ -18,7 +19,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Drawn {
   std::vector<DrawStatistics> statistics;
-  std::vector<float> logits;  // after the kernel
+  std::vector<float> logits;  // prepared
 };
 
 Drawn drawn(const std::vector<float>& logits, int64_t vocabulary, const std::vector<DrawRequest>& requests,
@@ -29,15 +30,19 @@ Drawn drawn(const std::vector<float>& logits, int64_t vocabulary, const std::vec
   const DeviceBuffer ruled = upload(stream, rules);
   const DeviceBuffer lists = upload(stream, tokens);
   const DeviceBuffer out(requests.size() * sizeof(DrawStatistics));
-  draw(stream,
-       {.logits = rows.as<float>(),
-        .requests = asked.as<DrawRequest>(),
-        .rules = ruled.as<DrawRule>(),
-        .tokens = lists.as<int32_t>(),
-        .out = out.as<DrawStatistics>(),
-        .vocabulary = vocabulary,
-        .stride = vocabulary},
-       static_cast<uint32_t>(requests.size()));
+  const DeviceBuffer parts(requests.size() * num_slices(vocabulary) * sizeof(DrawPart));
+  const DrawArguments arguments{.logits = rows.as<float>(),
+                                .requests = asked.as<DrawRequest>(),
+                                .rules = ruled.as<DrawRule>(),
+                                .tokens = lists.as<int32_t>(),
+                                .parts = parts.as<DrawPart>(),
+                                .out = out.as<DrawStatistics>(),
+                                .vocabulary = vocabulary,
+                                .stride = vocabulary};
+  const auto filters = [](const DrawRule& rule) { return rule.filters; };
+  const bool any_filters = std::ranges::any_of(rules, filters);
+  draw(stream, arguments, static_cast<uint32_t>(requests.size()), any_filters);
+  if (!any_filters) prepare_rows(stream, arguments, static_cast<uint32_t>(requests.size()));
   return {download<DrawStatistics>(stream, out), download<float>(stream, rows)};
 }
 
@@ -67,7 +72,7 @@ Expected expected_of(const float* logits, int32_t count) {
 }
 
 TEST(DrawKernel, MeasuresARowAsTheDefinitionDoes) {
-  for (const int32_t vocabulary : {1, 255, 256, 257, 1000}) {
+  for (const int32_t vocabulary : {1, 255, 256, 257, 1000, 9000}) {
     const auto count = static_cast<size_t>(vocabulary);
     std::vector<float> logits = random_numbers(3 * count, 11, 8);
     if (vocabulary > 200)
@@ -188,46 +193,5 @@ TEST(DrawKernel, GivesARowTheSameBitsAloneAndInAnyCompany) {
   EXPECT_EQ(alone[0].negative_entropy, together[1].negative_entropy);
 }
 
-std::vector<double> drifts(const std::vector<float>& now, const std::vector<float>& before,
-                           int64_t vocabulary) {
-  Stream stream;
-  const DeviceBuffer a = upload(stream, now);
-  const DeviceBuffer b = upload(stream, before);
-  const size_t rows = now.size() / static_cast<size_t>(vocabulary);
-  const DeviceBuffer out(rows * 2 * sizeof(double));
-  measure_drift(stream, {a.as<float>(), b.as<float>(), out.as<double>(), vocabulary, vocabulary},
-                static_cast<uint32_t>(rows));
-  return download<double>(stream, out);
-}
-
-TEST(DriftKernel, AgreesWithTheDefinition) {
-  constexpr size_t kVocabulary = 300;
-  const std::vector<float> now = random_numbers(2 * kVocabulary, 21, 4);
-  std::vector<float> before = random_numbers(2 * kVocabulary, 22, 4);
-  std::copy_n(now.begin(), kVocabulary, before.begin());
-  in_every_order([&](const std::string& order) {
-    const std::vector<double> got = drifts(now, before, kVocabulary);
-    EXPECT_EQ(got[0], 0) << order;
-    EXPECT_EQ(got[1], 0) << order;
-    double now_sum = 0, before_sum = 0;
-    for (size_t i = kVocabulary; i < 2 * kVocabulary; ++i) {
-      now_sum += std::exp(double{now[i]});
-      before_sum += std::exp(double{before[i]});
-    }
-    double kl = 0, most = 0;
-    for (size_t i = kVocabulary; i < 2 * kVocabulary; ++i) {
-      const double change = double{now[i]} - std::log(now_sum) - (double{before[i]} - std::log(before_sum));
-      kl += std::exp(double{now[i]}) / now_sum * change;
-      most = std::max(most, std::abs(change));
-    }
-    EXPECT_NEAR(got[2], kl, 1e-5) << order;
-    EXPECT_NEAR(got[3], most, 1e-5) << order;
-  });
-}
-
-TEST(DriftKernel, IsInfiniteWhereLogitsAreNotFinite) {
-  EXPECT_EQ(drifts({1, kInfinity}, {1, 2}, 2)[0], std::numeric_limits<double>::infinity());
-}
-
 }  // namespace
-}  // namespace lacuna::cuda::statistics_test
+}  // namespace lacuna::cuda::draw_test
