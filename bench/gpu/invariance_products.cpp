@@ -95,6 +95,8 @@ class Products {
 
  private:
   void send(const Rows& rows, ProductArguments a, const GroupedCodes& codes, bool is_wide) const {
+    const DeviceBuffer partials(rows.size() * static_cast<size_t>(num_split(a) * kOutputs) * sizeof(float));
+    a.partials = partials.as<float>();
     const DeviceBuffer list = upload(stream_, rows);
     a.rows = list.as<int32_t>();
     a.num_rows = static_cast<int64_t>(rows.size());

@@ -40,6 +40,9 @@ class TimedProduct {
     const int64_t most_rows = *std::max_element(sizes.rows.begin(), sizes.rows.end());
     x_ = repeated(stream, most_rows * shape.inputs * 2, random_bf16(kPatternNumbers, 7));
     out_ = DeviceBuffer(static_cast<size_t>(most_rows * shape.outputs) * sizeof(float));
+    const int64_t split = num_split({.num_outputs = shape.outputs, .depth = shape.inputs});
+    const int64_t split_rows = std::min(most_rows, kMaxProductRows);
+    partials_ = DeviceBuffer(static_cast<size_t>(split * split_rows * shape.outputs) * sizeof(float));
     stream.fill(out_.as<uint8_t>(), 0, out_.bytes());
     stream.wait();
   }
@@ -86,6 +89,7 @@ class TimedProduct {
       a.out_bf16 = out_.as<uint16_t>();
       a.out_stride = shape_.outputs / 2;
     }
+    a.partials = partials_.as<float>();
     const bool is_wide = rows > kMaxProductRows;
     const float* scales = scales_.as<float>() + copy * num_scales_;
     if (format_ == Format::kInt4) {
@@ -109,7 +113,7 @@ class TimedProduct {
   int64_t num_scales_;  // of one copy
   int64_t weight_bytes_ = 0;
   int copies_ = 1;
-  DeviceBuffer weights_, scales_, x_, out_;
+  DeviceBuffer weights_, scales_, x_, out_, partials_;
 };
 
 }  // namespace

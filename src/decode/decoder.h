@@ -111,7 +111,7 @@ struct SlotReading {
   bool operator==(const SlotReading&) const = default;
 };
 
-/// What the main model's backend must be able to do for a request, besides plain passes.
+/// Abilities of the main model's backend that a request needs, besides plain passes.
 struct BackendNeeds {
   bool remembers_outputs = false;  ///< the outputs of rows are remembered, for FollowUp::probes
   bool keeps_attention = false;    ///< plans may have SparseAttention::keeps()

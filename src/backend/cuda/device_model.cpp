@@ -1,5 +1,6 @@
 #include "backend/cuda/device_model.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "backend/cuda/kernels/attention.h"
@@ -11,12 +12,35 @@
 
 namespace lacuna::cuda {
 
-void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows) {
+namespace {
+
+/// Bytes of the partial sums of a product, if its inputs are split.
+int64_t partial_bytes(const ProductArguments& product) {
+  const int64_t split = num_split(product);
+  return split == 1 ? 0
+                    : split * product.num_rows * product.num_outputs * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+void reserve_partials(DeviceModel& model, const DeviceMatrix& matrix, int64_t rows) {
+  const bool splits = matrix.kind != DeviceMatrix::Kind::kF32 && matrix.kind != DeviceMatrix::Kind::kInGroups;
+  if (!splits || matrix.outputs == 0) return;
+  grow(model.stream(), model.scratch.partials,
+       partial_bytes({.num_rows = std::min(rows, kMaxProductRows),
+                      .num_outputs = matrix.outputs,
+                      .depth = matrix.depth}));
+}
+
+void multiply(DeviceModel& model, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows) {
+  Stream& stream = model.stream();
   whole.bias = floats_or_null(matrix.bias);
   whole.num_rows = rows;
   whole.num_outputs = matrix.outputs;
   whole.depth = matrix.depth;
   const bool is_wide = rows > kMaxProductRows;
+  const bool has_partials = partial_bytes(whole) <= static_cast<int64_t>(model.scratch.partials.bytes());
+  if (!is_wide && has_partials) whole.partials = model.scratch.partials.as<float>();
   const auto send = [&] { is_wide ? wide_product(stream, whole) : product(stream, whole); };
   switch (matrix.kind) {
     case DeviceMatrix::Kind::kF32:

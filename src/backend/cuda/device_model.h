@@ -31,6 +31,7 @@ struct Scratch {
   DeviceBuffer router_logits, chosen, sorted_entries, sorted_rows, tiles, expert_inner, expert_out;
   DeviceBuffer row_max, row_sum, cell_mass, page_means, page_scores;  ///< for sparse attention
   DeviceBuffer logits;                                                ///< [rows of a head chunk, vocab]
+  DeviceBuffer partials;                                              ///< of products whose inputs are split
   DeviceBuffer draw_parts;                                            ///< [rows of a head chunk, slices]
   DeviceBuffer token_weights, soft_factors, soft_means;               ///< for soft embeddings
   Rotations rotations, sliding_rotations;
@@ -77,7 +78,9 @@ inline const float* floats_or_null(const DeviceBuffer& buffer) {
 
 /// Multiplies rows with a matrix. Results do not depend on which kernel computes a row.
 ///   whole  all arguments but weights, bias, depth, and numbers of rows and outputs, which are filled in
-void multiply(Stream& stream, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows);
+void multiply(DeviceModel& model, const DeviceMatrix& matrix, ProductArguments whole, int64_t rows);
+/// Reserves the partial sums of multiply(). Without them blocks of few outputs read the whole matrix.
+void reserve_partials(DeviceModel& model, const DeviceMatrix& matrix, int64_t rows);
 
 /// Throws InputError, with the family and the feature, if a model needs a feature without a kernel, or more
 /// shared memory than a block may have.

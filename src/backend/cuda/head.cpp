@@ -168,6 +168,7 @@ void DeviceHead::logits_of_outputs(const float* const* outputs, int64_t count, i
 void DeviceHead::reserve(int64_t count) {
   Stream& stream = model_.stream();
   grow(stream, model_.scratch.normed, count * model_.hidden_depth() * model_.number_bytes());
+  reserve_partials(model_, model_.weights.head, count);
   grow(stream, model_.scratch.logits, count * model_.config.vocab_size * static_cast<int64_t>(sizeof(float)));
 }
 
@@ -177,7 +178,7 @@ void DeviceHead::multiply_normed(int64_t count, int64_t to) {
                                .x_f32 = model_.f32_rows(model_.scratch.normed),
                                .out_f32 = model_.scratch.logits.as<float>() + to * model_.config.vocab_size,
                                .out_stride = model_.config.vocab_size};
-  multiply(model_.stream(), weights.head, whole, count);
+  multiply(model_, weights.head, whole, count);
   if (model_.config.logit_soft_cap == 0) return;
   cap_logits(model_.stream(), {whole.out_f32, model_.config.vocab_size, model_.config.logit_soft_cap},
              static_cast<uint32_t>(count));

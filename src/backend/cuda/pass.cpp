@@ -81,7 +81,7 @@ void DevicePass::condition_canvases() {
               .out_padded = model_.f32_rows(scratch_.normed)},
              static_cast<uint32_t>(num_conditioned_));
     activate(conditioning.ffn, config_.canvas->conditioning_dim, num_conditioned_);
-    multiply(stream_, conditioning.ffn.down,
+    multiply(model_, conditioning.ffn.down,
              {.x = model_.bf16_rows(scratch_.inner),
               .x_f32 = model_.f32_rows(scratch_.inner),
               .out_f32 = memory_.residual.as<float>(),
@@ -153,6 +153,12 @@ void DevicePass::reserve_scratch() {
   if (plan_.measures_kv_drift) grow(stream_, memory_.kv_drift, 2 * rows * config_.num_layers * kFloat);
   grow(stream_, scratch_.normed, rows * model_.hidden_depth() * model_.number_bytes());
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) reserve_attention(layer);
+  for (const DeviceLayer& layer : model_.weights.layers) {
+    for (const DeviceMatrix* matrix :
+         {&layer.qkv, &layer.o, &layer.ffn.down, &layer.shared.down, &layer.router})
+      reserve_partials(model_, *matrix, rows);
+  }
+  reserve_partials(model_, model_.weights.conditioning.ffn.down, rows);
   const int64_t conditioning_dim = config_.canvas ? config_.canvas->conditioning_dim : 0;
   const int64_t widest = std::max({config_.ffn_dim, config_.moe.shared_ffn_dim, conditioning_dim});
   grow(stream_, scratch_.inner, rows * padded_depth(widest) * model_.number_bytes());
@@ -208,7 +214,7 @@ void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, 
     project(matrix, x, rows_of_x, scratch_.projected);
     return add_projected(output_norm);
   }
-  multiply(stream_, matrix,
+  multiply(model_, matrix,
            {.x = model_.bf16_rows(x),
             .x_f32 = model_.f32_rows(x),
             .rows = rows_of_x,
@@ -222,7 +228,7 @@ void DevicePass::add_product(const DeviceMatrix& matrix, const DeviceBuffer& x, 
 
 void DevicePass::project(const DeviceMatrix& matrix, const DeviceBuffer& x, const int32_t* rows_of_x,
                          const DeviceBuffer& out) {
-  multiply(stream_, matrix,
+  multiply(model_, matrix,
            {.x = model_.bf16_rows(x),
             .x_f32 = model_.f32_rows(x),
             .rows = rows_of_x,
@@ -264,7 +270,7 @@ void DevicePass::run_layer(int64_t index) {
 }
 
 void DevicePass::project_and_attend(const DeviceLayer& layer, int64_t index) {
-  multiply(stream_, layer.qkv,
+  multiply(model_, layer.qkv,
            {.x = model_.bf16_rows(scratch_.normed),
             .x_f32 = model_.f32_rows(scratch_.normed),
             .out_f32 = scratch_.qkv.as<float>(),
@@ -402,7 +408,7 @@ void DevicePass::run_dense(const DeviceFeedForward& ffn, int64_t dim, const Devi
 }
 
 void DevicePass::activate(const DeviceFeedForward& ffn, int64_t dim, int64_t rows) {
-  multiply(stream_, ffn.up,
+  multiply(model_, ffn.up,
            {.x = model_.bf16_rows(scratch_.normed),
             .x_f32 = model_.f32_rows(scratch_.normed),
             .out_f32 = model_.f32_rows(scratch_.inner),
@@ -456,7 +462,7 @@ SortArguments DevicePass::route_rows(const DeviceLayer& layer) {
         {scratch_.normed_f32.as<float>(), layer.router_f32.as<float>(), logits, config_.hidden_dim, experts},
         rows);
   } else {
-    multiply(stream_, layer.router,
+    multiply(model_, layer.router,
              {.x = model_.bf16_rows(scratch_.normed),
               .x_f32 = model_.f32_rows(scratch_.normed),
               .out_f32 = logits,

@@ -18,6 +18,7 @@ void reserve(DeviceModel& model, int64_t count) {
   grow(stream, model.scratch.token_weights,
        count * model.weights.mean_embedding.depth * model.number_bytes());
   grow(stream, model.scratch.soft_factors, count * static_cast<int64_t>(sizeof(float)));
+  reserve_partials(model, model.weights.mean_embedding, count);
   grow(stream, model.scratch.soft_means,
        count * model.config.hidden_dim * static_cast<int64_t>(sizeof(float)));
 }
@@ -26,7 +27,7 @@ void reserve(DeviceModel& model, int64_t count) {
 void multiply_and_keep(DeviceModel& model, const float* factors, const SoftRequest* requests, int64_t count) {
   const int64_t hidden = model.config.hidden_dim;
   auto* means = model.scratch.soft_means.as<float>();
-  multiply(model.stream(), model.weights.mean_embedding,
+  multiply(model, model.weights.mean_embedding,
            {.x = model.bf16_rows(model.scratch.token_weights),
             .x_f32 = model.f32_rows(model.scratch.token_weights),
             .out_f32 = means,

@@ -49,12 +49,12 @@ struct DrawStatistics {
 
 /// Results of kSliceTokens logits of a row.
 struct DrawPart {
-  // Of all tokens but forbidden ones, after division:
+  // All tokens but forbidden ones, after division:
   double sum,
       weighted;  ///< sums of w and w x, w = exp(x), x = logit - likeliest (or - 0, if that is -infinity)
   float likeliest, next;    ///< the two largest
   float scored_likelihood;  ///< logit of the scored token
-  // Of tokens that may be sampled:
+  // Tokens that may be sampled:
   float best, second;    ///< the two largest raw logits
   float sampled, drawn;  ///< logits after division: the largest, and that of drawn_token
   float scored;          ///< raw logit of the scored token

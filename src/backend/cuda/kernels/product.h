@@ -7,8 +7,10 @@
 
 namespace lacuna::cuda {
 
-inline constexpr int64_t kDepthStep = 64;     ///< K of matrices and rows is padded to a multiple of it
-inline constexpr int64_t kDepthSlice = 4096;  ///< inputs per partial sum
+inline constexpr int64_t kDepthStep = 64;        ///< K of matrices and rows is padded to a multiple of it
+inline constexpr int64_t kMaxDepthSlice = 4096;  ///< inputs per partial sum, at most
+inline constexpr int64_t kMinDepthSlice = 512;   ///< and at least, if there are as many
+inline constexpr int64_t kMaxSplit = 16;         ///< partial sums that blocks of their own compute, at most
 inline constexpr int64_t kMaxProductRows = 128;
 
 enum class Epilogue : uint8_t {
@@ -49,11 +51,24 @@ struct ProductArguments {
   int64_t out_stride = 0;
   float scale = 1;
   Epilogue epilogue = Epilogue::kStore;
+  /// [num_split(*this), num_rows, num_outputs], for blocks that compute a slice of K each; null: blocks
+  /// compute all slices, one after the other, with the same bits.
+  float* partials = nullptr;
+  int64_t slice = kMaxDepthSlice;  ///< set by product() and wide_product(): slice_of()
 };
 
+/// Outputs of a thread block of product().
+inline constexpr int kProductOutputs = 64;
+
+/// Inputs per partial sum. Matrices with few outputs, whose blocks would leave most of a device without work,
+/// have shorter slices. Depends on the matrix and its use alone, as a row's bits do.
+int64_t slice_of(const ProductArguments& arguments);
+/// Blocks that share the inputs of an output; 1: a block computes them all.
+int64_t num_split(const ProductArguments& arguments);
+
 /// Quantized weights are converted to bf16, which is exact, and accumulators are scaled. K is split into
-/// slices of kDepthSlice, accumulated in steps of 16; partial sums are added in order. Batch-invariant: other
-/// rows do not change the bits of a row.
+/// slices, accumulated in steps of 16; partial sums are added in order. Batch-invariant: other rows do not
+/// change the bits of a row.
 void product(Stream& stream, const ProductArguments& arguments);
 
 }  // namespace lacuna::cuda

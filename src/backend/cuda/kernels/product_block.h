@@ -9,11 +9,10 @@ namespace lacuna::cuda {
 
 inline constexpr int kProductWarps = 4;
 inline constexpr uint32_t kProductThreads = 32 * kProductWarps;
-inline constexpr int kProductOutputs = 16 * kProductWarps;  // outputs per block, sixteen per warp
+static_assert(kProductOutputs == 16 * kProductWarps);  // sixteen per warp
 inline constexpr int kProductStages = 4;
 inline constexpr int kProductStride =
     kDepthStep + 8;  // row stride in shared memory: puts eight rows into different banks
-inline constexpr int kSliceSteps = kDepthSlice / kDepthStep;
 
 inline constexpr int kCodePairs = kDepthStep / 2 + 8;  // likewise, for pairs of 8-bit values
 
@@ -140,25 +139,33 @@ LACUNA_DEVICE void finish_block(const ProductArguments& a, float (&sums)[kRowTil
 }
 
 /// Computes one block of outputs for all rows; uses all shared memory of the kernel.
+///   first_step, steps  the inputs to multiply, in steps; x begins with them
 template <int kRowTiles, typename Memory = ProductShared<kRowTiles>>
-LACUNA_DEVICE void product_block(const ProductArguments& a) {
+LACUNA_DEVICE void product_block(const ProductArguments& a, int first_step, int steps) {
   auto& memory = simt::shared<Memory>();
-  auto weights = copies_of_weights<Memory::kStepBytes>(Memory::source(a), a);
+  const auto* source = static_cast<const uint8_t*>(Memory::source(a));
+  auto weights = copies_of_weights<Memory::kStepBytes>(source + first_step * Memory::kStepBytes, a);
   auto rows = copies_of_rows<kRowTiles>(a);
   const auto load = [&](int stage) {
     weights.start(memory.weights[stage]);
     rows.start(memory.rows[stage]);
   };
-  const auto steps = static_cast<int>(a.depth / kDepthStep);
   Pipeline<kProductStages, decltype(load)> pipeline(steps, load);
+  const auto slice_steps = static_cast<int>(a.slice / kDepthStep);
   float c[kRowTiles][2][4] = {};
   float sums[kRowTiles][2][4] = {};
-  for (int first = 0; first < steps; first += kSliceSteps) {
-    const int end = first + kSliceSteps < steps ? first + kSliceSteps : steps;
+  for (int first = 0; first < steps; first += slice_steps) {
+    const int end = first + slice_steps < steps ? first + slice_steps : steps;
     for (int step = first; step < end; ++step) multiply_stage<kRowTiles>(memory, pipeline.next(), c);
     end_slice(c, sums);
   }
   finish_block(a, sums);
+}
+
+/// All inputs.
+template <int kRowTiles, typename Memory = ProductShared<kRowTiles>>
+LACUNA_DEVICE void product_block(const ProductArguments& a) {
+  product_block<kRowTiles, Memory>(a, 0, static_cast<int>(a.depth / kDepthStep));
 }
 
 }  // namespace lacuna::cuda

@@ -9,7 +9,7 @@ namespace lacuna::cuda {
 /// Accumulator of an output times its scale (for 8-bit weights) plus its bias.
 ///   scale, bias  ignored if the product has none
 LACUNA_DEVICE float biased(const ProductArguments& a, float sum, float scale, float bias) {
-  if (a.codes != nullptr) sum = simt::rounded_product(sum, scale);
+  if (a.scales != nullptr) sum = simt::rounded_product(sum, scale);
   return a.bias != nullptr ? sum + bias : sum;
 }
 
@@ -106,7 +106,7 @@ LACUNA_DEVICE void scale_and_bias(const ProductArguments& a, const Places& place
                                   float (&sums)[kRowTiles][kColumns][4]) {
   LACUNA_UNROLL
   for (int j = 0; j < kColumns; ++j) {
-    const OutputPair scale = places.read_terms(a.codes != nullptr ? a.scales : nullptr, j);
+    const OutputPair scale = places.read_terms(a.scales, j);
     const OutputPair bias = places.read_terms(a.bias, j);
     LACUNA_UNROLL
     for (int tile = 0; tile < kRowTiles; ++tile) {

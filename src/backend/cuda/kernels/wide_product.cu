@@ -187,9 +187,10 @@ LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory
   };
   const auto steps = static_cast<int>(a.product.depth / kDepthStep);
   Pipeline<kStages, decltype(load)> pipeline(steps, load);
+  const auto slice_steps = static_cast<int>(a.product.slice / kDepthStep);
   Products<Weights> c = {};
-  for (int slice = 0; slice < steps; slice += kSliceSteps) {
-    const int end = slice + kSliceSteps < steps ? slice + kSliceSteps : steps;
+  for (int slice = 0; slice < steps; slice += slice_steps) {
+    const int end = slice + slice_steps < steps ? slice + slice_steps : steps;
     for (int step = slice; step < end; ++step) {
       const int stage = pipeline.next();
       memory.weights.widen(stage);
@@ -237,7 +238,8 @@ void launch_wide(Stream& stream, const Arguments& a) {
 }  // namespace
 
 void wide_product(Stream& stream, const ProductArguments& arguments) {
-  const Arguments a{arguments, {}};
+  Arguments a{arguments, {}};
+  a.product.slice = slice_of(arguments);
   if (arguments.codes == nullptr) return launch_wide<Bf16Weights>(stream, a);
   if (arguments.code_format == CodeFormat::kE4m3)
     return launch_wide<ByteWeights<CodeFormat::kE4m3>>(stream, a);

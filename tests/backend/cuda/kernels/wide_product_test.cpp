@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -71,7 +72,7 @@ struct Operands {
   }
 };
 
-enum class Kernel : uint8_t { kNarrow, kWide };
+enum class Kernel : uint8_t { kNarrow, kSplit, kWide };
 
 /// Results of an epilogue for some rows, one after the other.
 ///   Out  float or uint16_t
@@ -98,6 +99,13 @@ std::vector<Out> multiplied(const Operands& operands, Kernel kernel, std::span<c
     a.out_f32 = out.as<float>();
   } else {
     a.out_bf16 = out.as<uint16_t>();
+  }
+  DeviceBuffer partials;
+  if (kernel == Kernel::kSplit) {
+    EXPECT_GT(num_split(a), 1);
+    const auto sums = static_cast<size_t>(num_split(a) * a.num_rows * a.num_outputs);
+    partials = upload(stream, std::vector<float>(sums, std::numeric_limits<float>::quiet_NaN()));
+    a.partials = partials.as<float>();
   }
   if (operands.format == Format::kBf16) a.weights = weights.as<uint16_t>();
   if (operands.format == Format::kInt8 || operands.format == Format::kFp8) {
@@ -176,6 +184,41 @@ TEST(WideProductKernel, EndsWithEveryEpilogueLikeTheKernelOfFewRows) {
     expect_same(Epilogue::kGeglu, 128, uint16_t{});
     expect_same(Epilogue::kSquaredRelu, 192, uint16_t{});
   }
+}
+
+TEST(SplitProduct, GivesTheBitsOfBlocksThatComputeAllInputs) {
+  const auto expect_same = [](const Operands& operands, Epilogue epilogue, int64_t stride, auto type) {
+    using Out = decltype(type);
+    const auto split = multiplied<Out>(operands, Kernel::kSplit, operands.rows, epilogue, stride);
+    for (const Kernel kernel : {Kernel::kNarrow, Kernel::kWide})
+      EXPECT_EQ(multiplied<Out>(operands, kernel, operands.rows, epilogue, stride), split)
+          << static_cast<int>(operands.format) << " " << static_cast<int>(epilogue);
+    const std::span<const int32_t> last = std::span(operands.rows).last(1);
+    const auto alone = multiplied<Out>(operands, Kernel::kSplit, last, epilogue, stride);
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), split.end() - stride));
+  };
+  for (const Format format : {Format::kBf16, Format::kInt8, Format::kFp8}) {
+    for (const int64_t rows : {3, 40}) {
+      const Operands operands(format, rows, 70, 2 * kMinDepthSlice + 64);  // the last slice is shorter
+      expect_same(operands, Epilogue::kStore, 70, float{});
+      expect_same(operands, Epilogue::kAddScaled, 71, float{});
+      expect_same(operands, Epilogue::kSquaredRelu, 128, uint16_t{});
+    }
+  }
+}
+
+TEST(SplitProduct, FillsADeviceWithTheMatricesOfPublishedModels) {
+  const auto blocks = [](int64_t outputs, int64_t depth) {
+    const ProductArguments a{.num_outputs = outputs, .depth = depth};
+    return (outputs + kProductOutputs - 1) / kProductOutputs * num_split(a);
+  };
+  EXPECT_EQ(blocks(12288, 4096), 384);    // q, k and v of LLaDA-8B
+  EXPECT_EQ(blocks(4096, 4096), 256);     // o of LLaDA-8B and SDAR-8B
+  EXPECT_EQ(blocks(4096, 12288), 256);    // down
+  EXPECT_EQ(blocks(6144, 4096), 288);     // q, k and v of SDAR-8B
+  EXPECT_EQ(blocks(3072, 2048), 192);     // q, k and v of LLaDA2.0-mini
+  EXPECT_EQ(blocks(2048, 2048), 128);     // o of LLaDA2.0-mini: slices have 512 inputs at least
+  EXPECT_EQ(blocks(126464, 4096), 1976);  // the head of LLaDA-8B, which is not split
 }
 
 TEST(WideProductKernel, ReadsSharedMemoryWithoutConflictsOfBanks) {
