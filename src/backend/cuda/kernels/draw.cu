@@ -102,7 +102,7 @@ LACUNA_DEVICE void measure_slice(const DrawRule& rule, SliceShared& memory, Draw
   part.weighted = block_total(weighted, memory.sums);
 }
 
-/// What may be sampled of a slice. Tokens are those of the vocabulary.
+/// The tokens of a slice that may be sampled, numbered as in the vocabulary.
 LACUNA_DEVICE void sample_slice(const DrawRule& rule, const DrawRequest& request, int32_t begin,
                                 SliceShared& memory, DrawPart& part) {
   Best<float> best{-infinity(), kNoToken}, sampled{-infinity(), kNoToken};

@@ -53,21 +53,15 @@ LACUNA_DEVICE auto copies_of_rows(const ProductArguments& a) {
       [&](int row) { return a.rows != nullptr ? a.rows[row] : row; });
 }
 
-/// Value of an 8-bit quantized value without scale; exact in bf16.
-template <CodeFormat kFormat>
-LACUNA_DEVICE float value_of_code(uint8_t code) {
-  if constexpr (kFormat == CodeFormat::kE4m3) {
-    return simt::from_e4m3(code);
-  } else {
-    return static_cast<int8_t>(code);
-  }
-}
-
-/// Converts two 8-bit values to bf16, the low byte to the low half.
+/// Converts two 8-bit quantized values, without their scale, to bf16, which is exact; the low byte to the low
+/// half.
 template <CodeFormat kFormat>
 LACUNA_DEVICE uint32_t widen_pair(uint16_t pair) {
-  return simt::pack_bf16(value_of_code<kFormat>(static_cast<uint8_t>(pair & 0xffU)),
-                         value_of_code<kFormat>(static_cast<uint8_t>(pair >> 8)));
+  if constexpr (kFormat == CodeFormat::kE4m3) {
+    return simt::bf16_from_e4m3(pair);
+  } else {
+    return simt::pack_bf16(static_cast<int8_t>(pair & 0xffU), static_cast<int8_t>(pair >> 8));
+  }
 }
 
 /// Loads the weights of the warp's sixteen outputs and inputs [k, k + 16) of a stage for multiply_block().

@@ -58,9 +58,7 @@ LACUNA_DEVICE uint32_t widen(const uint8_t* codes, uint32_t k) {
   if constexpr (kFormat == GroupFormat::kInt8) {
     return simt::pack_bf16(static_cast<int8_t>(codes[k]), static_cast<int8_t>(codes[k + 1]));
   } else {
-    const int pair = codes[k / 2];
-    const int low = pair % 16, high = pair / 16;
-    return simt::pack_bf16(static_cast<float>(low - 8), static_cast<float>(high - 8));
+    return simt::bf16_from_int4(codes[k / 2]);
   }
 }
 

@@ -23,7 +23,8 @@ using Arguments = QuantizedProductArguments;
 struct alignas(8) EightBytes {
   uint32_t words[2];
 
-  LACUNA_DEVICE uint8_t at(int i) const { return static_cast<uint8_t>(words[i / 4] >> i % 4 * 8 & 0xffU); }
+  /// Bytes 2 i and 2 i + 1.
+  LACUNA_DEVICE uint16_t pair(int i) const { return static_cast<uint16_t>(words[i / 2] >> i % 2 * 16); }
 };
 /// Eight bf16 numbers.
 struct alignas(16) EightNumbers {
@@ -75,10 +76,7 @@ struct ByteWeights {
       const auto codes = load<EightBytes>(&stages[stage][output][k]);
       EightNumbers numbers;
       LACUNA_UNROLL
-      for (int i = 0; i < 8; i += 2) {
-        numbers.pairs[i / 2] =
-            pack_bf16(value_of_code<kFormat>(codes.at(i)), value_of_code<kFormat>(codes.at(i + 1)));
-      }
+      for (int i = 0; i < 4; ++i) numbers.pairs[i] = widen_pair<kFormat>(codes.pair(i));
       store(&weights[output][k], numbers);
     });
   }
@@ -99,12 +97,9 @@ struct Int4Weights {
   LACUNA_DEVICE void widen(int stage) {
     for_octets([&](int output, int k) {
       const uint32_t codes = load<uint32_t>(&stages[stage][output][k / 2]);
-      const auto value = [&](int i) {
-        return static_cast<float>(static_cast<int>(codes >> 4 * i & 0xfU) - 8);
-      };
       EightNumbers numbers;
       LACUNA_UNROLL
-      for (int i = 0; i < 8; i += 2) numbers.pairs[i / 2] = pack_bf16(value(i), value(i + 1));
+      for (int i = 0; i < 4; ++i) numbers.pairs[i] = bf16_from_int4(codes >> 8 * i & 0xffU);
       store(&weights[output][k], numbers);
     });
   }

@@ -40,10 +40,17 @@ LACUNA_DEVICE T block_sum(T value, T* parts) {
 LACUNA_DEVICE float from_bf16(uint16_t bits) {
   return as_float(uint32_t{bits} << 16);
 }
-/// Value of an e4m3 float that is not NaN; exact in bf16.
-LACUNA_DEVICE float from_e4m3(uint8_t code) {
-  // Exponent and mantissa, shifted to their f32 positions, are 2^-120 times the value.
-  return as_float((code & 0x80U) << 24 | (code & 0x7fU) << 20) * 0x1p120F;
+/// Two e4m3 floats that are not NaN, the first in the lower byte, in bf16, which holds all of them.
+LACUNA_DEVICE uint32_t bf16_from_e4m3(uint32_t codes) {
+  const uint32_t apart = spread_bytes(codes);
+  // Signs, exponents and mantissas, shifted to their bf16 positions, are 2^-120 times the values.
+  const uint32_t scaled = (apart << 8 & 0x80008000U) | (apart << 4 & 0x07f007f0U);
+  return fma_bf16(scaled, 0x7b807b80U, 0x80008000U);  // 2^120, -0
+}
+/// Two 4-bit codes, the first in the lower half of a byte, minus 8, in bf16.
+LACUNA_DEVICE uint32_t bf16_from_int4(uint32_t codes) {
+  const uint32_t above_128 = (codes * 0x1001U & 0x000f000fU) | 0x43004300U;
+  return fma_bf16(above_128, 0x3f803f80U, 0xc308c308U);  // 1, -136
 }
 LACUNA_DEVICE uint16_t to_bf16(float value) {
   return static_cast<uint16_t>(pack_bf16(value, 0) & 0xffffU);

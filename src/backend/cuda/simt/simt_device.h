@@ -151,6 +151,15 @@ LACUNA_DEVICE uint32_t pack_bf16(float low, float high) {
   return pair;
 }
 
+LACUNA_DEVICE uint32_t spread_bytes(uint32_t bytes) {
+  return __byte_perm(bytes, 0, 0x4140);
+}
+LACUNA_DEVICE uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t sums;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sums) : "r"(a), "r"(b), "r"(c));
+  return sums;
+}
+
 LACUNA_DEVICE float exp2(float x) {
   return ::exp2f(x);
 }

@@ -188,6 +188,18 @@ inline uint32_t pack_bf16(float low, float high) {
   return uint32_t{bf16(low).bits} | uint32_t{bf16(high).bits} << 16;
 }
 
+/// The two lower bytes, each in the lower byte of a half.
+inline uint32_t spread_bytes(uint32_t bytes) {
+  return (bytes & 0xffU) | (bytes & 0xff00U) << 8;
+}
+
+/// a * b + c in each half, in bf16. Results must be exact: they are rounded twice here, and once on a device.
+inline uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
+  const auto high = [](uint32_t pair) { return as_float(pair & 0xffff0000U); };
+  const auto low = [](uint32_t pair) { return as_float(pair << 16); };
+  return pack_bf16(std::fma(low(a), low(b), low(c)), std::fma(high(a), high(b), high(c)));
+}
+
 inline float exp2(float x) {
   return std::exp2(x);
 }
