@@ -1,5 +1,7 @@
 #include "backend/cuda/device.h"
 
+#include "backend/cuda/simt/scheduler.h"
+
 namespace lacuna::cuda {
 
 DeviceList list_devices() {
@@ -23,7 +25,7 @@ DeviceMemory device_memory() {
 }
 
 int64_t most_shared_bytes() {
-  return int64_t{227} << 10;
+  return simt::simulator_options().max_shared_bytes;
 }
 
 }  // namespace lacuna::cuda

@@ -9,7 +9,9 @@
 
 #include "backend/cuda/cuda_model.h"
 #include "backend/cuda/device_model.h"
+#include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kv_pool.h"
+#include "backend/cuda/simt/scheduler.h"
 #include "base/error.h"
 #include "cuda_models.h"
 
@@ -23,6 +25,30 @@ TEST(SimulatedCudaModel, RefusesWeightsThatTheDeviceHasNoRoomFor) {
   ModelConfig large = supported_configs().front();
   large.vocab_size = 4 << 20;
   EXPECT_THAT([&] { cuda_model(large); }, ThrowsMessage<InputError>(HasSubstr("and simulator has")));
+}
+
+/// Blocks of compute capability 8.6, 8.9 and 12.0 have less shared memory.
+constexpr int64_t kConsumerSharedBytes = int64_t{99} << 10;
+
+TEST(SimulatedCudaModel, GivesTheBitsOfHopperInTheSharedMemoryOfConsumerDevices) {
+  const ModelConfig config = config_of("sdar");
+  for (const WeightFormats& formats : {WeightFormats(DType::kBF16), bf16_with_layers("int8"),
+                                       bf16_with_layers("int8-group"), bf16_with_layers("int4-min")}) {
+    for (const int32_t tokens : {100, 150}) {  // for the kernels of up to 128 rows and of more
+      const StepPlan plan = canvas_plan(random_tokens(2, tokens, config.vocab_size), own_rows_of(config));
+      const auto logits = [&] {
+        Passes passes(cuda_model(config, formats));
+        passes.add_sequence();
+        return passes.logits(plan);
+      };
+      const std::vector<float> expected = logits();
+      simt::simulator_options().max_shared_bytes = kConsumerSharedBytes;
+      EXPECT_EQ(logits(), expected) << tokens << " tokens";
+      simt::simulator_options() = {};
+    }
+  }
+  for (const CellFormat format : {CellFormat::kBf16, CellFormat::kInt8})
+    EXPECT_LE(attend_shared_bytes(128, format), kConsumerSharedBytes);
 }
 
 TEST(SimulatedCudaModel, ComputesNothingMoreOnceTheDeviceHasFailed) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "bench/gpu/device_vectors.h"
+#include "kernels/drawn_rows.h"
 #include "kernels/table.h"
 #include "orders.h"
 
@@ -17,28 +17,11 @@ using simt::in_every_order;
 
 RowStatistics on_device(const SamplingRule& rule, const RngStream& noise, const std::vector<float>& logits,
                         TokenId scored) {
-  Stream stream;
   std::vector<int32_t> tokens;
-  const std::vector<DrawRule> rules{draw_rule(rule, 1, tokens)};
+  const DrawRule of_device = draw_rule(rule, 1, tokens);
   tokens.push_back(0);  // never empty
-  const auto vocabulary = std::ssize(logits);
-  const DeviceBuffer rows = upload(stream, logits);
-  const DeviceBuffer asked = upload(stream, std::vector<DrawRequest>{{noise.key(), 0, 0, scored}});
-  const DeviceBuffer ruled = upload(stream, rules);
-  const DeviceBuffer lists = upload(stream, tokens);
-  const DeviceBuffer parts(num_slices(vocabulary) * sizeof(DrawPart));
-  const DeviceBuffer out(sizeof(DrawStatistics));
-  draw(stream,
-       {.logits = rows.as<float>(),
-        .requests = asked.as<DrawRequest>(),
-        .rules = ruled.as<DrawRule>(),
-        .tokens = lists.as<int32_t>(),
-        .parts = parts.as<DrawPart>(),
-        .out = out.as<DrawStatistics>(),
-        .vocabulary = vocabulary,
-        .stride = vocabulary},
-       1, rules.front().filters);
-  return to_row_statistics(rule, download<DrawStatistics>(stream, out).front());
+  const auto rows = drawn(logits, std::ssize(logits), {{noise.key(), 0, 0, scored}}, {of_device}, tokens);
+  return to_row_statistics(rule, rows.statistics.front());
 }
 
 /// A rule that the device takes, with filters, lists and measures by chance.

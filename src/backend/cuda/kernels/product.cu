@@ -1,3 +1,4 @@
+#include "backend/cuda/device.h"
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/product_block.h"
 
@@ -29,6 +30,12 @@ LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) product_kernel(ProductArgument
   split_block<kRowTiles, ProductShared<kRowTiles>>(a);
 }
 
+/// product_kernel() of many rows for devices whose blocks have less than 110 KiB of shared memory.
+using SmallShared = ProductShared<8, 3>;
+LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) small_product_kernel(ProductArguments a) {
+  split_block<8, SmallShared>(a);
+}
+
 template <int kRowTiles, CodeFormat kFormat>
 LACUNA_KERNEL LACUNA_BLOCK_OF(kProductThreads, 1) code_product_kernel(ProductArguments a) {
   split_block<kRowTiles, CodeProductShared<kRowTiles, kFormat>>(a);
@@ -44,7 +51,14 @@ void launch_product(Stream& stream, const ProductArguments& arguments, int64_t n
             .shared_bytes = shared_bytes},
            arguments);
   };
-  if (arguments.codes == nullptr) return send(product_kernel<kRowTiles>, sizeof(ProductShared<kRowTiles>));
+  if (arguments.codes == nullptr) {
+    constexpr size_t kBytes = sizeof(ProductShared<kRowTiles>);
+    if constexpr (kRowTiles == 8) {
+      if (static_cast<int64_t>(kBytes) > most_shared_bytes())
+        return send(small_product_kernel, sizeof(SmallShared));
+    }
+    return send(product_kernel<kRowTiles>, kBytes);
+  }
   const bool is_int8 = arguments.code_format == CodeFormat::kInt8;
   send(is_int8 ? code_product_kernel<kRowTiles, CodeFormat::kInt8>
                : code_product_kernel<kRowTiles, CodeFormat::kE4m3>,

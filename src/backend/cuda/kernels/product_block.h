@@ -16,18 +16,21 @@ inline constexpr int kProductStride =
 
 inline constexpr int kCodePairs = kDepthStep / 2 + 8;  // likewise, for pairs of 8-bit values
 
-template <int kRowTiles>
+///   kStages  of the pipeline
+template <int kRowTiles, int kStages = kProductStages>
 struct ProductShared {
+  static constexpr int kNumStages = kStages;
   static constexpr int kStepBytes = 2 * kDepthStep;  // per output
   static LACUNA_DEVICE const void* source(const ProductArguments& a) { return a.weights; }
 
-  alignas(128) uint16_t weights[kProductStages][kProductOutputs][kProductStride];
-  alignas(128) uint16_t rows[kProductStages][16 * kRowTiles][kProductStride];
+  alignas(128) uint16_t weights[kStages][kProductOutputs][kProductStride];
+  alignas(128) uint16_t rows[kStages][16 * kRowTiles][kProductStride];
 };
 
 /// ProductShared for 8-bit weights, which are converted to bf16 in registers just before the multiplication.
 template <int kRowTiles, CodeFormat kFormat>
 struct CodeProductShared {
+  static constexpr int kNumStages = kProductStages;
   static constexpr int kStepBytes = kDepthStep;
   static LACUNA_DEVICE const void* source(const ProductArguments& a) { return a.codes; }
 
@@ -65,8 +68,8 @@ LACUNA_DEVICE uint32_t widen_pair(uint16_t pair) {
 }
 
 /// Loads the weights of the warp's sixteen outputs and inputs [k, k + 16) of a stage for multiply_block().
-template <int kRowTiles>
-LACUNA_DEVICE void read_weights(const ProductShared<kRowTiles>& memory, int stage, uint32_t k,
+template <int kRowTiles, int kStages>
+LACUNA_DEVICE void read_weights(const ProductShared<kRowTiles, kStages>& memory, int stage, uint32_t k,
                                 uint32_t (&b)[2][2]) {
   const uint32_t lane = simt::lane_index();
   const uint32_t output = simt::warp_index() * 16 + lane % 8 + lane / 16 * 8;
@@ -144,7 +147,7 @@ LACUNA_DEVICE void product_block(const ProductArguments& a, int first_step, int 
     weights.start(memory.weights[stage]);
     rows.start(memory.rows[stage]);
   };
-  Pipeline<kProductStages, decltype(load)> pipeline(steps, load);
+  Pipeline<Memory::kNumStages, decltype(load)> pipeline(steps, load);
   const auto slice_steps = static_cast<int>(a.slice / kDepthStep);
   float c[kRowTiles][2][4] = {};
   float sums[kRowTiles][2][4] = {};

@@ -1,3 +1,4 @@
+#include "backend/cuda/device.h"
 #include "backend/cuda/kernels/quantized_product_block.h"
 #include "backend/cuda/kernels/wide_product.h"
 
@@ -9,7 +10,7 @@ using namespace simt;  // NOLINT(google-build-using-namespace): a kernel's vocab
 constexpr uint32_t kThreads = 256;  // eight warps: two along rows, four along outputs
 constexpr int kTileRows = 128;
 constexpr int kTileOutputs = 128;
-constexpr int kStages = 3;
+constexpr int kMaxStages = 3;
 constexpr int kWarpRows = 64;
 constexpr int kWarpOutputs = 32;
 constexpr int kRowTiles = kWarpRows / 16;
@@ -32,7 +33,9 @@ struct alignas(16) EightNumbers {
 };
 
 /// Weights in bf16, as stored.
-struct Bf16Weights {
+template <int kNumStages>
+struct StoredWeights {
+  static constexpr int kStages = kNumStages;
   static constexpr int kNumFactors = 0;  // scales and minimums per group; 0: no groups
   static constexpr int kSumColumns = 0;
   static constexpr int kStepBytes = 2 * kDepthStep;  // per output
@@ -43,6 +46,9 @@ struct Bf16Weights {
   LACUNA_DEVICE const uint16_t* widened(int stage, uint32_t output) const { return stages[stage][output]; }
   LACUNA_DEVICE void widen(int) {}
 };
+using Bf16Weights = StoredWeights<kMaxStages>;
+/// For devices whose blocks have less than 110 KiB of shared memory.
+using SmallBf16Weights = StoredWeights<2>;
 
 /// Distributes a stage over the block's threads: calls `widen` for eight inputs of an output at a time.
 template <typename Widen>
@@ -60,6 +66,7 @@ LACUNA_DEVICE void for_octets(const Widen& widen) {
 ///   kInGroups  whether each group has a scale, instead of each output
 template <CodeFormat kFormat, bool kInGroups = false>
 struct ByteWeights {
+  static constexpr int kStages = kMaxStages;
   static constexpr int kNumFactors = kInGroups ? 1 : 0;
   static constexpr int kSumColumns = 0;
   static constexpr int kStepBytes = kDepthStep;
@@ -85,6 +92,7 @@ struct ByteWeights {
 /// 4-bit quantized weights, two per byte, and one stage of them converted to bf16.
 template <GroupFormat kFormat>
 struct Int4Weights {
+  static constexpr int kStages = kMaxStages;
   static constexpr int kNumFactors = num_factors(kFormat);
   static constexpr int kSumColumns = sum_columns(kFormat);
   static constexpr int kStepBytes = kDepthStep / 2;
@@ -107,7 +115,7 @@ struct Int4Weights {
 
 template <int kNumFactors>
 struct WideFactors {
-  alignas(128) StepFactors<kTileOutputs> factors[kStages][kNumFactors];
+  alignas(128) StepFactors<kTileOutputs> factors[kMaxStages][kNumFactors];
 };
 template <>
 struct WideFactors<0> {};
@@ -115,7 +123,7 @@ struct WideFactors<0> {};
 template <typename Weights>
 struct WideShared : WideFactors<Weights::kNumFactors> {
   Weights weights;
-  alignas(128) uint16_t rows[kStages][kTileRows][kProductStride];
+  alignas(128) uint16_t rows[Weights::kStages][kTileRows][kProductStride];
 };
 
 LACUNA_DEVICE int64_t first_row() {
@@ -181,7 +189,7 @@ LACUNA_DEVICE void multiply_tile(const Arguments& a, WideShared<Weights>& memory
     rows.start(memory.rows[stage]);
   };
   const auto steps = static_cast<int>(a.product.depth / kDepthStep);
-  Pipeline<kStages, decltype(load)> pipeline(steps, load);
+  Pipeline<Weights::kStages, decltype(load)> pipeline(steps, load);
   const auto slice_steps = static_cast<int>(a.product.slice / kDepthStep);
   Products<Weights> c = {};
   for (int slice = 0; slice < steps; slice += slice_steps) {
@@ -235,7 +243,9 @@ void launch_wide(Stream& stream, const Arguments& a) {
 void wide_product(Stream& stream, const ProductArguments& arguments) {
   Arguments a{arguments, {}};
   a.product.slice = slice_of(arguments);
-  if (arguments.codes == nullptr) return launch_wide<Bf16Weights>(stream, a);
+  const bool is_small = static_cast<int64_t>(sizeof(WideShared<Bf16Weights>)) > most_shared_bytes();
+  if (arguments.codes == nullptr)
+    return is_small ? launch_wide<SmallBf16Weights>(stream, a) : launch_wide<Bf16Weights>(stream, a);
   if (arguments.code_format == CodeFormat::kE4m3)
     return launch_wide<ByteWeights<CodeFormat::kE4m3>>(stream, a);
   launch_wide<ByteWeights<CodeFormat::kInt8>>(stream, a);

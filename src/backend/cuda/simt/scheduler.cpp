@@ -17,7 +17,6 @@ namespace lacuna::simt {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
-constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // limit per block on Hopper
 
 /// State of a barrier or warp operation. ThreadSanitizer's release and acquire use two addresses (`order`)
 /// alternately: a thread that already enters the next meeting must not be ordered before one that is still
@@ -183,14 +182,14 @@ class Simulator {
   }
 
  private:
-  static void check(const LaunchShape& shape) {
+  void check(const LaunchShape& shape) const {
     if (shape.threads == 0 || shape.threads > kMaxThreads || shape.threads % kWarpSize != 0) {
       throw Fault("a block has " + std::to_string(shape.threads) +
                   " threads; a multiple of 32 up to 1024 is accepted");
     }
-    if (shape.shared_bytes > kMaxSharedBytes) {
-      throw Fault("a block asks for " + std::to_string(shape.shared_bytes) +
-                  " bytes of shared memory; 227 KiB are there");
+    if (static_cast<int64_t>(shape.shared_bytes) > options.max_shared_bytes) {
+      throw Fault("a block asks for " + std::to_string(shape.shared_bytes) + " bytes of shared memory; " +
+                  std::to_string(options.max_shared_bytes >> 10) + " KiB are there");
     }
     if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0 || shape.grid.y > 65535 ||
         shape.grid.z > 65535) {

@@ -31,6 +31,7 @@ enum class ThreadOrder : uint8_t { kFirstCome, kRandom, kLastCome };
 struct SimulatorOptions {
   ThreadOrder order = ThreadOrder::kFirstCome;
   uint64_t seed = 0;
+  int64_t max_shared_bytes = int64_t{227} << 10;  ///< of a block; the default is Hopper's
 };
 
 struct SimulatorCounters {

@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "bench/gpu/device_vectors.h"
+#include "kernels/drawn_rows.h"
 #include "orders.h"
 
 namespace lacuna::cuda::draw_test {
@@ -16,35 +15,6 @@ namespace {
 using simt::in_every_order;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-struct Drawn {
-  std::vector<DrawStatistics> statistics;
-  std::vector<float> logits;  // prepared
-};
-
-Drawn drawn(const std::vector<float>& logits, int64_t vocabulary, const std::vector<DrawRequest>& requests,
-            const std::vector<DrawRule>& rules, const std::vector<int32_t>& tokens = {0}) {
-  Stream stream;
-  const DeviceBuffer rows = upload(stream, logits);
-  const DeviceBuffer asked = upload(stream, requests);
-  const DeviceBuffer ruled = upload(stream, rules);
-  const DeviceBuffer lists = upload(stream, tokens);
-  const DeviceBuffer out(requests.size() * sizeof(DrawStatistics));
-  const DeviceBuffer parts(requests.size() * num_slices(vocabulary) * sizeof(DrawPart));
-  const DrawArguments arguments{.logits = rows.as<float>(),
-                                .requests = asked.as<DrawRequest>(),
-                                .rules = ruled.as<DrawRule>(),
-                                .tokens = lists.as<int32_t>(),
-                                .parts = parts.as<DrawPart>(),
-                                .out = out.as<DrawStatistics>(),
-                                .vocabulary = vocabulary,
-                                .stride = vocabulary};
-  const auto filters = [](const DrawRule& rule) { return rule.filters; };
-  const bool any_filters = std::ranges::any_of(rules, filters);
-  draw(stream, arguments, static_cast<uint32_t>(requests.size()), any_filters);
-  if (!any_filters) prepare_rows(stream, arguments, static_cast<uint32_t>(requests.size()));
-  return {download<DrawStatistics>(stream, out), download<float>(stream, rows)};
-}
 
 struct Expected {
   int32_t best = 0;
