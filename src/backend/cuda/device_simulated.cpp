@@ -1,5 +1,4 @@
 #include "backend/cuda/device.h"
-
 #include "backend/cuda/simt/scheduler.h"
 
 namespace lacuna::cuda {
