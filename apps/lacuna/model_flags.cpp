@@ -162,7 +162,7 @@ ConfigChoices choices_of_other_models(const ModelFlags& flags) {
 void add_guide_flag(CLI::App& command, std::string& guide) {
   command.add_option(
       "--guide", guide,
-      "An autoregressive model that verifies the drafts of a diffusion model (guided diffusion)");
+      "A second model: autoregressive, it verifies drafts; of block diffusion, it makes them (SimSD)");
 }
 
 std::chrono::milliseconds heartbeat_timeout(const ShardFlags& flags) {

@@ -26,7 +26,7 @@ struct LoadOptions {
   std::string activations = "auto";   ///< "int8": activations in matmuls with quantized weights
   std::string device = "auto";        ///< "cpu", "cuda:N" or "simulator" (slow, for tests)
   std::vector<std::string> lora;      ///< adapters to merge, each "FOLDER" or "FOLDER=SCALE" (PEFT's files)
-  std::string guide;                  ///< an autoregressive model that verifies drafts; empty: none
+  std::string guide;                  ///< a second model, which verifies drafts or makes them; empty: none
   int32_t threads = 0;                ///< 0: one for each core that the process may use
   uint64_t random_seed = 0;           ///< seed of the weights of a random: model
   int32_t max_running = 32;           ///< requests that share forward passes; others wait

@@ -83,7 +83,7 @@ struct StepReport {
 /// Which of a request's models a pass runs on.
 enum class ModelRole : uint8_t {
   kMain,
-  kGuide,  ///< the autoregressive model that confirms what the main model drafts
+  kGuide,  ///< the second model: it confirms what the main model drafts, or drafts for it
 };
 
 /// The prefix of a request whose K/V depend only on the tokens of each block and of the blocks before it:

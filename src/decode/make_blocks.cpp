@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "decode/block_diffusion.h"
+#include "decode/drafted_diffusion.h"
 #include "decode/editing_diffusion.h"
 #include "decode/make_parts.h"
 #include "decode/pipelined_diffusion.h"
@@ -251,15 +252,14 @@ void check_drafts(const BlockStrategy& strategy, const ModelConfig& config, Prob
          "a rule of the caller's sees no states that may not come");
 }
 
-/// Refuses what needs rows that a pass may have left out.
-void check_focus(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
-  if (!strategy.focus) return;
+/// Refuses `field`, a method whose passes do not compute all rows of a block as it is, with what needs these.
+void refuse_partial_passes(std::string_view field, const BlockStrategy& strategy, const ModelConfig& config,
+                           Problems& problems) {
   const auto refuse = [&](bool is_refused, std::string_view reason) {
-    problems.refuse(is_refused, "focus", reason);
+    problems.refuse(is_refused, field, reason);
   };
   refuse(config.shifted_logits, "a token is predicted by the row before its mask");
   refuse(config.causal_context, "a block is read causally once it is done");
-  refuse(config.num_layers < 3, "the model has too few layers to leave out");
   refuse(edits_blocks(config) || strategy.edit.has_value(), "any token of a block may be edited");
   refuse(is_pipelined(strategy, config), "several blocks are denoised at once");
   refuse(strategy.drafts.has_value(), "`drafts` needs the rows of all masks");
@@ -268,9 +268,45 @@ void check_focus(const BlockStrategy& strategy, const ModelConfig& config, Probl
          "`sparse` chooses by the queries of all rows");
   refuse(sub_block_length_of(strategy, config) < block_length_of(strategy, config),
          "a block has several sub-blocks");
-  const RuleTraits& traits = strategy.unmask.policy.traits();
   refuse(std::holds_alternative<SoftTokens>(strategy.unmask.policy.count),
          "`unmask` soft shows each step the confidences of the last one");
+}
+
+/// Refuses what a smaller model that drafts does not take part in, and a model that cannot draft.
+void check_guided(const BlockStrategy& strategy, const ModelConfig& config, const Asked* asked,
+                  Problems& problems) {
+  if (!strategy.guided) return;
+  refuse_partial_passes("guide", strategy, config, problems);
+  problems.refuse(strategy.focus.has_value(), "focus", "a guide drafts all masks of a block");
+  problems.refuse(strategy.commit == BlockStrategy::Commit::kSeparate, "commit",
+                  "a finished block is read with the next drafts");
+  problems.refuse(strategy.unmask.policy.traits().is_custom, "unmask",
+                  "a rule of the caller's sees no drafts of a guide");
+  if (asked == nullptr || !problems.empty()) return;
+  const ModelConfig& drafter = *asked->request.context.guide->config;
+  const auto refuse = [&](bool is_refused, const std::string& sentence) {
+    if (is_refused) problems.add({"guide", "", "a smaller model of the same kind", sentence});
+  };
+  refuse(drafter.paradigm() != Paradigm::kBlocks, "`guide`: the model is not one of block diffusion");
+  refuse(drafter.vocab_size != config.vocab_size || drafter.mask_id != config.mask_id,
+         "`guide`: the model has other tokens, or another mask");
+  refuse(block_length_of(strategy, drafter) != block_length_of(strategy, config),
+         fmt::format("`guide`: its blocks have {} positions; expected {}, as the model's",
+                     block_length_of(strategy, drafter), block_length_of(strategy, config)));
+  if (problems.empty()) check(strategy, drafter, nullptr, problems);
+  check_length(std::ssize(asked->request.prompt), asked->gen_length, drafter.max_positions, "the guide",
+               problems);
+}
+
+/// Refuses what needs rows that a pass may have left out.
+void check_focus(const BlockStrategy& strategy, const ModelConfig& config, Problems& problems) {
+  if (!strategy.focus) return;
+  const auto refuse = [&](bool is_refused, std::string_view reason) {
+    problems.refuse(is_refused, "focus", reason);
+  };
+  refuse_partial_passes("focus", strategy, config, problems);
+  refuse(config.num_layers < 3, "the model has too few layers to leave out");
+  const RuleTraits& traits = strategy.unmask.policy.traits();
   refuse(!traits.runs_until_done && strategy.steps && *strategy.steps < block_length_of(strategy, config),
          "steps that write several tokens each need as many masks");
 }
@@ -304,6 +340,7 @@ void check(const BlockStrategy& strategy, const ModelConfig& config, const Asked
   check_pipeline(strategy, config, problems);
   check_drafts(strategy, config, problems);
   check_focus(strategy, config, problems);
+  check_guided(strategy, config, asked, problems);
   if (asked != nullptr) check_infill_block(strategy, config, *asked, problems);
   const std::string_view reason = why_apart(strategy, config);
   if (strategy.commit == BlockStrategy::Commit::kFused && !reason.empty()) {
@@ -408,6 +445,8 @@ std::unique_ptr<Decoder> make(const BlockStrategy& strategy, const ModelConfig& 
   settings.whole_prompt = config.whole_prompt;
   if (config.whole_prompt)
     settings.max_positions = static_cast<int32_t>(std::min<int64_t>(kMaxGenLength, config.max_positions));
+  if (strategy.guided)
+    return std::make_unique<DraftedDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));
   if (is_pipelined(strategy, config))
     return std::make_unique<PipelinedDecoder>(std::move(settings), std::move(asked.request.prompt));
   return std::make_unique<BlockDiffusionDecoder>(std::move(settings), std::move(asked.request.prompt));

@@ -59,12 +59,12 @@ bool drafts_states(const Strategy& strategy) {
 std::string_view why_no_alternatives(const ModelConfig& config, const Strategy& strategy) {
   if (std::holds_alternative<SlotStrategy>(strategy)) return "ReFusion writes slots of tokens ahead";
   if (drafts_states(strategy)) return "a pass may write the tokens of several steps (`drafts`)";
+  if (uses_guide(strategy)) return "the guide decides what is committed";
   if (config.delete_id >= 0) return "the model inserts and deletes tokens";
   if (config.causal_context || config.mask_drafts > 0)
     return "the model reads what it wrote from left to right, and judges it";
   if (const auto* masked = std::get_if<MaskedStrategy>(&strategy)) {
     if (masked->growth) return "the canvas changes its length (`grow`)";
-    if (std::holds_alternative<GuideRule>(masked->commit)) return "the guide decides what is committed";
   }
   return "";
 }
@@ -87,6 +87,7 @@ std::string_view why_no_constraint(const ModelConfig& config, const Strategy& st
     return "`unmask` soft changes tokens after they were checked";
   if (blocks != nullptr && blocks->focus) return "`focus` leaves out masks that the constraint asks about";
   if (drafts_states(strategy)) return "`drafts` samples from states that the constraint has not seen";
+  if (blocks != nullptr && blocks->guided) return "the guide's drafts would not follow the constraint";
   if (const auto* uniform = std::get_if<UniformStrategy>(&strategy)) {
     if (uniform->self_correct) return "`self_correct` would change the finished answer";
     return uniform->ignore_eos || uniform->min_length > 0 ? kContinues : "";
@@ -183,7 +184,7 @@ void check_adjustments(const ModelConfig& config, const Strategy& strategy, cons
     problems.expect(std::abs(bias) <= kMaxBias, "logit_bias", fmt::to_string(bias),
                     fmt::format("numbers from {} to {}", -kMaxBias, kMaxBias));
   }
-  const std::string_view reason = context.guide ? "the guide chooses what is written"
+  const std::string_view reason = context.guide ? "it would not hold for the guide"
                                                 : "a pass may write the tokens of several steps (`drafts`)";
   const LogitAdjustments none;
   if (!context.guide && !drafts_states(strategy)) return;
@@ -209,18 +210,11 @@ void check_request(const ModelConfig& config, const Strategy& strategy, const As
   const std::string_view no_alternatives = why_no_alternatives(config, strategy);
   problems.refuse(context.num_alternatives > 0 && !no_alternatives.empty(), "alternatives", no_alternatives);
   problems.refuse(context.find_stop && !config.causal, "stop", "a diffusion model fills its whole canvas");
-  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
   problems.refuse(!context.holes.empty() && !changes_lengths(strategy, config), "holes",
                   "the canvas keeps its length");
-  if (!context.guide) {
-    if (masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
-      problems.add({"guide", "", "an autoregressive model",
-                    "`guide` is missing; the strategy leaves to it what is committed"});
-    }
-  } else {
-    const bool asks = masked != nullptr && std::holds_alternative<GuideRule>(masked->commit);
-    problems.refuse(!asks, "guide", "the strategy does not use a guide");
-  }
+  if (uses_guide(strategy) && !context.guide)
+    problems.add({"guide", "", "a second model", "`guide` is missing, which the strategy needs"});
+  problems.refuse(context.guide && !uses_guide(strategy), "guide", "the strategy does not use a guide");
 }
 
 /// Positions of an infill after its prompt, with every hole at its maximum length.
@@ -473,6 +467,13 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
   }
   if (num_alternatives == 0) return decoder;
   return std::make_unique<AlternativesDecoder>(std::move(decoder), num_alternatives);
+}
+
+bool uses_guide(const Strategy& strategy) {
+  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
+  const auto* blocks = std::get_if<BlockStrategy>(&strategy);
+  return (masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) ||
+         (blocks != nullptr && blocks->guided);
 }
 
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy) {

@@ -24,7 +24,7 @@ inline constexpr int32_t kDefaultGenLength = 128;
 /// Maximum length of a masked model's answer if the model decides where it ends.
 inline constexpr int32_t kMaxGrownLength = 2048;
 
-/// The model that confirms drafts (FlashDLM's guided diffusion).
+/// The model that confirms drafts (FlashDLM's guided diffusion), or makes them (SimSD).
 struct GuideContext {
   const ModelConfig* config = nullptr;
   std::vector<TokenId> prompt;  ///< prompt in the guide's tokens
@@ -36,7 +36,7 @@ struct DecoderContext {
   TokenId end_of_turn = -1;  ///< the token that ends a chat turn, -1 if the tokenizer has none
   /// The token that is exactly this text, if there is one; empty: no delimiters are looked up.
   std::function<std::optional<TokenId>(std::string_view)> token_of = {};
-  std::optional<GuideContext> guide = {};  ///< set if and only if MaskedStrategy::commit is a GuideRule
+  std::optional<GuideContext> guide = {};  ///< set if and only if uses_guide()
   StopFinder find_stop = {};               ///< empty: no text ends the answer
   /// Initial tokens of an infill, with the mask token in its holes; empty: no infill, all masks. An infill
   /// needs a model that fills single positions (LLaDA, Dream) or edits its blocks (LLaDA 2.2), and never
@@ -96,6 +96,9 @@ std::unique_ptr<Decoder> make_decoder(const ModelConfig& config, const Strategy&
 /// Maximum length of an answer if the model decides where it ends: all the context left by the prompt, for
 /// masked diffusion at most kMaxGrownLength.
 int32_t most_gen_length(const ModelConfig& config, const Strategy& strategy, int64_t prompt_length);
+
+/// Whether the strategy needs a second model (DecoderContext::guide).
+bool uses_guide(const Strategy& strategy);
 
 /// Whether decoders of the strategy can list alternatives (DecoderContext::num_alternatives).
 bool lists_alternatives(const ModelConfig& config, const Strategy& strategy);

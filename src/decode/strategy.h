@@ -97,6 +97,7 @@ struct BlockStrategy : BlockPolicy {
   std::optional<Commit> commit;  ///< kFused: a finished block's K/V come with the next step; default: kFused
                                  ///< if possible
   bool accepts_exactly = false;  ///< Nemotron-Labs: self-speculation; the text is that of causal decoding
+  bool guided = false;  ///< SimSD: a smaller model drafts blocks; needs none of the policy's settings
 
   bool operator==(const BlockStrategy&) const = default;
 };
@@ -198,6 +199,7 @@ void visit_fields(S& strategy, Visit&& visit) {
   visit("commits_sparsely", strategy.commits_sparsely);
   visit("sparse_after", strategy.sparse_after);
   visit("accepts_exactly", strategy.accepts_exactly);
+  visit("guided", strategy.guided);
   visit("lock", strategy.lock);
   visit("pipeline", strategy.pipeline);
   visit("drafts", strategy.drafts, 1, kMaxDrafts);

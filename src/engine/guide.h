@@ -1,4 +1,4 @@
-// An autoregressive guide that reads another model's prompts and answers (see decode/guided_diffusion.h).
+// A guide that reads another model's prompts and answers (see decode/guided_diffusion.h).
 #pragma once
 
 #include <memory>

@@ -70,9 +70,11 @@ GuideSource::GuideSource(const std::string& model_name, const TextModel& main, s
       source(find_model(model_name, {choices.ignored_keys, choices.paradigm, true})),
       tokenizer(tokenizer_of(source)),
       guide(main, text_model(source, tokenizer)) {
-  if (source.config.paradigm() != Paradigm::kCausal) {
+  const bool drafts = flag == "--guide" && main.config.paradigm() == Paradigm::kBlocks;
+  if (drafts && (source.config.paradigm() != Paradigm::kBlocks || !guide.shares_vocabulary()))
+    throw InputError("{} {}: expected a block diffusion model with the same tokens", flag, model_name);
+  if (!drafts && source.config.paradigm() != Paradigm::kCausal)
     throw InputError("{} {}: expected an autoregressive model (Qwen2, Qwen3)", flag, model_name);
-  }
 }
 
 OpenedModel::OpenedModel(std::string name, ModelSource source)
@@ -198,10 +200,8 @@ std::unique_ptr<Decoder> OpenedModel::make_decoder(const GenerateRequest& reques
           {"literals", "", "", "`literals` has no effect here: the answer is not constrained"});
     context.encode_literal = [this](std::string_view text) { return tokenizer_->encode(text); };
   }
-  const auto* masked = std::get_if<MaskedStrategy>(&strategy);
-  if (guide_ && masked != nullptr && std::holds_alternative<GuideRule>(masked->commit)) {
+  if (guide_ && uses_guide(strategy))
     context.guide = guide_->guide.context(asked.prompt, std::get_if<Conversation>(&request.prompt));
-  }
   return lacuna::make_decoder(config(), strategy, std::move(asked));
 }
 

@@ -53,7 +53,7 @@ struct GuideSource {
   std::optional<Tokenizer> tokenizer;
   Guide guide;
 
-  /// Throws InputError if the model is not autoregressive.
+  /// Throws InputError if the model is not autoregressive or, as the guide of block diffusion, not of that.
   ///   flag     for errors
   ///   choices  for its config.json
   GuideSource(const std::string& model_name, const TextModel& main, std::string_view flag,
@@ -105,8 +105,8 @@ class OpenedModel {
   OpenedModel(const OpenedModel&) = delete;
   OpenedModel& operator=(const OpenedModel&) = delete;
 
-  /// Sets the guide, an autoregressive model that confirms drafts. `model` is a name for find_model(). Throws
-  /// InputError.
+  /// Sets the guide, a second model that confirms drafts or makes them. `model` is a name for find_model().
+  /// Throws InputError.
   void use_guide(const std::string& model, const ConfigChoices& choices = {});
 
   const std::string& name() const { return name_; }

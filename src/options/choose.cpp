@@ -137,12 +137,13 @@ SlotStrategy choose_slots(const GenerationOptions& options) {
   return strategy;
 }
 
-BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& options) {
+BlockStrategy choose_blocks(const ModelConfig& config, const GenerationOptions& options, bool has_guide) {
   if (!config.causal_context)
     refuse_each(options, {"accept"}, "the model is not one that judges its own drafts");
   if (config.sub_block_length <= 0)
     refuse_each(options, {"cache"}, "block diffusion keeps exact K/V and draws from whole blocks");
   auto strategy = with_settings<BlockStrategy>(options);
+  strategy.guided = has_guide;
   strategy.caches_block = is_second("cache", options.cache, "none", "block");
   const std::string& unmask = options.unmask.value();
   strategy.unmask = parse_unmask(unmask, EvenSplit{});
@@ -337,20 +338,22 @@ Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& giv
   refuse(given.preset && has_guide, "preset", "it chooses settings for decoding without `guide`");
   const GenerationOptions options = with_defaults(config, given, has_guide);
   const Paradigm paradigm = config.paradigm();
-  if (!has_guide || config.causal) {
-    refuse_each(options, {"guide-match", "guide-fallback", "guide-block"}, "it belongs to `guide`");
+  if (!has_guide || paradigm != Paradigm::kMasked) {
+    refuse_each(options, {"guide-match", "guide-fallback", "guide-block"},
+                has_guide && !config.causal ? "it belongs to a `guide` that confirms drafts"
+                                            : "it belongs to `guide`");
   }
   refuse_others(paradigm, options);
-  refuse(
-      has_guide && paradigm != Paradigm::kMasked, "guide",
-      config.causal ? "a causal model judges its own drafts" : "it confirms the drafts of LLaDA and Dream");
+  refuse(has_guide && paradigm != Paradigm::kMasked && paradigm != Paradigm::kBlocks, "guide",
+         config.causal ? "a causal model judges its own drafts"
+                       : "it confirms the drafts of LLaDA and Dream, or drafts for block diffusion");
   switch (paradigm) {
     case Paradigm::kCausal:
       return choose_causal(config, options);
     case Paradigm::kSlots:
       return choose_slots(options);
     case Paradigm::kBlocks:
-      return choose_blocks(config, options);
+      return choose_blocks(config, options, has_guide);
     case Paradigm::kUniform:
       return choose_uniform(config, options);
     case Paradigm::kCanvases:
@@ -458,6 +461,10 @@ GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions opt
   }
   const bool unmasks = paradigm == Paradigm::kBlocks || is_masked;
   if (!unmasks || options.unmask) return options;
+  if (has_guide) {  // as published
+    options.unmask = "low-confidence";
+    return options;
+  }
   if (has_pipeline_without_rule(config, options)) {
     options.unmask = "dynamic=0.9";
     return options;

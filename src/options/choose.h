@@ -15,15 +15,16 @@ namespace lacuna {
 
 /// Fills in settings that were not given: the preset's first (as with_preset()), then the model's own
 /// decoding defaults (ModelConfig::default_unmask, default_tokens_per_step), then the family's --unmask. The
-/// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide, which
-/// decides what is committed, --unmask stays empty. Throws SettingError for an unknown preset, or naming
-/// generation_config.json if the model's --unmask is not a valid rule.
+/// model's --unmask does not apply where --steps, --eps or --alg-temp choose a schedule; with a guide,
+/// --unmask stays empty where it decides what is committed, and is low-confidence where it drafts. Throws
+/// SettingError for an unknown preset, or naming generation_config.json if the model's --unmask is not a
+/// valid rule.
 GenerationOptions with_defaults(const ModelConfig& config, GenerationOptions options, bool has_guide);
 
 /// The strategy of the options; settings not given come from the preset, else the model, else the family.
 /// Throws SettingError, which names the setting, its value and the accepted ones, for an invalid value and
 /// for a setting that the model would ignore.
-///   has_guide  whether a guide confirms drafts
+///   has_guide  whether a guide confirms drafts, or makes them
 Strategy choose_strategy(const ModelConfig& config, const GenerationOptions& options, bool has_guide = false);
 
 /// The setting or field that asks for a constraint: json_schema, json_object, regex, choice, grammar or

@@ -123,7 +123,7 @@ std::vector<TuningPath> masked_paths(const ModelConfig& config, const Generation
   return paths;
 }
 
-std::vector<TuningPath> block_paths(const ModelConfig& config) {
+std::vector<TuningPath> block_paths(const ModelConfig& config, bool has_guide) {
   std::vector<TuningPath> paths;
   if (config.causal_context) {  // the baseline's text is that of the causal mode
     paths.push_back(
@@ -147,6 +147,11 @@ std::vector<TuningPath> block_paths(const ModelConfig& config) {
                             {"factor=0.1", "factor=0.25", "factor=0.5", "factor=1", "factor=2"}));
   if (!config.shifted_logits && config.num_layers > 2)
     paths.push_back(path_over("focus", "focus", {}, "focus", {"4", "2", "1.5"}));
+  if (has_guide) {
+    paths.push_back(
+        path_over("guide", "guide", {}, "unmask", {"low-confidence", "dynamic=0.9", "dynamic=0.7"}));
+    paths.back().uses_guide = true;
+  }
   if (config.sub_block_length > 0) paths.push_back({"cache block", "cache", {{{"cache", "block"}}}});
   paths.push_back(lock_path());
   add_sparse_paths(paths);
@@ -219,7 +224,7 @@ std::vector<TuningPath> family_paths(const ModelConfig& config, const Generation
     case Paradigm::kMasked:
       return masked_paths(config, asked, has_guide);
     case Paradigm::kBlocks:
-      return block_paths(config);
+      return block_paths(config, has_guide);
     case Paradigm::kCanvases:
       return canvas_paths(config);
     case Paradigm::kUniform:

@@ -33,7 +33,7 @@ struct TuningPath {
 
 /// The paths of the model's family. engine/tuned_formats.h has those of formats.
 ///   asked      the user's settings: paths that would change one of them are left out
-///   has_guide  whether an autoregressive guide is available
+///   has_guide  whether a guide is available
 std::vector<TuningPath> tuning_paths(const ModelConfig& config, const GenerationOptions& asked,
                                      bool has_guide);
 

@@ -44,7 +44,7 @@ void read_likelihood_draws(const FieldValue& field, GenerationRequest& request) 
 constexpr RequestField kOwnMembers[] = {
     {"events", kBoolean, "each step's changes (OpenAI's endpoints)", as_flag<&GenerationRequest::events>},
     {"step_map", kBoolean, "the pass that committed each token", as_flag<&GenerationRequest::wants_step_map>},
-    {"guide", kBoolean, "the server's guide verifies drafts", read_guide},
+    {"guide", kBoolean, "the server's guide verifies drafts, or makes them", read_guide},
     {"given_tokens", kPositiveInteger, "tokens of a scored prompt that are given", read_given_tokens},
     {"likelihood_draws", kPositiveInteger, "passes of a likelihood bound", read_likelihood_draws},
 };

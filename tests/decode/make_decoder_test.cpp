@@ -360,6 +360,61 @@ TEST(Validate, WantsAGuideWhereTheStrategyLeavesTheChoiceToOneAndNowhereElse) {
   EXPECT_THAT(wrong_fields(guided, dream()), ElementsAre("top_p", "top_k", "steps"));
 }
 
+TEST(Validate, WantsASmallerModelOfTheSameKindWhereItDrafts) {
+  const ModelConfig config = tiny_block_config(4);
+  DecodeRequest request{{1, 2}, 8};
+  BlockStrategy guided;
+  guided.guided = true;
+  EXPECT_THAT(fields(validate(guided, config, request)), ElementsAre("guide"));
+  ModelConfig guide = config;
+  request.context.guide = GuideContext{&guide, {1, 2}, shared_vocabulary(config, guide)};
+  guide.num_layers = 1;
+  EXPECT_THAT(validate(guided, config, request), IsEmpty());
+  EXPECT_THAT(fields(validate(BlockStrategy(), config, request)), ElementsAre("guide"));
+  for (const auto change :
+       {+[](ModelConfig& other) { other = tiny_configs()[5]; },
+        +[](ModelConfig& other) { ++other.vocab_size; }, +[](ModelConfig& other) { --other.mask_id; },
+        +[](ModelConfig& other) { other.block_length = 8; },
+        +[](ModelConfig& other) { other.shifted_logits = true; },
+        +[](ModelConfig& other) { other.whole_prompt = true; }}) {
+    change(guide);
+    EXPECT_THAT(fields(validate(guided, config, request)), testing::Contains("guide"));
+    guide = config;
+  }
+  guide.block_length = 8;
+  guided.block_length = 4;
+  EXPECT_THAT(validate(guided, config, request), IsEmpty()) << "blocks as long as requested";
+  guide.max_positions = 9;
+  EXPECT_THAT(fields(validate(guided, config, request)), ElementsAre("gen_length"));
+  guide = config;
+  request.context.num_alternatives = 2;
+  request.context.adjustments.min_p = 0.1;
+  EXPECT_THAT(fields(validate(guided, config, request)), ElementsAre("min_p", "alternatives"));
+}
+
+TEST(Validate, RefusesWhatNeedsRowsThatAVerifyPassDoesNotCompute) {
+  BlockStrategy guided;
+  guided.guided = true;
+  EXPECT_THAT(wrong_fields(guided, tiny_block_config(4)), IsEmpty());
+  guided.commit = BlockStrategy::Commit::kSeparate;
+  guided.focus = 1.5;
+  EXPECT_THAT(wrong_fields(guided, tiny_block_config(4)), ElementsAre("focus", "commit"));
+  guided = {};
+  guided.guided = true;
+  for (const auto change :
+       {+[](BlockStrategy& one) { one.edit = TokenEditing(); }, +[](BlockStrategy& one) { one.drafts = 3; },
+        +[](BlockStrategy& one) { one.lock.emplace(); },
+        +[](BlockStrategy& one) { one.sparse = Mage{.budget = 4, .dense_layers = 0}; },
+        +[](BlockStrategy& one) { one.unmask.policy.count = SoftTokens(); }}) {
+    BlockStrategy other = guided;
+    change(other);
+    EXPECT_THAT(wrong_fields(other, tiny_block_config(4)), ElementsAre("guide"));
+  }
+  EXPECT_THAT(wrong_fields(guided, tiny_nemotron_config()), ElementsAre("guide"));
+  EXPECT_THAT(wrong_fields(guided, tiny_d2f_config(4)), ElementsAre("guide"));
+  EXPECT_THAT(wrong_fields(guided, tiny_editing_config()), testing::Contains("guide"));
+}
+
 TEST(Validate, KnowsWhatACanvasCannotDo) {
   const ModelConfig config = tiny_canvas_config();
   const auto wrong = [&](const auto& change) {

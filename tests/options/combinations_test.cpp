@@ -38,13 +38,20 @@ std::string refusal(const ModelConfig& config, const std::vector<Given>& all) {
   GenerationOptions options;
   options.gen_length = 8;
   options.block_length = 4;
+  bool has_guide = false;
   try {
     for (const Given& given : all) {
       const std::string name = given.name;
+      if (name == "guide") {
+        has_guide = true;
+        continue;
+      }
       if (name == "block-length") options.block_length.reset();
       set_if_unset(options, name, given.value);
     }
-    make_decoder(config, options, {1, 2});
+    DecoderContext context;
+    if (has_guide) context.guide = GuideContext{&config, {1, 2}, shared_vocabulary(config, config)};
+    make_decoder(config, options, {1, 2}, context);
     return "";
   } catch (const InputError& error) {
     return error.what();
@@ -86,25 +93,29 @@ std::vector<Kind> kinds() {
   const std::vector<Given> block_columns = {
       {"sparse", "mage=4"},  {"sparse", "quest=4"}, {"sparse", "sparsed=4"}, {"sparse", "flashblock=2"},
       {"sparse", "losa=16"}, {"lock", "eps=5e-4"},  {"pipeline", "on"},      {"drafts", "3"},
-      {"focus", "1.5"},      {"steps", "4"},        {"temperature", "0.5"}};
+      {"focus", "1.5"},      {"guide", ""},         {"steps", "4"},          {"temperature", "0.5"}};
   const ModelConfig llada = tiny_configs()[0], dream = tiny_configs()[4];
   ModelConfig d2f = tiny_d2f_config(4);
   d2f.num_layers = 4;  // so that some may be sparse
-  return {
-      {"LLaDA",
-       llada,
-       {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
-       masked_columns},
-      {"Dream",
-       dream,
-       {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
-       masked_columns},
-      {"Block diffusion (SDAR)",
-       tiny_block_config(4),
-       {block_rules,
-        {{"sparse", "mage=4"}, {"lock", "eps=5e-4"}, {"pipeline", "on"}, {"drafts", "3"}, {"focus", "1.5"}}},
-       block_columns},
-      {"LLaDA as D2F", d2f, {block_rules, {{"lock", "eps=5e-4"}, {"pipeline", "on"}}}, block_columns}};
+  return {{"LLaDA",
+           llada,
+           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
+           masked_columns},
+          {"Dream",
+           dream,
+           {masked_rules, masked_caches, {{"lock", "eps=5e-4"}, {"suffix", "2"}, {"prompt-block", "4"}}},
+           masked_columns},
+          {"Block diffusion (SDAR)",
+           tiny_block_config(4),
+           {block_rules,
+            {{"sparse", "mage=4"},
+             {"lock", "eps=5e-4"},
+             {"pipeline", "on"},
+             {"drafts", "3"},
+             {"focus", "1.5"},
+             {"guide", ""}}},
+           block_columns},
+          {"LLaDA as D2F", d2f, {block_rules, {{"lock", "eps=5e-4"}, {"pipeline", "on"}}}, block_columns}};
 }
 
 /// A table of one kind; sentences that refuse are numbered below it.

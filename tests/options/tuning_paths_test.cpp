@@ -72,6 +72,8 @@ TEST(TuningPaths, LeaveOutWhatTheUserChose) {
 TEST(TuningPaths, OfAGuideNeedOne) {
   EXPECT_THAT(methods_of(tuning_paths(tiny_configs()[0], {}, false)), Not(Contains("guide")));
   EXPECT_THAT(methods_of(tuning_paths(tiny_configs()[0], {}, true)), Contains("guide"));
+  EXPECT_THAT(methods_of(tuning_paths(tiny_block_config(4), {}, false)), Not(Contains("guide")));
+  EXPECT_THAT(methods_of(tuning_paths(tiny_block_config(4), {}, true)), Contains("guide"));
 }
 
 TEST(TunedOptions, OfNoLevelAreTheBaseline) {

@@ -34,7 +34,7 @@ def load(model: Union[str, Path], *, dtype: str = "auto", weights: str = "auto",
 
     device       what computes: "cpu", "cuda:N" in a build with CUDA, or "simulator" (slow, for tests)
     lora         adapters to merge into the weights, each "FOLDER" or "FOLDER=SCALE" as PEFT saves them
-    guide        an autoregressive model that verifies drafts
+    guide        a second model: an autoregressive one verifies drafts, one of block diffusion makes them
     threads      0: one for each core that the process may use
     max_running  requests that share forward passes; others wait
     memory       bytes of keys and values that requests may hold together

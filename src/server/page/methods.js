@@ -59,7 +59,10 @@ const KINDS = {
   causal: { fields: ["top-p", "top-k", ...COMMON], methods: { "Left to right": {} } },
 };
 
-const GUIDED = { "Confirmed by the guide": { guide: true, "guide-match": "relative=0.5" } };
+const GUIDED = {
+  masked: { "Confirmed by the guide": { guide: true, "guide-match": "relative=0.5" } },
+  blocks: { "Drafted by the guide": { guide: true } },
+};
 
 /// Description of each preset (docs/results/README.md).
 const PROMISES = {
@@ -101,7 +104,7 @@ export function offerOf(props) {
   const none = { value: "", title: "None", note: "Nothing but what the server was started with", flags: [] };
   const known = props.settings.map(({ name }) => name).filter((name) => !ELSEWHERE.includes(name));
   return {
-    presets: [...presets, none], methods: props.has_guide ? { ...methods, ...GUIDED } : methods,
+    presets: [...presets, none], methods: props.has_guide ? { ...methods, ...GUIDED[props.paradigm] } : methods,
     fields: fields.filter((name) => known.includes(name)), others: known.filter((name) => !fields.includes(name)),
   };
 }

@@ -2,7 +2,7 @@
 import { by, copyOf, keep, make, recall } from "./dom.js";
 import { DEFAULT_PRESET, offerOf, settingsOf, SUGGESTIONS } from "./methods.js";
 
-const GUIDE_HELP = "The server's guide verifies the drafts of this request";
+const GUIDE_HELP = "The server's guide verifies the drafts of this request, or makes them";
 const TITLES = ["First setting", "Second setting"];
 
 export class Settings {
