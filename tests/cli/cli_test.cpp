@@ -488,6 +488,8 @@ TEST_F(Cli, InspectsWithoutLoadingWeights) {
   EXPECT_THAT(lacuna(guided).out, HasSubstr("\nmemory guide "));
   expect_refused(lacuna("inspect -m " + kZoo + "mini-llada --guide " + kZoo + "mini-llada"),
                  "expected an autoregressive model");
+  expect_refused(lacuna("run -m " + kZoo + "mini-sdar --guide " + kZoo + "mini-sdar --focus 1.5 -p x"),
+                 "--focus has no effect here: a guide drafts all masks of a block");
 
   const json random = json::parse(lacuna("inspect --json -m random:llada-8b --canvas 2048").out);
   EXPECT_EQ(random["parameters"], 8'015'581'184);
@@ -1092,6 +1094,7 @@ TEST_F(Cli, ProfilesEveryModelAndItsGuide) {
   };
   EXPECT_EQ(kinds("mini-qwen"), (std::set<std::string>{"prefill", "decode"}));
   EXPECT_EQ(kinds("mini-dream --guide " + kZoo + "mini-qwen"), (std::set<std::string>{"draft", "verify"}));
+  EXPECT_EQ(kinds("mini-sdar --guide " + kZoo + "mini-sdar"), (std::set<std::string>{"draft", "verify"}));
   EXPECT_TRUE(kinds("mini-refusion").contains("plan"));
   expect_refused(lacuna("analyze drift --prompt-length 8 -m " + kZoo + "mini-qwen"), "analyze profile takes");
 }

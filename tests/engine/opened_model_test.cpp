@@ -38,6 +38,22 @@ TEST(OpenedModel, ReadsTextsIdsAndTurns) {
       ThrowsMessage<InputError>(HasSubstr("has no tokenizer")));
 }
 
+TEST(OpenedModel, OfBlockDiffusionTakesAGuideOfItsKindWithTheSameTokens) {
+  OpenedModel opened = opened_zoo_model("mini-sdar");
+  const std::filesystem::path models = std::filesystem::path(LACUNA_SOURCE_DIR) / "models";
+  for (const char* const other : {"mini-qwen", "mini-llada2"})
+    EXPECT_THAT(
+        [&] { opened.use_guide((models / other).string()); },
+        ThrowsMessage<InputError>(HasSubstr("expected a block diffusion model with the same tokens")));
+  opened.use_guide((models / "mini-sdar").string());
+  GenerateRequest request = request_of(opened, {}, true);
+  request.prompt = std::vector<Message>{{"user", "Mia"}};
+  EXPECT_GT(opened.make_decoder(request)->num_guide_cells(), 0);
+  request = request_of(opened, {}, false);
+  request.prompt = std::vector<Message>{{"user", "Mia"}};
+  EXPECT_EQ(opened.make_decoder(request)->num_guide_cells(), 0) << "a request may leave the guide out";
+}
+
 TEST(OpenedModel, HasAGuideOnceOneIsNamed) {
   OpenedModel opened = opened_zoo_model("mini-llada");
   const auto folder = [](const char* name) {
