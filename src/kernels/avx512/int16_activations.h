@@ -15,10 +15,31 @@
 namespace lacuna {
 namespace {  // NOLINT: as in vectors.h
 
+/// Integer scales and offsets of a group of two panels, if the format has two levels.
+template <bool kTwoLevels>
+struct Levels {
+  ScalesAndOffsets of_panel[2];
+
+  Levels(const PanelProduct& p, const QuantizedLayout& layout, int64_t panel, int64_t k, int count) {
+    if constexpr (kTwoLevels) {
+      const int64_t group = layout.group_of(k);
+      for (int i = 0; i < count; ++i) {
+        const std::byte* const begin = generic::begin_of(p, panel + i);
+        of_panel[i] =
+            ScalesAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
+      }
+    }
+  }
+  __m512i apply(int i, __m512i values) const {
+    if constexpr (kTwoLevels) return of_panel[i].values(values);
+    return values;
+  }
+};
+
 /// Multiplies int16 activations, as high and low bytes, by words of four 8-bit weights with the integer dot
-/// product. 4-bit weights are unpacked to such words first, once for all rows. A slice is accumulated exactly
-/// and then added to `out` as a float.
-template <int kBits>
+/// product. The first tile of rows unpacks 4-bit weights to such words, and stores them for the others. A
+/// slice is accumulated exactly and then added to `out` as a float.
+template <int kBits, bool kTwoLevels>
 struct Int16Kernel {
   using Vectors = Avx512;
   using TileElement = uint8_t;
@@ -36,39 +57,49 @@ struct Int16Kernel {
     return generic::begin_of(p, panel) + layout.word(0, k);
   }
 
-  static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
-                              uint8_t* space) {
-    const auto* from = reinterpret_cast<const uint8_t*>(place(p, panel, k));
-    if constexpr (kBits == 8) {
-      return from;
-    } else {
-      p.quantization.two_levels ? unpack_values(p, panel, k, depth, from, space)
-                                : unpack_nibbles(depth, from, space);
-      return space;
-    }
+  static const uint8_t* slice(const PanelProduct& p, int64_t panel, int64_t k, int64_t /*depth*/,
+                              uint8_t* /*space*/) {
+    return reinterpret_cast<const uint8_t*>(place(p, panel, k));
   }
 
   template <int kPanels, int kRows>
   static void tile(const PanelProduct& p, int64_t first_row, const generic::Slices<Int16Kernel>& slices) {
+    if constexpr (kBits == 4) {
+      if (first_row % generic::kRowBlock > 0)
+        return Int16Kernel<8, false>::tile<kPanels, kRows>(p, first_row,
+                                                           generic::unpacked<Int16Kernel<8, false>>(slices));
+    }
+    const QuantizedLayout layout(p.quantization, p.depth);
     const int64_t a_stride = p.a_strides.row * p.a_element_bytes / int64_t{sizeof(int16_t)};
     const auto* const a = static_cast<const int16_t*>(p.a) + first_row * a_stride + slices.k;
     Sum sums[kRows][kPanels][2] = {};
-    for (int64_t k = 0; k < slices.depth; k += 4) {
-      __m512i words[kPanels];
-      for (int i = 0; i < kPanels; ++i) {
-        __builtin_prefetch(slices.next[i] + k * kBytesPerInput, 0, 2);
-        words[i] = _mm512_loadu_si512(slices.begin[i] + k * kPanelWidth);
-      }
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-        for (int part = 0; part < 2; ++part) {
-          const __m512i x = broadcast(a + r * a_stride + k, part);
+    for (int64_t run = 0; run < slices.depth; run += kQuantizedDepthStep) {
+      const Levels<kTwoLevels> levels(p, layout, slices.panel, slices.k + run, kPanels);
+      for (int64_t k = run; k < run + kQuantizedDepthStep; k += 8) {
+        const auto half = [&]<int kHalf>() {
+          const int64_t input = k + 4 * kHalf;
+          __m512i words[kPanels];
 #pragma GCC unroll 2
           for (int i = 0; i < kPanels; ++i) {
-            sums[r][i][part] = (Sum)_mm512_dpbusd_epi32((__m512i)sums[r][i][part], words[i], x);
+            if (kBits == 8 || kHalf == 0) __builtin_prefetch(slices.next[i] + input * kBytesPerInput, 0, 2);
+            words[i] = levels.apply(i, bytes_of<kBits, kHalf>(slices.begin[i] + k * kBytesPerInput));
+            if (kBits == 4 && 2 * kRows > kTileRows)
+              _mm512_store_si512(slices.space[i] + input * kPanelWidth, words[i]);
           }
-        }
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+            for (int part = 0; part < 2; ++part) {
+              const __m512i x = broadcast(a + r * a_stride + input, part);
+#pragma GCC unroll 2
+              for (int i = 0; i < kPanels; ++i) {
+                sums[r][i][part] = (Sum)_mm512_dpbusd_epi32((__m512i)sums[r][i][part], words[i], x);
+              }
+            }
+          }
+        };
+        half.template operator()<0>();
+        half.template operator()<1>();
       }
     }
     float* out = p.out + first_row * p.out_stride + slices.panel * kPanelWidth;
@@ -96,35 +127,6 @@ struct Int16Kernel {
   // Not __m512i, whose elements are 64 bits: g++ would keep the accumulators in memory.
   using Sum [[gnu::vector_size(64)]] = int32_t;
 
-  static constexpr int64_t kWordBytes = kPanelWidth * 4;
-
-  /// Unpacks words of eight 4-bit values into two words of four.
-  static void unpack_nibbles(int64_t depth, const uint8_t* from, uint8_t* to) {
-    for (int64_t i = 0; i < depth; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
-      const __m512i nibbles = _mm512_loadu_si512(from);
-      _mm512_store_si512(to, low_nibbles(nibbles));
-      _mm512_store_si512(to + kWordBytes, high_nibbles(nibbles));
-    }
-  }
-
-  /// Two levels: unpacks 4-bit values and applies integer scales and offsets.
-  static void unpack_values(const PanelProduct& p, int64_t panel, int64_t k, int64_t depth,
-                            const uint8_t* from, uint8_t* to) {
-    const QuantizedLayout layout(p.quantization, p.depth);
-    const std::byte* const begin = generic::begin_of(p, panel);
-    for (int64_t run = 0; run < depth; run += kQuantizedDepthStep) {
-      const int64_t group = layout.group_of(k + run);
-      const auto levels =
-          ScalesAndOffsets::read(begin + layout.scale(0, group), begin + layout.minimum(0, group));
-#pragma GCC unroll 4
-      for (int64_t i = 0; i < kQuantizedDepthStep; i += 8, from += kWordBytes, to += 2 * kWordBytes) {
-        const __m512i nibbles = _mm512_loadu_si512(from);
-        _mm512_store_si512(to, levels.values(low_nibbles(nibbles)));
-        _mm512_store_si512(to + kWordBytes, levels.values(high_nibbles(nibbles)));
-      }
-    }
-  }
-
   /// Broadcasts the high or the low bytes of four inputs.
   static __m512i broadcast(const int16_t* a, int part) {
     int32_t four = 0;
@@ -134,8 +136,9 @@ struct Int16Kernel {
 };
 
 void int16_product(const PanelProduct& p) {
-  p.quantization.bits == 4 ? generic::panel_product<Int16Kernel<4>>(p)
-                           : generic::panel_product<Int16Kernel<8>>(p);
+  if (p.quantization.two_levels) return generic::panel_product<Int16Kernel<4, true>>(p);
+  p.quantization.bits == 4 ? generic::panel_product<Int16Kernel<4, false>>(p)
+                           : generic::panel_product<Int16Kernel<8, false>>(p);
 }
 
 bool takes_int16_activations(const Quantization& quantization) {

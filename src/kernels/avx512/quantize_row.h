@@ -51,7 +51,7 @@ inline float max_magnitude(const float* row, int64_t stride, int64_t count) {
 /// Quantizes a row to int8. Each four values are in the order 0, 2, 1, 3, as in weights.
 ///   Row       element type of the packed row: bf16, or float with bf16 values
 ///   kInTiles  true (bf16 only): every 64 values replace 32 bf16 values, padded with zeros; false: the row is
-///             contiguous and followed by the sums of every 16 values
+///             contiguous and followed by minus the sums of every 16 values
 template <typename Row, bool kInTiles>
 float quantize_to_int8(const void* packed, const RowStrides& strides, int64_t padded_count, void* out,
                        float* scales) {
@@ -77,7 +77,7 @@ float quantize_to_int8(const void* packed, const RowStrides& strides, int64_t pa
       const __m128i bytes = _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(integers), order);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(number(i)), bytes);
       const int32_t of_sixteen = _mm512_reduce_add_epi32(integers);
-      if constexpr (!kInTiles) sums[i / 16] = of_sixteen;
+      if constexpr (!kInTiles) sums[i / 16] = -of_sixteen;
       group_sum += of_sixteen;
     }
     scales[begin / generic::kInt8Group] = scale.scale;

@@ -110,5 +110,13 @@ inline __m512i high_nibbles(__m512i words) {
   return low_nibbles(_mm512_srli_epi16(words, 4));
 }
 
+/// Inputs 0 to 3 (kHalf 0), or 4 to 7, of eight inputs of sixteen outputs, one per byte.
+template <int kBits, int kHalf>
+__m512i bytes_of(const uint8_t* eight_inputs) {
+  if constexpr (kBits == 8) return _mm512_loadu_si512(eight_inputs + 64 * kHalf);
+  const __m512i nibbles = _mm512_loadu_si512(eight_inputs);
+  return kHalf == 0 ? low_nibbles(nibbles) : high_nibbles(nibbles);
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -31,8 +31,20 @@ struct Slices {
   int64_t k;
   int64_t depth;
   const typename Kernel::TileElement* begin[kMaxPanels<Kernel>];
-  const std::byte* next[kMaxPanels<Kernel>];  ///< prefetched while `begin` is multiplied
+  const std::byte* next[kMaxPanels<Kernel>];                ///< prefetched while `begin` is multiplied
+  typename Kernel::TileElement* space[kMaxPanels<Kernel>];  ///< for Kernel::slice(), or for its first tile
 };
+
+/// The slices that a first tile has unpacked to `space`. Its prefetch of the next ones is enough.
+template <typename Bytes, typename Kernel>
+Slices<Bytes> unpacked(const Slices<Kernel>& slices) {
+  Slices<Bytes> found{slices.panel, slices.k, slices.depth, {}, {}, {}};
+  for (int i = 0; i < std::min(kMaxPanels<Bytes>, kMaxPanels<Kernel>); ++i) {
+    found.begin[i] = slices.space[i];
+    found.next[i] = reinterpret_cast<const std::byte*>(slices.space[i]);
+  }
+  return found;
+}
 
 /// Constants of kernels that accumulate in f32.
 template <typename Isa>
@@ -234,6 +246,7 @@ void panel_product(const PanelProduct& p) {
           slices.depth = std::min(kDepthBlock, pass_end - k);
           const bool is_last = k + slices.depth == pass_end;
           for (int64_t i = 0; i < panels; ++i) {
+            slices.space[i] = space[i];
             slices.begin[i] = Kernel::slice(p, panel + i, k, slices.depth, space[i]);
             const int64_t next_panel = std::min(panel + panels + i, p.num_panels - 1);
             const auto* const next = bytes_ahead > 0 ? Kernel::place(p, panel + i, k)
