@@ -71,16 +71,17 @@ integrations: build/dev/build.ninja
 	  build/integrations/bin/python tests/python/check_$$check.py; done
 
 # The wheel, with the libraries that it needs, and its tests in an environment of its own. PYTHON=python3.12 or later makes
-# one for all later versions, too (the stable ABI). Packages from PyPI.
+# one for all later versions, too (the stable ABI). Packages from PyPI. scripts/aarch64 makes one for ARM, with a few TESTS.
+WHEEL ?= build/wheel
 wheel:
 	scripts/bootstrap wheel
-	rm -rf build/wheel
-	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/pip install -q --require-hashes -r packaging/python/requirements.txt
-	build/wheel/venv/bin/pip wheel -q --no-deps --no-build-isolation -w build/wheel/linked .
-	PATH=$(CURDIR)/build/wheel/venv/bin:$$PATH auditwheel repair -w build/wheel build/wheel/linked/*.whl
-	build/wheel/venv/bin/pip install -q --no-deps build/wheel/*.whl
-	cd build/wheel && venv/bin/python ../../tests/python/test_lacuna.py
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/pip install -q --require-hashes -r packaging/python/requirements.txt
+	$(WHEEL)/venv/bin/pip wheel -q --no-deps --no-build-isolation -w $(WHEEL)/linked .
+	PATH=$(CURDIR)/$(WHEEL)/venv/bin:$$PATH auditwheel repair -w $(WHEEL) $(WHEEL)/linked/*.whl
+	$(WHEEL)/venv/bin/pip install -q --no-deps $(WHEEL)/*.whl
+	cd $(WHEEL) && venv/bin/python ../../tests/python/test_lacuna.py $(TESTS)
 
 # Archives in build/packages: a relocatable one with all libraries, and Debian packages. They hold what the release build has.
 package: build/release/build.ninja

@@ -12,6 +12,9 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+# Python's headers include others by their path below it. scikit-build-core would name those of this machine.
+set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES ${libraries}/usr/include)
+set(Python_INCLUDE_DIR ${libraries}/usr/include/python3.11)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${libraries})
 set(ENV{PKG_CONFIG_LIBDIR} ${libraries}/usr/lib/aarch64-linux-gnu/pkgconfig:${libraries}/usr/share/pkgconfig)
 # Libraries that libraries need.
@@ -20,3 +23,8 @@ set(CMAKE_SHARED_LINKER_FLAGS_INIT ${CMAKE_EXE_LINKER_FLAGS_INIT})
 
 # QEMU_CPU=neoverse-n1 chooses a processor.
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${libraries})
+
+# Debian packages: their architecture, where dpkg-shlibdeps finds the libraries, and tools/sbom.py the records of them.
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${libraries}/usr/lib/aarch64-linux-gnu ${libraries}/lib/aarch64-linux-gnu)
+set(LACUNA_SBOM_ROOT ${libraries})
