@@ -46,6 +46,22 @@ class Release(unittest.TestCase):
             (folder / "b").write_text("three")
             self.assertNotEqual(subprocess.run(check, cwd=folder, capture_output=True).returncode, 0)
 
+    def test_a_release_has_the_same_files_for_both_processors(self):
+        names = [f"{folder}/lacuna{rest}" for processor, debian, wheel in (("x86_64", "amd64", "wheel"), ("aarch64", "arm64", "aarch64-wheel"))
+                 for folder, rest in (("packages", f"-0.2.0-linux-{processor}.tar.xz"), ("packages", f"_0.2.0_{debian}.deb"),
+                                      (wheel, f"-0.2.0-cp311-cp311-manylinux_2_34_{processor}.whl"))]
+        with tempfile.TemporaryDirectory() as name:
+            build = pathlib.Path(name)
+            for each in ["packages/lacuna-0.1.0-linux-aarch64.tar.xz", *names]:
+                (build / each).parent.mkdir(exist_ok=True)
+                (build / each).touch()
+            self.assertEqual([path.relative_to(build).as_posix() for path in release.files_of(build, "0.2.0")], names)
+            for each in names:
+                (build / each).rename(build / "elsewhere")
+                with self.assertRaisesRegex(release.Refusal, "nothing was made"):
+                    list(release.files_of(build, "0.2.0"))
+                (build / "elsewhere").rename(build / each)
+
     def test_the_bill_of_materials_names_every_library(self):
         bill = release.bill_of_materials("0.2.0", {("libb.so.2", "libb2", "2.1-3"), ("liba.so.1", "liba1", "1.0")})
         self.assertEqual([part["purl"] for part in bill["components"]],
