@@ -12,11 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "block_settings.h"
 #include "fake_model.h"
 
 namespace lacuna::block_diffusion_test {
 namespace {
 
+using block_tests::kEnd;
+using block_tests::kMask;
+using block_tests::settings;
 using testing::Each;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
@@ -25,23 +29,6 @@ using testing::Pair;
 using testing::SizeIs;
 
 using Choice = SparseAttention::Choice;
-
-constexpr TokenId kMask = 2;
-constexpr TokenId kEnd = 4;
-
-BlockDiffusion settings(int32_t gen_length, int32_t block_length, int32_t steps) {
-  BlockDiffusion options;
-  options.mask_id = kMask;
-  options.end_ids = {kEnd};
-  options.gen_length = gen_length;
-  options.block_length = block_length;
-  options.sub_block_length = block_length;
-  options.steps = steps;
-  options.sampling.source = ConfidenceSource::kTempered;
-  options.sampling.undrawn = {kMask};
-  options.seed = 5;
-  return options;
-}
 
 BlockDiffusion shifted_settings(int32_t gen_length, int32_t block_length, int32_t sub_block_length,
                                 int32_t steps) {

@@ -6,33 +6,21 @@
 #include <utility>
 #include <vector>
 
+#include "block_settings.h"
 #include "decode/block_diffusion.h"
 #include "fake_model.h"
 
 namespace lacuna::block_drafts_test {
 namespace {
 
+using block_tests::kEnd;
+using block_tests::kMask;
+using block_tests::settings;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr TokenId kMask = 2;
-constexpr TokenId kEnd = 4;
 constexpr int32_t kTile = 32;
-
-BlockDiffusion settings(int32_t gen_length, int32_t block_length, int32_t steps) {
-  BlockDiffusion options;
-  options.mask_id = kMask;
-  options.end_ids = {kEnd};
-  options.gen_length = gen_length;
-  options.block_length = block_length;
-  options.sub_block_length = block_length;
-  options.steps = steps;
-  options.sampling.source = ConfidenceSource::kTempered;
-  options.sampling.undrawn = {kMask};
-  options.seed = 5;
-  return options;
-}
 
 std::vector<TokenId> prompt_of(int32_t length) {
   std::vector<TokenId> prompt(static_cast<size_t>(length));

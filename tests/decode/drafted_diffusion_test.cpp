@@ -9,31 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "block_settings.h"
 #include "fake_model.h"
 
 namespace lacuna::drafted_diffusion_test {
 namespace {
 
+using block_tests::kEnd;
+using block_tests::kMask;
+using block_tests::settings;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr TokenId kMask = 2;
-constexpr TokenId kEnd = 4;
-
-BlockDiffusion settings(int32_t gen_length, int32_t block_length) {
-  BlockDiffusion options;
-  options.mask_id = kMask;
-  options.end_ids = {kEnd};
-  options.gen_length = gen_length;
-  options.block_length = block_length;
-  options.sub_block_length = block_length;
-  options.steps = block_length;
-  options.sampling.source = ConfidenceSource::kTempered;
-  options.sampling.undrawn = {kMask};
-  options.seed = 5;
-  return options;
-}
 
 std::vector<TokenId> prompt_of(int32_t length) {
   std::vector<TokenId> prompt(static_cast<size_t>(length));
@@ -157,7 +144,9 @@ TEST(DraftedDiffusion, IsThePagesRuleWithoutKv) {
   int32_t accepted = 0, refused = 0, ended = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const RngStream choose(seed, 71);
-    BlockDiffusion options = settings(1 + static_cast<int32_t>(choose.below(0, 20)), 1 << choose.below(1, 4));
+    const int32_t block_length = 1 << choose.below(1, 4);
+    BlockDiffusion options =
+        settings(1 + static_cast<int32_t>(choose.below(0, 20)), block_length, block_length);
     constexpr UnmaskOrder kOrders[] = {UnmaskOrder::kConfidence, UnmaskOrder::kRandom,
                                        UnmaskOrder::kLeftToRight};
     options.unmask.order = kOrders[choose.below(2, 3)];
@@ -212,7 +201,7 @@ std::vector<TokenId> tokens_of(const StepReport& report) {
 }
 
 TEST(DraftedDiffusion, WritesUpToTheFirstTokenThatIsNotTheDraft) {
-  BlockDiffusion options = settings(7, 4);
+  BlockDiffusion options = settings(7, 4, 4);
   DraftedDiffusionDecoder decoder(options, {7});
   const std::vector<std::pair<TokenId, double>> drafts = {{0, 0},    {11, 0.1}, {12, 0.9}, {13, 0.5},
                                                           {14, 0.1}, {15, 0.2}, {16, 0.3}, {17, 0.4}};
@@ -239,7 +228,7 @@ TEST(DraftedDiffusion, WritesUpToTheFirstTokenThatIsNotTheDraft) {
 
 TEST(DraftedDiffusion, EndsWithTheFirstEndTokenThatIsWritten) {
   const std::vector<std::pair<TokenId, double>> drafts = {{kEnd, 0.9}, {11, 0.5}, {kEnd, 0.4}, {13, 0.3}};
-  DraftedDiffusionDecoder decoder(settings(8, 4), {});
+  DraftedDiffusionDecoder decoder(settings(8, 4, 4), {});
   draft(decoder, drafts);
   EXPECT_THAT(tokens_of(judge(decoder, {9, 11, kEnd, 13})), ElementsAre(9)) << "a drafted end was refused";
   EXPECT_FALSE(decoder.done());
@@ -251,7 +240,7 @@ TEST(DraftedDiffusion, EndsWithTheFirstEndTokenThatIsWritten) {
 }
 
 TEST(DraftedDiffusion, ReadsALongPromptInSeveralPasses) {
-  DraftedDiffusionDecoder decoder(settings(4, 4), prompt_of(1032));
+  DraftedDiffusionDecoder decoder(settings(4, 4, 4), prompt_of(1032));
   std::vector<std::string> kinds;
   std::vector<int32_t> rows, kept;
   while (!decoder.done()) {
@@ -267,7 +256,7 @@ TEST(DraftedDiffusion, ReadsALongPromptInSeveralPasses) {
 }
 
 TEST(DraftedDiffusion, SharesWholeBlocksOfThePrompt) {
-  DraftedDiffusionDecoder decoder(settings(4, 4), prompt_of(14));
+  DraftedDiffusionDecoder decoder(settings(4, 4, 4), prompt_of(14));
   EXPECT_EQ(decoder.exact_prefix().block_length, 4);
   EXPECT_EQ(decoder.exact_prefix().wanted, 12);
   EXPECT_EQ(decoder.exact_prefix().promised, 12);
@@ -279,7 +268,7 @@ TEST(DraftedDiffusion, SharesWholeBlocksOfThePrompt) {
 }
 
 TEST(DraftedDiffusion, WithoutACacheAPassComputesEveryBlockAndTheDrafts) {
-  DraftedDiffusionDecoder decoder(settings(4, 4), prompt_of(8));
+  DraftedDiffusionDecoder decoder(settings(4, 4, 4), prompt_of(8));
   draft(decoder, std::vector<std::pair<TokenId, double>>(12, {9, 0.5}));
   const PassWork work = decoder.uncached_work();
   EXPECT_EQ(work.rows, 12 + 4);

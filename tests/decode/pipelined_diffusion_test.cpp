@@ -12,29 +12,22 @@
 #include <utility>
 #include <vector>
 
+#include "block_settings.h"
 #include "fake_model.h"
 
 namespace lacuna::pipelined_diffusion_test {
 namespace {
 
+using block_tests::kEnd;
+using block_tests::kMask;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr TokenId kMask = 2;
-constexpr TokenId kEnd = 4;
-
 /// Blocks of 4 that write what is likelier than 0.9, and one token where the block must write.
 BlockDiffusion settings(int32_t gen_length, Pipeline pipeline) {
-  BlockDiffusion options;
-  options.mask_id = kMask;
-  options.end_ids = {kEnd};
-  options.gen_length = gen_length;
-  options.block_length = options.sub_block_length = options.steps = 4;
+  BlockDiffusion options = block_tests::settings(gen_length, 4, 4);
   options.unmask.count = Dynamic{0.9};
-  options.sampling.source = ConfidenceSource::kTempered;
-  options.sampling.undrawn = {kMask};
-  options.seed = 5;
   options.pipeline = pipeline;
   return options;
 }
