@@ -1,6 +1,7 @@
 #include "decode/drafted_diffusion.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace lacuna {
@@ -127,7 +128,7 @@ void DraftedDiffusionDecoder::apply_drafts(const PassResult& result) {
 void DraftedDiffusionDecoder::judge(std::span<const RowStatistics> judged, StepReport& report) {
   num_kept_ = block_;
   std::vector<size_t> order(drafts_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return drafts_[i].position; });
   for (const size_t i : order) {
     const Commit commit{drafts_[i].position, judged[i].token, judged[i].confidence};

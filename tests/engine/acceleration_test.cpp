@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
+#include "wish.h"
 
 namespace lacuna::acceleration_test {
 namespace {
@@ -21,11 +22,6 @@ using testing::IsEmpty;
 
 constexpr size_t kLlada = 0;
 constexpr size_t kDream = 4;
-
-struct Wish {
-  std::vector<TokenId> prompt;
-  GenerationOptions options;
-};
 
 struct Pass {
   std::vector<int32_t> rows;
@@ -44,14 +40,7 @@ std::map<size_t, Passes> run(const std::shared_ptr<const Model>& model, const st
   ThreadPool threads(num_threads);
   Engine engine(on_cpu(model, default_table(), threads), max_running,
                 on_cpu(guide, default_table(), threads));
-  for (const Wish& wish : wishes) {
-    DecoderContext context;
-    if (guide) {
-      context.guide =
-          GuideContext{&guide->config(), wish.prompt, shared_vocabulary(model->config(), guide->config())};
-    }
-    engine.add(make_decoder(model->config(), wish.options, wish.prompt, context));
-  }
+  for (const Wish& wish : wishes) engine.add(make_decoder(*model, wish, guide.get()));
   std::map<size_t, Passes> passes;
   engine.run([&](const StepEvent& event) {
     passes[event.request].push_back(

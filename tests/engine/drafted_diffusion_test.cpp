@@ -10,14 +10,10 @@
 #include "engine/engine.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
+#include "wish.h"
 
 namespace lacuna::drafted_diffusion_test {
 namespace {
-
-struct Wish {
-  std::vector<TokenId> prompt;
-  GenerationOptions options;
-};
 
 struct Answer {
   std::vector<TokenId> canvas;
@@ -32,14 +28,7 @@ std::map<size_t, Answer> run(const std::shared_ptr<const Model>& model,
   ThreadPool threads(num_threads);
   Engine engine(on_cpu(model, default_table(), threads), max_running,
                 guide ? on_cpu(guide, default_table(), threads) : nullptr);
-  for (const Wish& wish : wishes) {
-    DecoderContext context;
-    if (guide) {
-      context.guide =
-          GuideContext{&guide->config(), wish.prompt, shared_vocabulary(model->config(), guide->config())};
-    }
-    engine.add(make_decoder(model->config(), wish.options, wish.prompt, context));
-  }
+  for (const Wish& wish : wishes) engine.add(make_decoder(*model, wish, guide.get()));
   std::map<size_t, Answer> answers;
   engine.run([&](const StepEvent& event) {
     Answer& answer = answers[event.request];

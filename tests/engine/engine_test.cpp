@@ -21,17 +21,13 @@
 #include "model/read_config.h"
 #include "model/tiny_models.h"
 #include "options/choose.h"
+#include "wish.h"
 
 namespace lacuna::engine_test {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-struct Wish {
-  std::vector<TokenId> prompt;
-  GenerationOptions options;
-};
 
 /// Requests that differ in length, rule, temperature and guidance.
 std::vector<Wish> wishes(const ModelConfig& config) {
@@ -61,7 +57,7 @@ std::vector<std::vector<TokenId>> run(const std::shared_ptr<const Model>& model,
                                       const std::vector<Wish>& wishes, int num_threads, int32_t max_running) {
   ThreadPool threads(num_threads);
   Engine engine(on_cpu(model, default_table(), threads), max_running);
-  for (const Wish& wish : wishes) engine.add(make_decoder(model->config(), wish.options, wish.prompt));
+  for (const Wish& wish : wishes) engine.add(make_decoder(*model, wish));
   engine.run();
   std::vector<std::vector<TokenId>> result;
   for (size_t i = 0; i < wishes.size(); ++i) {

@@ -18,6 +18,7 @@
 #include "model/tiny_models.h"
 #include "options/choose.h"
 #include "tokenizer/tiny_tokenizer.h"
+#include "wish.h"
 
 namespace lacuna::refusion_test {
 namespace {
@@ -313,11 +314,6 @@ TEST_P(RefusionKv, AcceptingExactlyWritesWhatLeftToRightDecodingOfASlotWrites) {
 INSTANTIATE_TEST_SUITE_P(Types, RefusionKv, testing::Values(DType::kF32, DType::kBF16));
 
 // ---- Requests
-
-struct Wish {
-  std::vector<TokenId> prompt;
-  GenerationOptions options;
-};
 
 struct Seen {
   StepPlan plan;

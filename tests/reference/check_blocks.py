@@ -262,6 +262,17 @@ def compare(engine, root, folder, expected, model, ends, prompt, options, rule):
     return False, f"{difference}; ends {sorted(ends)}, mask {model.shape.mask_id}; {command}"
 
 
+def block_checkpoints(args, families, order, salt):
+    """For each seed and family: the family, its name in reports, the checkpoint's folder, model and end tokens, and a checker's random
+    numbers, which depend on the seed, the family's place in `order` and `salt`."""
+    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            for family in families:
+                folder = Path(args.keep or scratch) / f"{family}-{seed}"
+                yield (family, f"{family} seed {seed}", folder, *make_block_checkpoint(folder, family, seed),
+                       np.random.default_rng([seed, order.index(family), salt]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
@@ -286,21 +297,15 @@ def main():
         families = [family for family in families if family not in SHIFTED]
     report, counts = Report(not args.quiet), {family: collections.Counter() for family in families}
     engines = engines_of(args)
-    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
-        root = Path(args.keep or scratch)
-        for seed in range(args.first_seed, args.first_seed + args.seeds):
-            for family in families:
-                folder = root / f"{family}-{seed}"
-                model, ends = make_block_checkpoint(folder, family, seed)
-                rng = np.random.default_rng([seed, FAMILIES.index(family), 53])
-                for case in range(args.cases):
-                    prompt = random_prompt(model, family, rng)
-                    options, rule = random_options(family, len(prompt), rng, args.plain, args.soft,
-                                                   tuple(args.sparse.split(",")), args.focus)
-                    report.on_each(
-                        engines, f"{family} seed {seed} case {case}",
-                        lambda engine, want: compare(engine, root, folder, want, model, ends, prompt, options, rule),
-                        lambda: wanted(family, model, ends, prompt, options, counts[family]))
+    for family, name, folder, model, ends, rng in block_checkpoints(args, families, FAMILIES, 53):
+        for case in range(args.cases):
+            prompt = random_prompt(model, family, rng)
+            options, rule = random_options(family, len(prompt), rng, args.plain, args.soft,
+                                           tuple(args.sparse.split(",")), args.focus)
+            report.on_each(
+                engines, f"{name} case {case}",
+                lambda engine, want: compare(engine, folder.parent, folder, want, model, ends, prompt, options, rule),
+                lambda: wanted(family, model, ends, prompt, options, counts[family]))
     for family, counter in counts.items():
         print(f"{family}: {counter['runs']} runs; " + ", ".join(f"{counter[path]} {path}" for path in PATHS))
     return report.finish()

@@ -11,14 +11,12 @@ import collections
 import json
 import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
 import safetensors_io
 from blocks import Options
-from check_blocks import flags, make_block_checkpoint, random_rule, short
+from check_blocks import block_checkpoints, flags, random_rule, short
 from check_engine import ROUTER_TOLERANCE, Report, count_paths, engines_of, parse_arguments
 from check_seeded import answer_of, compare_run
 from drafted import decode
@@ -85,34 +83,28 @@ def main():
     args = parse_arguments(__doc__, 10, 12, FAMILIES)
     families = args.families.split(",")
     report, counts, engines = Report(not args.quiet), collections.Counter(), engines_of(args)
-    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
-        root = Path(args.keep or scratch)
-        for seed in range(args.first_seed, args.first_seed + args.seeds):
-            for family in families:
-                folder = root / f"{family}-{seed}"
-                model, ends = make_block_checkpoint(folder, family, seed)
-                rng = np.random.default_rng([seed, families.index(family), 97])
-                guide_folder, thin = root / f"{family}-{seed}-guide", root / f"{family}-{seed}-thin"
-                guide = shallower(guide_folder, folder, model, int(rng.integers(1, model.shape.layers + 1)))
-                shallower(thin, folder, model, 1)
-                for case in range(args.cases):
-                    prompt, (options, rule) = random_prompt(model, rng), random_options(rng)
+    for family, name, folder, model, ends, rng in block_checkpoints(args, families, FAMILIES.split(","), 97):
+        guide_folder, thin = folder.with_name(f"{folder.name}-guide"), folder.with_name(f"{folder.name}-thin")
+        guide = shallower(guide_folder, folder, model, int(rng.integers(1, model.shape.layers + 1)))
+        shallower(thin, folder, model, 1)
+        for case in range(args.cases):
+            prompt, (options, rule) = random_prompt(model, rng), random_options(rng)
 
-                    def wanted():
-                        model.router_gap = guide.router_gap = np.inf
-                        want = decode(model, guide, prompt, ends, options)
-                        count_paths(counts, want, PATHS)
-                        return want, min(model.router_gap, guide.router_gap)
+            def wanted():
+                model.router_gap = guide.router_gap = np.inf
+                want = decode(model, guide, prompt, ends, options)
+                count_paths(counts, want, PATHS)
+                return want, min(model.router_gap, guide.router_gap)
 
-                    arguments = flags(options, rule)
-                    report.on_each(engines, f"{family} seed {seed} case {case}",
-                                   lambda engine, want: compare(engine, root, folder, guide_folder, prompt, options, arguments,
-                                                                want), wanted)
-                    if case % 4 == 0:
-                        # Without --unmask a guide's steps are those of low-confidence.
-                        alone = arguments if rule else [*arguments, "--unmask", "low-confidence"]
-                        report.on_each(engines, f"{family} seed {seed} case {case}, own text",
-                                       lambda engine, _: compare_own_text(engine, root, thin, prompt, alone))
+            arguments = flags(options, rule)
+            report.on_each(engines, f"{name} case {case}",
+                           lambda engine, want: compare(engine, folder.parent, folder, guide_folder, prompt, options, arguments, want),
+                           wanted)
+            if case % 4 == 0:
+                # Without --unmask a guide's steps are those of low-confidence.
+                alone = arguments if rule else [*arguments, "--unmask", "low-confidence"]
+                report.on_each(engines, f"{name} case {case}, own text",
+                               lambda engine, _: compare_own_text(engine, folder.parent, thin, prompt, alone))
     print(", ".join(f"{counts[path]} {path}" for path in ("runs", *PATHS)))
     return report.finish()
 

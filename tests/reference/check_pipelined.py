@@ -11,13 +11,11 @@ close when the reference nearly tied in that pass or before. The last lines say 
 import collections
 import json
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
 from check_acceleration import read_trace
-from check_blocks import first_difference, flags, make_block_checkpoint, random_prompt, random_rule, short
+from check_blocks import block_checkpoints, first_difference, flags, random_prompt, random_rule, short
 from check_engine import ROUTER_TOLERANCE, Report, count_paths, engines_of, parse_arguments
 from pipelined import Network, Options, decode
 
@@ -89,26 +87,20 @@ def main():
     families = args.families.split(",")
     report, counts = Report(not args.quiet), {family: collections.Counter() for family in families}
     engines = engines_of(args)
-    with tempfile.TemporaryDirectory(prefix="lacuna-check-") as scratch:
-        root = Path(args.keep or scratch)
-        for seed in range(args.first_seed, args.first_seed + args.seeds):
-            for family in families:
-                folder = root / f"{family}-{seed}"
-                model, ends = make_block_checkpoint(folder, family, seed)
-                rng = np.random.default_rng([seed, FAMILIES.index(family), 57])
-                for case in range(args.cases):
-                    prompt = random_prompt(model, family, rng)
-                    if family in SHIFTED and not prompt:
-                        prompt = [1]
-                    options, rule, pipeline = random_options(family, rng)
-                    if len(prompt) > 200:  # every pass of the reference computes all of it
-                        options.gen_length = min(options.gen_length, 3)
-                    arguments = flags(options, rule) + ["--paradigm", "blocks"] * (family in WHOLE_PROMPT)
-                    arguments += ["--pipeline", pipeline] if pipeline else []
-                    report.on_each(
-                        engines, f"{family} seed {seed} case {case}",
-                        lambda engine, want: compare(engine, root, folder, want, prompt, options, arguments),
-                        lambda: wanted(family, model, ends, prompt, options, counts[family]))
+    for family, name, folder, model, ends, rng in block_checkpoints(args, families, FAMILIES, 57):
+        for case in range(args.cases):
+            prompt = random_prompt(model, family, rng)
+            if family in SHIFTED and not prompt:
+                prompt = [1]
+            options, rule, pipeline = random_options(family, rng)
+            if len(prompt) > 200:  # every pass of the reference computes all of it
+                options.gen_length = min(options.gen_length, 3)
+            arguments = flags(options, rule) + ["--paradigm", "blocks"] * (family in WHOLE_PROMPT)
+            arguments += ["--pipeline", pipeline] if pipeline else []
+            report.on_each(
+                engines, f"{name} case {case}",
+                lambda engine, want: compare(engine, folder.parent, folder, want, prompt, options, arguments),
+                lambda: wanted(family, model, ends, prompt, options, counts[family]))
     for family, counter in counts.items():
         print(f"{family}: {counter['runs']} runs; " + ", ".join(f"{counter[path]} {path}" for path in PATHS))
     return report.finish()

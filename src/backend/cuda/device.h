@@ -44,8 +44,7 @@ void use_device(int index);
 std::string device_name(int index);
 /// Memory of the device in use. The simulator has kSimulatedBytes in all.
 DeviceMemory device_memory();
-/// Maximum shared memory of a block on the device in use; the simulator
-/// has the limit of its options.
+/// Maximum shared memory of a block on the device in use; the simulator has an option.
 int64_t most_shared_bytes();
 
 /// Memory that the simulator reports: enough for the mini models, and quick to fill with NaN.

@@ -11,13 +11,13 @@ constexpr int32_t kThreads = kRowThreads;
 constexpr double kLn2 = 0.693147180559945309417;
 
 /// Sets tokens of a list to -infinity, if they are among the `count` from `begin` on.
-///   found  becomes 1 if the list has `scored`
+///   found  becomes 1 if the list has `scored`; null: not asked
 LACUNA_DEVICE void hide(const int32_t* tokens, int32_t num_tokens, int32_t begin, int32_t count,
-                        float* logits, int32_t scored, int32_t* found) {
+                        float* logits, int32_t scored = -1, int32_t* found = nullptr) {
   for (auto i = static_cast<int32_t>(thread_index()); i < num_tokens; i += kThreads) {
     const int32_t at = tokens[i] - begin;
     if (at >= 0 && at < count) logits[at] = -infinity();
-    if (tokens[i] == scored) *found = 1;
+    if (found != nullptr && tokens[i] == scored) *found = 1;
   }
 }
 
@@ -172,7 +172,7 @@ LACUNA_KERNEL slice_kernel(DrawArguments a) {
 LACUNA_KERNEL merge_kernel(DrawArguments a) {
   const DrawRequest request = a.requests[block_index().x];
   const DrawRule rule = a.rules[request.rule];
-  const auto num_parts = static_cast<int32_t>((a.vocabulary + kSliceTokens - 1) / kSliceTokens);
+  const auto num_parts = static_cast<int32_t>(num_slices(a.vocabulary));
   const DrawPart* parts = a.parts + static_cast<int64_t>(block_index().x) * num_parts;
   const auto lane = static_cast<int32_t>(lane_index());
   Best<float> largest{-infinity(), kNoToken}, best = largest, sampled = largest;
@@ -352,14 +352,14 @@ LACUNA_KERNEL filter_kernel(DrawArguments a) {
   float* logits = a.logits + request.row * a.stride;
   const auto count = static_cast<int32_t>(a.vocabulary);
   DrawStatistics result = a.out[block_index().x];
-  // Threads of no other block read the row, and the scored token needs no mark.
+  // No other block reads the row.
   for_tokens(count, [&](int32_t i) {
     const float scaled = logits[i] * rule.logit_scale;
     logits[i] = scaled == scaled ? scaled : -infinity();
   });
   sync_threads();
-  hide(a.tokens + rule.first_forbidden, rule.num_forbidden, 0, count, logits, -1, nullptr);
-  hide(a.tokens + rule.first_undrawn, rule.num_undrawn, 0, count, logits, -1, nullptr);
+  hide(a.tokens + rule.first_forbidden, rule.num_forbidden, 0, count, logits);
+  hide(a.tokens + rule.first_undrawn, rule.num_undrawn, 0, count, logits);
   sync_threads();
   const auto logit = [&](int32_t i) { return logits[i] / rule.filter_divisor; };
   Best<float> largest{-infinity(), kNoToken};
@@ -414,8 +414,7 @@ LACUNA_KERNEL prepare_kernel(DrawArguments a) {
   float* logits = a.logits + request.row * a.stride;
   for_tokens(a.vocabulary, [&](int32_t i) { logits[i] = logits[i] * rule.logit_scale / rule.divisor; });
   sync_threads();
-  hide(a.tokens + rule.first_forbidden, rule.num_forbidden, 0, static_cast<int32_t>(a.vocabulary), logits, -1,
-       nullptr);
+  hide(a.tokens + rule.first_forbidden, rule.num_forbidden, 0, static_cast<int32_t>(a.vocabulary), logits);
 }
 
 }  // namespace

@@ -50,8 +50,7 @@ struct DrawStatistics {
 /// Results of kSliceTokens logits of a row.
 struct DrawPart {
   // All tokens but forbidden ones, after division:
-  double sum,
-      weighted;  ///< sums of w and w x, w = exp(x), x = logit - likeliest (or - 0, if that is -infinity)
+  double sum, weighted;     ///< sums of w and w x; w = exp(x), x = logit - likeliest, -infinity as 0
   float likeliest, next;    ///< the two largest
   float scored_likelihood;  ///< logit of the scored token
   // Tokens that may be sampled:
@@ -67,7 +66,7 @@ struct DrawPart {
 /// Fixed, so that a row's bits depend on the vocabulary alone.
 inline constexpr int32_t kSliceTokens = 4096;
 
-inline uint32_t num_slices(int64_t vocabulary) {
+constexpr uint32_t num_slices(int64_t vocabulary) {
   return static_cast<uint32_t>((vocabulary + kSliceTokens - 1) / kSliceTokens);
 }
 
